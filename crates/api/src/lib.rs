@@ -1,0 +1,14 @@
+//! What every part speaks: the words of the wire, small facts about kinds, time, and the port to an API server.
+//!
+//! # Invariants
+//!
+//! - Nothing here waits, reads a clock or throws dice: time and chance come in through [`ports`].
+//! - A label, reason or field name is spelled once, here.
+//!
+//! # Deliberately absent
+//!
+//! Any client or server. [`port`] describes calls as data; who performs them is not known here.
+
+pub mod port;
+pub mod ports;
+pub mod time;

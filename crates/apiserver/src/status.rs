@@ -1,0 +1,191 @@
+//! Refusals as Kubernetes clients know them: `Status` objects.
+
+use muster_schema::error::FieldError;
+use muster_tree::{Tree, tree};
+
+/// A refusal (or, for deletes, a success) with everything the wire form carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// HTTP code.
+    pub code: u16,
+    /// Machine-readable reason, e.g. `NotFound`.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// The rest of `details`.
+    pub details: Details,
+}
+
+/// `status.details`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Details {
+    /// Object name.
+    pub name: String,
+    /// API group.
+    pub group: String,
+    /// Plural resource for most errors, Kind for `Invalid`.
+    pub kind: String,
+    /// UID of the object.
+    pub uid: String,
+    /// (reason, message, field).
+    pub causes: Vec<(String, String, String)>,
+    /// When to try again.
+    pub retry_after_seconds: Option<u32>,
+    /// `metadata.continue` of a 410 on a paged list.
+    pub continue_token: String,
+}
+
+/// A resource as messages name it: `jobs.batch`, or `pods` for the core group.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// API group; empty for core.
+    pub group: &'a str,
+    /// Plural resource, or Kind for `Invalid`.
+    pub resource: &'a str,
+    /// Object name.
+    pub name: &'a str,
+}
+
+impl Named<'_> {
+    fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.to_owned()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
+    }
+
+    fn details(&self) -> Details {
+        Details {
+            name: self.name.to_owned(),
+            group: self.group.to_owned(),
+            kind: self.resource.to_owned(),
+            ..Details::default()
+        }
+    }
+}
+
+impl Status {
+    /// A refusal without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Details::default() }
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 401.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 about an object.
+    #[must_use]
+    pub fn forbidden(on: Named<'_>, why: &str) -> Self {
+        let message = format!("{} {:?} is forbidden: {why}", on.qualified(), on.name);
+        Self { details: on.details(), ..Self::new(403, "Forbidden", message) }
+    }
+
+    /// 404 about an object.
+    #[must_use]
+    pub fn not_found(on: Named<'_>) -> Self {
+        let message = format!("{} {:?} not found", on.qualified(), on.name);
+        Self { details: on.details(), ..Self::new(404, "NotFound", message) }
+    }
+
+    /// 404 about a path that is not served.
+    #[must_use]
+    pub fn unknown_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// 409, a name that is taken.
+    #[must_use]
+    pub fn already_exists(on: Named<'_>) -> Self {
+        let message = format!("{} {:?} already exists", on.qualified(), on.name);
+        Self { details: on.details(), ..Self::new(409, "AlreadyExists", message) }
+    }
+
+    /// 409, with the cause after the fixed words.
+    #[must_use]
+    pub fn conflict(on: Named<'_>, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", on.qualified(), on.name);
+        Self { details: on.details(), ..Self::new(409, "Conflict", message) }
+    }
+
+    /// 409, somebody wrote first.
+    #[must_use]
+    pub fn modified(on: Named<'_>) -> Self {
+        Self::conflict(
+            on,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 422 with field errors; `on.resource` is the Kind.
+    #[must_use]
+    pub fn invalid(on: Named<'_>, errors: &[FieldError]) -> Self {
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let all = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
+        let message = format!("{} {:?} is invalid: {all}", on.qualified(), on.name);
+        let mut details = on.details();
+        details.causes =
+            errors.iter().map(|e| (e.problem.reason().to_owned(), e.message(), e.path.clone())).collect();
+        Self { details, ..Self::new(422, "Invalid", message) }
+    }
+
+    /// 500.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
+    }
+
+    /// The `Status` object.
+    #[must_use]
+    pub fn to_tree(&self) -> Tree {
+        let details = self.details_tree();
+        let meta = if self.details.continue_token.is_empty() {
+            Tree::empty_map()
+        } else {
+            tree!({"continue": self.details.continue_token.as_str()})
+        };
+        let word = if self.code < 400 { "Success" } else { "Failure" };
+        let mut status = tree!({"apiVersion": "v1", "kind": "Status", "metadata": meta, "status": word});
+        if self.code >= 400 {
+            status = status.with(&["code"], i64::from(self.code)).with(&["message"], self.message.as_str());
+            if !self.reason.is_empty() {
+                status = status.with(&["reason"], self.reason);
+            }
+        }
+        if details.is_empty() { status } else { status.with(&["details"], details) }
+    }
+
+    fn details_tree(&self) -> Tree {
+        let d = &self.details;
+        let mut entries: Vec<(&str, Tree)> = Vec::new();
+        for (key, text) in [("name", &d.name), ("group", &d.group), ("kind", &d.kind), ("uid", &d.uid)] {
+            if !text.is_empty() {
+                entries.push((key, Tree::from(text)));
+            }
+        }
+        if !d.causes.is_empty() {
+            let cause = |(reason, message, field): &(String, String, String)| {
+                let all = [("reason", reason), ("message", message), ("field", field)];
+                Tree::map(all.into_iter().filter(|(_, text)| !text.is_empty()))
+            };
+            entries.push(("causes", Tree::list(d.causes.iter().map(cause))));
+        }
+        if let Some(secs) = d.retry_after_seconds {
+            entries.push(("retryAfterSeconds", Tree::from(secs)));
+        }
+        Tree::map(entries)
+    }
+}

@@ -1,0 +1,17 @@
+//! The schema of every kind, and everything that is driven by it.
+//!
+//! One table describes built-in kinds and custom resources alike; defaulting, pruning, validation, merges, field
+//! ownership, tables and protobuf bodies are generic functions over it. There is no code per kind here.
+//!
+//! # Invariants
+//!
+//! - Every function is pure: a tree and a schema in, a tree or errors out.
+//! - A function that changes nothing returns the very same branch, so that callers can compare cheaply.
+//!
+//! # Deliberately absent
+//!
+//! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
+
+pub mod error;
+pub mod node;
+pub mod object;

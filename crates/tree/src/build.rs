@@ -1,0 +1,298 @@
+//! Making trees: from Rust values, with the [`tree!`](crate::tree) macro, and from other trees by changing a path.
+
+use triomphe::ThinArc;
+
+use crate::{Text, Tree, find};
+
+impl Tree {
+    /// A map of these entries; a later entry replaces an earlier one of the same key.
+    pub fn map<K: Into<Text>, V: Into<Tree>>(entries: impl IntoIterator<Item = (K, V)>) -> Tree {
+        let mut all: Vec<(Text, Tree)> = entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        if !all.is_sorted_by(|a, b| a.0 < b.0) {
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            // The sort is stable, so of equal neighbours the last one was given last.
+            all.reverse();
+            all.dedup_by(|a, b| a.0 == b.0);
+            all.reverse();
+        }
+        Tree::from_sorted(all)
+    }
+
+    /// A map of entries already sorted by key, without duplicates.
+    #[must_use]
+    pub fn from_sorted(entries: Vec<(Text, Tree)>) -> Tree {
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "map entries must be sorted and unique");
+        Tree::Map(ThinArc::from_header_and_iter((), entries.into_iter()))
+    }
+
+    /// A list of these items.
+    pub fn list<V: Into<Tree>>(items: impl IntoIterator<Item = V>) -> Tree {
+        let items: Vec<Tree> = items.into_iter().map(Into::into).collect();
+        Tree::List(ThinArc::from_header_and_iter((), items.into_iter()))
+    }
+
+    /// The empty map.
+    #[must_use]
+    pub fn empty_map() -> Tree {
+        Tree::from_sorted(Vec::new())
+    }
+
+    /// The empty list.
+    #[must_use]
+    pub fn empty_list() -> Tree {
+        Tree::list(Vec::<Tree>::new())
+    }
+
+    /// This map with `key` set. Anything but a map is treated as an empty one.
+    #[must_use]
+    pub fn with_key(&self, key: &str, value: Tree) -> Tree {
+        let old = self.entries();
+        match find(old, key) {
+            Ok(at) if old[at].1.same_branch(&value) => self.clone(),
+            Ok(at) => {
+                let mut entries = old.to_vec();
+                entries[at].1 = value;
+                Tree::from_sorted(entries)
+            }
+            Err(at) => {
+                let mut entries = Vec::with_capacity(old.len() + 1);
+                entries.extend_from_slice(&old[..at]);
+                entries.push((Text::from(key), value));
+                entries.extend_from_slice(&old[at..]);
+                Tree::from_sorted(entries)
+            }
+        }
+    }
+
+    /// This map without `key`.
+    #[must_use]
+    pub fn without_key(&self, key: &str) -> Tree {
+        let Ok(at) = find(self.entries(), key) else {
+            return self.clone();
+        };
+        let mut entries = self.entries().to_vec();
+        entries.remove(at);
+        Tree::from_sorted(entries)
+    }
+
+    /// This tree with the value at `path` set; maps on the way are made as needed.
+    #[must_use]
+    pub fn with(&self, path: &[&str], value: impl Into<Tree>) -> Tree {
+        let value = value.into();
+        match path {
+            [] => value,
+            [key] => self.with_key(key, value),
+            [key, rest @ ..] => {
+                let below = self.get(key).unwrap_or(&Tree::Null).with(rest, value);
+                self.with_key(key, below)
+            }
+        }
+    }
+
+    /// This tree without the value at `path`; the same tree when there is none.
+    #[must_use]
+    pub fn without(&self, path: &[&str]) -> Tree {
+        match path {
+            [] => Tree::Null,
+            [key] => self.without_key(key),
+            [key, rest @ ..] => match self.get(key) {
+                Some(below) if below.at(rest).is_some() => self.with_key(key, below.without(rest)),
+                _ => self.clone(),
+            },
+        }
+    }
+
+    /// Sets or, with `None`, removes the value at `path`.
+    #[must_use]
+    pub fn with_option(&self, path: &[&str], value: Option<Tree>) -> Tree {
+        match value {
+            Some(value) => self.with(path, value),
+            None => self.without(path),
+        }
+    }
+
+    /// Each entry of this map passed through `change`; entries that become `None` go away. Shares the map
+    /// when nothing changed.
+    #[must_use]
+    pub fn map_entries(&self, mut change: impl FnMut(&Text, &Tree) -> Option<Tree>) -> Tree {
+        let mut changed = false;
+        let mut entries = Vec::with_capacity(self.entries().len());
+        for (key, old) in self.entries() {
+            match change(key, old) {
+                Some(new) => {
+                    changed |= !is_unchanged(old, &new);
+                    entries.push((key.clone(), new));
+                }
+                None => changed = true,
+            }
+        }
+        if changed { Tree::from_sorted(entries) } else { self.clone() }
+    }
+
+    /// Each item of this list passed through `change` with its position. Shares the list when nothing changed.
+    #[must_use]
+    pub fn map_items(&self, mut change: impl FnMut(usize, &Tree) -> Tree) -> Tree {
+        let old = self.items();
+        let new: Vec<Tree> = old.iter().enumerate().map(|(i, item)| change(i, item)).collect();
+        if old.iter().zip(&new).all(|(a, b)| is_unchanged(a, b)) { self.clone() } else { Tree::list(new) }
+    }
+}
+
+/// Whether a changing function gave its input back: never walks into branches.
+fn is_unchanged(old: &Tree, new: &Tree) -> bool {
+    match (old, new) {
+        (Tree::List(_) | Tree::Map(_), _) => old.same_branch(new),
+        _ => old == new,
+    }
+}
+
+impl From<&str> for Tree {
+    fn from(text: &str) -> Self {
+        Tree::Text(Text::from(text))
+    }
+}
+
+impl From<String> for Tree {
+    fn from(text: String) -> Self {
+        Tree::Text(Text::from(text))
+    }
+}
+
+impl From<&String> for Tree {
+    fn from(text: &String) -> Self {
+        Tree::Text(Text::from(text.as_str()))
+    }
+}
+
+impl From<Text> for Tree {
+    fn from(text: Text) -> Self {
+        Tree::Text(text)
+    }
+}
+
+impl From<&Text> for Tree {
+    fn from(text: &Text) -> Self {
+        Tree::Text(text.clone())
+    }
+}
+
+impl From<&Tree> for Tree {
+    fn from(tree: &Tree) -> Self {
+        tree.clone()
+    }
+}
+
+impl From<bool> for Tree {
+    fn from(b: bool) -> Self {
+        Tree::Bool(b)
+    }
+}
+
+impl From<i64> for Tree {
+    fn from(n: i64) -> Self {
+        Tree::Int(n)
+    }
+}
+
+impl From<i32> for Tree {
+    fn from(n: i32) -> Self {
+        Tree::Int(n.into())
+    }
+}
+
+impl From<u32> for Tree {
+    fn from(n: u32) -> Self {
+        Tree::Int(n.into())
+    }
+}
+
+impl From<f64> for Tree {
+    fn from(n: f64) -> Self {
+        Tree::Float(n)
+    }
+}
+
+impl<T: Into<Tree>> From<Option<T>> for Tree {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Tree::Null, Into::into)
+    }
+}
+
+impl<T: Into<Tree>> From<Vec<T>> for Tree {
+    fn from(items: Vec<T>) -> Self {
+        Tree::list(items)
+    }
+}
+
+/// Writes a tree as JSON would be written: `tree!({"kind": "Job", "spec": {"completions": n}})`.
+///
+/// Keys are literals; values are literals, nested maps and lists, or any expression that is `Into<Tree>`.
+#[macro_export]
+macro_rules! tree {
+    (null) => { $crate::Tree::Null };
+    ([ $($item:tt),* $(,)? ]) => { $crate::Tree::list([ $( $crate::tree!($item) ),* ] as [$crate::Tree; _]) };
+    ({ }) => { $crate::Tree::empty_map() };
+    ({ $($body:tt)+ }) => {{
+        let mut entries: Vec<($crate::Text, $crate::Tree)> = Vec::new();
+        $crate::tree!(@entries entries $($body)+);
+        $crate::Tree::map(entries)
+    }};
+    (@entries $to:ident) => {};
+    (@entries $to:ident , $($rest:tt)*) => { $crate::tree!(@entries $to $($rest)*) };
+    (@entries $to:ident $key:literal : null $(, $($rest:tt)*)?) => {
+        $to.push(($crate::literal!($key), $crate::Tree::Null));
+        $( $crate::tree!(@entries $to $($rest)*); )?
+    };
+    (@entries $to:ident $key:literal : { $($map:tt)* } $(, $($rest:tt)*)?) => {
+        $to.push(($crate::literal!($key), $crate::tree!({ $($map)* })));
+        $( $crate::tree!(@entries $to $($rest)*); )?
+    };
+    (@entries $to:ident $key:literal : [ $($list:tt)* ] $(, $($rest:tt)*)?) => {
+        $to.push(($crate::literal!($key), $crate::tree!([ $($list)* ])));
+        $( $crate::tree!(@entries $to $($rest)*); )?
+    };
+    (@entries $to:ident $key:literal : $value:expr $(, $($rest:tt)*)?) => {
+        $to.push(($crate::literal!($key), $crate::Tree::from($value)));
+        $( $crate::tree!(@entries $to $($rest)*); )?
+    };
+    ($value:expr) => { $crate::Tree::from($value) };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tree;
+
+    #[test]
+    fn the_macro_writes_json() {
+        let name = String::from("a");
+        let made = tree!({"z": 1, "a": {"b": [1, "x", {"c": true}], "e": {}, "n": null}, "name": name.as_str(), "l": []});
+        assert_eq!(
+            made.to_json(),
+            r#"{"a":{"b":[1,"x",{"c":true}],"e":{},"n":null},"l":[],"name":"a","z":1}"#
+        );
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_wins() {
+        assert_eq!(Tree::map([("a", 1), ("b", 2), ("a", 3)]), tree!({"a": 3, "b": 2}));
+    }
+
+    #[test]
+    fn changing_a_path_shares_the_rest() {
+        let old = tree!({"meta": {"name": "x"}, "spec": {"a": {"b": 1}}});
+        let new = old.with(&["spec", "a", "c"], 2);
+        assert_eq!(new, tree!({"meta": {"name": "x"}, "spec": {"a": {"b": 1, "c": 2}}}));
+        assert!(new.get("meta").unwrap().same_branch(old.get("meta").unwrap()));
+        assert_eq!(new.without(&["spec", "a", "c"]), old);
+        assert!(old.without(&["spec", "none", "c"]).same_branch(&old));
+    }
+
+    #[test]
+    fn mapping_to_the_same_shares_the_branch() {
+        let old = tree!({"a": [1, {"b": 2}], "c": 3});
+        assert!(old.map_entries(|_, v| Some(v.clone())).same_branch(&old));
+        assert_eq!(old.map_entries(|k, v| (k != "c").then(|| v.clone())), tree!({"a": [1, {"b": 2}]}));
+        let list = old.get("a").unwrap();
+        assert!(list.map_items(|_, v| v.clone()).same_branch(list));
+    }
+}

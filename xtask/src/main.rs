@@ -1,0 +1,27 @@
+//! The project's own tasks: `cargo xtask` lists them.
+
+use std::process::ExitCode;
+
+/// A task: its name, what it does in one line, and the function that does it.
+type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
+
+/// Every task. `test` is what CI runs.
+const TASKS: &[Task] = &[];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(task) = args.first().and_then(|name| TASKS.iter().find(|task| task.0 == name)) else {
+        eprintln!("usage: cargo xtask TASK\n");
+        for (name, about, _) in TASKS {
+            eprintln!("  {name:<10} {about}");
+        }
+        return ExitCode::from(2);
+    };
+    match (task.2)(&args[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{}: {problem}", task.0);
+            ExitCode::FAILURE
+        }
+    }
+}
