@@ -1,0 +1,119 @@
+//! What lints cannot say and what really breaks designs: the arrows between crates.
+//!
+//! `ARCHITECTURE.md` draws them; this test reads the manifests and refuses any other.
+
+use std::path::Path;
+use std::process::Command;
+
+use muster_tree::Tree;
+
+/// Which crates of ours each crate may name, besides in its tests.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("muster-tree", &[]),
+    ("muster-api", &["muster-tree"]),
+    ("muster-schema", &["muster-tree", "muster-api"]),
+    ("muster-store", &["muster-tree", "muster-api", "muster-schema"]),
+    ("muster-apiserver", &["muster-tree", "muster-api", "muster-schema", "muster-store"]),
+    ("muster-job", &["muster-tree", "muster-api"]),
+    ("muster-scheduler", &["muster-tree", "muster-api"]),
+    ("muster-control", &["muster-tree", "muster-api", "muster-job", "muster-scheduler"]),
+    ("muster-node", &["muster-tree", "muster-api", "muster-control"]),
+    (
+        "muster-sim",
+        &["muster-tree", "muster-api", "muster-apiserver", "muster-store", "muster-control", "muster-node"],
+    ),
+];
+
+/// Crates below the rim: nothing here may wait, listen or call out.
+const BELOW_THE_RIM: &[&str] = &[
+    "muster-tree",
+    "muster-api",
+    "muster-schema",
+    "muster-store",
+    "muster-job",
+    "muster-scheduler",
+    "muster-control",
+    "muster-node",
+    "muster-sim",
+];
+
+/// Runtimes, clients and servers.
+const RIM_ONLY: &[&str] =
+    &["tokio", "hyper", "hyper-util", "axum", "reqwest", "kube", "k8s-openapi", "async-std"];
+
+/// The heavy client crates may be named by these alone.
+const MAY_NAME_KUBE: &[&str] = &["muster-cluster", "muster-tests"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// (package, its ordinary dependencies).
+fn packages() -> Vec<(String, Vec<String>)> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata = Tree::parse(&output.stdout).expect("cargo prints JSON");
+    let ordinary = |d: &&Tree| d.get("kind").is_none_or(Tree::is_null);
+    metadata
+        .items_at(&["packages"])
+        .iter()
+        .map(|package| {
+            let depends = package.items_at(&["dependencies"]).iter().filter(ordinary);
+            let depends = depends.map(|d| d.str_at(&["name"]).to_owned()).collect();
+            (package.str_at(&["name"]).to_owned(), depends)
+        })
+        .collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let packages = packages();
+    assert!(packages.len() >= ARROWS.len(), "cargo metadata listed only {} packages", packages.len());
+    for (name, depends) in &packages {
+        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| from == name) else {
+            continue;
+        };
+        for to in depends.iter().filter(|d| d.starts_with("muster-")) {
+            assert!(
+                allowed.contains(&to.as_str()),
+                "{name} may not name {to}: see ARCHITECTURE.md, or write an ADR"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_below_the_rim_can_wait() {
+    for (name, depends) in packages() {
+        for dependency in &depends {
+            if BELOW_THE_RIM.contains(&name.as_str()) {
+                assert!(
+                    !RIM_ONLY.contains(&dependency.as_str()),
+                    "{name} is below the rim and names {dependency}"
+                );
+            }
+            if dependency == "kube" || dependency == "k8s-openapi" {
+                assert!(
+                    MAY_NAME_KUBE.contains(&name.as_str()),
+                    "{name} names {dependency}: 20 s more build each time"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_obeys_the_one_lint_table() {
+    for member in ["crates", "."] {
+        for entry in std::fs::read_dir(root().join(member)).expect("folder exists").flatten() {
+            let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else {
+                continue;
+            };
+            let obeys = manifest.contains("[lints]\nworkspace = true");
+            assert!(obeys, "{} lacks `[lints] workspace = true`", entry.path().display());
+        }
+    }
+}
