@@ -1,10 +1,23 @@
 //! Typed reading without bytes: a serde `Deserializer` over `&Tree`.
 
+use std::cell::Cell;
+
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
+use crate::json::WHOLE_BRANCH;
 use crate::{Text, Tree};
+
+thread_local! {
+    /// A branch on its way from the reader to a field of type [`Tree`]: serde has no other way to pass it whole.
+    static HANDED_OVER: Cell<Tree> = const { Cell::new(Tree::Null) };
+}
+
+/// The branch that the reader has just handed over.
+pub(crate) fn handed_over() -> Tree {
+    HANDED_OVER.take()
+}
 
 /// Why a tree does not fit a type.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +59,13 @@ impl<'de> de::Deserializer<'de> for &'de Tree {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, ReadError> {
+        if name == WHOLE_BRANCH {
+            HANDED_OVER.set(self.clone());
+            return visitor.visit_unit();
+        }
         visitor.visit_newtype_struct(self)
     }
 
@@ -141,7 +158,9 @@ mod tests {
             names: vec!["a".into()],
             template: tree!({"new": [1]}),
         };
-        assert_eq!(from_tree::<Sample>(&tree).unwrap(), want);
+        let read = from_tree::<Sample>(&tree).unwrap();
+        assert_eq!(read, want);
+        assert!(read.template.same_branch(tree.get("template").unwrap()), "taken out whole, not copied");
         let _ = Mode::All;
         assert!(from_tree::<Sample>(&tree!({"maxRestarts": "x"})).is_err());
     }

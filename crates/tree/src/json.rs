@@ -125,7 +125,30 @@ impl Serialize for Tree {
 
 impl<'de> de::Deserialize<'de> for Tree {
     fn deserialize<D: de::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_newtype_struct(WHOLE_BRANCH, WholeBranch)
+    }
+}
+
+/// The name under which a [`Tree`] asks to be read. The reader over trees knows it and hands the branch over whole;
+/// every other format reads its next value.
+pub(crate) const WHOLE_BRANCH: &str = "$muster::Tree";
+
+/// Takes a branch over whole, or reads one value.
+struct WholeBranch;
+
+impl<'de> Visitor<'de> for WholeBranch {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_newtype_struct<D: de::Deserializer<'de>>(self, input: D) -> Result<Tree, D::Error> {
         Seed { depth: 0, path: &Path::Root, duplicates: &mut Vec::new() }.deserialize(input)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(crate::de::handed_over())
     }
 }
 

@@ -30,9 +30,10 @@ pub use share::Sharing;
 use triomphe::ThinArc;
 
 /// A JSON value. Cloning is a counter, comparing stops at a shared branch.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub enum Tree {
     /// `null`.
+    #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -251,12 +252,6 @@ impl Hash for Tree {
             Tree::List(items) => items.slice.hash(state),
             Tree::Map(entries) => entries.slice.hash(state),
         }
-    }
-}
-
-impl Default for Tree {
-    fn default() -> Self {
-        Tree::Null
     }
 }
 
