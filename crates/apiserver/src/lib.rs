@@ -10,6 +10,7 @@
 //! - Below `http` nothing waits and nothing is async.
 //! - Each refusal is a [`Status`] with the reason and words that Kubernetes clients know.
 
+pub mod discovery;
 pub mod registry;
 pub mod request;
 pub mod status;
