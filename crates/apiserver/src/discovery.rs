@@ -396,6 +396,7 @@ mod tests {
             storage_version: 0,
             storage: plural.into(),
             custom: group.contains("example"),
+            strategy: Arc::new(crate::kinds::Plain),
         })
     }
 

@@ -11,6 +11,7 @@
 //! - Each refusal is a [`Status`] with the reason and words that Kubernetes clients know.
 
 pub mod discovery;
+pub mod kinds;
 pub mod registry;
 pub mod request;
 pub mod status;

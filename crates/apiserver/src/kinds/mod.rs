@@ -1,0 +1,226 @@
+//! What kinds do differently from the generic rule: one small file each.
+//!
+//! The engine asks a [`Strategy`] at fixed points of a write. Every method has the generic rule as its default, so
+//! a kind's file holds only what is special about it.
+//!
+//! # Invariants
+//!
+//! - A strategy sees objects in their storage version, after structural defaulting.
+//! - It is a function of its arguments: lookups, time and chance come in through [`Cx`].
+
+use std::fmt::Debug;
+
+use muster_api::ports::Entropy;
+use muster_api::time::Time;
+use muster_schema::error::FieldError;
+use muster_store::{Key, Object};
+use muster_tree::{Text, Tree};
+
+use crate::registry::Resource;
+use crate::request::User;
+use crate::status::Status;
+
+/// Looks at other objects.
+pub trait Look {
+    /// The newest state of an object.
+    fn newest(&self, key: &Key) -> Option<Object>;
+
+    /// Everything stored under a resource's storage name.
+    fn all(&self, storage: &str) -> Vec<Object>;
+
+    /// Takes a free service address; `None` when there is none left.
+    fn take_service_ip(&self) -> Option<String>;
+}
+
+/// What a strategy may look at besides the object.
+#[derive(Clone, Copy)]
+pub struct Cx<'a> {
+    /// The resource.
+    pub resource: &'a Resource,
+    /// Place of the version the request came through.
+    pub version: usize,
+    /// The subresource written through; empty for the object itself.
+    pub subresource: &'a str,
+    /// The instant of the request.
+    pub now: Time,
+    /// Chance.
+    pub entropy: &'a dyn Entropy,
+    /// Other objects.
+    pub look: &'a dyn Look,
+    /// Who asks.
+    pub user: &'a User,
+}
+
+/// The errors found so far.
+pub type Errors = Vec<FieldError>;
+
+/// What names of a kind may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    /// At most 253 bytes: labels joined by dots.
+    Subdomain,
+    /// At most 63 bytes of lower-case letters, digits and `-`.
+    Label,
+    /// Anything that can stand in a path.
+    PathSegment,
+}
+
+/// What counts as a change of the desired state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// The kind has no generation.
+    None,
+    /// `spec`.
+    Spec,
+    /// Everything but `metadata` and `status`.
+    AllButStatus,
+    /// Everything but `metadata`.
+    AllButMeta,
+}
+
+/// How dependents fare when the client does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go afterwards.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// What a kind does differently.
+pub trait Strategy: Debug + Send + Sync {
+    /// What names may look like.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Values that stand in for absent ones and that no schema can say. Storage form.
+    fn default(&self, tree: Tree) -> Tree {
+        tree
+    }
+
+    /// Last changes before a create is validated.
+    ///
+    /// # Errors
+    /// A refusal that is not about a field, e.g. that addresses have run out.
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(tree)
+    }
+
+    /// Last changes before an update of the object itself is validated. `status` has been put back already.
+    ///
+    /// # Errors
+    /// A refusal that is not about a field.
+    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(new)
+    }
+
+    /// Last changes before an update of a subresource is validated. Everything but `status` and `metadata` has been
+    /// put back already.
+    fn prepare_status(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Tree {
+        new
+    }
+
+    /// What is wrong with a new object.
+    fn validate_create(&self, _new: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+
+    /// What is wrong with an update.
+    fn validate_update(&self, _new: &Tree, _old: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+
+    /// What is wrong with an update of the status.
+    fn validate_status(&self, _new: &Tree, _old: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+
+    /// What the client should hear besides the answer.
+    fn warnings(&self, _new: &Tree, _old: Option<&Tree>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether an update of a missing object creates it.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether an update may leave out `metadata.resourceVersion`.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether creating is refused, e.g. because the definition of a custom resource is being deleted.
+    fn refuses_creates(&self) -> bool {
+        false
+    }
+
+    /// Seconds between the request to delete and the end; `None` for kinds without grace.
+    fn grace(&self, _tree: &Tree, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// How dependents fare when the client does not say.
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Background
+    }
+
+    /// Whether a delete answers with the last state instead of a `Status`.
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
+    /// Fields that selectors may name besides name and namespace.
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The value of a selectable field as text.
+    fn field(&self, tree: &Tree, path: &str) -> String {
+        field_text(tree, path)
+    }
+
+    /// What counts as a change of the desired state.
+    fn generation(&self) -> Generation {
+        Generation::None
+    }
+
+    /// Whether the endpoint of `status` leaves labels, annotations and the rest of `metadata` alone.
+    fn status_keeps_metadata(&self) -> bool {
+        false
+    }
+
+    /// From the storage version to the version at `version`.
+    fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
+        with_api_version(tree, &resource.api_version(version))
+    }
+
+    /// From the version at `version` to the storage version.
+    fn to_storage(&self, resource: &Resource, tree: &Tree, _version: usize) -> Tree {
+        with_api_version(tree, &resource.storage_api_version())
+    }
+
+    /// Checks by schema and rules of a custom resource, in the version at `version`.
+    fn validate_custom(&self, _version: usize, _new: &Tree, _old: Option<&Tree>, _errors: &mut Errors) {}
+}
+
+/// The generic rule, unchanged.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain;
+
+impl Strategy for Plain {}
+
+/// The same object under another `apiVersion`.
+#[must_use]
+pub fn with_api_version(tree: &Tree, api_version: &Text) -> Tree {
+    if tree.str_at(&["apiVersion"]) == api_version.as_str() {
+        return tree.clone();
+    }
+    tree.with_key("apiVersion", Tree::from(api_version))
+}
+
+/// The value at a dotted path as selectors compare it.
+#[must_use]
+pub fn field_text(tree: &Tree, path: &str) -> String {
+    let value = path.split('.').try_fold(tree, |tree, key| tree.get(key));
+    match value {
+        Some(Tree::Text(text)) => text.to_string(),
+        None | Some(Tree::Null) => String::new(),
+        Some(other) => other.to_json(),
+    }
+}
