@@ -13,5 +13,8 @@
 //! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
 
 pub mod error;
+pub mod json_patch;
 pub mod node;
 pub mod object;
+pub mod patch;
+pub mod selector;
