@@ -86,6 +86,17 @@ pub struct Record {
     pub before: Option<Object>,
     /// The state after; `None` for a delete.
     pub after: Option<Object>,
+    /// What a watcher sees of a delete: the last state, carrying the revision of the deletion. `None` otherwise.
+    pub last: Option<Object>,
+}
+
+impl Record {
+    /// The object this change left behind or, for a delete, took away.
+    #[must_use]
+    pub fn shown(&self) -> &Object {
+        let shown = self.after.as_ref().or(self.last.as_ref());
+        shown.expect("a record has a state after it or is a delete with a last state")
+    }
 }
 
 /// A cursor or an exact read is older than the history kept.

@@ -15,6 +15,17 @@
 //! What objects mean. Keys are text, values are [`Object`]s, no field is looked at. And any async runtime.
 
 mod contract;
+mod cursor;
+mod head;
+mod list;
+mod options;
+mod ring;
+mod share;
+mod state;
+mod store;
 
 pub use contract::*;
+pub use cursor::Cursor;
 pub use muster_schema::object::Object;
+pub use options::*;
+pub use store::Store;

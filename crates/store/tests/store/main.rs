@@ -1,0 +1,6 @@
+//! The store as its callers see it.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod memory;
+mod support;
