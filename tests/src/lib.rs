@@ -1,1 +1,3 @@
-//! To be written.
+//! What black-box tests share.
+
+pub mod differential;

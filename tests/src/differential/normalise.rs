@@ -1,0 +1,151 @@
+//! Takes out of answers what may differ between two servers: uids, times, revisions, addresses.
+//!
+//! An identity is replaced by the order in which it was first seen, so that "the same object" and "the same revision
+//! as before" stay visible: a write that should have been a no-op still shows.
+
+use muster_tree::{Text, Tree};
+
+use super::play::Answer;
+
+/// Remembers what was seen in one scenario on one server.
+#[derive(Default)]
+pub struct Normaliser {
+    namespace: String,
+    uids: Vec<Text>,
+    revisions: Vec<Text>,
+}
+
+impl Normaliser {
+    /// For a scenario played in this namespace.
+    #[must_use]
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::default() }
+    }
+
+    /// The answer without what may differ.
+    pub fn answer(&mut self, answer: &Answer) -> Answer {
+        let body = self.tree(&answer.body, "");
+        let mut warnings: Vec<String> = answer.warnings.iter().map(|w| self.words(w)).collect();
+        warnings.sort();
+        Answer { body, warnings, ..answer.clone() }
+    }
+
+    fn tree(&mut self, tree: &Tree, key: &str) -> Tree {
+        match tree {
+            Tree::Map(_) => {
+                // A list's own revision is the whole store's: other scenarios move it.
+                let collection = tree.get("items").is_some() || tree.get("rows").is_some();
+                let of_collection = |k: &str| collection && k == "metadata";
+                let all = tree.entries().iter().map(|(k, v)| {
+                    let v = if of_collection(k) { v.without_key("resourceVersion") } else { v.clone() };
+                    (k.clone(), self.tree(&v, k))
+                });
+                Tree::from_sorted(all.collect())
+            }
+            Tree::List(_) if key == "managedFields" => {
+                let mut items: Vec<Tree> = tree.items().iter().map(|v| self.tree(v, "")).collect();
+                // The order of entries with equal times is the order of a Go map.
+                items.sort_by_key(Tree::to_json);
+                Tree::list(items)
+            }
+            Tree::List(_) => Tree::list(tree.items().iter().map(|v| self.tree(v, key)).collect::<Vec<_>>()),
+            Tree::Text(text) => self.text(text, key),
+            other => other.clone(),
+        }
+    }
+
+    fn text(&mut self, text: &Text, key: &str) -> Tree {
+        if is_time(text) {
+            return Tree::from("<time>");
+        }
+        match key {
+            "uid" if is_uid(text) => Tree::from(format!("<uid {}>", place(&mut self.uids, text))),
+            "resourceVersion" if !text.is_empty() => {
+                Tree::from(format!("<revision {}>", place(&mut self.revisions, text)))
+            }
+            "continue" if !text.is_empty() => Tree::from("<continue>"),
+            "clusterIP" | "clusterIPs" if text.starts_with("10.") => Tree::from("<address>"),
+            _ => Tree::from(self.words(text)),
+        }
+    }
+
+    /// Text that may mention namespaces, uids, revisions or times.
+    fn words(&self, text: &str) -> String {
+        let mut text = without_embedded_object(&text.replace(&self.namespace, "<ns>"));
+        text = without_number_after(&text, "ResourceVersion in record (");
+        for (i, uid) in self.uids.iter().enumerate() {
+            text = text.replace(uid.as_str(), &format!("<uid {i}>"));
+        }
+        text.split(' ')
+            .map(|word| if is_time(word.trim_matches('"')) { "<time>" } else { word })
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+/// A refused patch is quoted back with the whole object it would have made, in the key order of one server.
+fn without_embedded_object(text: &str) -> String {
+    const START: &str = "Invalid value: \"{";
+    match (text.find(START), text.rfind("}\": ")) {
+        (Some(from), Some(to)) if from < to => {
+            format!("{}<object>{}", &text[..from + START.len() - 1], &text[to + 1..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn without_number_after(text: &str, words: &str) -> String {
+    let Some(at) = text.find(words) else {
+        return text.to_owned();
+    };
+    let (before, after) = text.split_at(at + words.len());
+    format!("{before}<n>{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+fn place(seen: &mut Vec<Text>, text: &Text) -> usize {
+    seen.iter().position(|t| t == text).unwrap_or_else(|| {
+        seen.push(text.clone());
+        seen.len() - 1
+    })
+}
+
+fn is_uid(text: &str) -> bool {
+    text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+}
+
+/// Whether this is an RFC 3339 instant.
+fn is_time(text: &str) -> bool {
+    let b = text.as_bytes();
+    b.len() >= 20 && b[4] == b'-' && b[7] == b'-' && b[10] == b'T' && b[13] == b':' && b.ends_with(b"Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn identities_become_their_order_of_appearance() {
+        let uid = "0b7e6a4c-8e55-4f6b-9a0e-0f0b7e6a4c8e";
+        let answer = |rv: &str| Answer {
+            code: 200,
+            warnings: vec![],
+            media: String::new(),
+            body: tree!({"metadata": {"uid": uid, "resourceVersion": rv, "creationTimestamp": "2026-01-02T03:04:05Z"},
+                "message": format!("in ns-1 the uid is {uid}")}),
+        };
+        let mut normaliser = Normaliser::new("ns-1");
+        let first = normaliser.answer(&answer("17")).body;
+        assert_eq!(first.str_at(&["metadata", "resourceVersion"]), "<revision 0>");
+        assert_eq!(first.str_at(&["metadata", "creationTimestamp"]), "<time>");
+        assert_eq!(first.str_at(&["metadata", "uid"]), "<uid 0>");
+        assert_eq!(
+            normaliser.answer(&answer("19")).body.str_at(&["metadata", "resourceVersion"]),
+            "<revision 1>"
+        );
+        let again = normaliser.answer(&answer("17")).body;
+        assert_eq!(again.str_at(&["metadata", "resourceVersion"]), "<revision 0>");
+        assert_eq!(again.str_at(&["message"]), "in <ns> the uid is <uid 0>");
+    }
+}

@@ -1,0 +1,139 @@
+//! Sends the requests of a scenario to one server and keeps the answers.
+
+use std::io::Read;
+use std::time::Duration;
+
+use muster_tree::{Tree, tree};
+use ureq::Agent;
+use ureq::http::Request;
+use ureq::tls::TlsConfig;
+
+use super::scenario::{Scenario, Step};
+
+/// How often a step with `until` is repeated, and how long apart.
+const UNTIL_TRIES: u32 = 100;
+/// The pause between two such tries.
+const UNTIL_PAUSE: Duration = Duration::from_millis(100);
+/// The most that is read of one answer.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A server under test.
+pub struct Server {
+    agent: Agent,
+    base: String,
+    token: String,
+}
+
+/// What a server said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// HTTP code.
+    pub code: u16,
+    /// `Warning` headers.
+    pub warnings: Vec<String>,
+    /// `Content-Type` without parameters.
+    pub media: String,
+    /// The body; a list of events for a watch.
+    pub body: Tree,
+}
+
+impl Server {
+    /// A server at `https://host:port` that takes this bearer token. Its certificate is not checked: it is on loopback.
+    #[must_use]
+    pub fn new(base: &str, token: &str) -> Self {
+        let tls = TlsConfig::builder().disable_verification(true).build();
+        let config = Agent::config_builder().tls_config(tls).http_status_as_error(false).build();
+        Self { agent: config.new_agent(), base: base.to_owned(), token: token.to_owned() }
+    }
+
+    /// Sends one request.
+    pub fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String> {
+        let watch = method == "WATCH";
+        let method = if watch { "GET" } else { method };
+        let accept = if step.accept.is_empty() { "application/json" } else { &step.accept };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("Authorization", format!("Bearer {}", self.token))
+            .header("User-Agent", "judge/1")
+            .header("Accept", accept);
+        if !body.is_empty() {
+            request = request.header("Content-Type", step.content_type());
+        }
+        let request = request.body(body).map_err(|e| e.to_string())?;
+        let mut response = self.agent.run(request).map_err(|e| format!("{method} {path}: {e}"))?;
+        let text = |v: &ureq::http::HeaderValue| v.to_str().unwrap_or_default().to_owned();
+        let warnings = response.headers().get_all("Warning").iter().map(text).collect();
+        let media = response.headers().get("Content-Type").map(text).unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default().to_owned();
+        let mut bytes = Vec::new();
+        let reader = response.body_mut().as_reader().take(ANSWER_BYTES_MAX);
+        { reader }.read_to_end(&mut bytes).map_err(|e| format!("{method} {path}: {e}"))?;
+        let code = response.status().as_u16();
+        let body = if watch && code == 200 { events(&bytes) } else { tree_of(&bytes) };
+        Ok(Answer { code, warnings, media, body })
+    }
+}
+
+/// One JSON document per line.
+fn events(bytes: &[u8]) -> Tree {
+    Tree::list(bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(tree_of).collect::<Vec<_>>())
+}
+
+/// The body as a tree; text that is not JSON as text.
+fn tree_of(bytes: &[u8]) -> Tree {
+    Tree::parse(bytes).unwrap_or_else(|_| Tree::from(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Plays a scenario in a namespace of its own and returns the answers, one per step.
+pub fn play(server: &Server, scenario: &Scenario, namespace: &str) -> Result<Vec<Answer>, String> {
+    let make = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let blank = Step {
+        call: String::new(),
+        kind: String::new(),
+        accept: String::new(),
+        body: None,
+        text: None,
+        until: None,
+    };
+    server.send("POST", "/api/v1/namespaces", &blank, make.to_json_bytes())?;
+    let mut answers: Vec<Answer> = Vec::new();
+    for step in &scenario.steps {
+        answers.push(perform(server, step, namespace, &answers)?);
+    }
+    Ok(answers)
+}
+
+fn perform(server: &Server, step: &Step, namespace: &str, so_far: &[Answer]) -> Result<Answer, String> {
+    let fill = |text: &str| fill_in(text, namespace, so_far);
+    let (method, path) = step.parts();
+    let path = fill(path).replace(' ', "%20");
+    let body = match (&step.body, &step.text) {
+        (Some(tree), _) => fill(&tree.to_json()),
+        (None, Some(text)) => fill(text),
+        (None, None) => String::new(),
+    };
+    let mut answer = server.send(method, &path, step, body.clone().into_bytes())?;
+    for _ in 0..UNTIL_TRIES {
+        if step.until.is_none_or(|code| code == answer.code) {
+            break;
+        }
+        std::thread::sleep(UNTIL_PAUSE);
+        answer = server.send(method, &path, step, body.clone().into_bytes())?;
+    }
+    Ok(answer)
+}
+
+/// Replaces `{ns}`, `{uid:N}`, `{rv:N}` and `{continue:N}`.
+fn fill_in(text: &str, namespace: &str, so_far: &[Answer]) -> String {
+    let mut filled = text.replace("{ns}", namespace);
+    for (i, answer) in so_far.iter().enumerate() {
+        let n = i + 1;
+        let meta = |key: &str| answer.body.str_at(&["metadata", key]).to_owned();
+        filled = filled
+            .replace(&format!("{{uid:{n}}}"), &meta("uid"))
+            .replace(&format!("{{rv:{n}}}"), &meta("resourceVersion"))
+            .replace(&format!("{{continue:{n}}}"), &meta("continue"));
+    }
+    filled
+}
