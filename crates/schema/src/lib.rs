@@ -17,4 +17,7 @@ pub mod json_patch;
 pub mod node;
 pub mod object;
 pub mod patch;
+#[cfg(test)]
+mod sample;
 pub mod selector;
+pub mod strategic;
