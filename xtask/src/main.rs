@@ -1,12 +1,15 @@
 //! The project's own tasks: `cargo xtask` lists them.
 
+mod schema;
+
 use std::process::ExitCode;
 
 /// A task: its name, what it does in one line, and the function that does it.
 type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 /// Every task. `test` is what CI runs.
-const TASKS: &[Task] = &[];
+const TASKS: &[Task] =
+    &[("schema", "make the schema table's data from the published Kubernetes files", schema::run)];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

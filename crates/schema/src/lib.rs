@@ -21,3 +21,4 @@ pub mod patch;
 mod sample;
 pub mod selector;
 pub mod strategic;
+pub mod table;
