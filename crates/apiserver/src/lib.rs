@@ -15,5 +15,6 @@ pub mod kinds;
 pub mod registry;
 pub mod request;
 pub mod status;
+pub mod tables;
 
 pub use status::Status;

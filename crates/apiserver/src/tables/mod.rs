@@ -1,0 +1,159 @@
+//! Tables: objects as rows of cells, which is what `kubectl get` prints.
+//!
+//! A built-in kind has a line of columns in [`kinds`] and a small function that makes the cells of one object;
+//! a custom resource has the columns of its definition, each with a JSON path. All columns are always sent, the
+//! wide ones with priority 1: the client decides what to show.
+//!
+//! # Invariants
+//!
+//! - A row has as many cells as the table has columns.
+//! - Cells depend on the object and `now`, on nothing else.
+//!
+//! # Deliberately absent
+//!
+//! Descriptions of columns: no client shows them.
+
+mod access;
+mod age;
+mod cells;
+mod cluster;
+mod custom;
+mod devices;
+pub mod json_path;
+mod kinds;
+mod network;
+mod pod;
+mod storage;
+mod workloads;
+
+use muster_api::time::Time;
+use muster_tree::{Text, Tree, tree};
+
+use crate::registry::Resource;
+use crate::status::Status;
+use cells::Row;
+
+/// `includeObject`: what a row carries beside its cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// The metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl Include {
+    /// Reads the query parameter; empty means the default.
+    ///
+    /// # Errors
+    ///
+    /// 400 for any other word.
+    pub fn parse(word: &str) -> Result<Include, Status> {
+        match word {
+            "" | "Metadata" => Ok(Include::Metadata),
+            "None" => Ok(Include::None),
+            "Object" => Ok(Include::Object),
+            _ => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {word:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+/// `metadata` of a list, and of the Table made from it.
+#[derive(Debug, Clone, Default)]
+pub struct ListMeta {
+    /// `resourceVersion`: of the list, or of the object when there is but one.
+    pub resource_version: Text,
+    /// `continue`; empty on the last page.
+    pub continue_token: Text,
+    /// `remainingItemCount`.
+    pub remaining: Option<usize>,
+}
+
+impl ListMeta {
+    /// The wire form.
+    #[must_use]
+    pub fn to_tree(&self) -> Tree {
+        let mut entries = vec![("resourceVersion", Tree::from(&self.resource_version))];
+        if !self.continue_token.is_empty() {
+            entries.push(("continue", Tree::from(&self.continue_token)));
+        }
+        if let Some(count) = self.remaining {
+            entries.push(("remainingItemCount", Tree::from(i64::try_from(count).unwrap_or(i64::MAX))));
+        }
+        Tree::map(entries)
+    }
+}
+
+/// The Table of these objects, which are in the wire form of `resource.versions[version]`.
+#[must_use]
+pub fn table(
+    resource: &Resource,
+    version: usize,
+    objects: &[Tree],
+    include: Include,
+    now: Time,
+    meta: &ListMeta,
+) -> Tree {
+    let (columns, rows) = if resource.custom {
+        let made = custom::Columns::of(&resource.versions[version]);
+        (made.definitions(), objects.iter().map(|o| made.cells(o, now)).collect())
+    } else {
+        built_in(resource, version, objects, now)
+    };
+    let rows = objects.iter().zip(rows).map(|(object, cells)| {
+        let row = tree!({"cells": cells, "object": included(object, include)});
+        match pod::row_conditions(resource, object) {
+            Some(conditions) => row.with(&["conditions"], conditions),
+            None => row,
+        }
+    });
+    tree!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta.to_tree(),
+        "columnDefinitions": columns,
+        "rows": Tree::list(rows),
+    })
+}
+
+fn built_in(resource: &Resource, version: usize, objects: &[Tree], now: Time) -> (Tree, Vec<Vec<Tree>>) {
+    let kind = kinds::find(&resource.group, &resource.versions[version].name, &resource.kind);
+    let columns = kinds::definitions(kind.columns);
+    let rows = objects.iter().map(|object| (kind.cells)(&Row { object, all: objects, now })).collect();
+    (columns, rows)
+}
+
+fn included(object: &Tree, include: Include) -> Tree {
+    match include {
+        Include::None => Tree::Null,
+        Include::Metadata => partial_metadata(object),
+        Include::Object => object.clone(),
+    }
+}
+
+/// `PartialObjectMetadata` of an object in wire form.
+#[must_use]
+pub fn partial_metadata(object: &Tree) -> Tree {
+    let meta = object.get("metadata").cloned().unwrap_or_else(Tree::empty_map);
+    tree!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+}
+
+/// `PartialObjectMetadataList` of objects in wire form.
+#[must_use]
+pub fn partial_metadata_list(objects: &[Tree], meta: &ListMeta) -> Tree {
+    tree!({
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta.to_tree(),
+        "items": Tree::list(objects.iter().map(partial_metadata)),
+    })
+}
+
+#[cfg(test)]
+mod tests;
