@@ -12,6 +12,7 @@
 
 pub mod discovery;
 pub mod kinds;
+pub mod openapi;
 pub mod registry;
 pub mod request;
 pub mod status;

@@ -1,0 +1,291 @@
+//! Schemas as OpenAPI writes them: components that refer to each other by name.
+
+use std::collections::BTreeMap;
+
+use muster_schema::node::{Bounds, ListKind, Node, NodeId, PatchRule, Rule, Shape, View};
+use muster_schema::table::{Table, builtin};
+use muster_tree::{Text, Tree, tree};
+
+use super::{LIST_META, OBJECT_META};
+use crate::registry::{Resource, Version};
+
+const GVK: &str = "x-kubernetes-group-version-kind";
+
+/// The components of one document. What refers to a component asks for it by [`Components::want`].
+#[derive(Default)]
+pub(super) struct Components {
+    made: BTreeMap<Text, Tree>,
+    wanted: Vec<Text>,
+}
+
+impl Components {
+    /// Makes sure that a component of the built-in table will be there.
+    pub fn want(&mut self, name: &str) {
+        if !self.made.contains_key(name) {
+            self.made.insert(Text::from(name), Tree::Null);
+            self.wanted.push(Text::from(name));
+        }
+    }
+
+    /// The name of the component of a resource's object in this version.
+    pub fn object(&mut self, resource: &Resource, version: &Version) -> Text {
+        if resource.custom {
+            return self.custom(resource, version);
+        }
+        let name = builtin().component_name(version.schema.id);
+        let name = Text::from(name.expect("every built-in kind is a component"));
+        self.want(&name);
+        name
+    }
+
+    /// The name of the component of its list.
+    pub fn list(&mut self, resource: &Resource, version: &Version) -> Text {
+        let table = builtin();
+        let known = table.root(&resource.group, &version.name, &resource.list_kind);
+        let known = known.filter(|_| !resource.custom).and_then(|root| table.component_name(root.id));
+        if let Some(name) = known {
+            self.want(name);
+            return Text::from(name);
+        }
+        let object = self.object(resource, version);
+        let name = Text::from(format!("{object}List"));
+        let list = list_of(&object, kind_tag(&resource.group, &version.name, &resource.list_kind));
+        self.made.insert(name.clone(), list);
+        name
+    }
+
+    /// The component of any kind of the built-in table, e.g. `autoscaling/v1` Scale.
+    pub fn kind(&mut self, (group, version, kind): &(Text, Text, Text)) -> Option<Text> {
+        let root = builtin().root(group, version, kind)?;
+        let name = builtin().component_name(root.id)?;
+        self.want(name);
+        Some(Text::from(name))
+    }
+
+    fn custom(&mut self, resource: &Resource, version: &Version) -> Text {
+        let reversed: Vec<&str> = resource.group.rsplit('.').collect();
+        let name = Text::from(format!("{}.{}.{}", reversed.join("."), version.name, resource.kind));
+        if !self.made.contains_key(&name) {
+            let tag = kind_tag(&resource.group, &version.name, &resource.kind);
+            let object = self.body(version.schema.view(), None);
+            let object = object
+                .with(&["properties", "apiVersion"], tree!({"type": "string"}))
+                .with(&["properties", "kind"], tree!({"type": "string"}))
+                .with(&["properties", "metadata"], reference(OBJECT_META));
+            self.made.insert(name.clone(), object.with(&[GVK], tree!([tag])));
+        }
+        name
+    }
+
+    /// All components, with those they refer to.
+    pub fn into_tree(mut self) -> Tree {
+        let table = builtin();
+        while let Some(name) = self.wanted.pop() {
+            let Some(component) = table.component(&name) else { continue };
+            let view = View { schema: &table.schema, id: component.node };
+            let mut schema = special(&name).unwrap_or_else(|| self.body(view, Some(table)));
+            if !component.kinds.is_empty() {
+                let tags =
+                    component.kinds.iter().map(|(group, version, kind)| kind_tag(group, version, kind));
+                schema = schema.with(&[GVK], Tree::list(tags));
+            }
+            self.made.insert(name, schema);
+        }
+        Tree::from_sorted(self.made.into_iter().collect())
+    }
+
+    /// A place in a schema: a reference where it has a name, its body otherwise.
+    fn place(&mut self, view: View<'_>, table: Option<&'static Table>) -> Tree {
+        let Some(name) = table.and_then(|table| table.component_name(view.id)) else {
+            return self.body(view, table);
+        };
+        self.want(name);
+        if !builtin().is_variant(view.id) {
+            return reference(name);
+        }
+        let mut entries = vec![("allOf", tree!([{"$ref": format!("#/components/schemas/{name}")}]))];
+        beside(view.node(), &mut entries);
+        Tree::map(entries)
+    }
+
+    fn body(&mut self, view: View<'_>, table: Option<&'static Table>) -> Tree {
+        let node = view.node();
+        let mut entries = self.shape(view, table);
+        if !node.format.is_empty() && !matches!(node.shape, Shape::Any) {
+            entries.push(("format", Tree::from(&node.format)));
+        }
+        for (is, key) in [
+            (node.nullable, "nullable"),
+            (node.int_or_string, "x-kubernetes-int-or-string"),
+            (node.preserve_unknown, "x-kubernetes-preserve-unknown-fields"),
+            (node.embedded_resource, "x-kubernetes-embedded-resource"),
+        ] {
+            if is {
+                entries.push((key, Tree::Bool(true)));
+            }
+        }
+        beside(node, &mut entries);
+        if let Some(bounds) = &node.bounds {
+            self.bounds(view, bounds, table, &mut entries);
+        }
+        if !node.rules.is_empty() {
+            entries.push(("x-kubernetes-validations", Tree::list(node.rules.iter().map(rule))));
+        }
+        Tree::map(entries)
+    }
+
+    fn shape(&mut self, view: View<'_>, table: Option<&'static Table>) -> Vec<(&'static str, Tree)> {
+        let word = |word: &str| vec![("type", Tree::from(word))];
+        let mut with = |word: &str, key, id: NodeId| {
+            vec![("type", Tree::from(word)), (key, self.place(view.to(id), table))]
+        };
+        match &view.node().shape {
+            Shape::Any => vec![],
+            Shape::Bool => word("boolean"),
+            Shape::Int => word("integer"),
+            Shape::Number => word("number"),
+            Shape::Text => word("string"),
+            Shape::List(item) => with("array", "items", *item),
+            Shape::Map(values) => with("object", "additionalProperties", *values),
+            Shape::Fields(fields) => {
+                let properties = fields.iter().map(|f| (f.name.clone(), self.place(view.to(f.node), table)));
+                let mut entries = vec![("type", Tree::from("object")), ("properties", Tree::map(properties))];
+                let required: Vec<&Text> = fields.iter().filter(|f| f.required).map(|f| &f.name).collect();
+                if !required.is_empty() {
+                    entries.push(("required", Tree::list(required)));
+                }
+                entries
+            }
+        }
+    }
+
+    fn bounds(
+        &mut self,
+        view: View<'_>,
+        bounds: &Bounds,
+        table: Option<&'static Table>,
+        entries: &mut Vec<(&'static str, Tree)>,
+    ) {
+        entries.extend(plain_bounds(bounds));
+        let junctors = [("allOf", &bounds.all_of), ("anyOf", &bounds.any_of), ("oneOf", &bounds.one_of)];
+        for (key, ids) in junctors {
+            if !ids.is_empty() {
+                entries.push((key, Tree::list(ids.iter().map(|id| self.body(view.to(*id), table)))));
+            }
+        }
+        if let Some(id) = bounds.not {
+            entries.push(("not", self.body(view.to(id), table)));
+        }
+    }
+}
+
+/// A reference to a component.
+pub(super) fn reference(name: &str) -> Tree {
+    tree!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// Group, version and kind as the extension spells them.
+pub(super) fn kind_tag(group: &str, version: &str, kind: &str) -> Tree {
+    tree!({"group": group, "version": version, "kind": kind})
+}
+
+fn list_of(object: &str, tag: Tree) -> Tree {
+    tree!({
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": reference(LIST_META),
+            "items": {"type": "array", "items": reference(object)},
+        },
+        "x-kubernetes-group-version-kind": [tag],
+    })
+}
+
+/// Types whose table form says less than their published one.
+fn special(name: &str) -> Option<Tree> {
+    let word = name.strip_prefix("io.k8s.apimachinery.")?.rsplit('.').next()?;
+    Some(match word {
+        "Quantity" => tree!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        "IntOrString" => {
+            tree!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
+        "Time" | "MicroTime" => tree!({"type": "string", "format": "date-time"}),
+        "Duration" => tree!({"type": "string"}),
+        "RawExtension" | "FieldsV1" | "Patch" => tree!({"type": "object"}),
+        _ => return None,
+    })
+}
+
+/// What may stand beside a reference: the default and how writers of lists and maps meet.
+fn beside(node: &Node, entries: &mut Vec<(&'static str, Tree)>) {
+    if let Some(default) = &node.default {
+        entries.push(("default", default.clone()));
+    }
+    match &node.list {
+        ListKind::Atomic => {}
+        ListKind::Set => entries.push(("x-kubernetes-list-type", Tree::from("set"))),
+        ListKind::Map(keys) => {
+            entries.push(("x-kubernetes-list-type", Tree::from("map")));
+            entries.push(("x-kubernetes-list-map-keys", Tree::list(keys)));
+        }
+    }
+    if node.atomic_map {
+        entries.push(("x-kubernetes-map-type", Tree::from("atomic")));
+    }
+    let PatchRule { merge, retain_keys, merge_key } = &node.patch;
+    let words: Vec<&str> = [(*merge, "merge"), (*retain_keys, "retainKeys")]
+        .into_iter()
+        .filter_map(|(is, word)| is.then_some(word))
+        .collect();
+    if !words.is_empty() {
+        entries.push(("x-kubernetes-patch-strategy", Tree::from(words.join(","))));
+    }
+    if !merge_key.is_empty() {
+        entries.push(("x-kubernetes-patch-merge-key", Tree::from(merge_key)));
+    }
+}
+
+fn plain_bounds(bounds: &Bounds) -> Vec<(&'static str, Tree)> {
+    let count = |n: &Option<u64>| n.map(|n| Tree::from(i64::try_from(n).unwrap_or(i64::MAX)));
+    let limit = |(n, _): (f64, bool)| number(n);
+    let excluded = |limit: Option<(f64, bool)>| limit.filter(|(_, out)| *out).map(|_| Tree::Bool(true));
+    let allowed = (!bounds.allowed.is_empty()).then(|| Tree::list(&bounds.allowed));
+    let all = [
+        ("enum", allowed),
+        ("pattern", bounds.pattern.as_ref().map(Tree::from)),
+        ("minimum", bounds.minimum.map(limit)),
+        ("exclusiveMinimum", excluded(bounds.minimum)),
+        ("maximum", bounds.maximum.map(limit)),
+        ("exclusiveMaximum", excluded(bounds.maximum)),
+        ("multipleOf", bounds.multiple_of.map(number)),
+        ("minLength", count(&bounds.min_length)),
+        ("maxLength", count(&bounds.max_length)),
+        ("minItems", count(&bounds.min_items)),
+        ("maxItems", count(&bounds.max_items)),
+        ("minProperties", count(&bounds.min_properties)),
+        ("maxProperties", count(&bounds.max_properties)),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+/// A whole number without a fraction, as the definition wrote it.
+#[expect(clippy::cast_possible_truncation, reason = "only whole numbers within the exact range are cast")]
+fn number(n: f64) -> Tree {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if n.fract() == 0.0 && n.abs() <= EXACT_MAX { Tree::Int(n as i64) } else { Tree::Float(n) }
+}
+
+fn rule(rule: &Rule) -> Tree {
+    let texts = [
+        ("rule", &rule.rule),
+        ("message", &rule.message),
+        ("messageExpression", &rule.message_expression),
+        ("reason", &rule.reason),
+        ("fieldPath", &rule.field_path),
+    ];
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let made = Tree::map(texts.map(|(key, text)| (key, Tree::from(text))));
+    if rule.optional_old_self { made.with(&["optionalOldSelf"], true) } else { made }
+}
