@@ -24,7 +24,7 @@ impl Normaliser {
 
     /// The answer without what may differ.
     pub fn answer(&mut self, answer: &Answer) -> Answer {
-        let body = self.tree(&answer.body, "");
+        let body = sort_causes(&self.tree(&answer.body, ""));
         let mut warnings: Vec<String> = answer.warnings.iter().map(|w| self.words(w)).collect();
         warnings.sort();
         Answer { body, warnings, ..answer.clone() }
@@ -38,15 +38,21 @@ impl Normaliser {
                 let of_collection = |k: &str| collection && k == "metadata";
                 let all = tree.entries().iter().map(|(k, v)| {
                     let v = if of_collection(k) { v.without_key("resourceVersion") } else { v.clone() };
-                    (k.clone(), self.tree(&v, k))
+                    // Keys of field sets name uids too.
+                    (self.words(k), self.tree(&v, k))
                 });
-                Tree::from_sorted(all.collect())
+                Tree::map(all.collect::<Vec<_>>())
             }
             Tree::List(_) if key == "managedFields" => {
                 let mut items: Vec<Tree> = tree.items().iter().map(|v| self.tree(v, "")).collect();
                 // The order of entries with equal times is the order of a Go map.
                 items.sort_by_key(Tree::to_json);
                 Tree::list(items)
+            }
+            // Plain bookmarks come by the clock; only the one that ends a streaming list has its place.
+            Tree::List(_) if tree.items().iter().any(is_bookmark) => {
+                let kept = tree.items().iter().filter(|event| !is_bookmark(event));
+                Tree::list(kept.map(|v| self.tree(v, key)).collect::<Vec<_>>())
             }
             Tree::List(_) => Tree::list(tree.items().iter().map(|v| self.tree(v, key)).collect::<Vec<_>>()),
             Tree::Text(text) => self.text(text, key),
@@ -59,7 +65,6 @@ impl Normaliser {
             return Tree::from("<time>");
         }
         match key {
-            "uid" if is_uid(text) => Tree::from(format!("<uid {}>", place(&mut self.uids, text))),
             "resourceVersion" if !text.is_empty() => {
                 Tree::from(format!("<revision {}>", place(&mut self.revisions, text)))
             }
@@ -70,17 +75,31 @@ impl Normaliser {
     }
 
     /// Text that may mention namespaces, uids, revisions or times.
-    fn words(&self, text: &str) -> String {
+    fn words(&mut self, text: &str) -> String {
         let mut text = without_embedded_object(&text.replace(&self.namespace, "<ns>"));
         text = without_number_after(&text, "ResourceVersion in record (");
-        for (i, uid) in self.uids.iter().enumerate() {
-            text = text.replace(uid.as_str(), &format!("<uid {i}>"));
+        while let Some(uid) = first_uid(&text) {
+            let n = place(&mut self.uids, &uid);
+            text = text.replace(uid.as_str(), &format!("<uid {n}>"));
         }
         text.split(' ')
             .map(|word| if is_time(word.trim_matches('"')) { "<time>" } else { word })
             .collect::<Vec<_>>()
             .join(" ")
     }
+}
+
+/// Several causes come in the order of a Go map, and the message repeats them in that order.
+fn sort_causes(status: &Tree) -> Tree {
+    let path = ["details", "causes"];
+    let mut causes = status.items_at(&path).to_vec();
+    if causes.len() < 2 {
+        return status.clone();
+    }
+    causes.sort_by_key(Tree::to_json);
+    let message = status.str_at(&["message"]);
+    let start = message.split(": [").next().unwrap_or_default();
+    status.with(&path, Tree::list(causes)).with(&["message"], format!("{start}: <causes>"))
 }
 
 /// A refused patch is quoted back with the whole object it would have made, in the key order of one server.
@@ -102,6 +121,11 @@ fn without_number_after(text: &str, words: &str) -> String {
     format!("{before}<n>{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
+fn is_bookmark(event: &Tree) -> bool {
+    let ends_list = ["object", "metadata", "annotations", "k8s.io/initial-events-end"];
+    event.str_at(&["type"]) == "BOOKMARK" && event.at(&ends_list).is_none()
+}
+
 fn place(seen: &mut Vec<Text>, text: &Text) -> usize {
     seen.iter().position(|t| t == text).unwrap_or_else(|| {
         seen.push(text.clone());
@@ -109,8 +133,20 @@ fn place(seen: &mut Vec<Text>, text: &Text) -> usize {
     })
 }
 
-fn is_uid(text: &str) -> bool {
-    text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+/// The first thing in a text that looks like a uid.
+fn first_uid(text: &str) -> Option<Text> {
+    let bytes = text.as_bytes();
+    bytes
+        .windows(UID_LEN)
+        .find(|window| is_uid(window))
+        .map(|uid| Text::from(String::from_utf8_lossy(uid).as_ref()))
+}
+
+const UID_LEN: usize = 36;
+
+fn is_uid(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
+        && bytes.split(|b| *b == b'-').map(<[u8]>::len).eq([8, 4, 4, 4, 12])
 }
 
 /// Whether this is an RFC 3339 instant.

@@ -61,7 +61,13 @@ impl Server {
             request = request.header("Content-Type", step.content_type());
         }
         let request = request.body(body).map_err(|e| e.to_string())?;
-        let mut response = self.agent.run(request).map_err(|e| format!("{method} {path}: {e}"))?;
+        // A kept connection may have been closed after an earlier refusal: one more try on a fresh one.
+        let again = request.clone();
+        let mut response = self
+            .agent
+            .run(request)
+            .or_else(|_| self.agent.run(again))
+            .map_err(|e| format!("{method} {path}: {e}"))?;
         let text = |v: &ureq::http::HeaderValue| v.to_str().unwrap_or_default().to_owned();
         let warnings = response.headers().get_all("Warning").iter().map(text).collect();
         let media = response.headers().get("Content-Type").map(text).unwrap_or_default();
