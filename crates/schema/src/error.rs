@@ -11,6 +11,8 @@ pub enum Problem {
     Required,
     /// `Invalid value`.
     Invalid,
+    /// `Invalid value`, because it is of another type than the schema wants.
+    TypeInvalid,
     /// `Unsupported value`.
     NotSupported,
     /// `Duplicate value`.
@@ -34,6 +36,7 @@ impl Problem {
         match self {
             Problem::Required => "FieldValueRequired",
             Problem::Invalid => "FieldValueInvalid",
+            Problem::TypeInvalid => "FieldValueTypeInvalid",
             Problem::NotSupported => "FieldValueNotSupported",
             Problem::Duplicate => "FieldValueDuplicate",
             Problem::Forbidden => "FieldValueForbidden",
@@ -47,7 +50,7 @@ impl Problem {
     fn words(self) -> &'static str {
         match self {
             Problem::Required => "Required value",
-            Problem::Invalid => "Invalid value",
+            Problem::Invalid | Problem::TypeInvalid => "Invalid value",
             Problem::NotSupported => "Unsupported value",
             Problem::Duplicate => "Duplicate value",
             Problem::Forbidden => "Forbidden",
@@ -81,6 +84,11 @@ impl FieldError {
     /// A value is not acceptable.
     pub fn invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Invalid, value: value.into(), detail: detail.into() }
+    }
+
+    /// A value is of another type than the schema wants.
+    pub fn type_invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::TypeInvalid, value: value.into(), detail: detail.into() }
     }
 
     /// A value stands outside a closed set; the detail lists the set.

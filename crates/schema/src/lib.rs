@@ -12,13 +12,20 @@
 //!
 //! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
 
+pub mod crd;
 pub mod error;
+pub mod formats;
 pub mod json_patch;
 pub mod node;
 pub mod object;
 pub mod patch;
+mod path;
+mod pattern;
+pub mod rules;
 #[cfg(test)]
 mod sample;
 pub mod selector;
 pub mod strategic;
+pub mod structure;
 pub mod table;
+pub mod validate;

@@ -3,7 +3,7 @@
 //! One [`Schema`] holds all built-in kinds; each version of a custom resource has one of its own. Everything else
 //! in this crate walks a [`View`]: a schema and a place in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use muster_tree::{Text, Tree};
 
@@ -23,6 +23,8 @@ pub struct Schema {
 pub struct Node {
     /// The structure.
     pub shape: Shape,
+    /// The published name of the type that begins here, e.g. `io.k8s.api.core.v1.PodSpec`; empty when it has none.
+    pub name: Text,
     /// The `format` word, e.g. `int32`, `date-time`, `byte`; empty when none.
     pub format: Text,
     /// `x-kubernetes-int-or-string`.
@@ -110,6 +112,10 @@ pub struct Bounds {
     pub allowed: Vec<Tree>,
     /// `pattern`.
     pub pattern: Option<Text>,
+    /// The pattern made ready at its first use; `None` inside when it is not one.
+    pub matcher: OnceLock<Option<regex::Regex>>,
+    /// Required keys that are not among the fields: of free maps, and of values whose fields are kept unseen.
+    pub required: Vec<Text>,
     /// `minimum`, and whether it is itself excluded.
     pub minimum: Option<(f64, bool)>,
     /// `maximum`, and whether it is itself excluded.
