@@ -14,8 +14,11 @@
 //!
 //! What objects mean. Keys are text, values are [`Object`]s, no field is looked at. And any async runtime.
 
+mod codec;
+mod committer;
 mod contract;
 mod cursor;
+mod disk;
 mod head;
 mod list;
 mod options;
@@ -26,6 +29,7 @@ mod store;
 
 pub use contract::*;
 pub use cursor::Cursor;
+pub use disk::{DiskAct, DiskFaults};
 pub use muster_schema::object::Object;
 pub use options::*;
 pub use store::Store;

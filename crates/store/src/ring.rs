@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - Revisions grow from front to back.
-//! - Every change of the resource after [`Ring::dropped`] is here: a cursor at or above it misses nothing.
+//! - Every change of the resource after `dropped` is here: a cursor at or above it misses nothing.
 
 use std::collections::VecDeque;
 
@@ -31,6 +31,7 @@ struct Entry {
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// The revision of the newest change that is not here any more; 0 when none was dropped.
     dropped: u64,
 }
 
@@ -47,11 +48,6 @@ impl Ring {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// The revision of the newest change that is not here any more; 0 when none was dropped.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
     }
 
     pub(crate) fn push(&mut self, staged: Staged, at: Time) {

@@ -1,41 +1,142 @@
 //! Sharing on the write path: equal branches, texts and lists of owners are kept once.
 
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use muster_schema::object::Managed;
-use muster_tree::Sharing;
+use muster_tree::{Sharing, Text, Tree, own_bytes};
 
 use crate::head::Prepared;
 use crate::{Change, Key, Object, Write};
 
-/// The table of what is known, and the accounts of what was new.
-#[derive(Default)]
+/// The lists of owners are never swept below this many.
+const OWNERS_SWEEP_MIN: usize = 1024;
+
+/// The table of what is known.
 pub(crate) struct Shelter {
     trees: Sharing,
+    owners: HashSet<Owners>,
+    owners_sweep_at: usize,
+    nobody: Arc<[Managed]>,
+}
+
+impl Default for Shelter {
+    fn default() -> Self {
+        Self {
+            trees: Sharing::new(),
+            owners: HashSet::new(),
+            owners_sweep_at: OWNERS_SWEEP_MIN,
+            nobody: Arc::from([]),
+        }
+    }
 }
 
 impl Shelter {
-    /// The same write made of known parts where possible.
+    /// The same write made of known parts where possible, with the memory that the history will keep alive for it.
     pub(crate) fn prepare(&mut self, write: Write) -> Prepared {
         let Write { key, expect, change } = write;
         let key = self.key(&key);
-        let change = match change {
-            Change::Put(object) => Change::Put(self.object(&object)),
-            Change::Delete(object) => Change::Delete(self.object(&object)),
+        let (change, bytes) = match change {
+            Change::Put(object) => (Change::Put(self.object(&object)), 0),
+            // The last state is mostly the one before, which from now on only the history keeps.
+            Change::Delete(object) => {
+                let object = self.object(&object);
+                let bytes = own_bytes(&object.tree);
+                (Change::Delete(object), bytes)
+            }
         };
-        Prepared { write: Write { key, expect, change }, bytes: 1024 }
+        Prepared { write: Write { key, expect, change }, bytes: bytes + self.trees.take_new_bytes() }
     }
 
+    /// Known texts instead of those of `key`.
     pub(crate) fn key(&mut self, key: &Key) -> Key {
-        key.clone()
+        let Key { resource, namespace, name } = key;
+        Key { resource: self.text(resource), namespace: self.text(namespace), name: self.text(name) }
     }
 
-    pub(crate) fn object(&mut self, object: &Object) -> Object {
-        let managed: Arc<[Managed]> = object
-            .managed
-            .iter()
-            .map(|entry| Managed { fields: self.trees.share(&entry.fields), ..entry.clone() })
-            .collect();
-        Object { tree: self.trees.share(&object.tree), managed, revision: object.revision }
+    fn object(&mut self, object: &Object) -> Object {
+        let tree = self.trees.share_below(&object.tree);
+        Object { tree, managed: self.managed(&object.managed), revision: object.revision }
+    }
+
+    fn managed(&mut self, all: &Arc<[Managed]>) -> Arc<[Managed]> {
+        if all.is_empty() {
+            return self.nobody();
+        }
+        let shared = all.iter().map(|entry| Managed {
+            manager: self.text(&entry.manager),
+            applied: entry.applied,
+            api_version: self.text(&entry.api_version),
+            subresource: self.text(&entry.subresource),
+            time: self.text(&entry.time),
+            fields: self.trees.share(&entry.fields),
+        });
+        let shared = shared.collect();
+        self.owners(shared)
+    }
+
+    /// The known text equal to `text`.
+    pub(crate) fn text(&mut self, text: &Text) -> Text {
+        self.trees.text(text)
+    }
+
+    /// The known branch equal to `made`, whose children are known.
+    pub(crate) fn branch(&mut self, made: Tree) -> Tree {
+        self.trees.branch(made)
+    }
+
+    /// A branch that is not looked up: the outermost one of an object.
+    pub(crate) fn own_branch(&mut self, made: Tree) -> Tree {
+        made
+    }
+
+    /// No owners.
+    pub(crate) fn nobody(&self) -> Arc<[Managed]> {
+        self.nobody.clone()
+    }
+
+    /// The known list equal to `made`, whose texts and fields are known.
+    pub(crate) fn owners(&mut self, made: Arc<[Managed]>) -> Arc<[Managed]> {
+        let made = Owners(made);
+        if let Some(known) = self.owners.get(&made) {
+            return known.0.clone();
+        }
+        if self.owners.len() >= self.owners_sweep_at {
+            self.owners.retain(|owners| Arc::strong_count(&owners.0) > 1);
+            self.owners_sweep_at = (self.owners.len() * 2).max(OWNERS_SWEEP_MIN);
+        }
+        let shared = made.0.clone();
+        self.owners.insert(made);
+        shared
     }
 }
+
+/// A list of owners made of known parts: equal when its parts are the same ones.
+struct Owners(Arc<[Managed]>);
+
+impl Hash for Owners {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for entry in self.0.iter() {
+            for text in [&entry.manager, &entry.api_version, &entry.subresource, &entry.time] {
+                (text.as_ptr() as usize).hash(state);
+            }
+        }
+    }
+}
+
+impl PartialEq for Owners {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |a: &Managed, b: &Managed| {
+            Text::ptr_eq(&a.manager, &b.manager)
+                && a.applied == b.applied
+                && Text::ptr_eq(&a.api_version, &b.api_version)
+                && Text::ptr_eq(&a.subresource, &b.subresource)
+                && Text::ptr_eq(&a.time, &b.time)
+                && a.fields.same_branch(&b.fields)
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(other.0.iter()).all(|(a, b)| same(a, b))
+    }
+}
+
+impl Eq for Owners {}

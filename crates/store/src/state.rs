@@ -11,10 +11,12 @@
 //! What is accepted but not yet durable. The writers' view is in `head`.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use muster_api::time::Time;
 use muster_tree::Text;
 
+use crate::codec::{Logged, What};
 use crate::ring::{Ring, Staged};
 use crate::{Expired, Key, Object, Record, StoreOptions};
 
@@ -63,6 +65,50 @@ impl State {
         shelf.objects.get(&(key.namespace.clone(), key.name.clone()))
     }
 
+    /// At most `max` objects after a key, in key order over all resources.
+    pub(crate) fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, Object)> {
+        let first = after.map_or_else(Text::new, |key| key.resource.clone());
+        let shelves = self.shelves.range(first..);
+        let all = shelves.flat_map(|(resource, shelf)| {
+            let from = match after {
+                Some(key) if key.resource == *resource => {
+                    Bound::Excluded((key.namespace.clone(), key.name.clone()))
+                }
+                _ => Bound::Unbounded,
+            };
+            shelf.objects.range((from, Bound::Unbounded)).map(move |(name, object)| (resource, name, object))
+        });
+        let keyed = all.map(|(resource, (namespace, name), object)| {
+            let key = Key { resource: resource.clone(), namespace: namespace.clone(), name: name.clone() };
+            (key, object.clone())
+        });
+        keyed.take(max).collect()
+    }
+
+    /// At the start: the state of one key as the disk knows it, unless a later one is known already.
+    pub(crate) fn fold(&mut self, logged: Logged) {
+        let Logged { revision, key, what } = logged;
+        let shelf = self.shelves.entry(key.resource).or_default();
+        let name = (key.namespace, key.name);
+        if shelf.objects.get(&name).is_some_and(|object| object.revision >= revision) {
+            return;
+        }
+        match what {
+            What::Put(object) => drop(shelf.objects.insert(name, object)),
+            What::Delete(_) => drop(shelf.objects.remove(&name)),
+        }
+    }
+
+    /// At the start: everything up to `revision` is here.
+    pub(crate) fn reached(&mut self, revision: u64) {
+        self.revision = revision;
+    }
+
+    /// At the start: the changes of `resource` up to `revision` are not known any more.
+    pub(crate) fn forgot(&mut self, resource: &Text, revision: u64) {
+        self.shelves.entry(resource.clone()).or_default().ring = Ring::starting_after(revision);
+    }
+
     /// Makes changes visible, then lets the history give way where it has outgrown its bounds.
     pub(crate) fn publish(&mut self, records: impl IntoIterator<Item = Staged>, now: Time) {
         for staged in records {
@@ -83,12 +129,8 @@ impl State {
         };
         let name = (record.key.namespace.clone(), record.key.name.clone());
         match &record.after {
-            Some(object) => {
-                shelf.objects.insert(name, object.clone());
-            }
-            None => {
-                shelf.objects.remove(&name);
-            }
+            Some(object) => drop(shelf.objects.insert(name, object.clone())),
+            None => drop(shelf.objects.remove(&name)),
         }
         self.history_bytes += staged.bytes;
         shelf.ring.push(staged, now);

@@ -1,32 +1,48 @@
 //! The handle: what the rest of Muster calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use event_listener::{Event, EventListener};
 use muster_api::ports::Clock;
 
+use crate::committer::{Committer, Published};
 use crate::cursor::Cursor;
+use crate::disk::{Disk, DiskFaults};
 use crate::head::{Head, Prepared, Reply, Transaction};
 use crate::share::Shelter;
 use crate::state::State;
-use crate::{Durability, Expired, Key, Object, Page, Range, StoreOptions, Write, WriteError};
+use crate::{
+    Change, Durability, Expired, Key, Object, OpenError, Page, Range, StoreOptions, SyncMode, Write,
+    WriteError,
+};
 
-/// A store; cloning it makes another handle to the same one.
+/// A store; cloning it makes another handle to the same one. A durable store is closed with its last handle.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
+    /// None in memory.
+    committer: Option<Arc<Committer>>,
 }
 
 /// What all handles, cursors and the commit thread share.
 ///
 /// Locks are taken in the order of the fields, and a reply is never called under one.
 pub(crate) struct Shared {
-    pub(crate) shelter: Mutex<Shelter>,
-    pub(crate) head: Mutex<Head>,
+    shelter: Mutex<Shelter>,
+    disk: Mutex<Option<Disk>>,
+    head: Mutex<Head>,
     state: RwLock<State>,
     meta: Mutex<BTreeMap<String, Vec<u8>>>,
-    pub(crate) published: Event,
+    /// Something waits for the next commit.
+    pub(crate) accepted: Condvar,
+    published: Event,
+    disk_bytes: AtomicU64,
+    disk_bytes_max: u64,
+    /// Whether commits are forced to the disk now and then only.
+    pub(crate) is_relaxed: bool,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -34,8 +50,38 @@ impl Store {
     /// An empty store that keeps nothing on disk.
     #[must_use]
     pub fn in_memory(options: StoreOptions, clock: Arc<dyn Clock>) -> Store {
-        let state = State::new(options, clock.now());
-        Store { shared: Arc::new(Shared::new(state, BTreeMap::new(), clock)) }
+        let shared = Shared::new(options, clock);
+        Store { shared: Arc::new(shared), committer: None }
+    }
+
+    /// Opens the store in a data directory, which is made if need be, with everything that was committed there.
+    pub fn open(directory: &Path, options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
+        Store::open_on(directory, options, clock, None)
+    }
+
+    /// As [`Store::open`], on a disk that fails when told to.
+    pub fn open_faulty(
+        directory: &Path,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+        faults: Arc<dyn DiskFaults>,
+    ) -> Result<Store, OpenError> {
+        Store::open_on(directory, options, clock, Some(faults))
+    }
+
+    fn open_on(
+        directory: &Path,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+        faults: Option<Arc<dyn DiskFaults>>,
+    ) -> Result<Store, OpenError> {
+        let disk = Disk::open(directory, options.clone(), faults)?;
+        let mut shared = Shared::new(options, clock);
+        shared.load(disk)?;
+        let shared = Arc::new(shared);
+        let io = |source| OpenError::Io { action: "start a thread for", path: directory.to_owned(), source };
+        let committer = Some(Arc::new(Committer::start(shared.clone()).map_err(io)?));
+        Ok(Store { shared, committer })
     }
 
     /// Takes `writes` as one transaction, all or none, and calls `reply` exactly once with the objects as stored.
@@ -48,8 +94,17 @@ impl Store {
         durability: Durability,
         reply: Box<dyn FnOnce(Result<Vec<Object>, WriteError>) + Send>,
     ) {
+        if writes.is_empty() {
+            return reply(Ok(Vec::new()));
+        }
+        if let Some(full) = self.shared.full_for(&writes) {
+            return reply(Err(full));
+        }
         let prepared = self.shared.prepare(writes);
-        self.shared.accept_in_memory(prepared, durability, reply);
+        match &self.committer {
+            None => self.shared.accept_in_memory(prepared, reply),
+            Some(_) => self.shared.accept_durable(prepared, durability, reply),
+        }
     }
 
     /// The newest state of a key, durable or not: what writers prepare against.
@@ -89,13 +144,16 @@ impl Store {
         self.shared.published.listen()
     }
 
-    /// Forgets all history up to the published revision: older cursors and exact reads expire.
+    /// Forgets all history up to the published revision: older cursors and exact reads expire, also after a restart.
     ///
     /// The bounds of [`StoreOptions`] are kept without this, at every commit.
     pub fn compact(&self) {
-        let mut state = self.shared.state_mut();
-        let revision = state.revision();
-        state.compact(revision);
+        let revision = self.revision();
+        if let Some(disk) = self.shared.disk().as_mut() {
+            // If the disk fails, a restart brings back some history: nobody is worse off.
+            let _ = disk.put_compacted(revision, &Published(&self.shared));
+        }
+        self.shared.state_mut().compact(revision);
     }
 
     /// A small value kept beside the objects.
@@ -106,21 +164,63 @@ impl Store {
 
     /// Keeps a small value beside the objects; durable when this returns.
     pub fn meta_put(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        if self.committer.is_some() {
+            let mut disk = self.shared.disk();
+            let disk = disk.as_mut().ok_or_else(closed)?;
+            let done = disk.put_other(name, bytes, &Published(&self.shared));
+            done.map_err(|error| WriteError::Disk(error.to_string()))?;
+        }
         self.shared.meta().insert(name.to_owned(), bytes.to_vec());
         Ok(())
+    }
+
+    /// Bytes on disk that a start would read; 0 in memory.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared.disk_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Commits what was accepted, then gives the data directory back. Reads go on, writes are refused.
+    pub fn close(&self) {
+        if let Some(committer) = &self.committer {
+            committer.close();
+        }
     }
 }
 
 impl Shared {
-    pub(crate) fn new(state: State, meta: BTreeMap<String, Vec<u8>>, clock: Arc<dyn Clock>) -> Self {
+    fn new(options: StoreOptions, clock: Arc<dyn Clock>) -> Self {
         Self {
             shelter: Mutex::default(),
-            head: Mutex::new(Head::over(state.revision())),
-            state: RwLock::new(state),
-            meta: Mutex::new(meta),
+            disk: Mutex::new(None),
+            head: Mutex::new(Head::over(0)),
+            disk_bytes_max: options.store_bytes_max,
+            is_relaxed: options.sync == SyncMode::Relaxed,
+            state: RwLock::new(State::new(options, clock.now())),
+            meta: Mutex::default(),
+            accepted: Condvar::new(),
             published: Event::new(),
+            disk_bytes: AtomicU64::new(0),
             clock,
         }
+    }
+
+    fn load(&mut self, disk: Disk) -> Result<(), OpenError> {
+        let shelter = self.shelter.get_mut().expect("nobody else has it yet");
+        let state = self.state.get_mut().expect("nobody else has it yet");
+        disk.load(state, shelter)?;
+        *self.head.get_mut().expect("nobody else has it yet") = Head::over(state.revision());
+        *self.meta.get_mut().expect("nobody else has it yet") = disk.others()?;
+        self.note_bytes(disk.bytes());
+        self.disk = Mutex::new(Some(disk));
+        Ok(())
+    }
+
+    /// At the size limit only deletes are taken.
+    fn full_for(&self, writes: &[Write]) -> Option<WriteError> {
+        let (bytes, max) = (self.disk_bytes.load(Ordering::Relaxed), self.disk_bytes_max);
+        let grows = || writes.iter().any(|write| matches!(write.change, Change::Put(_)));
+        (bytes > max && grows()).then_some(WriteError::Full { bytes, max })
     }
 
     fn prepare(&self, writes: Vec<Write>) -> Vec<Prepared> {
@@ -128,7 +228,7 @@ impl Shared {
         writes.into_iter().map(|write| shelter.prepare(write)).collect()
     }
 
-    fn accept_in_memory(&self, writes: Vec<Prepared>, _: Durability, reply: Reply) {
+    fn accept_in_memory(&self, writes: Vec<Prepared>, reply: Reply) {
         let done = {
             let mut head = self.head();
             let mut state = self.state_mut();
@@ -140,9 +240,59 @@ impl Shared {
             })
         };
         if done.is_ok() {
-            self.published.notify(usize::MAX);
+            self.publish_done();
         }
         reply(done);
+    }
+
+    fn accept_durable(&self, writes: Vec<Prepared>, durability: Durability, reply: Reply) {
+        if let Some((reply, answer)) = self.enqueue(writes, durability, reply) {
+            reply(answer);
+        }
+    }
+
+    /// Puts a transaction into the queue; gives the reply back where it is known already.
+    fn enqueue(
+        &self,
+        writes: Vec<Prepared>,
+        durability: Durability,
+        reply: Reply,
+    ) -> Option<(Reply, Result<Vec<Object>, WriteError>)> {
+        let mut head = self.head();
+        if head.closed {
+            return Some((reply, Err(closed())));
+        }
+        let staged = head.stage(writes, &self.state());
+        let records = match staged {
+            Ok(records) => records,
+            Err(overtaken) => return Some((reply, Err(overtaken))),
+        };
+        head.hold(&records);
+        let mut transaction = Transaction { records, reply: None };
+        let answer = match durability {
+            Durability::Wait => {
+                transaction.reply = Some(reply);
+                None
+            }
+            Durability::Relaxed => Some((reply, Ok(transaction.objects()))),
+        };
+        head.queue.push_back(transaction);
+        drop(head);
+        self.accepted.notify_one();
+        answer
+    }
+
+    /// Wakes everybody who waits for a publication.
+    pub(crate) fn publish_done(&self) {
+        self.published.notify(usize::MAX);
+    }
+
+    pub(crate) fn note_bytes(&self, bytes: u64) {
+        self.disk_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock().expect("commits do not panic")
     }
 
     pub(crate) fn head(&self) -> MutexGuard<'_, Head> {
@@ -160,4 +310,8 @@ impl Shared {
     fn meta(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.meta.lock().expect("a map does not panic")
     }
+}
+
+fn closed() -> WriteError {
+    WriteError::Disk("the store is closed".to_owned())
 }

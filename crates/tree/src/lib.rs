@@ -26,7 +26,7 @@ pub use arcstr::ArcStr as Text;
 pub use arcstr::literal;
 pub use de::{ReadError, from_tree};
 pub use json::{DEPTH_MAX, Duplicate, ParseError, escape_json};
-pub use share::Sharing;
+pub use share::{Sharing, own_bytes};
 use triomphe::ThinArc;
 
 /// A JSON value. Cloning is a counter, comparing stops at a shared branch.

@@ -1,47 +1,115 @@
 //! Sharing equal branches: pods of one Job keep one spec between them.
 //!
-//! The store passes every tree it is about to keep through one [`Sharing`] table. Each branch is looked up by
-//! hash among the live ones. Entries nobody else holds are swept whenever the table has doubled.
+//! The store passes every tree it is about to keep through one [`Sharing`] table. Branches are looked up from the
+//! leaves upwards, so the children of a branch are known ones already and a branch is recognised by *which*
+//! children it has: neither hashing nor comparing ever walks a tree, and a branch that came out of the table
+//! before is known again after one look at its own entries.
+//!
+//! # Invariants
+//!
+//! - The branches and short texts below a known branch are known themselves.
+//! - The table alone keeps nothing alive for long: part of it is swept whenever that part has doubled.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use triomphe::ThinArc;
 
 use crate::{Text, Tree};
 
-/// The table is never swept below this size.
-const SWEEP_MIN: usize = 4096;
-/// Branches with fewer leaves than one are not worth a table entry.
+/// The table is swept in this many parts, so that no writer waits for the whole of it.
+const PARTS: usize = 64;
+/// A part is never swept below this size.
+const SWEEP_MIN: usize = 64;
+/// Longer texts are not looked up on their own, only with the branch that holds them.
 const TEXT_LEN_MAX: usize = 256;
+/// A branch held by no more than this many is as good as its holder's own: the table, the store, the history.
+const OWN_HOLDERS_MAX: usize = 4;
+/// What the counters and lengths of a shared allocation cost.
+const HEADER_BYTES: usize = 16;
 
 /// Known branches and texts.
-#[derive(Default)]
 pub struct Sharing {
-    branches: HashSet<Branch, Fixed>,
-    texts: HashSet<Text, Fixed>,
+    parts: Vec<Part>,
+    new_bytes: usize,
+}
+
+#[derive(Default)]
+struct Part {
+    branches: HashSet<Branch, BuildHasherDefault<Passed>>,
+    texts: HashSet<Text, BuildHasherDefault<DefaultHasher>>,
     sweep_at: usize,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Sharing {
     /// An empty table.
     #[must_use]
     pub fn new() -> Self {
-        Self { sweep_at: SWEEP_MIN, ..Self::default() }
+        let parts = (0..PARTS).map(|_| Part { sweep_at: SWEEP_MIN, ..Part::default() });
+        Self { parts: parts.collect(), new_bytes: 0 }
     }
 
     /// The same tree, made of branches that are already known where possible.
     pub fn share(&mut self, tree: &Tree) -> Tree {
-        if self.branches.len() + self.texts.len() > self.sweep_at {
-            self.sweep();
-        }
         self.walk(tree)
+    }
+
+    /// As [`Sharing::share`], but the outermost branch itself is not looked up: whole objects are never equal.
+    pub fn share_below(&mut self, tree: &Tree) -> Tree {
+        if !tree.is_map() && !tree.is_list() {
+            return self.walk(tree);
+        }
+        let made = self.below(tree);
+        self.new_bytes += size_of_branch(&made);
+        made
+    }
+
+    /// The known branch equal to `made`, whose children are known ones; `made` itself when it is new.
+    pub fn branch(&mut self, made: Tree) -> Tree {
+        let branch = Branch::of(made);
+        let part = &mut self.parts[branch.part()];
+        if let Some(known) = part.branches.get(&branch) {
+            return known.tree.clone();
+        }
+        part.make_room();
+        let tree = branch.tree.clone();
+        self.new_bytes += size_of_branch(&tree);
+        part.branches.insert(branch);
+        tree
+    }
+
+    /// The known text equal to `text`.
+    pub fn text(&mut self, text: &Text) -> Text {
+        if text.len() > TEXT_LEN_MAX {
+            self.new_bytes += text.len();
+            return text.clone();
+        }
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+        let part = &mut self.parts[part_of(hash)];
+        if let Some(known) = part.texts.get(text) {
+            return known.clone();
+        }
+        part.make_room();
+        self.new_bytes += HEADER_BYTES + text.len();
+        part.texts.insert(text.clone());
+        text.clone()
+    }
+
+    /// About how many bytes were new in what was shared since the last call.
+    pub fn take_new_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.new_bytes)
     }
 
     /// How many branches and texts are known.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.branches.len() + self.texts.len()
+        self.parts.iter().map(Part::len).sum()
     }
 
     /// Whether nothing is known yet.
@@ -51,65 +119,110 @@ impl Sharing {
     }
 
     fn walk(&mut self, tree: &Tree) -> Tree {
-        let made = match tree {
-            Tree::Text(text) if text.len() <= TEXT_LEN_MAX => return Tree::Text(self.text(text)),
-            // The very branch may be known already: then nothing below needs a look.
-            Tree::List(_) | Tree::Map(_) if self.knows(tree) => return tree.clone(),
+        match tree {
+            Tree::Text(text) => Tree::Text(self.text(text)),
+            Tree::List(_) | Tree::Map(_) if self.knows(tree) => tree.clone(),
+            Tree::List(_) | Tree::Map(_) => {
+                let made = self.below(tree);
+                self.branch(made)
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// This branch with every child walked; the very same one when they all were known ones.
+    fn below(&mut self, tree: &Tree) -> Tree {
+        match tree {
             Tree::List(items) => {
-                Tree::list(items.slice.iter().map(|item| self.walk(item)).collect::<Vec<_>>())
+                let made: Vec<Tree> = items.slice.iter().map(|item| self.walk(item)).collect();
+                let same = made.iter().zip(&items.slice).all(|(a, b)| is_same(a, b));
+                if same { tree.clone() } else { Tree::list(made) }
             }
             Tree::Map(entries) => {
-                Tree::from_sorted(entries.slice.iter().map(|(k, v)| (self.text(k), self.walk(v))).collect())
+                let made: Vec<_> = entries.slice.iter().map(|(k, v)| (self.text(k), self.walk(v))).collect();
+                let mut pairs = made.iter().zip(&entries.slice);
+                let same = pairs.all(|(a, b)| Text::ptr_eq(&a.0, &b.0) && is_same(&a.1, &b.1));
+                if same { tree.clone() } else { Tree::from_sorted(made) }
             }
-            other => return other.clone(),
-        };
-        let branch = Branch::of(made);
-        if let Some(known) = self.branches.get(&branch) {
-            return known.tree.clone();
+            leaf => leaf.clone(),
         }
-        let tree = branch.tree.clone();
-        self.branches.insert(branch);
-        tree
     }
 
+    /// Whether this very branch is a known one: then nothing below needs a look.
     fn knows(&self, tree: &Tree) -> bool {
-        // Hashing walks the branch, but does not allocate; a hit saves the copy.
-        self.branches.get(&Branch::of(tree.clone())).is_some_and(|known| known.tree.same_branch(tree))
+        let branch = Branch::of(tree.clone());
+        let known = self.parts[branch.part()].branches.get(&branch);
+        known.is_some_and(|known| known.tree.same_branch(tree))
+    }
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        self.branches.len() + self.texts.len()
     }
 
-    fn text(&mut self, text: &Text) -> Text {
-        if let Some(known) = self.texts.get(text) {
-            return known.clone();
+    /// Forgets what nobody else holds, if there is much to gain.
+    fn make_room(&mut self) {
+        if self.len() < self.sweep_at {
+            return;
         }
-        self.texts.insert(text.clone());
-        text.clone()
-    }
-
-    /// Forgets what nobody else holds.
-    fn sweep(&mut self) {
-        loop {
-            let before = self.branches.len();
-            // A parent holds its children, so each round frees one more level.
-            self.branches.retain(|branch| is_held(&branch.tree));
-            if self.branches.len() == before {
-                break;
-            }
-        }
+        self.branches.retain(|branch| holders(&branch.tree) > 1);
         self.texts.retain(|text| Text::strong_count(text).is_none_or(|n| n > 1));
         self.sweep_at = (self.len() * 2).max(SWEEP_MIN);
+        if self.branches.capacity() > 4 * self.sweep_at {
+            self.branches.shrink_to(self.sweep_at);
+            self.texts.shrink_to(self.sweep_at);
+        }
     }
 }
 
-/// Whether somebody besides the table holds this branch.
-fn is_held(tree: &Tree) -> bool {
+/// About how many bytes would be freed if nobody held this tree any more.
+#[must_use]
+pub fn own_bytes(tree: &Tree) -> usize {
     match tree {
-        Tree::List(items) => ThinArc::strong_count(items) > 1,
-        Tree::Map(entries) => ThinArc::strong_count(entries) > 1,
-        _ => false,
+        Tree::Text(text) => own_text(text),
+        Tree::List(_) | Tree::Map(_) if holders(tree) > OWN_HOLDERS_MAX => 0,
+        Tree::List(items) => size_of_branch(tree) + items.slice.iter().map(own_bytes).sum::<usize>(),
+        Tree::Map(entries) => {
+            let below = entries.slice.iter().map(|(k, v)| own_text(k) + own_bytes(v));
+            size_of_branch(tree) + below.sum::<usize>()
+        }
+        _ => 0,
     }
 }
 
-/// A branch with its hash, so that growing the table does not walk every tree again.
+fn own_text(text: &Text) -> usize {
+    match Text::strong_count(text) {
+        Some(n) if n <= OWN_HOLDERS_MAX => HEADER_BYTES + text.len(),
+        _ => 0,
+    }
+}
+
+/// What the branch itself takes, without its children.
+fn size_of_branch(tree: &Tree) -> usize {
+    let each = if tree.is_map() { size_of::<(Text, Tree)>() } else { size_of::<Tree>() };
+    HEADER_BYTES + (tree.items().len() + tree.entries().len()) * each
+}
+
+/// How many hold this branch, the table included.
+fn holders(tree: &Tree) -> usize {
+    match tree {
+        Tree::List(items) => ThinArc::strong_count(items),
+        Tree::Map(entries) => ThinArc::strong_count(entries),
+        _ => 0,
+    }
+}
+
+/// Whether two children are one: branches and short texts by identity, other leaves by value.
+fn is_same(a: &Tree, b: &Tree) -> bool {
+    match (a, b) {
+        (Tree::List(_) | Tree::Map(_), _) => a.same_branch(b),
+        (Tree::Text(x), Tree::Text(y)) => Text::ptr_eq(x, y) || (x.len() > TEXT_LEN_MAX && x == y),
+        _ => a == b,
+    }
+}
+
+/// A branch with a hash of which children it has.
 struct Branch {
     hash: u64,
     tree: Tree,
@@ -117,7 +230,19 @@ struct Branch {
 
 impl Branch {
     fn of(tree: Tree) -> Self {
-        Self { hash: Fixed.hash_one(&tree), tree }
+        let mut mix = Mix(tree.items().len() as u64);
+        for item in tree.items() {
+            mix.child(item);
+        }
+        for (key, value) in tree.entries() {
+            mix.word(key.as_ptr() as usize as u64);
+            mix.child(value);
+        }
+        Self { hash: mix.done(), tree }
+    }
+
+    fn part(&self) -> usize {
+        part_of(self.hash)
     }
 }
 
@@ -129,21 +254,69 @@ impl Hash for Branch {
 
 impl PartialEq for Branch {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.tree == other.tree
+        let same_keys = |a: &(Text, Tree), b: &(Text, Tree)| Text::ptr_eq(&a.0, &b.0) && is_same(&a.1, &b.1);
+        match (&self.tree, &other.tree) {
+            _ if self.hash != other.hash => false,
+            (Tree::List(a), Tree::List(b)) => {
+                a.slice.len() == b.slice.len() && a.slice.iter().zip(&b.slice).all(|(a, b)| is_same(a, b))
+            }
+            (Tree::Map(a), Tree::Map(b)) => {
+                a.slice.len() == b.slice.len() && a.slice.iter().zip(&b.slice).all(|(a, b)| same_keys(a, b))
+            }
+            _ => false,
+        }
     }
 }
 
 impl Eq for Branch {}
 
-/// A hasher with fixed keys: the same run gives the same table.
-#[derive(Default, Clone)]
-struct Fixed;
+/// Which part holds a hash; other bits than those that place it within the part.
+fn part_of(hash: u64) -> usize {
+    ((hash >> 32) % PARTS as u64) as usize
+}
 
-impl BuildHasher for Fixed {
-    type Hasher = std::hash::DefaultHasher;
+/// Mixes the identities of children into one number.
+struct Mix(u64);
 
-    fn build_hasher(&self) -> Self::Hasher {
-        std::hash::DefaultHasher::new()
+impl Mix {
+    fn child(&mut self, tree: &Tree) {
+        match tree {
+            Tree::Null => self.word(1),
+            Tree::Bool(b) => self.word(2 + u64::from(*b)),
+            Tree::Int(n) => self.word(n.cast_unsigned() ^ 4),
+            Tree::Float(n) => self.word(n.to_bits() ^ 5),
+            Tree::Text(text) if text.len() > TEXT_LEN_MAX => self.word(text.len() as u64),
+            Tree::Text(text) => self.word(text.as_ptr() as usize as u64),
+            Tree::List(items) => self.word(items.ptr() as usize as u64),
+            Tree::Map(entries) => self.word(entries.ptr() as usize as u64),
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn done(self) -> u64 {
+        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed ^ (mixed >> 29)
+    }
+}
+
+/// Takes a hash that is already made.
+#[derive(Default)]
+struct Passed(u64);
+
+impl Hasher for Passed {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only whole hashes are passed");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -155,20 +328,66 @@ mod tests {
     #[test]
     fn equal_branches_become_one() {
         let mut sharing = Sharing::new();
-        let a = sharing.share(&tree!({"name": "a", "spec": {"x": [1, 2, {"y": "z"}]}}));
-        let b = sharing.share(&tree!({"name": "b", "spec": {"x": [1, 2, {"y": "z"}]}}));
+        let a = sharing.share_below(&tree!({"name": "a", "spec": {"x": [1, 2, {"y": "z"}]}}));
+        let b = sharing.share_below(&tree!({"name": "b", "spec": {"x": [1, 2, {"y": "z"}]}}));
         assert_ne!(a, b);
         assert!(a.get("spec").unwrap().same_branch(b.get("spec").unwrap()));
+        let long = "long ".repeat(TEXT_LEN_MAX);
+        let c = sharing.share_below(&tree!({"data": {"text": long.as_str()}}));
+        let d = sharing.share_below(&tree!({"data": {"text": long.as_str()}, "more": 1}));
+        assert!(c.get("data").unwrap().same_branch(d.get("data").unwrap()));
+    }
+
+    #[test]
+    fn what_looks_alike_stays_apart() {
+        let mut sharing = Sharing::new();
+        for tree in [
+            tree!({"a": {"x": 1}}),
+            tree!({"a": {"x": 1.0}}),
+            tree!({"a": {"x": "1"}}),
+            tree!({"a": {"x": true}}),
+            tree!({"a": {"x": null}}),
+            tree!({"a": {}}),
+            tree!({"a": []}),
+            tree!({"a": [null]}),
+            tree!({"a": ["x", 1]}),
+        ] {
+            assert_eq!(sharing.share_below(&tree), tree);
+            assert_eq!(sharing.share_below(&tree), tree, "again, from the table");
+        }
+    }
+
+    #[test]
+    fn a_known_tree_costs_nothing_new() {
+        let mut sharing = Sharing::new();
+        let kept = sharing.share_below(&tree!({"meta": {"name": "a"}, "spec": {"x": [1, 2, {"y": "z"}]}}));
+        assert!(sharing.take_new_bytes() > 100);
+        let changed = kept.with(&["meta", "name"], "b");
+        let again = sharing.share_below(&changed);
+        assert!(again.get("spec").unwrap().same_branch(kept.get("spec").unwrap()));
+        assert!((1..150).contains(&sharing.take_new_bytes()), "only the path to the change");
+        assert!(sharing.share_below(&again).same_branch(&again));
+    }
+
+    #[test]
+    fn own_bytes_leave_out_what_many_hold() {
+        let mut sharing = Sharing::new();
+        let all: Vec<Tree> = (0..10_i64)
+            .map(|n| sharing.share_below(&tree!({"n": n, "spec": {"big": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}})))
+            .collect();
+        let alone = tree!({"n": 1, "spec": {"big": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}});
+        assert!(own_bytes(&all[0]) * 3 < own_bytes(&alone), "{} {}", own_bytes(&all[0]), own_bytes(&alone));
     }
 
     #[test]
     fn what_nobody_holds_is_swept() {
         let mut sharing = Sharing::new();
-        let kept = sharing.share(&tree!({"keep": {"me": "here"}}));
+        let kept = sharing.share_below(&tree!({"keep": {"me": "here"}}));
         for n in 0..100_000_i64 {
-            let _ = sharing.share(&tree!({"n": {"deep": [n]}}));
+            let _ = sharing.share_below(&tree!({"n": {"deep": [n]}, "text": n.to_string()}));
         }
-        assert!(sharing.len() < 4 * SWEEP_MIN, "{} entries", sharing.len());
-        assert!(sharing.share(&tree!({"keep": {"me": "here"}})).same_branch(&kept));
+        assert!(sharing.len() < 8 * PARTS * SWEEP_MIN, "{} entries", sharing.len());
+        let again = sharing.share_below(&tree!({"keep": {"me": "here"}}));
+        assert!(again.get("keep").unwrap().same_branch(kept.get("keep").unwrap()));
     }
 }

@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod damage;
+mod durable;
 mod memory;
 mod support;

@@ -1,0 +1,302 @@
+//! The durable side: one redb file with a log of commits and a rolling snapshot.
+//!
+//! - `log`: first revision of a commit -> its records;
+//! - `base`: (generation, n) -> a block of objects in key order;
+//! - `meta`: format, snapshot in force, compacted revision, and the small values of others.
+//!
+//! # Invariants
+//!
+//! - Objects at a revision = blocks of the snapshot in force, then the log from its `begin`, newer wins.
+//! - A failed commit leaves nothing behind: before the next one the file is opened anew and cut back to what was
+//!   published.
+//! - No commit does more than a bounded amount of work beside its own records.
+
+mod commit;
+mod faults;
+mod load;
+mod lock;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+
+pub(crate) use commit::Base;
+use faults::Faulty;
+pub use faults::{DiskAct, DiskFaults};
+use lock::Lock;
+use snapshot::{Rolling, Snapshot};
+
+use crate::codec::decode;
+use crate::share::Shelter;
+use crate::{OpenError, StoreOptions, SyncMode};
+
+/// The format written by this version.
+pub(crate) const FORMAT: u32 = 1;
+/// redb's cache: reads after the start are none, so it only holds pages that commits change.
+const CACHE_BYTES: usize = 8 << 20;
+/// The file's name within the data directory.
+const STORE_FILE: &str = "store.redb";
+
+const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+const BASE: TableDefinition<(u64, u32), &[u8]> = TableDefinition::new("base");
+const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+
+const META_FORMAT: &str = "format";
+const META_SNAPSHOT: &str = "snapshot";
+const META_COMPACTED: &str = "compacted";
+/// In front of the names of others' values.
+const META_OTHERS: &str = "other/";
+
+/// Anything redb may say, with its words.
+type DiskResult<T> = Result<T, redb::Error>;
+
+/// The open file.
+pub(crate) struct Disk {
+    path: PathBuf,
+    /// None after a failed commit, until the file could be opened anew.
+    db: Option<Database>,
+    faults: Option<Arc<dyn DiskFaults>>,
+    options: StoreOptions,
+    snapshot: Snapshot,
+    rolling: Option<Rolling>,
+    /// Every generation up to here has been used.
+    generation_max: u64,
+    log_bytes: u64,
+    base_bytes: u64,
+    /// The part of the log that the snapshot being written will leave.
+    log_kept: u64,
+    /// Whether log entries or blocks may be there that no start would read.
+    leftovers: bool,
+    /// Whether commits wait for the next forced one.
+    unsynced: bool,
+    _lock: Lock,
+}
+
+impl Disk {
+    /// Opens or makes the store in a data directory, which is made if need be.
+    pub(crate) fn open(
+        directory: &Path,
+        options: StoreOptions,
+        faults: Option<Arc<dyn DiskFaults>>,
+    ) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io { action: "make", path: directory.to_owned(), source };
+        std::fs::create_dir_all(directory).map_err(io)?;
+        let lock = Lock::take(directory)?;
+        let mut disk = Self {
+            path: directory.join(STORE_FILE),
+            db: None,
+            faults,
+            options,
+            snapshot: Snapshot::default(),
+            rolling: None,
+            generation_max: 0,
+            log_bytes: 0,
+            base_bytes: 0,
+            log_kept: 0,
+            leftovers: true,
+            unsynced: false,
+            _lock: lock,
+        };
+        // redb trusts its pages: damage in the wrong place makes it panic, which is a refusal here.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disk.begin_life(directory)))
+            .unwrap_or_else(|_| Err(disk.hole("redb gave up reading it")))?;
+        Ok(disk)
+    }
+
+    fn begin_life(&mut self, directory: &Path) -> Result<(), OpenError> {
+        if !self.path.exists() {
+            let made = self.make(directory);
+            made.map_err(|source| OpenError::Io { action: "make", path: self.path.clone(), source })?;
+        }
+        // Ours is never empty, not even after a crash during the first start.
+        if std::fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
+            return Err(self.hole("it is empty"));
+        }
+        let db = self.database().map_err(|e| self.damaged(&e))?;
+        let found = format_of(&db).map_err(|e| self.damaged(&e))?;
+        if found > FORMAT {
+            return Err(OpenError::Format { path: self.path.clone(), found, known: FORMAT });
+        }
+        self.db = Some(db);
+        self.attach().map_err(|e| self.damaged(&e))
+    }
+
+    /// Makes the file under another name first, so that whatever has the right name is whole.
+    fn make(&self, directory: &Path) -> std::io::Result<()> {
+        let half = self.path.with_extension("new");
+        if half.exists() {
+            std::fs::remove_file(&half)?;
+        }
+        drop(Database::create(&half).map_err(std::io::Error::other)?);
+        std::fs::rename(&half, &self.path)?;
+        std::fs::File::open(directory)?.sync_all()
+    }
+
+    /// Bytes that a start would read.
+    pub(crate) fn bytes(&self) -> u64 {
+        let rolling = self.rolling.as_ref().map_or(0, |rolling| rolling.bytes);
+        self.log_bytes + self.base_bytes + rolling
+    }
+
+    /// Keeps a small value of somebody else; durable when this returns.
+    pub(crate) fn put_other(&mut self, name: &str, bytes: &[u8], base: &dyn Base) -> DiskResult<()> {
+        self.put_meta(&format!("{META_OTHERS}{name}"), bytes, base)
+    }
+
+    /// Remembers that the history up to `revision` was forgotten.
+    pub(crate) fn put_compacted(&mut self, revision: u64, base: &dyn Base) -> DiskResult<()> {
+        self.put_meta(META_COMPACTED, &revision.to_le_bytes(), base)
+    }
+
+    fn put_meta(&mut self, name: &str, bytes: &[u8], base: &dyn Base) -> DiskResult<()> {
+        self.mend(base)?;
+        let done = self.begin().and_then(|write| {
+            write.open_table(META)?.insert(name, bytes)?;
+            Ok(write.commit()?)
+        });
+        self.note(done)
+    }
+
+    /// All small values of others.
+    pub(crate) fn others(&self) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
+        self.read_others().map_err(|error| self.damaged(&error))
+    }
+
+    fn read_others(&self) -> DiskResult<BTreeMap<String, Vec<u8>>> {
+        let read = self.db().begin_read()?;
+        let meta = read.open_table(META)?;
+        let mut all = BTreeMap::new();
+        for entry in meta.range(META_OTHERS..)? {
+            let (name, bytes) = entry?;
+            if let Some(name) = name.value().strip_prefix(META_OTHERS) {
+                all.insert(name.to_owned(), bytes.value().to_vec());
+            }
+        }
+        Ok(all)
+    }
+
+    fn database(&self) -> DiskResult<Database> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES);
+        let db = match &self.faults {
+            None => builder.create(&self.path)?,
+            Some(faults) => {
+                let mut options = std::fs::OpenOptions::new();
+                let file = options.read(true).write(true).create(true).truncate(false).open(&self.path);
+                let file = redb::backends::FileBackend::new(file.map_err(redb::Error::Io)?)?;
+                builder.create_with_backend(Faulty { file, faults: faults.clone() })?
+            }
+        };
+        Ok(db)
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().expect("the file is open outside of a failed commit")
+    }
+
+    fn begin(&self) -> DiskResult<WriteTransaction> {
+        let mut write = self.db().begin_write()?;
+        write.set_quick_repair(true);
+        Ok(write)
+    }
+
+    /// Reads what the file says about itself, and makes its tables where it is new.
+    fn attach(&mut self) -> DiskResult<()> {
+        let write = self.begin()?;
+        {
+            let mut meta = write.open_table(META)?;
+            if meta.get(META_FORMAT)?.is_none() {
+                meta.insert(META_FORMAT, &FORMAT.to_le_bytes()[..])?;
+            }
+            let snapshot = meta.get(META_SNAPSHOT)?.map(|bytes| Snapshot::of_bytes(bytes.value()));
+            let damaged =
+                || redb::Error::Corrupted("the description of the snapshot is unreadable".to_owned());
+            self.snapshot = snapshot.map_or(Some(Snapshot::default()), |s| s).ok_or_else(damaged)?;
+            let base = write.open_table(BASE)?;
+            let last = base.last()?.map_or(0, |(key, _)| key.value().0);
+            self.generation_max = last.max(self.snapshot.generation);
+            let generation = self.snapshot.generation;
+            self.base_bytes = sum(base.range((generation, 0)..=(generation, u32::MAX))?)?;
+            self.log_bytes = sum(write.open_table(LOG)?.range(self.snapshot.begin..)?)?;
+        }
+        (self.rolling, self.log_kept, self.leftovers, self.unsynced) = (None, 0, true, false);
+        Ok(write.commit()?)
+    }
+
+    /// After a failed commit: opens the file anew and makes it hold exactly what is published.
+    fn mend(&mut self, base: &dyn Base) -> DiskResult<()> {
+        if self.db.is_some() {
+            return Ok(());
+        }
+        self.db = Some(self.database()?);
+        let done = self.attach().and_then(|()| self.cut(base.revision())).and_then(|reached| {
+            // Relaxed commits that were published but never reached the disk: write everything anew.
+            if reached < base.revision() { self.rewrite(base) } else { Ok(()) }
+        });
+        self.note(done)
+    }
+
+    /// Removes commits that were not published; returns up to which revision the log reaches now.
+    fn cut(&mut self, published: u64) -> DiskResult<u64> {
+        let write = self.begin()?;
+        let mut log = write.open_table(LOG)?;
+        log.retain_in(published + 1.., |_, _| false)?;
+        let last = log.last()?.map(|(first, bytes)| (first.value(), bytes.value().to_vec()));
+        drop(log);
+        write.commit()?;
+        self.leftovers = true;
+        let Some((first, bytes)) = last else {
+            return Ok(self.snapshot.end);
+        };
+        let segment = decode(&bytes, &mut Shelter::default());
+        let segment = segment.map_err(|problem| redb::Error::Corrupted(problem.to_owned()))?;
+        Ok(first + segment.records.len() as u64 - 1)
+    }
+
+    /// After an error the file must be opened anew: redb refuses everything else.
+    fn note<T>(&mut self, done: DiskResult<T>) -> DiskResult<T> {
+        if done.is_err() {
+            self.db = None;
+            self.rolling = None;
+        }
+        done
+    }
+
+    fn damaged(&self, error: &redb::Error) -> OpenError {
+        let path = self.path.clone();
+        match error {
+            redb::Error::Io(source) => {
+                let source = std::io::Error::new(source.kind(), source.to_string());
+                OpenError::Io { action: "read", path, source }
+            }
+            other => OpenError::Damaged { path, problem: other.to_string() },
+        }
+    }
+
+    fn is_relaxed(&self) -> bool {
+        self.options.sync == SyncMode::Relaxed
+    }
+}
+
+/// The format written in the file; 0 in a new one.
+fn format_of(db: &Database) -> DiskResult<u32> {
+    let meta = match db.begin_read()?.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(0),
+        Err(other) => return Err(other.into()),
+    };
+    let format = meta.get(META_FORMAT)?.and_then(|bytes| bytes.value().try_into().ok());
+    Ok(format.map_or(0, u32::from_le_bytes))
+}
+
+/// The bytes of all values in a range.
+fn sum<'a, K: redb::Key + 'static>(range: redb::Range<'a, K, &'static [u8]>) -> DiskResult<u64> {
+    let mut bytes = 0;
+    for entry in range {
+        bytes += entry?.1.value().len() as u64;
+    }
+    Ok(bytes)
+}
