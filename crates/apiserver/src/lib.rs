@@ -10,8 +10,13 @@
 //! - Below `http` nothing waits and nothing is async.
 //! - Each refusal is a [`Status`] with the reason and words that Kubernetes clients know.
 
+pub mod admission;
+mod crds;
 pub mod discovery;
+pub mod engine;
 pub mod kinds;
+mod parts;
+pub mod local;
 pub mod openapi;
 pub mod registry;
 pub mod request;

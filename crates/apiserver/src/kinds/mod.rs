@@ -9,6 +9,7 @@
 //! - It is a function of its arguments: lookups, time and chance come in through [`Cx`].
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use muster_api::ports::Entropy;
 use muster_api::time::Time;
@@ -28,8 +29,11 @@ pub trait Look {
     /// Everything stored under a resource's storage name.
     fn all(&self, storage: &str) -> Vec<Object>;
 
-    /// Takes a free service address; `None` when there is none left.
-    fn take_service_ip(&self) -> Option<String>;
+    /// Everything stored in one namespace under a resource's storage name.
+    fn in_namespace(&self, storage: &str, namespace: &Text) -> Vec<Object>;
+
+    /// Takes the wanted or any free service address; `None` when it is taken, out of range, or none is left.
+    fn take_service_ip(&self, wanted: Option<&str>) -> Option<String>;
 }
 
 /// What a strategy may look at besides the object.
@@ -150,6 +154,21 @@ pub trait Strategy: Debug + Send + Sync {
         false
     }
 
+    /// Whether a client may set the status of a new object although it has an endpoint of its own.
+    fn keeps_status_on_create(&self) -> bool {
+        false
+    }
+
+    /// Whether something besides `metadata.finalizers` keeps an object that is being deleted.
+    fn is_kept(&self, _tree: &Tree) -> bool {
+        false
+    }
+
+    /// The object as it looks when its deletion begins, for kinds that have a way of their own.
+    fn doom(&self, _tree: &Tree, _now: Time) -> Option<Tree> {
+        None
+    }
+
     /// Seconds between the request to delete and the end; `None` for kinds without grace.
     fn grace(&self, _tree: &Tree, _asked: Option<i64>) -> Option<i64> {
         None
@@ -197,6 +216,14 @@ pub trait Strategy: Debug + Send + Sync {
 
     /// Checks by schema and rules of a custom resource, in the version at `version`.
     fn validate_custom(&self, _version: usize, _new: &Tree, _old: Option<&Tree>, _errors: &mut Errors) {}
+}
+
+/// What a built-in kind does differently.
+#[must_use]
+pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
+    match (group, plural) {
+        _ => Arc::new(Plain),
+    }
 }
 
 /// The generic rule, unchanged.

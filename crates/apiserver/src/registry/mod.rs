@@ -7,6 +7,8 @@
 //!
 //! What a kind does differently from the rule: that is its [`Strategy`].
 
+mod builtin;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use muster_schema::node::SchemaRef;
 use muster_schema::object::Object;
 use muster_store::Key;
 use muster_tree::{Text, Tree};
+
+pub use builtin::{builtin, storage_name};
 
 use crate::kinds::Strategy;
 use crate::status::Named;

@@ -1,0 +1,123 @@
+//! Creating an object.
+
+use muster_schema::object::{Managed, Object};
+use muster_store::Expect;
+use muster_tree::{Text, Tree};
+
+use super::NAME_TRIES_MAX;
+use super::decode::decode;
+use super::metadata::{Identity, born, stripped};
+use super::prepare::Ask;
+use super::write::Prepared;
+use crate::admission::Operation;
+use crate::kinds::{Errors, Generation};
+use crate::request::Body;
+use crate::status::Status;
+
+/// Longest base of a generated name.
+const NAME_BASE_MAX: usize = 58;
+
+/// An object on its way to be created: in storage form, with who owns what.
+pub(super) struct Newcomer {
+    pub tree: Tree,
+    pub managed: std::sync::Arc<[Managed]>,
+    pub warnings: Vec<String>,
+}
+
+impl Ask<'_> {
+    pub fn create(&self, body: &Body) -> Result<Prepared, Status> {
+        let decoded = decode(&self.place, body, &self.request.options)?;
+        self.check_place(&decoded.tree)?;
+        if !decoded.tree.str_at(&["metadata", "resourceVersion"]).is_empty() {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let tree = self.defaulted(&stripped(&decoded.tree));
+        let managed = self.owned(None, &tree);
+        self.create_new(Newcomer { tree, managed, warnings: decoded.warnings })
+    }
+
+    /// The rest of a create, also of one that began as an update or an apply of a missing object.
+    pub fn create_new(&self, new: Newcomer) -> Result<Prepared, Status> {
+        let resource = &self.place.resource;
+        let mut warnings = new.warnings;
+        if resource.strategy.refuses_creates() {
+            return Err(Status::method_not_allowed());
+        }
+        let tree = self.without_status(new.tree);
+        let tree = self.mutated(Operation::Create, tree, None, &mut warnings)?;
+        let (tree, name) = self.named(&tree)?;
+        let cx = self.cx();
+        let tree = resource.strategy.prepare_create(tree, &cx)?;
+        let mut errors = Errors::new();
+        self.check_meta_new(&tree, &mut errors);
+        self.check_custom(&tree, None, &mut errors);
+        resource.strategy.validate_create(&tree, &cx, &mut errors);
+        self.check_errors(&name, &errors)?;
+        self.admitted(Operation::Create, Some(&tree), None, &mut warnings)?;
+        self.check_size(&tree)?;
+        warnings.extend(resource.strategy.warnings(&tree, None));
+        let key = resource.key(&tree.text_at(&["metadata", "namespace"]), &name);
+        if self.engine.store().newest(&key).is_some() {
+            return Err(Status::already_exists(resource.named(&name)));
+        }
+        let object = Object { tree, managed: new.managed, revision: 0 };
+        let created = self.put(key, Expect::Absent, object, 201, warnings);
+        Ok(self.with_companions(created))
+    }
+
+    /// The namespace and name of a body must be those of the path.
+    pub fn check_place(&self, tree: &Tree) -> Result<(), Status> {
+        let target = &self.request.target;
+        let namespace = tree.str_at(&["metadata", "namespace"]);
+        if !namespace.is_empty() && namespace != target.namespace.as_str() {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        let name = tree.str_at(&["metadata", "name"]);
+        if !target.name.is_empty() && !name.is_empty() && name != target.name.as_str() {
+            let url = &target.name;
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({url})"
+            )));
+        }
+        Ok(())
+    }
+
+    fn without_status(&self, tree: Tree) -> Tree {
+        let resource = &self.place.resource;
+        let clears = resource.has_status(self.place.version) && !resource.strategy.keeps_status_on_create();
+        if clears { tree.without_key("status") } else { tree }
+    }
+
+    /// The object with its name and everything else that the server gives a new object.
+    fn named(&self, tree: &Tree) -> Result<(Tree, Text), Status> {
+        let resource = &self.place.resource;
+        let target = &self.request.target;
+        let given = tree.text_at(&["metadata", "name"]);
+        let base = tree.str_at(&["metadata", "generateName"]);
+        let namespace = if resource.namespaced { target.namespace.clone() } else { Text::new() };
+        let name =
+            if given.is_empty() && !base.is_empty() { self.fresh_name(base, &namespace)? } else { given };
+        let counts = resource.strategy.generation() != Generation::None;
+        let who = Identity {
+            namespace,
+            name: name.clone(),
+            uid: Text::from(self.engine.inner.entropy.uid()),
+            created: self.now,
+            generation: counts.then_some(1),
+        };
+        Ok((born(tree, &who), name))
+    }
+
+    fn fresh_name(&self, base: &str, namespace: &Text) -> Result<Text, Status> {
+        let cut = (0..=base.len().min(NAME_BASE_MAX)).rev().find(|n| base.is_char_boundary(*n)).unwrap_or(0);
+        for _ in 0..NAME_TRIES_MAX {
+            let name = Text::from(format!("{}{}", &base[..cut], self.engine.inner.entropy.name_suffix()));
+            if self.engine.store().newest(&self.place.resource.key(namespace, &name)).is_none() {
+                return Ok(name);
+            }
+        }
+        Err(Status::already_exists(self.place.resource.named(base)))
+    }
+}

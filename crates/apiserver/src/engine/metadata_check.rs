@@ -1,0 +1,147 @@
+//! What `metadata` may hold.
+
+use muster_schema::error::FieldError;
+use muster_schema::selector::{label_key_problems, label_value_problems};
+use muster_tree::Tree;
+
+use super::metadata::is_doomed;
+use super::names;
+use crate::kinds::{Errors, NameRule};
+
+/// Keys and values of all annotations together, in bytes.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+/// Finalizers that need no domain.
+const PLAIN_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
+/// What is wrong with the metadata of a new object.
+pub(crate) fn check_new(tree: &Tree, rule: NameRule, errors: &mut Errors) {
+    let meta = tree.get("metadata").unwrap_or(&Tree::Null);
+    let name = meta.str_at(&["name"]);
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+    } else {
+        let wrong = name_problems(rule, name).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid("metadata.name", name, why)));
+    }
+    let base = meta.str_at(&["generateName"]);
+    if !base.is_empty() {
+        // A suffix follows, so the base may end in a dash.
+        let wrong = name_problems(rule, base.trim_end_matches('-')).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid("metadata.generateName", base, why)));
+    }
+    check_common(meta, errors);
+}
+
+/// What is wrong with the metadata of an updated object.
+pub(crate) fn check_changed(new: &Tree, old: &Tree, errors: &mut Errors) {
+    let empty = Tree::Null;
+    let meta = new.get("metadata").unwrap_or(&empty);
+    let before = old.get("metadata").unwrap_or(&empty);
+    if meta.same_branch(before) {
+        return;
+    }
+    check_common(meta, errors);
+    if is_doomed(old) {
+        check_no_new_finalizer(meta, before, errors);
+    }
+}
+
+fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
+    match rule {
+        NameRule::Subdomain => names::subdomain(name),
+        NameRule::Label => names::label(name),
+        NameRule::PathSegment => names::path_segment(name),
+    }
+}
+
+fn check_common(meta: &Tree, errors: &mut Errors) {
+    check_labels(meta.get("labels"), "metadata.labels", errors);
+    check_annotations(meta.get("annotations"), "metadata.annotations", errors);
+    check_finalizers(meta, errors);
+    check_owners(meta, errors);
+}
+
+/// What is wrong with a map of labels.
+pub(crate) fn check_labels(labels: Option<&Tree>, path: &str, errors: &mut Errors) {
+    for (key, value) in labels.map(Tree::entries).unwrap_or_default() {
+        let wrong = label_key_problems(key).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(path, key, why)));
+        let value = value.as_str().unwrap_or_default();
+        let wrong = label_value_problems(value).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(path, value, why)));
+    }
+}
+
+/// What is wrong with a map of annotations.
+pub(crate) fn check_annotations(annotations: Option<&Tree>, path: &str, errors: &mut Errors) {
+    let mut bytes = 0;
+    for (key, value) in annotations.map(Tree::entries).unwrap_or_default() {
+        let wrong = label_key_problems(&key.to_lowercase()).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(path, key, why)));
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        errors.push(FieldError::too_long(path, ANNOTATIONS_BYTES_MAX));
+    }
+}
+
+fn check_finalizers(meta: &Tree, errors: &mut Errors) {
+    let names: Vec<&str> = meta.items_at(&["finalizers"]).iter().filter_map(Tree::as_str).collect();
+    for name in &names {
+        let wrong = label_key_problems(name).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid("metadata.finalizers", *name, why)));
+        if !name.contains('/') && !PLAIN_FINALIZERS.contains(name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid("metadata.finalizers", *name, why));
+        }
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", Tree::list(names), why));
+    }
+}
+
+fn check_no_new_finalizer(meta: &Tree, before: &Tree, errors: &mut Errors) {
+    let old = before.items_at(&["finalizers"]);
+    let added: Vec<&str> =
+        meta.items_at(&["finalizers"]).iter().filter(|f| !old.contains(f)).filter_map(Tree::as_str).collect();
+    if !added.is_empty() {
+        let shown =
+            format!("[]string{{{}}}", added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", "));
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+        );
+        errors.push(FieldError::forbidden("metadata.finalizers", why));
+    }
+}
+
+fn check_owners(meta: &Tree, errors: &mut Errors) {
+    let owners = meta.items_at(&["ownerReferences"]);
+    let mut controller: Option<&str> = None;
+    for (at, owner) in owners.iter().enumerate() {
+        check_owner(owner, &format!("metadata.ownerReferences[{at}]"), errors);
+        if owner.bool_at(&["controller"]) != Some(true) {
+            continue;
+        }
+        let name = owner.str_at(&["name"]);
+        if let Some(first) = controller {
+            let why = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+            );
+            errors.push(FieldError::invalid("metadata.ownerReferences", Tree::list(owners.to_vec()), why));
+        }
+        controller = Some(name);
+    }
+}
+
+fn check_owner(owner: &Tree, path: &str, errors: &mut Errors) {
+    let version = owner.str_at(&["apiVersion"]);
+    if version.rsplit('/').next().unwrap_or_default().is_empty() {
+        errors.push(FieldError::invalid(format!("{path}.apiVersion"), version, "version must not be empty"));
+    }
+    for key in ["kind", "name", "uid"] {
+        if owner.str_at(&[key]).is_empty() {
+            errors.push(FieldError::invalid(format!("{path}.{key}"), "", "must not be empty"));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What happens to a request below HTTP, as plain functions.
+//!
+//! Reads come from the store's published state. A write is prepared on the caller's thread (decode, default, admit,
+//! own, validate), accepted by the store under a short lock, and answered when it is durable. Nothing here waits.
+//!
+//! # Invariants
+//!
+//! - Preparing looks at the newest state and is repeated when somebody else was faster; it never holds a lock.
+//! - A write that changes nothing consumes no revision.
+//! - Every refusal is a [`Status`].
+//!
+//! # Deliberately absent
+//!
+//! Bytes, sockets, media types and who may do what: HTTP has decided before it asks.
+
+mod bootstrap;
+mod collection;
+mod create;
+mod decode;
+mod delete;
+mod finish;
+mod list;
+mod look;
+mod metadata;
+mod metadata_check;
+mod names;
+mod patch;
+mod prepare;
+mod read;
+mod reviews;
+mod scale;
+mod select;
+mod subresources;
+mod token;
+mod update;
+mod watch;
+mod write;
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use muster_api::ports::{Clock, Entropy};
+use muster_store::Store;
+use muster_tree::Text;
+
+pub use read::is_future;
+pub use reviews::Account;
+pub use reviews::Tokens;
+pub use watch::Watch;
+pub use write::WriteDone;
+pub(crate) use write::{Guard, Pending, Plan, Prepared, Touched, durability};
+
+use crate::admission::{Chain, Hook};
+use crate::registry::{Registry, Resource};
+use crate::request::Target;
+use crate::status::Status;
+
+/// How often a write that was overtaken is prepared again.
+pub const TRIES_MAX: u32 = 5;
+/// How many generated names are tried.
+pub const NAME_TRIES_MAX: u32 = 8;
+/// The largest object that is stored, in bytes of JSON.
+pub const OBJECT_BYTES_MAX: usize = 1_572_864;
+
+/// What can be chosen about an engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Names of built-in admission steps that are switched off.
+    pub admission_off: Vec<Text>,
+    /// The certificate of the authority that signs the server's, for `kube-root-ca.crt` in every namespace.
+    pub root_ca: Text,
+    /// The first two numbers of the range of service addresses.
+    pub service_range: (u8, u8),
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { admission_off: Vec::new(), root_ca: Text::new(), service_range: (10, 96) }
+    }
+}
+
+/// A handle on the engine; clones share it.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    options: EngineOptions,
+    registry: RwLock<Arc<Registry>>,
+    chain: RwLock<Arc<Chain>>,
+    addresses: look::Addresses,
+    tokens: OnceLock<Arc<dyn Tokens>>,
+}
+
+/// A resource and the version a request came through.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub resource: Arc<Resource>,
+    pub version: usize,
+}
+
+impl Engine {
+    /// Serves what the store holds, and makes the objects that every cluster starts with.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        options: EngineOptions,
+    ) -> Engine {
+        let registry = RwLock::new(Arc::new(Registry::new(crate::registry::builtin(), 1)));
+        let chain = RwLock::new(Arc::new(Chain::builtin(&options.admission_off)));
+        let addresses = look::Addresses::new(options.service_range);
+        let tokens = OnceLock::new();
+        let inner = Inner { store, clock, entropy, options, registry, chain, addresses, tokens };
+        let engine = Engine { inner: Arc::new(inner) };
+        engine.reload_custom();
+        engine.bootstrap();
+        engine
+    }
+
+    /// What is served now.
+    #[must_use]
+    pub fn registry(&self) -> Arc<Registry> {
+        self.inner.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn swap_registry(&self, make: impl FnOnce(&Registry) -> Registry) {
+        let mut slot = self.inner.registry.write().unwrap_or_else(PoisonError::into_inner);
+        *slot = Arc::new(make(&slot));
+    }
+
+    pub(crate) fn chain(&self) -> Arc<Chain> {
+        self.inner.chain.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds an admission hook after those already there.
+    pub fn add_hook(&self, hook: Arc<dyn Hook>) {
+        let mut slot = self.inner.chain.write().unwrap_or_else(PoisonError::into_inner);
+        *slot = Arc::new(slot.with(hook));
+    }
+
+    /// Says who issues and judges tokens. Only the first one counts.
+    pub fn set_tokens(&self, tokens: Arc<dyn Tokens>) {
+        let _ = self.inner.tokens.set(tokens);
+    }
+
+    /// The published revision.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.inner.store.revision()
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// Wakes on every publish.
+    #[must_use]
+    pub fn listen(&self) -> event_listener::EventListener {
+        self.inner.store.listen()
+    }
+
+    pub(crate) fn place(&self, target: &Target) -> Result<Place, Status> {
+        let found = self.registry().find(&target.group, &target.version, &target.resource);
+        let (resource, version) = found.ok_or_else(Status::unknown_path)?;
+        Ok(Place { resource, version })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

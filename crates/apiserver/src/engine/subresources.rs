@@ -1,0 +1,162 @@
+//! Writes through subresources that are not simply a part of the object.
+
+use muster_schema::object::Object;
+use muster_store::Expect;
+use muster_tree::{Tree, tree};
+
+use super::Place;
+use super::metadata::is_doomed;
+use super::prepare::Ask;
+use super::write::{Answer, Plan, Prepared, Shows};
+use super::{Engine, reviews::Account};
+use crate::request::{Body, DeleteOptions, Shown, WriteAct, WriteReply};
+use crate::status::{Named, Status};
+
+impl Ask<'_> {
+    pub fn subresource(&self) -> Result<Prepared, Status> {
+        match (self.request.target.subresource.as_str(), &self.request.act) {
+            ("binding", WriteAct::Create(body)) => self.bind(body),
+            ("eviction", WriteAct::Create(body)) => self.evict(body),
+            ("token", WriteAct::Create(body)) => self.issue_token(body),
+            ("finalize", WriteAct::Update(body)) => self.finalize(body),
+            ("scale", WriteAct::Update(_) | WriteAct::Patch(_)) => self.scale(),
+            ("ephemeralcontainers" | "resize", WriteAct::Update(_) | WriteAct::Patch(_)) => self.update(),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    /// Puts a pod on a node, once.
+    fn bind(&self, body: &Body) -> Result<Prepared, Status> {
+        let live = self.live().ok_or_else(|| self.not_found())?;
+        self.check_guard(&live)?;
+        let name = self.request.target.name.as_str();
+        let node = body.tree.text_at(&["target", "name"]);
+        let named = Named { group: "", resource: "pods/binding", name };
+        let refuse = |why: String| Err(Status::conflict(named, &why));
+        let uid = body.tree.str_at(&["metadata", "uid"]);
+        let live_uid = live.tree.str_at(&["metadata", "uid"]);
+        if !uid.is_empty() && uid != live_uid {
+            return refuse(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
+            ));
+        }
+        if is_doomed(&live.tree) {
+            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        let bound = live.tree.str_at(&["spec", "nodeName"]);
+        if !bound.is_empty() {
+            return refuse(format!("pod {name} is already assigned to node {bound:?}"));
+        }
+        if !live.tree.items_at(&["spec", "schedulingGates"]).is_empty() {
+            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+        }
+        let annotations = body.tree.at(&["metadata", "annotations"]).cloned().unwrap_or_else(Tree::empty_map);
+        let mut tree = live.tree.with(&["spec", "nodeName"], node);
+        if !annotations.is_empty() {
+            let all = live.tree.at(&["metadata", "annotations"]).unwrap_or(&Tree::Null).merge(&annotations);
+            tree = tree.with(&["metadata", "annotations"], all);
+        }
+        let tree = scheduled(&tree, self.now);
+        let new = Object { tree, ..live.clone() };
+        let write = muster_store::Write {
+            key: self.key(),
+            expect: Expect::Revision(live.revision),
+            change: muster_store::Change::Put(new),
+        };
+        Ok(self.plan(vec![write], success(201)))
+    }
+
+    /// Deletes a pod the polite way.
+    fn evict(&self, body: &Body) -> Result<Prepared, Status> {
+        let live = self.live().ok_or_else(|| self.not_found())?;
+        let options = body.tree.get("deleteOptions").unwrap_or(&Tree::Null);
+        let options = DeleteOptions {
+            grace_secs: options.int_at(&["gracePeriodSeconds"]),
+            propagation: options.text_at(&["propagationPolicy"]),
+            orphan_dependents: options.bool_at(&["orphanDependents"]),
+            uid: options.at(&["preconditions", "uid"]).and_then(Tree::as_text).cloned(),
+            resource_version: options
+                .at(&["preconditions", "resourceVersion"])
+                .and_then(Tree::as_text)
+                .cloned(),
+        };
+        Ok(match self.delete_live(&live, &options)? {
+            Prepared::Writes(plan) => Prepared::Writes(Plan { answer: success(201), ..plan }),
+            Prepared::Answer(reply) => {
+                let status = Status::new(200, "", "");
+                Prepared::Answer(WriteReply { code: 201, shown: Shown::Status(status), ..reply })
+            }
+        })
+    }
+
+    fn issue_token(&self, body: &Body) -> Result<Prepared, Status> {
+        let live = self.live().ok_or_else(|| self.not_found())?;
+        let tokens =
+            self.engine.inner.tokens.get().ok_or_else(|| Status::internal("no tokens are issued here"))?;
+        let target = &self.request.target;
+        let account = Account {
+            namespace: &target.namespace,
+            name: &target.name,
+            uid: live.tree.str_at(&["metadata", "uid"]),
+        };
+        let spec = body.tree.get("spec").cloned().unwrap_or_else(Tree::empty_map);
+        let status = tokens.issue(&account, &spec)?;
+        let shown = tree!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "metadata": {"name": &target.name, "namespace": &target.namespace}, "spec": spec, "status": status,
+        });
+        Ok(Prepared::Answer(WriteReply { code: 201, shown: Shown::Tree(shown), warnings: Vec::new() }))
+    }
+
+    /// Replaces `spec.finalizers` of a namespace; the last one to go ends it.
+    fn finalize(&self, body: &Body) -> Result<Prepared, Status> {
+        let live = self.live().ok_or_else(|| self.not_found())?;
+        self.check_guard(&live)?;
+        self.check_place(&body.tree)?;
+        let version = body.tree.str_at(&["metadata", "resourceVersion"]);
+        if !version.is_empty() && version != live.revision.to_string() {
+            return Err(Status::modified(self.place.resource.named(&self.request.target.name)));
+        }
+        let finalizers = body.tree.items_at(&["spec", "finalizers"]);
+        let finalizers = (!finalizers.is_empty()).then(|| Tree::list(finalizers.to_vec()));
+        let tree = live.tree.with_option(&["spec", "finalizers"], finalizers);
+        Ok(self.changed(&live, Object { tree, ..live.clone() }, Vec::new()))
+    }
+}
+
+/// The answer of subresources that have nothing to show.
+fn success(code: u16) -> Answer {
+    Answer { code, shows: Shows::Status(Status::new(200, "", "")), warnings: Vec::new() }
+}
+
+/// The pod with the condition that says it has a node.
+fn scheduled(pod: &Tree, now: muster_api::time::Time) -> Tree {
+    let old = pod.items_at(&["status", "conditions"]);
+    let before = old.iter().find(|c| c.str_at(&["type"]) == "PodScheduled");
+    if before.is_some_and(|c| c.str_at(&["status"]) == "True") {
+        return pod.clone();
+    }
+    let mut condition = tree!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": now.to_seconds_text(),
+    });
+    if let Some(generation) = pod.at(&["metadata", "generation"]) {
+        condition = condition.with_key("observedGeneration", generation.clone());
+    }
+    let others = old.iter().filter(|c| c.str_at(&["type"]) != "PodScheduled").cloned();
+    let all = Tree::list(others.chain([condition]).collect::<Vec<_>>());
+    pod.with(&["status", "conditions"], all)
+}
+
+impl Engine {
+    /// What `/scale` shows of an object.
+    pub(super) fn scale_of(&self, place: &Place, object: &Object) -> Result<Tree, Status> {
+        super::scale::shown(place, object)
+    }
+}
+
+impl Ask<'_> {
+    fn scale(&self) -> Result<Prepared, Status> {
+        super::scale::prepare(self)
+    }
+}

@@ -1,0 +1,328 @@
+//! The engine through its public face, in memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use muster_api::ports::{Clock, Entropy};
+use muster_api::time::Time;
+use muster_store::{Store, StoreOptions};
+use muster_tree::{Text, Tree, tree};
+
+use super::{Engine, EngineOptions};
+use crate::request::*;
+use crate::status::Status;
+
+/// A clock that stands still until it is moved.
+pub(crate) struct Still(pub Mutex<Time>);
+
+impl Clock for Still {
+    fn now(&self) -> Time {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// Chance that counts.
+pub(crate) struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let n = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = n[at % 8];
+        }
+    }
+}
+
+/// An engine under test.
+pub(crate) struct World {
+    pub engine: Engine,
+    pub clock: Arc<Still>,
+}
+
+impl World {
+    pub fn new() -> World {
+        let clock = Arc::new(Still(Mutex::new(Time::parse("2026-01-02T03:04:05Z").unwrap())));
+        let store = Store::in_memory(StoreOptions::default(), clock.clone());
+        let entropy = Arc::new(Counting(AtomicU64::new(0)));
+        let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
+        World { engine, clock }
+    }
+
+    pub fn send(&self, target: Target, act: WriteAct) -> Result<WriteReply, Status> {
+        self.send_with(target, act, WriteOptions { field_manager: "test".into(), ..WriteOptions::default() })
+    }
+
+    pub fn send_with(
+        &self,
+        target: Target,
+        act: WriteAct,
+        options: WriteOptions,
+    ) -> Result<WriteReply, Status> {
+        let (tx, rx) = mpsc::channel();
+        let user = User { name: "tester".into(), ..User::default() };
+        let request = WriteRequest { target, act, options, user };
+        self.engine.write(request, Box::new(move |result| tx.send(result).unwrap()));
+        rx.try_recv().expect("the store in memory answers at once")
+    }
+
+    pub fn create(&self, path: &str, tree: Tree) -> Result<Tree, Status> {
+        let target = target(path);
+        self.send(target.clone(), WriteAct::Create(body(tree))).map(|reply| self.tree(&target, reply.shown))
+    }
+
+    pub fn update(&self, path: &str, tree: Tree) -> Result<Tree, Status> {
+        let target = target(path);
+        self.send(target.clone(), WriteAct::Update(body(tree))).map(|reply| self.tree(&target, reply.shown))
+    }
+
+    pub fn merge(&self, path: &str, tree: Tree) -> Result<Tree, Status> {
+        let target = target(path);
+        let act = WriteAct::Patch(Patch::Merge(body(tree)));
+        self.send(target.clone(), act).map(|reply| self.tree(&target, reply.shown))
+    }
+
+    pub fn apply(&self, path: &str, manager: &str, tree: Tree) -> Result<Tree, Status> {
+        let target = target(path);
+        let options = WriteOptions { field_manager: manager.into(), ..WriteOptions::default() };
+        let act = WriteAct::Patch(Patch::Apply { body: body(tree), force: false });
+        self.send_with(target.clone(), act, options).map(|reply| self.tree(&target, reply.shown))
+    }
+
+    pub fn delete(&self, path: &str, options: DeleteOptions) -> Result<Tree, Status> {
+        let target = target(path);
+        self.send(target.clone(), WriteAct::Delete(options)).map(|reply| self.tree(&target, reply.shown))
+    }
+
+    pub fn get(&self, path: &str) -> Result<Tree, Status> {
+        let target = target(path);
+        self.engine.show(&target, &ListOptions::default()).map(|shown| self.tree(&target, shown))
+    }
+
+    pub fn tree(&self, target: &Target, shown: Shown) -> Tree {
+        let (resource, version) =
+            self.engine.registry().find(&target.group, &target.version, &target.resource).unwrap();
+        match shown {
+            Shown::Object(object) => resource.present(&object, version),
+            Shown::Objects(objects, _) => Tree::list(objects.iter().map(|o| resource.present(o, version))),
+            Shown::Tree(tree) => tree,
+            Shown::Status(status) => status.to_tree(),
+        }
+    }
+}
+
+pub(crate) fn body(tree: Tree) -> Body {
+    Body { tree, duplicates: Vec::new() }
+}
+
+/// `group/version/namespace/plural[/name[/subresource]]`, with `-` for the core group or no namespace.
+pub(crate) fn target(path: &str) -> Target {
+    let mut parts = path.split('/').map(|part| if part == "-" { Text::new() } else { Text::from(part) });
+    let mut next = || parts.next().unwrap_or_default();
+    let (group, version, namespace, resource) = (next(), next(), next(), next());
+    Target { group, version, namespace, resource, name: next(), subresource: next() }
+}
+
+fn config(name: &str, value: &str) -> Tree {
+    tree!({"metadata": {"name": name}, "data": {"a": value}})
+}
+
+#[test]
+fn an_object_lives() {
+    let world = World::new();
+    let made = world.create("-/v1/default/configmaps", config("c", "1")).unwrap();
+    assert_eq!(made.str_at(&["metadata", "namespace"]), "default");
+    assert_eq!(made.str_at(&["metadata", "creationTimestamp"]), "2026-01-02T03:04:05Z");
+    assert_eq!(made.str_at(&["kind"]), "ConfigMap");
+    assert_eq!(
+        world.create("-/v1/default/configmaps", config("c", "1")).unwrap_err().reason,
+        "AlreadyExists"
+    );
+    let changed = world.merge("-/v1/default/configmaps/c", tree!({"data": {"a": "2"}})).unwrap();
+    assert_eq!(changed.str_at(&["data", "a"]), "2");
+    assert_eq!(world.get("-/v1/default/configmaps/c").unwrap(), changed);
+    let again = world.merge("-/v1/default/configmaps/c", tree!({"data": {"a": "2"}})).unwrap();
+    assert_eq!(again, changed, "a write that changes nothing consumes no revision");
+    let status = world.delete("-/v1/default/configmaps/c", DeleteOptions::default()).unwrap();
+    assert_eq!(status.str_at(&["status"]), "Success");
+    assert_eq!(world.get("-/v1/default/configmaps/c").unwrap_err().code, 404);
+}
+
+#[test]
+fn writes_meet_the_newest_state_only() {
+    let world = World::new();
+    let first = world.create("-/v1/default/configmaps", config("c", "1")).unwrap();
+    world.merge("-/v1/default/configmaps/c", tree!({"data": {"a": "2"}})).unwrap();
+    let late = world.update("-/v1/default/configmaps/c", first.with(&["data", "a"], "3")).unwrap_err();
+    assert_eq!((late.code, late.reason), (409, "Conflict"));
+    let other = tree!({"metadata": {"name": "c", "uid": "someone-else"}, "data": {}});
+    assert!(
+        world.update("-/v1/default/configmaps/c", other).unwrap_err().message.contains("UID in precondition")
+    );
+    let last = world.update("-/v1/default/configmaps/c", config("c", "3")).unwrap();
+    assert_eq!(last.str_at(&["metadata", "uid"]), first.str_at(&["metadata", "uid"]));
+}
+
+#[test]
+fn bodies_are_refused_with_known_words() {
+    let world = World::new();
+    for (says, path, tree, code, words) in [
+        ("no name", "-/v1/default/configmaps", tree!({"data": {}}), 422, "name or generateName is required"),
+        ("a bad name", "-/v1/default/configmaps", config("A_b", ""), 422, "a lowercase RFC 1123 subdomain"),
+        (
+            "another kind",
+            "-/v1/default/configmaps",
+            tree!({"kind": "Secret", "apiVersion": "v1"}),
+            400,
+            "cannot be handled as a ConfigMap",
+        ),
+        (
+            "another version",
+            "-/v1/default/configmaps",
+            tree!({"apiVersion": "v2"}),
+            400,
+            "does not match the expected",
+        ),
+        (
+            "another namespace",
+            "-/v1/default/configmaps",
+            tree!({"metadata": {"name": "a", "namespace": "b"}}),
+            400,
+            "does not match the namespace",
+        ),
+        (
+            "a revision",
+            "-/v1/default/configmaps",
+            tree!({"metadata": {"name": "a", "resourceVersion": "1"}}),
+            500,
+            "resourceVersion should not be set",
+        ),
+        (
+            "no such namespace",
+            "-/v1/nowhere/configmaps",
+            config("a", ""),
+            404,
+            "namespaces \"nowhere\" not found",
+        ),
+        ("not an object", "-/v1/default/configmaps", tree!([]), 400, "must be of type ConfigMap"),
+        (
+            "a bad label",
+            "-/v1/default/configmaps",
+            tree!({"metadata": {"name": "a", "labels": {"a b": "c"}}}),
+            422,
+            "metadata.labels",
+        ),
+        (
+            "a bad finalizer",
+            "-/v1/default/configmaps",
+            tree!({"metadata": {"name": "a", "finalizers": ["x"]}}),
+            422,
+            "fully qualified",
+        ),
+        (
+            "two controllers",
+            "-/v1/default/configmaps",
+            tree!({"metadata": {"name": "a", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1", "controller": true},
+            {"apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "2", "controller": true}]}}),
+            422,
+            "Only one reference",
+        ),
+    ] {
+        let refused = world.create(path, tree).unwrap_err();
+        assert_eq!(refused.code, code, "{says}: {}", refused.message);
+        assert!(refused.message.contains(words), "{says}: {}", refused.message);
+    }
+}
+
+#[test]
+fn finalizers_hold_an_object() {
+    let world = World::new();
+    let held = tree!({"metadata": {"name": "c", "finalizers": ["example.com/hold"]}});
+    world.create("-/v1/default/configmaps", held).unwrap();
+    let doomed = world.delete("-/v1/default/configmaps/c", DeleteOptions::default()).unwrap();
+    assert_eq!(doomed.str_at(&["metadata", "deletionTimestamp"]), "2026-01-02T03:04:05Z");
+    let more = tree!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
+    let refused = world.merge("-/v1/default/configmaps/c", more).unwrap_err();
+    assert!(refused.message.contains("no new finalizers can be added"), "{}", refused.message);
+    world.merge("-/v1/default/configmaps/c", tree!({"metadata": {"finalizers": null}})).unwrap();
+    assert_eq!(world.get("-/v1/default/configmaps/c").unwrap_err().code, 404);
+}
+
+#[test]
+fn propagation_becomes_a_finalizer() {
+    let world = World::new();
+    for (policy, want) in [("Orphan", "orphan"), ("Foreground", "foregroundDeletion")] {
+        world.create("-/v1/default/configmaps", config(&policy.to_lowercase(), "")).unwrap();
+        let options = DeleteOptions { propagation: policy.into(), ..DeleteOptions::default() };
+        let path = format!("-/v1/default/configmaps/{}", policy.to_lowercase());
+        let left = world.delete(&path, options).unwrap();
+        assert_eq!(left.at(&["metadata", "finalizers"]), Some(&tree!([want])));
+    }
+}
+
+#[test]
+fn lists_go_page_by_page_over_one_state() {
+    let world = World::new();
+    for n in 0..5 {
+        world.create("-/v1/default/configmaps", config(&format!("c{n}"), "")).unwrap();
+    }
+    let target = target("-/v1/default/configmaps");
+    let mut options = ListOptions { limit: 2, ..ListOptions::default() };
+    let first = world.engine.list(&target, &options).unwrap();
+    // One more is there already: the certificate of the namespace.
+    assert_eq!((first.objects.len(), first.remaining), (2, Some(4)));
+    world.delete("-/v1/default/configmaps/c4", DeleteOptions::default()).unwrap();
+    let mut names = Vec::new();
+    let mut page = first;
+    loop {
+        names.extend(page.objects.iter().map(|o| o.tree.text_at(&["metadata", "name"])));
+        if page.continue_token.is_empty() {
+            break;
+        }
+        options.continue_token = page.continue_token.clone();
+        page = world.engine.list(&target, &options).unwrap();
+    }
+    assert_eq!(names, ["c0", "c1", "c2", "c3", "c4", "kube-root-ca.crt"]);
+}
+
+#[test]
+fn watches_see_selector_transitions() {
+    let world = World::new();
+    let target = target("-/v1/default/configmaps");
+    let options = ListOptions {
+        label_selector: "app=a".into(),
+        resource_version: world.engine.revision().to_string().into(),
+        ..ListOptions::default()
+    };
+    let mut watch = world.engine.watch(&target, &options).unwrap();
+    world.create("-/v1/default/configmaps", config("c", "1")).unwrap();
+    world.merge("-/v1/default/configmaps/c", tree!({"metadata": {"labels": {"app": "a"}}})).unwrap();
+    world.merge("-/v1/default/configmaps/c", tree!({"data": {"a": "2"}})).unwrap();
+    world
+        .merge("-/v1/default/configmaps/c", tree!({"metadata": {"labels": {"app": "b"}}, "data": {"a": "3"}}))
+        .unwrap();
+    world.delete("-/v1/default/configmaps/c", DeleteOptions::default()).unwrap();
+    let events = watch.next(10).unwrap();
+    let kinds: Vec<EventType> = events.iter().map(|e| e.kind).collect();
+    assert_eq!(kinds, [EventType::Added, EventType::Modified, EventType::Deleted]);
+    assert_eq!(events[2].object.tree.str_at(&["data", "a"]), "2", "a leaver is shown as it was");
+    assert!(watch.next(10).unwrap().is_empty());
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let world = World::new();
+    let target = target("-/v1/default/configmaps");
+    let exact0 = ListOptions {
+        resource_version: "0".into(),
+        resource_version_match: "Exact".into(),
+        ..ListOptions::default()
+    };
+    let lone = ListOptions { resource_version_match: "Exact".into(), ..ListOptions::default() };
+    let future = ListOptions { resource_version: "99999".into(), ..ListOptions::default() };
+    let token = ListOptions { continue_token: "x".into(), ..ListOptions::default() };
+    let field = ListOptions { field_selector: "spec.x=1".into(), ..ListOptions::default() };
+    for (options, code) in [(exact0, 422), (lone, 422), (future, 504), (token, 400), (field, 400)] {
+        assert_eq!(world.engine.list(&target, &options).unwrap_err().code, code, "{options:?}");
+    }
+}
