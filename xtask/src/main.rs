@@ -1,6 +1,11 @@
 //! The project's own tasks: `cargo xtask` lists them.
 
+mod clients;
+mod kube;
+mod process;
 mod schema;
+mod soak;
+mod test;
 
 use std::process::ExitCode;
 
@@ -8,8 +13,12 @@ use std::process::ExitCode;
 type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 /// Every task. `test` is what CI runs.
-const TASKS: &[Task] =
-    &[("schema", "make the schema table's data from the published Kubernetes files", schema::run)];
+const TASKS: &[Task] = &[
+    ("test", "format, lints, documentation and every test: what CI runs", test::task),
+    ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
+    ("soak", "kill the server amid its writers, fifty times or as often as said", soak::task),
+    ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

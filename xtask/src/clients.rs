@@ -1,0 +1,71 @@
+//! What the client tests need besides our own binary: kubectl, a Go program on client-go, Python with its client.
+//!
+//! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a
+//! reason instead, with which the tests that need it are skipped.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{kube, process};
+
+/// The Python client's version that belongs to the pinned Kubernetes.
+const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
+
+/// A client program: the variable that hands it over, and how to get it.
+type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
+
+const CLIENTS: [Client; 3] = [
+    ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
+    ("Go client", "MUSTER_TEST_GO_CLIENT", go_client),
+    ("Python client", "MUSTER_TEST_PYTHON", python),
+];
+
+/// Provides every client; the variables to set for the tests.
+pub fn provide() -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for (name, variable, get) in CLIENTS {
+        match get() {
+            Ok(path) => variables.push((variable.to_owned(), path.display().to_string())),
+            Err(reason) => {
+                eprintln!("   {name}: {reason}");
+                variables.push((format!("{variable}_MISSING"), reason));
+            }
+        }
+    }
+    variables
+}
+
+fn go_client() -> Result<PathBuf, String> {
+    if !process::exists("go", "version") {
+        return Err("there is no Go on this machine".to_owned());
+    }
+    let path = process::root().join("target").join("client-go-test");
+    let mut go = Command::new("go");
+    go.current_dir(process::root().join("tests").join("go")).env("CGO_ENABLED", "0");
+    process::run(go.args(["build", "-trimpath", "-o"]).arg(&path).arg("."))?;
+    Ok(path)
+}
+
+/// A virtual environment with the client in the user's cache folder, made once.
+fn python() -> Result<PathBuf, String> {
+    if !process::exists("python3", "--version") {
+        return Err("there is no Python on this machine".to_owned());
+    }
+    let folder = kube::cache()?.join(format!("python-{}", PYTHON_CLIENT.replace("==", "-")));
+    let (interpreter, done) = (folder.join("bin").join("python"), folder.join("done"));
+    if !done.exists() {
+        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut pip = Command::new(&interpreter);
+        process::run(pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            PYTHON_CLIENT,
+        ]))?;
+        fs::write(&done, "").map_err(|e| format!("writing {}: {e}", done.display()))?;
+    }
+    Ok(interpreter)
+}

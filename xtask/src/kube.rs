@@ -1,0 +1,142 @@
+//! `cargo xtask kube`: the programs of the pinned Kubernetes, built from the Go modules it publishes.
+//!
+//! They land in the user's cache folder and are built once. `KUBEBUILDER_ASSETS` names a folder that already has
+//! them, as for controller-runtime's tests.
+//!
+//! # Deliberately absent
+//!
+//! Downloads of ready-made binaries: modules come with checksums and for every machine that has Go.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process;
+
+/// The pinned version.
+pub const VERSION: &str = "1.37.1";
+/// The version of the published library modules that belongs to it.
+const LIBRARIES: &str = "v0.37.1";
+const PROGRAMS: [&str; 4] = ["kubectl", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+const ETCD: &str = "etcd";
+const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
+
+/// The task: builds the programs named by `args`, or all of them.
+pub fn task(args: &[String]) -> Result<(), String> {
+    let all: Vec<&str> = PROGRAMS.iter().copied().chain([ETCD]).collect();
+    if let Some(unknown) = args.iter().find(|name| !all.contains(&name.as_str())) {
+        return Err(format!("{unknown}: not one of {}", all.join(", ")));
+    }
+    let wanted = all.iter().filter(|name| args.is_empty() || args.iter().any(|arg| arg == *name));
+    for name in wanted {
+        eprintln!("{}", program(name)?.display());
+    }
+    Ok(())
+}
+
+/// Where a program of the pinned Kubernetes is, built if it has to be.
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    if let Some(found) = given(name) {
+        return Ok(found);
+    }
+    let path = folder()?.join(name);
+    if path.exists() {
+        return Ok(path);
+    }
+    if !process::exists("go", "version") {
+        return Err(format!("{name} {VERSION} is not at {} and there is no Go to build it", path.display()));
+    }
+    eprintln!("building {name} {VERSION} (once; minutes)");
+    if name == ETCD {
+        build_etcd(&path)?;
+    } else {
+        build(name, &path)?;
+    }
+    Ok(path)
+}
+
+fn given(name: &str) -> Option<PathBuf> {
+    let path = Path::new(&std::env::var_os("KUBEBUILDER_ASSETS")?).join(name);
+    path.exists().then_some(path)
+}
+
+/// The user's cache folder of this project.
+pub fn cache() -> Result<PathBuf, String> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    Ok(base.ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("muster"))
+}
+
+fn folder() -> Result<PathBuf, String> {
+    Ok(cache()?.join(format!("kube-{VERSION}")))
+}
+
+fn build(name: &str, path: &Path) -> Result<(), String> {
+    let work = folder()?.join("build");
+    make_dir(&work)?;
+    write(&work.join("go.mod"), &kubernetes_manifest()?)?;
+    let (major_minor, variables) =
+        (VERSION.rsplit_once('.').map_or("", |v| v.0), "k8s.io/component-base/version");
+    let (major, minor) = major_minor.split_once('.').unwrap_or_default();
+    let flags = format!(
+        "-s -w -X {variables}.gitVersion=v{VERSION} -X {variables}.gitMajor={major} -X {variables}.gitMinor={minor}"
+    );
+    go_build(&work, &flags, &format!("k8s.io/kubernetes/cmd/{name}"), path)
+}
+
+/// A module that requires Kubernetes, whose own manifest points at library folders that the published module
+/// does not have: each is replaced by the published library.
+fn kubernetes_manifest() -> Result<String, String> {
+    let manifest = kubernetes_go_mod()?;
+    let go = manifest.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.26.0");
+    let libraries = manifest.lines().filter_map(|line| {
+        let (name, target) = line.trim().trim_start_matches("replace ").split_once(" => ")?;
+        target.starts_with("./staging/").then(|| format!("replace {name} => {name} {LIBRARIES}"))
+    });
+    let libraries: Vec<String> = libraries.collect();
+    Ok(format!("module kube\n\n{go}\n\nrequire k8s.io/kubernetes v{VERSION}\n\n{}\n", libraries.join("\n")))
+}
+
+fn kubernetes_go_mod() -> Result<String, String> {
+    let mut download = Command::new("go");
+    download.args(["mod", "download", "-json", &format!("k8s.io/kubernetes@v{VERSION}")]);
+    let answer = process::output(&mut download)?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|e| format!("go mod download: {e}"))?;
+    let path = answer["GoMod"].as_str().ok_or("go mod download names no GoMod")?;
+    fs::read_to_string(path).map_err(|e| format!("reading {path}: {e}"))
+}
+
+/// etcd publishes its server as a library: three lines of Go make the program.
+fn build_etcd(path: &Path) -> Result<(), String> {
+    let manifest = kubernetes_go_mod()?;
+    let line = manifest.lines().find(|line| line.trim().starts_with(ETCD_MODULE));
+    let version = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("Kubernetes names no etcd")?;
+    let work = folder()?.join("build-etcd");
+    make_dir(&work)?;
+    write(&work.join("go.mod"), &format!("module etcd\n\ngo 1.26.0\n\nrequire {ETCD_MODULE} {version}\n"))?;
+    let main = format!(
+        "package main\n\nimport (\n\t\"os\"\n\n\t\"{ETCD_MODULE}/etcdmain\"\n)\n\nfunc main() {{ etcdmain.Main(os.Args) }}\n"
+    );
+    write(&work.join("main.go"), &main)?;
+    go_build(&work, "-s -w", ".", path)
+}
+
+fn go_build(work: &Path, flags: &str, package: &str, path: &Path) -> Result<(), String> {
+    // Built beside and moved in place: an interrupted build leaves nothing that looks finished.
+    let unfinished = path.with_extension("unfinished");
+    let mut go = Command::new("go");
+    go.current_dir(work).env("CGO_ENABLED", "0");
+    go.args(["build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o"]).arg(&unfinished).arg(package);
+    process::run(&mut go)?;
+    fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
+}
+
+fn make_dir(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|e| format!("making {}: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("writing {}: {e}", path.display()))
+}

@@ -1,0 +1,46 @@
+//! Starting other programs and saying what happens meanwhile.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// A cargo command at the root of the workspace, with the cargo that runs us.
+pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// Runs a command to its end; what it says goes to our own output.
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|e| format!("starting {}: {e}", name(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", name(command))) }
+}
+
+/// Runs a command to its end and returns what it printed.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("starting {}: {e}", name(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} ended with {}: {}", name(command), output.status, said.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("{}: {e}", name(command)))
+}
+
+/// Whether a program can be started at all.
+pub fn exists(program: &str, version_flag: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg(version_flag).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn name(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args().take(2));
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}

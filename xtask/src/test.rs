@@ -1,0 +1,170 @@
+//! `cargo xtask test`: what CI runs. Format, lints, documentation and every test.
+//!
+//! All steps run even when one failed, so that one run tells everything. The last line counts: a step without tests of
+//! its own counts as one.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{clients, process};
+
+/// What came out so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// The task.
+pub fn task(args: &[String]) -> Result<(), String> {
+    if let Some(unknown) = args.first() {
+        return Err(format!("{unknown}: this task takes no arguments"));
+    }
+    let mut tally = Tally::default();
+    for (about, mut command) in checks() {
+        eprintln!("== {about}");
+        tally.add(&check(&mut command));
+    }
+    eprintln!("== programs for the client tests");
+    let variables = clients::provide();
+    eprintln!("== tests");
+    tally.add(&tests(&variables)?);
+    println_summary(&tally);
+    if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
+}
+
+/// The checks before the tests.
+fn checks() -> [(&'static str, Command); 3] {
+    let mut docs = process::cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    [
+        ("format", process::cargo(["fmt", "--all", "--check"])),
+        (
+            "lints",
+            process::cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+        ),
+        ("documentation", docs),
+    ]
+}
+
+fn check(command: &mut Command) -> Tally {
+    match process::run(command) {
+        Ok(()) => Tally { passed: 1, ..Tally::default() },
+        Err(problem) => {
+            eprintln!("{problem}");
+            Tally { failed: 1, ..Tally::default() }
+        }
+    }
+}
+
+/// Builds the binary, then runs every test of the workspace.
+fn tests(variables: &[(String, String)]) -> Result<Tally, String> {
+    process::run(&mut process::cargo(["build", "--quiet", "--package", "muster"]))?;
+    let skips = process::root().join("target").join("skipped-tests.txt");
+    // A list of an earlier run must not be counted again.
+    let _ = fs::remove_file(&skips);
+    let mut command = process::cargo(["test", "--workspace", "--no-fail-fast"]);
+    command
+        .envs(variables.iter().cloned())
+        .env("MUSTER_TEST_BINARY", binary())
+        .env("MUSTER_TEST_SKIPS", &skips);
+    let (mut tally, ended_well) = follow(&mut command)?;
+    if !ended_well && tally.failed == 0 {
+        // A test binary that did not compile or that died has no result line.
+        tally.failed = 1;
+    }
+    let skipped = told_skips(&skips);
+    tally.skipped += skipped;
+    tally.passed -= skipped.min(tally.passed);
+    Ok(tally)
+}
+
+/// The binary that `cargo build` makes.
+fn binary() -> PathBuf {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| process::root().join("target"), PathBuf::from);
+    target.join("debug").join("muster")
+}
+
+/// Runs the tests, shows all but the lines of tests that passed, and counts.
+fn follow(command: &mut Command) -> Result<(Tally, bool), String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("starting cargo: {e}"))?;
+    let mut tally = Tally::default();
+    let lines = BufReader::new(child.stdout.take().expect("the output is piped")).lines();
+    for line in lines.map_while(Result::ok) {
+        if let Some(result) = read_result(&line) {
+            tally.add(&result);
+        }
+        if is_worth_showing(&line) {
+            eprintln!("{line}");
+        }
+    }
+    let status = child.wait().map_err(|e| format!("waiting for cargo: {e}"))?;
+    Ok((tally, status.success()))
+}
+
+fn is_worth_showing(line: &str) -> bool {
+    let passed = line.starts_with("test ") && line.ends_with(" ... ok");
+    let header = line.starts_with("running ") && line.ends_with(" tests");
+    !(passed || header || line.is_empty() || line == "running 1 test")
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+fn read_result(line: &str) -> Option<Tally> {
+    let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let mut tally = Tally::default();
+    for part in counts.split("; ") {
+        match part.split_once(' ') {
+            Some((n, "passed")) => tally.passed = n.parse().ok()?,
+            Some((n, "failed")) => tally.failed = n.parse().ok()?,
+            Some((n, "ignored")) => tally.skipped = n.parse().ok()?,
+            _ => {}
+        }
+    }
+    Some(tally)
+}
+
+/// Shows the tests that were skipped, each with its reason; they tell by a line in this file.
+fn told_skips(file: &Path) -> usize {
+    let told = fs::read_to_string(file).unwrap_or_default();
+    for line in told.lines() {
+        eprintln!("skipped {line}");
+    }
+    told.lines().count()
+}
+
+#[expect(clippy::print_stdout, reason = "the summary is what this task is asked for")]
+fn println_summary(tally: &Tally) {
+    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_counted() {
+        let line = "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.1s";
+        assert_eq!(read_result(line), Some(Tally { passed: 12, failed: 2, skipped: 1 }));
+        assert_eq!(read_result("test a_result ... ok"), None);
+    }
+
+    #[test]
+    fn only_what_passed_is_left_out() {
+        assert!(!is_worth_showing("test a ... ok"));
+        assert!(!is_worth_showing("running 3 tests"));
+        assert!(is_worth_showing("test a ... FAILED"));
+        assert!(is_worth_showing("test a ... ignored, needs a cluster"));
+    }
+}
