@@ -9,9 +9,11 @@
 //! - Same versions in, same bytes out: all maps are sorted.
 //! - An ordinary build never runs this; its results are checked in. It needs Go and the module proxy.
 
+mod facts;
 mod kinds;
 mod modules;
 mod openapi;
+mod proto;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,6 +24,8 @@ use serde_json::{Value, json};
 
 /// Where the results go, from the workspace's root.
 const DATA: &str = "crates/schema/data";
+/// Objects in JSON and in protobuf, for tests.
+const VECTORS: &str = "../tests/vectors.json.lz4";
 
 /// Makes all data files.
 pub fn run(_: &[String]) -> Result<(), String> {
@@ -29,21 +33,32 @@ pub fn run(_: &[String]) -> Result<(), String> {
     let kinds = kinds::read(&kubernetes.join("api/discovery"))?;
     let all = openapi::read(&kubernetes.join("api/openapi-spec/v3"))?;
     let components = openapi::reachable(&all, &kinds);
-    let manifest = manifest(&kinds, components.len());
-    let table = json!({"components": components, "kinds": kinds});
+    let facts = facts::read()?;
+    let (messages, descriptors) = proto::compile(&kinds)?;
+    let counts = [
+        ("kinds", kinds.len()),
+        ("components", components.len()),
+        ("Go types", facts.as_object().map_or(0, serde_json::Map::len)),
+        ("protobuf messages", messages),
+    ];
+    let table = json!({"components": components, "kinds": kinds, "facts": facts});
     write_compressed("schema.json.lz4", table.to_string().as_bytes())?;
-    write("MANIFEST.txt", manifest.as_bytes())
+    write_compressed("descriptors.bin.lz4", &descriptors)?;
+    write_compressed(VECTORS, &facts::run(include_str!("schema/vectors.go"))?)?;
+    write("MANIFEST.txt", manifest(&counts).as_bytes())
 }
 
 /// What the data was made from and what is in it.
-fn manifest(kinds: &[Value], components: usize) -> String {
+fn manifest(counts: &[(&str, usize)]) -> String {
     let mut text = String::from("Made by `cargo xtask schema`; do not edit.\n\n");
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
-        writeln!(text, "{name:<28}{value}").expect("writing to memory");
+        writeln!(text, "{name:<36}{value}").expect("writing to memory");
     };
     line("k8s.io/kubernetes", &modules::KUBERNETES);
-    line("kinds", &kinds.len());
-    line("components", &components);
+    for library in modules::LIBRARIES {
+        line(library, &modules::LIBRARY_VERSION);
+    }
+    counts.iter().for_each(|(name, count)| line(name, count));
     text
 }
 

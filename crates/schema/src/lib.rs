@@ -21,6 +21,7 @@ pub mod object;
 pub mod patch;
 mod path;
 mod pattern;
+pub mod proto;
 pub mod rules;
 #[cfg(test)]
 mod sample;
@@ -29,3 +30,4 @@ pub mod strategic;
 pub mod structure;
 pub mod table;
 pub mod validate;
+pub mod zero;

@@ -15,6 +15,7 @@
 
 mod build;
 mod defaults;
+mod facts;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,9 @@ use std::sync::{Arc, OnceLock};
 use muster_tree::{Text, Tree};
 
 use crate::node::{NodeId, Schema, SchemaRef};
+use build::Built;
+pub(crate) use facts::TypeFacts;
+pub use facts::Zero;
 
 /// Components and rows, as published.
 const PUBLISHED: &[u8] = include_bytes!("../data/schema.json.lz4");
@@ -48,6 +52,10 @@ pub struct Table {
     /// Nodes that are a component or a variant of one; the number is the component's.
     named: BTreeMap<NodeId, u32>,
     roots: BTreeMap<KindName, NodeId>,
+    /// What becomes of zero values, for the fields of each component.
+    zeros: Vec<Box<[Zero]>>,
+    /// What Go's types say, by type.
+    facts: Tree,
 }
 
 /// A schema that has a name of its own in published OpenAPI.
@@ -143,6 +151,18 @@ impl Table {
         self.named.get(&id).map(|at| self.components[*at as usize].name.as_str())
     }
 
+    /// What becomes of the zero values of a node's fields, in the order of its fields. Empty for anything but
+    /// an object of built-in type.
+    #[must_use]
+    pub fn zeros(&self, id: NodeId) -> &[Zero] {
+        self.named.get(&id).map(|at| &*self.zeros[*at as usize]).unwrap_or_default()
+    }
+
+    /// What Go says of a type, inlined types included, which are no components.
+    pub(crate) fn facts(&self, component: &str) -> TypeFacts<'_> {
+        TypeFacts::of(self.facts.get(component))
+    }
+
     /// Whether a node repeats a component with something of its own (`default`, list or patch rules).
     #[must_use]
     pub fn is_variant(&self, id: NodeId) -> bool {
@@ -160,7 +180,10 @@ fn load() -> Table {
     defaults::put(&mut built, DEFAULTS).unwrap_or_else(|problem| panic!("defaults.txt: {problem}"));
     let roots = roots(&built.components);
     let kinds = rows::read(&published, &roots).into_iter().chain(rows::read(&proposal, &roots)).collect();
-    Table { schema: Arc::new(built.schema), kinds, components: built.components, named: built.named, roots }
+    let facts = published.get("facts").cloned().unwrap_or_default();
+    let zeros = facts::zeros(&built.schema, &built.components, &facts);
+    let Built { schema, components, named } = built;
+    Table { schema: Arc::new(schema), kinds, components, named, roots, zeros, facts }
 }
 
 fn roots(components: &[Component]) -> BTreeMap<KindName, NodeId> {

@@ -7,9 +7,11 @@ use serde_json::Value;
 
 /// The pinned Kubernetes.
 pub const KUBERNETES: &str = "v1.37.1";
-/// The version that its libraries carry.
-#[expect(dead_code, reason = "the next step reads the libraries")]
-pub const LIBRARIES: &str = "v0.37.1";
+/// Its libraries that types and `.proto` files come from.
+pub const LIBRARIES: &[&str] =
+    &["k8s.io/api", "k8s.io/apiextensions-apiserver", "k8s.io/apimachinery", "k8s.io/kube-aggregator"];
+/// The version that they carry.
+pub const LIBRARY_VERSION: &str = "v0.37.1";
 
 /// The folder of a module's sources.
 pub fn locate(module: &str, version: &str) -> Result<PathBuf, String> {

@@ -1,0 +1,124 @@
+//! Bodies as Go clients send them, and bodies that no client sends.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use muster_tree::tree;
+use proptest::prelude::*;
+
+use super::*;
+use crate::zero;
+
+const VECTORS: &[u8] = include_bytes!("../../tests/vectors.json.lz4");
+
+/// Objects in both forms: name, JSON, protobuf.
+fn vectors() -> &'static [(Text, Tree, Vec<u8>)] {
+    static ALL: OnceLock<Vec<(Text, Tree, Vec<u8>)>> = OnceLock::new();
+    ALL.get_or_init(read_vectors)
+}
+
+fn read_vectors() -> Vec<(Text, Tree, Vec<u8>)> {
+    let all = Tree::parse(&table::decompress(VECTORS)).expect("vectors are JSON");
+    let one = |v: &Tree| {
+        let bytes = STANDARD.decode(v.str_at(&["proto"])).expect("base64");
+        (v.text_at(&["name"]), v.get("json").expect("JSON").clone(), bytes)
+    };
+    all.items().iter().map(one).collect()
+}
+
+fn root(object: &Tree) -> Option<crate::node::NodeId> {
+    let version = object.str_at(&["apiVersion"]);
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    table::builtin().root(group, version, object.str_at(&["kind"])).map(|root| root.id)
+}
+
+fn body(name: &str) -> &'static [u8] {
+    let found = vectors().iter().find(|(n, ..)| n == name);
+    &found.unwrap_or_else(|| panic!("no vector {name}")).2
+}
+
+/// Where two trees differ, in words that fit on a screen.
+fn differences(path: &str, found: &Tree, want: &Tree) -> Vec<String> {
+    if found.is_map() && want.is_map() {
+        let keys: BTreeSet<&Text> =
+            found.entries().iter().chain(want.entries()).map(|(key, _)| key).collect();
+        let at = |tree: &Tree, key: &str| tree.get(key).cloned().unwrap_or_default();
+        let below = |key: &Text| differences(&format!("{path}.{key}"), &at(found, key), &at(want, key));
+        return keys.into_iter().flat_map(below).collect();
+    }
+    if found.items().len() == want.items().len() && found.is_list() && want.is_list() {
+        let pairs = found.items().iter().zip(want.items()).enumerate();
+        return pairs.flat_map(|(i, (a, b))| differences(&format!("{path}[{i}]"), a, b)).collect();
+    }
+    if found == want { Vec::new() } else { vec![format!("{path}: {found}, not {want}")] }
+}
+
+#[test]
+fn protobuf_reads_as_the_json_of_the_same_object() {
+    for (name, json, bytes) in vectors() {
+        let decoded = decode(bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let want = root(json).map_or(json.clone(), |id| zero::absent(table::builtin(), id, json));
+        assert_eq!(differences("", &decoded.tree, &want), Vec::<String>::new(), "{name}");
+        assert_eq!(decoded.kind, json.str_at(&["kind"]), "{name}");
+    }
+}
+
+#[test]
+fn written_zero_values_are_those_that_go_writes() {
+    for (name, json, _) in vectors() {
+        let Some(id) = root(json) else { continue };
+        let absent = zero::absent(table::builtin(), id, json);
+        assert_eq!(&zero::written(table::builtin(), id, &absent), json, "{name}");
+    }
+}
+
+#[test]
+fn zero_values_that_matter_stay() {
+    for (name, path, want) in [
+        ("a Job that may not fail", &["spec", "backoffLimit"][..], tree!(0)),
+        ("a Job that may not fail", &["spec", "suspend"], tree!(false)),
+        ("a claim without a class", &["spec", "storageClassName"], tree!("")),
+        ("an account without a token", &["automountServiceAccountToken"], tree!(false)),
+        ("a ConfigMap with an empty value", &["data", "b"], tree!("")),
+        ("a Lease", &["spec", "renewTime"], tree!("2026-07-08T09:10:11.123456Z")),
+        ("an Event", &["firstTimestamp"], tree!("2026-07-08T09:10:11Z")),
+        ("DeleteOptions", &["gracePeriodSeconds"], tree!(0)),
+        ("a Node", &["status", "capacity", "cpu"], tree!("0")),
+    ] {
+        let decoded = decode(body(name)).expect("a good body");
+        assert_eq!(decoded.tree.at(path), Some(&want), "{name} {path:?}");
+    }
+    let job = decode(body("a Job that may not fail")).expect("a good body").tree;
+    assert_eq!(job.get("status"), None);
+    assert_eq!(job.at(&["metadata", "creationTimestamp"]), None);
+}
+
+#[test]
+fn bad_bodies_are_refused_with_a_sentence() {
+    let good = body("a Pod");
+    let unknown = [b"k8s\0\x0a\x0b\x0a\x04a/v1\x12\x03Pot".as_slice(), b"\x12\x00"].concat();
+    for (bytes, words) in [
+        (b"{}".to_vec(), "expected prefix 6b387300"),
+        (Vec::new(), "expected prefix 6b387300"),
+        (b"k8s\0".to_vec(), "no kind"),
+        (unknown, "no kind \"Pot\""),
+        (good[..good.len() / 2].to_vec(), "buffer"),
+    ] {
+        let problem = decode(&bytes).expect_err("a bad body").to_string();
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_bodies_never_panic(which in 0usize..20, at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+        let mut bytes = vectors()[which].2.clone();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if cut {
+            bytes.truncate(at);
+        }
+        let _ = decode(&bytes);
+    }
+}

@@ -1,0 +1,141 @@
+//! Zero values of built-in kinds: what means absence, and what is written all the same.
+//!
+//! Kubernetes holds built-in kinds in Go structs. A field that is no pointer cannot tell `0` or `""` from nothing;
+//! whether its zero value is written depends on a tag. Clients see the effects: `hostNetwork: false` comes back
+//! as nothing, a container without resources comes back with `resources: {}`, a probe with `periodSeconds: 0`
+//! gets the default.
+//!
+//! # Invariants
+//!
+//! - `absent`, then defaults, then `written` gives what the Go server would store and answer.
+//! - Both functions return the very same tree when there is nothing to do, and both can be repeated.
+//!
+//! # Deliberately absent
+//!
+//! Custom resources: there, every value that was written stays.
+
+use muster_tree::{Text, Tree};
+
+use crate::node::{Field, NodeId, Shape};
+use crate::table::{Table, Zero};
+
+/// The tree without `null`s and without the zero values that mean absence: what defaulting should see.
+#[must_use]
+pub fn absent(table: &Table, id: NodeId, tree: &Tree) -> Tree {
+    let node = &table.schema.nodes[id.0 as usize];
+    match &node.shape {
+        Shape::Fields(fields) => {
+            let zeros = table.zeros(id);
+            tree.map_entries(|name, value| {
+                let Some(at) = place(fields, name) else {
+                    return Some(value.clone());
+                };
+                let value = absent(table, fields[at].node, value);
+                let is_kept = zeros.get(at).is_none_or(|zero| zero.is_value());
+                (!value.is_null() && (is_kept || !is_zero(&value))).then_some(value)
+            })
+        }
+        Shape::List(item) if tree.is_list() => tree.map_items(|_, value| absent(table, *item, value)),
+        Shape::Map(values) if tree.is_map() => {
+            tree.map_entries(|_, value| Some(absent(table, *values, value)))
+        }
+        _ => tree.clone(),
+    }
+}
+
+/// The tree with the zero values that Go writes out: what is stored and answered.
+#[must_use]
+pub fn written(table: &Table, id: NodeId, tree: &Tree) -> Tree {
+    let node = &table.schema.nodes[id.0 as usize];
+    match &node.shape {
+        Shape::Fields(fields) if tree.is_map() => {
+            let below = tree.map_entries(|name, value| {
+                Some(
+                    place(fields, name)
+                        .map_or_else(|| value.clone(), |at| written(table, fields[at].node, value)),
+                )
+            });
+            with_missing(table, id, fields, &below)
+        }
+        Shape::List(item) if tree.is_list() => tree.map_items(|_, value| written(table, *item, value)),
+        Shape::Map(values) if tree.is_map() => {
+            tree.map_entries(|_, value| Some(written(table, *values, value)))
+        }
+        _ => tree.clone(),
+    }
+}
+
+/// Adds the fields that are always written and are not there.
+fn with_missing(table: &Table, id: NodeId, fields: &[Field], tree: &Tree) -> Tree {
+    let missing = |(field, zero): (&Field, &Zero)| match zero {
+        Zero::Kept | Zero::Dropped => None,
+        _ if tree.get(&field.name).is_some() => None,
+        Zero::KeptOrNull => Some((field.name.clone(), Tree::Null)),
+        Zero::Written => Some((field.name.clone(), zero_of(table, field.node))),
+    };
+    let added: Vec<(Text, Tree)> = fields.iter().zip(table.zeros(id)).filter_map(missing).collect();
+    if added.is_empty() {
+        return tree.clone();
+    }
+    Tree::map(tree.entries().iter().cloned().chain(added))
+}
+
+/// The zero value of a type, as Go writes it.
+fn zero_of(table: &Table, id: NodeId) -> Tree {
+    let node = &table.schema.nodes[id.0 as usize];
+    match (&node.shape, node.format.as_str()) {
+        (Shape::Bool, _) => Tree::Bool(false),
+        (Shape::Int | Shape::Number, _) | (Shape::Any, "int-or-string") => Tree::Int(0),
+        (Shape::Any, "quantity") => Tree::from("0"),
+        (Shape::Text, "date-time" | "micro-time" | "byte") => Tree::Null,
+        (Shape::Text, _) => Tree::Text(Text::new()),
+        (Shape::Fields(_), _) => written(table, id, &Tree::empty_map()),
+        (Shape::Any | Shape::List(_) | Shape::Map(_), _) => Tree::Null,
+    }
+}
+
+/// Where a field stands among its sorted siblings.
+fn place(fields: &[Field], name: &str) -> Option<usize> {
+    fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()
+}
+
+fn is_zero(tree: &Tree) -> bool {
+    tree.is_empty() || matches!(tree, Tree::Bool(false) | Tree::Int(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+    use crate::table::builtin;
+
+    fn pod() -> NodeId {
+        builtin().root("", "v1", "Pod").expect("Pod").id
+    }
+
+    #[test]
+    fn zero_values_of_plain_fields_mean_absence_and_those_of_pointers_do_not() {
+        let sent = tree!({"kind": "Pod", "metadata": {"name": "p", "labels": {}, "creationTimestamp": null}, "spec": {
+            "hostNetwork": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0, "nodeName": "",
+            "securityContext": {}, "tolerations": [], "unknown": "",
+            "containers": [{"name": "c", "args": ["", null], "resources": {}, "livenessProbe": {"periodSeconds": 0}}],
+        }});
+        let want = tree!({"kind": "Pod", "metadata": {"name": "p"}, "spec": {
+            "enableServiceLinks": false, "terminationGracePeriodSeconds": 0, "securityContext": {}, "unknown": "",
+            "containers": [{"name": "c", "args": ["", null], "livenessProbe": {}}],
+        }});
+        let found = absent(builtin(), pod(), &sent);
+        assert_eq!(found, want);
+        assert!(absent(builtin(), pod(), &found).same_branch(&found), "a second time changes nothing");
+    }
+
+    #[test]
+    fn fields_without_omitempty_are_written() {
+        let sent = tree!({"spec": {"containers": [{"image": "i"}]}});
+        let want = tree!({"metadata": {}, "spec": {"containers": [{"image": "i", "name": "", "resources": {}}]}, "status": {}});
+        let found = written(builtin(), pod(), &sent);
+        assert_eq!(found, want);
+        assert!(written(builtin(), pod(), &found).same_branch(&found), "a second time changes nothing");
+    }
+}
