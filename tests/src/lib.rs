@@ -1,3 +1,4 @@
 //! What black-box tests share.
 
 pub mod differential;
+pub mod real;

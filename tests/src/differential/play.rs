@@ -46,6 +46,11 @@ impl Server {
         Self { agent: config.new_agent(), base: base.to_owned(), token: token.to_owned() }
     }
 
+    /// Reads one path.
+    pub fn get(&self, path: &str) -> Result<Answer, String> {
+        self.send("GET", path, &Step::default(), Vec::new())
+    }
+
     /// Sends one request.
     pub fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String> {
         let watch = method == "WATCH";
@@ -94,15 +99,7 @@ fn tree_of(bytes: &[u8]) -> Tree {
 /// Plays a scenario in a namespace of its own and returns the answers, one per step.
 pub fn play(server: &Server, scenario: &Scenario, namespace: &str) -> Result<Vec<Answer>, String> {
     let make = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let blank = Step {
-        call: String::new(),
-        kind: String::new(),
-        accept: String::new(),
-        body: None,
-        text: None,
-        until: None,
-    };
-    server.send("POST", "/api/v1/namespaces", &blank, make.to_json_bytes())?;
+    server.send("POST", "/api/v1/namespaces", &Step::default(), make.to_json_bytes())?;
     let mut answers: Vec<Answer> = Vec::new();
     for step in &scenario.steps {
         answers.push(perform(server, step, namespace, &answers)?);

@@ -17,7 +17,7 @@ pub struct Scenario {
 
 /// One request. `{ns}` is the scenario's namespace, `{uid:N}` and `{rv:N}` are taken from the answer of step N
 /// (counted from 1), `{continue:N}` is the token of list N.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// `POST /api/v1/namespaces/{ns}/pods?dryRun=All`, or `WATCH …` for a watch that is read until its time-out.
@@ -34,6 +34,9 @@ pub struct Step {
     /// A body as raw text, for bodies that are not well-formed.
     #[serde(default)]
     pub text: Option<String>,
+    /// Whether only the code is compared: for objects that a controller of one server is still writing.
+    #[serde(default)]
+    pub code_only: bool,
     /// Repeats the request until the answer has this code (for what controllers do later), at most ten seconds.
     #[serde(default)]
     pub until: Option<u16>,
