@@ -12,8 +12,10 @@
 //!
 //! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
 
+pub mod apply;
 pub mod crd;
 pub mod error;
+pub mod fields;
 pub mod formats;
 pub mod json_patch;
 pub mod node;

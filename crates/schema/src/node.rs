@@ -3,6 +3,7 @@
 //! One [`Schema`] holds all built-in kinds; each version of a custom resource has one of its own. Everything else
 //! in this crate walks a [`View`]: a schema and a place in it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use muster_tree::{Text, Tree};
@@ -47,6 +48,8 @@ pub struct Node {
     pub bounds: Option<Box<Bounds>>,
     /// CEL rules (`x-kubernetes-validations`) at this node.
     pub rules: Vec<Rule>,
+    /// Fields that are there, empty or zero, in every object of this type: Go writes their zero value. Sorted.
+    pub always: Vec<Text>,
 }
 
 /// The structure of a value.
@@ -184,6 +187,38 @@ impl SchemaRef {
     #[must_use]
     pub fn view(&self) -> View<'_> {
         View { schema: &self.schema, id: self.id }
+    }
+}
+
+impl Schema {
+    /// Copies a place of another schema, with everything below it, into this one.
+    pub fn graft(&mut self, from: View<'_>) -> NodeId {
+        let mut copies = BTreeMap::new();
+        self.copy(from, &mut copies)
+    }
+
+    /// Types may be recursive: a node that was copied, or is being copied, is not copied again.
+    fn copy(&mut self, from: View<'_>, copies: &mut BTreeMap<NodeId, NodeId>) -> NodeId {
+        if let Some(copy) = copies.get(&from.id) {
+            return *copy;
+        }
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("far fewer nodes than 2^32"));
+        copies.insert(from.id, id);
+        self.nodes.push(Node::default());
+        let mut node = from.node().clone();
+        match &mut node.shape {
+            Shape::List(below) | Shape::Map(below) => *below = self.copy(from.to(*below), copies),
+            Shape::Fields(fields) => {
+                for field in fields {
+                    field.node = self.copy(from.to(field.node), copies);
+                }
+            }
+            _ => {}
+        }
+        // Value rules refer to nodes of their own schema.
+        debug_assert!(node.bounds.is_none(), "built-in types have no value rules");
+        self.nodes[id.0 as usize] = node;
+        id
     }
 }
 

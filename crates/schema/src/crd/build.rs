@@ -10,7 +10,10 @@ use super::keywords::{
 };
 use crate::error::FieldError;
 use crate::node::{Bounds, Field, ListKind, Node, NodeId, Rule, Schema, SchemaRef, Shape, View};
-use crate::{structure, validate};
+use crate::{structure, table, validate};
+
+/// The type of `metadata` in every object.
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// What a schema describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,7 +133,9 @@ impl Builder {
 
     /// The metadata of every object, with what this schema demands of its names.
     fn metadata(&mut self, _narrowed: &Tree, _path: &str) -> NodeId {
-        self.push(Node::default())
+        let table = table::builtin();
+        let meta = table.component(OBJECT_META).expect("every object has metadata").node;
+        self.schema.graft(View { schema: &table.schema, id: meta })
     }
 
     fn bounds(&mut self, schema: &Tree, shape: &Shape, path: &str) -> Option<Bounds> {
