@@ -9,6 +9,18 @@
 //!
 //! Any client or server. [`port`] describes calls as data; who performs them is not known here.
 
+pub mod condition;
+pub mod event;
+pub mod job;
+pub mod kinds;
+pub mod lease;
+pub mod meta;
+pub mod node;
+pub mod paths;
+pub mod pod;
+pub mod pod_status;
 pub mod port;
 pub mod ports;
+pub mod quantity;
 pub mod time;
+pub mod words;

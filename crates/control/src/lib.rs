@@ -1,1 +1,33 @@
-//! To be written.
+//! The loop that owns all caches and controllers, and one thin file per controller.
+//!
+//! A controller is two plain functions: which keys a change concerns, and what to do about a key. [`Loop`] keeps
+//! the caches, the queue, back-off and the plans under way; it is fed inputs and answers with calls to send.
+//! Production feeds it from a thread ([`run::Shell`]); the simulator feeds the same loop by hand.
+//!
+//! # Invariants
+//!
+//! - One thread owns a loop; there are no locks inside.
+//! - A key is worked on once at a time. The steps of a plan are sent one after another; a refusal drops the
+//!   rest and the key is looked at again.
+//! - Replies go into the caches when they are newer, so the next plan sees what the last one did.
+//!
+//! # Deliberately absent
+//!
+//! An opinion about any kind: that lives in the pure crates. Async, sockets, and clocks other than the one
+//! handed in.
+
+pub mod cache;
+pub mod counters;
+pub mod gc;
+pub mod jobs;
+pub mod loops;
+pub mod namespaces;
+pub mod plan;
+pub mod queue;
+pub mod record;
+pub mod run;
+pub mod schedule;
+
+pub use cache::{Caches, Seen};
+pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
+pub use plan::{Controller, Key, Plan, Step, Wake, Want};

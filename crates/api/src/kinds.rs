@@ -1,0 +1,77 @@
+//! The built-in kinds that controllers name.
+
+use muster_tree::literal;
+
+use crate::port::Kind;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $group:literal $version:literal $plural:literal;)+) => {
+        $( $(#[$doc])* pub static $name: Kind =
+            Kind { group: literal!($group), version: literal!($version), plural: literal!($plural) }; )+
+
+        /// All of them, with their constant's name.
+        #[must_use]
+        pub fn all() -> Vec<(&'static str, &'static Kind)> {
+            vec![$((stringify!($name), &$name)),+]
+        }
+    };
+}
+
+kinds! {
+    /// Pods.
+    PODS = "" "v1" "pods";
+    /// Nodes.
+    NODES = "" "v1" "nodes";
+    /// Namespaces.
+    NAMESPACES = "" "v1" "namespaces";
+    /// Events of the core group, which is how the recorder writes them.
+    EVENTS = "" "v1" "events";
+    /// Jobs.
+    JOBS = "batch" "v1" "jobs";
+    /// Leases.
+    LEASES = "coordination.k8s.io" "v1" "leases";
+    /// Custom resource definitions.
+    CRDS = "apiextensions.k8s.io" "v1" "customresourcedefinitions";
+}
+
+/// Built-in kinds without a namespace that may own something.
+const CLUSTER_SCOPED: &[&str] = &[
+    "apiservices",
+    "clusterrolebindings",
+    "clusterroles",
+    "csidrivers",
+    "csinodes",
+    "customresourcedefinitions",
+    "deviceclasses",
+    "ingressclasses",
+    "mutatingwebhookconfigurations",
+    "namespaces",
+    "nodes",
+    "persistentvolumes",
+    "priorityclasses",
+    "resourceslices",
+    "runtimeclasses",
+    "storageclasses",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "volumeattachments",
+    "volumeattributesclasses",
+];
+
+/// Whether a built-in kind has no namespace.
+#[must_use]
+pub fn is_cluster_scoped(kind: &Kind) -> bool {
+    CLUSTER_SCOPED.contains(&kind.plural.as_str())
+}
+
+/// Whether `plural` is how the kind called `word` is spelled in paths; right for all built-in kinds.
+#[must_use]
+pub fn is_plural(plural: &str, word: &str) -> bool {
+    let lower = word.to_lowercase();
+    let front = lower.strip_suffix('y').map(|front| format!("{front}ies"));
+    plural == lower
+        || plural == format!("{lower}s")
+        || plural == format!("{lower}es")
+        || front.is_some_and(|it| it == plural)
+}

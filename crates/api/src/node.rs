@@ -1,0 +1,161 @@
+//! Nodes: what the scheduler reads of them, and how a node is made.
+
+use muster_tree::{Text, Tree, tree};
+
+use crate::condition::{self, Wanted};
+use crate::paths::{node as path, taint};
+use crate::quantity;
+use crate::time::Time;
+use crate::words::{annotations, conditions, labels, reasons};
+use crate::{meta, pod};
+
+/// What a taint does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// No new pods.
+    NoSchedule,
+    /// Better no new pods.
+    PreferNoSchedule,
+    /// No new pods, and the old ones go.
+    NoExecute,
+}
+
+impl Effect {
+    /// Reads the word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Effect> {
+        match word {
+            "NoSchedule" => Some(Effect::NoSchedule),
+            "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
+            "NoExecute" => Some(Effect::NoExecute),
+            _ => None,
+        }
+    }
+}
+
+/// One taint.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key.
+    pub key: Text,
+    /// Value.
+    pub value: Text,
+    /// Effect.
+    pub effect: Effect,
+}
+
+/// What the scheduler reads of a Node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Name.
+    pub name: Text,
+    /// Labels, sorted.
+    pub labels: Vec<(Text, Text)>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// What pods may take, by resource, in the unit of [`amount`].
+    pub allocatable: Vec<(Text, i64)>,
+}
+
+impl NodeFacts {
+    /// Reads a Node.
+    #[must_use]
+    pub fn of(node: &Tree) -> NodeFacts {
+        let labels = pod::labels_of(node).map(Tree::entries).unwrap_or_default().iter();
+        let taints = node.items_at(path::TAINTS).iter();
+        NodeFacts {
+            name: meta::name(node),
+            labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_text()?.clone()))).collect(),
+            taints: taints.filter_map(read_taint).collect(),
+            unschedulable: node.bool_at(path::UNSCHEDULABLE) == Some(true),
+            allocatable: amounts(node.entries_at(path::ALLOCATABLE)),
+        }
+    }
+}
+
+fn read_taint(tree: &Tree) -> Option<Taint> {
+    let effect = Effect::of(tree.str_at(taint::EFFECT))?;
+    Some(Taint { key: tree.text_at(taint::KEY), value: tree.text_at(taint::VALUE), effect })
+}
+
+/// Amounts of resources: thousandths of `cpu`, whole units of everything else.
+#[must_use]
+pub fn amounts(entries: &[(Text, Tree)]) -> Vec<(Text, i64)> {
+    entries.iter().filter_map(|(name, value)| Some((name.clone(), amount(name, value)?))).collect()
+}
+
+/// One amount; numbers and text are both quantities.
+#[must_use]
+pub fn amount(resource: &str, value: &Tree) -> Option<i64> {
+    let read = if resource == "cpu" { quantity::milli } else { quantity::whole };
+    match value {
+        Tree::Text(text) => read(text),
+        other => read(&other.to_json()),
+    }
+}
+
+/// A simulated node called `name` with this capacity.
+#[must_use]
+pub fn simulated(name: &Text, capacity: &Tree) -> Tree {
+    tree!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name,
+            "annotations": Tree::map([(annotations::SIM_NODE, "true")]),
+            "labels": Tree::map([(labels::HOSTNAME, Tree::from(name)), (labels::OS, Tree::from("linux")),
+                (labels::ARCH, Tree::from("amd64"))])},
+        "spec": {},
+        "status": {"capacity": capacity, "allocatable": capacity}})
+}
+
+/// The status a kubelet gives its node: ready, with all of `capacity` for pods.
+#[must_use]
+pub fn ready_status(node: &Tree, capacity: &Tree, address: &str, now: Time) -> Tree {
+    let allocatable = node.at(path::ALLOCATABLE).filter(|tree| !tree.is_empty()).unwrap_or(capacity);
+    let mut all = node.items_at(path::CONDITIONS).to_vec();
+    for (kind, holds, reason, message) in [
+        ("MemoryPressure", false, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        (conditions::READY, true, reasons::KUBELET_READY, "kubelet is posting ready status"),
+    ] {
+        condition::set(&mut all, &Wanted { kind, holds, reason, message }, now);
+    }
+    tree!({"status": {"capacity": capacity, "allocatable": allocatable, "conditions": Tree::list(all),
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": meta::name(node)}],
+        "nodeInfo": node_info()}})
+}
+
+/// Whether a node is ready.
+#[must_use]
+pub fn is_ready(node: &Tree) -> bool {
+    condition::holds(node.items_at(path::CONDITIONS), conditions::READY)
+}
+
+fn node_info() -> Tree {
+    tree!({"architecture": "amd64", "bootID": "", "containerRuntimeVersion": "muster-sim://1", "kernelVersion": "",
+        "kubeProxyVersion": "", "kubeletVersion": "v1.37.1", "machineID": "", "operatingSystem": "linux",
+        "osImage": "simulated", "systemUUID": ""})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_a_node() {
+        let node =
+            simulated(&Text::from("n"), &tree!({"cpu": "4", "memory": "1Ki", "pods": 110, "x/gpu": "2"}))
+                .with(
+                    path::TAINTS,
+                    tree!([{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "Odd"}]),
+                );
+        let facts = NodeFacts::of(&node);
+        let found = |name: &str| facts.allocatable.iter().find(|(k, _)| k == name).map(|(_, v)| *v);
+        assert_eq!(found("cpu"), Some(4000));
+        assert_eq!((found("memory"), found("pods"), found("x/gpu")), (Some(1024), Some(110), Some(2)));
+        assert_eq!(facts.taints.len(), 1);
+        let ready = node.merge(&ready_status(&node, &tree!({"cpu": "4"}), "10.0.0.1", Time(0)));
+        assert!(is_ready(&ready) && !is_ready(&node));
+    }
+}

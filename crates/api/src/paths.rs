@@ -1,0 +1,279 @@
+//! Every field path that controllers read or write, one table per kind.
+//!
+//! A test resolves each path against the schema table, so that a misspelt field cannot pass. The root of a
+//! table says where its paths start; `[]` stands for the items of a list.
+
+/// One table: where it starts, and its paths.
+pub struct Table {
+    /// Group, version and kind of the object.
+    pub kind: (&'static str, &'static str, &'static str),
+    /// Path from the object to where this table's paths start.
+    pub root: &'static [&'static str],
+    /// The paths.
+    pub paths: &'static [&'static [&'static str]],
+}
+
+macro_rules! paths {
+    ($($(#[$doc:meta])* $module:ident of $group:literal $version:literal $kind:literal at [$($root:literal),*] {
+        $($(#[$pdoc:meta])* $name:ident = $($step:literal).+;)+
+    })+) => {
+        $( $(#[$doc])* pub mod $module {
+            $( $(#[$pdoc])* pub const $name: &[&str] = &[$($step),+]; )+
+            /// This table.
+            pub const TABLE: super::Table = super::Table {
+                kind: ($group, $version, $kind), root: &[$($root),*], paths: &[$($name),+] };
+        } )+
+        /// All tables.
+        pub const TABLES: &[Table] = &[$($module::TABLE),+];
+    };
+}
+
+paths! {
+    /// Metadata of every kind; checked on Pods.
+    meta of "" "v1" "Pod" at [] {
+        /// Name.
+        NAME = "metadata"."name";
+        /// Namespace.
+        NAMESPACE = "metadata"."namespace";
+        /// UID.
+        UID = "metadata"."uid";
+        /// Labels.
+        LABELS = "metadata"."labels";
+        /// Annotations.
+        ANNOTATIONS = "metadata"."annotations";
+        /// Finalizers.
+        FINALIZERS = "metadata"."finalizers";
+        /// Owners.
+        OWNERS = "metadata"."ownerReferences";
+        /// When created.
+        CREATED = "metadata"."creationTimestamp";
+        /// When deleted.
+        DELETED = "metadata"."deletionTimestamp";
+        /// Grace of the delete.
+        GRACE = "metadata"."deletionGracePeriodSeconds";
+    }
+    /// An owner.
+    owner of "" "v1" "Pod" at ["metadata", "ownerReferences", "[]"] {
+        /// Version.
+        API_VERSION = "apiVersion";
+        /// Kind.
+        KIND = "kind";
+        /// Name.
+        NAME = "name";
+        /// UID.
+        UID = "uid";
+        /// Whether it manages.
+        CONTROLLER = "controller";
+        /// Whether it blocks.
+        BLOCKS = "blockOwnerDeletion";
+    }
+    /// A condition; checked on Pods.
+    condition of "" "v1" "Pod" at ["status", "conditions", "[]"] {
+        /// Type.
+        TYPE = "type";
+        /// Status.
+        STATUS = "status";
+        /// Reason.
+        REASON = "reason";
+        /// Message.
+        MESSAGE = "message";
+        /// Transition time.
+        SINCE = "lastTransitionTime";
+        /// Probe time.
+        PROBED = "lastProbeTime";
+    }
+    /// Pods.
+    pod of "" "v1" "Pod" at [] {
+        /// Node.
+        NODE_NAME = "spec"."nodeName";
+        /// Scheduler.
+        SCHEDULER = "spec"."schedulerName";
+        /// Gates.
+        GATES = "spec"."schedulingGates";
+        /// Priority.
+        PRIORITY = "spec"."priority";
+        /// Node selector.
+        NODE_SELECTOR = "spec"."nodeSelector";
+        /// Required node affinity.
+        NODE_AFFINITY = "spec"."affinity"."nodeAffinity"."requiredDuringSchedulingIgnoredDuringExecution"."nodeSelectorTerms";
+        /// Tolerations.
+        TOLERATIONS = "spec"."tolerations";
+        /// Containers.
+        CONTAINERS = "spec"."containers";
+        /// Init containers.
+        INIT_CONTAINERS = "spec"."initContainers";
+        /// Overhead.
+        OVERHEAD = "spec"."overhead";
+        /// Restart policy.
+        RESTART_POLICY = "spec"."restartPolicy";
+        /// Host name.
+        HOSTNAME = "spec"."hostname";
+        /// Phase.
+        PHASE = "status"."phase";
+        /// Conditions.
+        CONDITIONS = "status"."conditions";
+        /// Container statuses.
+        CONTAINER_STATUSES = "status"."containerStatuses";
+        /// Init container statuses.
+        INIT_STATUSES = "status"."initContainerStatuses";
+        /// Start.
+        START_TIME = "status"."startTime";
+        /// Address.
+        POD_IP = "status"."podIP";
+    }
+    /// A container.
+    container of "" "v1" "Pod" at ["spec", "containers", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Image.
+        IMAGE = "image";
+        /// Requests.
+        REQUESTS = "resources"."requests";
+        /// Environment.
+        ENV = "env";
+        /// Restart policy (sidecars).
+        RESTART_POLICY = "restartPolicy";
+    }
+    /// A container's status.
+    container_status of "" "v1" "Pod" at ["status", "containerStatuses", "[]"] {
+        /// Restarts.
+        RESTARTS = "restartCount";
+        /// When it ended.
+        FINISHED = "state"."terminated"."finishedAt";
+        /// When it began.
+        STARTED = "state"."running"."startedAt";
+    }
+    /// A term of the required node affinity.
+    node_term of "" "v1" "Pod" at ["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", "[]"] {
+        /// Expressions over labels.
+        EXPRESSIONS = "matchExpressions";
+        /// Expressions over fields.
+        FIELDS = "matchFields";
+    }
+    /// An expression of a node affinity term.
+    expression of "" "v1" "Pod" at ["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", "[]", "matchExpressions", "[]"] {
+        /// Key.
+        KEY = "key";
+        /// Operator.
+        OPERATOR = "operator";
+        /// Values.
+        VALUES = "values";
+    }
+    /// A toleration.
+    toleration of "" "v1" "Pod" at ["spec", "tolerations", "[]"] {
+        /// Key.
+        KEY = "key";
+        /// Operator.
+        OPERATOR = "operator";
+        /// Value.
+        VALUE = "value";
+        /// Effect.
+        EFFECT = "effect";
+    }
+    /// Nodes.
+    node of "" "v1" "Node" at [] {
+        /// Whether it takes no new pods.
+        UNSCHEDULABLE = "spec"."unschedulable";
+        /// Taints.
+        TAINTS = "spec"."taints";
+        /// What it has for pods.
+        ALLOCATABLE = "status"."allocatable";
+        /// What it has.
+        CAPACITY = "status"."capacity";
+        /// Conditions.
+        CONDITIONS = "status"."conditions";
+    }
+    /// A taint.
+    taint of "" "v1" "Node" at ["spec", "taints", "[]"] {
+        /// Key.
+        KEY = "key";
+        /// Value.
+        VALUE = "value";
+        /// Effect.
+        EFFECT = "effect";
+    }
+    /// Jobs.
+    job of "batch" "v1" "Job" at [] {
+        /// Parallelism.
+        PARALLELISM = "spec"."parallelism";
+        /// Completions.
+        COMPLETIONS = "spec"."completions";
+        /// Completion mode.
+        MODE = "spec"."completionMode";
+        /// Back-off limit.
+        BACKOFF_LIMIT = "spec"."backoffLimit";
+        /// Whether suspended.
+        SUSPEND = "spec"."suspend";
+        /// Deadline.
+        DEADLINE = "spec"."activeDeadlineSeconds";
+        /// Time to live when finished.
+        TTL = "spec"."ttlSecondsAfterFinished";
+        /// Who manages it.
+        MANAGED_BY = "spec"."managedBy";
+        /// When pods are replaced.
+        REPLACEMENT = "spec"."podReplacementPolicy";
+        /// Pod failure policy.
+        FAILURE_POLICY = "spec"."podFailurePolicy";
+        /// Success policy.
+        SUCCESS_POLICY = "spec"."successPolicy";
+        /// Limit per index.
+        BACKOFF_PER_INDEX = "spec"."backoffLimitPerIndex";
+        /// Most failed indexes.
+        MAX_FAILED_INDEXES = "spec"."maxFailedIndexes";
+        /// Template.
+        TEMPLATE = "spec"."template";
+        /// Metadata of the template.
+        TEMPLATE_META = "spec"."template"."metadata";
+        /// Spec of the template.
+        TEMPLATE_SPEC = "spec"."template"."spec";
+        /// Restart policy of the template.
+        RESTART_POLICY = "spec"."template"."spec"."restartPolicy";
+        /// Status.
+        STATUS = "status";
+    }
+    /// A Job's status.
+    job_status of "batch" "v1" "Job" at ["status"] {
+        /// Active pods.
+        ACTIVE = "active";
+        /// Ready pods.
+        READY = "ready";
+        /// Terminating pods.
+        TERMINATING = "terminating";
+        /// Succeeded pods.
+        SUCCEEDED = "succeeded";
+        /// Failed pods.
+        FAILED = "failed";
+        /// Start.
+        START_TIME = "startTime";
+        /// Completion.
+        COMPLETION_TIME = "completionTime";
+        /// Completed indexes.
+        COMPLETED_INDEXES = "completedIndexes";
+        /// Failed indexes.
+        FAILED_INDEXES = "failedIndexes";
+        /// Conditions.
+        CONDITIONS = "conditions";
+        /// Not yet counted.
+        UNCOUNTED = "uncountedTerminatedPods";
+        /// Not yet counted, succeeded.
+        UNCOUNTED_SUCCEEDED = "uncountedTerminatedPods"."succeeded";
+        /// Not yet counted, failed.
+        UNCOUNTED_FAILED = "uncountedTerminatedPods"."failed";
+    }
+    /// Namespaces.
+    namespace of "" "v1" "Namespace" at [] {
+        /// Finalizers of the content.
+        FINALIZERS = "spec"."finalizers";
+        /// Phase.
+        PHASE = "status"."phase";
+        /// Conditions.
+        CONDITIONS = "status"."conditions";
+    }
+    /// Leases.
+    lease of "coordination.k8s.io" "v1" "Lease" at [] {
+        /// When renewed.
+        RENEWED = "spec"."renewTime";
+        /// Who holds it.
+        HOLDER = "spec"."holderIdentity";
+    }
+}

@@ -1,0 +1,182 @@
+//! The words of the wire: labels, annotations, finalizers, condition types, reasons and messages.
+//!
+//! Each is spelled here and nowhere else.
+
+/// Labels.
+pub mod labels {
+    /// The UID of the Job that made a Pod.
+    pub const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
+    /// The name of the Job that made a Pod.
+    pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+    /// The completion index of a Pod of an indexed Job; also an annotation.
+    pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+    /// The node's host name.
+    pub const HOSTNAME: &str = "kubernetes.io/hostname";
+    /// The node's operating system.
+    pub const OS: &str = "kubernetes.io/os";
+    /// The node's processor architecture.
+    pub const ARCH: &str = "kubernetes.io/arch";
+}
+
+/// Annotations of our own.
+pub mod annotations {
+    /// How long the containers of a simulated pod run; seconds, may have a fraction.
+    pub const SIM_RUN_SECONDS: &str = "muster.dev/sim-run-seconds";
+    /// The exit code of the containers of a simulated pod.
+    pub const SIM_EXIT_CODE: &str = "muster.dev/sim-exit-code";
+    /// How long a simulated pod takes to start; seconds, may have a fraction.
+    pub const SIM_START_SECONDS: &str = "muster.dev/sim-start-seconds";
+    /// Marks a node whose kubelet is simulated.
+    pub const SIM_NODE: &str = "muster.dev/simulated";
+}
+
+/// Finalizers.
+pub mod finalizers {
+    /// Keeps a Job's Pod until it is counted.
+    pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+    /// Keeps an owner until its blocking dependents are gone.
+    pub const FOREGROUND: &str = "foregroundDeletion";
+    /// Keeps an owner until its dependents have forgotten it.
+    pub const ORPHAN: &str = "orphan";
+    /// The one in `spec.finalizers` of a Namespace.
+    pub const KUBERNETES: &str = "kubernetes";
+}
+
+/// Types of conditions.
+pub mod conditions {
+    /// The Job met its goal; its pods are still ending.
+    pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+    /// The Job is done.
+    pub const COMPLETE: &str = "Complete";
+    /// The Job is going to fail; its pods are still ending.
+    pub const FAILURE_TARGET: &str = "FailureTarget";
+    /// The Job failed.
+    pub const FAILED: &str = "Failed";
+    /// The Job is, or was, suspended.
+    pub const SUSPENDED: &str = "Suspended";
+    /// A Pod has a node.
+    pub const POD_SCHEDULED: &str = "PodScheduled";
+    /// A Pod or Node is ready.
+    pub const READY: &str = "Ready";
+    /// All containers of a Pod are ready.
+    pub const CONTAINERS_READY: &str = "ContainersReady";
+    /// A Pod's init containers have ended.
+    pub const INITIALIZED: &str = "Initialized";
+    /// A Pod's sandbox and network exist.
+    pub const READY_TO_START: &str = "PodReadyToStartContainers";
+    /// A Pod is about to be ended by the system.
+    pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+    /// Not all kinds of the namespace could be discovered.
+    pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
+    /// A group or version could not be understood.
+    pub const NS_PARSING_FAILURE: &str = "NamespaceDeletionGroupVersionParsingFailure";
+    /// Something could not be deleted.
+    pub const NS_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+    /// There is content left.
+    pub const NS_CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+    /// There are finalizers on content left.
+    pub const NS_FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
+}
+
+/// Reasons of conditions and events.
+pub mod reasons {
+    /// The wanted number of pods succeeded.
+    pub const COMPLETIONS_REACHED: &str = "CompletionsReached";
+    /// Too many pods failed.
+    pub const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
+    /// The Job ran too long.
+    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// The Job was suspended.
+    pub const JOB_SUSPENDED: &str = "JobSuspended";
+    /// The Job was resumed.
+    pub const JOB_RESUMED: &str = "JobResumed";
+    /// Event: the Job was suspended.
+    pub const SUSPENDED: &str = "Suspended";
+    /// Event: the Job was resumed.
+    pub const RESUMED: &str = "Resumed";
+    /// Event: the Job is done.
+    pub const COMPLETED: &str = "Completed";
+    /// Event: a pod was made.
+    pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
+    /// Event: a pod was deleted.
+    pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
+    /// Event: a pod could not be made.
+    pub const FAILED_CREATE: &str = "FailedCreate";
+    /// Event: more pods succeeded than wanted.
+    pub const TOO_MANY_SUCCEEDED: &str = "TooManySucceededPods";
+    /// Event: the completion mode is not known.
+    pub const UNKNOWN_COMPLETION_MODE: &str = "UnknownCompletionMode";
+    /// Event: a pod got its node.
+    pub const SCHEDULED: &str = "Scheduled";
+    /// Event: a pod found no node.
+    pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+    /// Condition: a pod found no node.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Condition: a pod waits for its gates.
+    pub const SCHEDULING_GATED: &str = "SchedulingGated";
+    /// Condition: the containers have ended well.
+    pub const POD_COMPLETED: &str = "PodCompleted";
+    /// Condition: the containers have ended badly.
+    pub const POD_FAILED: &str = "PodFailed";
+    /// Condition: some containers are not ready.
+    pub const CONTAINERS_NOT_READY: &str = "ContainersNotReady";
+    /// Container state: being made.
+    pub const CONTAINER_CREATING: &str = "ContainerCreating";
+    /// Container state: ended with 0.
+    pub const CONTAINER_COMPLETED: &str = "Completed";
+    /// Container state: ended with another code.
+    pub const CONTAINER_ERROR: &str = "Error";
+    /// Node condition: all is well.
+    pub const KUBELET_READY: &str = "KubeletReady";
+    /// Event: a container runs.
+    pub const STARTED: &str = "Started";
+    /// Event: an owner is named in another namespace.
+    pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
+    /// Namespace condition: everything was deleted.
+    pub const CONTENT_DELETED: &str = "ContentDeleted";
+    /// Namespace condition: all content is gone.
+    pub const CONTENT_REMOVED: &str = "ContentRemoved";
+    /// Namespace condition: some is left.
+    pub const SOME_RESOURCES_REMAIN: &str = "SomeResourcesRemain";
+    /// Namespace condition: no finalizers are left.
+    pub const CONTENT_HAS_NO_FINALIZERS: &str = "ContentHasNoFinalizers";
+    /// Namespace condition: some finalizers are left.
+    pub const SOME_FINALIZERS_REMAIN: &str = "SomeFinalizersRemain";
+    /// Namespace condition: all kinds were discovered.
+    pub const RESOURCES_DISCOVERED: &str = "ResourcesDiscovered";
+    /// Namespace condition: all groups and versions were understood.
+    pub const PARSED_GROUP_VERSIONS: &str = "ParsedGroupVersions";
+}
+
+/// Taints.
+pub mod taints {
+    /// The node takes no new pods.
+    pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+}
+
+/// Names of the parts that write: field managers and event sources.
+pub mod managers {
+    use muster_tree::{Text, literal};
+
+    /// The Job controller.
+    pub static JOB: Text = literal!("job-controller");
+    /// The controller that deletes finished Jobs.
+    pub static TTL: Text = literal!("ttl-after-finished-controller");
+    /// The scheduler, also the default `schedulerName`.
+    pub static SCHEDULER: Text = literal!("default-scheduler");
+    /// The (simulated) kubelet.
+    pub static KUBELET: Text = literal!("kubelet");
+    /// The garbage collector.
+    pub static GC: Text = literal!("generic-garbage-collector");
+    /// The namespace controller.
+    pub static NAMESPACE: Text = literal!("namespace-controller");
+}
+
+/// The value of a Job's `spec.managedBy` that means us.
+pub const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
+/// The environment variable with the completion index.
+pub const COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
+/// The namespace of the leases of nodes.
+pub const NODE_LEASES: &str = "kube-node-lease";
+/// The namespace of events about cluster-scoped objects.
+pub const DEFAULT_NAMESPACE: &str = "default";

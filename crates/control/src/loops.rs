@@ -1,0 +1,498 @@
+//! The loop: inputs in, calls out.
+//!
+//! # Invariants
+//!
+//! - Same inputs at the same times, same outputs: no clock, no dice, no map with an order of its own.
+//! - Nothing is planned before every kind known at the start has been listed once.
+//! - At most [`LoopOptions::calls_in_flight_max`] calls are without a reply.
+//! - A lost reply repeats the very same call: a create that did happen answers `AlreadyExists` to itself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use muster_api::event::Event;
+use muster_api::kinds;
+use muster_api::meta;
+use muster_api::paths::namespace;
+use muster_api::port::{Act, Batch, Call, Kind, Object, Part, Refusal};
+use muster_api::time::Time;
+
+use crate::cache::{Caches, Taken};
+use crate::counters::Counters;
+use crate::plan::{Controller, Step, Want};
+use crate::queue::{Queue, Slot};
+use crate::record::Recorder;
+
+/// How often a call whose reply was lost is sent again before the key backs off.
+pub const REPEATS_MAX: u32 = 5;
+/// Keys planned in one turn; then new inputs have their chance.
+pub const PLANS_PER_TURN_MAX: usize = 256;
+/// Notes waiting to be written; more are dropped.
+pub const NOTES_WAITING_MAX: usize = 10_000;
+
+/// The number of a call in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// What is sent at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Calls {
+    /// One call.
+    One(Call),
+    /// All or none.
+    Together(Vec<Call>),
+}
+
+impl Calls {
+    /// The calls in it.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Call] {
+        match self {
+            Calls::One(call) => std::slice::from_ref(call),
+            Calls::Together(calls) => calls,
+        }
+    }
+}
+
+/// What the loop is fed.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A kind changed.
+    Changed(Kind, Batch),
+    /// The results of what was sent, one per call.
+    Replied(CallId, Vec<Result<Object, Refusal>>),
+    /// Time has passed.
+    Tick,
+}
+
+/// What the loop wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Perform these and tell the results.
+    Send(CallId, Calls),
+    /// Feed a [`Input::Tick`] at this time, if nothing comes before.
+    WakeAt(Time),
+    /// A custom resource definition changed: the kinds served may be others now.
+    KindsChanged,
+}
+
+/// Bounds of a loop.
+#[derive(Debug, Clone)]
+pub struct LoopOptions {
+    /// Calls without a reply at any time; the embedded plane prepares on our own thread and takes many.
+    pub calls_in_flight_max: usize,
+}
+
+impl Default for LoopOptions {
+    fn default() -> Self {
+        LoopOptions { calls_in_flight_max: 2048 }
+    }
+}
+
+/// Why a call was sent.
+#[derive(Debug, Clone)]
+enum Purpose {
+    /// A step of the plan of this key.
+    Step(Slot),
+    /// A look whose answer decides whether the plan goes on.
+    Look(Slot, Want),
+    /// A create met itself: reads what is there.
+    Met(Slot, Call),
+    /// An event; nobody waits.
+    Note,
+}
+
+#[derive(Debug)]
+struct Sent {
+    purpose: Purpose,
+    calls: Calls,
+    repeats: u32,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    steps: VecDeque<Step>,
+    again_at: Option<Time>,
+    outstanding: usize,
+    refused: Option<Refusal>,
+}
+
+/// The loop.
+pub struct Loop {
+    caches: Caches,
+    controllers: Vec<Box<dyn Controller>>,
+    queue: Queue,
+    under_way: BTreeMap<Slot, UnderWay>,
+    sent: BTreeMap<CallId, Sent>,
+    outbox: VecDeque<Sent>,
+    notes: VecDeque<Sent>,
+    recorder: Recorder,
+    counters: Counters,
+    options: LoopOptions,
+    next_id: u64,
+    started: bool,
+    kinds_changed: bool,
+}
+
+impl Loop {
+    /// A loop of these controllers. `all` are the kinds the server has, for those who must see them all.
+    #[must_use]
+    pub fn new(controllers: Vec<Box<dyn Controller>>, all: &[Kind], options: LoopOptions) -> Loop {
+        let mut caches = Caches::default();
+        for kind in kinds_for(&controllers, all) {
+            caches.add_kind(&kind);
+        }
+        Loop {
+            caches,
+            controllers,
+            queue: Queue::default(),
+            under_way: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            notes: VecDeque::new(),
+            recorder: Recorder::default(),
+            counters: Counters::default(),
+            options,
+            next_id: 0,
+            started: false,
+            kinds_changed: false,
+        }
+    }
+
+    /// Takes in one thing and says what to do.
+    pub fn on(&mut self, input: Input, now: Time) -> Vec<Output> {
+        self.take(input, now);
+        self.turn(now)
+    }
+
+    /// Takes in one thing; [`Loop::turn`] says later what to do. Taking in many before a turn lets each key see
+    /// them all at once.
+    pub fn take(&mut self, input: Input, now: Time) {
+        match input {
+            Input::Changed(kind, Batch::Reset(objects)) => {
+                for taken in self.caches.reset(&kind, objects) {
+                    self.tell(&taken, now);
+                }
+            }
+            Input::Changed(kind, Batch::Changes(changes)) => {
+                for change in changes {
+                    if let Some(taken) = self.caches.change(&kind, change) {
+                        self.tell(&taken, now);
+                    }
+                }
+            }
+            Input::Replied(id, results) => self.replied(id, results, now),
+            Input::Tick => {}
+        }
+    }
+
+    /// Plans what is ready and says what to do.
+    pub fn turn(&mut self, now: Time) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        if std::mem::take(&mut self.kinds_changed) {
+            outputs.push(Output::KindsChanged);
+        }
+        if !self.start() {
+            return outputs;
+        }
+        self.queue.tick(now);
+        let mut plans_left = PLANS_PER_TURN_MAX;
+        loop {
+            self.dispatch(&mut outputs);
+            if plans_left == 0 || self.sent.len() >= self.options.calls_in_flight_max {
+                break;
+            }
+            let Some(slot) = self.queue.pop() else { break };
+            plans_left -= 1;
+            self.plan(slot, now);
+        }
+        self.counters.queue_len = self.queue.ready_len() as u64;
+        self.counters.in_flight = self.sent.len() as u64;
+        outputs.extend(self.next_wake(now).map(Output::WakeAt));
+        outputs
+    }
+
+    /// What the loop knows.
+    #[must_use]
+    pub fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    /// What the loop has counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether all caches are filled.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        self.caches.synced()
+    }
+
+    /// Whether nothing is ready, under way or in flight.
+    #[must_use]
+    pub fn idle(&self) -> bool {
+        self.queue.ready_len() == 0 && self.sent.is_empty() && self.outbox.is_empty() && self.notes.is_empty()
+    }
+
+    /// Takes in which kinds the server has now; returns those to follow from now on and those no longer.
+    pub fn kinds_are(&mut self, all: &[Kind], now: Time) -> (Vec<Kind>, Vec<Kind>) {
+        let wanted = kinds_for(&self.controllers, all);
+        let new: Vec<Kind> =
+            wanted.iter().filter(|kind| !self.caches.kinds().any(|k| k == *kind)).cloned().collect();
+        let old: Vec<Kind> = self.caches.kinds().filter(|kind| !wanted.contains(kind)).cloned().collect();
+        for kind in &new {
+            self.caches.add_kind(kind);
+        }
+        for kind in &old {
+            for taken in self.caches.remove_kind(kind) {
+                self.tell(&taken, now);
+            }
+        }
+        (new, old)
+    }
+
+    /// Whether planning may go on; begins it when the caches are filled for the first time.
+    fn start(&mut self) -> bool {
+        if !self.started && self.caches.synced() {
+            self.started = true;
+            for (controller, it) in self.controllers.iter_mut().enumerate() {
+                for key in it.starts() {
+                    self.queue.wake(Slot { controller, key }, None);
+                }
+            }
+        }
+        self.started
+    }
+
+    fn next_wake(&self, now: Time) -> Option<Time> {
+        let more = self.queue.ready_len() > 0 && self.sent.len() < self.options.calls_in_flight_max;
+        if more { Some(now) } else { self.queue.next_due() }
+    }
+
+    fn tell(&mut self, taken: &Taken, now: Time) {
+        self.kinds_changed |= taken.key.kind == kinds::CRDS;
+        for (controller, it) in self.controllers.iter_mut().enumerate() {
+            for wake in it.wakes(&taken.seen(), &self.caches) {
+                let at = (!wake.after.is_zero()).then(|| now + wake.after);
+                self.queue.wake(Slot { controller, key: wake.key }, at);
+            }
+        }
+    }
+
+    fn plan(&mut self, slot: Slot, now: Time) {
+        self.counters.plans += 1;
+        let plan = self.controllers[slot.controller].plan(&slot.key, &self.caches, now);
+        for key in plan.wake {
+            self.queue.wake(Slot { controller: slot.controller, key }, None);
+        }
+        let steps = plan.steps.into();
+        let under_way = UnderWay { steps, again_at: plan.again_at, outstanding: 0, refused: None };
+        self.under_way.insert(slot.clone(), under_way);
+        self.go_on(slot, now);
+    }
+
+    /// Sends the next step of a plan, or ends the plan.
+    fn go_on(&mut self, slot: Slot, now: Time) {
+        loop {
+            let plan = self.under_way.get_mut(&slot).expect("a plan that goes on is under way");
+            let Some(step) = plan.steps.pop_front() else {
+                let again_at = plan.again_at;
+                self.under_way.remove(&slot);
+                self.queue.done(&slot, again_at);
+                return;
+            };
+            let post = match step {
+                Step::Note(event) => {
+                    self.note(&event, now);
+                    continue;
+                }
+                Step::One(call) => vec![(Purpose::Step(slot.clone()), Calls::One(call))],
+                Step::Together(calls) if calls.is_empty() => continue,
+                Step::Together(calls) => vec![(Purpose::Step(slot.clone()), Calls::Together(calls))],
+                Step::Each(calls) => {
+                    calls.into_iter().map(|call| (Purpose::Step(slot.clone()), Calls::One(call))).collect()
+                }
+                Step::Look(call, want) => vec![(Purpose::Look(slot.clone(), want), Calls::One(call))],
+            };
+            if post.is_empty() {
+                continue;
+            }
+            plan.outstanding = post.len();
+            self.outbox.extend(post.into_iter().map(|(purpose, calls)| Sent { purpose, calls, repeats: 0 }));
+            return;
+        }
+    }
+
+    fn note(&mut self, event: &Event, now: Time) {
+        match self.recorder.note(event, now) {
+            Some(call) if self.notes.len() < NOTES_WAITING_MAX => {
+                self.notes.push_back(Sent { purpose: Purpose::Note, calls: Calls::One(call), repeats: 0 });
+            }
+            _ => self.counters.events_dropped += 1,
+        }
+    }
+
+    fn dispatch(&mut self, outputs: &mut Vec<Output>) {
+        while self.sent.len() < self.options.calls_in_flight_max {
+            let Some(sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
+                return;
+            };
+            let id = CallId(self.next_id);
+            self.next_id += 1;
+            sent.calls.as_slice().iter().for_each(|call| self.counters.sent(call));
+            outputs.push(Output::Send(id, sent.calls.clone()));
+            self.sent.insert(id, sent);
+        }
+    }
+
+    fn replied(&mut self, id: CallId, results: Vec<Result<Object, Refusal>>, now: Time) {
+        let Some(mut sent) = self.sent.remove(&id) else {
+            return;
+        };
+        for (call, result) in sent.calls.as_slice().to_vec().iter().zip(&results) {
+            self.learn(call, result, now);
+        }
+        let shown = results.first().and_then(|result| result.as_ref().ok()).cloned();
+        let refused = results.into_iter().zip(sent.calls.as_slice());
+        let refused =
+            refused.filter_map(|(result, call)| Some((call.clone(), refusal_of(call, result)?))).next();
+        if let (Purpose::Step(slot), Some((call, why))) = (&sent.purpose, &refused) {
+            let event = self.controllers[slot.controller].refused(&slot.key, call, why, &self.caches);
+            if let Some(event) = event {
+                self.note(&event, now);
+            }
+        }
+        let refusal = refused.map(|(_, why)| why);
+        self.counters.refusals += u64::from(refusal.is_some());
+        if matches!(refusal, Some(Refusal::Unknown(_))) && sent.repeats < REPEATS_MAX {
+            self.counters.repeats += 1;
+            sent.repeats += 1;
+            self.outbox.push_back(sent);
+            return;
+        }
+        match (sent.purpose, refusal) {
+            (Purpose::Note, _) => {}
+            (Purpose::Step(slot), Some(Refusal::AlreadyExists(_)))
+                if met_itself(&sent.calls, sent.repeats) =>
+            {
+                let Calls::One(made) = sent.calls else { unreachable!("only one call meets itself") };
+                let look = Call { act: Act::Get, ..made.clone() };
+                let purpose = Purpose::Met(slot, made);
+                self.outbox.push_back(Sent { purpose, calls: Calls::One(look), repeats: 0 });
+            }
+            (Purpose::Step(slot), refusal) => self.settled(slot, refusal, now),
+            (Purpose::Met(slot, made), refusal) => {
+                let refusal = refusal.or_else(|| stranger(&made, shown.as_ref()));
+                self.settled(slot, refusal, now);
+            }
+            (Purpose::Look(slot, want), refusal) => {
+                let refusal = judge(&want, shown.as_ref(), refusal);
+                self.settled(slot, refusal, now);
+            }
+        }
+    }
+
+    /// One outstanding call of a plan is settled.
+    fn settled(&mut self, slot: Slot, refusal: Option<Refusal>, now: Time) {
+        let plan = self.under_way.get_mut(&slot).expect("a call with a reply belongs to a plan under way");
+        plan.outstanding -= 1;
+        plan.refused = plan.refused.take().or(refusal);
+        if plan.outstanding > 0 {
+            return;
+        }
+        match plan.refused.take() {
+            Some(why) => {
+                self.under_way.remove(&slot);
+                self.queue.failed(&slot, &why, now);
+            }
+            None => self.go_on(slot, now),
+        }
+    }
+
+    /// What a reply teaches about the world.
+    fn learn(&mut self, call: &Call, result: &Result<Object, Refusal>, now: Time) {
+        let kind = &call.on.kind;
+        let taken = match result {
+            Ok(object) if !shows_target(call, object) => None,
+            Ok(object) if is_end(call, object) => self.caches.buried(kind, object),
+            Ok(object) => self.caches.reply(kind, object.clone()),
+            Err(Refusal::NotFound(_))
+                if !matches!(call.act, Act::Create(_)) && call.on.part == Part::Main =>
+            {
+                let ghost = self.caches.get(kind, &call.on.namespace, &call.on.name).cloned();
+                let ghost =
+                    ghost.filter(|g| call.guard.uid.as_ref().is_none_or(|uid| *uid == meta::uid(&g.tree)));
+                ghost.and_then(|ghost| self.caches.buried(kind, &ghost))
+            }
+            Err(_) => None,
+        };
+        if let Some(taken) = taken {
+            self.tell(&taken, now);
+        }
+    }
+}
+
+/// Whether a look saw what it wanted; otherwise the refusal that makes the key be looked at again.
+fn judge(want: &Want, live: Option<&Object>, refusal: Option<Refusal>) -> Option<Refusal> {
+    let ok = match (want, &refusal) {
+        (Want::Gone(_), Some(Refusal::NotFound(_))) => true,
+        (Want::Gone(uid), None) => live.is_some_and(|live| meta::uid(&live.tree) != *uid),
+        (Want::Unchanged(revision), None) => live.is_some_and(|live| live.revision == *revision),
+        _ => false,
+    };
+    let changed = || Refusal::Conflict("live state is not what the plan saw".to_owned());
+    if ok { None } else { refusal.or_else(|| Some(changed())) }
+}
+
+/// What stands at the name of a create that met something: nothing to complain about if it has our owner.
+fn stranger(made: &Call, there: Option<&Object>) -> Option<Refusal> {
+    let Act::Create(tree) = &made.act else { return None };
+    let same = there.is_some_and(|there| owner_uid(&there.tree) == owner_uid(tree));
+    (!same).then(|| Refusal::AlreadyExists(format!("{} is somebody else's", made.on.name)))
+}
+
+fn owner_uid(tree: &muster_tree::Tree) -> Option<muster_tree::Text> {
+    meta::controller(tree).map(|owner| owner.uid)
+}
+
+/// A create that was repeated finds what its first try made.
+fn met_itself(calls: &Calls, repeats: u32) -> bool {
+    repeats > 0 && matches!(calls, Calls::One(Call { act: Act::Create(_), .. }))
+}
+
+/// A delete that finds nothing has reached its goal.
+fn refusal_of(call: &Call, result: Result<Object, Refusal>) -> Option<Refusal> {
+    match (result, &call.act) {
+        (Err(Refusal::NotFound(_)), Act::Delete { .. }) => None,
+        (result, _) => result.err(),
+    }
+}
+
+/// Whether the reply shows the object itself: a binding or an eviction may answer with something else.
+fn shows_target(call: &Call, object: &Object) -> bool {
+    let other = matches!(object.tree.str_at(&["kind"]), "Status" | "Binding" | "Eviction" | "Scale");
+    !other && !meta::uid(&object.tree).is_empty() && meta::name(&object.tree) == call.on.name
+}
+
+/// Whether the call ended the object: nothing holds it back any more.
+fn is_end(call: &Call, object: &Object) -> bool {
+    let tree = &object.tree;
+    let deleted = matches!(call.act, Act::Delete { .. }) || meta::deleting(tree).is_some();
+    let held = meta::has_finalizers(tree) || meta::grace_secs(tree) > 0;
+    let held =
+        held || (call.on.kind == kinds::NAMESPACES && !tree.items_at(namespace::FINALIZERS).is_empty());
+    let looks = matches!(call.act, Act::Get);
+    deleted && !held && !looks
+}
+
+/// The kinds that these controllers want followed. Events share one storage under two groups: once is enough.
+fn kinds_for(controllers: &[Box<dyn Controller>], all: &[Kind]) -> Vec<Kind> {
+    let mut wanted: Vec<Kind> = controllers.iter().flat_map(|it| it.kinds()).collect();
+    if controllers.iter().any(|it| it.sees_all_kinds()) {
+        wanted.extend(all.iter().filter(|kind| kind.group != "events.k8s.io").cloned());
+    }
+    wanted.sort();
+    wanted.dedup();
+    wanted
+}

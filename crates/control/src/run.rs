@@ -1,0 +1,209 @@
+//! The thread that drives a loop in production, over any maker of the `Api` port.
+//!
+//! It pulls what is followed, sends what the loop wants sent, hands replies back, and sleeps in between. All
+//! decisions are the loop's.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use muster_api::port::{Api, Follow, Kind, Object, Refusal};
+use muster_api::ports::Clock;
+
+use crate::counters::Counters;
+use crate::loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
+use crate::plan::Controller;
+
+/// The longest sleep: a clock that jumps is noticed within this time.
+const SLEEP_MAX: Duration = Duration::from_secs(5);
+/// Messages taken in before the loop has its turn.
+const MESSAGES_PER_TURN_MAX: usize = 4096;
+
+enum Message {
+    Replied(CallId, Vec<Result<Object, Refusal>>),
+    Ready(Kind),
+    Stop,
+}
+
+/// How a shell is.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// Whether its thread runs.
+    pub running: bool,
+    /// Whether all caches have been filled.
+    pub synced: bool,
+    /// What its loop has counted.
+    pub counters: Counters,
+}
+
+/// A running loop.
+pub struct Shell {
+    to_loop: Sender<Message>,
+    health: Arc<Mutex<Health>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shell {
+    /// Starts a thread that drives these controllers over `api`.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses to give a thread.
+    pub fn start(
+        api: Arc<dyn Api>,
+        clock: Arc<dyn Clock>,
+        controllers: Vec<Box<dyn Controller>>,
+        options: LoopOptions,
+    ) -> std::io::Result<Shell> {
+        let (to_loop, inbox) = channel();
+        let health = Arc::new(Mutex::new(Health { running: true, ..Health::default() }));
+        let driver = Driver {
+            it: Loop::new(controllers, &api.abilities().kinds, options),
+            api,
+            clock,
+            follows: BTreeMap::new(),
+            to_loop: to_loop.clone(),
+            health: health.clone(),
+        };
+        let thread =
+            std::thread::Builder::new().name("controllers".to_owned()).spawn(move || driver.run(&inbox))?;
+        Ok(Shell { to_loop, health, thread: Some(thread) })
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops the thread and waits for it. Calls under way may still happen.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.to_loop.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Driver {
+    it: Loop,
+    api: Arc<dyn Api>,
+    clock: Arc<dyn Clock>,
+    follows: BTreeMap<Kind, Box<dyn Follow>>,
+    to_loop: Sender<Message>,
+    health: Arc<Mutex<Health>>,
+}
+
+impl Driver {
+    fn run(mut self, inbox: &Receiver<Message>) {
+        let kinds: Vec<Kind> = self.it.caches().kinds().cloned().collect();
+        kinds.iter().for_each(|kind| self.follow(kind));
+        let mut sleep = Duration::ZERO;
+        while self.take_messages(inbox, sleep) {
+            let outputs = self.it.turn(self.clock.now());
+            sleep = self.perform(outputs);
+            self.tell_health();
+        }
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).running = false;
+    }
+
+    /// Takes in what has come, sleeping at most `sleep` for the first; `false` when it is time to stop.
+    fn take_messages(&mut self, inbox: &Receiver<Message>, sleep: Duration) -> bool {
+        let mut next = match inbox.recv_timeout(sleep) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            match next {
+                Some(Message::Stop) => return false,
+                Some(Message::Replied(id, results)) => {
+                    self.it.take(Input::Replied(id, results), self.clock.now())
+                }
+                Some(Message::Ready(kind)) => self.pull(&kind),
+                None => break,
+            }
+            next = inbox.try_recv().ok();
+        }
+        true
+    }
+
+    /// Performs what the loop wants; returns how long to sleep.
+    fn perform(&mut self, outputs: Vec<Output>) -> Duration {
+        let mut sleep = SLEEP_MAX;
+        for output in outputs {
+            match output {
+                Output::Send(id, calls) => self.send(id, calls),
+                Output::WakeAt(at) => sleep = sleep.min(at.since(self.clock.now())),
+                Output::KindsChanged => {
+                    self.read_kinds();
+                    sleep = Duration::ZERO;
+                }
+            }
+        }
+        sleep
+    }
+
+    fn send(&self, id: CallId, calls: Calls) {
+        let back = self.to_loop.clone();
+        match calls {
+            Calls::One(call) => self.api.call(
+                call,
+                Box::new(move |result| {
+                    let _ = back.send(Message::Replied(id, vec![result]));
+                }),
+            ),
+            Calls::Together(calls) => self.api.together(
+                calls,
+                Box::new(move |results| {
+                    let _ = back.send(Message::Replied(id, results));
+                }),
+            ),
+        }
+    }
+
+    fn read_kinds(&mut self) {
+        let (new, old) = self.it.kinds_are(&self.api.abilities().kinds, self.clock.now());
+        old.iter().for_each(|kind| {
+            self.follows.remove(kind);
+        });
+        new.iter().for_each(|kind| self.follow(kind));
+    }
+
+    fn follow(&mut self, kind: &Kind) {
+        self.follows.insert(kind.clone(), self.api.follow(kind));
+        self.pull(kind);
+    }
+
+    /// Takes in all there is of a kind, then asks to be woken when there is more.
+    fn pull(&mut self, kind: &Kind) {
+        let Some(follow) = self.follows.get_mut(kind) else {
+            return;
+        };
+        while let Some(batch) = follow.pull() {
+            self.it.take(Input::Changed(kind.clone(), batch), self.clock.now());
+        }
+        let (back, kind) = (self.to_loop.clone(), kind.clone());
+        follow.wake_when_ready(Box::new(move || {
+            let _ = back.send(Message::Ready(kind));
+        }));
+    }
+
+    fn tell_health(&self) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.synced = self.it.synced();
+        health.counters = self.it.counters().clone();
+    }
+}
