@@ -5,4 +5,5 @@
 mod damage;
 mod durable;
 mod memory;
+mod model;
 mod support;

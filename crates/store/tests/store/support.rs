@@ -34,9 +34,13 @@ pub fn key(resource: &str, namespace: &str, name: &str) -> Key {
     Key { resource: Text::from(resource), namespace: Text::from(namespace), name: Text::from(name) }
 }
 
-/// An object of which tests only look at one number.
-pub fn object(value: i64) -> Object {
-    Object::new(tree!({"kind": "Thing", "spec": {"value": value, "same": ["a", "b"]}}))
+/// An object of which tests look at its name and one number.
+pub fn object(key: &Key, value: i64) -> Object {
+    Object::new(tree!({
+        "kind": "Thing",
+        "metadata": {"namespace": key.namespace.clone(), "name": key.name.clone()},
+        "spec": {"value": value, "same": ["a", "b"]},
+    }))
 }
 
 pub fn value(object: &Object) -> i64 {
@@ -44,15 +48,15 @@ pub fn value(object: &Object) -> i64 {
 }
 
 pub fn create(key: &Key, to: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Absent, change: Change::Put(object(to)) }
+    Write { key: key.clone(), expect: Expect::Absent, change: Change::Put(object(key, to)) }
 }
 
 pub fn update(key: &Key, seen: u64, to: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Put(object(to)) }
+    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Put(object(key, to)) }
 }
 
 pub fn delete(key: &Key, seen: u64, last: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Delete(object(last)) }
+    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Delete(object(key, last)) }
 }
 
 /// Writes and waits for the answer.
