@@ -1,3 +1,18 @@
-//! To be written.
+//! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
+//!
+//! `cargo run --release -p muster-bench -- store`
 
-fn main() {}
+#![allow(clippy::print_stdout, reason = "printing is all it does")]
+#![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
+
+mod measure;
+mod store;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let all = wanted.is_empty();
+    let is_wanted = |name: &str| all || wanted.iter().any(|w| w == name);
+    if is_wanted("store") {
+        store::run();
+    }
+}
