@@ -31,5 +31,7 @@ pub mod selector;
 pub mod strategic;
 pub mod structure;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod validate;
 pub mod zero;

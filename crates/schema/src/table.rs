@@ -13,6 +13,8 @@
 //!
 //! Defaults that depend on another field, and rules across fields: they are strategies of the API server.
 
+#[cfg(test)]
+mod answers;
 mod build;
 mod defaults;
 mod facts;

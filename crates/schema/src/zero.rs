@@ -19,21 +19,19 @@ use muster_tree::{Text, Tree};
 use crate::node::{Field, NodeId, Shape};
 use crate::table::{Table, Zero};
 
-/// The tree without `null`s and without the zero values that mean absence: what defaulting should see.
+/// The tree without `null`s and without the zero values that mean absence, but with the structs that are always
+/// there, be they empty: what defaulting should see.
 #[must_use]
 pub fn absent(table: &Table, id: NodeId, tree: &Tree) -> Tree {
-    let node = &table.schema.nodes[id.0 as usize];
-    match &node.shape {
-        Shape::Fields(fields) => {
+    match &table.schema.nodes[id.0 as usize].shape {
+        Shape::Fields(fields) if tree.is_map() => {
             let zeros = table.zeros(id);
-            tree.map_entries(|name, value| {
-                let Some(at) = place(fields, name) else {
-                    return Some(value.clone());
-                };
-                let value = absent(table, fields[at].node, value);
-                let is_kept = zeros.get(at).is_none_or(|zero| zero.is_value());
-                (!value.is_null() && (is_kept || !is_zero(&value))).then_some(value)
-            })
+            let kept = tree.map_entries(|name, value| match place(fields, name) {
+                Some(at) => field_or_nothing(table, &fields[at], zeros.get(at), value),
+                None => Some(value.clone()),
+            });
+            let structs = fields.iter().zip(zeros).filter(|(field, zero)| is_fixed(table, field, **zero));
+            with_missing(&kept, structs, |field, _| absent(table, field.node, &Tree::empty_map()))
         }
         Shape::List(item) if tree.is_list() => tree.map_items(|_, value| absent(table, *item, value)),
         Shape::Map(values) if tree.is_map() => {
@@ -43,19 +41,34 @@ pub fn absent(table: &Table, id: NodeId, tree: &Tree) -> Tree {
     }
 }
 
+/// The value of a field, unless it means absence.
+fn field_or_nothing(table: &Table, field: &Field, zero: Option<&Zero>, value: &Tree) -> Option<Tree> {
+    let value = absent(table, field.node, value);
+    let zero = *zero.unwrap_or(&Zero::Kept);
+    let is_kept = zero.is_value() || is_fixed(table, field, zero) || !is_zero(&value);
+    (!value.is_null() && is_kept).then_some(value)
+}
+
+/// Whether a field is a struct that is always there.
+fn is_fixed(table: &Table, field: &Field, zero: Zero) -> bool {
+    zero == Zero::Written && matches!(table.schema.nodes[field.node.0 as usize].shape, Shape::Fields(_))
+}
+
 /// The tree with the zero values that Go writes out: what is stored and answered.
 #[must_use]
 pub fn written(table: &Table, id: NodeId, tree: &Tree) -> Tree {
-    let node = &table.schema.nodes[id.0 as usize];
-    match &node.shape {
+    match &table.schema.nodes[id.0 as usize].shape {
         Shape::Fields(fields) if tree.is_map() => {
-            let below = tree.map_entries(|name, value| {
-                Some(
-                    place(fields, name)
-                        .map_or_else(|| value.clone(), |at| written(table, fields[at].node, value)),
-                )
+            let below = tree.map_entries(|name, value| match place(fields, name) {
+                Some(at) => Some(written(table, fields[at].node, value)),
+                None => Some(value.clone()),
             });
-            with_missing(table, id, fields, &below)
+            let is_always = |zero: &Zero| matches!(zero, Zero::Written | Zero::KeptOrNull);
+            let always = fields.iter().zip(table.zeros(id)).filter(|(_, zero)| is_always(zero));
+            with_missing(&below, always, |field, zero| match zero {
+                Zero::KeptOrNull => Tree::Null,
+                _ => zero_of(table, field.node),
+            })
         }
         Shape::List(item) if tree.is_list() => tree.map_items(|_, value| written(table, *item, value)),
         Shape::Map(values) if tree.is_map() => {
@@ -65,15 +78,15 @@ pub fn written(table: &Table, id: NodeId, tree: &Tree) -> Tree {
     }
 }
 
-/// Adds the fields that are always written and are not there.
-fn with_missing(table: &Table, id: NodeId, fields: &[Field], tree: &Tree) -> Tree {
-    let missing = |(field, zero): (&Field, &Zero)| match zero {
-        Zero::Kept | Zero::Dropped => None,
-        _ if tree.get(&field.name).is_some() => None,
-        Zero::KeptOrNull => Some((field.name.clone(), Tree::Null)),
-        Zero::Written => Some((field.name.clone(), zero_of(table, field.node))),
-    };
-    let added: Vec<(Text, Tree)> = fields.iter().zip(table.zeros(id)).filter_map(missing).collect();
+/// Adds those of the fields that are not there.
+fn with_missing<'a>(
+    tree: &Tree,
+    fields: impl Iterator<Item = (&'a Field, &'a Zero)>,
+    value: impl Fn(&Field, Zero) -> Tree,
+) -> Tree {
+    let missing = fields.filter(|(field, _)| tree.get(&field.name).is_none());
+    let added: Vec<(Text, Tree)> =
+        missing.map(|(field, zero)| (field.name.clone(), value(field, *zero))).collect();
     if added.is_empty() {
         return tree.clone();
     }
@@ -121,9 +134,9 @@ mod tests {
             "securityContext": {}, "tolerations": [], "unknown": "",
             "containers": [{"name": "c", "args": ["", null], "resources": {}, "livenessProbe": {"periodSeconds": 0}}],
         }});
-        let want = tree!({"kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        let want = tree!({"kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {
             "enableServiceLinks": false, "terminationGracePeriodSeconds": 0, "securityContext": {}, "unknown": "",
-            "containers": [{"name": "c", "args": ["", null], "livenessProbe": {}}],
+            "containers": [{"name": "c", "args": ["", null], "resources": {}, "livenessProbe": {}}],
         }});
         let found = absent(builtin(), pod(), &sent);
         assert_eq!(found, want);

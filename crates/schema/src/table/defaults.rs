@@ -55,8 +55,14 @@ fn set(built: &mut Built, component: &str, path: &str, value: Option<&Tree>) -> 
     Ok(())
 }
 
-/// Gives the last field of `path` a node of its own with this default, and those on the way one each too.
+/// Gives the last field of `path` a node of its own with this default, and those on the way one each too. Lists
+/// are entered without naming them.
 fn set_below(built: &mut Built, owner: NodeId, path: &str, value: Option<&Tree>) -> Option<()> {
+    if let Shape::List(item) = built.schema.nodes[owner.0 as usize].shape {
+        let own = built.vary(item, |_| ());
+        built.schema.nodes[owner.0 as usize].shape = Shape::List(own);
+        return set_below(built, own, path, value);
+    }
     let (field, rest) = path.split_once('.').map_or((path, None), |(field, rest)| (field, Some(rest)));
     let Shape::Fields(fields) = &built.schema.nodes[owner.0 as usize].shape else {
         return None;
