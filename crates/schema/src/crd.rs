@@ -21,6 +21,7 @@ mod structural;
 
 use muster_tree::Tree;
 
+pub(crate) use self::keywords::RULES;
 pub use self::publish::to_openapi;
 use crate::error::FieldError;
 use crate::node::SchemaRef;

@@ -13,10 +13,14 @@ pub enum Problem {
     Invalid,
     /// `Invalid value`, because it is of another type than the schema wants.
     TypeInvalid,
+    /// `Invalid value`, of a list or map that is not shown.
+    InvalidBranch,
     /// `Unsupported value`.
     NotSupported,
     /// `Duplicate value`.
     Duplicate,
+    /// `Duplicate value`, of a list or map that is not shown.
+    DuplicateBranch,
     /// `Forbidden`.
     Forbidden,
     /// `Too long`.
@@ -35,10 +39,10 @@ impl Problem {
     pub fn reason(self) -> &'static str {
         match self {
             Problem::Required => "FieldValueRequired",
-            Problem::Invalid => "FieldValueInvalid",
+            Problem::Invalid | Problem::InvalidBranch => "FieldValueInvalid",
             Problem::TypeInvalid => "FieldValueTypeInvalid",
             Problem::NotSupported => "FieldValueNotSupported",
-            Problem::Duplicate => "FieldValueDuplicate",
+            Problem::Duplicate | Problem::DuplicateBranch => "FieldValueDuplicate",
             Problem::Forbidden => "FieldValueForbidden",
             Problem::TooLong => "FieldValueTooLong",
             Problem::TooMany => "FieldValueTooMany",
@@ -50,9 +54,9 @@ impl Problem {
     fn words(self) -> &'static str {
         match self {
             Problem::Required => "Required value",
-            Problem::Invalid | Problem::TypeInvalid => "Invalid value",
+            Problem::Invalid | Problem::TypeInvalid | Problem::InvalidBranch => "Invalid value",
             Problem::NotSupported => "Unsupported value",
-            Problem::Duplicate => "Duplicate value",
+            Problem::Duplicate | Problem::DuplicateBranch => "Duplicate value",
             Problem::Forbidden => "Forbidden",
             Problem::TooLong => "Too long",
             Problem::TooMany => "Too many",
@@ -138,7 +142,12 @@ impl FieldError {
     pub fn message(&self) -> String {
         let shows_value = !matches!(
             self.problem,
-            Problem::Required | Problem::Forbidden | Problem::TooLong | Problem::Internal
+            Problem::Required
+                | Problem::InvalidBranch
+                | Problem::DuplicateBranch
+                | Problem::Forbidden
+                | Problem::TooLong
+                | Problem::Internal
         );
         let mut text = String::from(self.problem.words());
         if shows_value {

@@ -8,6 +8,7 @@ mod times;
 
 use base64::Engine;
 
+pub(crate) use self::times::go_duration_nanos;
 pub use self::times::{TimeLayout, go_time};
 
 /// Whether `text` is of this `format`; `None` when the word is not a known format of strings.

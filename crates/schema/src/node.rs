@@ -8,6 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use muster_tree::{Text, Tree};
 
+/// The published name of the metadata that every object has.
+pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 /// The place of a node in its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);

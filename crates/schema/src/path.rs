@@ -12,6 +12,8 @@ pub(crate) enum Path<'a> {
     Key(&'a Path<'a>, &'a str),
     /// At a position of a list.
     Item(&'a Path<'a>, usize),
+    /// Under a free key of a map, shown in brackets.
+    Entry(&'a Path<'a>, &'a str),
 }
 
 impl<'a> Path<'a> {
@@ -23,6 +25,11 @@ impl<'a> Path<'a> {
     /// The place of item `index`.
     pub(crate) fn item(&'a self, index: usize) -> Path<'a> {
         Path::Item(self, index)
+    }
+
+    /// The place under the free key `key`.
+    pub(crate) fn entry(&'a self, key: &'a str) -> Path<'a> {
+        Path::Entry(self, key)
     }
 
     /// The path without what stands in front: the name of the value in messages.
@@ -45,6 +52,10 @@ impl<'a> Path<'a> {
             Path::Item(above, index) => {
                 above.write(out, whole)?;
                 write!(out, "[{index}]")
+            }
+            Path::Entry(above, key) => {
+                above.write(out, whole)?;
+                write!(out, "[{key}]")
             }
         }
     }

@@ -16,7 +16,7 @@ mod edit;
 mod types;
 
 use muster_tree::{Text, Tree};
-pub use types::check_types;
+pub use types::{check_metadata, check_types};
 
 use self::edit::{Edit, Entries, edit_entries, edit_items};
 use crate::node::{Field, Shape, View};

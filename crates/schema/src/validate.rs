@@ -136,7 +136,8 @@ impl Walk {
                     let old = old.and_then(|old| correlate(view, old, value));
                     self.check(item, level, value, old, &path.item(index));
                 }
-                if self.looks_at_lists {
+                // Lists in metadata have rules of their own, which are not a matter of schemas.
+                if self.looks_at_lists && !is_in_metadata(path) {
                     self.check_unique(view, new.items(), path);
                 }
             }
@@ -195,6 +196,10 @@ impl Walk {
             }
         }
     }
+}
+
+fn is_in_metadata(path: &Path<'_>) -> bool {
+    matches!(path, Path::Key(Path::Key(Path::Root(_), "metadata"), _))
 }
 
 fn size_tree(count: usize) -> i64 {

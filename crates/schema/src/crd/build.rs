@@ -9,11 +9,8 @@ use super::keywords::{
     allows_any, default, flag, items, properties, property_path, text,
 };
 use crate::error::FieldError;
-use crate::node::{Bounds, Field, ListKind, Node, NodeId, Rule, Schema, SchemaRef, Shape, View};
+use crate::node::{Bounds, Field, ListKind, Node, NodeId, OBJECT_META, Rule, Schema, SchemaRef, Shape, View};
 use crate::{structure, table, validate};
-
-/// The type of `metadata` in every object.
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// What a schema describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +23,7 @@ enum Role {
 
 /// Builds the nodes of a schema that has passed all checks but those of its defaults.
 pub(super) fn build(base: &str, schema: &Tree) -> Result<SchemaRef, Vec<FieldError>> {
-    let mut builder = Builder { schema: Schema::default(), errors: Vec::new() };
+    let mut builder = Builder { schema: Schema::default(), errors: Vec::new(), metadata: None };
     let id = builder.node(schema, base, Role::Root);
     if builder.errors.is_empty() {
         Ok(SchemaRef { schema: Arc::new(builder.schema), id })
@@ -38,6 +35,8 @@ pub(super) fn build(base: &str, schema: &Tree) -> Result<SchemaRef, Vec<FieldErr
 struct Builder {
     schema: Schema,
     errors: Vec<FieldError>,
+    /// The metadata that all resources in this schema share.
+    metadata: Option<NodeId>,
 }
 
 impl Builder {
@@ -132,10 +131,39 @@ impl Builder {
     }
 
     /// The metadata of every object, with what this schema demands of its names.
-    fn metadata(&mut self, _narrowed: &Tree, _path: &str) -> NodeId {
+    fn metadata(&mut self, narrowed: &Tree, path: &str) -> NodeId {
+        let common = self.common_metadata();
+        let mut node = self.schema.nodes[common.0 as usize].clone();
+        let Shape::Fields(fields) = &mut node.shape else {
+            return common;
+        };
+        if properties(narrowed).is_empty() {
+            return common;
+        }
+        for (name, schema) in properties(narrowed) {
+            if let Ok(at) = fields.binary_search_by(|f| f.name.cmp(name)) {
+                fields[at].node = self.node(schema, &property_path(path, name), Role::Value);
+            }
+        }
+        self.push(node)
+    }
+
+    /// Nothing in it is required: rules about metadata are not a matter of schemas.
+    fn common_metadata(&mut self) -> NodeId {
+        if let Some(known) = self.metadata {
+            return known;
+        }
         let table = table::builtin();
-        let meta = table.component(OBJECT_META).expect("every object has metadata").node;
-        self.schema.graft(View { schema: &table.schema, id: meta })
+        let component = table.component(OBJECT_META).expect("the table has the metadata of every object");
+        let first = self.schema.nodes.len();
+        let id = self.schema.graft(View { schema: &table.schema, id: component.node });
+        for node in &mut self.schema.nodes[first..] {
+            if let Shape::Fields(fields) = &mut node.shape {
+                fields.iter_mut().for_each(|field| field.required = false);
+            }
+        }
+        self.metadata = Some(id);
+        id
     }
 
     fn bounds(&mut self, schema: &Tree, shape: &Shape, path: &str) -> Option<Bounds> {

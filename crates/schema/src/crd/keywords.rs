@@ -8,7 +8,7 @@ pub(super) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 pub(super) const LIST_TYPE: &str = "x-kubernetes-list-type";
 pub(super) const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 pub(super) const MAP_TYPE: &str = "x-kubernetes-map-type";
-pub(super) const RULES: &str = "x-kubernetes-validations";
+pub(crate) const RULES: &str = "x-kubernetes-validations";
 
 /// Keys of an object that say what it is, and not what is wished.
 pub(super) const META_KEYS: [&str; 3] = ["apiVersion", "kind", "metadata"];

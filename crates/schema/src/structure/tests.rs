@@ -115,15 +115,9 @@ fn built_in() -> SchemaRef {
     let int32 = add(Node { shape: Shape::Int, format: "int32".into(), ..Node::default() });
     let int64 = add(Node { shape: Shape::Int, format: "int64".into(), ..Node::default() });
     let time = add(Node { shape: Shape::Text, format: "date-time".into(), ..Node::default() });
-    let micro = add(Node {
-        shape: Shape::Text,
-        format: "date-time".into(),
-        name: "io.k8s.MicroTime".into(),
-        ..Node::default()
-    });
+    let micro = add(Node { shape: Shape::Text, format: "micro-time".into(), ..Node::default() });
     let bytes = add(Node { shape: Shape::Text, format: "byte".into(), ..Node::default() });
-    let quantity =
-        add(Node { shape: Shape::Text, name: "io.k8s.api.resource.Quantity".into(), ..Node::default() });
+    let quantity = add(Node { format: "quantity".into(), ..Node::default() });
     let port = add(Node { int_or_string: true, ..Node::default() });
     let flag = add(Node { shape: Shape::Bool, ..Node::default() });
     let labels = add(Node { shape: Shape::Map(text), ..Node::default() });

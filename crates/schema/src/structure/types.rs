@@ -30,10 +30,21 @@ pub fn check_types(view: View<'_>, tree: &Tree) -> Result<(), String> {
     check(view, tree, None)
 }
 
+/// The same for the metadata of a custom resource: all of it that the real server decodes by type.
+pub fn check_metadata(view: View<'_>, tree: &Tree) -> Result<(), String> {
+    match (view.below("metadata"), tree.get("metadata")) {
+        (Some(view), Some(metadata)) => check(view, metadata, None),
+        _ => Ok(()),
+    }
+}
+
 fn check(view: View<'_>, tree: &Tree, place: Option<&Place<'_>>) -> Result<(), String> {
     let node = view.node();
     if node.int_or_string {
         return check_int_or_text(view, tree, place);
+    }
+    if node.format == "quantity" {
+        return check_quantity(tree);
     }
     match (&node.shape, tree) {
         (_, Tree::Null) | (Shape::Any, _) | (Shape::Bool, Tree::Bool(_)) => Ok(()),
@@ -41,7 +52,6 @@ fn check(view: View<'_>, tree: &Tree, place: Option<&Place<'_>>) -> Result<(), S
         (Shape::Int, Tree::Int(n)) if fits(*n, &node.format) => Ok(()),
         (Shape::Int, Tree::Int(_) | Tree::Float(_)) => Err(mismatch(view, &format!("number {tree}"), place)),
         (Shape::Text, Tree::Text(text)) => check_text(view, text),
-        (Shape::Text, other) if is_quantity(view) => check_quantity(other),
         (Shape::List(item), Tree::List(_)) => {
             let item = view.to(*item);
             tree.items().iter().try_for_each(|value| check(item, value, place))
@@ -75,25 +85,19 @@ fn check_int_or_text(view: View<'_>, tree: &Tree, place: Option<&Place<'_>>) -> 
 }
 
 fn check_text(view: View<'_>, text: &str) -> Result<(), String> {
-    let node = view.node();
-    match node.format.as_str() {
-        "date-time" if node.name.ends_with(".MicroTime") => formats::go_time(text, TimeLayout::Micros),
+    match view.node().format.as_str() {
         "date-time" => formats::go_time(text, TimeLayout::Seconds),
+        "micro-time" => formats::go_time(text, TimeLayout::Micros),
         "byte" => formats::base64_error(text).map_or(Ok(()), Err),
-        _ if is_quantity(view) => formats::quantity(text).map_err(str::to_owned),
         _ => Ok(()),
     }
-}
-
-fn is_quantity(view: View<'_>) -> bool {
-    let node = view.node();
-    node.format == "quantity" || node.name.ends_with(".Quantity")
 }
 
 /// A quantity may be a number; anything else is read as text and fails as such.
 fn check_quantity(tree: &Tree) -> Result<(), String> {
     match tree {
-        Tree::Int(_) | Tree::Float(_) => Ok(()),
+        Tree::Null | Tree::Int(_) | Tree::Float(_) => Ok(()),
+        Tree::Text(text) => formats::quantity(text).map_err(str::to_owned),
         other => formats::quantity(&other.to_json()).map_err(str::to_owned),
     }
 }

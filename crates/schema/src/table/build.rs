@@ -51,7 +51,7 @@ pub(super) fn build(components: &Tree) -> Built {
     }
     for (at, (name, schema)) in components.entries().iter().enumerate() {
         let node = special(name).unwrap_or_else(|| maker.node(schema));
-        maker.built.schema.nodes[at] = node;
+        maker.built.schema.nodes[at] = Node { name: name.clone(), ..node };
     }
     maker.copy_variants();
     maker.built
