@@ -184,7 +184,8 @@ fn load() -> Table {
     let kinds = rows::read(&published, &roots).into_iter().chain(rows::read(&proposal, &roots)).collect();
     let facts = published.get("facts").cloned().unwrap_or_default();
     let zeros = facts::zeros(&built.schema, &built.components, &facts);
-    let Built { schema, components, named } = built;
+    let Built { mut schema, components, named } = built;
+    facts::put_always(&mut schema, &named, &zeros);
     Table { schema: Arc::new(schema), kinds, components, named, roots, zeros, facts }
 }
 

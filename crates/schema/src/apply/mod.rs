@@ -184,6 +184,6 @@ fn attempt(
         });
     }
     managers::sort(&mut all);
-    let tree = if is_changed { prune::settle(&merged, &pruned) } else { live.tree.clone() };
+    let tree = if is_changed { prune::settle(view, &merged, &pruned) } else { live.tree.clone() };
     Ok(Object { tree, managed: all.into(), revision: live.revision })
 }

@@ -20,14 +20,30 @@ pub(super) fn prune(view: View<'_>, merged: &Tree, last: &Tree, owned: &Tree) ->
     fields::remove(view, merged, &gone)
 }
 
-/// The pruned object without the `null`s that pruning left in place of emptied lists and maps.
-pub(super) fn settle(merged: &Tree, pruned: &Tree) -> Tree {
-    if merged.same_branch(pruned) {
-        return pruned.clone();
+/// The pruned object with an empty list or map where pruning left `null`: whoever owns the place wants it there.
+pub(super) fn settle(view: View<'_>, merged: &Tree, pruned: &Tree) -> Tree {
+    settle_value(Some(view), merged, pruned)
+}
+
+fn settle_value(view: Option<View<'_>>, before: &Tree, after: &Tree) -> Tree {
+    match (before, after) {
+        _ if before.same_branch(after) => after.clone(),
+        (Tree::Map(_), Tree::Null) => Tree::empty_map(),
+        (Tree::List(_), Tree::Null) => Tree::empty_list(),
+        (Tree::Map(_), Tree::Map(_)) => after.map_entries(|key, left| {
+            let inner = view.and_then(|view| view.below(key));
+            Some(before.get(key).map_or_else(|| left.clone(), |before| settle_value(inner, before, left)))
+        }),
+        (Tree::List(_), Tree::List(_)) => {
+            let Some(list) = view else { return after.clone() };
+            // Pruning keeps the order, so each item that is left is found further on.
+            let mut rest = before.items().iter();
+            after.map_items(|_, left| {
+                let key = fields::key_of(list, left);
+                let before = rest.find(|item| item.same_branch(left) || fields::key_of(list, item) == key);
+                before.map_or_else(|| left.clone(), |before| settle_value(list.item(), before, left))
+            })
+        }
+        _ => after.clone(),
     }
-    pruned.map_entries(|key, left| match (merged.get(key), left) {
-        (Some(Tree::Map(_) | Tree::List(_)), Tree::Null) => None,
-        (Some(before @ Tree::Map(_)), Tree::Map(_)) => Some(settle(before, left)),
-        _ => Some(left.clone()),
-    })
 }

@@ -1,9 +1,11 @@
 //! What Go's types say and published schemas do not: what becomes of zero values, and names in protobuf.
 
+use std::collections::BTreeMap;
+
 use muster_tree::Tree;
 
 use super::Component;
-use crate::node::{Schema, Shape};
+use crate::node::{NodeId, Schema, Shape};
 
 /// What becomes of a field's zero value (`0`, `""`, `false`, `{}`, `[]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,4 +79,16 @@ pub(super) fn zeros(schema: &Schema, components: &[Component], facts: &Tree) -> 
         _ => Box::default(),
     };
     components.iter().map(of).collect()
+}
+
+/// Tells every node of a component which of its fields are always there.
+pub(super) fn put_always(schema: &mut Schema, named: &BTreeMap<NodeId, u32>, zeros: &[Box<[Zero]>]) {
+    for (id, component) in named {
+        let node = &mut schema.nodes[id.0 as usize];
+        let Shape::Fields(fields) = &node.shape else { continue };
+        let fields = fields.iter().zip(&zeros[*component as usize]);
+        let is_there = |zero: &Zero| matches!(zero, Zero::Written | Zero::KeptOrNull);
+        node.always =
+            fields.filter(|(_, zero)| is_there(zero)).map(|(field, _)| field.name.clone()).collect();
+    }
 }
