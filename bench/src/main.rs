@@ -10,6 +10,12 @@ mod store;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [row, n] = &wanted[..]
+        && row == "store-memory"
+        && let Ok(n) = n.parse()
+    {
+        return store::memory_row(n);
+    }
     let all = wanted.is_empty();
     let is_wanted = |name: &str| all || wanted.iter().any(|w| w == name);
     if is_wanted("store") {

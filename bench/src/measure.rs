@@ -26,6 +26,11 @@ impl Watch {
         Self { began: Instant::now(), cpu: cpu() }
     }
 
+    /// Time passed so far; cheap enough to ask after every write.
+    pub fn wall(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// What it took so far.
     pub fn took(&self) -> Took {
         Took { wall: self.began.elapsed(), cpu: cpu().saturating_sub(self.cpu) }

@@ -4,6 +4,7 @@
 
 mod damage;
 mod durable;
+mod kill;
 mod memory;
 mod model;
 mod support;
