@@ -1,11 +1,12 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo run --release -p muster-bench -- store`
+//! `cargo run --release -p muster-bench -- schema store`
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
 
 mod measure;
+mod schema;
 mod store;
 
 fn main() {
@@ -18,6 +19,9 @@ fn main() {
     }
     let all = wanted.is_empty();
     let is_wanted = |name: &str| all || wanted.iter().any(|w| w == name);
+    if is_wanted("schema") {
+        schema::run();
+    }
     if is_wanted("store") {
         store::run();
     }

@@ -51,8 +51,8 @@ pub struct Table {
     /// One row per served group, version and resource, then the kinds without a resource.
     pub kinds: Vec<KindRow>,
     components: Vec<Component>,
-    /// Nodes that are a component or a variant of one; the number is the component's.
-    named: BTreeMap<NodeId, u32>,
+    /// For each node, the component that it is or is a variant of.
+    named: Vec<Option<u32>>,
     roots: BTreeMap<KindName, NodeId>,
     /// What becomes of zero values, for the fields of each component.
     zeros: Vec<Box<[Zero]>>,
@@ -150,14 +150,14 @@ impl Table {
     /// To publish such a variant, refer to the component and say what differs: see [`Table::is_variant`].
     #[must_use]
     pub fn component_name(&self, id: NodeId) -> Option<&str> {
-        self.named.get(&id).map(|at| self.components[*at as usize].name.as_str())
+        self.component_at(id).map(|at| self.components[at].name.as_str())
     }
 
     /// What becomes of the zero values of a node's fields, in the order of its fields. Empty for anything but
     /// an object of built-in type.
     #[must_use]
     pub fn zeros(&self, id: NodeId) -> &[Zero] {
-        self.named.get(&id).map(|at| &*self.zeros[*at as usize]).unwrap_or_default()
+        self.component_at(id).map(|at| &*self.zeros[at]).unwrap_or_default()
     }
 
     /// What Go says of a type, inlined types included, which are no components.
@@ -168,7 +168,12 @@ impl Table {
     /// Whether a node repeats a component with something of its own (`default`, list or patch rules).
     #[must_use]
     pub fn is_variant(&self, id: NodeId) -> bool {
-        self.named.get(&id).is_some_and(|at| self.components[*at as usize].node != id)
+        self.component_at(id).is_some_and(|at| self.components[at].node != id)
+    }
+
+    /// The place of the component that a node is or is a variant of.
+    fn component_at(&self, id: NodeId) -> Option<usize> {
+        self.named.get(id.0 as usize).copied().flatten().map(|at| at as usize)
     }
 }
 
@@ -186,6 +191,7 @@ fn load() -> Table {
     let zeros = facts::zeros(&built.schema, &built.components, &facts);
     let Built { mut schema, components, named } = built;
     facts::put_always(&mut schema, &named, &zeros);
+    let named = (0..).zip(&schema.nodes).map(|(id, _)| named.get(&NodeId(id)).copied()).collect();
     Table { schema: Arc::new(schema), kinds, components, named, roots, zeros, facts }
 }
 
