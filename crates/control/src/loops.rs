@@ -289,17 +289,17 @@ impl Loop {
         let steps = plan.steps.into();
         let under_way = UnderWay { steps, again_at: plan.again_at, outstanding: 0, refused: None };
         self.under_way.insert(slot.clone(), under_way);
-        self.go_on(slot, now);
+        self.go_on(&slot, now);
     }
 
     /// Sends the next step of a plan, or ends the plan.
-    fn go_on(&mut self, slot: Slot, now: Time) {
+    fn go_on(&mut self, slot: &Slot, now: Time) {
         loop {
-            let plan = self.under_way.get_mut(&slot).expect("a plan that goes on is under way");
+            let plan = self.under_way.get_mut(slot).expect("a plan that goes on is under way");
             let Some(step) = plan.steps.pop_front() else {
                 let again_at = plan.again_at;
-                self.under_way.remove(&slot);
-                self.queue.done(&slot, again_at);
+                self.under_way.remove(slot);
+                self.queue.done(slot, again_at);
                 return;
             };
             let post = match step {
@@ -406,24 +406,32 @@ impl Loop {
                 self.under_way.remove(&slot);
                 self.queue.failed(&slot, &why, now);
             }
-            None => self.go_on(slot, now),
+            None => self.go_on(&slot, now),
         }
+    }
+
+    /// Forgets the object of a call, if it is the one that was meant.
+    fn ghost(&mut self, call: &Call) -> Option<Taken> {
+        let ghost = self.caches.get(&call.on.kind, &call.on.namespace, &call.on.name)?.clone();
+        let meant = call.guard.uid.as_ref().is_none_or(|uid| *uid == meta::uid(&ghost.tree));
+        if meant { self.caches.buried(&call.on.kind, &ghost) } else { None }
     }
 
     /// What a reply teaches about the world.
     fn learn(&mut self, call: &Call, result: &Result<Object, Refusal>, now: Time) {
         let kind = &call.on.kind;
         let taken = match result {
+            // A bare success of a delete: the object is gone.
+            Ok(object) if matches!(call.act, Act::Delete { .. }) && !shows_target(call, object) => {
+                self.ghost(call)
+            }
             Ok(object) if !shows_target(call, object) => None,
             Ok(object) if is_end(call, object) => self.caches.buried(kind, object),
             Ok(object) => self.caches.reply(kind, object.clone()),
             Err(Refusal::NotFound(_))
                 if !matches!(call.act, Act::Create(_)) && call.on.part == Part::Main =>
             {
-                let ghost = self.caches.get(kind, &call.on.namespace, &call.on.name).cloned();
-                let ghost =
-                    ghost.filter(|g| call.guard.uid.as_ref().is_none_or(|uid| *uid == meta::uid(&g.tree)));
-                ghost.and_then(|ghost| self.caches.buried(kind, &ghost))
+                self.ghost(call)
             }
             Err(_) => None,
         };

@@ -95,8 +95,9 @@ impl Namespaces {
         if without.len() == left.len() {
             return Plan::nothing();
         }
-        let patch = Tree::Null.with(path::FINALIZERS, Tree::list(without));
-        Plan::of(vec![Step::One(guarded(key, namespace, Part::Finalize, Act::Merge(patch)))])
+        // The whole namespace: a real server takes finalizers only as a replacement.
+        let whole = namespace.tree.with(path::FINALIZERS, Tree::list(without));
+        Plan::of(vec![Step::One(guarded(key, namespace, Part::Finalize, Act::Merge(whole)))])
     }
 }
 

@@ -130,7 +130,7 @@ impl Driver {
             match next {
                 Some(Message::Stop) => return false,
                 Some(Message::Replied(id, results)) => {
-                    self.it.take(Input::Replied(id, results), self.clock.now())
+                    self.it.take(Input::Replied(id, results), self.clock.now());
                 }
                 Some(Message::Ready(kind)) => self.pull(&kind),
                 None => break,

@@ -242,7 +242,7 @@ impl World {
                 }
             }
             Action::Delete(pods) => {
-                self.pods.retain(|pod| !pods.iter().any(|one| one.uid == muster_api::meta::uid(pod)))
+                self.pods.retain(|pod| !pods.iter().any(|one| one.uid == muster_api::meta::uid(pod)));
             }
             _ => {}
         }

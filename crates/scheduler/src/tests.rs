@@ -1,7 +1,6 @@
 //! Placement, as tables.
 
 use muster_api::node::simulated;
-use muster_api::paths::node as node_path;
 use muster_tree::{Tree, tree};
 
 use super::*;
@@ -51,7 +50,8 @@ fn where_one_pod_goes() {
         tree!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
             {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": op, "values": values}]}]}}}})
     };
-    let cases: Vec<(&str, Vec<Tree>, Tree, Result<&str, &str>)> = vec![
+    type Case = (&'static str, Vec<Tree>, Tree, Result<&'static str, &'static str>);
+    let cases: Vec<Case> = vec![
         ("no nodes at all", vec![], asks(tree!({})), Err("no nodes available to schedule pods")),
         ("equal nodes: by name", vec![tree!({}), tree!({})], asks(tree!({})), Ok("n0")),
         (
@@ -192,5 +192,4 @@ fn pods_are_charged_to_nodes_that_come_later() {
     assert!(outcomes(&mut scheduler)[0].1.is_err());
     scheduler.node(node("n0", &tree!({"metadata": {"labels": {"x": "y"}}})));
     assert!(outcomes(&mut scheduler)[0].1.is_err(), "a changed node keeps its pods");
-    let _ = node_path::TAINTS;
 }
