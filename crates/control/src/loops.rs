@@ -29,6 +29,9 @@ pub const PLANS_PER_TURN_MAX: usize = 256;
 /// Notes waiting to be written; more are dropped.
 pub const NOTES_WAITING_MAX: usize = 10_000;
 
+/// The newest refusals, kept to be shown.
+pub const REFUSALS_KEPT_MAX: usize = 32;
+
 /// The number of a call in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
@@ -131,6 +134,7 @@ pub struct Loop {
     next_id: u64,
     started: bool,
     kinds_changed: bool,
+    refusals: VecDeque<String>,
 }
 
 impl Loop {
@@ -155,6 +159,7 @@ impl Loop {
             next_id: 0,
             started: false,
             kinds_changed: false,
+            refusals: VecDeque::new(),
         }
     }
 
@@ -221,6 +226,11 @@ impl Loop {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The newest refusals in words, oldest first.
+    pub fn refusals(&self) -> impl Iterator<Item = &str> {
+        self.refusals.iter().map(String::as_str)
     }
 
     /// Whether all caches are filled.
@@ -363,6 +373,9 @@ impl Loop {
                 self.note(&event, now);
             }
         }
+        if let Some((call, why)) = &refused {
+            self.keep_refusal(call, why);
+        }
         let refusal = refused.map(|(_, why)| why);
         self.counters.refusals += u64::from(refusal.is_some());
         if matches!(refusal, Some(Refusal::Unknown(_))) && sent.repeats < REPEATS_MAX {
@@ -391,6 +404,16 @@ impl Loop {
                 self.settled(slot, refusal, now);
             }
         }
+    }
+
+    fn keep_refusal(&mut self, call: &Call, why: &Refusal) {
+        if self.refusals.len() == REFUSALS_KEPT_MAX {
+            self.refusals.pop_front();
+        }
+        let on = &call.on;
+        let words =
+            format!("{}: {} {}/{} {:?}: {why}", call.by, on.kind.plural, on.namespace, on.name, on.part);
+        self.refusals.push_back(words);
     }
 
     /// One outstanding call of a plan is settled.

@@ -148,7 +148,7 @@ fn matters(before: Option<&Object>, after: &Object) -> bool {
 }
 
 fn picture(tree: &Tree) -> Pod {
-    let ours = tree.str_at(path::SCHEDULER) == managers::SCHEDULER.as_str();
+    let ours = [managers::SCHEDULER.as_str(), ""].contains(&tree.str_at(path::SCHEDULER));
     let gated = !tree.items_at(path::GATES).is_empty();
     Pod {
         key: (meta::namespace(tree), meta::name(tree)),

@@ -1,1 +1,22 @@
-//! To be written.
+//! The simulated world: the embedded engine in memory and the very loops of production, under virtual time, seeded
+//! chance and faults.
+//!
+//! A world is a plain loop that throws dice: deliver what changed (some loops and kinds lag behind), perform one
+//! outstanding call, lose its reply, answer it with a conflict, crash a loop, cut a watch, let time pass.
+//!
+//! # Invariants
+//!
+//! - Same seed, same world: the hash of all committed records is the same in every run and every process.
+//! - Time passes only when nobody can do anything at the present instant.
+//!
+//! # Deliberately absent
+//!
+//! Threads, sockets, real clocks, and any opinion of its own about Kubernetes.
+
+mod chance;
+mod runner;
+mod trace;
+mod world;
+
+pub use chance::{Dice, VirtualClock};
+pub use world::{Faults, World, heartbeat};

@@ -1,0 +1,282 @@
+//! The world and its dice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::kinds;
+use muster_api::meta;
+use muster_api::port::{Act, Api, Call, Guard, Kind, Object, Part, Refusal};
+use muster_api::ports::Clock;
+use muster_api::time::Time;
+use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::local::LocalApi;
+use muster_control::gc::GarbageCollector;
+use muster_control::jobs::Jobs;
+use muster_control::namespaces::Namespaces;
+use muster_control::schedule::Schedule;
+use muster_control::{Calls, Controller};
+use muster_node::SimNodes;
+use muster_store::{Record, Store, StoreOptions};
+use muster_tree::{Text, Tree};
+
+use crate::chance::{Dice, VirtualClock};
+use crate::runner::{Fate, Runner, do_calls};
+use crate::trace::Trace;
+
+/// Which faults happen, each once in so many chances; 0 is never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A reply is lost, the call done.
+    pub lost_reply: usize,
+    /// A call is lost.
+    pub lost_call: usize,
+    /// A conflict that was none.
+    pub conflict: usize,
+    /// A loop crashes.
+    pub crash: usize,
+    /// A watch is cut.
+    pub cut: usize,
+    /// Some kinds are delivered later than others.
+    pub lag: bool,
+}
+
+impl Faults {
+    /// None.
+    #[must_use]
+    pub fn none() -> Faults {
+        Faults::default()
+    }
+
+    /// All, often.
+    #[must_use]
+    pub fn all() -> Faults {
+        Faults { lost_reply: 15, lost_call: 15, conflict: 15, crash: 150, cut: 40, lag: true }
+    }
+}
+
+/// The most steps of one run: a world that needs more spins.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// A simulated world.
+pub struct World {
+    dice: Dice,
+    clock: Arc<VirtualClock>,
+    engine: Engine,
+    api: Arc<dyn Api>,
+    loops: Vec<Runner>,
+    trace: Trace,
+    /// Writes by resource since the last time they were asked for.
+    writes: BTreeMap<Text, u64>,
+    delivered: u64,
+}
+
+impl World {
+    /// A world with this many simulated nodes: one loop of controllers and one of nodes.
+    #[must_use]
+    pub fn new(seed: u64, nodes: usize) -> World {
+        let clock = Arc::new(VirtualClock::new());
+        let dice = Dice::new(seed);
+        let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
+        let store = Store::in_memory(StoreOptions::default(), clock.clone());
+        let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
+        let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
+        let control = || -> Vec<Box<dyn Controller>> {
+            vec![
+                Box::<Jobs>::default(),
+                Box::<Schedule>::default(),
+                Box::<GarbageCollector>::default(),
+                Box::<Namespaces>::default(),
+            ]
+        };
+        let kubelets = move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::count(nodes))] };
+        let loops =
+            vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
+        World { dice, clock, engine, api, loops, trace: Trace::new(), writes: BTreeMap::new(), delivered: 0 }
+    }
+
+    /// Creates an object as a user would.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal.
+    pub fn create(&mut self, kind: &Kind, object: &Tree) -> Result<Object, Refusal> {
+        self.call(kind, object, Act::Create(object.clone()))
+    }
+
+    /// Performs a call about an object as a user would.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal.
+    pub fn call(&mut self, kind: &Kind, object: &Tree, act: Act) -> Result<Object, Refusal> {
+        let by = Text::from("user");
+        let on = meta::target(kind, object, Part::Main);
+        let call = Call { by, on, guard: Guard::default(), act };
+        do_calls(&*self.api, Calls::One(call)).pop().expect("one call, one result")
+    }
+
+    /// All objects of a kind.
+    #[must_use]
+    pub fn all(&self, kind: &Kind) -> Vec<Object> {
+        match self.api.follow(kind).pull() {
+            Some(muster_api::port::Batch::Reset(objects)) => objects,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Runs for this long, with these faults.
+    ///
+    /// # Panics
+    ///
+    /// The world spins: more steps than [`STEPS_MAX`] within the time.
+    pub fn run(&mut self, faults: Faults, time: Duration) {
+        let end = self.now() + time;
+        for _ in 0..STEPS_MAX {
+            if self.step(faults) {
+                continue;
+            }
+            self.read_trace();
+            let next = self.loops.iter().filter_map(Runner::wake_at).min();
+            match next.filter(|at| *at < end) {
+                Some(at) => self.pass_to(at.max(self.now())),
+                None => {
+                    self.clock.advance_to(end);
+                    return;
+                }
+            }
+        }
+        panic!(
+            "the world spins: {:?}",
+            self.loops.iter().map(|one| one.it().counters().clone()).collect::<Vec<_>>()
+        );
+    }
+
+    /// The hash of everything committed so far.
+    #[must_use]
+    pub fn hash(&mut self) -> u64 {
+        self.read_trace();
+        self.trace.hash()
+    }
+
+    /// How many records were committed so far.
+    #[must_use]
+    pub fn records(&mut self) -> u64 {
+        self.read_trace();
+        self.trace.records()
+    }
+
+    /// Writes by resource since this was asked last.
+    pub fn writes(&mut self) -> BTreeMap<Text, u64> {
+        self.read_trace();
+        std::mem::take(&mut self.writes)
+    }
+
+    /// How often loops have crashed.
+    #[must_use]
+    pub fn crashes(&self) -> u64 {
+        self.loops.iter().map(Runner::crashes).sum()
+    }
+
+    /// The newest refusals that loops have met.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        self.loops.iter().flat_map(|one| one.it().refusals().map(str::to_owned)).collect()
+    }
+
+    /// The present instant.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The engine below.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Lets one thing happen; `false` when nothing can at this instant.
+    fn step(&mut self, faults: Faults) -> bool {
+        let at = self.dice.below(self.loops.len());
+        let now = self.now();
+        if self.dice.once_in(faults.crash) {
+            self.loops[at].crash(&self.dice);
+            self.delivered = 0;
+            return true;
+        }
+        if self.dice.once_in(faults.cut) {
+            self.loops[at].cut(&self.dice);
+            self.delivered = 0;
+        }
+        let busy: Vec<usize> = (0..self.loops.len()).filter(|at| self.loops[*at].has_calls()).collect();
+        let behind = self.delivered != self.engine.revision();
+        if behind && (busy.is_empty() || self.dice.once_in(4)) {
+            return self.deliver(at, faults, now);
+        }
+        if busy.is_empty() {
+            return false;
+        }
+        let at = busy[self.dice.below(busy.len())];
+        let fate = self.fate(faults);
+        self.loops[at].perform(&self.dice, fate, now);
+        true
+    }
+
+    /// Delivers to one loop; when all have everything there is, there is no more to deliver.
+    fn deliver(&mut self, at: usize, faults: Faults, now: Time) -> bool {
+        let before = self.engine.revision();
+        if self.loops[at].deliver(&self.dice, faults.lag, now) {
+            return true;
+        }
+        // Nothing by chance, or nothing at all: the others and the rest without lag.
+        let mut any = false;
+        for one in &mut self.loops {
+            any |= one.deliver(&self.dice, false, now);
+        }
+        if !any {
+            self.delivered = before;
+        }
+        true
+    }
+
+    fn fate(&self, faults: Faults) -> Fate {
+        match () {
+            () if self.dice.once_in(faults.lost_reply) => Fate::DoneUnheard,
+            () if self.dice.once_in(faults.lost_call) => Fate::Lost,
+            () if self.dice.once_in(faults.conflict) => Fate::Conflict,
+            () => Fate::Done,
+        }
+    }
+
+    fn pass_to(&mut self, at: Time) {
+        self.clock.advance_to(at);
+        for one in &mut self.loops {
+            if one.wake_at().is_some_and(|wake| wake <= at) {
+                one.turn(at);
+            }
+        }
+    }
+
+    fn read_trace(&mut self) {
+        let resources: Vec<Text> = self.engine.registry().all().iter().map(|one| storage_name(one)).collect();
+        let records: Vec<Record> = self.trace.read(self.engine.store(), resources.into_iter(), 0);
+        for record in records {
+            *self.writes.entry(record.key.resource).or_default() += 1;
+        }
+    }
+}
+
+fn storage_name(resource: &muster_apiserver::registry::Resource) -> Text {
+    if resource.group.is_empty() {
+        resource.plural.clone()
+    } else {
+        Text::from(format!("{}.{}", resource.plural, resource.group))
+    }
+}
+
+/// The kinds whose writes a quiet world may still have.
+#[must_use]
+pub fn heartbeat() -> Text {
+    Text::from(format!("{}.{}", kinds::LEASES.plural, kinds::LEASES.group))
+}
