@@ -33,7 +33,7 @@ fn short(tree: &Tree) -> String {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// Start of the path.
+    /// Start of the path; `[]` stands for any index.
     pub path: String,
     /// Only in scenarios whose name contains this; everywhere when empty.
     #[serde(default)]
@@ -54,8 +54,21 @@ impl Known {
     /// Whether this entry speaks of a difference in this scenario.
     #[must_use]
     pub fn covers(&self, scenario: &str, difference: &Difference) -> bool {
-        scenario.contains(&self.scenario) && difference.path.starts_with(&self.path)
+        scenario.contains(&self.scenario) && without_indexes(&difference.path).starts_with(&self.path)
     }
+}
+
+fn without_indexes(path: &str) -> String {
+    let mut inside = false;
+    let kept = path.chars().filter(|c| {
+        inside = match c {
+            '[' => true,
+            ']' => false,
+            _ => inside,
+        };
+        !inside || !c.is_ascii_digit()
+    });
+    kept.collect()
 }
 
 /// Everything that differs.
@@ -106,6 +119,16 @@ mod tests {
 
     fn answer(body: Tree) -> Answer {
         Answer { code: 200, warnings: vec![], media: "application/json".into(), body }
+    }
+
+    #[test]
+    fn a_known_difference_covers_its_path_at_any_index_and_nothing_else() {
+        let text = "[{path: 'body.rows[].cells', scenario: tables, reason: r, clients: c}]";
+        let known = &Known::load(text).unwrap()[0];
+        let at = |path: &str| Difference { path: path.into(), ours: Tree::Null, real: Tree::from(1) };
+        assert!(known.covers("tables of Jobs", &at("body.rows[12].cells[0]")));
+        assert!(!known.covers("tables of Jobs", &at("body.rows[12].object")));
+        assert!(!known.covers("Jobs", &at("body.rows[12].cells")));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Sends the requests of a scenario to one server and keeps the answers.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use muster_tree::{Tree, tree};
 use ureq::Agent;
 use ureq::http::Request;
-use ureq::tls::TlsConfig;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, TlsConfig};
 
 use super::scenario::{Scenario, Step};
 
@@ -41,9 +44,24 @@ impl Server {
     /// A server at `https://host:port` that takes this bearer token. Its certificate is not checked: it is on loopback.
     #[must_use]
     pub fn new(base: &str, token: &str) -> Self {
-        let tls = TlsConfig::builder().disable_verification(true).build();
-        let config = Agent::config_builder().tls_config(tls).http_status_as_error(false).build();
-        Self { agent: config.new_agent(), base: base.to_owned(), token: token.to_owned() }
+        Self { agent: agent(None), base: base.to_owned(), token: token.to_owned() }
+    }
+
+    /// The server of a kubeconfig with one cluster and one user who shows a client certificate or a token.
+    pub fn of_kubeconfig(file: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let config = Tree::parse_yaml(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+        let first = |list: &str| config.items_at(&[list]).first().cloned().unwrap_or_default();
+        let (cluster, user) = (first("clusters"), first("users"));
+        let data = |key: &str| {
+            BASE64_STANDARD.decode(user.str_at(&["user", key])).map_err(|e| format!("{key}: {e}"))
+        };
+        let (certificate, key) = (data("client-certificate-data")?, data("client-key-data")?);
+        let certificate = Certificate::from_pem(&certificate).ok();
+        let shown = certificate.zip(PrivateKey::from_pem(&key).ok());
+        let shown = shown.map(|(certificate, key)| ClientCert::new_with_certs(&[certificate], key));
+        let base = cluster.str_at(&["cluster", "server"]).to_owned();
+        Ok(Self { agent: agent(shown), base, token: user.str_at(&["user", "token"]).to_owned() })
     }
 
     /// Reads one path.
@@ -59,9 +77,11 @@ impl Server {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
-            .header("Authorization", format!("Bearer {}", self.token))
             .header("User-Agent", "judge/1")
             .header("Accept", accept);
+        if !self.token.is_empty() {
+            request = request.header("Authorization", format!("Bearer {}", self.token));
+        }
         if !body.is_empty() {
             request = request.header("Content-Type", step.content_type());
         }
@@ -84,6 +104,11 @@ impl Server {
         let body = if watch && code == 200 { events(&bytes) } else { tree_of(&bytes) };
         Ok(Answer { code, warnings, media, body })
     }
+}
+
+fn agent(shown: Option<ClientCert>) -> Agent {
+    let tls = TlsConfig::builder().disable_verification(true).client_cert(shown).build();
+    Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent()
 }
 
 /// One JSON document per line.
