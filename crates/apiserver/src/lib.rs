@@ -14,6 +14,7 @@ pub mod admission;
 mod crds;
 pub mod discovery;
 pub mod engine;
+pub mod http;
 pub mod kinds;
 pub mod local;
 pub mod openapi;

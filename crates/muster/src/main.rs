@@ -1,3 +1,41 @@
-//! To be written.
+//! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
 
-fn main() {}
+mod cli;
+mod config;
+mod gates;
+mod names;
+mod plane;
+mod ports;
+mod settings;
+mod up;
+mod who;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The exit code for a command that could not be run.
+const COULD_NOT_RUN: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match cli::Cli::parse().command {
+        cli::Command::Up(flags) => up::run(*flags),
+        cli::Command::Version => {
+            print_version();
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "data of the command line goes to stdout")]
+fn print_version() {
+    let kubernetes = muster_apiserver::http::health::KUBERNETES_VERSION;
+    println!("muster {} (Kubernetes API {kubernetes})", env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,188 @@
+//! Which representation an answer takes.
+//!
+//! Pure: the `Accept` header becomes an [`Answer`]. Clauses are tried in the client's order and the first one
+//! that can be served wins, as the real server does it; quality values do not matter to any Kubernetes client.
+
+use crate::status::Status;
+
+/// The text form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Text {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// What an answer shows of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// The object or list itself.
+    Whole,
+    /// A Table in this version of `meta.k8s.io`.
+    Table(MetaVersion),
+    /// Metadata only, of an object or (in a watch) of each object.
+    Partial(MetaVersion),
+    /// Metadata only, of a list.
+    PartialList(MetaVersion),
+    /// Aggregated discovery in this version of `apidiscovery.k8s.io`.
+    Discovery(crate::discovery::Form),
+}
+
+/// A version of `meta.k8s.io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// `v1`.
+    V1,
+    /// `v1beta1`.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The `apiVersion` of objects in it.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The representation that was agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Text form.
+    pub text: Text,
+    /// Shape.
+    pub shape: Shape,
+}
+
+impl Answer {
+    /// Plain JSON.
+    pub const JSON: Answer = Answer { text: Text::Json, shape: Shape::Whole };
+}
+
+/// What an endpoint can answer with besides the object itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// Nothing else.
+    Plain,
+    /// Tables and metadata.
+    Objects,
+    /// Aggregated discovery.
+    Discovery,
+}
+
+/// The words of a refusal about objects.
+const ONLY: &str = "only the following media types are accepted: \
+     application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// Agrees on a representation; without a header that is JSON.
+///
+/// # Errors
+/// 406 when nothing that the client accepts can be served.
+pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Answer, Status> {
+    let accept = accept.unwrap_or("").trim();
+    if accept.is_empty() {
+        return Ok(Answer::JSON);
+    }
+    let clauses = accept.split(',').map(str::trim);
+    let found = clauses.filter_map(|clause| serve(clause, offer)).next();
+    found.ok_or_else(|| Status::new(406, "NotAcceptable", ONLY))
+}
+
+fn serve(clause: &str, offer: Offer) -> Option<Answer> {
+    let mut parts = clause.split(';').map(str::trim);
+    let text = match parts.next()?.to_ascii_lowercase().as_str() {
+        "application/json" | "application/*" | "*/*" => Text::Json,
+        "application/yaml" => Text::Yaml,
+        _ => return None,
+    };
+    let (mut as_, mut group, mut version) = ("", "", "");
+    for (key, value) in parts.filter_map(|p| p.split_once('=')) {
+        match key.trim() {
+            "as" => as_ = value.trim(),
+            "g" => group = value.trim(),
+            "v" => version = value.trim(),
+            _ => {}
+        }
+    }
+    Some(Answer { text, shape: shape(as_, group, version, offer)? })
+}
+
+fn shape(as_: &str, group: &str, version: &str, offer: Offer) -> Option<Shape> {
+    use crate::discovery::Form;
+    let meta = match version {
+        "v1" => Some(MetaVersion::V1),
+        "v1beta1" => Some(MetaVersion::V1Beta1),
+        _ => None,
+    };
+    match (as_, group, offer) {
+        ("", ..) => Some(Shape::Whole),
+        ("Table", "meta.k8s.io", Offer::Objects) => meta.map(Shape::Table),
+        ("PartialObjectMetadata", "meta.k8s.io", Offer::Objects) => meta.map(Shape::Partial),
+        ("PartialObjectMetadataList", "meta.k8s.io", Offer::Objects) => meta.map(Shape::PartialList),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", Offer::Discovery) => match version {
+            "v2" => Some(Shape::Discovery(Form::V2)),
+            "v2beta1" => Some(Shape::Discovery(Form::V2Beta1)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_clause_that_can_be_served_wins() {
+        use MetaVersion::{V1, V1Beta1};
+        let json = |shape| Some(Answer { text: Text::Json, shape });
+        for (says, accept, offer, want) in [
+            ("nothing asked is JSON", "", Offer::Plain, json(Shape::Whole)),
+            ("anything is JSON", "*/*", Offer::Plain, json(Shape::Whole)),
+            (
+                "kubectl get",
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Offer::Objects,
+                json(Shape::Table(V1)),
+            ),
+            (
+                "a table is passed over where there is none",
+                "application/json;as=Table;v=v1;g=meta.k8s.io, application/json",
+                Offer::Plain,
+                json(Shape::Whole),
+            ),
+            (
+                "Go clients prefer protobuf and take JSON",
+                "application/vnd.kubernetes.protobuf,application/json",
+                Offer::Objects,
+                json(Shape::Whole),
+            ),
+            (
+                "metadata in the old version",
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1",
+                Offer::Objects,
+                json(Shape::Partial(V1Beta1)),
+            ),
+            (
+                "aggregated discovery",
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
+                Offer::Discovery,
+                json(Shape::Discovery(crate::discovery::Form::V2)),
+            ),
+            (
+                "YAML",
+                "application/yaml",
+                Offer::Plain,
+                Some(Answer { text: Text::Yaml, shape: Shape::Whole }),
+            ),
+            ("only what is unknown", "text/html", Offer::Objects, None),
+            ("an unknown shape", "application/json;as=Foo;v=v1;g=meta.k8s.io", Offer::Objects, None),
+        ] {
+            assert_eq!(negotiate(Some(accept), offer).ok(), want, "{says}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Answers on their way out: bytes, headers, compression.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, VARY, WARNING,
+};
+use http::{Response, StatusCode};
+use hyper::body::{Body, Frame, SizeHint};
+use muster_tree::Tree;
+use tokio::sync::mpsc;
+
+use super::accept::Text;
+use crate::status::Status;
+
+/// Bodies longer than this are compressed when the client asks for it.
+pub const GZIP_BYTES_MIN: usize = 128 << 10;
+/// The longest text of a warning.
+const WARNING_BYTES_MAX: usize = 2_048;
+
+/// A body: all at once, or piece by piece.
+pub enum AnswerBody {
+    /// All at once.
+    Full(Option<Bytes>),
+    /// Piece by piece, for as long as the other side keeps the sender.
+    Pieces(mpsc::Receiver<Bytes>),
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            AnswerBody::Full(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            AnswerBody::Pieces(pieces) => {
+                pieces.poll_recv(cx).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, AnswerBody::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            AnswerBody::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            AnswerBody::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// An answer under way.
+pub type Reply = Response<AnswerBody>;
+
+/// How the bytes of this answer are to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// JSON or YAML.
+    pub text: Text,
+    /// Indented JSON.
+    pub pretty: bool,
+    /// Whether the client takes gzip.
+    pub gzip: bool,
+}
+
+impl Style {
+    /// Compact JSON as it is.
+    pub const PLAIN: Style = Style { text: Text::Json, pretty: false, gzip: false };
+
+    /// The media type.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self.text {
+            Text::Json => "application/json",
+            Text::Yaml => "application/yaml",
+        }
+    }
+
+    /// The bytes of a tree.
+    #[must_use]
+    pub fn encode(self, tree: &Tree) -> Vec<u8> {
+        match self.text {
+            Text::Yaml => tree.to_yaml().into_bytes(),
+            Text::Json if self.pretty => {
+                let mut bytes = serde_json::to_vec_pretty(tree).unwrap_or_else(|_| tree.to_json_bytes());
+                bytes.push(b'\n');
+                bytes
+            }
+            Text::Json => {
+                let mut bytes = tree.to_json_bytes();
+                bytes.push(b'\n');
+                bytes
+            }
+        }
+    }
+}
+
+/// An answer that shows a tree.
+#[must_use]
+pub fn tree(code: u16, tree: &Tree, style: Style) -> Reply {
+    bytes(code, style.media_type(), style.encode(tree), style.gzip)
+}
+
+/// An answer that shows a refusal.
+#[must_use]
+pub fn status(status: &Status, style: Style) -> Reply {
+    let mut reply = tree(status.code, &status.to_tree(), Style { gzip: false, ..style });
+    if let Some(secs) = status.details.retry_after_seconds {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
+    }
+    reply
+}
+
+/// An answer of plain text.
+#[must_use]
+pub fn text(code: u16, text: impl Into<String>) -> Reply {
+    let mut reply = bytes(code, "text/plain; charset=utf-8", text.into().into_bytes(), false);
+    let name = HeaderName::from_static("x-content-type-options");
+    reply.headers_mut().insert(name, HeaderValue::from_static("nosniff"));
+    reply
+}
+
+/// An answer of these bytes.
+#[must_use]
+pub fn bytes(code: u16, media_type: &'static str, bytes: Vec<u8>, gzip: bool) -> Reply {
+    let compress = gzip && bytes.len() > GZIP_BYTES_MIN;
+    let bytes = if compress { compressed(&bytes) } else { bytes };
+    let mut reply = with_body(code, media_type, AnswerBody::Full(Some(Bytes::from(bytes))));
+    if compress {
+        mark_compressed(&mut reply);
+    }
+    reply
+}
+
+/// An answer whose body comes piece by piece.
+#[must_use]
+pub fn pieces(code: u16, media_type: &'static str, pieces: mpsc::Receiver<Bytes>) -> Reply {
+    with_body(code, media_type, AnswerBody::Pieces(pieces))
+}
+
+/// Says that the body is gzip.
+pub fn mark_compressed(reply: &mut Reply) {
+    reply.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    reply.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+fn with_body(code: u16, media_type: &'static str, body: AnswerBody) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    reply
+}
+
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("writing to memory cannot fail")
+}
+
+/// Adds `Warning` headers; what a header cannot carry is left out of the text.
+pub fn warn<'a>(reply: &mut Reply, warnings: impl IntoIterator<Item = &'a str>) {
+    for text in warnings {
+        let mut quoted = String::from("299 - \"");
+        for c in text.chars().filter(|c| !c.is_control()) {
+            if matches!(c, '"' | '\\') {
+                quoted.push('\\');
+            }
+            quoted.push(c);
+            if quoted.len() > WARNING_BYTES_MAX {
+                break;
+            }
+        }
+        quoted.push('"');
+        if let Ok(value) = HeaderValue::from_bytes(quoted.as_bytes()) {
+            reply.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted_and_cannot_break_out_of_the_header() {
+        let mut reply = text(200, "ok");
+        warn(&mut reply, ["unknown field \"spec.foo\"", "a\r\nX-Evil: 1"]);
+        let all: Vec<_> = reply.headers().get_all(WARNING).iter().map(|v| v.to_str().unwrap()).collect();
+        assert_eq!(all, [r#"299 - "unknown field \"spec.foo\"""#, r#"299 - "aX-Evil: 1""#]);
+    }
+
+    #[test]
+    fn a_refusal_that_passes_says_when_to_come_back() {
+        let mut refusal = Status::new(429, "TooManyRequests", "busy");
+        refusal.details.retry_after_seconds = Some(1);
+        let reply = status(&refusal, Style::PLAIN);
+        assert_eq!(reply.status(), 429);
+        assert_eq!(reply.headers()[RETRY_AFTER], "1");
+        assert_eq!(reply.headers()[CACHE_CONTROL], "no-cache, private");
+    }
+
+    #[test]
+    fn only_long_bodies_are_compressed() {
+        let long = tree!({"a": "x".repeat(GZIP_BYTES_MIN + 1)});
+        let style = Style { gzip: true, ..Style::PLAIN };
+        assert_eq!(super::tree(200, &long, style).headers()[CONTENT_ENCODING], "gzip");
+        assert!(!super::tree(200, &tree!({"a": 1}), style).headers().contains_key(CONTENT_ENCODING));
+        assert!(!super::tree(200, &long, Style::PLAIN).headers().contains_key(CONTENT_ENCODING));
+    }
+}

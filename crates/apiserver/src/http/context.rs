@@ -1,0 +1,125 @@
+//! What all requests share, and what is known of one of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, Method};
+use muster_api::ports::{Clock, Entropy};
+
+use super::accept::{self, Answer, Offer};
+use super::answer::Style;
+use super::auth::Authenticator;
+use super::discover::Discovery;
+use super::health::Check;
+use super::limits::{Bounds, Limits};
+use super::metrics::Metrics;
+use super::query::Query;
+use super::stop::Stop;
+use crate::engine::Engine;
+use crate::request::User;
+use crate::status::Status;
+
+/// What all requests share.
+pub struct Shared {
+    /// The engine below.
+    pub engine: Engine,
+    /// Knows tokens.
+    pub auth: Authenticator,
+    /// How much may go on.
+    pub limits: Limits,
+    /// The bounds.
+    pub bounds: Bounds,
+    /// Numbers.
+    pub metrics: Metrics,
+    /// Discovery and OpenAPI.
+    pub discovery: Discovery,
+    /// What must be ready.
+    pub checks: Vec<Check>,
+    /// The address listened on.
+    pub address: SocketAddr,
+    /// Host names that are ours; any host when `None`.
+    pub hosts: Option<Vec<String>>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+    /// The end.
+    pub stop: Stop,
+}
+
+impl Shared {
+    /// A random time between the two.
+    #[must_use]
+    pub fn between(&self, least: Duration, most: Duration) -> Duration {
+        let mut bytes = [0_u8; 4];
+        self.entropy.fill(&mut bytes);
+        let part = f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX);
+        least + most.saturating_sub(least).mul_f64(part)
+    }
+}
+
+/// One request without its body.
+pub struct Request {
+    /// Method.
+    pub method: Method,
+    /// Query.
+    pub query: Query,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Who asks.
+    pub user: User,
+}
+
+impl Request {
+    fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// `Content-Type`.
+    #[must_use]
+    pub fn content_type(&self) -> Option<&str> {
+        self.header(&CONTENT_TYPE)
+    }
+
+    /// `User-Agent`.
+    #[must_use]
+    pub fn user_agent(&self) -> &str {
+        self.header(&USER_AGENT).unwrap_or_default()
+    }
+
+    /// Agrees on a representation.
+    ///
+    /// # Errors
+    /// 406.
+    pub fn negotiate(&self, offer: Offer) -> Result<Answer, Status> {
+        accept::negotiate(self.header(&ACCEPT), offer)
+    }
+
+    /// How the bytes of the answer are to look.
+    #[must_use]
+    pub fn style(&self, answer: Answer) -> Style {
+        Style { text: answer.text, pretty: self.pretty(), gzip: self.takes_gzip() }
+    }
+
+    /// The style of a refusal: YAML only where it was agreed on, JSON otherwise.
+    #[must_use]
+    pub fn plain_style(&self) -> Style {
+        Style { pretty: self.pretty(), ..Style::PLAIN }
+    }
+
+    /// People at a terminal get indented JSON unless they say otherwise, as from the real server.
+    fn pretty(&self) -> bool {
+        let agent = self.user_agent();
+        let person = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
+        self.query.flag("pretty").unwrap_or(person)
+    }
+
+    /// Whether the client takes gzip.
+    #[must_use]
+    pub fn takes_gzip(&self) -> bool {
+        let codings = self.header(&ACCEPT_ENCODING).unwrap_or_default();
+        codings.split(',').any(|c| c.split(';').next().unwrap_or_default().trim() == "gzip")
+    }
+}

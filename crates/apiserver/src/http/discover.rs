@@ -1,0 +1,222 @@
+//! Paths that are no resources: discovery, OpenAPI, health, version, metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{Method, Response, StatusCode};
+use muster_store::Range;
+use muster_tree::{Tree, tree};
+
+use super::accept::{Offer, Shape};
+use super::answer::{self, AnswerBody, Reply};
+use super::context::{Request, Shared};
+use super::health;
+use crate::discovery::{self, Form, Root};
+use crate::openapi::Documents;
+use crate::registry::Registry;
+use crate::status::Status;
+
+/// What clients may keep a document of known hash for.
+const FOR_EVER: &str = "public, immutable";
+const EXPOSITION: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers that are made once per generation of the registry.
+#[derive(Default)]
+pub struct Discovery {
+    documents: Documents,
+    aggregated: Mutex<BTreeMap<(bool, &'static str), Kept>>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    generation: u64,
+    bytes: Arc<Vec<u8>>,
+    etag: String,
+}
+
+impl Discovery {
+    fn aggregated(&self, registry: &Registry, root: Root, form: Form) -> Kept {
+        let key = (root == Root::Core, form.version());
+        let mut all = self.aggregated.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |kept: &&Kept| kept.generation == registry.generation();
+        if let Some(kept) = all.get(&key).filter(fresh) {
+            return kept.clone();
+        }
+        let bytes = discovery::aggregated(registry.all(), root, form).to_json_bytes();
+        let etag = discovery::etag(&bytes);
+        let kept = Kept { generation: registry.generation(), bytes: Arc::new(bytes), etag };
+        all.insert(key, kept.clone());
+        kept
+    }
+}
+
+/// Answers a path that is no resource.
+///
+/// # Errors
+/// 404, 405 or 406.
+pub fn answer(shared: &Shared, request: &Request, path: &[&str]) -> Result<Reply, Status> {
+    if !matches!(request.method, Method::GET | Method::HEAD) && !is_probe(path) {
+        return Err(Status::method_not_allowed());
+    }
+    match path {
+        [] => plain(request, &roots(shared)),
+        ["version"] => plain(request, &health::version()),
+        [probe @ ("healthz" | "livez" | "readyz"), one @ ..] => {
+            let one = (!one.is_empty()).then(|| one.join("/"));
+            let checks = if *probe == "readyz" { &shared.checks[..] } else { &shared.checks[..1] };
+            let reply = health::probe(probe, one.as_deref(), &request.query, checks);
+            Ok(reply.unwrap_or_else(not_found))
+        }
+        ["metrics"] => Ok(metrics(shared)),
+        ["api"] => roots_of_discovery(shared, request, Root::Core),
+        ["apis"] => roots_of_discovery(shared, request, Root::Named),
+        ["api", version] => listed(shared, request, "", version),
+        ["apis", group] => {
+            let registry = shared.engine.registry();
+            match discovery::group(registry.all(), group) {
+                Some(tree) => plain(request, &tree),
+                None => Ok(not_found()),
+            }
+        }
+        ["apis", group, version] => listed(shared, request, group, version),
+        ["openapi", "v3"] => openapi_index(shared, request),
+        ["openapi", "v3", "api", version] => openapi(shared, request, "", version),
+        ["openapi", "v3", "apis", group, version] => openapi(shared, request, group, version),
+        _ => Ok(not_found()),
+    }
+}
+
+fn is_probe(path: &[&str]) -> bool {
+    matches!(path, ["healthz" | "livez" | "readyz", ..])
+}
+
+/// The answer to a path that nobody serves.
+#[must_use]
+pub fn not_found() -> Reply {
+    answer::text(404, "404 page not found\n")
+}
+
+fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
+    let agreed = request.negotiate(Offer::Plain)?;
+    Ok(answer::tree(200, tree, request.style(agreed)))
+}
+
+fn roots(shared: &Shared) -> Tree {
+    let registry = shared.engine.registry();
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+    for (group, version) in discovery::served_group_versions(registry.all()) {
+        if group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.push(format!("/apis/{group}/{version}"));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    tree!({"paths": paths})
+}
+
+fn roots_of_discovery(shared: &Shared, request: &Request, root: Root) -> Result<Reply, Status> {
+    let agreed = request.negotiate(Offer::Discovery)?;
+    let registry = shared.engine.registry();
+    let Shape::Discovery(form) = agreed.shape else {
+        let tree = match root {
+            Root::Core => discovery::versions(&shared.address.to_string()),
+            Root::Named => discovery::group_list(registry.all()),
+        };
+        return Ok(varies(answer::tree(200, &tree, request.style(agreed))));
+    };
+    let kept = shared.discovery.aggregated(&registry, root, form);
+    if is_known(request, &kept.etag) {
+        return Ok(unchanged(&kept.etag));
+    }
+    let bytes = kept.bytes.as_ref().clone();
+    let mut reply = varies(answer::bytes(200, form.media_type(), bytes, request.takes_gzip()));
+    set_etag(&mut reply, &kept.etag);
+    Ok(reply)
+}
+
+/// Caches between must not mix the forms of discovery up.
+fn varies(mut reply: Reply) -> Reply {
+    reply.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+    reply
+}
+
+fn listed(shared: &Shared, request: &Request, group: &str, version: &str) -> Result<Reply, Status> {
+    let registry = shared.engine.registry();
+    match discovery::resource_list(registry.all(), group, version) {
+        Some(tree) => plain(request, &tree),
+        None => Ok(not_found()),
+    }
+}
+
+fn openapi_index(shared: &Shared, request: &Request) -> Result<Reply, Status> {
+    let registry = shared.engine.registry();
+    plain(request, &shared.discovery.documents.index(&registry))
+}
+
+fn openapi(shared: &Shared, request: &Request, group: &str, version: &str) -> Result<Reply, Status> {
+    request.negotiate(Offer::Plain)?;
+    let registry = shared.engine.registry();
+    let Some(document) = shared.discovery.documents.document(&registry, group, version) else {
+        return Ok(not_found());
+    };
+    let etag = format!("\"{}\"", document.hash);
+    if is_known(request, &etag) {
+        return Ok(unchanged(&etag));
+    }
+    let mut reply = if request.takes_gzip() {
+        let mut reply = Response::new(AnswerBody::Full(Some(document.gzip.clone())));
+        answer::mark_compressed(&mut reply);
+        reply
+    } else {
+        Response::new(AnswerBody::Full(Some(Bytes::from(document.plain()))))
+    };
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if request.query.get("hash") == Some(document.hash.as_str()) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(FOR_EVER));
+        headers.insert(EXPIRES, HeaderValue::from_static("Fri, 01 Jan 2100 00:00:00 GMT"));
+    }
+    set_etag(&mut reply, &etag);
+    Ok(reply)
+}
+
+fn is_known(request: &Request, etag: &str) -> bool {
+    let known = request.headers.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok());
+    known.is_some_and(|known| known.split(',').any(|k| k.trim() == etag))
+}
+
+fn unchanged(etag: &str) -> Reply {
+    let mut reply = Response::new(AnswerBody::Full(None));
+    *reply.status_mut() = StatusCode::NOT_MODIFIED;
+    set_etag(&mut reply, etag);
+    reply
+}
+
+fn set_etag(reply: &mut Reply, etag: &str) {
+    if let Ok(value) = HeaderValue::from_str(etag) {
+        reply.headers_mut().insert(ETAG, value);
+    }
+}
+
+fn metrics(shared: &Shared) -> Reply {
+    let registry = shared.engine.registry();
+    let store = shared.engine.store();
+    // A page of nothing still says how many come after it.
+    let none = Range { limit: Some(0), ..Range::default() };
+    let counts = registry.all().iter().filter_map(|resource| {
+        let page = store.list(&resource.storage, &none).ok()?;
+        Some((resource.storage.to_string(), page.remaining))
+    });
+    shared.metrics.store_is(store.revision(), counts.filter(|(_, count)| *count > 0));
+    answer::bytes(200, EXPOSITION, shared.metrics.to_text().into_bytes(), false)
+}

@@ -1,0 +1,242 @@
+//! Reading objects: get, list, and the beginning of a watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_schema::object::Object;
+use muster_tree::{Text, Tree};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::accept::{Answer, MetaVersion, Offer, Shape};
+use super::answer::{self, Reply};
+use super::context::{Request, Shared};
+use super::limits::Load;
+use super::pieces;
+use super::watch::{self, Lens, PIECES_MAX, Stream, partial};
+use crate::registry::Resource;
+use crate::request::{ListOptions, ListReply, Shown, Target};
+use crate::status::Status;
+use crate::tables::{self, Include, ListMeta};
+
+/// How long a read waits for a revision that lies in the future.
+const FUTURE_WAIT_MAX: Duration = Duration::from_secs(3);
+/// The shortest and the longest watch when the client does not say.
+const WATCH_LASTS: (Duration, Duration) = (Duration::from_secs(1_800), Duration::from_secs(3_600));
+
+/// A resource in the version it was asked for.
+#[derive(Clone)]
+pub struct Place {
+    /// The resource.
+    pub resource: Arc<Resource>,
+    /// Place of the version.
+    pub version: usize,
+}
+
+/// Answers the GET of one object or of a part of it.
+///
+/// # Errors
+/// What the engine refuses; 406.
+pub async fn get(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    target: &Target,
+) -> Result<Reply, Status> {
+    let agreed = request.negotiate(Offer::Objects)?;
+    let options = request.query.list_options()?;
+    until_reached(shared, &options).await;
+    let shown = shared.engine.show(target, &options)?;
+    show(shared, request, place, agreed, 200, &shown)
+}
+
+/// Answers the GET of a collection.
+///
+/// # Errors
+/// What the engine refuses; 406.
+pub async fn list(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    target: &Target,
+) -> Result<Reply, Status> {
+    let agreed = request.negotiate(Offer::Objects)?;
+    refuse_partial_of_list(place, agreed)?;
+    let options = request.query.list_options()?;
+    until_reached(shared, &options).await;
+    let reply = shared.engine.list(target, &options)?;
+    show_list(shared, request, place, agreed, reply)
+}
+
+fn refuse_partial_of_list(place: &Place, agreed: Answer) -> Result<(), Status> {
+    if !matches!(agreed.shape, Shape::Partial(_)) {
+        return Ok(());
+    }
+    let kind = &place.resource.list_kind;
+    let message = format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})");
+    Err(Status::new(406, "NotAcceptable", message))
+}
+
+/// Shows what an answer of the engine shows.
+///
+/// # Errors
+/// 400 for a wrong `includeObject`.
+pub fn show(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    agreed: Answer,
+    code: u16,
+    shown: &Shown,
+) -> Result<Reply, Status> {
+    let style = request.style(agreed);
+    match shown {
+        Shown::Object(object) => {
+            let tree = place.resource.present(object, place.version);
+            let tree = shaped(shared, request, place, agreed.shape, tree)?;
+            Ok(answer::tree(code, &tree, style))
+        }
+        Shown::Objects(objects, revision) => {
+            let reply = ListReply {
+                objects: objects.clone(),
+                revision: *revision,
+                continue_token: Text::new(),
+                remaining: None,
+            };
+            show_list(shared, request, place, agreed, reply)
+        }
+        Shown::Tree(tree) => Ok(answer::tree(code, tree, style)),
+        Shown::Status(status) => Ok(answer::tree(code, &status.to_tree(), style)),
+    }
+}
+
+fn shaped(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    shape: Shape,
+    object: Tree,
+) -> Result<Tree, Status> {
+    match shape {
+        Shape::Table(of) => {
+            let resource_version = object.text_at(&["metadata", "resourceVersion"]);
+            let meta = ListMeta { resource_version, ..ListMeta::default() };
+            table(shared, request, place, &[object], &meta, of)
+        }
+        Shape::Partial(of) | Shape::PartialList(of) => Ok(partial(&object, of)),
+        Shape::Whole | Shape::Discovery(_) => Ok(object),
+    }
+}
+
+fn table(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    objects: &[Tree],
+    meta: &ListMeta,
+    of: MetaVersion,
+) -> Result<Tree, Status> {
+    let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
+    let now = shared.clock.now();
+    let table = tables::table(&place.resource, place.version, objects, include, now, meta);
+    Ok(table.with_key("apiVersion", of.api_version().into()))
+}
+
+fn show_list(
+    shared: &Shared,
+    request: &Request,
+    place: &Place,
+    agreed: Answer,
+    reply: ListReply,
+) -> Result<Reply, Status> {
+    let meta = ListMeta {
+        resource_version: Text::from(reply.revision.to_string()),
+        continue_token: reply.continue_token,
+        remaining: reply.remaining,
+    };
+    let style = request.style(agreed);
+    let present = |object: &Object| place.resource.present(object, place.version);
+    match agreed.shape {
+        Shape::Table(of) => {
+            let objects: Vec<Tree> = reply.objects.iter().map(present).collect();
+            Ok(answer::tree(200, &table(shared, request, place, &objects, &meta, of)?, style))
+        }
+        Shape::Partial(of) | Shape::PartialList(of) => {
+            let items = reply.objects.iter().map(|object| partial(&present(object), of));
+            let tree = tables::partial_metadata_list(&[], &meta)
+                .with_key("items", Tree::list(items))
+                .with_key("apiVersion", of.api_version().into());
+            Ok(answer::tree(200, &tree, style))
+        }
+        Shape::Whole | Shape::Discovery(_) => Ok(pieces::list(place.clone(), reply.objects, &meta, style)),
+    }
+}
+
+/// Begins a watch: the answer is there at once, its lines follow.
+///
+/// # Errors
+/// What the engine refuses, except for a start that is too old: that is the stream's first and last line.
+pub async fn begin_watch(
+    shared: &Arc<Shared>,
+    request: &Request,
+    place: &Place,
+    target: &Target,
+) -> Result<Reply, Status> {
+    let agreed = request.negotiate(Offer::Objects)?;
+    let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
+    let mut options = request.query.list_options()?;
+    narrow_to_name(&mut options, target);
+    let lasts = lasts(shared, request)?;
+    let permit = shared.limits.enter(Load::Watch)?;
+    until_reached(shared, &options).await;
+    let (lines, receiver) = mpsc::channel(PIECES_MAX);
+    let watch = match shared.engine.watch(target, &options) {
+        Ok(watch) => watch,
+        Err(status) if status.code == 410 => {
+            lines.try_send(watch::error_line(&status).into()).expect("the channel is new and has room");
+            return Ok(answer::pieces(200, "application/json", receiver));
+        }
+        Err(status) => return Err(status),
+    };
+    let lens = Lens {
+        resource: place.resource.clone(),
+        version: place.version,
+        shape: agreed.shape,
+        include,
+        clock: shared.clock.clone(),
+    };
+    let stop = shared.stop.clone();
+    let stream = Stream { watch, lens, bookmarks: options.allow_bookmarks, lasts, permit, stop };
+    tokio::spawn(watch::send(shared.engine.clone(), shared.metrics.clone(), stream, lines));
+    Ok(answer::pieces(200, "application/json", receiver))
+}
+
+/// The watch of one object is the watch of its collection with its name as a field selector.
+fn narrow_to_name(options: &mut ListOptions, target: &Target) {
+    if !target.name.is_empty() && options.field_selector.is_empty() {
+        options.field_selector = Text::from(format!("metadata.name={}", target.name));
+    }
+}
+
+fn lasts(shared: &Shared, request: &Request) -> Result<Duration, Status> {
+    let asked = request.query.timeout_seconds()?;
+    let lasts = asked.unwrap_or_else(|| shared.between(WATCH_LASTS.0, WATCH_LASTS.1));
+    Ok(request.query.timeout()?.map_or(lasts, |bound| bound.min(lasts)))
+}
+
+/// Gives a revision in the future a little time to come; the engine refuses it if it did not.
+async fn until_reached(shared: &Shared, options: &ListOptions) {
+    let Ok(wanted) = options.resource_version.parse::<u64>() else {
+        return;
+    };
+    let reached = async {
+        loop {
+            let news = shared.engine.listen();
+            if shared.engine.revision() >= wanted {
+                return;
+            }
+            news.await;
+        }
+    };
+    let _ = timeout(FUTURE_WAIT_MAX, reached).await;
+}

@@ -1,0 +1,235 @@
+//! Watch streams: one JSON document per line, each sent as soon as it is known.
+//!
+//! # Invariants
+//!
+//! - A stream is a cursor, not a queue: a slow reader holds back nobody and in the end is told 410.
+//! - Bookmarks are sent only to those who asked.
+//! - A stream ends by its own clock, with a last bookmark shortly before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use muster_api::ports::Clock;
+use muster_tree::{Text, Tree, tree};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep_until};
+
+use super::accept::{MetaVersion, Shape};
+use super::metrics::Metrics;
+use super::stop::Stop;
+use crate::engine::{Engine, Watch};
+use crate::registry::Resource;
+use crate::request::{EventType, WatchEvent};
+use crate::status::Status;
+use crate::tables::{self, Include, ListMeta};
+
+/// How often those who asked get a bookmark.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end a stream sends a last bookmark.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// How many events are taken from the history at once.
+const EVENTS_AT_ONCE: usize = 256;
+/// A piece is sent when it has grown to this size, or when nothing more is known.
+const PIECE_BYTES: usize = 64 << 10;
+/// Pieces on their way to the socket.
+pub const PIECES_MAX: usize = 4;
+
+/// How the objects of a stream are shown.
+pub struct Lens {
+    /// The resource.
+    pub resource: Arc<Resource>,
+    /// Place of the version.
+    pub version: usize,
+    /// Their shape.
+    pub shape: Shape,
+    /// What rows of tables carry.
+    pub include: Include,
+    /// For ages in tables.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A stream that is about to begin.
+pub struct Stream {
+    /// Where events come from.
+    pub watch: Watch,
+    /// How they look.
+    pub lens: Lens,
+    /// Whether bookmarks were asked for.
+    pub bookmarks: bool,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// Its place among the watches.
+    pub permit: OwnedSemaphorePermit,
+    /// Tells when the server stops.
+    pub stop: Stop,
+}
+
+/// Sends a stream until it ends, or nobody reads any more.
+pub async fn send(engine: Engine, metrics: Metrics, mut stream: Stream, pieces: mpsc::Sender<Bytes>) {
+    metrics.watches.inc();
+    stream.run(&engine, &pieces).await;
+    metrics.watches.dec();
+    drop(stream.permit);
+}
+
+impl Stream {
+    async fn run(&mut self, engine: &Engine, pieces: &mpsc::Sender<Bytes>) {
+        let begin = Instant::now();
+        let end = begin + self.lasts;
+        let mut columns_sent = false;
+        let mut mark_at = self.first_mark(begin, end);
+        loop {
+            // Listening begins before looking: what is published in between wakes us.
+            let news = engine.listen();
+            match self.batch(&mut columns_sent) {
+                Ok(piece) if !piece.is_empty() => {
+                    if pieces.send(piece.into()).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Ok(_) => {}
+                Err(status) => {
+                    let _ = pieces.send(error_line(&status).into()).await;
+                    return;
+                }
+            }
+            tokio::select! {
+                () = news => {}
+                () = pieces.closed() => return,
+                () = self.stop.stopped() => return,
+                () = sleep_until(end) => return,
+                () = sleep_until(mark_at.unwrap_or(end)), if mark_at.is_some() => {
+                    if pieces.send(self.mark().into()).await.is_err() {
+                        return;
+                    }
+                    mark_at = next_mark(Instant::now(), end);
+                }
+            }
+        }
+    }
+
+    /// Lines of what has happened, up to about [`PIECE_BYTES`]; empty when nothing has.
+    fn batch(&mut self, columns_sent: &mut bool) -> Result<Vec<u8>, Status> {
+        let mut out = Vec::new();
+        while out.len() < PIECE_BYTES {
+            let events = self.watch.next(EVENTS_AT_ONCE)?;
+            if events.is_empty() {
+                break;
+            }
+            for event in &events {
+                self.lens.write_line(event, columns_sent, &mut out);
+            }
+        }
+        Ok(out)
+    }
+
+    fn mark(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.lens.write_line(&self.watch.bookmark(), &mut true, &mut out);
+        out
+    }
+
+    fn first_mark(&self, begin: Instant, end: Instant) -> Option<Instant> {
+        if self.bookmarks { next_mark(begin, end) } else { None }
+    }
+}
+
+fn next_mark(now: Instant, end: Instant) -> Option<Instant> {
+    let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
+    Some(last.min(now + BOOKMARK_EVERY))
+}
+
+/// The line of a stream that failed: its last one.
+#[must_use]
+pub fn error_line(status: &Status) -> Vec<u8> {
+    line("ERROR", &status.to_tree())
+}
+
+fn line(kind: &str, object: &Tree) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    write_line(kind, object, &mut out);
+    out
+}
+
+fn write_line(kind: &str, object: &Tree, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    object.write_json(out);
+    out.extend_from_slice(b"}\n");
+}
+
+impl Lens {
+    fn write_line(&self, event: &WatchEvent, columns_sent: &mut bool, out: &mut Vec<u8>) {
+        let kind = match event.kind {
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
+            EventType::Bookmark | EventType::InitialEventsEnd => "BOOKMARK",
+        };
+        write_line(kind, &self.shown(event, columns_sent), out);
+    }
+
+    fn shown(&self, event: &WatchEvent, columns_sent: &mut bool) -> Tree {
+        if matches!(event.kind, EventType::Bookmark | EventType::InitialEventsEnd) {
+            return self.bookmark(event);
+        }
+        let object = self.resource.present(&event.object, self.version);
+        match self.shape {
+            Shape::Table(of) => {
+                let meta = ListMeta { resource_version: revision_text(event), ..ListMeta::default() };
+                let table = self.table(std::slice::from_ref(&object), &meta, of);
+                // The columns do not change during a stream: clients keep those of the first event.
+                if std::mem::replace(columns_sent, true) {
+                    table.with_key("columnDefinitions", Tree::Null)
+                } else {
+                    table
+                }
+            }
+            Shape::Partial(of) | Shape::PartialList(of) => partial(&object, of),
+            _ => object,
+        }
+    }
+
+    fn table(&self, objects: &[Tree], meta: &ListMeta, of: MetaVersion) -> Tree {
+        let now = self.clock.now();
+        let table = tables::table(&self.resource, self.version, objects, self.include, now, meta);
+        table.with_key("apiVersion", of.api_version().into())
+    }
+
+    /// A bookmark carries the revision and nothing of any object.
+    fn bookmark(&self, event: &WatchEvent) -> Tree {
+        let mut meta = tree!({"resourceVersion": revision_text(event)});
+        if event.kind == EventType::InitialEventsEnd {
+            meta = meta.with_key("annotations", tree!({"k8s.io/initial-events-end": "true"}));
+        }
+        let (api_version, kind) = match self.shape {
+            Shape::Table(of) => {
+                let object = partial(&tree!({"metadata": meta.clone()}), MetaVersion::V1);
+                let rows = tree!([{"cells": [], "object": object}]);
+                let meta = tree!({"resourceVersion": revision_text(event)});
+                return tree!({
+                    "apiVersion": of.api_version(), "kind": "Table", "metadata": meta,
+                    "columnDefinitions": null, "rows": rows,
+                });
+            }
+            Shape::Partial(of) | Shape::PartialList(of) => {
+                (Text::from(of.api_version()), Text::from("PartialObjectMetadata"))
+            }
+            _ => (self.resource.api_version(self.version), self.resource.kind.clone()),
+        };
+        tree!({"apiVersion": api_version, "kind": kind, "metadata": meta})
+    }
+}
+
+fn revision_text(event: &WatchEvent) -> Text {
+    Text::from(event.object.revision.to_string())
+}
+
+/// The metadata of an object in wire form.
+#[must_use]
+pub fn partial(object: &Tree, of: MetaVersion) -> Tree {
+    tables::partial_metadata(object).with_key("apiVersion", of.api_version().into())
+}

@@ -1,0 +1,13 @@
+//! The server over real sockets: what a client sees, above all when it misbehaves.
+
+#[path = "http/harness.rs"]
+mod harness;
+
+#[path = "http/bad_input.rs"]
+mod bad_input;
+#[path = "http/identity.rs"]
+mod identity;
+#[path = "http/reading.rs"]
+mod reading;
+#[path = "http/watching.rs"]
+mod watching;

@@ -1,0 +1,141 @@
+//! Watch streams over a real socket.
+
+use std::io::{BufReader, Write};
+
+use muster_tree::Tree;
+
+use super::harness::{World, read_chunk, read_head};
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A watch whose lines are read one by one.
+struct Lines<R> {
+    reader: R,
+    text: Vec<u8>,
+}
+
+impl<R: std::io::BufRead> Lines<R> {
+    fn next(&mut self) -> Option<Tree> {
+        loop {
+            if let Some(end) = self.text.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.text.drain(..=end).collect();
+                return Some(Tree::parse(&line).unwrap());
+            }
+            self.text.extend(read_chunk(&mut self.reader)?);
+        }
+    }
+
+    fn expect(&mut self, kind: &str, name: &str) -> Tree {
+        let event = self.next().expect("the stream goes on");
+        assert_eq!(event.str_at(&["type"]), kind, "{event}");
+        if !name.is_empty() {
+            assert_eq!(event.str_at(&["object", "metadata", "name"]), name, "{event}");
+        }
+        event
+    }
+}
+
+fn watch(world: &World, query: &str, accept: &str) -> Lines<impl std::io::BufRead + use<>> {
+    let mut stream = world.connect(false);
+    let head = format!(
+        "GET {CONFIGMAPS}?watch=1&{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Accept: {accept}\r\nAccept-Encoding: gzip\r\n\r\n",
+        world.token
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let (code, headers) = read_head(&mut reader);
+    assert_eq!(code, 200);
+    assert!(headers.contains(&("content-type".to_owned(), "application/json".to_owned())), "{headers:?}");
+    assert!(!headers.iter().any(|(name, _)| name == "content-encoding"), "a watch is never compressed");
+    Lines { reader, text: Vec::new() }
+}
+
+fn make(world: &World, name: &str, label: &str) {
+    let body = format!(r#"{{"metadata":{{"name":"{name}","labels":{{"l":"{label}"}}}}}}"#);
+    assert_eq!(world.json("POST", CONFIGMAPS, &body).code, 201);
+}
+
+#[test]
+fn what_there_is_then_what_happens() {
+    let world = World::new();
+    make(&world, "a", "x");
+    let mut lines = watch(&world, "labelSelector=l%3Dx", "application/json");
+    lines.expect("ADDED", "a");
+    make(&world, "b", "x");
+    make(&world, "other", "y");
+    lines.expect("ADDED", "b");
+    let merge = [("Content-Type", "application/merge-patch+json")];
+    world.call("PATCH", &format!("{CONFIGMAPS}/a"), &merge, br#"{"data":{"k":"v"}}"#);
+    lines.expect("MODIFIED", "a");
+    world.call("PATCH", &format!("{CONFIGMAPS}/b"), &merge, br#"{"metadata":{"labels":{"l":"y"}}}"#);
+    lines.expect("DELETED", "b");
+    world.call("DELETE", &format!("{CONFIGMAPS}/a"), &[], b"");
+    lines.expect("DELETED", "a");
+}
+
+#[test]
+fn a_stream_ends_cleanly_when_its_time_is_up() {
+    let world = World::new();
+    let mut lines = watch(&world, "timeoutSeconds=1&fieldSelector=metadata.name%3Dnone", "application/json");
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn a_streaming_list_says_where_it_ends() {
+    let world = World::new();
+    make(&world, "a", "x");
+    let query =
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l";
+    let mut lines = watch(&world, query, "application/json");
+    lines.expect("ADDED", "a");
+    let end = lines.expect("BOOKMARK", "");
+    let meta = end.at(&["object", "metadata"]).unwrap();
+    assert_eq!(meta.str_at(&["annotations", "k8s.io/initial-events-end"]), "true");
+    assert_eq!(meta.str_at(&["resourceVersion"]), world.engine.revision().to_string());
+    assert_eq!(end.str_at(&["object", "kind"]), "ConfigMap");
+}
+
+#[test]
+fn tables_and_metadata() {
+    let world = World::new();
+    make(&world, "a", "x");
+    make(&world, "b", "x");
+    let mut lines = watch(&world, "labelSelector=l", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let first = lines.expect("ADDED", "");
+    assert_eq!(first.str_at(&["object", "kind"]), "Table");
+    assert!(!first.items_at(&["object", "columnDefinitions"]).is_empty());
+    let second = lines.expect("ADDED", "");
+    assert_eq!(second.at(&["object", "columnDefinitions"]), Some(&Tree::Null), "columns are told once");
+    let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let mut lines = watch(&world, "labelSelector=l", accept);
+    let event = lines.expect("ADDED", "a");
+    assert_eq!(event.str_at(&["object", "kind"]), "PartialObjectMetadata");
+}
+
+#[test]
+fn a_start_that_is_too_old_is_an_event() {
+    let world = World::new();
+    // More changes than the history must keep, and then a compaction.
+    make(&world, "a", "x");
+    let merge = [("Content-Type", "application/merge-patch+json")];
+    for n in 0..300 {
+        let patch = format!(r#"{{"data":{{"k":"{n}"}}}}"#);
+        world.call("PATCH", &format!("{CONFIGMAPS}/a"), &merge, patch.as_bytes());
+    }
+    world.engine.store().compact();
+    let mut lines = watch(&world, "resourceVersion=1", "application/json");
+    let event = lines.expect("ERROR", "");
+    assert_eq!(event.int_at(&["object", "code"]), Some(410));
+    assert_eq!(event.str_at(&["object", "reason"]), "Expired");
+    assert!(event.str_at(&["object", "message"]).contains("too old resource version: 1 ("), "{event}");
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn stopping_the_server_ends_the_streams() {
+    let world = World::new();
+    let mut lines = watch(&world, "labelSelector=none", "application/json");
+    drop(world);
+    assert_eq!(lines.next(), None);
+}
