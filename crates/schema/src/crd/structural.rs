@@ -126,7 +126,15 @@ fn check_values(schema: &Tree, path: &str, errors: &mut Vec<FieldError>) {
         let typed = is_typed_clause(schema, &path);
         check_clause(clause, &path, typed, errors);
     }
+    check_pattern(schema, path, errors);
+}
+
+fn check_pattern(schema: &Tree, path: &str, errors: &mut Vec<FieldError>) {
     let words = text(schema, "pattern");
+    // Making a pattern ready is dear, and most places have none.
+    if words.is_empty() {
+        return;
+    }
     if let Err(why) = pattern::compile(words) {
         let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(FieldError::invalid(format!("{path}.pattern"), words, detail));
@@ -162,11 +170,7 @@ fn check_clause(clause: &Tree, path: &str, typed: Typed, errors: &mut Vec<FieldE
         let skip = typed == Typed::InAnyOf && path.contains(".anyOf[");
         check_clause(below, &path, if skip { Typed::Here } else { Typed::No }, errors);
     }
-    let words = text(clause, "pattern");
-    if let Err(why) = pattern::compile(words) {
-        let detail = format!("must be a valid regular expression, but isn't: {why}");
-        errors.push(FieldError::invalid(format!("{path}.pattern"), words, detail));
-    }
+    check_pattern(clause, path, errors);
     if let Some(item) = items(clause) {
         check_clause(item, &format!("{path}.items"), Typed::No, errors);
     }

@@ -85,6 +85,13 @@ impl Walk<'_> {
     }
 
     fn run(&mut self, rules: &NodeRules, here: &Here<'_>) {
+        let due = |rule: &&Compiled| {
+            let has_old = here.old.is_some() || rule.rule.optional_old_self;
+            if rule.uses_old { has_old } else { !here.unchanged }
+        };
+        if !rules.rules.iter().any(|rule| due(&rule)) {
+            return;
+        }
         let mut scope = context::root().new_inner_scope();
         scope.add_variable_from_value("self", value(here.view, here.new, &rules.needs));
         let old = here.old.map(|old| old_value(here.view, old, here.new, &rules.old_needs));
@@ -94,12 +101,9 @@ impl Walk<'_> {
         if let Some(old) = old {
             with_old.add_variable_from_value("oldSelf", old);
         }
-        for rule in &rules.rules {
+        for rule in rules.rules.iter().filter(due) {
             let is_optional = rule.rule.optional_old_self;
-            let skipped = rule.uses_old && here.old.is_none() && !is_optional;
-            if !skipped && (rule.uses_old || !here.unchanged) {
-                self.run_one(rule, here, if is_optional { &with_optional } else { &with_old });
-            }
+            self.run_one(rule, here, if is_optional { &with_optional } else { &with_old });
             if context::is_exhausted() {
                 return;
             }

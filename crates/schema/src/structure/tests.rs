@@ -276,6 +276,32 @@ fn texts_with_a_form_are_read() {
     }
 }
 
+#[test]
+fn built_in_kinds_are_told_apart_from_the_table() {
+    let pod = crate::table::builtin().root("", "v1", "Pod").unwrap();
+    for (object, want) in [
+        (
+            tree!({"metadata": {"labels": {"a": 1}}}),
+            "number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
+            tree!({"spec": {"containers": [{"name": 1}]}}),
+            "number into Go struct field Container.spec.containers.name of type string",
+        ),
+    ] {
+        assert_eq!(check_types(pod.view(), &object), Err(format!("json: cannot unmarshal {want}")));
+    }
+    let sample = sample();
+    let wrong = check_metadata(sample.view(), &tree!({"metadata": {"labels": []}})).unwrap_err();
+    assert_eq!(
+        wrong,
+        "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string"
+    );
+    let mut unknown = Vec::new();
+    let _ = prune(sample.view(), &tree!({"metadata": {"name": "a", "what": 1}}), &mut unknown);
+    assert_eq!(unknown, ["metadata.what"]);
+}
+
 /// Objects that fit the sample in places and do not in others.
 fn objects() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
