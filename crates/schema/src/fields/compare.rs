@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree};
 
-use super::topology::{Topology, key_of, topology, zero};
+use super::topology::{Topology, has_same_key, key_of, topology, zero};
 use super::{exclude, is_empty, place};
 use crate::node::View;
+
+/// Beyond so many comparisons of keys it is cheaper to make all keys and sort them.
+const KEY_COMPARISONS_MAX: usize = 64;
 
 /// The fields in which two objects differ.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,7 +159,7 @@ fn entry(
     let below = view.and_then(|view| view.below(key));
     let pair = walk(below, left.map(|entry| &entry.1), right.map(|entry| &entry.1));
     if pair.removed.is_some() || pair.changed.is_some() {
-        place.add(&Text::from(format!("f:{key}")), pair);
+        place.add(&Text::from(["f:", key].concat()), pair);
     }
 }
 
@@ -177,20 +180,16 @@ fn completed<'a>(view: Option<View<'_>>, map: &'a Tree) -> Cow<'a, Tree> {
 }
 
 fn lists(view: View<'_>, old: Option<&Tree>, new: Option<&Tree>, place: &mut Place) {
-    let (mut old, mut new) =
-        (old.map(Tree::items).unwrap_or_default(), new.map(Tree::items).unwrap_or_default());
-    // Most lists grow at the end or change one item: the shared beginning needs no keys.
-    let shared = old.iter().zip(new).take_while(|(a, b)| a.same_branch(b) && !a.is_null()).count();
-    let is_rest_alone = |rest: &[Tree]| rest.len() <= 1;
-    if is_rest_alone(&old[shared..]) && is_rest_alone(&new[shared..]) {
-        let begun = &old[..shared];
-        let repeats = |item: &Tree| {
-            let key = key_of(view, item);
-            begun.iter().any(|earlier| key_of(view, earlier) == key)
-        };
-        if !old[shared..].iter().chain(&new[shared..]).any(repeats) {
-            (old, new) = (&old[shared..], &new[shared..]);
+    let (old, new) = (old.map(Tree::items).unwrap_or_default(), new.map(Tree::items).unwrap_or_default());
+    let (old, new) = unshared(view, old, new);
+    if let ([old], [new]) = (old, new)
+        && has_same_key(view, old, new)
+    {
+        let pair = walk(view.item(), Some(old), Some(new));
+        if pair.removed.is_some() || pair.changed.is_some() {
+            place.add(&key_of(view, new), pair);
         }
+        return;
     }
     let mut all: BTreeMap<Text, (Vec<&Tree>, Vec<&Tree>)> = BTreeMap::new();
     for item in old {
@@ -202,6 +201,25 @@ fn lists(view: View<'_>, old: Option<&Tree>, new: Option<&Tree>, place: &mut Pla
     for (key, (old, new)) in all {
         place.add(&key, items(view, &old, &new));
     }
+}
+
+/// Both lists without the items that they share at the beginning and at the end: most changes touch one item, and
+/// making keys is what costs. Repeated items must be seen together, so lists that may have some stay whole.
+fn unshared<'a>(view: View<'_>, old: &'a [Tree], new: &'a [Tree]) -> (&'a [Tree], &'a [Tree]) {
+    let begun = old.iter().zip(new).take_while(|(a, b)| a.same_branch(b)).count();
+    let (old_rest, new_rest) = (&old[begun..], &new[begun..]);
+    let ended =
+        old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a.same_branch(b)).count();
+    let old_middle = &old_rest[..old_rest.len() - ended];
+    let new_middle = &new_rest[..new_rest.len() - ended];
+    let shared = || old[..begun].iter().chain(&old_rest[old_middle.len()..]);
+    let middle = old_middle.len() + new_middle.len();
+    let is_cheap = middle * (begun + ended) <= KEY_COMPARISONS_MAX;
+    let repeats = |item: &Tree| shared().any(|known| has_same_key(view, known, item));
+    if is_cheap && !old_middle.iter().chain(new_middle).any(repeats) {
+        return (old_middle, new_middle);
+    }
+    (old, new)
 }
 
 /// Compares the items of one key; there should be one on each side, but lists may be ill-formed.

@@ -82,6 +82,17 @@ pub(crate) fn key_of(list: View<'_>, item: &Tree) -> Text {
     Text::from(String::from_utf8(json).expect("JSON is UTF-8"))
 }
 
+/// Whether two items of a list have the same key.
+pub(crate) fn has_same_key(list: View<'_>, a: &Tree, b: &Tree) -> bool {
+    match &list.node().list {
+        ListKind::Map(keys) => keys.iter().all(|key| match (a.get(key), b.get(key)) {
+            (Some(a), Some(b)) => a == b,
+            _ => key_value(list, a, key) == key_value(list, b, key),
+        }),
+        _ => a == b,
+    }
+}
+
 /// A key field of an item; where it is absent, its default or else its zero value.
 pub(crate) fn key_value(list: View<'_>, item: &Tree, key: &str) -> Tree {
     if let Some(value) = item.get(key) {
