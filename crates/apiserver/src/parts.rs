@@ -1,28 +1,7 @@
 //! Stand-ins for parts of `muster_schema` that are still being made; each goes away when the real one is there.
 #![allow(missing_docs, clippy::unnecessary_wraps, clippy::needless_pass_by_value)]
 
-pub mod structure {
-    use muster_schema::node::View;
-    use muster_tree::Tree;
-    pub fn default(_: View<'_>, tree: &Tree) -> Tree {
-        tree.clone()
-    }
-    pub fn prune(_: View<'_>, tree: &Tree, _: &mut Vec<String>) -> Tree {
-        tree.clone()
-    }
-    pub fn check_types(_: View<'_>, _: &Tree) -> Result<(), String> {
-        Ok(())
-    }
-}
 
-pub mod strategic {
-    use muster_schema::node::View;
-    use muster_schema::patch::PatchError;
-    use muster_tree::Tree;
-    pub fn merge(_: View<'_>, live: &Tree, patch: &Tree) -> Result<Tree, PatchError> {
-        Ok(live.merge(patch))
-    }
-}
 
 pub mod apply {
     use std::sync::Arc;

@@ -3,7 +3,7 @@
 use muster_tree::Tree;
 
 use super::Place;
-use crate::parts::structure;
+use muster_schema::structure;
 use crate::request::{Body, FieldValidation, WriteOptions};
 use crate::status::Status;
 

@@ -4,6 +4,7 @@ use muster_schema::error::FieldError;
 use muster_schema::json_patch;
 use muster_schema::object::Object;
 use muster_schema::patch::PatchError;
+use muster_schema::strategic;
 use muster_tree::{Tree, tree};
 
 use super::create::Newcomer;
@@ -12,7 +13,7 @@ use super::metadata::stripped;
 use super::prepare::Ask;
 use super::update::Wish;
 use super::write::Prepared;
-use crate::parts::{apply, strategic};
+use crate::parts::apply;
 use crate::request::{Body, Patch};
 use crate::status::{Named, Status};
 

@@ -13,7 +13,7 @@ use super::{Engine, OBJECT_BYTES_MAX, Place};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::kinds::{Cx, Errors, Look};
 use crate::parts::apply::{self, Writer};
-use crate::parts::structure;
+use muster_schema::structure;
 use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 
@@ -79,7 +79,8 @@ impl<'a> Ask<'a> {
     /// The wire form with defaults, turned into the storage form.
     pub fn defaulted(&self, wire: &Tree) -> Tree {
         let resource = &self.place.resource;
-        let wire = structure::default(resource.versions[self.place.version].schema.view(), wire);
+        let wire = resource.strategy.default_first(wire.clone());
+        let wire = structure::default(resource.versions[self.place.version].schema.view(), &wire);
         let stored = resource.strategy.to_storage(resource, &wire, self.place.version);
         resource.strategy.default(stored)
     }

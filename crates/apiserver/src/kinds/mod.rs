@@ -8,6 +8,20 @@
 //! - A strategy sees objects in their storage version, after structural defaulting.
 //! - It is a function of its arguments: lookups, time and chance come in through [`Cx`].
 
+mod affinity_check;
+mod at;
+mod container_check;
+mod job;
+mod job_check;
+mod job_policy;
+mod job_update;
+mod pod;
+mod pod_check;
+mod pod_defaults;
+mod pod_update;
+mod quantity;
+mod volume_check;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -96,6 +110,11 @@ pub trait Strategy: Debug + Send + Sync {
     /// What names may look like.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
+    }
+
+    /// Values that depend on what the client left out, before the schema's defaults fill it in. Wire form.
+    fn default_first(&self, tree: Tree) -> Tree {
+        tree
     }
 
     /// Values that stand in for absent ones and that no schema can say. Storage form.
@@ -222,6 +241,8 @@ pub trait Strategy: Debug + Send + Sync {
 #[must_use]
 pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
     match (group, plural) {
+        ("", "pods") => Arc::new(pod::Pod),
+        ("batch", "jobs") => Arc::new(job::Job),
         _ => Arc::new(Plain),
     }
 }

@@ -1,0 +1,318 @@
+//! What the containers of a pod may hold.
+
+use std::collections::BTreeSet;
+
+use muster_schema::error::FieldError;
+use muster_schema::selector::label_key_problems;
+use muster_tree::Tree;
+
+use super::Errors;
+use super::at::At;
+use super::quantity::Quantity;
+use crate::engine::names;
+
+/// What containers may refer to.
+struct Known<'a> {
+    volumes: &'a BTreeSet<&'a str>,
+    claims: &'a BTreeSet<&'a str>,
+}
+
+/// What is wrong with the containers of a pod spec.
+pub(super) fn containers(
+    spec: &Tree,
+    at: &At<'_>,
+    volumes: &BTreeSet<&str>,
+    claims: &BTreeSet<&str>,
+    errors: &mut Errors,
+) {
+    let known = Known { volumes, claims };
+    let mut names = BTreeSet::new();
+    let list = at.field("containers");
+    if spec.items_at(&["containers"]).is_empty() {
+        list.required(errors);
+    }
+    for (i, one) in spec.items_at(&["containers"]).iter().enumerate() {
+        container(one, &list.item(i), &known, &mut names, errors);
+        let policies = ["Always", "Never", "OnFailure"];
+        list.item(i).field("restartPolicy").one_of(one.str_at(&["restartPolicy"]), &policies, errors);
+        probes(one, &list.item(i), errors);
+    }
+    let list = at.field("initContainers");
+    for (i, one) in spec.items_at(&["initContainers"]).iter().enumerate() {
+        let at = list.item(i);
+        container(one, &at, &known, &mut names, errors);
+        let policies = ["Always", "Never", "OnFailure"];
+        at.field("restartPolicy").one_of(one.str_at(&["restartPolicy"]), &policies, errors);
+        if one.str_at(&["restartPolicy"]) == "Always" {
+            probes(one, &at, errors);
+            continue;
+        }
+        for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            if one.get(key).is_some() {
+                let why = "may not be set for init containers without restartPolicy=Always";
+                errors.push(FieldError::forbidden(at.field(key), why));
+            }
+        }
+    }
+}
+
+fn container<'a>(
+    tree: &'a Tree,
+    at: &At<'_>,
+    known: &Known<'_>,
+    seen: &mut BTreeSet<&'a str>,
+    errors: &mut Errors,
+) {
+    let name = tree.str_at(&["name"]);
+    if name.is_empty() {
+        at.field("name").required(errors);
+    } else {
+        at.field("name").problems(name, names::label(name), errors);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(at.field("name"), name));
+        }
+    }
+    image(tree.str_at(&["image"]), &at.field("image"), errors);
+    ports(tree, &at.field("ports"), errors);
+    environment(tree, at, errors);
+    let policies = ["File", "FallbackToLogsOnError"];
+    at.field("terminationMessagePolicy").one_of(tree.str_at(&["terminationMessagePolicy"]), &policies, errors);
+    mounts(tree, at, known, errors);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    at.field("imagePullPolicy").one_of(tree.str_at(&["imagePullPolicy"]), &policies, errors);
+    resources(tree.get("resources").unwrap_or(&Tree::Null), &at.field("resources"), known.claims, errors);
+}
+
+fn image(image: &str, at: &At<'_>, errors: &mut Errors) {
+    if image.is_empty() {
+        at.required(errors);
+    } else if image.trim() != image {
+        errors.push(FieldError::invalid(at, image, "must not have leading or trailing whitespace"));
+    }
+}
+
+fn ports(tree: &Tree, list: &At<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for (i, port) in tree.items_at(&["ports"]).iter().enumerate() {
+        let at = list.item(i);
+        let name = port.str_at(&["name"]);
+        if !name.is_empty() {
+            at.field("name").problems(name, port_name_problems(name), errors);
+            if !seen.insert(name) {
+                errors.push(FieldError::duplicate(at.field("name"), name));
+            }
+        }
+        match port.int_at(&["containerPort"]).unwrap_or(0) {
+            0 => at.field("containerPort").required(errors),
+            n => port_number(n, &at.field("containerPort"), errors),
+        }
+        if let Some(n) = port.int_at(&["hostPort"]).filter(|n| *n != 0) {
+            port_number(n, &at.field("hostPort"), errors);
+        }
+        at.field("protocol").one_of(port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"], errors);
+    }
+}
+
+/// What is wrong with a port number.
+pub(super) fn port_number(number: i64, at: &At<'_>, errors: &mut Errors) {
+    if !(1..=65535).contains(&number) {
+        errors.push(FieldError::invalid(at, number, "must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// What is wrong with the name of a port.
+pub(super) fn port_name_problems(name: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if name.len() > 15 {
+        wrong.push("must be no more than 15 bytes".to_owned());
+    }
+    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !name.bytes().any(|b| b.is_ascii_lowercase()) {
+        wrong.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if name.contains("--") {
+        wrong.push("must not contain consecutive hyphens".to_owned());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        wrong.push("must not begin or end with a hyphen".to_owned());
+    }
+    wrong
+}
+
+fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let list = at.field("env");
+    for (i, variable) in tree.items_at(&["env"]).iter().enumerate() {
+        let at = list.item(i);
+        let name = variable.str_at(&["name"]);
+        if name.is_empty() {
+            at.field("name").required(errors);
+        } else if name.bytes().any(|b| b == b'=' || !(0x20..0x7f).contains(&b)) {
+            let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+            errors.push(FieldError::invalid(at.field("name"), name, why));
+        }
+        if let Some(from) = variable.get("valueFrom") {
+            if !variable.str_at(&["value"]).is_empty() {
+                let why = "may not be specified when `value` is not empty";
+                errors.push(FieldError::invalid(at.field("valueFrom"), "", why));
+            }
+            if from.entries().is_empty() {
+                let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+                errors.push(FieldError::invalid(at.field("valueFrom"), "", why));
+            }
+        }
+    }
+    let list = at.field("envFrom");
+    for source in tree.items_at(&["envFrom"]) {
+        if source.get("configMapRef").is_none() && source.get("secretRef").is_none() {
+            let why = "must specify one of: `configMapRef` or `secretRef`";
+            errors.push(FieldError::invalid(&list, "", why));
+        }
+    }
+}
+
+fn mounts(tree: &Tree, at: &At<'_>, known: &Known<'_>, errors: &mut Errors) {
+    let mut paths = BTreeSet::new();
+    let list = at.field("volumeMounts");
+    for (i, mount) in tree.items_at(&["volumeMounts"]).iter().enumerate() {
+        let at = list.item(i);
+        let (name, path) = (mount.str_at(&["name"]), mount.str_at(&["mountPath"]));
+        if name.is_empty() {
+            at.field("name").required(errors);
+        } else if !known.volumes.contains(name) {
+            errors.push(FieldError::not_found(at.field("name"), name));
+        }
+        if path.is_empty() {
+            at.field("mountPath").required(errors);
+        } else if !paths.insert(path) {
+            errors.push(FieldError::invalid(at.field("mountPath"), path, "must be unique"));
+        }
+        for key in ["subPath", "subPathExpr"] {
+            let path = mount.str_at(&[key]);
+            if path.split('/').any(|part| part == "..") {
+                errors.push(FieldError::invalid(list.field(key), path, "must not contain '..'"));
+            } else if path.starts_with('/') {
+                errors.push(FieldError::invalid(list.field(key), path, "must be a relative path"));
+            }
+        }
+    }
+    let list = at.field("volumeDevices");
+    for (i, device) in tree.items_at(&["volumeDevices"]).iter().enumerate() {
+        let name = device.str_at(&["name"]);
+        if !known.volumes.contains(name) {
+            errors.push(FieldError::not_found(list.item(i).field("name"), name));
+        }
+        if device.str_at(&["devicePath"]).is_empty() {
+            list.item(i).field("devicePath").required(errors);
+        }
+    }
+}
+
+/// Resources that are not handed out in parts.
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
+}
+
+fn is_whole_only(name: &str) -> bool {
+    is_extended(name) || name.starts_with("hugepages-")
+}
+
+fn resources(tree: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
+    for part in ["limits", "requests"] {
+        let list = at.field(part);
+        for (name, value) in tree.entries_at(&[part]) {
+            amount(name, value, &list.key(name), errors);
+        }
+    }
+    let limits = tree.get("limits").unwrap_or(&Tree::Null);
+    let requests = at.field("requests");
+    for (name, value) in tree.entries_at(&["requests"]) {
+        let request = Quantity::of(value);
+        match limits.get(name) {
+            Some(limit) => {
+                let most = Quantity::of(limit);
+                let shown = limit.as_str().map_or_else(|| limit.to_json(), str::to_owned);
+                if is_whole_only(name) && request != most {
+                    let why = format!("must be equal to {name} limit of {shown}");
+                    errors.push(FieldError::invalid(&requests, value.clone(), why));
+                } else if request > most {
+                    let why = format!("must be less than or equal to {name} limit of {shown}");
+                    errors.push(FieldError::invalid(&requests, value.clone(), why));
+                }
+            }
+            None if is_whole_only(name) => {
+                let why = "Limit must be set for non overcommitable resources";
+                errors.push(FieldError::required(at.field("limits"), why));
+            }
+            None => {}
+        }
+    }
+    let list = at.field("claims");
+    for (i, claim) in tree.items_at(&["claims"]).iter().enumerate() {
+        let name = claim.str_at(&["name"]);
+        if name.is_empty() {
+            list.item(i).field("name").required(errors);
+        } else if !claims.contains(name) {
+            errors.push(FieldError::not_found(list.item(i).field("name"), name));
+        }
+    }
+}
+
+fn amount(name: &str, value: &Tree, at: &At<'_>, errors: &mut Errors) {
+    at.problems(name, label_key_problems(name), errors);
+    let Some(quantity) = Quantity::of(value) else {
+        return;
+    };
+    if !name.contains('/') && !is_standard(name) {
+        let why = "must be a standard resource type or fully qualified";
+        errors.push(FieldError::invalid(at, name, why));
+    }
+    if quantity < Quantity::ZERO {
+        errors.push(FieldError::invalid(at, value.clone(), "must be greater than or equal to 0"));
+    }
+    if is_extended(name) && !quantity.is_whole() {
+        errors.push(FieldError::invalid(at, value.clone(), "must be an integer"));
+    }
+}
+
+fn is_standard(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "storage") || name.starts_with("hugepages-")
+}
+
+fn probes(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+    for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = tree.get(key) {
+            self::probe(probe, &at.field(key), errors);
+            let threshold = probe.int_at(&["successThreshold"]).unwrap_or(1);
+            if key != "readinessProbe" && threshold != 1 {
+                let place = at.field(key);
+                errors.push(FieldError::invalid(place.field("successThreshold"), threshold, "must be 1"));
+            }
+        }
+    }
+}
+
+fn probe(probe: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let handlers: Vec<&str> =
+        ["exec", "httpGet", "tcpSocket", "grpc"].into_iter().filter(|key| probe.get(key).is_some()).collect();
+    if handlers.is_empty() {
+        errors.push(FieldError::required(at, "must specify a handler type"));
+    }
+    for extra in handlers.iter().skip(1) {
+        errors.push(FieldError::forbidden(at.field(extra), "may not specify more than 1 handler type"));
+    }
+    if probe.get("exec").is_some() && probe.items_at(&["exec", "command"]).is_empty() {
+        let place = at.field("exec");
+        place.field("command").required(errors);
+    }
+    for key in ["httpGet", "tcpSocket", "grpc"] {
+        if let Some(port) = probe.at(&[key, "port"]).and_then(Tree::as_int) {
+            let place = at.field(key);
+            port_number(port, &place.field("port"), errors);
+        }
+    }
+    for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        at.field(key).not_negative(probe.int_at(&[key]), errors);
+    }
+}

@@ -1,0 +1,109 @@
+//! Jobs: defaults, the selector that belongs to each, and what may change.
+
+use muster_tree::{Tree, tree};
+
+use super::at::At;
+use super::{Cx, Errors, Generation, Propagation, Strategy, job_check, job_update, pod_defaults};
+use crate::status::Status;
+
+/// What Jobs do differently.
+#[derive(Debug)]
+pub(super) struct Job;
+
+const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+
+/// How often pods may fail when the Job does not say.
+const BACKOFF_LIMIT: i64 = 6;
+/// The same when each index has a limit of its own.
+const BACKOFF_LIMIT_PER_INDEX: i64 = i32::MAX as i64;
+
+impl Strategy for Job {
+    fn default_first(&self, tree: Tree) -> Tree {
+        let spec = tree.get("spec").unwrap_or(&Tree::Null);
+        // Without completions but with a parallelism a Job is a work queue; with neither it is one pod.
+        if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
+            return tree.with(&["spec", "completions"], 1);
+        }
+        tree
+    }
+
+    fn default(&self, tree: Tree) -> Tree {
+        let spec = tree.get("spec").unwrap_or(&Tree::Null);
+        let limit = if spec.get("backoffLimitPerIndex").is_some() { BACKOFF_LIMIT_PER_INDEX } else { BACKOFF_LIMIT };
+        let replace = if spec.get("podFailurePolicy").is_some() { "Failed" } else { "TerminatingOrFailed" };
+        let mut new = spec.clone();
+        for (key, value) in [("backoffLimit", Tree::from(limit)), ("podReplacementPolicy", Tree::from(replace))] {
+            if new.get(key).is_none() {
+                new = new.with_key(key, value);
+            }
+        }
+        if let Some(template) = new.at(&["template", "spec"]) {
+            new = new.with(&["template", "spec"], pod_defaults::spec(template));
+        }
+        with_template_labels(tree.with_key("spec", new))
+    }
+
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        let tree = if tree.bool_at(&["spec", "manualSelector"]) == Some(true) { tree } else { with_selector(&tree) };
+        Ok(with_template_labels(tree).with_key("status", tree!({})))
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        job_check::job(new, errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        if new.get("spec") == old.get("spec") {
+            return;
+        }
+        job_check::spec(new.get("spec").unwrap_or(&Tree::Null), &At::Root("spec"), errors);
+        job_update::check(new, old, errors);
+    }
+
+    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        job_update::check_status(new, old, errors);
+    }
+
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Orphan
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["status.successful"]
+    }
+
+    fn field(&self, tree: &Tree, path: &str) -> String {
+        match path {
+            "status.successful" => tree.int_at(&["status", "succeeded"]).unwrap_or(0).to_string(),
+            _ => super::field_text(tree, path),
+        }
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::Spec
+    }
+}
+
+fn with_template_labels(tree: Tree) -> Tree {
+    let labels = tree.at(&["spec", "template", "metadata", "labels"]).cloned().unwrap_or(Tree::Null);
+    let has_own = !tree.entries_at(&["metadata", "labels"]).is_empty();
+    if has_own || labels.entries().is_empty() { tree } else { tree.with(&["metadata", "labels"], labels) }
+}
+
+/// The selector and the labels that make the pods of this Job its own.
+fn with_selector(tree: &Tree) -> Tree {
+    let (name, uid) = (tree.text_at(&["metadata", "name"]), tree.text_at(&["metadata", "uid"]));
+    let labels = tree.at(&["spec", "template", "metadata", "labels"]).cloned().unwrap_or_else(Tree::empty_map);
+    let mut labels = labels;
+    for (key, value) in [(UID_LABEL, &uid), (NAME_LABEL, &name), ("controller-uid", &uid), ("job-name", &name)] {
+        if labels.get(key).is_none() {
+            labels = labels.with_key(key, Tree::from(value));
+        }
+    }
+    let tree = tree.with(&["spec", "template", "metadata", "labels"], labels);
+    if tree.at(&["spec", "selector", "matchLabels", UID_LABEL]).is_some() {
+        return tree;
+    }
+    tree.with(&["spec", "selector", "matchLabels", UID_LABEL], uid)
+}

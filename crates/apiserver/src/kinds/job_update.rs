@@ -1,0 +1,90 @@
+//! What of a Job may change after it was created.
+
+use muster_schema::error::FieldError;
+use muster_tree::Tree;
+
+use super::Errors;
+use super::at::At;
+
+const SPEC: At<'static> = At::Root("spec");
+
+/// What is wrong with an update of a Job.
+pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
+    let started = old.at(&["status", "startTime"]).is_some();
+    let suspended = old.bool_at(&["spec", "suspend"]) == Some(true);
+    let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else {
+        return;
+    };
+    completions(new, old, errors);
+    for key in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        SPEC.field(key).immutable(new.get(key), old.get(key), errors);
+    }
+    let loose = suspended && !started;
+    let (a, b) = (template(new, loose), template(old, loose));
+    if a != b {
+        let shown = new.get("template").cloned().unwrap_or(Tree::Null);
+        errors.push(FieldError::invalid(SPEC.field("template"), shown, "field is immutable"));
+    }
+}
+
+/// An indexed Job may grow and shrink together with its parallelism.
+fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
+    let key = ["completions"];
+    if new.get("completions") == old.get("completions") {
+        return;
+    }
+    let elastic = |spec: &Tree| spec.int_at(&key) == spec.int_at(&["parallelism"]);
+    if new.str_at(&["completionMode"]) == "Indexed" && new.get("completions").is_some() && old.get("completions").is_some() {
+        if !elastic(new) || !elastic(old) {
+            let value = new.int_at(&key).unwrap_or(0);
+            let why = "can only be modified in tandem with spec.parallelism";
+            errors.push(FieldError::invalid(SPEC.field("completions"), value, why));
+        }
+        return;
+    }
+    let shown = new.get("completions").cloned().unwrap_or(Tree::Null);
+    errors.push(FieldError::invalid(SPEC.field("completions"), shown, "field is immutable"));
+}
+
+/// The template without what may change: of a suspended Job that never ran, everything about placement.
+fn template(spec: &Tree, loose: bool) -> Tree {
+    let template = spec.get("template").cloned().unwrap_or(Tree::Null);
+    if !loose {
+        return template;
+    }
+    let template = template.without(&["metadata", "labels"]).without(&["metadata", "annotations"]);
+    let mut template = if template.get("metadata").is_some_and(Tree::is_empty) { template.without_key("metadata") } else { template };
+    for key in ["nodeSelector", "affinity", "tolerations", "schedulingGates"] {
+        template = template.without(&["spec", key]);
+    }
+    for key in ["containers", "initContainers"] {
+        if let Some(containers) = template.at(&["spec", key]) {
+            let bare = containers.map_items(|_, container| container.without_key("resources"));
+            template = template.with(&["spec", key], bare);
+        }
+    }
+    template
+}
+
+/// What is wrong with an update of the status.
+pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
+    let at = At::Root("status");
+    for key in ["active", "ready", "succeeded", "failed", "terminating"] {
+        at.field(key).not_negative(new.int_at(&["status", key]), errors);
+    }
+    let is = |tree: &Tree, kind: &str| {
+        let conditions = tree.items_at(&["status", "conditions"]).iter();
+        conditions.filter(|c| c.str_at(&["type"]) == kind).any(|c| c.str_at(&["status"]) == "True")
+    };
+    let place = at.field("conditions");
+    for kind in ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"] {
+        if is(old, kind) && !is(new, kind) {
+            let why = format!("cannot disable the terminal {kind}=True condition");
+            errors.push(FieldError::invalid(&place, new.items_at(&["status", "conditions"]).to_vec(), why));
+        }
+    }
+    if is(new, "Complete") && is(new, "Failed") {
+        let why = "cannot set Complete=True and Failed=True conditions";
+        errors.push(FieldError::invalid(&place, new.items_at(&["status", "conditions"]).to_vec(), why));
+    }
+}

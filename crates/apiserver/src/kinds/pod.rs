@@ -1,0 +1,152 @@
+//! Pods.
+
+use muster_tree::{Tree, tree};
+
+use super::at::At;
+use super::quantity::Quantity;
+use super::{Cx, Errors, Generation, Strategy, pod_check, pod_defaults, pod_update};
+use crate::status::Status;
+
+/// What pods do differently.
+#[derive(Debug)]
+pub(super) struct Pod;
+
+const SPEC: At<'static> = At::Root("spec");
+
+impl Strategy for Pod {
+    fn default(&self, tree: Tree) -> Tree {
+        let Some(spec) = tree.get("spec") else {
+            return tree;
+        };
+        let spec = pod_defaults::requests(&pod_defaults::spec(spec));
+        tree.with_key("spec", with_service_account(spec))
+    }
+
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        let quality = quality(tree.get("spec").unwrap_or(&Tree::Null));
+        let mut tree = tree.with_key("status", tree!({"phase": "Pending", "qosClass": quality}));
+        if tree.int_at(&["spec", "terminationGracePeriodSeconds"]).is_some_and(|n| n < 0) {
+            tree = tree.with(&["spec", "terminationGracePeriodSeconds"], 1);
+        }
+        let gated = !tree.items_at(&["spec", "schedulingGates"]).is_empty();
+        Ok(if gated { tree.with(&["status", "conditions"], Tree::list([gated_condition()])) } else { tree })
+    }
+
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(pod_update::keep_other_parts(new, old, cx.subresource))
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        pod_check::spec(new.get("spec").unwrap_or(&Tree::Null), &SPEC, errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        if cx.subresource.is_empty() {
+            pod_update::check(new, old, errors);
+        }
+        // The rules of a new pod hold for what changed; an unchanged spec was checked before.
+        if new.get("spec") != old.get("spec") {
+            pod_check::spec(new.get("spec").unwrap_or(&Tree::Null), &SPEC, errors);
+        }
+    }
+
+    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        pod_update::check_status(new, old, errors);
+    }
+
+    fn prepare_status(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Tree {
+        // The class follows from the spec and outlives a status that leaves it out.
+        let keep = new.at(&["status", "qosClass"]).is_none();
+        match old.at(&["status", "qosClass"]) {
+            Some(class) if keep => new.with(&["status", "qosClass"], class.clone()),
+            _ => new,
+        }
+    }
+
+    fn grace(&self, tree: &Tree, asked: Option<i64>) -> Option<i64> {
+        let own = tree.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
+        let secs = asked.unwrap_or(own);
+        let idle = tree.str_at(&["spec", "nodeName"]).is_empty()
+            || matches!(tree.str_at(&["status", "phase"]), "Succeeded" | "Failed");
+        Some(if idle { 0 } else if secs < 0 { 1 } else { secs })
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn field(&self, tree: &Tree, path: &str) -> String {
+        match path {
+            "spec.hostNetwork" => tree.bool_at(&["spec", "hostNetwork"]).unwrap_or(false).to_string(),
+            "status.podIPs" => {
+                let all = tree.items_at(&["status", "podIPs"]).iter().map(|ip| ip.str_at(&["ip"]));
+                all.collect::<Vec<_>>().join(",")
+            }
+            _ => super::field_text(tree, path),
+        }
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::Spec
+    }
+
+    fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
+        let key = new.at(&["spec", "workloadRef", "podGroupReplicaKey"]);
+        let asked = key.is_some() && old.is_none_or(|old| old.get("spec") != new.get("spec"));
+        let text = "spec.workloadRef.podGroupReplicaKey: deprecated; name a PodGroup with podGroupName instead";
+        asked.then(|| text.to_owned()).into_iter().collect()
+    }
+}
+
+/// The old name of the field stands beside the new one.
+fn with_service_account(spec: Tree) -> Tree {
+    match (spec.str_at(&["serviceAccountName"]), spec.str_at(&["serviceAccount"])) {
+        ("", "") => spec,
+        ("", old) => spec.with(&["serviceAccountName"], old),
+        (new, old) if new != old => spec.with(&["serviceAccount"], new),
+        _ => spec,
+    }
+}
+
+fn gated_condition() -> Tree {
+    tree!({
+        "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": null,
+        "lastTransitionTime": null, "message": "Scheduling is blocked due to non-empty scheduling gates",
+    })
+}
+
+/// How well a pod is served when resources run short.
+fn quality(spec: &Tree) -> &'static str {
+    let containers = || spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"]));
+    let counted = |tree: &Tree, part: &str, name: &str| {
+        tree.at(&["resources", part, name]).and_then(Quantity::of).filter(|q| *q > Quantity::ZERO)
+    };
+    let mut any = false;
+    let mut guaranteed = true;
+    for container in containers() {
+        for name in ["cpu", "memory"] {
+            let (request, limit) = (counted(container, "requests", name), counted(container, "limits", name));
+            any |= request.is_some() || limit.is_some();
+            guaranteed &= limit.is_some() && request == limit;
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
