@@ -18,7 +18,6 @@ pub mod http;
 pub mod kinds;
 pub mod local;
 pub mod openapi;
-mod parts;
 pub mod registry;
 pub mod request;
 pub mod status;

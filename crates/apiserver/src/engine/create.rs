@@ -32,7 +32,7 @@ impl Ask<'_> {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let tree = self.defaulted(&stripped(&decoded.tree));
-        let managed = self.owned(None, &tree);
+        let managed = self.owned(None, &tree, None);
         self.create_new(Newcomer { tree, managed, warnings: decoded.warnings })
     }
 

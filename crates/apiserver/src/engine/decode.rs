@@ -3,9 +3,9 @@
 use muster_tree::Tree;
 
 use super::Place;
-use muster_schema::structure;
 use crate::request::{Body, FieldValidation, WriteOptions};
 use crate::status::Status;
+use muster_schema::structure;
 
 /// A body that fits the schema: pruned, and of the right kind. Wire form.
 #[derive(Debug, Clone)]
@@ -31,8 +31,12 @@ pub(crate) fn fit(place: &Place, tree: &Tree, duplicates: &[String]) -> Result<(
     let mut unknown = Vec::new();
     let tree = structure::prune(view, tree, &mut unknown);
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let duplicate = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-    Ok((tree, unknown.chain(duplicate).collect()))
+    Ok((tree, unknown.chain(self::duplicates(duplicates)).collect()))
+}
+
+/// Keys that stood twice, as messages tell of them.
+pub(crate) fn duplicates(paths: &[String]) -> Vec<String> {
+    paths.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
 /// What the mode of field validation makes of unknown and duplicate fields.

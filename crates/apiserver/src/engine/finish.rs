@@ -8,8 +8,7 @@ use super::Engine;
 use super::metadata::{Identity, born};
 use super::prepare::Ask;
 use super::write::{Prepared, Touched};
-
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+use crate::crds::DEFINITIONS;
 
 impl Engine {
     /// Called once for every durable commit, before its callers hear of it.

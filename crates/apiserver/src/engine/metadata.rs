@@ -31,7 +31,9 @@ pub(crate) struct Identity {
 /// A new object with the metadata that the server gives it.
 pub(crate) fn born(tree: &Tree, who: &Identity) -> Tree {
     let old = tree.entries_at(&["metadata"]).iter();
-    let kept = old.filter(|(key, value)| !OWN.contains(&key.as_str()) && !value.is_null());
+    // Kinds that do not count generations keep what the client said.
+    let own = |key: &str| OWN.contains(&key) && (key != "generation" || who.generation.is_some());
+    let kept = old.filter(|(key, value)| !own(key) && !value.is_null());
     let mut meta: Vec<(Text, Tree)> =
         kept.filter(|(key, _)| key != "name" && key != "namespace").cloned().collect();
     let mut set = |key: &'static str, value: Tree| meta.push((Text::from(key), value));

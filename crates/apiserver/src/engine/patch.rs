@@ -8,14 +8,14 @@ use muster_schema::strategic;
 use muster_tree::{Tree, tree};
 
 use super::create::Newcomer;
-use super::decode::{decode, fit, judge};
+use super::decode::{Decoded, duplicates, fit, judge};
 use super::metadata::stripped;
 use super::prepare::Ask;
 use super::update::Wish;
 use super::write::Prepared;
-use crate::parts::apply;
 use crate::request::{Body, Patch};
 use crate::status::{Named, Status};
+use muster_schema::apply;
 
 impl Ask<'_> {
     /// The object that the patch asks for.
@@ -58,34 +58,40 @@ impl Ask<'_> {
         let applied = stripped(&decoded.tree);
         let view = self.place.resource.versions[self.place.version].schema.view();
         let merged = apply::apply(view, &self.wire(live), &applied, &self.writer(), force, &self.ignored());
-        let merged = merged.map_err(|conflicts| self.conflicts(&conflicts))?;
+        let merged = merged.map_err(|found| conflicts(&found))?;
         // What the body says about its own identity is checked like that of any update.
         let meta = &["metadata", "resourceVersion"][..];
         let tree = merged.tree.with_option(meta, decoded.tree.at(meta).cloned());
         Ok(Wish { tree, managed: Some(merged.managed), warnings: decoded.warnings })
     }
 
-    fn decode_applied(&self, body: &Body) -> Result<super::decode::Decoded, Status> {
+    fn decode_applied(&self, body: &Body) -> Result<Decoded, Status> {
         if self.request.options.field_manager.is_empty() {
             let error = FieldError::required("fieldManager", "is required for apply patch");
             let on = Named { group: "meta.k8s.io", resource: "PatchOptions", name: "" };
             return Err(Status::invalid(on, &[error]));
         }
-        for key in ["apiVersion", "kind"] {
-            if body.tree.str_at(&[key]).is_empty() {
-                return Err(Status::bad_request(format!(
-                    "invalid object type: {key} must be set in the applied body"
-                )));
-            }
+        let resource = &self.place.resource;
+        let (version, kind) = (body.tree.str_at(&["apiVersion"]), body.tree.str_at(&["kind"]));
+        if version != resource.api_version(self.place.version).as_str() || kind != resource.kind.as_str() {
+            let slash = if version.contains('/') { "" } else { "/" };
+            return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
         }
         if !body.tree.items_at(&["metadata", "managedFields"]).is_empty() {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
-        let decoded = decode(&self.place, body, &self.request.options)?;
-        self.check_place(&decoded.tree)?;
-        let name = Tree::from(&self.request.target.name);
-        let tree = decoded.tree.with(&["metadata", "name"], name);
-        Ok(super::decode::Decoded { tree, ..decoded })
+        self.check_place(&body.tree)?;
+        let view = resource.versions[self.place.version].schema.view();
+        apply::check(view, &body.tree).map_err(|why| {
+            let place = |key| body.tree.str_at(&["metadata", key]);
+            let (namespace, name) = (place("namespace"), place("name"));
+            let (group, version) = (&resource.group, &resource.versions[self.place.version].name);
+            let words = format!("{namespace}/{name}; {group}/{version}, Kind={kind}");
+            Status::new(500, "", format!("failed to create typed patch object ({words}): {why}"))
+        })?;
+        let warnings =
+            judge(&duplicates(&body.duplicates), &self.request.options).map_err(Status::bad_request)?;
+        Ok(Decoded { tree: body.tree.clone(), warnings })
     }
 
     /// Only apply creates what is missing.
@@ -104,8 +110,8 @@ impl Ask<'_> {
                 "uid mismatch: the provided object specified uid, and no existing object was found",
             ));
         }
-        if !matches!(decoded.tree.str_at(&["metadata", "resourceVersion"]), "" | "0") {
-            return Err(Status::not_found(named));
+        if decoded.tree.str_at(&["metadata", "name"]).is_empty() {
+            return Err(self.nameless());
         }
         let applied = stripped(&decoded.tree);
         let nothing = Object::new(tree!({
@@ -113,7 +119,7 @@ impl Ask<'_> {
         }));
         let view = self.place.resource.versions[self.place.version].schema.view();
         let made = apply::apply(view, &nothing, &applied, &self.writer(), *force, &self.ignored());
-        let made = made.map_err(|conflicts| self.conflicts(&conflicts))?;
+        let made = made.map_err(|found| conflicts(&found))?;
         let tree = self.defaulted(&made.tree);
         self.create_new(Newcomer { tree, managed: made.managed, warnings: decoded.warnings })
     }
@@ -127,11 +133,15 @@ impl Ask<'_> {
             PatchError::Confused(_) => Status::new(500, "InternalError", text),
         }
     }
+}
 
-    fn conflicts(&self, conflicts: &[apply::Conflict]) -> Status {
-        let count = conflicts.len();
-        Status::new(409, "Conflict", format!("Apply failed with {count} conflicts"))
-    }
+fn conflicts(conflicts: &[apply::Conflict]) -> Status {
+    let cause = |conflict: &apply::Conflict| {
+        ("FieldManagerConflict".to_owned(), conflict.message(), conflict.path.clone())
+    };
+    let mut status = Status::new(409, "Conflict", apply::message(conflicts));
+    status.details.causes = conflicts.iter().map(cause).collect();
+    status
 }
 
 const STRATEGIC_CUSTOM: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";

@@ -12,10 +12,10 @@ use super::write::{Answer, Guard, Plan, Prepared, Shows};
 use super::{Engine, OBJECT_BYTES_MAX, Place};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::kinds::{Cx, Errors, Look};
-use crate::parts::apply::{self, Writer};
-use muster_schema::structure;
 use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
+use muster_schema::apply::{self, Writer};
+use muster_schema::structure;
 
 /// One write that is being prepared.
 pub(super) struct Ask<'a> {
@@ -111,12 +111,15 @@ impl<'a> Ask<'a> {
         Object { tree, ..object.clone() }
     }
 
-    /// Who owns what after an update to this (storage) tree.
-    pub fn owned(&self, live: Option<&Object>, new: &Tree) -> Arc<[Managed]> {
+    /// Who owns what after an update to this (storage) tree; `said` is what the body says of ownership.
+    pub fn owned(&self, live: Option<&Object>, new: &Tree, said: Option<&Tree>) -> Arc<[Managed]> {
         let resource = &self.place.resource;
         let view = resource.versions[self.place.version].schema.view();
         let new = resource.strategy.to_wire(resource, new, self.place.version);
-        let live = live.map(|object| self.wire(object));
+        let live = live.map(|object| {
+            let managed = apply::of_request(said, &object.managed, &self.request.target.subresource);
+            Object { managed, ..self.wire(object) }
+        });
         apply::update(view, live.as_ref(), &new, &self.writer(), &self.ignored())
     }
 

@@ -113,7 +113,7 @@ pub(super) fn prepare(ask: &Ask<'_>) -> Result<Prepared, Status> {
     ask.check_custom(&tree, Some(&live.tree), &mut errors);
     ask.place.resource.strategy.validate_update(&tree, &live.tree, &ask.cx(), &mut errors);
     ask.check_errors(&ask.request.target.name, &errors)?;
-    let managed = ask.owned(Some(&live), &tree);
+    let managed = ask.owned(Some(&live), &tree, None);
     let new = Object { tree, managed, revision: live.revision };
     let write = Write { key: ask.key(), expect: Expect::Revision(live.revision), change: Change::Put(new) };
     let shows = Shows::Made(made, ask.place.clone());

@@ -45,12 +45,11 @@ impl Ask<'_> {
         self.check_versions(live, &wish.tree)?;
         let resource = &self.place.resource;
         let mut warnings = wish.warnings;
-        let resets = has_reset(&wish.tree);
+        let said = wish.tree.at(&["metadata", "managedFields"]);
         let tree = self.merged_parts(self.defaulted(&stripped(&wish.tree)), &live.tree);
         let managed = match wish.managed {
-            _ if resets => Arc::from([]),
             Some(managed) => managed,
-            None => self.owned(Some(live), &tree),
+            None => self.owned(Some(live), &tree, said),
         };
         let tree = self.mutated(Operation::Update, tree, Some(&live.tree), &mut warnings)?;
         let tree = kept(&tree, &live.tree);
@@ -122,7 +121,8 @@ impl Ask<'_> {
 
     /// Whether an update took away the last thing that kept a deleted object.
     fn ends_with(&self, new: &Tree) -> bool {
-        let over = new.int_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0);
+        let over = metadata::is_doomed(new)
+            && new.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
         let free = new.items_at(&["metadata", "finalizers"]).is_empty();
         over && free && !self.place.resource.strategy.is_kept(new)
     }
@@ -151,7 +151,7 @@ impl Ask<'_> {
             return Err(self.not_found());
         }
         let tree = self.defaulted(&stripped(&wish.tree));
-        let managed = self.owned(None, &tree);
+        let managed = self.owned(None, &tree, None);
         self.create_new(Newcomer { tree, managed, warnings: wish.warnings })
     }
 
@@ -159,13 +159,17 @@ impl Ask<'_> {
     fn replaced(&self, body: &Body) -> Result<Wish, Status> {
         let decoded = decode(&self.place, body, &self.request.options)?;
         if decoded.tree.str_at(&["metadata", "name"]).is_empty() {
-            let name = &self.request.target.name;
-            return Err(Status::bad_request(format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            )));
+            return Err(self.nameless());
         }
         self.check_place(&decoded.tree)?;
         Ok(Wish { tree: decoded.tree, managed: None, warnings: decoded.warnings })
+    }
+
+    pub fn nameless(&self) -> Status {
+        let name = &self.request.target.name;
+        Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))
     }
 
     pub fn check_guard(&self, live: &Object) -> Result<(), Status> {
@@ -193,6 +197,12 @@ impl Ask<'_> {
             }
             return Err(Status::conflict(resource.named(name), &uid_differs(want, uid)));
         }
+        let doom = wish.at(&["metadata", "deletionTimestamp"]).filter(|doom| !doom.is_null());
+        if let Some(doom) = doom.filter(|doom| live.tree.at(&["metadata", "deletionTimestamp"]) != Some(doom))
+        {
+            let error = FieldError::invalid("metadata.deletionTimestamp", doom.clone(), "field is immutable");
+            return Err(Status::invalid(resource.named_kind(name), &[error]));
+        }
         match wish.str_at(&["metadata", "resourceVersion"]) {
             "" | "0" if !is_patch && !resource.strategy.allow_unconditional_update() => {
                 let error =
@@ -213,13 +223,4 @@ impl Ask<'_> {
 
 fn uid_differs(want: &str, is: &str) -> String {
     format!("Precondition failed: UID in precondition: {want}, UID in object meta: {is}")
-}
-
-/// Whether the client asks to forget who owns what: an empty list, or one empty entry.
-fn has_reset(tree: &Tree) -> bool {
-    match tree.at(&["metadata", "managedFields"]).map(Tree::items) {
-        Some([]) => tree.at(&["metadata", "managedFields"]).is_some_and(Tree::is_list),
-        Some([one]) => one.is_empty(),
-        _ => false,
-    }
 }

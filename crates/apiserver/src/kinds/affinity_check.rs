@@ -70,7 +70,11 @@ fn node_term(term: &Tree, at: &At<'_>, errors: &mut Errors) {
             )),
             "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
             other => {
-                errors.push(FieldError::invalid(at.field("operator"), other, "not a valid selector operator"));
+                errors.push(FieldError::invalid(
+                    at.field("operator"),
+                    other,
+                    "not a valid selector operator",
+                ));
             }
         }
         let key = expression.str_at(&["key"]);
@@ -135,7 +139,11 @@ pub(super) fn selector(selector: Option<&Tree>, at: &At<'_>, errors: &mut Errors
             )),
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => {
-                errors.push(FieldError::invalid(at.field("operator"), other, "not a valid selector operator"));
+                errors.push(FieldError::invalid(
+                    at.field("operator"),
+                    other,
+                    "not a valid selector operator",
+                ));
             }
         }
         let key = expression.str_at(&["key"]);

@@ -76,7 +76,11 @@ fn container<'a>(
     ports(tree, &at.field("ports"), errors);
     environment(tree, at, errors);
     let policies = ["File", "FallbackToLogsOnError"];
-    at.field("terminationMessagePolicy").one_of(tree.str_at(&["terminationMessagePolicy"]), &policies, errors);
+    at.field("terminationMessagePolicy").one_of(
+        tree.str_at(&["terminationMessagePolicy"]),
+        &policies,
+        errors,
+    );
     mounts(tree, at, known, errors);
     let policies = ["Always", "IfNotPresent", "Never"];
     at.field("imagePullPolicy").one_of(tree.str_at(&["imagePullPolicy"]), &policies, errors);
@@ -312,7 +316,9 @@ fn probe(probe: &Tree, at: &At<'_>, errors: &mut Errors) {
             port_number(port, &place.field("port"), errors);
         }
     }
-    for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for key in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
         at.field(key).not_negative(probe.int_at(&[key]), errors);
     }
 }

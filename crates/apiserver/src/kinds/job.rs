@@ -30,10 +30,13 @@ impl Strategy for Job {
 
     fn default(&self, tree: Tree) -> Tree {
         let spec = tree.get("spec").unwrap_or(&Tree::Null);
-        let limit = if spec.get("backoffLimitPerIndex").is_some() { BACKOFF_LIMIT_PER_INDEX } else { BACKOFF_LIMIT };
+        let limit =
+            if spec.get("backoffLimitPerIndex").is_some() { BACKOFF_LIMIT_PER_INDEX } else { BACKOFF_LIMIT };
         let replace = if spec.get("podFailurePolicy").is_some() { "Failed" } else { "TerminatingOrFailed" };
         let mut new = spec.clone();
-        for (key, value) in [("backoffLimit", Tree::from(limit)), ("podReplacementPolicy", Tree::from(replace))] {
+        for (key, value) in
+            [("backoffLimit", Tree::from(limit)), ("podReplacementPolicy", Tree::from(replace))]
+        {
             if new.get(key).is_none() {
                 new = new.with_key(key, value);
             }
@@ -45,7 +48,8 @@ impl Strategy for Job {
     }
 
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
-        let tree = if tree.bool_at(&["spec", "manualSelector"]) == Some(true) { tree } else { with_selector(&tree) };
+        let tree =
+            if tree.bool_at(&["spec", "manualSelector"]) == Some(true) { tree } else { with_selector(&tree) };
         Ok(with_template_labels(tree).with_key("status", tree!({})))
     }
 
@@ -94,9 +98,12 @@ fn with_template_labels(tree: Tree) -> Tree {
 /// The selector and the labels that make the pods of this Job its own.
 fn with_selector(tree: &Tree) -> Tree {
     let (name, uid) = (tree.text_at(&["metadata", "name"]), tree.text_at(&["metadata", "uid"]));
-    let labels = tree.at(&["spec", "template", "metadata", "labels"]).cloned().unwrap_or_else(Tree::empty_map);
+    let labels =
+        tree.at(&["spec", "template", "metadata", "labels"]).cloned().unwrap_or_else(Tree::empty_map);
     let mut labels = labels;
-    for (key, value) in [(UID_LABEL, &uid), (NAME_LABEL, &name), ("controller-uid", &uid), ("job-name", &name)] {
+    for (key, value) in
+        [(UID_LABEL, &uid), (NAME_LABEL, &name), ("controller-uid", &uid), ("job-name", &name)]
+    {
         if labels.get(key).is_none() {
             labels = labels.with_key(key, Tree::from(value));
         }

@@ -39,10 +39,15 @@ pub(super) fn job(job: &Tree, errors: &mut Errors) {
 
 /// What is wrong with the spec of a Job, new or changed.
 pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
-    for key in
-        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
-            "backoffLimitPerIndex", "maxFailedIndexes"]
-    {
+    for key in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
         at.field(key).not_negative(spec.int_at(&[key]), errors);
     }
     mode(spec, at, errors);
@@ -83,7 +88,11 @@ fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::required(at.field("backoffLimitPerIndex"), why));
         }
         if failed > completions {
-            errors.push(invalid("maxFailedIndexes", failed, "must be less than or equal to completions".to_owned()));
+            errors.push(invalid(
+                "maxFailedIndexes",
+                failed,
+                "must be less than or equal to completions".to_owned(),
+            ));
         }
         if failed > FAILED_INDEXES_MAX {
             let why = format!("must be less than or equal to {FAILED_INDEXES_MAX}");
@@ -102,13 +111,17 @@ fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors)
             errors.push(FieldError::required(at.field("maxFailedIndexes"), why));
         }
         Some(failed) if failed > TIGHT_MAX => {
-            let why = format!("must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index");
+            let why = format!(
+                "must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
+            );
             errors.push(FieldError::invalid(at.field("maxFailedIndexes"), failed, why));
         }
         Some(_) => {}
     }
     if parallelism > TIGHT_MAX {
-        let why = format!("must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index");
+        let why = format!(
+            "must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
+        );
         errors.push(FieldError::invalid(at.field("parallelism"), parallelism, why));
     }
 }
@@ -147,10 +160,21 @@ fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     match pods.str_at(&["restartPolicy"]) {
         "" | "Always" => errors.push(FieldError::required(place, "valid values: \"OnFailure\", \"Never\"")),
         word @ "OnFailure" if spec.get("podFailurePolicy").is_some() => {
-            errors.push(FieldError::invalid(place, word, "only \"Never\" is supported when podFailurePolicy is specified"));
+            errors.push(FieldError::invalid(
+                place,
+                word,
+                "only \"Never\" is supported when podFailurePolicy is specified",
+            ));
         }
-        word @ "OnFailure" if spec.get("backoffLimitPerIndex").is_some() && spec.str_at(&["completionMode"]) == "Indexed" => {
-            errors.push(FieldError::invalid(place, word, "only \"Never\" is supported when backoffLimitPerIndex is specified"));
+        word @ "OnFailure"
+            if spec.get("backoffLimitPerIndex").is_some()
+                && spec.str_at(&["completionMode"]) == "Indexed" =>
+        {
+            errors.push(FieldError::invalid(
+                place,
+                word,
+                "only \"Never\" is supported when backoffLimitPerIndex is specified",
+            ));
         }
         "OnFailure" | "Never" => {}
         word => errors.push(FieldError::not_supported(place, word, ["OnFailure", "Never"])),
@@ -192,5 +216,9 @@ fn mismatch(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let labels = spec.at(&["template", "metadata", "labels"]).cloned().unwrap_or(Tree::Null);
     let place = at.field("template");
     let place = place.field("metadata");
-    errors.push(FieldError::invalid(place.field("labels"), labels, "`selector` does not match template `labels`"));
+    errors.push(FieldError::invalid(
+        place.field("labels"),
+        labels,
+        "`selector` does not match template `labels`",
+    ));
 }

@@ -28,7 +28,9 @@ pub(super) fn pod_failure(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     if rules.len() > RULES_MAX {
         errors.push(FieldError::too_many(&list, rules.len(), RULES_MAX));
     }
-    let all = ["containers", "initContainers"].into_iter().flat_map(|key| spec.items_at(&["template", "spec", key]));
+    let all = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|key| spec.items_at(&["template", "spec", key]));
     let names: BTreeSet<&str> = all.map(|c| c.str_at(&["name"])).collect();
     for (i, rule) in rules.iter().enumerate() {
         failure_rule(spec, rule, &list.item(i), &names, errors);
@@ -40,7 +42,11 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
     match rule.str_at(&["action"]) {
         "" => place.required(errors),
         "FailIndex" if spec.get("backoffLimitPerIndex").is_none() => {
-            errors.push(FieldError::invalid(place, "FailIndex", "requires the backoffLimitPerIndex to be set"));
+            errors.push(FieldError::invalid(
+                place,
+                "FailIndex",
+                "requires the backoffLimitPerIndex to be set",
+            ));
         }
         "Count" | "FailIndex" | "FailJob" | "Ignore" => {}
         other => {
@@ -76,7 +82,8 @@ fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Er
         at.field("operator").required(errors);
     }
     at.field("operator").one_of(operator, &["In", "NotIn"], errors);
-    if let Some(name) = codes.get("containerName").and_then(Tree::as_str).filter(|name| !names.contains(name)) {
+    if let Some(name) = codes.get("containerName").and_then(Tree::as_str).filter(|name| !names.contains(name))
+    {
         let why = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(at.field("containerName"), name, why));
     }
@@ -126,7 +133,8 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors) {
-    let (indexes, count) = (rule.get("succeededIndexes").and_then(Tree::as_str), rule.int_at(&["succeededCount"]));
+    let (indexes, count) =
+        (rule.get("succeededIndexes").and_then(Tree::as_str), rule.int_at(&["succeededCount"]));
     if indexes.is_none() && count.is_none() {
         let why = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(FieldError::required(at, why));
@@ -151,7 +159,8 @@ fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors)
     let place = at.field("succeededCount");
     place.not_negative(Some(count), errors);
     if count > completions {
-        let why = format!("must be less than or equal to {completions} (the number of specified completions)");
+        let why =
+            format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.push(FieldError::invalid(&place, count, why));
     }
     if indexes.is_some() && count > total {
@@ -182,7 +191,8 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 fn index(text: &str, completions: i64) -> Result<i64, String> {
-    let number: i64 = text.parse().map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
+    let number: i64 =
+        text.parse().map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
     if number >= completions { Err(format!("too large index: {text:?}")) } else { Ok(number) }
 }
 

@@ -16,7 +16,14 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
         return;
     };
     completions(new, old, errors);
-    for key in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for key in [
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
         SPEC.field(key).immutable(new.get(key), old.get(key), errors);
     }
     let loose = suspended && !started;
@@ -34,7 +41,10 @@ fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
         return;
     }
     let elastic = |spec: &Tree| spec.int_at(&key) == spec.int_at(&["parallelism"]);
-    if new.str_at(&["completionMode"]) == "Indexed" && new.get("completions").is_some() && old.get("completions").is_some() {
+    if new.str_at(&["completionMode"]) == "Indexed"
+        && new.get("completions").is_some()
+        && old.get("completions").is_some()
+    {
         if !elastic(new) || !elastic(old) {
             let value = new.int_at(&key).unwrap_or(0);
             let why = "can only be modified in tandem with spec.parallelism";
@@ -53,7 +63,11 @@ fn template(spec: &Tree, loose: bool) -> Tree {
         return template;
     }
     let template = template.without(&["metadata", "labels"]).without(&["metadata", "annotations"]);
-    let mut template = if template.get("metadata").is_some_and(Tree::is_empty) { template.without_key("metadata") } else { template };
+    let mut template = if template.get("metadata").is_some_and(Tree::is_empty) {
+        template.without_key("metadata")
+    } else {
+        template
+    };
     for key in ["nodeSelector", "affinity", "tolerations", "schedulingGates"] {
         template = template.without(&["spec", key]);
     }

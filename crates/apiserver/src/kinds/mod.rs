@@ -10,16 +10,28 @@
 
 mod affinity_check;
 mod at;
+mod claim;
+mod config;
 mod container_check;
+mod device;
+mod device_convert;
+mod event;
+mod gang;
+mod gang_convert;
 mod job;
 mod job_check;
 mod job_policy;
 mod job_update;
+mod namespace;
+mod node;
 mod pod;
 mod pod_check;
 mod pod_defaults;
 mod pod_update;
 mod quantity;
+mod service;
+mod template;
+mod volume;
 mod volume_check;
 
 use std::fmt::Debug;
@@ -31,6 +43,7 @@ use muster_schema::error::FieldError;
 use muster_store::{Key, Object};
 use muster_tree::{Text, Tree};
 
+use self::template::{SIMPLE, Simple};
 use crate::registry::Resource;
 use crate::request::User;
 use crate::status::Status;
@@ -233,6 +246,11 @@ pub trait Strategy: Debug + Send + Sync {
         with_api_version(tree, &resource.storage_api_version())
     }
 
+    /// The spec of the definition that a custom resource was made of, and whether it is being deleted.
+    fn definition(&self) -> Option<(&Tree, bool)> {
+        None
+    }
+
     /// Checks by schema and rules of a custom resource, in the version at `version`.
     fn validate_custom(&self, _version: usize, _new: &Tree, _old: Option<&Tree>, _errors: &mut Errors) {}
 }
@@ -242,9 +260,59 @@ pub trait Strategy: Debug + Send + Sync {
 pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
     match (group, plural) {
         ("", "pods") => Arc::new(pod::Pod),
+        ("", "namespaces") => Arc::new(namespace::Namespace),
+        ("", "services") => Arc::new(service::Service),
+        ("", "persistentvolumeclaims") => Arc::new(claim::VolumeClaim),
+        ("", "persistentvolumes") => Arc::new(volume::Volume),
+        ("", "configmaps") => Arc::new(config::ConfigMap),
+        ("", "secrets") => Arc::new(config::Secret),
+        ("", "nodes") => Arc::new(node::Node),
+        ("" | "events.k8s.io", "events") => Arc::new(event::Event),
+        ("", "podtemplates") => templated(&["template"], false, Generation::Spec, false),
+        ("", "serviceaccounts" | "resourcequotas") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
+        ("", "endpoints" | "limitranges") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
+        ("batch", "cronjobs") => {
+            templated(&["spec", "jobTemplate", "spec", "template"], false, Generation::Spec, true)
+        }
+        ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
+            templated(&["spec", "template"], true, Generation::Spec, true)
+        }
+        ("coordination.k8s.io", "leases") => Arc::new(node::Lease),
+        ("coordination.k8s.io", "leasecandidates") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("scheduling.k8s.io", "priorityclasses") => Arc::new(node::PriorityClass),
+        ("scheduling.k8s.io", "workloads") => Arc::new(gang::Workload),
+        ("scheduling.k8s.io", "podgroups") => Arc::new(gang::PodGroup),
+        ("storage.k8s.io", "storageclasses") => Arc::new(volume::StorageClass),
+        ("storage.k8s.io", _) => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
+        ("resource.k8s.io", "resourceclaims") => Arc::new(device::ResourceClaim),
+        ("resource.k8s.io", "resourceclaimtemplates") => Arc::new(device::ResourceClaimTemplate),
+        ("resource.k8s.io", "deviceclasses") => Arc::new(device::DeviceClass),
+        ("resource.k8s.io", "resourceslices") => Arc::new(device::ResourceSlice),
+        ("rbac.authorization.k8s.io", _) => {
+            Arc::new(Simple { names: NameRule::PathSegment, create_on_update: true, ..SIMPLE })
+        }
+        ("node.k8s.io", "runtimeclasses") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            Arc::new(crate::crds::definition::Definition)
+        }
+        ("networking.k8s.io" | "policy" | "discovery.k8s.io", _) => {
+            Arc::new(Simple { generation: Generation::AllButStatus, ..SIMPLE })
+        }
+        ("admissionregistration.k8s.io", _) => {
+            Arc::new(Simple { generation: Generation::AllButStatus, ..SIMPLE })
+        }
         _ => Arc::new(Plain),
     }
+}
+
+fn templated(
+    template: &'static [&'static str],
+    selects: bool,
+    generation: Generation,
+    status: bool,
+) -> Arc<dyn Strategy> {
+    Arc::new(template::Templated { template, selects, generation, status })
 }
 
 /// The generic rule, unchanged.

@@ -68,7 +68,13 @@ impl Strategy for Pod {
         let secs = asked.unwrap_or(own);
         let idle = tree.str_at(&["spec", "nodeName"]).is_empty()
             || matches!(tree.str_at(&["status", "phase"]), "Succeeded" | "Failed");
-        Some(if idle { 0 } else if secs < 0 { 1 } else { secs })
+        Some(if idle {
+            0
+        } else if secs < 0 {
+            1
+        } else {
+            secs
+        })
     }
 
     fn returns_deleted_object(&self) -> bool {
@@ -107,7 +113,8 @@ impl Strategy for Pod {
     fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
         let key = new.at(&["spec", "workloadRef", "podGroupReplicaKey"]);
         let asked = key.is_some() && old.is_none_or(|old| old.get("spec") != new.get("spec"));
-        let text = "spec.workloadRef.podGroupReplicaKey: deprecated; name a PodGroup with podGroupName instead";
+        let text =
+            "spec.workloadRef.podGroupReplicaKey: deprecated; name a PodGroup with podGroupName instead";
         asked.then(|| text.to_owned()).into_iter().collect()
     }
 }

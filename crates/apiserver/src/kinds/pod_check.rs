@@ -111,7 +111,8 @@ pub(super) fn tolerations(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
         if !key.is_empty() {
             at.field("key").problems(key, label_key_problems(key), errors);
         } else if operator != "Exists" {
-            let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let why =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.push(FieldError::invalid(at.field("operator"), operator, why));
         }
         if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {

@@ -19,13 +19,15 @@ pub(super) fn keep_other_parts(new: Tree, old: &Tree, subresource: &str) -> Tree
                 .with_option(&["metadata"], new.get("metadata").cloned())
         }
         "resize" => {
-            let resized = old.at(&["spec", "containers"]).cloned().unwrap_or(Tree::Null).map_items(|i, container| {
-                match new.items_at(&["spec", "containers"]).get(i).and_then(|c| c.get("resources")) {
-                    Some(resources) => container.with_key("resources", resources.clone()),
-                    None => container.clone(),
-                }
-            });
-            old.with(&["spec", "containers"], resized).with_option(&["metadata"], new.get("metadata").cloned())
+            let resized =
+                old.at(&["spec", "containers"]).cloned().unwrap_or(Tree::Null).map_items(|i, container| {
+                    match new.items_at(&["spec", "containers"]).get(i).and_then(|c| c.get("resources")) {
+                        Some(resources) => container.with_key("resources", resources.clone()),
+                        None => container.clone(),
+                    }
+                });
+            old.with(&["spec", "containers"], resized)
+                .with_option(&["metadata"], new.get("metadata").cloned())
         }
         _ => new,
     }
@@ -115,10 +117,12 @@ fn narrowed(allowed: Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree 
         let shown = new.get("nodeSelector").cloned().unwrap_or(Tree::Null);
         errors.push(FieldError::invalid(SPEC.field("nodeSelector"), shown, why));
     }
-    let path = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    let path =
+        ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
     let (old_terms, new_terms) = (old.items_at(&path), new.items_at(&path));
     let stricter = old_terms.is_empty()
-        || (old_terms.len() == new_terms.len() && old_terms.iter().zip(new_terms).all(|(a, b)| holds_all(a, b)));
+        || (old_terms.len() == new_terms.len()
+            && old_terms.iter().zip(new_terms).all(|(a, b)| holds_all(a, b)));
     if !stricter {
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         errors.push(FieldError::invalid(SPEC.field("affinity"), Tree::list(new_terms.to_vec()), why));
@@ -149,9 +153,10 @@ pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
             let ended = before.and_then(|s| s.at(&["state", "terminated"]));
             let restarts = new.str_at(&["spec", "restartPolicy"]) == "OnFailure"
                 && ended.and_then(|e| e.int_at(&["exitCode"])).unwrap_or(0) != 0;
-            let sidecar = new.items_at(&["spec", names]).iter().any(|c| {
-                c.str_at(&["name"]) == name && !c.str_at(&["restartPolicy"]).is_empty()
-            });
+            let sidecar = new
+                .items_at(&["spec", names])
+                .iter()
+                .any(|c| c.str_at(&["name"]) == name && !c.str_at(&["restartPolicy"]).is_empty());
             if ended.is_some() && !restarts && !sidecar && now.at(&["state", "terminated"]).is_none() {
                 let why = "may not be transitioned to non-terminated state";
                 let at = list.item(i);

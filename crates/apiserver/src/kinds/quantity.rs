@@ -12,7 +12,8 @@ impl Quantity {
     /// Reads an amount; `None` when it is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Quantity> {
-        let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '+' | '-' | '.')).unwrap_or(text.len());
+        let end =
+            text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '+' | '-' | '.')).unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
         let (negative, digits) = match number.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -77,7 +78,8 @@ fn fixed(whole: &str, fraction: &str, tens: i32) -> Option<i128> {
     let mut left = 9 + tens;
     let mut lost = false;
     for digit in whole.bytes() {
-        value = value.saturating_mul(10).saturating_add(i128::from(digit.checked_sub(b'0').filter(|d| *d < 10)?));
+        value =
+            value.saturating_mul(10).saturating_add(i128::from(digit.checked_sub(b'0').filter(|d| *d < 10)?));
     }
     for digit in fraction.bytes() {
         let digit = digit.checked_sub(b'0').filter(|d| *d < 10)?;

@@ -1,0 +1,200 @@
+//! A resource made of a definition.
+
+use std::sync::Arc;
+
+use muster_schema::crd;
+use muster_schema::node::SchemaRef;
+use muster_schema::validate;
+use muster_tree::{Text, Tree};
+
+use super::is_true;
+use crate::kinds::{Errors, Generation, Strategy};
+use crate::registry::{Column, Resource, Subresource, Version};
+
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// What custom resources do differently.
+#[derive(Debug)]
+struct Custom {
+    /// The spec of the definition it was made of.
+    made_of: Tree,
+    /// Whether the definition is being deleted.
+    dying: bool,
+    has_status: bool,
+    schemas: Vec<SchemaRef>,
+}
+
+impl Strategy for Custom {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn refuses_creates(&self) -> bool {
+        self.dying
+    }
+
+    fn generation(&self) -> Generation {
+        if self.has_status { Generation::AllButStatus } else { Generation::AllButMeta }
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn validate_custom(&self, version: usize, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
+        errors.extend(validate::validate(self.schemas[version].view(), new, old));
+    }
+
+    fn definition(&self) -> Option<(&Tree, bool)> {
+        Some((&self.made_of, self.dying))
+    }
+}
+
+/// Whether a resource was made of this very definition.
+pub(super) fn is_made_of(resource: &Resource, definition: &Tree) -> bool {
+    let Some((spec, dying)) = resource.strategy.definition() else {
+        return false;
+    };
+    definition.get("spec") == Some(spec) && is_true(definition, "Terminating") == dying
+}
+
+/// The resource that a definition describes; `None` when its schema does not compile, which admission has refused.
+pub(super) fn resource(definition: &Tree) -> Option<Resource> {
+    let spec = definition.get("spec")?;
+    let names = definition.at(&["status", "acceptedNames"])?;
+    let listed = spec.items_at(&["versions"]);
+    let versions: Option<Vec<Version>> = listed.iter().map(|version| self::version(spec, version)).collect();
+    let versions = sorted(versions?, listed);
+    let (versions, storage): (Vec<Version>, Vec<bool>) = versions.into_iter().unzip();
+    let (group, plural) = (spec.text_at(&["group"]), spec.text_at(&["names", "plural"]));
+    let strategy = Custom {
+        made_of: spec.clone(),
+        dying: is_true(definition, "Terminating"),
+        has_status: versions.iter().any(|v| v.subresources.iter().any(|s| s.name == "status")),
+        schemas: versions.iter().map(|v| v.schema.clone()).collect(),
+    };
+    Some(Resource {
+        storage: Text::from(format!("{plural}.{group}")),
+        group,
+        plural,
+        singular: names.text_at(&["singular"]),
+        kind: names.text_at(&["kind"]),
+        list_kind: names.text_at(&["listKind"]),
+        short_names: texts(names.items_at(&["shortNames"])),
+        categories: texts(names.items_at(&["categories"])),
+        namespaced: spec.str_at(&["scope"]) == "Namespaced",
+        storage_version: storage.iter().position(|is| *is).unwrap_or(0),
+        versions,
+        custom: true,
+        strategy: Arc::new(strategy),
+    })
+}
+
+fn texts(items: &[Tree]) -> Vec<Text> {
+    items.iter().filter_map(Tree::as_text).cloned().collect()
+}
+
+/// The versions in order of preference, each with whether it is the stored one.
+fn sorted(versions: Vec<Version>, listed: &[Tree]) -> Vec<(Version, bool)> {
+    let stored = listed.iter().map(|version| version.bool_at(&["storage"]) == Some(true));
+    let mut all: Vec<(Version, bool)> = versions.into_iter().zip(stored).collect();
+    all.sort_by_key(|(version, _)| preference(&version.name));
+    all
+}
+
+/// Stable before beta before alpha, newer before older, anything else last by name.
+fn preference(name: &str) -> (u8, std::cmp::Reverse<(u32, u32)>, String) {
+    let parsed = name.strip_prefix('v').and_then(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let major: u32 = rest[..end].parse().ok()?;
+        let tail = &rest[end..];
+        let (rank, minor) = match (tail, tail.strip_prefix("beta"), tail.strip_prefix("alpha")) {
+            ("", _, _) => (0, "0"),
+            (_, Some(minor), _) => (1, minor),
+            (_, _, Some(minor)) => (2, minor),
+            _ => return None,
+        };
+        Some((rank, major, minor.parse().ok()?))
+    });
+    match parsed {
+        Some((rank, major, minor)) => (rank, std::cmp::Reverse((major, minor)), String::new()),
+        None => (3, std::cmp::Reverse((0, 0)), name.to_owned()),
+    }
+}
+
+fn version(spec: &Tree, version: &Tree) -> Option<Version> {
+    let schema = version.at(&["schema", "openAPIV3Schema"])?;
+    let name = version.text_at(&["name"]);
+    let deprecated = version.bool_at(&["deprecated"]) == Some(true);
+    let warning = version.text_at(&["deprecationWarning"]);
+    Some(Version {
+        served: version.bool_at(&["served"]) == Some(true),
+        schema: crd::compile(schema).ok()?,
+        verbs: VERBS.iter().map(|verb| Text::from(*verb)).collect(),
+        subresources: subresources(spec, version, &name),
+        columns: version.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
+        selectable_fields: version
+            .items_at(&["selectableFields"])
+            .iter()
+            .map(|f| f.text_at(&["jsonPath"]))
+            .collect(),
+        deprecation: match (deprecated, warning.is_empty()) {
+            (false, _) => Text::new(),
+            (true, false) => warning,
+            (true, true) => {
+                let (group, kind) = (spec.str_at(&["group"]), spec.str_at(&["names", "kind"]));
+                Text::from(format!("{group}/{name} {kind} is deprecated"))
+            }
+        },
+        name,
+    })
+}
+
+fn subresources(spec: &Tree, version: &Tree, name: &Text) -> Vec<Subresource> {
+    let verbs = || ["get", "patch", "update"].iter().map(|verb| Text::from(*verb)).collect();
+    let mut all = Vec::new();
+    if version.at(&["subresources", "status"]).is_some() {
+        let own = (spec.text_at(&["group"]), name.clone(), spec.text_at(&["names", "kind"]));
+        all.push(Subresource {
+            name: Text::from("status"),
+            response_kind: own,
+            verbs: verbs(),
+            scale_paths: None,
+        });
+    }
+    if let Some(scale) = version.at(&["subresources", "scale"]) {
+        let path = |key: &str| scale.text_at(&[key]);
+        let paths = (path("specReplicasPath"), path("statusReplicasPath"), path("labelSelectorPath"));
+        let kind = (Text::from("autoscaling"), Text::from("v1"), Text::from("Scale"));
+        all.push(Subresource {
+            name: Text::from("scale"),
+            response_kind: kind,
+            verbs: verbs(),
+            scale_paths: Some(paths),
+        });
+    }
+    all
+}
+
+fn column(column: &Tree) -> Column {
+    Column {
+        name: column.text_at(&["name"]),
+        kind: column.text_at(&["type"]),
+        format: column.text_at(&["format"]),
+        description: column.text_at(&["description"]),
+        priority: column.int_at(&["priority"]).unwrap_or(0),
+        path: column.text_at(&["jsonPath"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::preference;
+
+    #[test]
+    fn newer_and_stabler_versions_come_first() {
+        let mut names = ["v1alpha1", "v10", "foo", "v2", "v1beta2", "v11beta1", "v1"];
+        names.sort_by_key(|name| preference(name));
+        assert_eq!(names, ["v10", "v2", "v1", "v11beta1", "v1beta2", "v1alpha1", "foo"]);
+    }
+}

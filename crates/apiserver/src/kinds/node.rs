@@ -1,0 +1,168 @@
+//! Nodes, leases and priority classes.
+
+use muster_schema::error::FieldError;
+use muster_schema::selector::{label_key_problems, label_value_problems};
+use muster_tree::Tree;
+
+use super::at::At;
+use super::{Cx, Errors, Generation, Strategy};
+
+/// What nodes do differently.
+#[derive(Debug)]
+pub(super) struct Node;
+
+impl Strategy for Node {
+    fn default(&self, tree: Tree) -> Tree {
+        // What a node has is what it gives, unless it says otherwise.
+        match (tree.at(&["status", "capacity"]), tree.at(&["status", "allocatable"])) {
+            (Some(capacity), None) => {
+                let capacity = capacity.clone();
+                tree.with(&["status", "allocatable"], capacity)
+            }
+            _ => tree,
+        }
+    }
+
+    fn keeps_status_on_create(&self) -> bool {
+        true
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        taints(new, errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        taints(new, errors);
+        for key in ["podCIDR", "podCIDRs", "providerID"] {
+            let before = old.at(&["spec", key]).filter(|value| !value.is_empty());
+            if before.is_some() && new.at(&["spec", key]) != before {
+                let why = "node updates may not change this field once it is set";
+                errors.push(FieldError::forbidden(format!("spec.{key}"), why));
+            }
+        }
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["spec.unschedulable"]
+    }
+
+    fn field(&self, tree: &Tree, path: &str) -> String {
+        match path {
+            "spec.unschedulable" => tree.bool_at(&["spec", "unschedulable"]).unwrap_or(false).to_string(),
+            _ => super::field_text(tree, path),
+        }
+    }
+}
+
+fn taints(node: &Tree, errors: &mut Errors) {
+    let list = At::Root("metadata.taints");
+    let taints = node.items_at(&["spec", "taints"]);
+    for (i, taint) in taints.iter().enumerate() {
+        let at = list.item(i);
+        let (key, value, effect) =
+            (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
+        at.field("key").problems(key, label_key_problems(key), errors);
+        at.field("value").problems(value, label_value_problems(value), errors);
+        if effect.is_empty() {
+            at.field("effect").required(errors);
+        }
+        at.field("effect").one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+        let same = |other: &&Tree| other.str_at(&["key"]) == key && other.str_at(&["effect"]) == effect;
+        if taints[..i].iter().any(|other| same(&other)) {
+            errors.push(FieldError::duplicate(at, taint.clone()));
+        }
+    }
+}
+
+/// What leases do differently.
+#[derive(Debug)]
+pub(super) struct Lease;
+
+impl Strategy for Lease {
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        let at = At::Root("spec");
+        if let Some(secs) = new.int_at(&["spec", "leaseDurationSeconds"]).filter(|secs| *secs <= 0) {
+            errors.push(FieldError::invalid(
+                at.field("leaseDurationSeconds"),
+                secs,
+                "must be greater than 0",
+            ));
+        }
+        at.field("leaseTransitions").not_negative(new.int_at(&["spec", "leaseTransitions"]), errors);
+    }
+
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        self.validate_create(new, cx, errors);
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// What priority classes do differently.
+#[derive(Debug)]
+pub(super) struct PriorityClass;
+
+/// Highest value of a class that a user makes.
+const PRIORITY_MAX: i64 = 1_000_000_000;
+/// Classes of the system and their values.
+const SYSTEM: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+impl Strategy for PriorityClass {
+    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        let (name, value) = (new.str_at(&["metadata", "name"]), new.int_at(&["value"]).unwrap_or(0));
+        let known = SYSTEM.contains(&(name, value));
+        if name.starts_with("system-") && !known {
+            let why = format!(
+                "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+            );
+            errors.push(FieldError::forbidden("metadata.name", why));
+        } else if value > PRIORITY_MAX && !known {
+            let why = format!("maximum allowed value of a user defined priority is {PRIORITY_MAX}");
+            errors.push(FieldError::forbidden("value", why));
+        }
+        At::Root("preemptionPolicy").one_of(
+            new.str_at(&["preemptionPolicy"]),
+            &["PreemptLowerPriority", "Never"],
+            errors,
+        );
+        one_default(new, cx, errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        if new.get("value") != old.get("value") {
+            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
+        }
+        At::Root("preemptionPolicy").immutable(
+            new.get("preemptionPolicy"),
+            old.get("preemptionPolicy"),
+            errors,
+        );
+        one_default(new, cx, errors);
+    }
+
+    fn generation(&self) -> Generation {
+        // A class never changes what it says, but it has been counted since it was made.
+        Generation::Spec
+    }
+}
+
+fn one_default(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    if new.bool_at(&["globalDefault"]) != Some(true) {
+        return;
+    }
+    let all = cx.look.all("priorityclasses.scheduling.k8s.io");
+    let name = new.str_at(&["metadata", "name"]);
+    let other = all.iter().map(|class| &class.tree).find(|class| {
+        class.bool_at(&["globalDefault"]) == Some(true) && class.str_at(&["metadata", "name"]) != name
+    });
+    if let Some(other) = other {
+        let why = format!(
+            "PriorityClass {} is already marked as default. Only one default can exist",
+            other.str_at(&["metadata", "name"])
+        );
+        errors.push(FieldError::forbidden("globalDefault", why));
+    }
+}

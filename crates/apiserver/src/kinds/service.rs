@@ -1,0 +1,239 @@
+//! Services: addresses are handed out here.
+
+use std::collections::BTreeSet;
+
+use muster_schema::error::FieldError;
+use muster_tree::{Tree, tree};
+
+use super::at::At;
+use super::container_check::{port_name_problems, port_number};
+use super::{Cx, Errors, NameRule, Strategy};
+use crate::engine::metadata_check::check_labels;
+use crate::status::Status;
+
+/// What services do differently.
+#[derive(Debug)]
+pub(super) struct Service;
+
+const SPEC: At<'static> = At::Root("spec");
+/// Ports of nodes that are handed out.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+impl Strategy for Service {
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn default(&self, tree: Tree) -> Tree {
+        let Some(spec) = tree.get("spec") else {
+            return tree;
+        };
+        let kind = spec.str_at(&["type"]);
+        let mut spec = spec.map_entries(|key, value| {
+            Some(if key == "ports" { value.map_items(|_, port| with_target(port)) } else { value.clone() })
+        });
+        let mut fill = |key: &str, value: Tree| {
+            if spec.get(key).is_none() {
+                spec = spec.with_key(key, value);
+            }
+        };
+        if kind != "ExternalName" {
+            fill("internalTrafficPolicy", Tree::from("Cluster"));
+        }
+        if matches!(kind, "NodePort" | "LoadBalancer") {
+            fill("externalTrafficPolicy", Tree::from("Cluster"));
+        }
+        if kind == "LoadBalancer" {
+            fill("allocateLoadBalancerNodePorts", Tree::from(true));
+        }
+        tree.with_key("spec", spec)
+    }
+
+    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        let tree = tree.with_key("status", tree!({"loadBalancer": {}}));
+        with_addresses(tree, cx)
+    }
+
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        let mut new = new;
+        let address = |tree: &Tree| !tree.str_at(&["spec", "clusterIP"]).is_empty();
+        let external = |tree: &Tree| tree.str_at(&["spec", "type"]) == "ExternalName";
+        // What the server gave stays when the client leaves it out.
+        if !external(&new) && !external(old) && !address(&new) {
+            for key in ["clusterIP", "clusterIPs"] {
+                new = new.with_option(&["spec", key], old.at(&["spec", key]).cloned());
+            }
+        }
+        if external(&new) {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+                new = new.without(&["spec", key]);
+            }
+            return Ok(new);
+        }
+        new = keep_node_ports(&new, old);
+        with_addresses(new, cx)
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        service(new, errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        service(new, errors);
+        let address = |tree: &Tree| tree.text_at(&["spec", "clusterIP"]);
+        let external = [new, old].iter().any(|tree| tree.str_at(&["spec", "type"]) == "ExternalName");
+        if !external && address(new) != address(old) {
+            let list = SPEC.field("clusterIPs");
+            let shown = new.at(&["spec", "clusterIPs"]).cloned().unwrap_or(Tree::Null);
+            errors.push(FieldError::invalid(list.item(0), shown, "may not change once set"));
+        }
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+fn with_target(port: &Tree) -> Tree {
+    match (port.get("targetPort"), port.get("port")) {
+        (None, Some(number)) => port.with_key("targetPort", number.clone()),
+        _ => port.clone(),
+    }
+}
+
+fn with_addresses(tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    let kind = tree.str_at(&["spec", "type"]);
+    if kind == "ExternalName" {
+        return Ok(tree);
+    }
+    let mut tree = tree;
+    let wanted = tree.text_at(&["spec", "clusterIP"]);
+    let mine = |service: &Tree| service.str_at(&["metadata", "uid"]) == tree.str_at(&["metadata", "uid"]);
+    let address = match wanted.as_str() {
+        "None" => "None".to_owned(),
+        "" => cx.look.take_service_ip(None).ok_or_else(|| Status::internal("no service address is left"))?,
+        // An address that this very service already holds is not taken again.
+        given
+            if cx
+                .look
+                .all("services")
+                .iter()
+                .any(|s| mine(&s.tree) && s.tree.str_at(&["spec", "clusterIP"]) == given) =>
+        {
+            given.to_owned()
+        }
+        given => cx.look.take_service_ip(Some(given)).ok_or_else(|| refused(&tree, given, cx))?,
+    };
+    tree = tree
+        .with(&["spec", "clusterIP"], address.as_str())
+        .with(&["spec", "clusterIPs"], Tree::list([address.as_str()]));
+    for (key, value) in [("ipFamilies", tree!(["IPv4"])), ("ipFamilyPolicy", Tree::from("SingleStack"))] {
+        if tree.at(&["spec", key]).is_none() {
+            tree = tree.with(&["spec", key], value);
+        }
+    }
+    Ok(with_node_ports(tree, cx))
+}
+
+fn refused(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
+    let why = format!(
+        "failed to allocate IP {address}: the provided IP ({address}) is already allocated or not in the valid range"
+    );
+    let error = FieldError::invalid(SPEC.field("clusterIPs"), Tree::list([address]), why);
+    Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &[error])
+}
+
+/// Ports of nodes for services that want them.
+fn with_node_ports(tree: Tree, cx: &Cx<'_>) -> Tree {
+    let wants = matches!(tree.str_at(&["spec", "type"]), "NodePort" | "LoadBalancer");
+    let missing =
+        tree.items_at(&["spec", "ports"]).iter().any(|port| port.int_at(&["nodePort"]).unwrap_or(0) == 0);
+    if !wants || !missing || tree.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) == Some(false) {
+        return tree;
+    }
+    let services = cx.look.all("services");
+    let all = services
+        .iter()
+        .flat_map(|s| s.tree.items_at(&["spec", "ports"]))
+        .chain(tree.items_at(&["spec", "ports"]));
+    let mut taken: BTreeSet<i64> = all.filter_map(|port| port.int_at(&["nodePort"])).collect();
+    let ports = tree.at(&["spec", "ports"]).cloned().unwrap_or(Tree::Null).map_items(|_, port| {
+        if port.int_at(&["nodePort"]).unwrap_or(0) != 0 {
+            return port.clone();
+        }
+        match NODE_PORTS.into_iter().find(|n| taken.insert(*n)) {
+            Some(number) => port.with_key("nodePort", Tree::from(number)),
+            None => port.clone(),
+        }
+    });
+    tree.with(&["spec", "ports"], ports)
+}
+
+fn keep_node_ports(new: &Tree, old: &Tree) -> Tree {
+    let before = old.items_at(&["spec", "ports"]);
+    let Some(ports) = new.at(&["spec", "ports"]) else {
+        return new.clone();
+    };
+    let ports = ports.map_items(|_, port| {
+        let same = before
+            .iter()
+            .find(|p| p.get("port") == port.get("port") && p.get("protocol") == port.get("protocol"));
+        match same.and_then(|p| p.get("nodePort")) {
+            Some(number) if port.get("nodePort").is_none() => port.with_key("nodePort", number.clone()),
+            _ => port.clone(),
+        }
+    });
+    new.with(&["spec", "ports"], ports)
+}
+
+fn service(tree: &Tree, errors: &mut Errors) {
+    let spec = tree.get("spec").unwrap_or(&Tree::Null);
+    let kind = spec.str_at(&["type"]);
+    let ports = spec.items_at(&["ports"]);
+    if ports.is_empty() && spec.str_at(&["clusterIP"]) != "None" && kind != "ExternalName" {
+        SPEC.field("ports").required(errors);
+    }
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    SPEC.field("type").one_of(kind, &kinds, errors);
+    if kind == "ExternalName" && spec.str_at(&["externalName"]).is_empty() {
+        SPEC.field("externalName").required(errors);
+    }
+    SPEC.field("sessionAffinity").one_of(spec.str_at(&["sessionAffinity"]), &["ClientIP", "None"], errors);
+    check_labels(spec.get("selector"), "spec.selector", errors);
+    self::ports(ports, errors);
+}
+
+fn ports(ports: &[Tree], errors: &mut Errors) {
+    let list = SPEC.field("ports");
+    let mut names = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
+    for (i, port) in ports.iter().enumerate() {
+        let at = list.item(i);
+        let name = port.str_at(&["name"]);
+        match name {
+            "" if ports.len() > 1 => at.field("name").required(errors),
+            "" => {}
+            name => {
+                at.field("name").problems(name, crate::engine::names::label(name), errors);
+                if !names.insert(name) {
+                    errors.push(FieldError::duplicate(at.field("name"), name));
+                }
+            }
+        }
+        port_number(port.int_at(&["port"]).unwrap_or(0), &at.field("port"), errors);
+        let protocol = port.str_at(&["protocol"]);
+        if protocol.is_empty() {
+            at.field("protocol").required(errors);
+        }
+        at.field("protocol").one_of(protocol, &["SCTP", "TCP", "UDP"], errors);
+        match port.get("targetPort") {
+            Some(Tree::Int(number)) => port_number(*number, &at.field("targetPort"), errors),
+            Some(Tree::Text(name)) => at.field("targetPort").problems(name, port_name_problems(name), errors),
+            _ => {}
+        }
+        if !numbers.insert((port.int_at(&["port"]), protocol)) {
+            let shown = tree!({"port": port.int_at(&["port"]), "protocol": protocol});
+            errors.push(FieldError::duplicate(at, shown));
+        }
+    }
+}

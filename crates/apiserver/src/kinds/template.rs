@@ -1,0 +1,156 @@
+//! Kinds that carry a template of pods: apps, CronJobs, PodTemplates.
+
+use muster_schema::error::FieldError;
+use muster_schema::selector::Labels;
+use muster_tree::{Tree, tree};
+
+use super::at::At;
+use super::{Cx, Errors, Generation, Strategy, affinity_check, job_check, pod_check, pod_defaults};
+use crate::status::Status;
+
+/// What a kind with a template does differently.
+#[derive(Debug)]
+pub(super) struct Templated {
+    /// Where the template stands.
+    pub template: &'static [&'static str],
+    /// Whether a selector must match its labels.
+    pub selects: bool,
+    /// What counts as a change of the wish.
+    pub generation: Generation,
+    /// Whether the status is there from the start.
+    pub status: bool,
+}
+
+impl Templated {
+    fn spec_path(&self) -> Vec<&'static str> {
+        self.template.iter().copied().chain(["spec"]).collect()
+    }
+}
+
+impl Strategy for Templated {
+    fn default(&self, tree: Tree) -> Tree {
+        let path = self.spec_path();
+        let tree = match tree.at(&path) {
+            Some(spec) => {
+                let spec = pod_defaults::spec(spec);
+                tree.with(&path, spec)
+            }
+            None => tree,
+        };
+        if tree.str_at(&["kind"]) == "Deployment" { rolling(tree) } else { tree }
+    }
+
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(if self.status { tree.with_key("status", tree!({})) } else { tree })
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        let place = self.template.join(".");
+        let root = At::Root(&place);
+        let template = new.at(self.template).unwrap_or(&Tree::Null);
+        job_check::metadata(template, &root, errors);
+        pod_check::spec(template.get("spec").unwrap_or(&Tree::Null), &root.field("spec"), errors);
+        if self.selects {
+            selector(new, template, errors);
+        }
+        At::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        if new.get("spec") == old.get("spec") && new.get("template") == old.get("template") {
+            return;
+        }
+        self.validate_create(new, cx, errors);
+        if self.selects {
+            let of = |tree: &Tree| tree.at(&["spec", "selector"]).cloned();
+            At::Root("spec.selector").immutable(of(new).as_ref(), of(old).as_ref(), errors);
+        }
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        self.template == ["template"]
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        if self.selects { &["status.replicas"] } else { &[] }
+    }
+
+    fn field(&self, tree: &Tree, path: &str) -> String {
+        match path {
+            "status.replicas" => tree.int_at(&["status", "replicas"]).unwrap_or(0).to_string(),
+            _ => super::field_text(tree, path),
+        }
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+}
+
+/// A rolling update has bounds.
+fn rolling(tree: Tree) -> Tree {
+    let at = ["spec", "strategy"];
+    if tree.str_at(&["spec", "strategy", "type"]) != "RollingUpdate" {
+        return tree;
+    }
+    let strategy = tree.at(&at).cloned().unwrap_or_else(Tree::empty_map);
+    let bounds = strategy.get("rollingUpdate").cloned().unwrap_or_else(Tree::empty_map);
+    let bounds = ["maxSurge", "maxUnavailable"].into_iter().fold(bounds, |bounds, key| {
+        if bounds.get(key).is_some() { bounds } else { bounds.with_key(key, Tree::from("25%")) }
+    });
+    tree.with(&["spec", "strategy", "rollingUpdate"], bounds)
+}
+
+fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
+    let at = At::Root("spec.selector");
+    let Some(selector) = new.at(&["spec", "selector"]) else {
+        at.required(errors);
+        return;
+    };
+    affinity_check::selector(Some(selector), &at, errors);
+    if selector.is_empty() {
+        errors.push(FieldError::invalid(&at, selector.clone(), "empty selector is invalid for deployment"));
+        return;
+    }
+    let labels = template.at(&["metadata", "labels"]);
+    if Labels::of_selector(Some(selector)).is_some_and(|wanted| !wanted.matches(labels)) {
+        let shown = labels.cloned().unwrap_or(Tree::Null);
+        let why = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", shown, why));
+    }
+}
+
+/// A kind that differs from the rule in small ways only.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Simple {
+    pub names: super::NameRule,
+    pub create_on_update: bool,
+    pub returns_deleted: bool,
+    pub generation: Generation,
+}
+
+/// The rule itself.
+pub(super) const SIMPLE: Simple = Simple {
+    names: super::NameRule::Subdomain,
+    create_on_update: false,
+    returns_deleted: false,
+    generation: Generation::None,
+};
+
+impl Strategy for Simple {
+    fn name_rule(&self) -> super::NameRule {
+        self.names
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.create_on_update
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        self.returns_deleted
+    }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+}
