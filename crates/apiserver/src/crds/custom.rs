@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_schema::crd;
 use muster_schema::node::SchemaRef;
+use muster_schema::rules::Rules;
 use muster_schema::validate;
 use muster_tree::{Text, Tree};
 
@@ -21,7 +22,7 @@ struct Custom {
     /// Whether the definition is being deleted.
     dying: bool,
     has_status: bool,
-    schemas: Vec<SchemaRef>,
+    schemas: Vec<(SchemaRef, Rules)>,
 }
 
 impl Strategy for Custom {
@@ -42,7 +43,12 @@ impl Strategy for Custom {
     }
 
     fn validate_custom(&self, version: usize, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
-        errors.extend(validate::validate(self.schemas[version].view(), new, old));
+        let (schema, rules) = &self.schemas[version];
+        errors.extend(validate::validate(schema.view(), new, old));
+        // Rules may rely on types: they are asked only about objects that fit the schema.
+        if errors.is_empty() {
+            errors.extend(rules.check(new, old));
+        }
     }
 
     fn definition(&self) -> Option<(&Tree, bool)> {
@@ -67,11 +73,13 @@ pub(super) fn resource(definition: &Tree) -> Option<Resource> {
     let versions = sorted(versions?, listed);
     let (versions, storage): (Vec<Version>, Vec<bool>) = versions.into_iter().unzip();
     let (group, plural) = (spec.text_at(&["group"]), spec.text_at(&["names", "plural"]));
+    let compiled =
+        |version: &Version| Rules::compile(&version.schema).ok().map(|rules| (version.schema.clone(), rules));
     let strategy = Custom {
         made_of: spec.clone(),
         dying: is_true(definition, "Terminating"),
         has_status: versions.iter().any(|v| v.subresources.iter().any(|s| s.name == "status")),
-        schemas: versions.iter().map(|v| v.schema.clone()).collect(),
+        schemas: versions.iter().map(compiled).collect::<Option<Vec<_>>>()?,
     };
     Some(Resource {
         storage: Text::from(format!("{plural}.{group}")),

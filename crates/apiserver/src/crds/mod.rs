@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_schema::node::SchemaRef;
+use muster_schema::rules::Rules;
 use muster_store::Object;
 use muster_tree::{Text, Tree};
 
@@ -66,4 +67,8 @@ pub(crate) fn is_true(definition: &Tree, kind: &str) -> bool {
 }
 
 /// What is wrong with the CEL rules of a schema.
-fn check_rules(_schema: &SchemaRef, _base: &str, _errors: &mut Errors) {}
+fn check_rules(schema: &SchemaRef, base: &str, errors: &mut Errors) {
+    if let Err(found) = Rules::compile_at(base, schema) {
+        errors.extend(found);
+    }
+}
