@@ -1,4 +1,6 @@
 //! What black-box tests share.
 
+pub mod clients;
 pub mod differential;
+pub mod plane;
 pub mod real;

@@ -40,13 +40,18 @@ impl Drop for Real {
     }
 }
 
-/// Where the binaries are, or why there are none.
-pub fn assets() -> Result<PathBuf, String> {
+/// The folder for the binaries of the pinned Kubernetes, whether they are there or not.
+pub fn folder() -> Result<PathBuf, String> {
     let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
     let folder = given.or_else(|| cache.map(|c| c.join("muster").join(KUBE)));
-    let folder = folder.ok_or("neither KUBEBUILDER_ASSETS nor HOME is set")?;
+    folder.ok_or_else(|| "neither KUBEBUILDER_ASSETS nor HOME is set".to_owned())
+}
+
+/// Where the binaries are, or why there are none.
+pub fn assets() -> Result<PathBuf, String> {
+    let folder = folder()?;
     for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
         if !folder.join(name).exists() {
             return Err(format!("{} is not there: run `cargo xtask kube`", folder.join(name).display()));

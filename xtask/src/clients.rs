@@ -1,4 +1,5 @@
-//! What the client tests need besides our own binary: kubectl, a Go program on client-go, Python with its client.
+//! What the client tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its
+//! client.
 //!
 //! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a
 //! reason instead, with which the tests that need it are skipped.
@@ -15,9 +16,10 @@ const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// A client program: the variable that hands it over, and how to get it.
 type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
-const CLIENTS: [Client; 3] = [
+const CLIENTS: [Client; 4] = [
     ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
     ("Go client", "MUSTER_TEST_GO_CLIENT", go_client),
+    ("kube-rs client", "MUSTER_TEST_KUBE_RS", kube_rs),
     ("Python client", "MUSTER_TEST_PYTHON", python),
 ];
 
@@ -45,6 +47,15 @@ fn go_client() -> Result<PathBuf, String> {
     go.current_dir(process::root().join("tests").join("go")).env("CGO_ENABLED", "0");
     process::run(go.args(["build", "-trimpath", "-o"]).arg(&path).arg("."))?;
     Ok(path)
+}
+
+/// A package of its own, outside the workspace, so that nothing of ours ever builds with a Kubernetes client.
+fn kube_rs() -> Result<PathBuf, String> {
+    let target = process::root().join("target").join("kube-rs");
+    let manifest = process::root().join("tests").join("kube-rs").join("Cargo.toml");
+    let mut cargo = process::cargo(["build", "--quiet", "--locked", "--manifest-path"]);
+    process::run(cargo.arg(manifest).arg("--target-dir").arg(&target))?;
+    Ok(target.join("debug").join("kube-rs-test"))
 }
 
 /// A virtual environment with the client in the user's cache folder, made once.

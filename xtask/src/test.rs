@@ -45,11 +45,13 @@ pub fn task(args: &[String]) -> Result<(), String> {
 }
 
 /// The checks before the tests.
-fn checks() -> [(&'static str, Command); 3] {
+fn checks() -> [(&'static str, Command); 4] {
     let mut docs = process::cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
+    let foreign = process::cargo(["fmt", "--check", "--manifest-path", "tests/kube-rs/Cargo.toml"]);
     [
         ("format", process::cargo(["fmt", "--all", "--check"])),
+        ("format of the foreign client", foreign),
         (
             "lints",
             process::cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),

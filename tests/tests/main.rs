@@ -1,0 +1,11 @@
+//! Black-box tests: unmodified clients against a running `muster up`.
+//!
+//! One server in memory serves all tests that do not kill theirs; each test works in a namespace of its own.
+
+mod kill;
+mod kubectl_apply;
+mod kubectl_create;
+mod kubectl_delete;
+mod kubectl_get;
+mod kubectl_patch;
+mod programs;
