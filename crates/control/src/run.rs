@@ -46,7 +46,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Starts a thread that drives these controllers over `api`.
+    /// Starts a thread that drives these controllers over `api`; `ready` is called once, when all caches are filled.
     ///
     /// # Errors
     ///
@@ -56,6 +56,7 @@ impl Shell {
         clock: Arc<dyn Clock>,
         controllers: Vec<Box<dyn Controller>>,
         options: LoopOptions,
+        ready: Box<dyn FnOnce() + Send>,
     ) -> std::io::Result<Shell> {
         let (to_loop, inbox) = channel();
         let health = Arc::new(Mutex::new(Health { running: true, ..Health::default() }));
@@ -66,6 +67,7 @@ impl Shell {
             follows: BTreeMap::new(),
             to_loop: to_loop.clone(),
             health: health.clone(),
+            ready: Some(ready),
         };
         let thread =
             std::thread::Builder::new().name("controllers".to_owned()).spawn(move || driver.run(&inbox))?;
@@ -104,6 +106,7 @@ struct Driver {
     follows: BTreeMap<Kind, Box<dyn Follow>>,
     to_loop: Sender<Message>,
     health: Arc<Mutex<Health>>,
+    ready: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Driver {
@@ -201,7 +204,10 @@ impl Driver {
         }));
     }
 
-    fn tell_health(&self) {
+    fn tell_health(&mut self) {
+        if let Some(ready) = self.ready.take_if(|_| self.it.synced()) {
+            ready();
+        }
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.synced = self.it.synced();
         health.counters = self.it.counters().clone();

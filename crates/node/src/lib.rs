@@ -16,6 +16,7 @@
 
 mod addresses;
 mod life;
+pub mod plane;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl SimNodes {
     /// `count` equal nodes called `sim-0`, `sim-1`, …
     #[must_use]
     pub fn count(count: usize) -> SimNodes {
-        let capacity = tree!({"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "500Gi"});
+        let capacity = capacity();
         let names = (0..count).map(|n| Text::from(format!("sim-{n}")));
         SimNodes::of(names.map(|name| node::simulated(&name, &capacity)))
     }
@@ -158,6 +159,11 @@ impl Controller for SimNodes {
             self.plan_pod(key, caches, now)
         }
     }
+}
+
+/// What a simulated node has, unless its manifest says otherwise.
+fn capacity() -> Tree {
+    tree!({"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "500Gi"})
 }
 
 /// The call that keeps a node's lease alive, if it is time, and when the next one is due.

@@ -1,0 +1,66 @@
+//! One call that starts everything there is, by name.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use muster_api::node;
+use muster_api::port::Api;
+use muster_api::ports::Clock;
+use muster_control::gc::GarbageCollector;
+use muster_control::jobs::Jobs;
+use muster_control::namespaces::Namespaces;
+use muster_control::run::Shell;
+use muster_control::schedule::Schedule;
+use muster_control::{Controller, LoopOptions};
+use muster_tree::{Tree, literal};
+
+use crate::{SimNodes, capacity};
+
+/// Which nodes there are.
+#[derive(Debug, Clone)]
+pub enum Nodes {
+    /// One node called `local`; simulated until there is a node that runs processes.
+    Local,
+    /// So many simulated ones.
+    Count(usize),
+    /// One simulated node for each Node manifest.
+    Manifests(Vec<Tree>),
+}
+
+impl Nodes {
+    fn controller(self) -> SimNodes {
+        match self {
+            Nodes::Local => SimNodes::of([node::simulated(&literal!("local"), &capacity())]),
+            Nodes::Count(count) => SimNodes::count(count),
+            Nodes::Manifests(manifests) => SimNodes::of(manifests),
+        }
+    }
+}
+
+/// The controllers of these names; names without a controller yet are passed over.
+#[must_use]
+pub fn controllers(names: &BTreeSet<String>, nodes: Nodes) -> Vec<Box<dyn Controller>> {
+    let all: Vec<Box<dyn Controller>> = vec![
+        Box::<Jobs>::default(),
+        Box::<GarbageCollector>::default(),
+        Box::<Namespaces>::default(),
+        Box::<Schedule>::default(),
+        Box::new(nodes.controller()),
+    ];
+    all.into_iter().filter(|one| names.contains(one.name())).collect()
+}
+
+/// Starts the controllers of these names over `api`; `ready` is called once, when all caches are filled.
+///
+/// # Errors
+///
+/// The system refuses to give a thread.
+pub fn start(
+    api: Arc<dyn Api>,
+    clock: Arc<dyn Clock>,
+    names: &BTreeSet<String>,
+    nodes: Nodes,
+    ready: Box<dyn FnOnce() + Send>,
+) -> std::io::Result<Shell> {
+    Shell::start(api, clock, controllers(names, nodes), LoopOptions::default(), ready)
+}

@@ -1,0 +1,95 @@
+//! Every path, kind and builder of `api` against the schema table: a misspelt field cannot pass.
+
+use muster_api::condition::Wanted;
+use muster_api::event::{About, Event, Severity};
+use muster_api::job::{JobStatus, NewPod, pod_of};
+use muster_api::pod_status::{Addresses, Doing};
+use muster_api::time::Time;
+use muster_api::{event, kinds, lease, node, paths, pod, pod_status};
+use muster_schema::node::View;
+use muster_schema::structure;
+use muster_schema::table::{KindRow, builtin};
+use muster_tree::{Tree, tree};
+
+fn walk<'a>(view: View<'a>, path: &[&str]) -> Option<View<'a>> {
+    path.iter().try_fold(view, |view, step| if *step == "[]" { view.item() } else { view.below(step) })
+}
+
+#[test]
+fn every_path_is_in_the_schema() {
+    for table in paths::TABLES {
+        let (group, version, kind) = table.kind;
+        let schema = builtin().root(group, version, kind).unwrap_or_else(|| panic!("{kind} is not served"));
+        let root = walk(schema.view(), table.root).unwrap_or_else(|| panic!("{kind}: {:?}", table.root));
+        for path in table.paths {
+            assert!(walk(root, path).is_some(), "{kind}: {:?} {path:?}", table.root);
+        }
+    }
+}
+
+#[test]
+fn kinds_are_served_and_their_words_are_understood() {
+    for (name, kind) in kinds::all() {
+        assert!(builtin().row(&kind.group, &kind.version, &kind.plural).is_some(), "{name}");
+    }
+    let listed = |row: &&KindRow| row.verbs.iter().any(|verb| verb.as_str() == "list");
+    let mut wrong = Vec::new();
+    for row in builtin().kinds.iter().filter(listed) {
+        let kind = muster_api::port::Kind {
+            group: (&*row.group).into(),
+            version: (&*row.version).into(),
+            plural: (&*row.plural).into(),
+        };
+        assert!(kinds::is_plural(&row.plural, &row.kind), "{} {}", row.kind, row.plural);
+        if kinds::is_cluster_scoped(&kind) == row.namespaced {
+            wrong.push(kind.plural);
+        }
+    }
+    assert!(wrong.is_empty(), "scope: {wrong:?}");
+}
+
+#[test]
+fn what_builders_make_has_no_unknown_field() {
+    let now = Time::parse("2026-01-01T00:00:00Z").unwrap();
+    let job = tree!({"metadata": {"name": "j", "namespace": "n", "uid": "u"},
+        "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let made = pod_of(&job, &NewPod { index: Some(1), suffix: "abcde".into() });
+    let about = About::of(&kinds::JOBS, "Job", &job);
+    let note =
+        Event { by: "b".into(), about, severity: Severity::Normal, reason: "R".into(), message: "m".into() };
+    let status = JobStatus {
+        active: 1,
+        ready: Some(1),
+        completed_indexes: "0".into(),
+        tracks: true,
+        ..JobStatus::default()
+    };
+    let wanted = Wanted { kind: "PodScheduled", holds: false, reason: "R", message: "m" };
+    let addresses = Addresses { host: "h".into(), pod: "p".into() };
+    let sim = node::simulated(&"n".into(), &tree!({"cpu": "1"}));
+    let pod_status = |doing| ("", "v1", "Pod", pod_status::patch(&made, &addresses, &doing, now));
+    let (since, until, code, restarts) = (now, now, 1, 2);
+    let all: Vec<(&str, &str, &str, Tree)> = vec![
+        ("", "v1", "Binding", pod::binding(&"n".into(), &"p".into(), &"u".into(), &"node".into())),
+        ("", "v1", "Pod", pod::condition_patch(&wanted, now)),
+        ("batch", "v1", "Job", tree!({"status": status.tree(&Tree::Null)})),
+        ("", "v1", "Event", note.tree(&"e".into(), "m", 1, now, now)),
+        ("", "v1", "Event", event::counted("m", 2, now)),
+        ("coordination.k8s.io", "v1", "Lease", lease::of_node(&"n".into(), &"u".into(), now)),
+        ("coordination.k8s.io", "v1", "Lease", lease::renewal(now)),
+        ("", "v1", "Node", node::ready_status(&sim, &tree!({"cpu": "1"}), "a", now)),
+        ("", "v1", "Node", sim.clone()),
+        pod_status(Doing::Creating),
+        pod_status(Doing::Running { since, restarts }),
+        pod_status(Doing::Waiting { since, until, code, restarts }),
+        pod_status(Doing::Ended { since, until, code, restarts }),
+        ("", "v1", "Pod", made.clone()),
+    ];
+    for (group, version, kind, tree) in all {
+        let schema = builtin().root(group, version, kind).unwrap();
+        let mut unknown = Vec::new();
+        let _ = structure::prune(schema.view(), &tree, &mut unknown);
+        assert!(unknown.is_empty(), "{kind}: {unknown:?} in {tree}");
+        assert_eq!(structure::check_types(schema.view(), &tree), Ok(()), "{kind}: {tree}");
+    }
+}
