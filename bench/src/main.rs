@@ -1,10 +1,11 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo run --release -p muster-bench -- schema store`
+//! `cargo run --release -p muster-bench -- schema store jobs`
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
 
+mod jobs;
 mod measure;
 mod schema;
 mod store;
@@ -24,5 +25,8 @@ fn main() {
     }
     if is_wanted("store") {
         store::run();
+    }
+    if is_wanted("jobs") {
+        jobs::run();
     }
 }

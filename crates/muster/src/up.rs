@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::{Durability, LogFormat, LogLevel, UpFlags};
 use crate::config::{self, Config, ConfigError};
 use crate::names;
-use crate::plane::Plane;
+use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings, SettingsError};
 use crate::who;
@@ -66,6 +66,9 @@ pub enum UpError {
     /// The kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// The controllers.
+    #[error(transparent)]
+    Plane(#[from] PlaneError),
     /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
@@ -98,7 +101,7 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     let options = server_options(listener, identity, &ready, &clock, &entropy);
     let server = Server::start(engine.clone(), options)?;
     let written = write_kubeconfigs(settings, &access)?;
-    let plane = Plane::start(&engine, &clock, settings, &ready);
+    let plane = Plane::start(&engine, &clock, settings, &ready)?;
     announce(&access.server, &written);
     tokio::select! {
         _ = interrupt.recv() => {}
