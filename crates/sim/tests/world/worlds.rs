@@ -9,6 +9,7 @@ use muster_api::pod::{Phase, PodFacts};
 use muster_sim::{Faults, World, heartbeat};
 use muster_tree::{Tree, tree};
 
+/// A Job whose pods carry these annotations.
 pub fn job(name: &str, spec: &Tree, annotations: &Tree) -> Tree {
     let base = tree!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
         "spec": {"template": {"metadata": {"annotations": annotations},
@@ -16,6 +17,7 @@ pub fn job(name: &str, spec: &Tree, annotations: &Tree) -> Tree {
     base.merge(&tree!({"spec": spec}))
 }
 
+/// So many minutes.
 pub fn minutes(n: u64) -> Duration {
     Duration::from_secs(60 * n)
 }
