@@ -45,23 +45,23 @@ impl LocalApi {
     fn read(&self, call: &Call) -> Result<Object, Refusal> {
         let target = target(call);
         let object = self.engine.get(&target, &ListOptions::default()).map_err(refusal)?;
-        let shown = self.shown(&target, &object).ok_or_else(|| refusal(Status::unknown_path()))?;
+        let shown = self.shown(&target, &object);
         check_guard(call, &shown)?;
         Ok(shown)
     }
 
-    fn shown(&self, target: &Target, object: &muster_store::Object) -> Option<Object> {
-        let (resource, version) =
-            self.engine.registry().find(&target.group, &target.version, &target.resource)?;
-        Some(facing(&resource, version, object))
+    /// The object in the version asked for; as it is stored, when the write itself ended its kind.
+    fn shown(&self, target: &Target, object: &muster_store::Object) -> Object {
+        match self.engine.registry().find(&target.group, &target.version, &target.resource) {
+            Some((resource, version)) => facing(&resource, version, object),
+            None => Object { tree: object.tree.clone(), revision: object.revision },
+        }
     }
 
     fn reply_of(&self, target: &Target, result: Result<WriteReply, Status>) -> Result<Object, Refusal> {
         let reply = result.map_err(refusal)?;
         Ok(match reply.shown {
-            Shown::Object(object) => {
-                self.shown(target, &object).ok_or_else(|| refusal(Status::unknown_path()))?
-            }
+            Shown::Object(object) => self.shown(target, &object),
             Shown::Tree(tree) => Object { tree, revision: 0 },
             Shown::Status(status) => Object { tree: status.to_tree(), revision: 0 },
             Shown::Objects(_, revision) => Object { tree: Tree::Null, revision },

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use muster_schema::crd;
+use muster_schema::error::{FieldError, Problem};
 use muster_schema::node::SchemaRef;
 use muster_schema::rules::Rules;
 use muster_schema::validate;
@@ -45,15 +46,23 @@ impl Strategy for Custom {
     fn validate_custom(&self, version: usize, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
         let (schema, rules) = &self.schemas[version];
         errors.extend(validate::validate(schema.view(), new, old));
-        // Rules may rely on types: they are asked only about objects that fit the schema.
-        if errors.is_empty() {
+        // Rules rely on the shape: they are asked only about objects that have it.
+        if !errors.iter().any(is_blocking) {
             errors.extend(rules.check(new, old));
+        } else if !rules.is_empty() {
+            errors.push(FieldError::invalid("<nil>", Tree::Null, NOT_CHECKED));
         }
     }
 
     fn definition(&self) -> Option<(&Tree, bool)> {
         Some((&self.made_of, self.dying))
     }
+}
+
+const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
+fn is_blocking(error: &FieldError) -> bool {
+    matches!(error.problem, Problem::Required | Problem::TooLong | Problem::TooMany | Problem::TypeInvalid)
 }
 
 /// Whether a resource was made of this very definition.

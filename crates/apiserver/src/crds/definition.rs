@@ -77,6 +77,10 @@ impl Strategy for Definition {
         Some(with_condition(&doomed, "Terminating", true, why, now))
     }
 
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn generation(&self) -> Generation {
         Generation::Spec
     }

@@ -6,7 +6,7 @@ use muster_tree::{Text, Tree};
 
 use super::NAME_TRIES_MAX;
 use super::decode::decode;
-use super::metadata::{Identity, born, stripped};
+use super::metadata::{Identity, anonymous, born};
 use super::prepare::Ask;
 use super::write::Prepared;
 use crate::admission::Operation;
@@ -31,7 +31,7 @@ impl Ask<'_> {
         if !decoded.tree.str_at(&["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        let tree = self.defaulted(&stripped(&decoded.tree));
+        let tree = self.defaulted(&anonymous(&decoded.tree));
         let managed = self.owned(None, &tree, None);
         self.create_new(Newcomer { tree, managed, warnings: decoded.warnings })
     }
@@ -47,7 +47,7 @@ impl Ask<'_> {
         let tree = self.mutated(Operation::Create, tree, None, &mut warnings)?;
         let (tree, name) = self.named(&tree)?;
         let cx = self.cx();
-        let tree = resource.strategy.prepare_create(tree, &cx)?;
+        let tree = self.written(resource.strategy.prepare_create(tree, &cx)?);
         let mut errors = Errors::new();
         self.check_meta_new(&tree, &mut errors);
         self.check_custom(&tree, None, &mut errors);

@@ -52,9 +52,6 @@ pub(crate) fn judge(wrong: &[String], options: &WriteOptions) -> Result<Vec<Stri
 
 fn unfit(place: &Place, why: &str) -> Status {
     let resource = &place.resource;
-    if resource.custom {
-        return Status::bad_request(why);
-    }
     let (kind, version) = (&resource.kind, &resource.versions[place.version].name);
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }

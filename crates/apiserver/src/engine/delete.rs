@@ -41,7 +41,10 @@ impl Ask<'_> {
             let asked = resource.strategy.grace(&live.tree, options.grace_secs.or(Some(before)));
             let shorter = asked.unwrap_or(0) < before;
             return Ok(match (shorter, held) {
-                (_, false) if before == 0 || asked.unwrap_or(0) == 0 => self.gone(live, tree, warnings),
+                (_, false) if before == 0 || asked.unwrap_or(0) == 0 => {
+                    let tree = if before > 0 { doomed(&tree, self.now, 0) } else { tree };
+                    self.gone(live, tree, warnings)
+                }
                 (true, _) => {
                     let tree = self.sooner(&tree, before - asked.unwrap_or(0));
                     self.doomed(live, tree, options, warnings)
@@ -52,6 +55,9 @@ impl Ask<'_> {
         if grace > 0 || held {
             return Ok(self.doomed(live, doomed(&tree, self.now, grace), options, warnings));
         }
+        // Kinds with grace show the deadline even when it is now.
+        let graceful = resource.strategy.grace(&live.tree, options.grace_secs).is_some();
+        let tree = if graceful { doomed(&tree, self.now, 0) } else { tree };
         Ok(self.gone(live, tree, warnings))
     }
 

@@ -49,6 +49,15 @@ pub(crate) fn born(tree: &Tree, who: &Identity) -> Tree {
     tree.with_key("metadata", Tree::map(meta))
 }
 
+/// A body without what only the server says.
+pub(crate) fn anonymous(tree: &Tree) -> Tree {
+    let Some(meta) = tree.get("metadata") else {
+        return tree.clone();
+    };
+    let own = |key: &str| OWN.contains(&key) && key != "generation";
+    tree.with_key("metadata", meta.map_entries(|key, value| (!own(key)).then(|| value.clone())))
+}
+
 /// An updated object in which the stored values of the server's own fields stand.
 pub(crate) fn kept(new: &Tree, old: &Tree) -> Tree {
     let own = |key: &str| OWN.contains(&key) || key == "name" || key == "namespace";

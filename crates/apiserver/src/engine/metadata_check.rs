@@ -49,6 +49,9 @@ pub(crate) fn check_changed(new: &Tree, old: &Tree, errors: &mut Errors) {
 fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => names::subdomain(name),
+        NameRule::Label if name.contains('.') && names::subdomain(name).is_empty() => {
+            vec!["must not contain dots".to_owned()]
+        }
         NameRule::Label => names::label(name),
         NameRule::PathSegment => names::path_segment(name),
     }
@@ -87,12 +90,13 @@ pub(crate) fn check_annotations(annotations: Option<&Tree>, path: &str, errors: 
 
 fn check_finalizers(meta: &Tree, errors: &mut Errors) {
     let names: Vec<&str> = meta.items_at(&["finalizers"]).iter().filter_map(Tree::as_str).collect();
-    for name in &names {
+    for (at, name) in names.iter().enumerate() {
+        let path = || format!("metadata.finalizers[{at}]");
         let wrong = label_key_problems(name).into_iter();
-        errors.extend(wrong.map(|why| FieldError::invalid("metadata.finalizers", *name, why)));
+        errors.extend(wrong.map(|why| FieldError::invalid(path(), *name, why)));
         if !name.contains('/') && !PLAIN_FINALIZERS.contains(name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid("metadata.finalizers", *name, why));
+            errors.push(FieldError::invalid(path(), *name, why));
         }
     }
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
@@ -141,7 +145,7 @@ fn check_owner(owner: &Tree, path: &str, errors: &mut Errors) {
     }
     for key in ["kind", "name", "uid"] {
         if owner.str_at(&[key]).is_empty() {
-            errors.push(FieldError::invalid(format!("{path}.{key}"), "", "must not be empty"));
+            errors.push(FieldError::required(format!("{path}.{key}"), "must not be empty"));
         }
     }
 }

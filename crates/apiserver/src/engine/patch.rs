@@ -27,6 +27,13 @@ impl Ask<'_> {
                 let whole = self.place.resource.present(live, self.place.version);
                 (json_patch::apply(&whole, operations).map_err(|e| self.bad_patch(&e))?, &empty)
             }
+            Patch::Merge(body) if !body.tree.is_map() => {
+                let word = body.tree.type_word();
+                let why = format!(
+                    "error decoding patch: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+                );
+                return Err(Status::bad_request(why));
+            }
             Patch::Merge(body) => (self.whole(live, &body.tree).merge(&body.tree), &body.duplicates),
             Patch::Strategic(body) => (self.strategic(live, body)?, &body.duplicates),
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use muster_api::time::Time;
+use muster_schema::node::NodeId;
 use muster_schema::object::{Managed, Object};
+use muster_schema::{table, zero};
 use muster_store::{Change, Expect, Key, Write};
 use muster_tree::{Text, Tree, tree};
 
@@ -11,7 +13,7 @@ use super::metadata_check;
 use super::write::{Answer, Guard, Plan, Prepared, Shows};
 use super::{Engine, OBJECT_BYTES_MAX, Place};
 use crate::admission::{AdmissionRequest, Operation};
-use crate::kinds::{Cx, Errors, Look};
+use crate::kinds::{Cx, Errors, Look, quantity};
 use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 use muster_schema::apply::{self, Writer};
@@ -79,10 +81,27 @@ impl<'a> Ask<'a> {
     /// The wire form with defaults, turned into the storage form.
     pub fn defaulted(&self, wire: &Tree) -> Tree {
         let resource = &self.place.resource;
-        let wire = resource.strategy.default_first(wire.clone());
-        let wire = structure::default(resource.versions[self.place.version].schema.view(), &wire);
+        let schema = &resource.versions[self.place.version].schema;
+        let wire = if resource.custom { wire.clone() } else { plain(schema.id, wire) };
+        let wire = resource.strategy.default_first(wire);
+        let wire = structure::default(schema.view(), &wire);
         let stored = resource.strategy.to_storage(resource, &wire, self.place.version);
         resource.strategy.default(stored)
+    }
+
+    /// The (storage) tree with the zero values that built-in kinds show.
+    pub fn written(&self, tree: Tree) -> Tree {
+        let resource = &self.place.resource;
+        if resource.custom {
+            return tree;
+        }
+        let id = resource.versions[self.place.version].schema.id;
+        let wire = resource.strategy.to_wire(resource, &tree, self.place.version);
+        let shown = zero::written(table::builtin(), id, &wire);
+        if shown.same_branch(&wire) {
+            return tree;
+        }
+        resource.strategy.to_storage(resource, &shown, self.place.version)
     }
 
     pub fn writer(&self) -> Writer {
@@ -98,7 +117,10 @@ impl<'a> Ask<'a> {
     pub fn ignored(&self) -> Tree {
         let has_status = self.place.resource.has_status(self.place.version);
         match self.request.target.subresource.as_str() {
-            "status" => tree!({"f:spec": {}, "f:metadata": {}}),
+            "status" if self.place.resource.strategy.status_keeps_metadata() => {
+                tree!({"f:spec": {}, "f:metadata": {}})
+            }
+            "status" => tree!({"f:spec": {}}),
             _ if has_status => tree!({"f:status": {}}),
             _ => Tree::empty_map(),
         }
@@ -249,6 +271,12 @@ impl<'a> Ask<'a> {
     pub fn not_found(&self) -> Status {
         Status::not_found(self.place.resource.named(&self.request.target.name))
     }
+}
+
+/// A built-in object without what means nothing, its amounts in their one form.
+fn plain(id: NodeId, wire: &Tree) -> Tree {
+    let table = table::builtin();
+    quantity::canonical(table, id, &zero::absent(table, id, wire))
 }
 
 /// A cheap bound, so that ordinary objects are not encoded only to be counted.

@@ -58,7 +58,7 @@ impl Engine {
         if wanted <= current {
             return Ok(());
         }
-        let message = format!("Too large resource version: {wanted}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause =
             ("ResourceVersionTooLarge".to_owned(), "Too large resource version".to_owned(), String::new());
         let details = Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() };
@@ -78,8 +78,9 @@ pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, Status> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let error = FieldError::invalid("resourceVersion", text, "must be a number");
-        Status::bad_request(error.to_string())
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let error = FieldError::invalid("resourceVersion", text, why);
+        Status::bad_request(format!("invalid resource version: {error}"))
     })
 }
 

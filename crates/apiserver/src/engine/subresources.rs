@@ -32,6 +32,9 @@ impl Ask<'_> {
         let name = self.request.target.name.as_str();
         let node = body.tree.text_at(&["target", "name"]);
         let named = Named { group: "", resource: "pods/binding", name };
+        if node.is_empty() {
+            return Err(Status::new(500, "", "target.name: Required value"));
+        }
         let refuse = |why: String| Err(Status::conflict(named, &why));
         let uid = body.tree.str_at(&["metadata", "uid"]);
         let live_uid = live.tree.str_at(&["metadata", "uid"]);
@@ -136,13 +139,10 @@ fn scheduled(pod: &Tree, now: muster_api::time::Time) -> Tree {
     if before.is_some_and(|c| c.str_at(&["status"]) == "True") {
         return pod.clone();
     }
-    let mut condition = tree!({
+    let condition = tree!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null,
         "lastTransitionTime": now.to_seconds_text(),
     });
-    if let Some(generation) = pod.at(&["metadata", "generation"]) {
-        condition = condition.with_key("observedGeneration", generation.clone());
-    }
     let others = old.iter().filter(|c| c.str_at(&["type"]) != "PodScheduled").cloned();
     let all = Tree::list(others.chain([condition]).collect::<Vec<_>>());
     pod.with(&["status", "conditions"], all)

@@ -27,7 +27,8 @@ impl Continue {
 
     /// Reads a client's text.
     pub fn decode(text: &str) -> Result<Continue, Status> {
-        Self::read(text).ok_or_else(|| Status::bad_request("continue key is not valid"))
+        Self::read(text)
+            .ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))
     }
 
     fn read(text: &str) -> Option<Continue> {

@@ -9,7 +9,7 @@ use muster_tree::Tree;
 
 use super::create::Newcomer;
 use super::decode::decode;
-use super::metadata::{self, is_same, kept, next_generation, stripped};
+use super::metadata::{self, anonymous, is_same, kept, next_generation, stripped};
 use super::metadata_check;
 use super::prepare::Ask;
 use super::write::{Answer, Prepared, Shows};
@@ -46,14 +46,14 @@ impl Ask<'_> {
         let resource = &self.place.resource;
         let mut warnings = wish.warnings;
         let said = wish.tree.at(&["metadata", "managedFields"]);
-        let tree = self.merged_parts(self.defaulted(&stripped(&wish.tree)), &live.tree);
+        let tree = self.written(self.merged_parts(self.defaulted(&stripped(&wish.tree)), &live.tree));
         let managed = match wish.managed {
             Some(managed) => managed,
             None => self.owned(Some(live), &tree, said),
         };
         let tree = self.mutated(Operation::Update, tree, Some(&live.tree), &mut warnings)?;
         let tree = kept(&tree, &live.tree);
-        let tree = self.prepared(tree, &live.tree)?;
+        let tree = self.written(self.prepared(tree, &live.tree)?);
         let tree = if tree == live.tree { live.tree.clone() } else { tree };
         self.check_update(&tree, &live.tree)?;
         self.admitted(Operation::Update, Some(&tree), Some(&live.tree), &mut warnings)?;
@@ -150,7 +150,7 @@ impl Ask<'_> {
         {
             return Err(self.not_found());
         }
-        let tree = self.defaulted(&stripped(&wish.tree));
+        let tree = self.defaulted(&anonymous(&wish.tree));
         let managed = self.owned(None, &tree, None);
         self.create_new(Newcomer { tree, managed, warnings: wish.warnings })
     }
@@ -207,7 +207,7 @@ impl Ask<'_> {
             "" | "0" if !is_patch && !resource.strategy.allow_unconditional_update() => {
                 let error =
                     FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-                Err(Status::invalid(resource.named_kind(name), &[error]))
+                Err(Status::invalid(resource.named(name), &[error]))
             }
             "" | "0" => Ok(()),
             version => match version.parse::<u64>() {

@@ -258,7 +258,11 @@ fn resources(tree: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Err
         if name.is_empty() {
             list.item(i).field("name").required(errors);
         } else if !claims.contains(name) {
-            errors.push(FieldError::not_found(list.item(i).field("name"), name));
+            let all = claims.iter().copied().collect::<Vec<_>>().join(", ");
+            let which = if all.is_empty() { "which is empty".to_owned() } else { format!("[{all}]") };
+            let mut error = FieldError::not_found(list.item(i), name);
+            error.detail = format!("must be one of the names in pod.spec.resourceClaims {which}");
+            errors.push(error);
         }
     }
 }

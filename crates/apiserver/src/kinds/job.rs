@@ -48,9 +48,15 @@ impl Strategy for Job {
     }
 
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
-        let tree =
-            if tree.bool_at(&["spec", "manualSelector"]) == Some(true) { tree } else { with_selector(&tree) };
-        Ok(with_template_labels(tree).with_key("status", tree!({})))
+        let tree = tree.with_key("status", tree!({}));
+        if tree.bool_at(&["spec", "manualSelector"]) == Some(true) {
+            return Ok(with_template_labels(tree));
+        }
+        // Labels that were taken from the template follow it.
+        let borrowed =
+            tree.at(&["metadata", "labels"]) == tree.at(&["spec", "template", "metadata", "labels"]);
+        let tree = if borrowed { tree.without(&["metadata", "labels"]) } else { tree };
+        Ok(with_template_labels(with_selector(&tree)))
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_schema::error::FieldError;
+use muster_schema::error::{FieldError, Problem};
 use muster_tree::Tree;
 
 use super::Errors;
@@ -73,7 +73,9 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
         _ => return,
     };
-    errors.push(FieldError::invalid(at, rule.clone(), why));
+    let mut error = FieldError::invalid(at, Tree::Null, why);
+    error.problem = Problem::InvalidBranch;
+    errors.push(error);
 }
 
 fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Errors) {

@@ -28,9 +28,9 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
     let loose = suspended && !started;
     let (a, b) = (template(new, loose), template(old, loose));
-    if a != b {
-        let shown = new.get("template").cloned().unwrap_or(Tree::Null);
-        errors.push(FieldError::invalid(SPEC.field("template"), shown, "field is immutable"));
+    let place = SPEC.field("template");
+    for key in ["metadata", "spec"] {
+        place.field(key).immutable(a.get(key), b.get(key), errors);
     }
 }
 

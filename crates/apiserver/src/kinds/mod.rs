@@ -28,7 +28,8 @@ mod pod;
 mod pod_check;
 mod pod_defaults;
 mod pod_update;
-mod quantity;
+pub(crate) mod quantity;
+mod rbac;
 mod service;
 mod template;
 mod volume;
@@ -268,7 +269,7 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("", "secrets") => Arc::new(config::Secret),
         ("", "nodes") => Arc::new(node::Node),
         ("" | "events.k8s.io", "events") => Arc::new(event::Event),
-        ("", "podtemplates") => templated(&["template"], false, Generation::Spec, false),
+        ("", "podtemplates") => templated(&["template"], false, Generation::AllButMeta, false),
         ("", "serviceaccounts" | "resourcequotas") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
         ("", "endpoints" | "limitranges") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
@@ -289,9 +290,7 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("resource.k8s.io", "resourceclaimtemplates") => Arc::new(device::ResourceClaimTemplate),
         ("resource.k8s.io", "deviceclasses") => Arc::new(device::DeviceClass),
         ("resource.k8s.io", "resourceslices") => Arc::new(device::ResourceSlice),
-        ("rbac.authorization.k8s.io", _) => {
-            Arc::new(Simple { names: NameRule::PathSegment, create_on_update: true, ..SIMPLE })
-        }
+        ("rbac.authorization.k8s.io", _) => Arc::new(rbac::Rbac),
         ("node.k8s.io", "runtimeclasses") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             Arc::new(crate::crds::definition::Definition)

@@ -98,6 +98,10 @@ impl Strategy for Lease {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
 }
 
 /// What priority classes do differently.

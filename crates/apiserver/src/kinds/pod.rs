@@ -22,14 +22,14 @@ impl Strategy for Pod {
         tree.with_key("spec", with_service_account(spec))
     }
 
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
         let quality = quality(tree.get("spec").unwrap_or(&Tree::Null));
         let mut tree = tree.with_key("status", tree!({"phase": "Pending", "qosClass": quality}));
         if tree.int_at(&["spec", "terminationGracePeriodSeconds"]).is_some_and(|n| n < 0) {
             tree = tree.with(&["spec", "terminationGracePeriodSeconds"], 1);
         }
         let gated = !tree.items_at(&["spec", "schedulingGates"]).is_empty();
-        Ok(if gated { tree.with(&["status", "conditions"], Tree::list([gated_condition()])) } else { tree })
+        Ok(if gated { tree.with(&["status", "conditions"], Tree::list([gated_condition(cx)])) } else { tree })
     }
 
     fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -129,10 +129,10 @@ fn with_service_account(spec: Tree) -> Tree {
     }
 }
 
-fn gated_condition() -> Tree {
+fn gated_condition(cx: &Cx<'_>) -> Tree {
     tree!({
         "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": null,
-        "lastTransitionTime": null, "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastTransitionTime": cx.now.to_seconds_text(), "message": "Scheduling is blocked due to non-empty scheduling gates",
     })
 }
 

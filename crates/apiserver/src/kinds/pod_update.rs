@@ -74,7 +74,8 @@ fn gates(new: &Tree, old: &Tree, errors: &mut Errors) {
             let name = gate.str_at(&["name"]);
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             let list = SPEC.field("schedulingGates");
-            errors.push(FieldError::forbidden(list.item(i), why));
+            let at = list.item(i);
+            errors.push(FieldError::forbidden(at.field("name"), why));
         }
     }
 }

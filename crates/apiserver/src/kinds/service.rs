@@ -92,6 +92,10 @@ impl Strategy for Service {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
 }
 
 fn with_target(port: &Tree) -> Tree {

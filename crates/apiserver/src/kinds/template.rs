@@ -37,7 +37,18 @@ impl Strategy for Templated {
             }
             None => tree,
         };
-        if tree.str_at(&["kind"]) == "Deployment" { rolling(tree) } else { tree }
+        match tree.str_at(&["kind"]) {
+            "Deployment" => {
+                rolling(tree, "strategy", &[("maxSurge", "25%".into()), ("maxUnavailable", "25%".into())])
+            }
+            "StatefulSet" => {
+                rolling(tree, "updateStrategy", &[("maxUnavailable", 1.into()), ("partition", 0.into())])
+            }
+            "DaemonSet" => {
+                rolling(tree, "updateStrategy", &[("maxSurge", 0.into()), ("maxUnavailable", 1.into())])
+            }
+            _ => tree,
+        }
     }
 
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -88,17 +99,15 @@ impl Strategy for Templated {
 }
 
 /// A rolling update has bounds.
-fn rolling(tree: Tree) -> Tree {
-    let at = ["spec", "strategy"];
-    if tree.str_at(&["spec", "strategy", "type"]) != "RollingUpdate" {
+fn rolling(tree: Tree, key: &str, defaults: &[(&str, Tree)]) -> Tree {
+    if tree.str_at(&["spec", key, "type"]) != "RollingUpdate" {
         return tree;
     }
-    let strategy = tree.at(&at).cloned().unwrap_or_else(Tree::empty_map);
-    let bounds = strategy.get("rollingUpdate").cloned().unwrap_or_else(Tree::empty_map);
-    let bounds = ["maxSurge", "maxUnavailable"].into_iter().fold(bounds, |bounds, key| {
-        if bounds.get(key).is_some() { bounds } else { bounds.with_key(key, Tree::from("25%")) }
+    let bounds = tree.at(&["spec", key, "rollingUpdate"]).cloned().unwrap_or_else(Tree::empty_map);
+    let bounds = defaults.iter().fold(bounds, |bounds, (name, value)| {
+        if bounds.get(name).is_some() { bounds } else { bounds.with_key(name, value.clone()) }
     });
-    tree.with(&["spec", "strategy", "rollingUpdate"], bounds)
+    tree.with(&["spec", key, "rollingUpdate"], bounds)
 }
 
 fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {

@@ -78,8 +78,19 @@ fn version(row: &KindRow, schema: SchemaRef) -> Version {
         subresources: served.map(subresource).collect(),
         columns: Vec::new(),
         selectable_fields: Vec::new(),
-        deprecation: Text::new(),
+        deprecation: deprecation(row),
     }
+}
+
+/// The warning of versions that are on their way out.
+fn deprecation(row: &KindRow) -> Text {
+    let (since, until) = match (row.group.as_str(), row.version.as_str(), row.plural.as_str()) {
+        ("resource.k8s.io", "v1beta1", _) => ("1.35", "1.38"),
+        ("resource.k8s.io", "v1beta2", _) => ("1.36", "1.39"),
+        _ => return Text::new(),
+    };
+    let (group, version, kind) = (&row.group, &row.version, &row.kind);
+    Text::from(format!("{group}/{version} {kind} is deprecated in v{since}+, unavailable in v{until}+"))
 }
 
 fn subresource(row: &SubRow) -> Subresource {

@@ -1,5 +1,9 @@
 //! The engine through its public face, in memory.
 
+mod custom;
+mod kinds;
+mod local;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -99,8 +103,10 @@ impl World {
     }
 
     pub fn tree(&self, target: &Target, shown: Shown) -> Tree {
-        let (resource, version) =
-            self.engine.registry().find(&target.group, &target.version, &target.resource).unwrap();
+        let found = self.engine.registry().find(&target.group, &target.version, &target.resource);
+        let Some((resource, version)) = found else {
+            return Tree::Null; // the write itself ended its kind
+        };
         match shown {
             Shown::Object(object) => resource.present(&object, version),
             Shown::Objects(objects, _) => Tree::list(objects.iter().map(|o| resource.present(o, version))),
