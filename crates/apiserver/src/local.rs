@@ -71,7 +71,7 @@ impl LocalApi {
     fn attempt(&self, calls: Arc<Vec<Call>>, tries: u32, reply: Reply<Vec<Result<Object, Refusal>>>) {
         let prepared = match self.prepare_all(&calls) {
             Ok(prepared) => prepared,
-            Err((at, why)) => return reply(all_refused(calls.len(), at, why)),
+            Err((at, why)) => return reply(all_refused(calls.len(), at, &why)),
         };
         let (writes, answers) = unzip(prepared);
         let engine = self.engine.clone();
@@ -146,7 +146,7 @@ fn unzip(prepared: Vec<Prepared>) -> (Vec<Write>, Vec<(engine::Pending, usize)>)
         match one {
             Prepared::Answer(reply) => answers.push((engine::Pending::Ready(Box::new(reply)), 0)),
             Prepared::Writes(Plan { writes: more, answer }) => {
-                answers.push((engine::Pending::Later(answer), more.len()));
+                answers.push((engine::Pending::Later(Box::new(answer)), more.len()));
                 writes.extend(more);
             }
         }
@@ -154,7 +154,7 @@ fn unzip(prepared: Vec<Prepared>) -> (Vec<Write>, Vec<(engine::Pending, usize)>)
     (writes, answers)
 }
 
-fn all_refused(count: usize, at: usize, why: Refusal) -> Vec<Result<Object, Refusal>> {
+fn all_refused(count: usize, at: usize, why: &Refusal) -> Vec<Result<Object, Refusal>> {
     let beside = format!("not done, because call {at} of its batch was refused: {why}");
     let each = (0..count).map(|i| Err(if i == at { why.clone() } else { Refusal::Conflict(beside.clone()) }));
     each.collect()

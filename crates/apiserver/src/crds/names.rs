@@ -23,8 +23,8 @@ pub(super) fn accept(definition: &Tree, others: &[Tree]) -> (Tree, Option<(&'sta
     match short.iter().filter_map(Tree::as_str).find(|name| taken.resources.contains(*name)) {
         Some(name) => refuse("ShortNamesConflict", name),
         None => {
-            accepted =
-                accepted.with_option(&["shortNames"], (!short.is_empty()).then(|| Tree::list(short.to_vec())))
+            accepted = accepted
+                .with_option(&["shortNames"], (!short.is_empty()).then(|| Tree::list(short.to_vec())));
         }
     }
     for (key, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {

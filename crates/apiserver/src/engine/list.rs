@@ -38,7 +38,7 @@ impl Engine {
         }
         let selection = Selection::parse(&place, target, options)?;
         let from = self.start(options)?;
-        self.collect(&place, &selection, from, options)
+        self.collect(&place, &selection, &from, options)
     }
 
     fn start(&self, options: &ListOptions) -> Result<From, Status> {
@@ -68,11 +68,11 @@ impl Engine {
         &self,
         place: &Place,
         selection: &Selection,
-        from: From,
+        from: &From,
         options: &ListOptions,
     ) -> Result<ListReply, Status> {
         if let (Some(name), None) = (selection.name(), &from.after)
-            && let Some(reply) = self.single(place, selection, &name, &from)
+            && let Some(reply) = self.single(place, selection, &name, from)
         {
             return Ok(reply);
         }
@@ -102,7 +102,7 @@ impl Engine {
                 return Ok(reply(found, revision, 0, selection));
             }
             // Later pages must show the very state of the first.
-            range.revision = from.revision.or(Some(revision)).filter(|_| !is_loose(options, &from));
+            range.revision = from.revision.or(Some(revision)).filter(|_| !is_loose(options, from));
             range.after = last;
         }
     }

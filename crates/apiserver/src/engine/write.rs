@@ -53,8 +53,6 @@ pub(crate) enum Shows {
     Made(fn(&Engine, &super::Place, &Object) -> Result<Tree, Status>, super::Place),
     /// This.
     Status(Status),
-    /// This.
-    Tree(Tree),
 }
 
 impl Engine {
@@ -106,7 +104,6 @@ impl Engine {
             Shows::First => Shown::Object(first()?),
             Shows::Made(make, place) => Shown::Tree(make(self, &place, &first()?)?),
             Shows::Status(status) => Shown::Status(status),
-            Shows::Tree(tree) => Shown::Tree(tree),
         };
         Ok(WriteReply { code: answer.code, shown, warnings: answer.warnings })
     }
@@ -157,7 +154,7 @@ impl Touched {
 #[derive(Debug)]
 pub(crate) enum Pending {
     Ready(Box<WriteReply>),
-    Later(Answer),
+    Later(Box<Answer>),
 }
 
 impl Pending {
@@ -165,7 +162,7 @@ impl Pending {
     pub fn finish(self, engine: &Engine, objects: &[Object]) -> Result<WriteReply, Status> {
         match self {
             Pending::Ready(reply) => Ok(*reply),
-            Pending::Later(answer) => engine.answer(answer, objects),
+            Pending::Later(answer) => engine.answer(*answer, objects),
         }
     }
 }

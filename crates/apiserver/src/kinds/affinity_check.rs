@@ -43,7 +43,7 @@ pub(super) fn node_selector(selector: &Tree, at: &At<'_>, errors: &mut Errors) {
     let list = at.field("nodeSelectorTerms");
     let terms = selector.items_at(&["nodeSelectorTerms"]);
     if terms.is_empty() {
-        errors.push(FieldError::required(&list, "must have at least one node selector term"));
+        errors.push(FieldError::required(list, "must have at least one node selector term"));
     }
     for (i, term) in terms.iter().enumerate() {
         node_term(term, &list.item(i), errors);

@@ -72,7 +72,7 @@ pub(super) fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let modes = spec.items_at(&["accessModes"]);
     let place = at.field("accessModes");
     if modes.is_empty() {
-        errors.push(FieldError::required(&place, "at least 1 access mode is required"));
+        errors.push(FieldError::required(place, "at least 1 access mode is required"));
     }
     for mode in modes.iter().filter_map(Tree::as_str) {
         place.one_of(mode, &ACCESS_MODES, errors);
@@ -80,7 +80,7 @@ pub(super) fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let once = modes.iter().any(|mode| mode.as_str() == Some("ReadWriteOncePod"));
     if once && modes.len() > 1 {
         let why = "may not use ReadWriteOncePod with other access modes";
-        errors.push(FieldError::forbidden(&place, why));
+        errors.push(FieldError::forbidden(place, why));
     }
     affinity_check::selector(spec.get("selector"), &at.field("selector"), errors);
     let place = at.field("resources");

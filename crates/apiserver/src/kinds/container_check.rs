@@ -171,7 +171,7 @@ fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
     for source in tree.items_at(&["envFrom"]) {
         if source.get("configMapRef").is_none() && source.get("secretRef").is_none() {
             let why = "must specify one of: `configMapRef` or `secretRef`";
-            errors.push(FieldError::invalid(&list, "", why));
+            errors.push(FieldError::invalid(list, "", why));
         }
     }
 }
@@ -239,10 +239,10 @@ fn resources(tree: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Err
                 let shown = limit.as_str().map_or_else(|| limit.to_json(), str::to_owned);
                 if is_whole_only(name) && request != most {
                     let why = format!("must be equal to {name} limit of {shown}");
-                    errors.push(FieldError::invalid(&requests, value.clone(), why));
+                    errors.push(FieldError::invalid(requests, value.clone(), why));
                 } else if request > most {
                     let why = format!("must be less than or equal to {name} limit of {shown}");
-                    errors.push(FieldError::invalid(&requests, value.clone(), why));
+                    errors.push(FieldError::invalid(requests, value.clone(), why));
                 }
             }
             None if is_whole_only(name) => {

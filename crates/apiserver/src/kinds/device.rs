@@ -49,10 +49,10 @@ impl Strategy for ResourceClaim {
         let reserved = new.items_at(&["status", "reservedFor"]);
         let list = at.field("reservedFor");
         if reserved.len() > RESERVED_MAX {
-            errors.push(FieldError::too_many(&list, reserved.len(), RESERVED_MAX));
+            errors.push(FieldError::too_many(list, reserved.len(), RESERVED_MAX));
         }
         if !reserved.is_empty() && now.is_none() {
-            errors.push(FieldError::forbidden(&list, "may not be specified when `allocated` is not set"));
+            errors.push(FieldError::forbidden(list, "may not be specified when `allocated` is not set"));
         }
         let mut seen = BTreeSet::new();
         for (i, consumer) in reserved.iter().enumerate() {
@@ -144,7 +144,7 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let list = place.field("requests");
     let requests = spec.items_at(&["devices", "requests"]);
     if requests.len() > REQUESTS_MAX {
-        errors.push(FieldError::too_many(&list, requests.len(), REQUESTS_MAX));
+        errors.push(FieldError::too_many(list, requests.len(), REQUESTS_MAX));
     }
     let mut seen = BTreeSet::new();
     for (i, request) in requests.iter().enumerate() {
@@ -155,16 +155,16 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         } else {
             at.field("name").problems(name, names::label(name), errors);
             if !seen.insert(name) {
-                errors.push(FieldError::duplicate(&at, request.clone()));
+                errors.push(FieldError::duplicate(at, request.clone()));
             }
         }
         match (request.get("exactly"), request.items_at(&["firstAvailable"])) {
             (None, []) => errors
-                .push(FieldError::required(&at, "exactly one of `exactly` or `firstAvailable` is required")),
+                .push(FieldError::required(at, "exactly one of `exactly` or `firstAvailable` is required")),
             (Some(_), [_, ..]) => {
                 let why =
                     "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-                errors.push(FieldError::invalid(&at, Tree::Null, why));
+                errors.push(FieldError::invalid(at, Tree::Null, why));
             }
             (Some(one), []) => device_request(one, &at.field("exactly"), errors),
             (None, several) => {
@@ -314,11 +314,11 @@ fn slice(spec: &Tree, errors: &mut Errors) {
     let all = PLACES.map(|key| format!("`{key}`")).join(", ");
     match set.len() {
         1 => {}
-        0 => errors.push(FieldError::required(&at, format!("exactly one of {all} is required"))),
+        0 => errors.push(FieldError::required(at, format!("exactly one of {all} is required"))),
         _ => {
             let shown = set.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
             let why = format!("exactly one of {all} is required, but multiple fields are set");
-            errors.push(FieldError::invalid(&at, format!("{{{shown}}}"), why));
+            errors.push(FieldError::invalid(at, format!("{{{shown}}}"), why));
         }
     }
     devices(spec, &at.field("devices"), errors);

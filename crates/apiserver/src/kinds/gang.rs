@@ -108,7 +108,7 @@ fn templates(templates: &[Tree], list: &At<'_>, errors: &mut Errors) {
         } else {
             at.field("name").problems(name, names::label(name), errors);
             if !seen.insert(name) {
-                errors.push(FieldError::duplicate(&at, tree!({"name": name})));
+                errors.push(FieldError::duplicate(at, tree!({"name": name})));
             }
         }
         match (template.get("policy"), template.get("schedulingPolicy")) {
@@ -151,7 +151,7 @@ fn claims(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
     let list = at.field("resourceClaims");
     let claims = owner.items_at(&["resourceClaims"]);
     if claims.len() > CLAIMS_MAX {
-        errors.push(FieldError::too_many(&list, claims.len(), CLAIMS_MAX));
+        errors.push(FieldError::too_many(list, claims.len(), CLAIMS_MAX));
     }
     for (i, claim) in claims.iter().enumerate() {
         let names = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];

@@ -140,12 +140,12 @@ fn managed_by(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let (domain, path) = name.split_once('/').unwrap_or((name, ""));
     if path.is_empty() {
         let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.push(FieldError::invalid(&at, name, why));
+        errors.push(FieldError::invalid(at, name, why));
     } else {
         at.problems(domain, names::subdomain(domain), errors);
     }
     if name.len() > MANAGED_BY_MAX {
-        errors.push(FieldError::too_long(&at, MANAGED_BY_MAX));
+        errors.push(FieldError::too_long(at, MANAGED_BY_MAX));
     }
 }
 
@@ -202,7 +202,7 @@ fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         let key = "batch.kubernetes.io/controller-uid";
         let alone = selector.entries_at(&["matchLabels"]).len() == 1 && selector.entries().len() == 1;
         if !alone || selector.str_at(&["matchLabels", key]) != uid {
-            errors.push(FieldError::invalid(&place, selector.clone(), "`selector` not auto-generated"));
+            errors.push(FieldError::invalid(place, selector.clone(), "`selector` not auto-generated"));
         }
     }
     let labels = spec.at(&["template", "metadata", "labels"]);

@@ -26,7 +26,7 @@ pub(super) fn pod_failure(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let list = at.field("rules");
     let rules = policy.items_at(&["rules"]);
     if rules.len() > RULES_MAX {
-        errors.push(FieldError::too_many(&list, rules.len(), RULES_MAX));
+        errors.push(FieldError::too_many(list, rules.len(), RULES_MAX));
     }
     let all = ["containers", "initContainers"]
         .into_iter()
@@ -59,7 +59,7 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
     let conditions = rule.items_at(&["onPodConditions"]);
     let list = at.field("onPodConditions");
     if conditions.len() > CONDITIONS_MAX {
-        errors.push(FieldError::too_many(&list, conditions.len(), CONDITIONS_MAX));
+        errors.push(FieldError::too_many(list, conditions.len(), CONDITIONS_MAX));
     }
     for (i, condition) in conditions.iter().enumerate() {
         let at = list.item(i);
@@ -92,9 +92,9 @@ fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Er
     let list = at.field("values");
     let values: Vec<i64> = codes.items_at(&["values"]).iter().filter_map(Tree::as_int).collect();
     if values.is_empty() {
-        errors.push(FieldError::invalid(&list, Tree::empty_list(), "at least one value is required"));
+        errors.push(FieldError::invalid(list, Tree::empty_list(), "at least one value is required"));
     } else if values.len() > EXIT_CODES_MAX {
-        errors.push(FieldError::too_many(&list, values.len(), EXIT_CODES_MAX));
+        errors.push(FieldError::too_many(list, values.len(), EXIT_CODES_MAX));
     }
     let mut seen = BTreeSet::new();
     for (i, value) in values.iter().enumerate() {
@@ -106,7 +106,7 @@ fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Er
         }
     }
     if !values.is_sorted() {
-        errors.push(FieldError::invalid(&list, Tree::list(values), "must be ordered"));
+        errors.push(FieldError::invalid(list, Tree::list(values), "must be ordered"));
     }
 }
 
@@ -117,16 +117,16 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     };
     let at = at.field("successPolicy");
     if spec.str_at(&["completionMode"]) != "Indexed" {
-        errors.push(FieldError::invalid(&at, policy.clone(), "requires indexed completion mode"));
+        errors.push(FieldError::invalid(at, policy.clone(), "requires indexed completion mode"));
         return;
     }
     let list = at.field("rules");
     let rules = policy.items_at(&["rules"]);
     if rules.is_empty() {
         let why = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(&list, why));
+        errors.push(FieldError::required(list, why));
     } else if rules.len() > RULES_MAX {
-        errors.push(FieldError::too_many(&list, rules.len(), RULES_MAX));
+        errors.push(FieldError::too_many(list, rules.len(), RULES_MAX));
     }
     let completions = spec.int_at(&["completions"]).unwrap_or(0);
     for (i, rule) in rules.iter().enumerate() {
@@ -145,13 +145,13 @@ fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors)
     if let Some(text) = indexes {
         let place = at.field("succeededIndexes");
         if text.len() > INDEXES_BYTES_MAX {
-            errors.push(FieldError::too_long(&place, INDEXES_BYTES_MAX));
+            errors.push(FieldError::too_long(place, INDEXES_BYTES_MAX));
         }
         match count_indexes(text, completions) {
             Ok(n) => total = n,
             Err(why) => {
                 let why = format!("error parsing succeededIndexes: {why}");
-                errors.push(FieldError::invalid(&place, text, why));
+                errors.push(FieldError::invalid(place, text, why));
             }
         }
     }
@@ -163,13 +163,13 @@ fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors)
     if count > completions {
         let why =
             format!("must be less than or equal to {completions} (the number of specified completions)");
-        errors.push(FieldError::invalid(&place, count, why));
+        errors.push(FieldError::invalid(place, count, why));
     }
     if indexes.is_some() && count > total {
         let why = format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         );
-        errors.push(FieldError::invalid(&place, count, why));
+        errors.push(FieldError::invalid(place, count, why));
     }
 }
 

@@ -94,11 +94,11 @@ pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
     for kind in ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"] {
         if is(old, kind) && !is(new, kind) {
             let why = format!("cannot disable the terminal {kind}=True condition");
-            errors.push(FieldError::invalid(&place, new.items_at(&["status", "conditions"]).to_vec(), why));
+            errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));
         }
     }
     if is(new, "Complete") && is(new, "Failed") {
         let why = "cannot set Complete=True and Failed=True conditions";
-        errors.push(FieldError::invalid(&place, new.items_at(&["status", "conditions"]).to_vec(), why));
+        errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));
     }
 }

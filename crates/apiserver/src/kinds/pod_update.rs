@@ -60,7 +60,7 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
         errors.push(FieldError::forbidden(SPEC.field("tolerations"), why));
     }
     if gated {
-        allowed = narrowed(allowed, new, old, errors);
+        allowed = narrowed(&allowed, new, old, errors);
     }
     if allowed != *old {
         errors.push(FieldError::forbidden("spec", MAY_NOT));
@@ -110,7 +110,7 @@ fn with_old_images(new: &Tree, old: &Tree) -> Tree {
 }
 
 /// While a pod is gated, what it asks of nodes may become stricter.
-fn narrowed(allowed: Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree {
+fn narrowed(allowed: &Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree {
     let before = old.entries_at(&["nodeSelector"]);
     let added = before.iter().all(|(key, value)| new.at(&["nodeSelector", key]) == Some(value));
     if !added {

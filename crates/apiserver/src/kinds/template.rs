@@ -118,7 +118,7 @@ fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
     };
     affinity_check::selector(Some(selector), &at, errors);
     if selector.is_empty() {
-        errors.push(FieldError::invalid(&at, selector.clone(), "empty selector is invalid for deployment"));
+        errors.push(FieldError::invalid(at, selector.clone(), "empty selector is invalid for deployment"));
         return;
     }
     let labels = template.at(&["metadata", "labels"]);

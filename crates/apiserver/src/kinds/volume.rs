@@ -82,7 +82,7 @@ fn volume(spec: &Tree, errors: &mut Errors) {
                 place.required(errors);
             }
             let shown = spec.get("capacity").cloned().unwrap_or(Tree::Null);
-            errors.push(FieldError::not_supported(&place, shown, ["storage"]));
+            errors.push(FieldError::not_supported(place, shown, ["storage"]));
         }
         Some(size) if Quantity::of(size).is_some_and(|q| q <= Quantity::ZERO) => {
             errors.push(FieldError::invalid(place.key("storage"), size.clone(), "must be greater than zero"));
