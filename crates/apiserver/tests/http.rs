@@ -1,5 +1,7 @@
 //! The server over real sockets: what a client sees, above all when it misbehaves.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 #[path = "http/harness.rs"]
 mod harness;
 

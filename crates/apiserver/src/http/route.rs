@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
 use super::answer::{self, Reply, Style};
 use super::auth;
-use super::body::{self, BODY_BYTES_MAX};
+use super::body;
 use super::context::{Request, Shared};
 use super::discover;
 use super::info::{self, Info};
@@ -127,7 +127,7 @@ fn check_host(shared: &Shared, parts: &Parts) -> Result<(), Status> {
         return Ok(());
     };
     let header = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok());
-    let host = parts.uri.authority().map(|a| a.as_str()).or(header).unwrap_or_default();
+    let host = parts.uri.authority().map(http::uri::Authority::as_str).or(header).unwrap_or_default();
     let name = host_name(host);
     if ours.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return Ok(());
@@ -217,18 +217,10 @@ async fn handle(
         Verb::Get => reads::get(shared, request, place, &target).await,
         Verb::List => reads::list(shared, request, place, &target).await,
         _ => {
-            let bytes = read_body(body).await?;
+            let bytes = body::read(body).await?;
             writes::write(shared, request, place, target, verb, &bytes).await
         }
     }
-}
-
-async fn read_body(body: Incoming) -> Result<bytes::Bytes, Status> {
-    // What announces itself as too long is not read at all.
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(body::too_large());
-    }
-    body::read(body).await
 }
 
 #[cfg(test)]

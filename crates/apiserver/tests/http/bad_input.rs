@@ -103,8 +103,9 @@ fn unknown_fields_in_the_three_modes() {
     let body = r#"{"metadata":{"name":"a"},"foo":1,"data":{"k":"1","k":"2"}}"#;
     let path = |mode: &str| format!("{CONFIGMAPS}?dryRun=All&fieldValidation={mode}");
     let strict = world.json("POST", &path("Strict"), body);
-    strict.assert_refused("strict", 400, "BadRequest", "strict decoding error: unknown field \"foo\"");
-    assert!(strict.text().contains("duplicate field \\\"data.k\\\""), "{}", strict.text());
+    strict.assert_refused("strict", 400, "BadRequest", "strict decoding error: ");
+    strict.assert_refused("strict", 400, "BadRequest", "unknown field \"foo\"");
+    strict.assert_refused("strict", 400, "BadRequest", "duplicate field \"data.k\"");
     let warned = world.json("POST", &path("Warn"), body);
     assert_eq!(warned.code, 201);
     assert_eq!(warned.header("warning"), "299 - \"unknown field \\\"foo\\\"\"");

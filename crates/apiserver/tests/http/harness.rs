@@ -151,7 +151,7 @@ impl World {
         stream.write_all(head.as_bytes()).unwrap();
         // The server may answer and close before it has read everything.
         let _ = stream.write_all(body).and_then(|()| stream.flush());
-        Answer::read(stream)
+        Answer::read(stream, method == "HEAD")
     }
 }
 
@@ -171,10 +171,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn read(stream: impl Read) -> Answer {
+    fn read(stream: impl Read, head_only: bool) -> Answer {
         let mut reader = BufReader::new(stream);
         let (code, headers) = read_head(&mut reader);
         let mut answer = Answer { code, headers, body: Vec::new() };
+        if head_only {
+            return answer;
+        }
         if answer.header("transfer-encoding") == "chunked" {
             while let Some(chunk) = read_chunk(&mut reader) {
                 answer.body.extend_from_slice(&chunk);
