@@ -6,6 +6,9 @@ use super::harness::World;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
+/// (says, media type, body, code, reason, words of the message)
+type Case<'a> = (&'a str, &'a str, &'a [u8], u16, &'a str, &'a str);
+
 #[test]
 fn bodies() {
     let world = World::new();
@@ -13,7 +16,7 @@ fn bodies() {
     let deep = format!("{}1{}", "{\"a\":".repeat(10_001), "}".repeat(10_001));
     let json = "application/json";
     let unrecognized = "the object provided is unrecognized (must be of type ConfigMap)";
-    let cases: [(&str, &str, &[u8], u16, &str, &str); 12] = [
+    let cases: [Case<'_>; 12] = [
         ("truncated", json, b"{\"metadata\":{\"na", 400, "BadRequest", unrecognized),
         ("empty", json, b"", 400, "BadRequest", unrecognized),
         ("a list", json, b"[]", 400, "BadRequest", unrecognized),
