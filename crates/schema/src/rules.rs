@@ -81,6 +81,11 @@ enum Needs {
     Everything,
 }
 
+/// Whether a text is an expression at all; the error is the sentence for its author.
+pub fn syntax(expression: &str) -> Result<(), String> {
+    program::Program::parse(expression).map(|_| ())
+}
+
 impl Rules {
     /// Compiles all rules of a schema. The errors have the paths of the schema, not of an object.
     pub fn compile(schema: &SchemaRef) -> Result<Rules, Vec<FieldError>> {

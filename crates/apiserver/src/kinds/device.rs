@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::rules;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
@@ -205,7 +206,13 @@ fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
         match selector.get("cel") {
             None => cel.required(errors),
             Some(rule) if rule.str_at(&["expression"]).is_empty() => cel.field("expression").required(errors),
-            Some(_) => {}
+            Some(rule) => {
+                let expression = rule.str_at(&["expression"]);
+                if let Err(why) = rules::syntax(expression) {
+                    let why = format!("compilation failed: {why}");
+                    errors.push(FieldError::invalid(cel.field("expression"), expression, why));
+                }
+            }
         }
     }
 }

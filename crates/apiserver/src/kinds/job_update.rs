@@ -97,6 +97,13 @@ pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
             errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));
         }
     }
+    let start = |tree: &Tree| tree.at(&["status", "startTime"]).cloned();
+    let suspended = new.bool_at(&["spec", "suspend"]) == Some(true);
+    if let Some(now) = start(new).filter(|now| !suspended && start(old).is_some_and(|before| before != *now))
+    {
+        let why = "field is immutable for unsuspended job once set";
+        errors.push(FieldError::invalid(at.field("startTime"), now, why));
+    }
     if is(new, "Complete") && is(new, "Failed") {
         let why = "cannot set Complete=True and Failed=True conditions";
         errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));

@@ -25,7 +25,7 @@ pub(super) struct Program(IdedExpr);
 
 impl Program {
     /// Parses an expression and counts its loops; the error is the sentence for the author of the rule.
-    fn parse(source: &str) -> Result<Program, String> {
+    pub(super) fn parse(source: &str) -> Result<Program, String> {
         if source.len() > RULE_BYTES_MAX {
             let have = source.len();
             return Err(format!("expression of {have} bytes is longer than {RULE_BYTES_MAX}; split it"));

@@ -267,6 +267,107 @@ fn propagation_becomes_a_finalizer() {
 }
 
 #[test]
+fn appliers_own_what_they_apply() {
+    let world = World::new();
+    let body = |value: &str| config("c", value).with(&["apiVersion"], "v1").with(&["kind"], "ConfigMap");
+    let made = world.apply("-/v1/default/configmaps/c", "one", body("1")).unwrap();
+    assert_eq!(made.items_at(&["metadata", "managedFields"])[0].str_at(&["operation"]), "Apply");
+    *world.clock.0.lock().unwrap() = Time::parse("2026-01-02T03:05:00Z").unwrap();
+    assert_eq!(world.apply("-/v1/default/configmaps/c", "one", body("1")).unwrap(), made, "nothing changed");
+    let refused = world.apply("-/v1/default/configmaps/c", "two", body("2")).unwrap_err();
+    assert_eq!((refused.code, &*refused.details.causes[0].0), (409, "FieldManagerConflict"));
+    assert!(refused.message.starts_with("Apply failed with 1 conflict"), "{}", refused.message);
+    let gone = body("1").without(&["data"]);
+    let left = world.apply("-/v1/default/configmaps/c", "one", gone).unwrap();
+    assert_eq!(left.get("data"), None, "what its last owner stops listing goes away");
+}
+
+#[test]
+fn unknown_fields_are_judged_in_three_modes() {
+    let world = World::new();
+    let send = |name: &str, mode: FieldValidation| {
+        let tree = config(name, "1").with(&["odd"], 1);
+        let options = WriteOptions { field_manager: "t".into(), field_validation: mode, dry_run: false };
+        world.send_with(target("-/v1/default/configmaps"), WriteAct::Create(body(tree)), options)
+    };
+    let refused = send("a", FieldValidation::Strict).unwrap_err();
+    assert!(refused.message.ends_with("strict decoding error: unknown field \"odd\""), "{}", refused.message);
+    assert_eq!(send("b", FieldValidation::Warn).unwrap().warnings, ["unknown field \"odd\""]);
+    assert!(send("c", FieldValidation::Ignore).unwrap().warnings.is_empty());
+    assert_eq!(world.get("-/v1/default/configmaps/b").unwrap().get("odd"), None);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let world = World::new();
+    let before = world.engine.revision();
+    let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    let act = WriteAct::Create(body(config("c", "1")));
+    let reply = world.send_with(target("-/v1/default/configmaps"), act, options).unwrap();
+    assert_eq!(reply.code, 201);
+    assert_eq!(world.engine.revision(), before);
+    assert_eq!(world.get("-/v1/default/configmaps/c").unwrap_err().code, 404);
+}
+
+#[test]
+fn a_collection_is_deleted_by_selector() {
+    let world = World::new();
+    for (name, app) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        let tree = config(name, "").with(&["metadata", "labels", "app"], app);
+        world.create("-/v1/default/configmaps", tree).unwrap();
+    }
+    let options = ListOptions { label_selector: "app=x".into(), ..ListOptions::default() };
+    let act = WriteAct::DeleteCollection(DeleteOptions::default(), options);
+    let Shown::Objects(gone, _) = world.send(target("-/v1/default/configmaps"), act).unwrap().shown else {
+        panic!("a list of what is gone")
+    };
+    assert_eq!(gone.len(), 2);
+    assert!(world.get("-/v1/default/configmaps/c").is_ok());
+}
+
+#[test]
+fn generated_names_differ() {
+    let world = World::new();
+    let tree = tree!({"metadata": {"generateName": "c-"}});
+    let names: Vec<String> = (0..3)
+        .map(|_| world.create("-/v1/default/configmaps", tree.clone()).unwrap())
+        .map(|made| made.str_at(&["metadata", "name"]).to_owned())
+        .collect();
+    assert!(names.iter().all(|name| name.starts_with("c-") && name.len() == 7), "{names:?}");
+    assert!(names[0] != names[1] && names[1] != names[2]);
+}
+
+#[test]
+fn reviews_are_answered() {
+    let world = World::new();
+    let ask = tree!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let answer = world.create("authorization.k8s.io/v1/-/selfsubjectaccessreviews", ask).unwrap();
+    assert_eq!(answer.bool_at(&["status", "allowed"]), Some(true));
+    let me = world.create("authentication.k8s.io/v1/-/selfsubjectreviews", tree!({})).unwrap();
+    assert_eq!(me.str_at(&["status", "userInfo", "username"]), "tester");
+}
+
+/// Printed, not asserted: what preparing costs. Run with `--ignored --nocapture` in a release build.
+#[test]
+#[ignore = "a measurement"]
+fn what_preparing_a_pod_costs() {
+    let world = World::new();
+    let pod = tree!({"metadata": {"generateName": "p-", "labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [
+        {"name": "c", "image": "busybox:1", "command": ["sleep", "1"], "env": [{"name": "A", "value": "b"}],
+            "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}});
+    const N: u32 = 20_000;
+    let began = std::time::Instant::now();
+    for _ in 0..N {
+        let user = User::default();
+        let options = WriteOptions { field_manager: "t".into(), ..WriteOptions::default() };
+        let act = WriteAct::Create(body(pod.clone()));
+        let request = WriteRequest { target: target("-/v1/default/pods"), act, options, user };
+        world.engine.prepare(&request, &super::Guard::default()).unwrap();
+    }
+    eprintln!("prepare a pod: {:?} each", began.elapsed() / N);
+}
+
+#[test]
 fn lists_go_page_by_page_over_one_state() {
     let world = World::new();
     for n in 0..5 {
