@@ -303,8 +303,8 @@ struct Following {
 enum State {
     /// The next pull lists.
     Start,
-    /// The kind is not served (any more): told once, looked for again on every pull.
-    Absent,
+    /// The kind is not served (any more): told once, looked for again when something has happened since.
+    Absent { looked: u64 },
     /// Changes come from here.
     Live { watch: Watch, resource: Arc<Resource>, version: usize, generation: u64 },
 }
@@ -333,7 +333,8 @@ impl Follow for Following {
     fn wake_when_ready(&mut self, wake: Box<dyn FnOnce() + Send>) {
         let seen = match &self.state {
             State::Live { watch, .. } => watch.bookmark().object.revision,
-            _ => 0,
+            State::Absent { looked } => *looked,
+            State::Start => 0,
         };
         let mut listener = Box::pin(self.engine.listen());
         let waker = Waker::from(Arc::new(Once(Mutex::new(Some(wake)))));
@@ -348,7 +349,8 @@ impl Follow for Following {
 
 impl Following {
     fn begin(&mut self) -> Option<Batch> {
-        let was_absent = matches!(self.state, State::Absent);
+        let was_absent = matches!(self.state, State::Absent { .. });
+        let looked = self.engine.revision();
         let registry = self.engine.registry();
         let target = Target {
             group: self.kind.group.clone(),
@@ -367,7 +369,7 @@ impl Following {
             Some((page, State::Live { watch, resource, version, generation: registry.generation() }))
         });
         let Some((page, state)) = begun else {
-            self.state = State::Absent;
+            self.state = State::Absent { looked };
             return (!was_absent).then(|| Batch::Reset(Vec::new()));
         };
         self.state = state;

@@ -18,6 +18,7 @@ mod collection;
 mod create;
 mod decode;
 mod delete;
+mod evict;
 mod finish;
 mod list;
 mod look;

@@ -69,29 +69,6 @@ impl Ask<'_> {
         Ok(self.plan(vec![write], success(201)))
     }
 
-    /// Deletes a pod the polite way.
-    fn evict(&self, body: &Body) -> Result<Prepared, Status> {
-        let live = self.live().ok_or_else(|| self.not_found())?;
-        let options = body.tree.get("deleteOptions").unwrap_or(&Tree::Null);
-        let options = DeleteOptions {
-            grace_secs: options.int_at(&["gracePeriodSeconds"]),
-            propagation: options.text_at(&["propagationPolicy"]),
-            orphan_dependents: options.bool_at(&["orphanDependents"]),
-            uid: options.at(&["preconditions", "uid"]).and_then(Tree::as_text).cloned(),
-            resource_version: options
-                .at(&["preconditions", "resourceVersion"])
-                .and_then(Tree::as_text)
-                .cloned(),
-        };
-        Ok(match self.delete_live(&live, &options)? {
-            Prepared::Writes(plan) => Prepared::Writes(Plan { answer: success(201), ..plan }),
-            Prepared::Answer(reply) => {
-                let status = Status::new(200, "", "");
-                Prepared::Answer(WriteReply { code: 201, shown: Shown::Status(status), ..reply })
-            }
-        })
-    }
-
     fn issue_token(&self, body: &Body) -> Result<Prepared, Status> {
         let live = self.live().ok_or_else(|| self.not_found())?;
         let tokens =
@@ -128,7 +105,7 @@ impl Ask<'_> {
 }
 
 /// The answer of subresources that have nothing to show.
-fn success(code: u16) -> Answer {
+pub(super) fn success(code: u16) -> Answer {
     Answer { code, shows: Shows::Status(Status::new(200, "", "")), warnings: Vec::new() }
 }
 

@@ -313,3 +313,26 @@ fn leases_need_a_revision_and_are_made_by_put() {
             .is_ok()
     );
 }
+
+#[test]
+fn eviction_spends_the_budget() {
+    let world = World::new();
+    let budget = tree!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+    world.create("policy/v1/default/poddisruptionbudgets", budget).unwrap();
+    let eviction =
+        |name: &str| tree!({"metadata": {"name": name}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    for name in ["p", "q"] {
+        world.create("-/v1/default/pods", pod(name).with(&["metadata", "labels", "app"], "a")).unwrap();
+        world
+            .merge(&format!("-/v1/default/pods/{name}/status"), tree!({"status": {"phase": "Running"}}))
+            .unwrap();
+    }
+    let blocked = world.create("-/v1/default/pods/p/eviction", eviction("p")).unwrap_err();
+    assert_eq!((blocked.code, blocked.reason), (429, "TooManyRequests"));
+    let path = "policy/v1/default/poddisruptionbudgets/b";
+    world.merge(&format!("{path}/status"), tree!({"status": {"disruptionsAllowed": 1}})).unwrap();
+    world.create("-/v1/default/pods/p/eviction", eviction("p")).unwrap();
+    assert_eq!(world.get("-/v1/default/pods/p").unwrap_err().code, 404);
+    assert_eq!(world.get(path).unwrap().int_at(&["status", "disruptionsAllowed"]), Some(0));
+    assert_eq!(world.create("-/v1/default/pods/q/eviction", eviction("q")).unwrap_err().code, 429);
+}

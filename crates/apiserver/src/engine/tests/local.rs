@@ -95,4 +95,10 @@ fn following_begins_with_everything_and_wakes() {
         api.follow(&Kind { group: "example.com".into(), version: "v1".into(), plural: "things".into() });
     assert_eq!(unknown.pull(), Some(Batch::Reset(Vec::new())), "what is not served is empty");
     assert_eq!(unknown.pull(), None);
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = woken.clone();
+    unknown.wake_when_ready(Box::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    assert_eq!(woken.load(Ordering::Relaxed), 0, "nobody is woken for nothing");
 }

@@ -350,6 +350,7 @@ fn reviews_are_answered() {
 /// Printed, not asserted: what preparing costs. Run with `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 fn what_preparing_a_pod_costs() {
     let world = World::new();
     let pod = tree!({"metadata": {"generateName": "p-", "labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [
