@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{Method, Response, StatusCode};
 use muster_store::Range;
 use muster_tree::{Tree, tree};
@@ -14,7 +14,7 @@ use super::answer::{self, AnswerBody, Reply};
 use super::context::{Request, Shared};
 use super::health;
 use crate::discovery::{self, Form, Root};
-use crate::openapi::Documents;
+use crate::openapi::{Documents, v2};
 use crate::registry::Registry;
 use crate::status::Status;
 
@@ -81,11 +81,20 @@ pub fn answer(shared: &Shared, request: &Request, path: &[&str]) -> Result<Reply
             }
         }
         ["apis", group, version] => listed(shared, request, group, version),
+        ["openapi", "v2"] => openapi_v2(request),
         ["openapi", "v3"] => openapi_index(shared, request),
         ["openapi", "v3", "api", version] => openapi(shared, request, "", version),
         ["openapi", "v3", "apis", group, version] => openapi(shared, request, group, version),
         _ => Ok(not_found()),
     }
+}
+
+fn openapi_v2(request: &Request) -> Result<Reply, Status> {
+    let accept = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accept.contains(v2::ASKED) {
+        return Ok(answer::bytes(200, v2::ANSWERED, v2::protobuf(), false));
+    }
+    plain(request, &v2::json())
 }
 
 fn is_probe(path: &[&str]) -> bool {
@@ -105,11 +114,20 @@ fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
 
 fn roots(shared: &Shared) -> Tree {
     let registry = shared.engine.registry();
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .iter()
+    .map(ToString::to_string)
+    .collect();
     for (group, version) in discovery::served_group_versions(registry.all()) {
         if group.is_empty() {
             paths.push(format!("/api/{version}"));
