@@ -116,7 +116,11 @@ fn decode_json(bytes: &[u8]) -> Result<Body, Undecodable> {
 
 fn decode_yaml(bytes: &[u8]) -> Result<Body, Undecodable> {
     let text = std::str::from_utf8(bytes).map_err(|e| Undecodable(format!("yaml: {e}")))?;
-    let documents = Tree::parse_yaml_documents(text).map_err(|e| Undecodable(format!("yaml: {e}")))?;
+    // The reader's message goes on with a drawing of the place; a Status has room for its first line.
+    let first_line = |e: muster_tree::ParseError| {
+        Undecodable(format!("yaml: {}", e.to_string().lines().next().unwrap_or_default()))
+    };
+    let documents = Tree::parse_yaml_documents(text).map_err(first_line)?;
     // Of several documents the first counts, as with the real server.
     let tree = documents.into_iter().next().unwrap_or(Tree::Null);
     object(Body { tree, duplicates: Vec::new() })

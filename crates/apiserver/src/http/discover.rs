@@ -107,6 +107,15 @@ pub fn not_found() -> Reply {
     answer::text(404, "404 page not found\n")
 }
 
+/// Below a served group an unknown path is a refusal; a group that is not served is an unknown page.
+///
+/// # Errors
+/// 404.
+pub fn unknown(registry: &Registry, group: &str) -> Result<Reply, Status> {
+    let is_served = group.is_empty() || registry.all().iter().any(|r| r.group == group);
+    if is_served { Err(Status::unknown_path()) } else { Ok(not_found()) }
+}
+
 fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
     let agreed = request.negotiate(Offer::Plain)?;
     Ok(answer::tree(200, tree, request.style(agreed)))
@@ -171,7 +180,7 @@ fn listed(shared: &Shared, request: &Request, group: &str, version: &str) -> Res
     let registry = shared.engine.registry();
     match discovery::resource_list(registry.all(), group, version) {
         Some(tree) => plain(request, &tree),
-        None => Ok(not_found()),
+        None => unknown(&registry, group),
     }
 }
 

@@ -167,7 +167,7 @@ async fn resource(
 ) -> Result<Reply, Status> {
     let found = shared.engine.registry().find(&target.group, &target.version, &target.resource);
     let Some((resource, version)) = found else {
-        return unknown(shared, &target);
+        return discover::unknown(&shared.engine.registry(), &target.group);
     };
     labels.group = target.group.to_string();
     labels.resource = target.resource.to_string();
@@ -182,13 +182,6 @@ async fn resource(
     let deprecation = &place.resource.versions[place.version].deprecation;
     answer::warn(&mut reply, Some(deprecation.as_str()).filter(|text| !text.is_empty()));
     Ok(reply)
-}
-
-/// A group that is not served at all is no resource but an unknown page, as with the real server.
-fn unknown(shared: &Shared, target: &Target) -> Result<Reply, Status> {
-    let registry = shared.engine.registry();
-    let group_served = target.group.is_empty() || registry.all().iter().any(|r| r.group == target.group);
-    if group_served { Err(Status::unknown_path()) } else { Ok(discover::not_found()) }
 }
 
 fn deadline(shared: &Shared, request: &Request) -> Result<Duration, Status> {

@@ -267,6 +267,8 @@ fn paths_and_methods() {
     let denied = "the server does not allow this method on the requested resource";
     for (method, path, code, reason, words) in [
         ("GET", "/api/v2/pods", 404, "NotFound", unknown),
+        ("GET", "/api/v2", 404, "NotFound", unknown),
+        ("GET", "/apis/batch/v9", 404, "NotFound", unknown),
         ("GET", "/api/v1/nosuch", 404, "NotFound", unknown),
         ("GET", "/api/v1/configmaps/a", 404, "NotFound", unknown),
         ("GET", "/api/v1/namespaces/default/nodes", 404, "NotFound", unknown),
