@@ -1,6 +1,6 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo run --release -p muster-bench -- schema store jobs`
+//! `cargo run --release -p muster-bench -- schema store jobs up`, or `cargo xtask bench`
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
@@ -9,6 +9,7 @@ mod jobs;
 mod measure;
 mod schema;
 mod store;
+mod up;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -28,5 +29,8 @@ fn main() {
     }
     if is_wanted("jobs") {
         jobs::run();
+    }
+    if is_wanted("up") {
+        up::run();
     }
 }

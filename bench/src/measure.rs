@@ -51,7 +51,12 @@ impl Took {
 
 /// CPU time of all threads so far.
 fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_of(std::process::id())
+}
+
+/// CPU time of all threads of a process so far.
+pub fn cpu_of(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name in parentheses may hold anything; the numbers come after it.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
@@ -60,7 +65,12 @@ fn cpu() -> Duration {
 
 /// Resident memory in bytes.
 pub fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    resident_of(std::process::id())
+}
+
+/// Resident memory of a process in bytes.
+pub fn resident_of(pid: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE_BYTES
 }

@@ -27,7 +27,7 @@ pub struct Real {
     pub server: Server,
     /// Ended when dropped, in this order.
     processes: Vec<Child>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Drop for Real {
@@ -63,17 +63,30 @@ pub fn assets() -> Result<PathBuf, String> {
 impl Real {
     /// Starts one.
     pub fn start() -> Result<Real, String> {
+        let mut real = Real::start_without_controllers()?;
+        let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
+        let [port, ..] = free_ports()?;
+        real.processes.insert(0, controllers(&assets()?, &config, port)?);
+        Ok(real)
+    }
+
+    /// Starts only etcd and kube-apiserver.
+    pub fn start_without_controllers() -> Result<Real, String> {
         let assets = assets()?;
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let [client, peer, secure, manager] = free_ports()?;
+        let [client, peer, secure, _] = free_ports()?;
         let mut processes = vec![etcd(&assets, folder.path(), client, peer)?];
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
         processes.insert(0, apiserver(&assets, folder.path(), client, secure)?);
-        let mut real = Real { server, processes, _folder: folder };
+        let real = Real { server, processes, folder };
         real.wait()?;
-        let config = write(real._folder.path(), "kubeconfig", &kubeconfig(secure))?;
-        real.processes.insert(0, controllers(&assets, &config, manager)?);
         Ok(real)
+    }
+
+    /// Its processes.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
     }
 
     fn wait(&self) -> Result<(), String> {
@@ -160,10 +173,11 @@ fn controllers(assets: &Path, kubeconfig: &str, port: u16) -> Result<Child, Stri
     )
 }
 
-fn kubeconfig(port: u16) -> String {
+fn kubeconfig(server: &Server) -> String {
+    let base = server.base();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
-         clusters: [{{name: real, cluster: {{server: 'https://127.0.0.1:{port}', insecure-skip-tls-verify: true}}}}]\n\
+         clusters: [{{name: real, cluster: {{server: '{base}', insecure-skip-tls-verify: true}}}}]\n\
          users: [{{name: admin, user: {{token: {TOKEN}}}}}]\n\
          contexts: [{{name: real, context: {{cluster: real, user: admin}}}}]\n"
     )

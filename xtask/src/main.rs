@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask` lists them.
 
+mod bench;
 mod clients;
 mod kube;
 mod process;
@@ -15,6 +16,7 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 /// Every task. `test` is what CI runs.
 const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
+    ("bench", "print what it costs: all benches, or those named (schema store jobs up)", bench::task),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
     ("soak", "kill the server amid its writers, fifty times or as often as said", soak::task),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),

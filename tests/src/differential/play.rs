@@ -64,6 +64,12 @@ impl Server {
         Ok(Self { agent: agent(shown), base, token: user.str_at(&["user", "token"]).to_owned() })
     }
 
+    /// `https://host:port`.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Reads one path.
     pub fn get(&self, path: &str) -> Result<Answer, String> {
         self.send("GET", path, &Step::default(), Vec::new())
