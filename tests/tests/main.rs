@@ -2,6 +2,8 @@
 //!
 //! One server in memory serves all tests that do not kill theirs; each test works in a namespace of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test may give up")]
+
 mod kill;
 mod kubectl_apply;
 mod kubectl_create;

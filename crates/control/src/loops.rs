@@ -208,7 +208,7 @@ impl Loop {
             }
             let Some(slot) = self.queue.pop() else { break };
             plans_left -= 1;
-            self.plan(slot, now);
+            self.plan(&slot, now);
         }
         self.counters.queue_len = self.queue.ready_len() as u64;
         self.counters.in_flight = self.sent.len() as u64;
@@ -290,7 +290,7 @@ impl Loop {
         }
     }
 
-    fn plan(&mut self, slot: Slot, now: Time) {
+    fn plan(&mut self, slot: &Slot, now: Time) {
         self.counters.plans += 1;
         let plan = self.controllers[slot.controller].plan(&slot.key, &self.caches, now);
         for key in plan.wake {
@@ -299,7 +299,7 @@ impl Loop {
         let steps = plan.steps.into();
         let under_way = UnderWay { steps, again_at: plan.again_at, outstanding: 0, refused: None };
         self.under_way.insert(slot.clone(), under_way);
-        self.go_on(&slot, now);
+        self.go_on(slot, now);
     }
 
     /// Sends the next step of a plan, or ends the plan.
@@ -394,14 +394,14 @@ impl Loop {
                 let purpose = Purpose::Met(slot, made);
                 self.outbox.push_back(Sent { purpose, calls: Calls::One(look), repeats: 0 });
             }
-            (Purpose::Step(slot), refusal) => self.settled(slot, refusal, now),
+            (Purpose::Step(slot), refusal) => self.settled(&slot, refusal, now),
             (Purpose::Met(slot, made), refusal) => {
                 let refusal = refusal.or_else(|| stranger(&made, shown.as_ref()));
-                self.settled(slot, refusal, now);
+                self.settled(&slot, refusal, now);
             }
             (Purpose::Look(slot, want), refusal) => {
                 let refusal = judge(&want, shown.as_ref(), refusal);
-                self.settled(slot, refusal, now);
+                self.settled(&slot, refusal, now);
             }
         }
     }
@@ -417,8 +417,8 @@ impl Loop {
     }
 
     /// One outstanding call of a plan is settled.
-    fn settled(&mut self, slot: Slot, refusal: Option<Refusal>, now: Time) {
-        let plan = self.under_way.get_mut(&slot).expect("a call with a reply belongs to a plan under way");
+    fn settled(&mut self, slot: &Slot, refusal: Option<Refusal>, now: Time) {
+        let plan = self.under_way.get_mut(slot).expect("a call with a reply belongs to a plan under way");
         plan.outstanding -= 1;
         plan.refused = plan.refused.take().or(refusal);
         if plan.outstanding > 0 {
@@ -426,10 +426,10 @@ impl Loop {
         }
         match plan.refused.take() {
             Some(why) => {
-                self.under_way.remove(&slot);
-                self.queue.failed(&slot, &why, now);
+                self.under_way.remove(slot);
+                self.queue.failed(slot, &why, now);
             }
-            None => self.go_on(&slot, now),
+            None => self.go_on(slot, now),
         }
     }
 

@@ -4,6 +4,8 @@
 //! with the object that the server answered, or its conflicts. Since only ownership is looked at here, an update
 //! takes the answered object as the new one. Another file can be named in `OWNERSHIP_CASES`.
 
+#![allow(clippy::unwrap_used, reason = "a test may give up")]
+
 mod common;
 
 use std::collections::BTreeSet;

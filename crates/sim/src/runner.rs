@@ -152,9 +152,12 @@ impl Runner {
     }
 }
 
+/// What calls came to, one after another.
+type Results = Vec<Result<Object, Refusal>>;
+
 /// Performs calls; in memory the reply comes before the call returns.
-pub fn do_calls(api: &dyn Api, calls: Calls) -> Vec<Result<Object, Refusal>> {
-    let slot: Arc<Mutex<Option<Vec<Result<Object, Refusal>>>>> = Arc::default();
+pub fn do_calls(api: &dyn Api, calls: Calls) -> Results {
+    let slot: Arc<Mutex<Option<Results>>> = Arc::default();
     let back = slot.clone();
     let put = move |results| *back.lock().unwrap_or_else(PoisonError::into_inner) = Some(results);
     match calls {

@@ -1,5 +1,7 @@
 //! Laws that hold for every tree.
 
+#![allow(clippy::unwrap_used, reason = "a test may give up")]
+
 use muster_tree::{Sharing, Tree, from_tree};
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Tables: objects as rows of cells, which is what `kubectl get` prints.
 //!
-//! A built-in kind has a line of columns in [`kinds`] and a small function that makes the cells of one object;
+//! A built-in kind has a line of columns in `kinds` and a small function that makes the cells of one object;
 //! a custom resource has the columns of its definition, each with a JSON path. All columns are always sent, the
 //! wide ones with priority 1: the client decides what to show.
 //!
