@@ -129,7 +129,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// The world spins: more steps than [`STEPS_MAX`] within the time.
+    /// The world spins: more steps than `STEPS_MAX` within the time.
     pub fn run(&mut self, faults: Faults, time: Duration) {
         let end = self.now() + time;
         for _ in 0..STEPS_MAX {
