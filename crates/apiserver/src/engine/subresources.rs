@@ -7,9 +7,9 @@ use muster_tree::{Tree, tree};
 use super::Place;
 use super::metadata::is_doomed;
 use super::prepare::Ask;
-use super::write::{Answer, Plan, Prepared, Shows};
+use super::write::{Answer, Prepared, Shows};
 use super::{Engine, reviews::Account};
-use crate::request::{Body, DeleteOptions, Shown, WriteAct, WriteReply};
+use crate::request::{Body, Shown, WriteAct, WriteReply};
 use crate::status::{Named, Status};
 
 impl Ask<'_> {

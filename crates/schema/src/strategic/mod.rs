@@ -1,7 +1,7 @@
 //! Strategic merge patch: a merge patch that knows how the items of lists are told apart.
 //!
 //! Maps merge and `null` deletes, as in a plain merge patch. Lists that the schema marks as merging are merged item
-//! by item ([`lists`]); others are replaced. Directives in the patch say the rest: `$patch`, `$retainKeys`,
+//! by item (`lists`); others are replaced. Directives in the patch say the rest: `$patch`, `$retainKeys`,
 //! `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>`.
 //!
 //! # Invariants
