@@ -124,21 +124,20 @@ impl Driver {
 
     /// Takes in what has come, sleeping at most `sleep` for the first; `false` when it is time to stop.
     fn take_messages(&mut self, inbox: &Receiver<Message>, sleep: Duration) -> bool {
-        let mut next = match inbox.recv_timeout(sleep) {
+        let first = match inbox.recv_timeout(sleep) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return false,
         };
-        for _ in 0..MESSAGES_PER_TURN_MAX {
-            match next {
-                Some(Message::Stop) => return false,
-                Some(Message::Replied(id, results)) => {
+        // What is not taken in this turn stays in the inbox: a lost wake-up would leave a kind unwatched for ever.
+        for message in first.into_iter().chain(inbox.try_iter().take(MESSAGES_PER_TURN_MAX)) {
+            match message {
+                Message::Stop => return false,
+                Message::Replied(id, results) => {
                     self.it.take(Input::Replied(id, results), self.clock.now());
                 }
-                Some(Message::Ready(kind)) => self.pull(&kind),
-                None => break,
+                Message::Ready(kind) => self.pull(&kind),
             }
-            next = inbox.try_recv().ok();
         }
         true
     }
@@ -211,5 +210,76 @@ impl Driver {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.synced = self.it.synced();
         health.counters = self.it.counters().clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use muster_api::port::{Abilities, Batch, Call, Object, Refusal, Reply};
+    use muster_api::time::Time;
+
+    use super::*;
+
+    /// Never has anything to tell, and counts how often it was asked.
+    struct Silent(Arc<AtomicUsize>);
+
+    impl Follow for Silent {
+        fn pull(&mut self) -> Option<Batch> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+
+        fn wake_when_ready(&mut self, _: Box<dyn FnOnce() + Send>) {}
+    }
+
+    impl Api for Silent {
+        fn call(&self, _: Call, _: Reply<Result<Object, Refusal>>) {}
+
+        fn together(&self, _: Vec<Call>, _: Reply<Vec<Result<Object, Refusal>>>) {}
+
+        fn follow(&self, _: &Kind) -> Box<dyn Follow> {
+            Box::new(Silent(self.0.clone()))
+        }
+
+        fn abilities(&self) -> Abilities {
+            Abilities { atomic: true, kinds: Vec::new() }
+        }
+    }
+
+    impl Clock for Silent {
+        fn now(&self) -> Time {
+            Time(0)
+        }
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_when_more_come_than_one_turn_takes() {
+        let pulls = Arc::new(AtomicUsize::new(0));
+        let (to_loop, inbox) = channel();
+        let mut driver = Driver {
+            it: Loop::new(Vec::new(), &[], LoopOptions::default()),
+            api: Arc::new(Silent(pulls.clone())),
+            clock: Arc::new(Silent(pulls.clone())),
+            follows: BTreeMap::new(),
+            to_loop: to_loop.clone(),
+            health: Arc::default(),
+            ready: None,
+        };
+        let kind = muster_api::kinds::JOBS.clone();
+        driver.follow(&kind);
+        let sent = MESSAGES_PER_TURN_MAX * 2 + 100;
+        for _ in 0..sent {
+            to_loop.send(Message::Ready(kind.clone())).unwrap();
+        }
+        for _ in 0..3 {
+            assert!(driver.take_messages(&inbox, Duration::ZERO));
+        }
+        assert_eq!(
+            pulls.load(Ordering::Relaxed),
+            sent + 1,
+            "each wake-up asks once, and following asks once"
+        );
     }
 }
