@@ -336,6 +336,7 @@ impl Follow for Following {
             State::Absent { looked } => *looked,
             State::Start => 0,
         };
+        self.consume_wake_up();
         let mut listener = Box::pin(self.engine.listen());
         let waker = Waker::from(Arc::new(Once(Mutex::new(Some(wake)))));
         let polled = Future::poll(listener.as_mut(), &mut Context::from_waker(&waker));
@@ -348,6 +349,14 @@ impl Follow for Following {
 }
 
 impl Following {
+    /// A listener that is dropped with its wake-up still in hand passes it on to another one, who does the same:
+    /// an idle server would never sleep.
+    fn consume_wake_up(&mut self) {
+        if let Some(mut old) = self.waiting.take() {
+            let _ = Future::poll(old.as_mut(), &mut Context::from_waker(Waker::noop()));
+        }
+    }
+
     fn begin(&mut self) -> Option<Batch> {
         let was_absent = matches!(self.state, State::Absent { .. });
         let looked = self.engine.revision();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use muster_api::port::{Act, Api, Batch, Call, Cascade, Change, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::port::{
+    Act, Api, Batch, Call, Cascade, Change, Follow, Guard, Kind, Object, Part, Refusal, Target,
+};
 use muster_tree::{Tree, tree};
 
 use super::World;
@@ -101,4 +103,27 @@ fn following_begins_with_everything_and_wakes() {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     assert_eq!(woken.load(Ordering::Relaxed), 0, "nobody is woken for nothing");
+}
+
+#[test]
+fn a_wake_up_is_not_handed_round() {
+    let world = World::new();
+    let api = LocalApi::new(world.engine.clone());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let mut follows: Vec<Box<dyn Follow>> = (0..3).map(|_| api.follow(&kind())).collect();
+    let pull_all = |follows: &mut Vec<Box<dyn Follow>>| {
+        for follow in follows {
+            while follow.pull().is_some() {}
+            let count = woken.clone();
+            follow.wake_when_ready(Box::new(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+    };
+    pull_all(&mut follows);
+    perform(&api, call("a", Act::Create(config("a")))).unwrap();
+    assert_eq!(woken.load(Ordering::Relaxed), 3, "each is woken once");
+    pull_all(&mut follows);
+    pull_all(&mut follows);
+    assert_eq!(woken.load(Ordering::Relaxed), 3, "and nobody again, for nothing more happened");
 }
