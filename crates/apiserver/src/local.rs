@@ -331,17 +331,17 @@ impl Follow for Following {
     }
 
     fn wake_when_ready(&mut self, wake: Box<dyn FnOnce() + Send>) {
-        let seen = match &self.state {
-            State::Live { watch, .. } => watch.bookmark().object.revision,
-            State::Absent { looked } => *looked,
-            State::Start => 0,
+        let listener = match &self.state {
+            State::Live { watch, .. } => watch.listen(),
+            // A kind comes with its definition, which is another kind.
+            State::Absent { .. } | State::Start => self.engine.listen(),
         };
         self.consume_wake_up();
-        let mut listener = Box::pin(self.engine.listen());
+        let mut listener = Box::pin(listener);
         let waker = Waker::from(Arc::new(Once(Mutex::new(Some(wake)))));
         let polled = Future::poll(listener.as_mut(), &mut Context::from_waker(&waker));
         // What was published before the listener was there would not wake it.
-        if polled == Poll::Ready(()) || self.engine.revision() > seen {
+        if polled == Poll::Ready(()) || self.has_news() {
             waker.wake();
         }
         self.waiting = Some(listener);
@@ -354,6 +354,14 @@ impl Following {
     fn consume_wake_up(&mut self) {
         if let Some(mut old) = self.waiting.take() {
             let _ = Future::poll(old.as_mut(), &mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        match &self.state {
+            State::Live { watch, .. } => watch.has_news(),
+            State::Absent { looked } => self.engine.revision() > *looked,
+            State::Start => true,
         }
     }
 

@@ -15,7 +15,7 @@ use muster_tree::Text;
 
 use crate::disk::Base;
 use crate::head::Transaction;
-use crate::store::Shared;
+use crate::store::{Shared, resources};
 use crate::{Key, Object, WriteError};
 
 /// A commit takes no further transaction once it has this many records.
@@ -119,7 +119,7 @@ fn commit(shared: &Shared, batch: Vec<Transaction>) {
 
 fn publish(shared: &Shared, batch: Vec<Transaction>, now: Time) {
     let mut replies = Vec::new();
-    {
+    let changed = {
         let mut head = shared.head();
         let mut state = shared.state_mut();
         let mut all = Vec::new();
@@ -131,9 +131,11 @@ fn publish(shared: &Shared, batch: Vec<Transaction>, now: Time) {
         }
         let reached = all.last().map_or(0, |staged| staged.record.revision);
         head.release(all.iter().map(|staged| &staged.record.key), reached);
+        let changed = resources(&all);
         state.publish(all, now);
-    }
-    shared.publish_done();
+        changed
+    };
+    shared.publish_done(&changed);
     for (reply, objects) in replies {
         reply(Ok(objects));
     }

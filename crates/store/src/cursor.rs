@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use event_listener::EventListener;
 use muster_tree::Text;
 
 use crate::store::Shared;
@@ -28,6 +29,19 @@ impl Cursor {
         let (records, reached) = self.shared.state().changes(&self.resource, self.revision, max)?;
         self.revision = reached;
         Ok(records)
+    }
+
+    /// Whether [`Cursor::next`] has something to say.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let next = self.shared.state().changes(&self.resource, self.revision, 1);
+        next.map_or(true, |(records, _)| !records.is_empty())
+    }
+
+    /// Wakes up when the resource changes. Take it, look for news, and only then wait.
+    #[must_use]
+    pub fn listen(&self) -> EventListener {
+        self.shared.listen_to(&self.resource)
     }
 
     /// Everything of the resource up to here was delivered.

@@ -1,17 +1,19 @@
 //! The handle: what the rest of Muster calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use event_listener::{Event, EventListener};
 use muster_api::ports::Clock;
+use muster_tree::Text;
 
 use crate::committer::{Committer, Published};
 use crate::cursor::Cursor;
 use crate::disk::{Disk, DiskFaults};
 use crate::head::{Head, Prepared, Reply, Transaction};
+use crate::ring::Staged;
 use crate::share::Shelter;
 use crate::state::State;
 use crate::{
@@ -39,6 +41,8 @@ pub(crate) struct Shared {
     /// Something waits for the next commit.
     pub(crate) accepted: Condvar,
     published: Event,
+    /// The same for each resource that somebody waits for.
+    published_of: RwLock<BTreeMap<Text, Arc<Event>>>,
     disk_bytes: AtomicU64,
     disk_bytes_max: u64,
     /// Whether commits are forced to the disk now and then only.
@@ -138,7 +142,8 @@ impl Store {
         Cursor::new(self.shared.clone(), resource, from)
     }
 
-    /// Wakes up at the next publication. Take it, look (cursors, `revision`), and only then wait.
+    /// Wakes up at the next publication of anything. Take it, look (`revision`), and only then wait; whoever follows
+    /// one resource asks its [`Cursor`] instead.
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.shared.published.listen()
@@ -200,6 +205,7 @@ impl Shared {
             meta: Mutex::default(),
             accepted: Condvar::new(),
             published: Event::new(),
+            published_of: RwLock::default(),
             disk_bytes: AtomicU64::new(0),
             clock,
         }
@@ -234,15 +240,15 @@ impl Shared {
             let mut state = self.state_mut();
             head.stage(writes, &state).map(|records| {
                 let transaction = Transaction { records, reply: None };
-                let objects = transaction.objects();
+                let (objects, resources) = (transaction.objects(), resources(&transaction.records));
                 state.publish(transaction.records, self.clock.now());
-                objects
+                (objects, resources)
             })
         };
-        if done.is_ok() {
-            self.publish_done();
+        if let Ok((_, resources)) = &done {
+            self.publish_done(resources);
         }
-        reply(done);
+        reply(done.map(|(objects, _)| objects));
     }
 
     fn accept_durable(&self, writes: Vec<Prepared>, durability: Durability, reply: Reply) {
@@ -282,9 +288,22 @@ impl Shared {
         answer
     }
 
-    /// Wakes everybody who waits for a publication.
-    pub(crate) fn publish_done(&self) {
+    /// Wakes everybody who waits for a publication of one of these resources, or of anything.
+    pub(crate) fn publish_done(&self, resources: &BTreeSet<Text>) {
         self.published.notify(usize::MAX);
+        let events = self.published_of.read().expect("a map does not panic");
+        for event in resources.iter().filter_map(|resource| events.get(resource)) {
+            event.notify(usize::MAX);
+        }
+    }
+
+    /// Wakes up at the next publication of a resource.
+    pub(crate) fn listen_to(&self, resource: &Text) -> EventListener {
+        if let Some(event) = self.published_of.read().expect("a map does not panic").get(resource) {
+            return event.listen();
+        }
+        let mut events = self.published_of.write().expect("a map does not panic");
+        events.entry(resource.clone()).or_default().listen()
     }
 
     pub(crate) fn note_bytes(&self, bytes: u64) {
@@ -310,6 +329,11 @@ impl Shared {
     fn meta(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.meta.lock().expect("a map does not panic")
     }
+}
+
+/// Which resources a publication changes.
+pub(crate) fn resources(records: &[Staged]) -> BTreeSet<Text> {
+    records.iter().map(|staged| staged.record.key.resource.clone()).collect()
 }
 
 fn closed() -> WriteError {

@@ -93,6 +93,18 @@ impl Watch {
         }
     }
 
+    /// Whether [`Watch::next`] may have something to say.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.initial.is_empty() || self.cursor.has_news()
+    }
+
+    /// Wakes up when the resource changes. Take it, look for news, and only then wait.
+    #[must_use]
+    pub fn listen(&self) -> event_listener::EventListener {
+        self.cursor.listen()
+    }
+
     /// A bookmark at the revision up to which everything was delivered.
     #[must_use]
     pub fn bookmark(&self) -> WatchEvent {

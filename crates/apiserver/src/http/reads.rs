@@ -207,7 +207,7 @@ pub async fn begin_watch(
     };
     let stop = shared.stop.clone();
     let stream = Stream { watch, lens, bookmarks: options.allow_bookmarks, lasts, permit, stop };
-    tokio::spawn(watch::send(shared.engine.clone(), shared.metrics.clone(), stream, lines));
+    tokio::spawn(watch::send(shared.metrics.clone(), stream, lines));
     Ok(answer::pieces(200, "application/json", receiver))
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::accept::{MetaVersion, Shape};
 use super::metrics::Metrics;
 use super::stop::Stop;
-use crate::engine::{Engine, Watch};
+use crate::engine::Watch;
 use crate::registry::Resource;
 use crate::request::{EventType, WatchEvent};
 use crate::status::Status;
@@ -66,22 +66,22 @@ pub struct Stream {
 }
 
 /// Sends a stream until it ends, or nobody reads any more.
-pub async fn send(engine: Engine, metrics: Metrics, mut stream: Stream, pieces: mpsc::Sender<Bytes>) {
+pub async fn send(metrics: Metrics, mut stream: Stream, pieces: mpsc::Sender<Bytes>) {
     metrics.watches.inc();
-    stream.run(&engine, &pieces).await;
+    stream.run(&pieces).await;
     metrics.watches.dec();
     drop(stream.permit);
 }
 
 impl Stream {
-    async fn run(&mut self, engine: &Engine, pieces: &mpsc::Sender<Bytes>) {
+    async fn run(&mut self, pieces: &mpsc::Sender<Bytes>) {
         let begin = Instant::now();
         let end = begin + self.lasts;
         let mut columns_sent = false;
         let mut mark_at = self.first_mark(begin, end);
         loop {
             // Listening begins before looking: what is published in between wakes us.
-            let news = engine.listen();
+            let news = self.watch.listen();
             match self.batch(&mut columns_sent) {
                 Ok(piece) if !piece.is_empty() => {
                     if pieces.send(piece.into()).await.is_err() {
@@ -101,7 +101,10 @@ impl Stream {
                 () = self.stop.stopped() => return,
                 () = sleep_until(end) => return,
                 () = sleep_until(mark_at.unwrap_or(end)), if mark_at.is_some() => {
-                    if pieces.send(self.mark().into()).await.is_err() {
+                    // Looking first takes the bookmark past what happened to other resources.
+                    let Ok(mut piece) = self.batch(&mut columns_sent) else { continue };
+                    piece.extend(self.mark());
+                    if pieces.send(piece.into()).await.is_err() {
                         return;
                     }
                     mark_at = next_mark(Instant::now(), end);
