@@ -70,9 +70,8 @@ fn check(command: &mut Command) -> Tally {
     }
 }
 
-/// Builds the binary, then runs every test of the workspace.
+/// Runs every test of the workspace. Cargo builds the binary for them, before the first one runs.
 fn tests(variables: &[(String, String)]) -> Result<Tally, String> {
-    process::run(&mut process::cargo(["build", "--quiet", "--package", "muster"]))?;
     let skips = process::root().join("target").join("skipped-tests.txt");
     // A list of an earlier run must not be counted again.
     let _ = fs::remove_file(&skips);
@@ -92,7 +91,7 @@ fn tests(variables: &[(String, String)]) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The binary that `cargo build` makes.
+/// The binary that comes with the tests of its own package.
 fn binary() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| process::root().join("target"), PathBuf::from);
