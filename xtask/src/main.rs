@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod kube;
 mod process;
+mod requirements;
 mod schema;
 mod soak;
 mod test;
@@ -18,6 +19,11 @@ const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
     ("bench", "print what it costs: all benches, or those named (schema store jobs up)", bench::task),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
+    (
+        "requirements",
+        "count the promises of docs/requirements that tests name, and list the others (-o json)",
+        requirements::task,
+    ),
     ("soak", "kill the server amid its writers, fifty times or as often as said", soak::task),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
 ];
@@ -27,7 +33,7 @@ fn main() -> ExitCode {
     let Some(task) = args.first().and_then(|name| TASKS.iter().find(|task| task.0 == name)) else {
         eprintln!("usage: cargo xtask TASK\n");
         for (name, about, _) in TASKS {
-            eprintln!("  {name:<10} {about}");
+            eprintln!("  {name:<12} {about}");
         }
         return ExitCode::from(2);
     };

@@ -11,6 +11,9 @@ use serde::Deserialize;
 pub struct Scenario {
     /// What it shows, as a sentence.
     pub name: String,
+    /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
+    #[serde(default)]
+    pub shows: Vec<String>,
     /// The requests, in order.
     pub steps: Vec<Step>,
 }

@@ -1,0 +1,307 @@
+//! `cargo xtask requirements`: which promises of `docs/requirements` a test names, and which none does.
+//!
+//! An id stands in the docs as `- **572-01** …`. A scenario names it with `shows: [572-01]`, a Rust test with a line
+//! `/// Shows: 572-01, 572-02.` above its `#[test]`. Naming an id that no file has, or having an id twice, is an error:
+//! a typing mistake must not look like a promise kept.
+//!
+//! # Deliberately absent
+//!
+//! Whether the test really shows it. That is for the reader of the test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use muster_tree::{Tree, tree};
+
+use crate::process;
+
+const DOCS: &str = "docs/requirements";
+const SCENARIOS: &str = "tests/scenarios";
+/// Folders with Rust tests.
+const SOURCES: [&str; 4] = ["crates", "tests", "bench", "xtask"];
+/// What a Rust test says before its ids.
+const SHOWS: &str = "/// Shows: ";
+/// The mark of what the proposal itself defers.
+const LATER: &str = "(later)";
+
+/// One line of the docs.
+#[derive(Debug, PartialEq, Eq)]
+struct Requirement {
+    id: String,
+    later: bool,
+}
+
+/// A place that names an id: the file with its line or scenario.
+#[derive(Debug, PartialEq, Eq)]
+struct Naming {
+    id: String,
+    place: String,
+}
+
+/// The requirements of one file.
+#[derive(Debug)]
+struct Counted {
+    file: String,
+    ids: Vec<Requirement>,
+}
+
+/// The task.
+pub fn task(args: &[String]) -> Result<(), String> {
+    let json = match args {
+        [] => false,
+        [flag, form] if flag == "-o" && form == "json" => true,
+        _ => return Err("takes nothing, or `-o json`".to_owned()),
+    };
+    let root = process::root();
+    let files = read_docs(&root)?;
+    let named = read_tests(&root)?;
+    let problems = check(&files, &named);
+    if !problems.is_empty() {
+        return Err(problems.join("\n"));
+    }
+    let named: BTreeSet<&str> = named.iter().map(|n| n.id.as_str()).collect();
+    print(&if json { as_json(&files, &named) } else { as_text(&files, &named) });
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the counts are what this task is asked for")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
+fn read_docs(root: &Path) -> Result<Vec<Counted>, String> {
+    let mut files = Vec::new();
+    for path in files_under(&root.join(DOCS), "md")? {
+        let ids: Vec<Requirement> = read(&path)?.lines().filter_map(requirement).collect();
+        if !ids.is_empty() {
+            files.push(Counted { file: short(root, &path), ids });
+        }
+    }
+    // 976 comes before 2899, though not as text.
+    files.sort_by_key(|f| proposal(&f.ids[0].id));
+    Ok(files)
+}
+
+fn read_tests(root: &Path) -> Result<Vec<Naming>, String> {
+    let mut named = Vec::new();
+    for path in files_under(&root.join(SCENARIOS), "yaml")? {
+        named.extend(of_scenarios(&read(&path)?, &short(root, &path))?);
+    }
+    for folder in SOURCES {
+        for path in files_under(&root.join(folder), "rs")? {
+            named.extend(of_rust(&read(&path)?, &short(root, &path))?);
+        }
+    }
+    Ok(named)
+}
+
+/// Reads `- **572-01** (mark) sentence`.
+fn requirement(line: &str) -> Option<Requirement> {
+    let (id, rest) = line.strip_prefix("- **")?.split_once("** ")?;
+    is_id(id).then(|| Requirement { id: id.to_owned(), later: rest.starts_with(LATER) })
+}
+
+/// The ids named by the scenarios of one file.
+fn of_scenarios(text: &str, file: &str) -> Result<Vec<Naming>, String> {
+    let documents = Tree::parse_yaml_documents(text).map_err(|e| format!("{file}: {e}"))?;
+    let mut named = Vec::new();
+    for document in &documents {
+        let place = format!("{file}: {}", document.str_at(&["name"]));
+        let Some(shows) = document.get("shows") else { continue };
+        if !shows.is_list() {
+            return Err(format!("{place}: shows is not a list"));
+        }
+        for id in shows.items() {
+            let id = id.as_str().ok_or_else(|| format!("{place}: shows {id}: not an id"))?;
+            named.push(Naming { id: id.to_owned(), place: place.clone() });
+        }
+    }
+    Ok(named)
+}
+
+/// The ids named above the tests of one Rust file.
+fn of_rust(text: &str, file: &str) -> Result<Vec<Naming>, String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let mut named = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(ids) = line.strip_prefix(SHOWS) else { continue };
+        let place = format!("{file}:{}", at + 1);
+        let above_an_item = |line: &&&str| line.starts_with("///") || line.starts_with("#[");
+        if !lines[at..].iter().take_while(above_an_item).any(|line| line.ends_with("test]")) {
+            return Err(format!("{place}: ids are named, but not above a test"));
+        }
+        let ids = ids.trim_end_matches('.').split(", ");
+        named.extend(ids.map(|id| Naming { id: id.to_owned(), place: place.clone() }));
+    }
+    Ok(named)
+}
+
+/// What is wrong: ids that exist twice, ids named that do not exist.
+fn check(files: &[Counted], named: &[Naming]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for (file, id) in files.iter().flat_map(|f| f.ids.iter().map(|r| (f.file.as_str(), r.id.as_str()))) {
+        if let Some(other) = seen.insert(id, file) {
+            problems.push(format!("{file}: {id} is already in {other}"));
+        }
+    }
+    let unknown = named.iter().filter(|n| !seen.contains_key(n.id.as_str()));
+    problems.extend(unknown.map(|n| format!("{}: {}: no file of {DOCS} has this id", n.place, n.id)));
+    problems
+}
+
+/// The ids that no test names and that are due.
+fn missing<'a>(file: &'a Counted, named: &BTreeSet<&str>) -> Vec<&'a str> {
+    let due = file.ids.iter().filter(|r| !r.later && !named.contains(r.id.as_str()));
+    due.map(|r| r.id.as_str()).collect()
+}
+
+fn count(file: &Counted, named: &BTreeSet<&str>) -> usize {
+    file.ids.iter().filter(|r| named.contains(r.id.as_str())).count()
+}
+
+fn as_text(files: &[Counted], named: &BTreeSet<&str>) -> String {
+    let mut lines = vec![format!("{:<46} {:>6} {:>6} {:>6}", "file", "ids", "named", "later")];
+    for file in files {
+        let later = file.ids.iter().filter(|r| r.later).count();
+        let (ids, named) = (file.ids.len(), count(file, named));
+        lines.push(format!("{:<46} {ids:>6} {named:>6} {later:>6}", file.file));
+    }
+    let (ids, total) = (files.iter().map(|f| f.ids.len()), files.iter().map(|f| count(f, named)));
+    lines.push(format!("{:<46} {:>6} {:>6}", "all", ids.sum::<usize>(), total.sum::<usize>()));
+    for file in files {
+        let missing = missing(file, named);
+        if !missing.is_empty() {
+            lines.push(format!("\n{}: no test names\n  {}", file.file, missing.join(" ")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn as_json(files: &[Counted], named: &BTreeSet<&str>) -> String {
+    let files = files.iter().map(|file| {
+        let later = file.ids.iter().filter(|r| r.later).map(|r| Tree::from(r.id.as_str()));
+        let missing = missing(file, named).into_iter().map(Tree::from);
+        tree!({
+            "file": file.file.clone(), "ids": file.ids.len() as i64, "named": count(file, named) as i64,
+            "later": Tree::list(later), "missing": Tree::list(missing),
+        })
+    });
+    Tree::list(files).to_string()
+}
+
+/// Two numbers with a dash between them.
+fn is_id(text: &str) -> bool {
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    text.split_once('-').is_some_and(|(proposal, n)| number(proposal) && number(n))
+}
+
+fn proposal(id: &str) -> u32 {
+    id.split('-').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// All files of a folder and its folders with this extension, in order; what was built is left out.
+fn files_under(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn short(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(named: &[Naming]) -> Vec<&str> {
+        named.iter().map(|n| n.id.as_str()).collect()
+    }
+
+    fn counted(ids: &[(&str, bool)]) -> Counted {
+        let ids = ids.iter().map(|(id, later)| Requirement { id: (*id).to_owned(), later: *later });
+        Counted { file: "a.md".to_owned(), ids: ids.collect() }
+    }
+
+    #[test]
+    fn lines_of_the_docs() {
+        let cases = [
+            ("- **572-01** It is optional — none is sent.", Some(("572-01", false))),
+            ("- **5832-70** (later) Parent groups.", Some(("5832-70", true))),
+            ("- **976-07** (decided) No configuration.", Some(("976-07", false))),
+            ("- **not an id** at all", None),
+            ("Marks: **(later)** the proposal defers it", None),
+            ("  - **572-01** deeper", None),
+        ];
+        for (line, want) in cases {
+            let want = want.map(|(id, later)| Requirement { id: id.to_owned(), later });
+            assert_eq!(requirement(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn scenarios_name_ids_in_a_list() {
+        let text = "name: a\nshows: [572-01, 976-02]\nsteps: []\n---\nname: b\nsteps: []\n---\nname: c\nshows: [2899-10]\n";
+        assert_eq!(
+            ids(&of_scenarios(text, "f").expect("it is well-formed")),
+            ["572-01", "976-02", "2899-10"]
+        );
+        let word = of_scenarios("name: a\nshows: 572-01\n", "f").expect_err("a word is no list");
+        assert_eq!(word, "f: a: shows is not a list");
+    }
+
+    #[test]
+    fn rust_tests_name_ids_in_their_documentation() {
+        let shows = SHOWS;
+        let text = format!("    {shows}572-01, 572-02.\n    #[test]\n    fn a() {{}}\n");
+        assert_eq!(ids(&of_rust(&text, "f").expect("above a test")), ["572-01", "572-02"]);
+        let text = format!("{shows}976-01.\n/// More.\n#[ignore]\n#[tokio::test]\nasync fn b() {{}}\n");
+        assert_eq!(ids(&of_rust(&text, "f").expect("above a test")), ["976-01"]);
+        let text = format!("{shows}976-01.\nfn helper() {{}}\n#[test]\nfn c() {{}}\n");
+        assert!(of_rust(&text, "f").expect_err("a helper is no test").starts_with("f:1:"));
+    }
+
+    #[test]
+    fn ids_exist_once_and_names_exist() {
+        let naming = |id: &str| Naming { id: id.to_owned(), place: "t.rs:1".to_owned() };
+        let files = [counted(&[("572-01", false), ("572-02", false)])];
+        assert_eq!(check(&files, &[naming("572-02")]), Vec::<String>::new());
+        assert_eq!(
+            check(&files, &[naming("572-2")]),
+            ["t.rs:1: 572-2: no file of docs/requirements has this id"]
+        );
+        let twice = [counted(&[("572-01", false)]), counted(&[("572-01", false)])];
+        assert_eq!(check(&twice, &[]), ["a.md: 572-01 is already in a.md"]);
+    }
+
+    #[test]
+    fn what_is_later_is_not_missing() {
+        let file = counted(&[("572-01", false), ("572-02", true), ("572-03", false)]);
+        assert_eq!(missing(&file, &BTreeSet::from(["572-01"])), ["572-03"]);
+    }
+
+    #[test]
+    fn the_docs_and_the_tests_agree() {
+        let root = process::root();
+        let files = read_docs(&root).expect("the docs can be read");
+        assert_eq!(check(&files, &read_tests(&root).expect("the tests can be read")), Vec::<String>::new());
+        assert_eq!(files.iter().map(|f| f.ids.len()).collect::<Vec<_>>(), [57, 58, 70, 68, 71]);
+    }
+}
