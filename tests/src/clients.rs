@@ -22,7 +22,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The program in this variable; otherwise the calling test is noted as skipped, with the reason.
 pub fn program(variable: &str, test: &str) -> Option<PathBuf> {
     let given = std::env::var_os(variable).map(PathBuf::from);
-    let found = given.or_else(|| (variable == "MUSTER_TEST_KUBECTL").then(cached_kubectl).flatten());
+    let kubectl = || (variable == "MUSTER_TEST_KUBECTL").then(|| real::program("kubectl").ok()).flatten();
+    let found = given.or_else(kubectl);
     if found.is_none() {
         let reason = std::env::var(format!("{variable}_MISSING"));
         skip(test, &reason.unwrap_or_else(|_| format!("{variable} is not set: run `cargo xtask test`")));
@@ -30,18 +31,23 @@ pub fn program(variable: &str, test: &str) -> Option<PathBuf> {
     found
 }
 
-fn cached_kubectl() -> Option<PathBuf> {
-    let path = real::folder().ok()?.join("kubectl");
-    path.exists().then_some(path)
-}
-
 /// Notes a skipped test where `cargo xtask test` counts it.
 pub fn skip(test: &str, reason: &str) {
     eprintln!("skipped {test}: {reason}");
-    if let Some(path) = std::env::var_os("MUSTER_TEST_SKIPS") {
+    append("MUSTER_TEST_SKIPS", &format!("{test}: {reason}"));
+}
+
+/// Notes a line that `cargo xtask test` shows even when everything passed.
+pub fn note(line: &str) {
+    eprintln!("{line}");
+    append("MUSTER_TEST_NOTES", line);
+}
+
+/// Adds a line to the file that this variable names, if it names one.
+fn append(variable: &str, line: &str) {
+    if let Some(path) = std::env::var_os(variable) {
         let file = File::options().create(true).append(true).open(path);
-        file.and_then(|mut file| writeln!(file, "{test}: {reason}"))
-            .expect("the list of skips can be written");
+        file.and_then(|mut file| writeln!(file, "{line}")).expect("the list can be written");
     }
 }
 

@@ -3,4 +3,6 @@
 pub mod clients;
 pub mod differential;
 pub mod plane;
+pub mod planes;
+pub mod random;
 pub mod real;

@@ -1,7 +1,12 @@
 //! A real Kubernetes on loopback: etcd, kube-apiserver and, of the controller manager, only what the scenarios need.
 //!
 //! The binaries come from `KUBEBUILDER_ASSETS` or from the cache folder that `cargo xtask kube` fills. Everything else
-//! lives in a temporary folder, and the processes end with the value.
+//! lives in a temporary folder.
+//!
+//! # Invariants
+//!
+//! - The processes end with the value, and with the test process however that ends: a plane shared by all tests of a
+//!   process is never dropped.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -15,11 +20,24 @@ use crate::differential::Server;
 /// The version the binaries are built from.
 const KUBE: &str = "kube-1.37.1";
 /// The only user.
-const TOKEN: &str = "judge-token";
+pub(crate) const TOKEN: &str = "judge-token";
 /// How long the server may take to be ready.
 const READY_TRIES: u32 = 600;
 /// The pause between two looks.
 const READY_PAUSE: Duration = Duration::from_millis(100);
+/// Ends the processes given as arguments when its own input closes, which it does when the test process is gone.
+const GUARD: &str = r#"cat >/dev/null; kill -9 "$@""#;
+/// The names of our `--controllers`, and what does that work in a real plane.
+const CONTROLLERS: [(&str, &str); 8] = [
+    ("gc", "garbage-collector-controller"),
+    ("namespace", "namespace-controller"),
+    ("job", "job-controller"),
+    ("serviceaccount", "serviceaccount-controller"),
+    ("podgc", "pod-garbage-collector-controller"),
+    ("endpointslice", "endpointslice-controller"),
+    ("volume", "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller"),
+    ("resourceclaim", "resourceclaim-controller"),
+];
 
 /// A running real plane.
 pub struct Real {
@@ -27,12 +45,14 @@ pub struct Real {
     pub server: Server,
     /// Ended when dropped, in this order.
     processes: Vec<Child>,
+    guards: Vec<Child>,
     folder: TempDir,
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
-        for child in &mut self.processes {
+        // The guards go first: later the numbers of the processes may be another's.
+        for child in self.guards.iter_mut().chain(&mut self.processes) {
             // Already gone is fine.
             let _ = child.kill();
             let _ = child.wait();
@@ -40,47 +60,69 @@ impl Drop for Real {
     }
 }
 
-/// The folder for the binaries of the pinned Kubernetes, whether they are there or not.
-pub fn folder() -> Result<PathBuf, String> {
-    let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+/// A program of the pinned Kubernetes: in `KUBEBUILDER_ASSETS` or else in the cache folder.
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    let given = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let folder = given.or_else(|| cache.map(|c| c.join("muster").join(KUBE)));
-    folder.ok_or_else(|| "neither KUBEBUILDER_ASSETS nor HOME is set".to_owned())
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    let cached = cache.map(|folder| folder.join("muster").join(KUBE).join(name));
+    let found = [given, cached].into_iter().flatten().find(|path| path.exists());
+    found.ok_or_else(|| {
+        format!("{name} of {KUBE} is neither in KUBEBUILDER_ASSETS nor in the cache folder: run `cargo xtask kube`")
+    })
 }
 
-/// Where the binaries are, or why there are none.
-pub fn assets() -> Result<PathBuf, String> {
-    let folder = folder()?;
-    for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
-        if !folder.join(name).exists() {
-            return Err(format!("{} is not there: run `cargo xtask kube`", folder.join(name).display()));
-        }
-    }
-    Ok(folder)
+/// Why no real plane can be started here, if so.
+pub fn missing() -> Option<String> {
+    let mut programs = ["etcd", "kube-apiserver", "kube-controller-manager"].into_iter();
+    let reason = programs.find_map(|name| program(name).err())?;
+    Some(std::env::var("MUSTER_TEST_REAL_MISSING").unwrap_or(reason))
 }
 
 impl Real {
-    /// Starts one.
+    /// Starts one with the only controllers that do not write into the objects that are compared.
     pub fn start() -> Result<Real, String> {
+        Real::with(&["gc", "namespace"])
+    }
+
+    /// Starts one with these controllers, by the names that our `--controllers` has; `scheduler` is one of them.
+    pub fn with(controllers: &[&str]) -> Result<Real, String> {
         let mut real = Real::start_without_controllers()?;
         let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
-        let [port, ..] = free_ports()?;
-        real.processes.insert(0, controllers(&assets()?, &config, port)?);
+        let [first, second, ..] = free_ports()?;
+        let (scheduler, others): (Vec<&str>, Vec<&str>) =
+            controllers.iter().partition(|name| **name == "scheduler");
+        if !others.is_empty() {
+            let names = others.iter().map(|name| controller(name)).collect::<Result<Vec<_>, _>>()?;
+            let names = format!("--controllers={}", names.join(","));
+            real.add(spawn(component("kube-controller-manager", &config, first)?.arg(names))?)?;
+        }
+        if !scheduler.is_empty() {
+            let gates = "--feature-gates=GenericWorkload=true";
+            real.add(spawn(component("kube-scheduler", &config, second)?.arg(gates))?)?;
+        }
         Ok(real)
     }
 
     /// Starts only etcd and kube-apiserver.
     pub fn start_without_controllers() -> Result<Real, String> {
-        let assets = assets()?;
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let [client, peer, secure, _] = free_ports()?;
-        let mut processes = vec![etcd(&assets, folder.path(), client, peer)?];
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
-        processes.insert(0, apiserver(&assets, folder.path(), client, secure)?);
-        let real = Real { server, processes, folder };
+        let mut real = Real { server, processes: Vec::new(), guards: Vec::new(), folder };
+        real.add(etcd(real.folder.path(), client, peer)?)?;
+        real.add(apiserver(real.folder.path(), client, secure)?)?;
         real.wait()?;
         Ok(real)
+    }
+
+    /// Takes charge of a process: the latest is the first to be ended.
+    fn add(&mut self, child: Child) -> Result<(), String> {
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "sh", &child.id().to_string()]).stdin(Stdio::piped()).stderr(Stdio::null());
+        self.processes.insert(0, child);
+        self.guards.push(guard.spawn().map_err(|e| format!("starting sh: {e}"))?);
+        Ok(())
     }
 
     /// Its processes.
@@ -112,9 +154,9 @@ fn free_ports() -> Result<[u16; 4], String> {
     Ok(ports)
 }
 
-fn etcd(assets: &Path, folder: &Path, client: u16, peer: u16) -> Result<Child, String> {
+fn etcd(folder: &Path, client: u16, peer: u16) -> Result<Child, String> {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-    spawn(Command::new(assets.join("etcd")).args([
+    spawn(Command::new(program("etcd")?).args([
         "--data-dir",
         &folder.join("etcd").display().to_string(),
         "--listen-client-urls",
@@ -133,7 +175,7 @@ fn etcd(assets: &Path, folder: &Path, client: u16, peer: u16) -> Result<Child, S
     ]))
 }
 
-fn apiserver(assets: &Path, folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
+fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
     let key = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
     let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
     let key = write(folder, "service-accounts.key", &key.serialize_pem())?;
@@ -141,7 +183,7 @@ fn apiserver(assets: &Path, folder: &Path, etcd: u16, secure: u16) -> Result<Chi
     let versions = ["scheduling.k8s.io/v1beta1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"];
     let versions: Vec<String> = versions.iter().map(|v| format!("{v}=true")).collect();
     spawn(
-        Command::new(assets.join("kube-apiserver"))
+        Command::new(program("kube-apiserver")?)
             .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={secure}"))
@@ -159,18 +201,23 @@ fn apiserver(assets: &Path, folder: &Path, etcd: u16, secure: u16) -> Result<Chi
     )
 }
 
-/// Only what deletes: every other controller would write into the objects that are compared.
-fn controllers(assets: &Path, kubeconfig: &str, port: u16) -> Result<Child, String> {
-    spawn(
-        Command::new(assets.join("kube-controller-manager"))
-            .arg(format!("--kubeconfig={kubeconfig}"))
-            .arg(format!("--authentication-kubeconfig={kubeconfig}"))
-            .arg(format!("--authorization-kubeconfig={kubeconfig}"))
-            .arg("--leader-elect=false")
-            .arg("--bind-address=127.0.0.1")
-            .arg(format!("--secure-port={port}"))
-            .arg("--controllers=garbage-collector-controller,namespace-controller"),
-    )
+/// What does the work of one of our controllers in a real plane.
+fn controller(name: &str) -> Result<&'static str, String> {
+    let found = CONTROLLERS.iter().find(|(ours, _)| *ours == name);
+    found.map(|(_, real)| *real).ok_or_else(|| format!("a real plane has no controller like our {name}"))
+}
+
+/// A component that is a client of the server.
+fn component(name: &str, kubeconfig: &str, port: u16) -> Result<Command, String> {
+    let mut command = Command::new(program(name)?);
+    command
+        .arg(format!("--kubeconfig={kubeconfig}"))
+        .arg(format!("--authentication-kubeconfig={kubeconfig}"))
+        .arg(format!("--authorization-kubeconfig={kubeconfig}"))
+        .arg("--leader-elect=false")
+        .arg("--bind-address=127.0.0.1")
+        .arg(format!("--secure-port={port}"));
+    Ok(command)
 }
 
 fn kubeconfig(server: &Server) -> String {

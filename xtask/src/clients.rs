@@ -1,5 +1,5 @@
-//! What the client tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its
-//! client.
+//! What the tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its client, and a
+//! real Kubernetes to be compared with.
 //!
 //! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a
 //! reason instead, with which the tests that need it are skipped.
@@ -23,9 +23,14 @@ const CLIENTS: [Client; 4] = [
     ("Python client", "MUSTER_TEST_PYTHON", python),
 ];
 
-/// Provides every client; the variables to set for the tests.
+/// Provides everything; the variables to set for the tests.
 pub fn provide() -> Vec<(String, String)> {
     let mut variables = Vec::new();
+    // The tests look for it in the same two places as we do: all there is to hand over is why it is missing.
+    if let Err(reason) = kube::all() {
+        eprintln!("   real Kubernetes: {reason}");
+        variables.push(("MUSTER_TEST_REAL_MISSING".to_owned(), reason));
+    }
     for (name, variable, get) in CLIENTS {
         match get() {
             Ok(path) => variables.push((variable.to_owned(), path.display().to_string())),

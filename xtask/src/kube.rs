@@ -25,7 +25,7 @@ const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
 
 /// The task: builds the programs named by `args`, or all of them.
 pub fn task(args: &[String]) -> Result<(), String> {
-    let all: Vec<&str> = PROGRAMS.iter().copied().chain([ETCD]).collect();
+    let all: Vec<&str> = names().collect();
     if let Some(unknown) = args.iter().find(|name| !all.contains(&name.as_str())) {
         return Err(format!("{unknown}: not one of {}", all.join(", ")));
     }
@@ -34,6 +34,15 @@ pub fn task(args: &[String]) -> Result<(), String> {
         eprintln!("{}", program(name)?.display());
     }
     Ok(())
+}
+
+/// Builds what is missing of all programs.
+pub fn all() -> Result<(), String> {
+    names().try_for_each(|name| program(name).map(drop))
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.into_iter().chain([ETCD])
 }
 
 /// Where a program of the pinned Kubernetes is, built if it has to be.

@@ -36,11 +36,12 @@ pub fn task(args: &[String]) -> Result<(), String> {
         eprintln!("== {about}");
         tally.add(&check(&mut command));
     }
-    eprintln!("== programs for the client tests");
+    eprintln!("== programs for the tests");
     let variables = clients::provide();
     eprintln!("== tests");
-    tally.add(&tests(&variables)?);
-    println_summary(&tally);
+    let (tests, notes) = tests(&variables)?;
+    tally.add(&tests);
+    println_summary(&notes, &tally);
     if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
 }
 
@@ -70,16 +71,21 @@ fn check(command: &mut Command) -> Tally {
     }
 }
 
-/// Runs every test of the workspace. Cargo builds the binary for them, before the first one runs.
-fn tests(variables: &[(String, String)]) -> Result<Tally, String> {
-    let skips = process::root().join("target").join("skipped-tests.txt");
-    // A list of an earlier run must not be counted again.
-    let _ = fs::remove_file(&skips);
+/// Runs every test of the workspace; the count, and what tests have to tell although they passed. Cargo builds the
+/// binary for them, before the first one runs.
+fn tests(variables: &[(String, String)]) -> Result<(Tally, String), String> {
+    let list = |name: &str| process::root().join("target").join(name);
+    let (skips, notes) = (list("skipped-tests.txt"), list("notes-of-tests.txt"));
+    for file in [&skips, &notes] {
+        // A list of an earlier run must not be counted again.
+        let _ = fs::remove_file(file);
+    }
     let mut command = process::cargo(["test", "--workspace", "--no-fail-fast"]);
     command
         .envs(variables.iter().cloned())
         .env("MUSTER_TEST_BINARY", binary())
-        .env("MUSTER_TEST_SKIPS", &skips);
+        .env("MUSTER_TEST_SKIPS", &skips)
+        .env("MUSTER_TEST_NOTES", &notes);
     let (mut tally, ended_well) = follow(&mut command)?;
     if !ended_well && tally.failed == 0 {
         // A test binary that did not compile or that died has no result line.
@@ -88,7 +94,7 @@ fn tests(variables: &[(String, String)]) -> Result<Tally, String> {
     let skipped = told_skips(&skips);
     tally.skipped += skipped;
     tally.passed -= skipped.min(tally.passed);
-    Ok(tally)
+    Ok((tally, fs::read_to_string(&notes).unwrap_or_default()))
 }
 
 /// The binary that comes with the tests of its own package.
@@ -146,7 +152,8 @@ fn told_skips(file: &Path) -> usize {
 }
 
 #[expect(clippy::print_stdout, reason = "the summary is what this task is asked for")]
-fn println_summary(tally: &Tally) {
+fn println_summary(notes: &str, tally: &Tally) {
+    print!("{notes}");
     println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
 }
 

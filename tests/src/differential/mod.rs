@@ -16,7 +16,7 @@ mod play;
 mod scenario;
 
 pub use compare::{Difference, Known, compare};
-pub use judge::{Report, judge};
+pub use judge::{Finding, Report, differences, judge, known};
 pub use normalise::Normaliser;
-pub use play::{Answer, Server, play};
+pub use play::{Answer, Fault, Server, play};
 pub use scenario::{Scenario, Step, load};

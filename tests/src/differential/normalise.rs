@@ -7,6 +7,9 @@ use muster_tree::{Text, Tree};
 
 use super::play::Answer;
 
+/// Where an object says that it is no object but the end of a streaming list.
+const END_OF_LIST: [&str; 3] = ["metadata", "annotations", "k8s.io/initial-events-end"];
+
 /// Remembers what was seen in one scenario on one server.
 #[derive(Default)]
 pub struct Normaliser {
@@ -34,7 +37,9 @@ impl Normaliser {
         match tree {
             Tree::Map(_) => {
                 // A list's own revision is the whole store's: other scenarios move it.
-                let collection = tree.get("items").is_some() || tree.get("rows").is_some();
+                // So is that of the bookmark which ends a streaming list.
+                let ends_list = tree.at(&END_OF_LIST).is_some();
+                let collection = ends_list || tree.get("items").is_some() || tree.get("rows").is_some();
                 let of_collection = |k: &str| collection && k == "metadata";
                 let all = tree.entries().iter().map(|(k, v)| {
                     let v = if of_collection(k) { v.without_key("resourceVersion") } else { v.clone() };
@@ -122,8 +127,8 @@ fn without_number_after(text: &str, words: &str) -> String {
 }
 
 fn is_bookmark(event: &Tree) -> bool {
-    let ends_list = ["object", "metadata", "annotations", "k8s.io/initial-events-end"];
-    event.str_at(&["type"]) == "BOOKMARK" && event.at(&ends_list).is_none()
+    let ends_list = event.get("object").is_some_and(|object| object.at(&END_OF_LIST).is_some());
+    event.str_at(&["type"]) == "BOOKMARK" && !ends_list
 }
 
 fn place(seen: &mut Vec<Text>, text: &Text) -> usize {

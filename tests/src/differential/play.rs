@@ -20,11 +20,15 @@ const UNTIL_PAUSE: Duration = Duration::from_millis(100);
 /// The most that is read of one answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
+/// Changes an answer on its way, given the method and path it answers: what a broken server would have said.
+pub type Fault = Box<dyn Fn(&str, &str, Answer) -> Answer + Send + Sync>;
+
 /// A server under test.
 pub struct Server {
     agent: Agent,
     base: String,
     token: String,
+    fault: Option<Fault>,
 }
 
 /// What a server said.
@@ -44,7 +48,7 @@ impl Server {
     /// A server at `https://host:port` that takes this bearer token. Its certificate is not checked: it is on loopback.
     #[must_use]
     pub fn new(base: &str, token: &str) -> Self {
-        Self { agent: agent(None), base: base.to_owned(), token: token.to_owned() }
+        Self { agent: agent(None), base: base.to_owned(), token: token.to_owned(), fault: None }
     }
 
     /// The server of a kubeconfig with one cluster and one user who shows a client certificate or a token.
@@ -61,7 +65,14 @@ impl Server {
         let shown = certificate.zip(PrivateKey::from_pem(&key).ok());
         let shown = shown.map(|(certificate, key)| ClientCert::new_with_certs(&[certificate], key));
         let base = cluster.str_at(&["cluster", "server"]).to_owned();
-        Ok(Self { agent: agent(shown), base, token: user.str_at(&["user", "token"]).to_owned() })
+        let token = user.str_at(&["user", "token"]).to_owned();
+        Ok(Self { agent: agent(shown), base, token, fault: None })
+    }
+
+    /// The same server with a fault, to check that the judge sees it.
+    #[must_use]
+    pub fn with_fault(self, fault: Fault) -> Self {
+        Self { fault: Some(fault), ..self }
     }
 
     /// `https://host:port`.
@@ -108,7 +119,11 @@ impl Server {
         { reader }.read_to_end(&mut bytes).map_err(|e| format!("{method} {path}: {e}"))?;
         let code = response.status().as_u16();
         let body = if watch && code == 200 { events(&bytes) } else { tree_of(&bytes) };
-        Ok(Answer { code, warnings, media, body })
+        let answer = Answer { code, warnings, media, body };
+        Ok(match &self.fault {
+            Some(fault) => fault(if watch { "WATCH" } else { method }, path, answer),
+            None => answer,
+        })
     }
 }
 

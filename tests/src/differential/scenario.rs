@@ -18,6 +18,36 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
+impl Scenario {
+    /// Whether it touches nothing outside its own namespace.
+    #[must_use]
+    pub fn stays_inside(&self) -> bool {
+        self.steps.iter().all(|step| step.call.contains("/namespaces/{ns}"))
+    }
+
+    /// The YAML document of it, as it may stand in a file of scenarios: bodies as JSON, which is YAML too.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let mut text = format!("name: {}\nsteps:\n", Tree::from(&self.name).to_json());
+        for step in &self.steps {
+            text += &format!("- call: {}\n", Tree::from(&step.call).to_json());
+            if !step.kind.is_empty() {
+                text += &format!("  type: {}\n", step.kind);
+            }
+            if let Some(body) = &step.body {
+                text += &format!("  body: {}\n", body.to_json());
+            }
+            if step.code_only {
+                text += "  code_only: true\n";
+            }
+            if let Some(code) = step.until {
+                text += &format!("  until: {code}\n");
+            }
+        }
+        text
+    }
+}
+
 /// One request. `{ns}` is the scenario's namespace, `{uid:N}` and `{rv:N}` are taken from the answer of step N
 /// (counted from 1), `{continue:N}` is the token of list N.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -50,6 +80,24 @@ impl Step {
     #[must_use]
     pub fn parts(&self) -> (&str, &str) {
         self.call.split_once(' ').unwrap_or(("GET", &self.call))
+    }
+
+    /// The resource it is about, with its group: `pods`, `batch/jobs`.
+    #[must_use]
+    pub fn resource(&self) -> Option<String> {
+        let path = self.parts().1.split('?').next().unwrap_or_default();
+        let mut words = path.split('/').skip(1);
+        let group = match words.next()? {
+            "api" => String::new(),
+            "apis" => format!("{}/", words.next()?),
+            _ => return None,
+        };
+        let words: Vec<&str> = words.skip(1).collect();
+        let resource = match words.as_slice() {
+            ["namespaces", _, resource, ..] | [resource, ..] => resource,
+            [] => return None,
+        };
+        Some(format!("{group}{resource}"))
     }
 
     /// The media type of the body.
@@ -87,4 +135,34 @@ pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_knows_its_resource() {
+        for (call, resource) in [
+            ("GET /api/v1/namespaces/{ns}/pods/a/status?x=/y", Some("pods")),
+            ("GET /apis/batch/v1/namespaces/{ns}/jobs", Some("batch/jobs")),
+            ("GET /apis/batch/v1/jobs?watch=1", Some("batch/jobs")),
+            ("DELETE /api/v1/namespaces/{ns}", Some("namespaces")),
+            ("GET /version", None),
+            ("GET /api/v1", None),
+        ] {
+            let step = Step { call: call.to_owned(), ..Step::default() };
+            assert_eq!(step.resource().as_deref(), resource, "{call}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_can_be_printed_and_read_again() {
+        let text = "{name: 'a: b', shows: [x-1], steps: [{call: 'GET /x'}, {call: PATCH /y, type: merge, body: {a: null}}]}";
+        let read = |text: &str| from_tree::<Scenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let printed = read(&read(text).to_yaml());
+        assert_eq!((printed.name.as_str(), printed.steps.len()), ("a: b", 2));
+        assert_eq!(printed.steps[1].body, Some(muster_tree::tree!({"a": null})));
+        assert_eq!(printed.steps[1].content_type(), "application/merge-patch+json");
+    }
 }
