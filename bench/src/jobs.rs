@@ -64,8 +64,9 @@ fn one(what: &str, store: Store) {
     let api = Arc::new(LocalApi::new(engine));
     let names: BTreeSet<String> =
         ["job", "scheduler", "gc", "namespace", "node"].iter().map(|name| (*name).to_owned()).collect();
-    let shell = plane::start(api.clone(), Arc::new(Machine), &names, Nodes::Count(NODES), Box::new(|| {}))
-        .expect("a thread for the controllers");
+    let shell =
+        plane::start(api.clone(), Arc::new(Machine), &names, Nodes::Count(NODES), "".into(), Box::new(|| {}))
+            .expect("a thread for the controllers");
     let mut nodes = Seen::new(&*api, &kinds::NODES);
     nodes.wait(|nodes| nodes.iter().filter(|node| muster_api::node::is_ready(&node.tree)).count() == NODES);
     let before = shell.health().counters;

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-job", &["muster-tree", "muster-api"]),
     ("muster-scheduler", &["muster-tree", "muster-api"]),
     ("muster-control", &["muster-tree", "muster-api", "muster-job", "muster-scheduler"]),
+    ("muster-cluster", &["muster-tree", "muster-api"]),
     ("muster-node", &["muster-tree", "muster-api", "muster-control"]),
     (
         "muster-sim",

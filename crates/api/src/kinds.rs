@@ -26,6 +26,14 @@ kinds! {
     NAMESPACES = "" "v1" "namespaces";
     /// Events of the core group, which is how the recorder writes them.
     EVENTS = "" "v1" "events";
+    /// Service accounts.
+    SERVICE_ACCOUNTS = "" "v1" "serviceaccounts";
+    /// ConfigMaps.
+    CONFIG_MAPS = "" "v1" "configmaps";
+    /// Services.
+    SERVICES = "" "v1" "services";
+    /// EndpointSlices.
+    ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices";
     /// Jobs.
     JOBS = "batch" "v1" "jobs";
     /// Leases.

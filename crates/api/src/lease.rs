@@ -30,6 +30,24 @@ pub fn renewal(now: Time) -> Tree {
     Tree::Null.with(path::RENEWED, now.to_micros_text())
 }
 
+/// A merge patch by which a node that leaves in good order gives its lease back.
+#[must_use]
+pub fn release() -> Tree {
+    Tree::Null.with(path::RENEWED, Tree::Null).with(path::HOLDER, Tree::Null)
+}
+
+/// Whether nobody renews a lease any more.
+#[must_use]
+pub fn is_over(lease: &Tree, now: Time) -> bool {
+    ends(lease).is_none_or(|at| at <= now)
+}
+
+/// When a lease is over unless it is renewed; `None` when it was given back.
+#[must_use]
+pub fn ends(lease: &Tree) -> Option<Time> {
+    renewed(lease).map(|at| at + Duration::from_secs(NODE_LEASE_SECONDS.unsigned_abs()))
+}
+
 /// When a lease was renewed last.
 #[must_use]
 pub fn renewed(lease: &Tree) -> Option<Time> {

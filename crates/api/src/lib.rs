@@ -22,5 +22,7 @@ pub mod pod_status;
 pub mod port;
 pub mod ports;
 pub mod quantity;
+pub mod slice;
 pub mod time;
+pub mod toleration;
 pub mod words;

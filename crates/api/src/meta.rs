@@ -111,6 +111,12 @@ pub fn grace_secs(object: &Tree) -> i64 {
     object.int_at(path::GRACE).unwrap_or(0)
 }
 
+/// A label.
+#[must_use]
+pub fn label<'a>(object: &'a Tree, name: &str) -> Option<&'a str> {
+    object.at(path::LABELS)?.get(name)?.as_str()
+}
+
 /// An annotation.
 #[must_use]
 pub fn annotation<'a>(object: &'a Tree, name: &str) -> Option<&'a str> {

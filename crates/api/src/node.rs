@@ -75,7 +75,9 @@ impl NodeFacts {
     }
 }
 
-fn read_taint(tree: &Tree) -> Option<Taint> {
+/// Reads a taint; `None` for an effect that is not known.
+#[must_use]
+pub fn read_taint(tree: &Tree) -> Option<Taint> {
     let effect = Effect::of(tree.str_at(taint::EFFECT))?;
     Some(Taint { key: tree.text_at(taint::KEY), value: tree.text_at(taint::VALUE), effect })
 }
@@ -96,12 +98,23 @@ pub fn amount(resource: &str, value: &Tree) -> Option<i64> {
     }
 }
 
-/// A simulated node called `name` with this capacity.
+/// The mark of whoever simulates a node; `None` for a node that nobody simulates.
+#[must_use]
+pub fn simulator(node: &Tree) -> Option<&str> {
+    meta::annotation(node, annotations::SIM_NODE)
+}
+
+/// A merge patch that makes a node the one of this simulator.
+#[must_use]
+pub fn simulated_by(mark: &str) -> Tree {
+    tree!({"metadata": {"annotations": Tree::map([(annotations::SIM_NODE, mark)])}})
+}
+
+/// A node called `name` with this capacity.
 #[must_use]
 pub fn simulated(name: &Text, capacity: &Tree) -> Tree {
     tree!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name,
-            "annotations": Tree::map([(annotations::SIM_NODE, "true")]),
             "labels": Tree::map([(labels::HOSTNAME, Tree::from(name)), (labels::OS, Tree::from("linux")),
                 (labels::ARCH, Tree::from("amd64"))])},
         "spec": {},

@@ -108,6 +108,8 @@ paths! {
         RESTART_POLICY = "spec"."restartPolicy";
         /// Host name.
         HOSTNAME = "spec"."hostname";
+        /// The Service that names the pod.
+        SUBDOMAIN = "spec"."subdomain";
         /// Phase.
         PHASE = "status"."phase";
         /// Conditions.
@@ -169,6 +171,8 @@ paths! {
         VALUE = "value";
         /// Effect.
         EFFECT = "effect";
+        /// For how long.
+        SECONDS = "tolerationSeconds";
     }
     /// Nodes.
     node of "" "v1" "Node" at [] {
@@ -191,6 +195,8 @@ paths! {
         VALUE = "value";
         /// Effect.
         EFFECT = "effect";
+        /// When it was added.
+        ADDED = "timeAdded";
     }
     /// Jobs.
     job of "batch" "v1" "Job" at [] {
@@ -268,6 +274,24 @@ paths! {
         PHASE = "status"."phase";
         /// Conditions.
         CONDITIONS = "status"."conditions";
+    }
+    /// Services.
+    service of "" "v1" "Service" at [] {
+        /// Which pods.
+        SELECTOR = "spec"."selector";
+        /// Its address.
+        CLUSTER_IP = "spec"."clusterIP";
+        /// Its ports.
+        PORTS = "spec"."ports";
+        /// Whether pods are named before they are ready.
+        PUBLISH_NOT_READY = "spec"."publishNotReadyAddresses";
+    }
+    /// EndpointSlices.
+    endpoint_slice of "discovery.k8s.io" "v1" "EndpointSlice" at [] {
+        /// Ports.
+        PORTS = "ports";
+        /// Endpoints.
+        ENDPOINTS = "endpoints";
     }
     /// Leases.
     lease of "coordination.k8s.io" "v1" "Lease" at [] {

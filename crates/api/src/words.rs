@@ -10,6 +10,16 @@ pub mod labels {
     pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
     /// The completion index of a Pod of an indexed Job; also an annotation.
     pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+    /// The Service of an EndpointSlice.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// Who keeps an EndpointSlice.
+    pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// The value of that label that means us.
+    pub const SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
+    /// On slices of Services without an address.
+    pub const HEADLESS: &str = "service.kubernetes.io/headless";
+    /// The node's zone.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
     /// The node's host name.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
     /// The node's operating system.
@@ -26,7 +36,7 @@ pub mod annotations {
     pub const SIM_EXIT_CODE: &str = "muster.dev/sim-exit-code";
     /// How long a simulated pod takes to start; seconds, may have a fraction.
     pub const SIM_START_SECONDS: &str = "muster.dev/sim-start-seconds";
-    /// Marks a node whose kubelet is simulated.
+    /// Marks a node whose kubelet is simulated, and by whom.
     pub const SIM_NODE: &str = "muster.dev/simulated";
 }
 
@@ -130,6 +140,12 @@ pub mod reasons {
     pub const KUBELET_READY: &str = "KubeletReady";
     /// Event: a container runs.
     pub const STARTED: &str = "Started";
+    /// Condition: a pod's node is gone.
+    pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
+    /// Condition: a pod does not tolerate a taint of its node.
+    pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
+    /// Node condition: nothing was heard of the node.
+    pub const NODE_STATUS_UNKNOWN: &str = "NodeStatusUnknown";
     /// Event: an owner is named in another namespace.
     pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
     /// Namespace condition: everything was deleted.
@@ -152,6 +168,10 @@ pub mod reasons {
 pub mod taints {
     /// The node takes no new pods.
     pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+    /// Nothing is heard of the node.
+    pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+    /// The node says that it is not ready.
+    pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 }
 
 /// Names of the parts that write: field managers and event sources.
@@ -170,12 +190,28 @@ pub mod managers {
     pub static GC: Text = literal!("generic-garbage-collector");
     /// The namespace controller.
     pub static NAMESPACE: Text = literal!("namespace-controller");
+    /// The pod garbage collector.
+    pub static POD_GC: Text = literal!("pod-garbage-collector");
+    /// The controller of service accounts.
+    pub static ACCOUNTS: Text = literal!("service-account-controller");
+    /// The publisher of the authority's certificate.
+    pub static ROOT_CA: Text = literal!("root-ca-cert-publisher");
+    /// The controller of endpoint slices.
+    pub static SLICES: Text = literal!("endpoint-slice-controller");
+    /// The watcher over nodes.
+    pub static NODE_LIFECYCLE: Text = literal!("node-lifecycle-controller");
+    /// Evicts pods from tainted nodes.
+    pub static TAINTS: Text = literal!("taint-eviction-controller");
 }
 
 /// The value of a Job's `spec.managedBy` that means us.
 pub const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 /// The environment variable with the completion index.
 pub const COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
+/// The service account that every namespace has.
+pub const DEFAULT_ACCOUNT: &str = "default";
+/// The ConfigMap with the certificate of the server's authority.
+pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// The namespace of the leases of nodes.
 pub const NODE_LEASES: &str = "kube-node-lease";
 /// The namespace of events about cluster-scoped objects.

@@ -16,17 +16,21 @@
 //! An opinion about any kind: that lives in the pure crates. Async, sockets, and clocks other than the one
 //! handed in.
 
+pub mod accounts;
 pub mod cache;
 pub mod counters;
 pub mod gc;
 pub mod jobs;
+pub mod lifecycle;
 pub mod loops;
 pub mod namespaces;
 pub mod plan;
+pub mod podgc;
 pub mod queue;
 pub mod record;
 pub mod run;
 pub mod schedule;
+pub mod slices;
 
 pub use cache::{Caches, Seen};
 pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};

@@ -196,7 +196,7 @@ impl Loop {
         if std::mem::take(&mut self.kinds_changed) {
             outputs.push(Output::KindsChanged);
         }
-        if !self.start() {
+        if !self.start(now) {
             return outputs;
         }
         self.queue.tick(now);
@@ -214,6 +214,12 @@ impl Loop {
         self.counters.in_flight = self.sent.len() as u64;
         outputs.extend(self.next_wake(now).map(Output::WakeAt));
         outputs
+    }
+
+    /// What the controllers want told before an orderly end.
+    pub fn farewell(&mut self) -> Vec<Call> {
+        let caches = &self.caches;
+        self.controllers.iter_mut().flat_map(|it| it.farewell(caches)).collect()
     }
 
     /// What the loop knows.
@@ -263,11 +269,11 @@ impl Loop {
     }
 
     /// Whether planning may go on; begins it when the caches are filled for the first time.
-    fn start(&mut self) -> bool {
+    fn start(&mut self, now: Time) -> bool {
         if !self.started && self.caches.synced() {
             self.started = true;
             for (controller, it) in self.controllers.iter_mut().enumerate() {
-                for key in it.starts() {
+                for key in it.starts(&self.caches, now) {
                     self.queue.wake(Slot { controller, key }, None);
                 }
             }

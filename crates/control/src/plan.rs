@@ -126,7 +126,13 @@ pub trait Controller: Send {
     }
 
     /// Keys to look at once, when all caches are filled for the first time.
-    fn starts(&mut self) -> Vec<Key> {
+    fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// What to tell the server when the loop is stopped in good order. A crash says nothing, so nothing may
+    /// depend on it.
+    fn farewell(&mut self, _caches: &Caches) -> Vec<Call> {
         Vec::new()
     }
 

@@ -20,6 +20,8 @@ use crate::plan::Controller;
 const SLEEP_MAX: Duration = Duration::from_secs(5);
 /// Messages taken in before the loop has its turn.
 const MESSAGES_PER_TURN_MAX: usize = 4096;
+/// How long an orderly end waits for the server to hear the farewell.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 enum Message {
     Replied(CallId, Vec<Result<Object, Refusal>>),
@@ -119,6 +121,7 @@ impl Driver {
             sleep = self.perform(outputs);
             self.tell_health();
         }
+        self.say_farewell();
         self.health.lock().unwrap_or_else(PoisonError::into_inner).running = false;
     }
 
@@ -156,6 +159,27 @@ impl Driver {
             }
         }
         sleep
+    }
+
+    fn say_farewell(&mut self) {
+        let (heard, answers) = channel();
+        let calls = self.it.farewell();
+        let count = calls.len();
+        for call in calls {
+            let heard = heard.clone();
+            // Nobody is left to act on a refusal.
+            self.api.call(
+                call,
+                Box::new(move |_| {
+                    let _ = heard.send(());
+                }),
+            );
+        }
+        for _ in 0..count {
+            if answers.recv_timeout(FAREWELL_MAX).is_err() {
+                return;
+            }
+        }
     }
 
     fn send(&self, id: CallId, calls: Calls) {

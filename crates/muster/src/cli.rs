@@ -19,8 +19,34 @@ pub struct Cli {
 pub enum Command {
     /// Starts a control plane on this machine.
     Up(Box<UpFlags>),
+    /// Simulates nodes for an API server, real or embedded.
+    Node(NodeFlags),
     /// Prints the version.
     Version,
+}
+
+/// The flags of `node`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["sim_nodes", "nodes", "local"])))]
+pub struct NodeFlags {
+    /// The cluster to join [default: as kubectl would choose].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Number of simulated nodes; they take free names.
+    #[arg(long, value_name = "N")]
+    pub sim_nodes: Option<u32>,
+    /// Node manifests; each becomes a simulated node.
+    #[arg(long, value_name = "FILE")]
+    pub nodes: Option<PathBuf>,
+    /// This machine as a node that runs processes; not built yet.
+    #[arg(long)]
+    pub local: bool,
+    /// How much to log.
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub log_level: LogLevel,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 /// The flags of `up`. What is not given comes from `--config`, then from the defaults.

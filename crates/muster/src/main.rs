@@ -3,13 +3,17 @@
 mod cli;
 mod config;
 mod gates;
+mod log;
 mod names;
+mod node;
+mod nodes;
 mod plane;
 mod ports;
 mod settings;
 mod up;
 mod who;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -18,8 +22,9 @@ use clap::Parser;
 const COULD_NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
-    let done = match cli::Cli::parse().command {
-        cli::Command::Up(flags) => up::run(*flags),
+    let done: Result<(), Box<dyn Error>> = match cli::Cli::parse().command {
+        cli::Command::Up(flags) => up::run(*flags).map_err(Into::into),
+        cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Version => {
             print_version();
             Ok(())

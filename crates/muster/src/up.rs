@@ -1,6 +1,6 @@
 //! `muster up`: a control plane on this machine, from start to clean stop.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use muster_store::{OpenError, Store, StoreOptions, SyncMode};
 use muster_tree::Text;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{Durability, LogFormat, LogLevel, UpFlags};
+use crate::cli::{Durability, UpFlags};
 use crate::config::{self, Config, ConfigError};
-use crate::names;
 use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings, SettingsError};
 use crate::who;
+use crate::{log, names};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
@@ -81,7 +81,7 @@ pub enum UpError {
 pub fn run(flags: UpFlags) -> Result<(), UpError> {
     let file = flags.config.as_deref().map(config::read).transpose()?.unwrap_or_else(Config::default);
     let settings = settings::settle(flags, file, settings::data_home())?;
-    start_log(settings.log_level, settings.log_format);
+    log::start(settings.log_level, settings.log_format);
     let listener = listen(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings, listener))
@@ -101,7 +101,7 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     let options = server_options(listener, identity, &ready, &clock, &entropy);
     let server = Server::start(engine.clone(), options)?;
     let written = write_kubeconfigs(settings, &access)?;
-    let plane = Plane::start(&engine, &clock, settings, &ready)?;
+    let plane = Plane::start(&engine, &clock, settings, &access.authority, &ready)?;
     announce(&access.server, &written);
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -111,22 +111,6 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     plane.stop();
     store.close();
     Ok(())
-}
-
-fn start_log(level: LogLevel, format: LogFormat) {
-    let level = match level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    };
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_ansi(colour);
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
 }
 
 fn listen(settings: &Settings) -> Result<TcpListener, UpError> {

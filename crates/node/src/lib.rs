@@ -9,6 +9,8 @@
 //!   seconds, which a status cannot hold.
 //! - A pod that has ended is never touched again, except to finish its deletion.
 //! - The last delete names the UID.
+//! - A node carries the mark of whoever simulates it. A node with another mark, or none, is left alone, unless it is
+//!   a simulated one whose lease is over.
 //!
 //! # Deliberately absent
 //!
@@ -37,48 +39,113 @@ use crate::life::{Memory, Move};
 /// Leases are renewed a little before they are due, so that a slow turn does not make them late.
 const RENEW_EARLY: Duration = Duration::from_millis(100);
 
+/// A node of ours.
+#[derive(Debug)]
+struct Own {
+    manifest: Tree,
+    address: Text,
+}
+
 /// The simulated nodes.
 #[derive(Debug)]
 pub struct SimNodes {
-    /// Node manifests by name.
-    nodes: BTreeMap<Text, Tree>,
+    /// What tells our nodes from those of another simulator.
+    mark: Text,
+    /// Nodes by name.
+    nodes: BTreeMap<Text, Own>,
+    /// How many more are to be found names for.
+    nameless: usize,
+    /// The next name to try.
+    next_name: usize,
     addresses: Pool,
     memory: BTreeMap<Uid, Memory>,
 }
 
 impl SimNodes {
-    /// `count` equal nodes called `sim-0`, `sim-1`, …
+    /// `count` equal nodes with the first free names of `sim-0`, `sim-1`, … Nodes with this `mark` are taken up again.
     #[must_use]
-    pub fn count(count: usize) -> SimNodes {
-        let capacity = capacity();
-        let names = (0..count).map(|n| Text::from(format!("sim-{n}")));
-        SimNodes::of(names.map(|name| node::simulated(&name, &capacity)))
+    pub fn count(count: usize, mark: &str) -> SimNodes {
+        SimNodes { nameless: count, ..SimNodes::of([], mark) }
     }
 
     /// One simulated node for each Node manifest.
-    pub fn of(manifests: impl IntoIterator<Item = Tree>) -> SimNodes {
-        let nodes = manifests.into_iter().map(|node| (meta::name(&node), node)).collect();
-        SimNodes { nodes, addresses: Pool::default(), memory: BTreeMap::new() }
+    pub fn of(manifests: impl IntoIterator<Item = Tree>, mark: &str) -> SimNodes {
+        let mut it = SimNodes {
+            mark: Text::from(mark),
+            nodes: BTreeMap::new(),
+            nameless: 0,
+            next_name: 0,
+            addresses: Pool::default(),
+            memory: BTreeMap::new(),
+        };
+        manifests.into_iter().for_each(|manifest| it.add(&manifest));
+        it
     }
 
-    fn host(&self, node: &Text) -> Text {
-        let at = self.nodes.keys().position(|name| name == node).unwrap_or(0);
-        Text::from(format!("10.{}.{}.{}", 128 + at / 65_536, at / 256 % 256, at % 256))
+    fn add(&mut self, manifest: &Tree) {
+        let at = self.nodes.len();
+        let address = Text::from(format!("10.{}.{}.{}", 128 + at / 65_536, at / 256 % 256, at % 256));
+        let manifest = manifest.merge(&node::simulated_by(&self.mark));
+        self.nodes.insert(meta::name(&manifest), Own { manifest, address });
     }
 
-    fn plan_node(&self, key: &Key, caches: &Caches, now: Time) -> Plan {
-        let Some(manifest) = self.nodes.get(&key.name) else {
+    /// Finds free names for nodes that have none.
+    fn name_nodes(&mut self, caches: &Caches, now: Time) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while self.nameless > 0 {
+            let name = Text::from(format!("sim-{}", self.next_name));
+            self.next_name += 1;
+            let key = Key::new(&kinds::NODES, &Text::new(), &name);
+            let free = caches.find(&key).is_none_or(|live| self.may_take(live, caches, now));
+            if free && !self.nodes.contains_key(&name) {
+                self.add(&node::simulated(&name, &capacity()));
+                self.nameless -= 1;
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    fn may_take(&self, live: &Object, caches: &Caches, now: Time) -> bool {
+        let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), &meta::name(&live.tree));
+        match node::simulator(&live.tree) {
+            Some(mark) if *mark == *self.mark => true,
+            Some(_) => lease.is_none_or(|lease| lease::is_over(&lease.tree, now)),
+            None => false,
+        }
+    }
+
+    /// A name that is somebody else's is left to them. Nodes that only want some name get another one.
+    fn yield_name(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        self.nodes.remove(&key.name);
+        if self.next_name > 0 {
+            self.nameless += 1;
+        }
+        Plan { wake: self.name_nodes(caches, now), ..Plan::nothing() }
+    }
+
+    fn plan_node(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        let Some(own) = self.nodes.get(&key.name) else {
             return Plan::nothing();
         };
         let Some(live) = caches.find(key) else {
-            let create = call(key.target(Part::Main), Guard::default(), Act::Create(manifest.clone()));
+            let create = call(key.target(Part::Main), Guard::default(), Act::Create(own.manifest.clone()));
             return Plan::of(vec![Step::One(create)]);
         };
+        if node::simulator(&live.tree) != Some(self.mark.as_str()) {
+            if !self.may_take(live, caches, now) {
+                return self.yield_name(key, caches, now);
+            }
+            let guard = Guard { revision: Some(live.revision), ..uid_guard(live) };
+            let take = Act::Merge(node::simulated_by(&self.mark));
+            return Plan::of(vec![Step::One(call(key.target(Part::Main), guard, take))]);
+        }
         let mut steps = Vec::new();
         if !node::is_ready(&live.tree) {
+            let manifest = &own.manifest;
             let capacity = manifest.at(node_path::CAPACITY).or(manifest.at(node_path::ALLOCATABLE));
             let capacity = capacity.cloned().unwrap_or_else(Tree::empty_map);
-            let status = node::ready_status(&live.tree, &capacity, &self.host(&key.name), now);
+            let status = node::ready_status(&live.tree, &capacity, &own.address, now);
             steps.push(Step::One(call(key.target(Part::Status), uid_guard(live), Act::Strategic(status))));
         }
         let (renewal, next) = renew(key, live, caches, now);
@@ -92,9 +159,9 @@ impl SimNodes {
         };
         let uid = meta::uid(&pod.tree);
         let node = pod.tree.text_at(pod_path::NODE_NAME);
-        if !self.nodes.contains_key(&node) {
+        let Some(own) = self.nodes.get(&node) else {
             return Plan::nothing();
-        }
+        };
         let next = life::next(&pod.tree, self.memory.entry(uid.clone()).or_default(), now);
         match next {
             Move::Rest => {
@@ -105,7 +172,7 @@ impl SimNodes {
             Move::Show(doing) => {
                 let known = pod.tree.text_at(pod_path::POD_IP);
                 let ip = if known.is_empty() { self.addresses.take(&uid) } else { known };
-                let at = Addresses { host: self.host(&node), pod: ip };
+                let at = Addresses { host: own.address.clone(), pod: ip };
                 let patch = pod_status::patch(&pod.tree, &at, &doing, now);
                 let write = call(key.target(Part::Status), uid_guard(pod), Act::Strategic(patch));
                 Plan::of(vec![Step::One(write)])
@@ -127,12 +194,35 @@ impl Controller for SimNodes {
         vec![kinds::NODES.clone(), kinds::PODS.clone(), kinds::LEASES.clone()]
     }
 
-    fn starts(&mut self) -> Vec<Key> {
-        self.nodes.keys().map(|name| Key::new(&kinds::NODES, &Text::new(), name)).collect()
+    fn starts(&mut self, caches: &Caches, now: Time) -> Vec<Key> {
+        self.name_nodes(caches, now);
+        let nodes = self.nodes.keys().map(|name| Key::new(&kinds::NODES, &Text::new(), name));
+        // Pods came to the caches before the nodes had their names.
+        let pods = self.nodes.keys().flat_map(|name| caches.on_node(name));
+        let mut keys: Vec<Key> = nodes.collect();
+        for pod in pods {
+            self.addresses.known(&meta::uid(&pod.tree), pod.tree.str_at(pod_path::POD_IP));
+            keys.push(Key::of(&kinds::PODS, &pod.tree));
+        }
+        keys
+    }
+
+    /// The leases go back, so that the next simulator can take the nodes up at once.
+    fn farewell(&mut self, caches: &Caches) -> Vec<Call> {
+        let release = |name: &Text| {
+            let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), name)?;
+            let on = meta::target(&kinds::LEASES, &lease.tree, Part::Main);
+            Some(call(on, uid_guard(lease), Act::Merge(lease::release())))
+        };
+        self.nodes.keys().filter_map(release).collect()
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
         if seen.key.kind == kinds::NODES && self.nodes.contains_key(&seen.key.name) {
+            if seen.after.is_none() {
+                // Somebody deleted it: as with a real kubelet it stays away until the next start.
+                self.nodes.remove(&seen.key.name);
+            }
             return vec![seen.key.clone().into()];
         }
         if seen.key.kind != kinds::PODS {

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use muster_api::node;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
+use muster_control::accounts::Accounts;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
+use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
+use muster_control::podgc::PodGc;
 use muster_control::run::Shell;
 use muster_control::schedule::Schedule;
+use muster_control::slices::Slices;
 use muster_control::{Controller, LoopOptions};
-use muster_tree::{Tree, literal};
+use muster_tree::{Text, Tree, literal};
 
 use crate::{SimNodes, capacity};
 
@@ -28,24 +32,34 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    fn controller(self) -> SimNodes {
+    /// The nodes, marked as those of `mark`.
+    #[must_use]
+    pub fn controller(self, mark: &str) -> SimNodes {
         match self {
-            Nodes::Local => SimNodes::of([node::simulated(&literal!("local"), &capacity())]),
-            Nodes::Count(count) => SimNodes::count(count),
-            Nodes::Manifests(manifests) => SimNodes::of(manifests),
+            Nodes::Local => SimNodes::of([node::simulated(&literal!("local"), &capacity())], mark),
+            Nodes::Count(count) => SimNodes::count(count, mark),
+            Nodes::Manifests(manifests) => SimNodes::of(manifests, mark),
         }
     }
 }
 
-/// The controllers of these names; names without a controller yet are passed over.
+/// The mark of the nodes that come with the plane itself: they are taken up again at every start.
+const OWN_NODES: &str = "up";
+
+/// The controllers of these names; names without a controller yet are passed over. `root_ca` is the certificate that
+/// every namespace publishes.
 #[must_use]
-pub fn controllers(names: &BTreeSet<String>, nodes: Nodes) -> Vec<Box<dyn Controller>> {
+pub fn controllers(names: &BTreeSet<String>, nodes: Nodes, root_ca: Text) -> Vec<Box<dyn Controller>> {
     let all: Vec<Box<dyn Controller>> = vec![
         Box::<Jobs>::default(),
         Box::<GarbageCollector>::default(),
         Box::<Namespaces>::default(),
         Box::<Schedule>::default(),
-        Box::new(nodes.controller()),
+        Box::<PodGc>::default(),
+        Box::<Slices>::default(),
+        Box::<Lifecycle>::default(),
+        Box::new(Accounts::new(root_ca)),
+        Box::new(nodes.controller(OWN_NODES)),
     ];
     all.into_iter().filter(|one| names.contains(one.name())).collect()
 }
@@ -60,7 +74,8 @@ pub fn start(
     clock: Arc<dyn Clock>,
     names: &BTreeSet<String>,
     nodes: Nodes,
+    root_ca: Text,
     ready: Box<dyn FnOnce() + Send>,
 ) -> std::io::Result<Shell> {
-    Shell::start(api, clock, controllers(names, nodes), LoopOptions::default(), ready)
+    Shell::start(api, clock, controllers(names, nodes, root_ca), LoopOptions::default(), ready)
 }

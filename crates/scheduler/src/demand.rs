@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_api::node::{Effect, NodeFacts, Taint, amounts};
-use muster_api::paths::{container, expression, node_term, pod, toleration};
+use muster_api::paths::{container, expression, node_term, pod};
+use muster_api::toleration::Toleration;
 use muster_api::words::{labels, taints};
 use muster_tree::{Text, Tree};
 
@@ -29,14 +30,6 @@ struct Expression {
     field: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Toleration {
-    key: Text,
-    exists: bool,
-    value: Text,
-    effect: Option<Effect>,
-}
-
 impl Demand {
     /// Reads a Pod.
     #[must_use]
@@ -47,7 +40,7 @@ impl Demand {
             requests: requests(tree),
             selector: selector.filter_map(|(k, v)| Some((k.clone(), v.as_text()?.clone()))).collect(),
             terms,
-            tolerations: tree.items_at(pod::TOLERATIONS).iter().map(read_toleration).collect(),
+            tolerations: Toleration::all_of(tree),
         }
     }
 
@@ -65,11 +58,7 @@ impl Demand {
     }
 
     fn tolerates(&self, taint: &Taint) -> bool {
-        self.tolerations.iter().any(|it| {
-            let key = it.key.is_empty() && it.exists || it.key == taint.key;
-            key && (it.exists || it.value == taint.value)
-                && it.effect.is_none_or(|effect| effect == taint.effect)
-        })
+        self.tolerations.iter().any(|it| it.tolerates(taint))
     }
 
     fn likes(&self, node: &NodeFacts) -> bool {
@@ -128,15 +117,6 @@ fn read_expression(tree: &Tree, field: bool) -> Expression {
             .filter_map(|value| value.as_text().cloned())
             .collect(),
         field,
-    }
-}
-
-fn read_toleration(tree: &Tree) -> Toleration {
-    Toleration {
-        key: tree.text_at(toleration::KEY),
-        exists: tree.str_at(toleration::OPERATOR) == "Exists",
-        value: tree.text_at(toleration::VALUE),
-        effect: Effect::of(tree.str_at(toleration::EFFECT)),
     }
 }
 

@@ -11,10 +11,14 @@ use muster_api::ports::Clock;
 use muster_api::time::Time;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
+use muster_control::accounts::Accounts;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
+use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
+use muster_control::podgc::PodGc;
 use muster_control::schedule::Schedule;
+use muster_control::slices::Slices;
 use muster_control::{Calls, Controller};
 use muster_node::SimNodes;
 use muster_store::{Record, Store, StoreOptions};
@@ -69,7 +73,12 @@ pub struct World {
     /// Writes by resource since the last time they were asked for.
     writes: BTreeMap<Text, u64>,
     delivered: u64,
+    /// Whether the loop of nodes stands still.
+    silent: bool,
 }
+
+/// The loop of nodes.
+const NODES: usize = 1;
 
 impl World {
     /// A world with this many simulated nodes: one loop of controllers and one of nodes.
@@ -87,12 +96,26 @@ impl World {
                 Box::<Schedule>::default(),
                 Box::<GarbageCollector>::default(),
                 Box::<Namespaces>::default(),
+                Box::<PodGc>::default(),
+                Box::<Lifecycle>::default(),
+                Box::<Slices>::default(),
+                Box::<Accounts>::default(),
             ]
         };
-        let kubelets = move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::count(nodes))] };
+        let kubelets = move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::count(nodes, "sim"))] };
         let loops =
             vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
-        World { dice, clock, engine, api, loops, trace: Trace::new(), writes: BTreeMap::new(), delivered: 0 }
+        World {
+            dice,
+            clock,
+            engine,
+            api,
+            loops,
+            trace: Trace::new(),
+            writes: BTreeMap::new(),
+            delivered: 0,
+            silent: false,
+        }
     }
 
     /// Creates an object as a user would.
@@ -137,7 +160,7 @@ impl World {
                 continue;
             }
             self.read_trace();
-            let next = self.loops.iter().filter_map(Runner::wake_at).min();
+            let next = self.awake().into_iter().filter_map(|at| self.loops[at].wake_at()).min();
             match next.filter(|at| *at < end) {
                 Some(at) => self.pass_to(at.max(self.now())),
                 None => {
@@ -150,6 +173,18 @@ impl World {
             "the world spins: {:?}",
             self.loops.iter().map(|one| one.it().counters().clone()).collect::<Vec<_>>()
         );
+    }
+
+    /// Nodes stand still, as if their machines had lost power, or wake up again.
+    pub fn silence_nodes(&mut self, silent: bool) {
+        self.silent = silent;
+        // Those who slept have news to read.
+        self.delivered = 0;
+    }
+
+    /// The loops that move.
+    fn awake(&self) -> Vec<usize> {
+        (0..self.loops.len()).filter(|at| !(self.silent && *at == NODES)).collect()
     }
 
     /// The hash of everything committed so far.
@@ -198,7 +233,8 @@ impl World {
 
     /// Lets one thing happen; `false` when nothing can at this instant.
     fn step(&mut self, faults: Faults) -> bool {
-        let at = self.dice.below(self.loops.len());
+        let awake = self.awake();
+        let at = awake[self.dice.below(awake.len())];
         let now = self.now();
         if self.dice.once_in(faults.crash) {
             self.loops[at].crash(&self.dice);
@@ -209,7 +245,7 @@ impl World {
             self.loops[at].cut(&self.dice);
             self.delivered = 0;
         }
-        let busy: Vec<usize> = (0..self.loops.len()).filter(|at| self.loops[*at].has_calls()).collect();
+        let busy: Vec<usize> = awake.into_iter().filter(|at| self.loops[*at].has_calls()).collect();
         let behind = self.delivered != self.engine.revision();
         if behind && (busy.is_empty() || self.dice.once_in(4)) {
             return self.deliver(at, faults, now);
@@ -231,8 +267,8 @@ impl World {
         }
         // Nothing by chance, or nothing at all: the others and the rest without lag.
         let mut any = false;
-        for one in &mut self.loops {
-            any |= one.deliver(&self.dice, false, now);
+        for at in self.awake() {
+            any |= self.loops[at].deliver(&self.dice, false, now);
         }
         if !any {
             self.delivered = before;
@@ -251,7 +287,8 @@ impl World {
 
     fn pass_to(&mut self, at: Time) {
         self.clock.advance_to(at);
-        for one in &mut self.loops {
+        for awake in self.awake() {
+            let one = &mut self.loops[awake];
             if one.wake_at().is_some_and(|wake| wake <= at) {
                 one.turn(at);
             }

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod garbage;
+mod nodes;
 mod words;
 mod worlds;

@@ -1,0 +1,172 @@
+//! The port to an API server, made over the network: the one crate that knows a Kubernetes client.
+//!
+//! [`KubeApi`] turns calls into requests and watches into batches. Connection, TLS, credentials and the watch
+//! protocol are kube's; what a call means on the wire is in [`request`], what an answer means in [`reply`].
+//!
+//! # Invariants
+//!
+//! - At most [`CALLS_IN_FLIGHT_MAX`] requests are under way; further ones wait their turn.
+//! - Every call gets exactly one reply. One that took longer than [`CALL_TIME_MAX`] is `Unknown`: it may have
+//!   happened.
+//! - A kind that is followed holds back its socket when nobody pulls.
+//!
+//! # Deliberately absent
+//!
+//! Calls that happen all or none: a real API server has no such thing, and the abilities say so.
+
+mod discover;
+mod follow;
+mod held;
+pub mod reply;
+pub mod request;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use muster_api::port::{Abilities, Api, Call, Follow, Kind, Object, Refusal, Reply};
+use muster_tree::Sharing;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// Requests under way at any time.
+pub const CALLS_IN_FLIGHT_MAX: usize = 64;
+/// How long a request may take before its reply counts as lost.
+pub const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig cannot be used.
+    #[error("{path}: {problem}\n\nhint: give a kubeconfig with a current context", path = path.display())]
+    Kubeconfig {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// There is none.
+    #[error("no cluster to talk to: {0}\n\nhint: name one with `--kubeconfig FILE` or in $KUBECONFIG")]
+    Nowhere(String),
+    /// The server does not answer.
+    #[error("{server} does not answer: {problem}\n\nhint: is it running, and is this the right kubeconfig?")]
+    Silent {
+        /// Its address.
+        server: String,
+        /// What happened.
+        problem: String,
+    },
+}
+
+/// The port over the network.
+#[derive(Clone)]
+pub struct KubeApi {
+    client: Client,
+    server: Arc<str>,
+    runtime: Handle,
+    slots: Arc<Semaphore>,
+    /// What the caches hold shares its branches, as in the embedded store.
+    sharing: Arc<Mutex<Sharing>>,
+}
+
+impl KubeApi {
+    /// Connects with a kubeconfig, or as the environment says: `$KUBECONFIG`, the home folder, inside a cluster.
+    ///
+    /// # Errors
+    /// There is no usable configuration, or the server does not answer.
+    pub async fn connect(kubeconfig: Option<&Path>) -> Result<KubeApi, ConnectError> {
+        let config = configuration(kubeconfig).await?;
+        let server = config.cluster_url.to_string();
+        let silent = |problem: String| ConnectError::Silent { server: server.clone(), problem };
+        let client = Client::try_from(config).map_err(|e| silent(in_full(&e)))?;
+        client.apiserver_version().await.map_err(|e| silent(in_full(&e)))?;
+        Ok(KubeApi {
+            client,
+            server: server.into(),
+            runtime: Handle::current(),
+            slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
+            sharing: Arc::default(),
+        })
+    }
+
+    /// The address of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+        let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+        match tokio::time::timeout(CALL_TIME_MAX, self.exchange(call)).await {
+            Ok(result) => result,
+            Err(_) => Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))),
+        }
+    }
+
+    async fn exchange(&self, call: &Call) -> Result<Object, Refusal> {
+        let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
+        let response = self.client.send(request::of(call)?.map(Body::from)).await.map_err(unknown)?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
+        let object = reply::read(code, &bytes)?;
+        reply::check(call, &object)?;
+        Ok(self.shared(object))
+    }
+
+    fn shared(&self, object: Object) -> Object {
+        held::share(&self.sharing, object)
+    }
+}
+
+impl Api for KubeApi {
+    fn call(&self, call: Call, reply: Reply<Result<Object, Refusal>>) {
+        let this = self.clone();
+        self.runtime.spawn(async move { reply(this.perform(&call).await) });
+    }
+
+    fn together(&self, calls: Vec<Call>, reply: Reply<Vec<Result<Object, Refusal>>>) {
+        let this = self.clone();
+        self.runtime.spawn(async move { reply(join_all(calls.iter().map(|call| this.perform(call))).await) });
+    }
+
+    fn follow(&self, kind: &Kind) -> Box<dyn Follow> {
+        Box::new(follow::start(&self.runtime, self.client.clone(), kind, self.sharing.clone()))
+    }
+
+    fn abilities(&self) -> Abilities {
+        // The loop asks on its own thread, which is none of the runtime's.
+        let kinds = self.runtime.block_on(discover::kinds(&self.client)).unwrap_or_else(|error| {
+            tracing::warn!(error = in_full(&error), "the kinds that the server has cannot be read");
+            Vec::new()
+        });
+        Abilities { atomic: false, kinds }
+    }
+}
+
+async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    let Some(path) = kubeconfig else {
+        return Config::infer().await.map_err(|e| ConnectError::Nowhere(in_full(&e)));
+    };
+    let wrong = |problem: String| ConnectError::Kubeconfig { path: path.to_owned(), problem };
+    let file = Kubeconfig::read_from(path).map_err(|e| wrong(in_full(&e)))?;
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(file, &options).await.map_err(|e| wrong(in_full(&e)))
+}
+
+/// An error with its causes, each said once.
+fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,102 @@
+//! What an answer means.
+
+use std::time::Duration;
+
+use muster_api::meta;
+use muster_api::port::{Act, Call, Object, Refusal};
+use muster_tree::Tree;
+
+/// How long to wait when a busy server does not say.
+const RETRY_DEFAULT: Duration = Duration::from_secs(1);
+
+/// The object in an answer, or why there is none.
+///
+/// # Errors
+/// The refusal that the answer is.
+pub fn read(code: u16, bytes: &[u8]) -> Result<Object, Refusal> {
+    let tree = Tree::parse(bytes);
+    if !(200..300).contains(&code) {
+        return Err(refusal(
+            code,
+            &tree.unwrap_or_else(|_| Tree::from(String::from_utf8_lossy(bytes).as_ref())),
+        ));
+    }
+    let tree = tree.map_err(|e| Refusal::Unknown(format!("the answer cannot be read: {e}")))?;
+    Ok(object(&tree))
+}
+
+/// The object without its revision and field owners, which stand beside it or are the server's own business.
+#[must_use]
+pub fn object(tree: &Tree) -> Object {
+    let revision = tree.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
+    let bare = |metadata: &Tree| metadata.without_key("resourceVersion").without_key("managedFields");
+    let tree = match tree.get("metadata") {
+        Some(metadata) => tree.with(&["metadata"], bare(metadata)),
+        None => tree.clone(),
+    };
+    Object { tree, revision }
+}
+
+/// A read names what it means, too; the server itself only checks writes.
+///
+/// # Errors
+/// It is another incarnation or another revision.
+pub fn check(call: &Call, object: &Object) -> Result<(), Refusal> {
+    let uid = meta::uid(&object.tree);
+    let differs = call.guard.uid.as_ref().is_some_and(|want| *want != uid)
+        || call.guard.revision.is_some_and(|want| want != object.revision);
+    if call.act == Act::Get && differs {
+        return Err(Refusal::Conflict(format!("{} is not the object that was meant", call.on.name)));
+    }
+    Ok(())
+}
+
+fn refusal(code: u16, status: &Tree) -> Refusal {
+    let message = match status.str_at(&["message"]) {
+        "" => format!("{code}: {}", status.to_json()),
+        message => message.to_owned(),
+    };
+    let wait = status.int_at(&["details", "retryAfterSeconds"]).and_then(|secs| u64::try_from(secs).ok());
+    match (code, status.str_at(&["reason"])) {
+        (404 | 405, _) => Refusal::NotFound(message),
+        (409, "AlreadyExists") => Refusal::AlreadyExists(message),
+        (409, _) => Refusal::Conflict(message),
+        (401 | 403, _) => Refusal::Forbidden(message),
+        (429 | 503, _) => Refusal::Busy { retry_after: wait.map_or(RETRY_DEFAULT, Duration::from_secs) },
+        (400..=499, _) => Refusal::Invalid(message),
+        _ => Refusal::Unknown(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        let status = |reason: &str| format!(r#"{{"kind":"Status","reason":"{reason}","message":"m"}}"#);
+        let m = || "m".to_owned();
+        let second = Duration::from_secs(1);
+        for (code, body, want) in [
+            (404, status("NotFound"), Refusal::NotFound(m())),
+            (409, status("AlreadyExists"), Refusal::AlreadyExists(m())),
+            (409, status("Conflict"), Refusal::Conflict(m())),
+            (403, status("Forbidden"), Refusal::Forbidden(m())),
+            (422, status("Invalid"), Refusal::Invalid(m())),
+            (429, status("TooManyRequests"), Refusal::Busy { retry_after: second }),
+            (500, status("InternalError"), Refusal::Unknown(m())),
+            (502, "bad gateway".to_owned(), Refusal::Unknown("502: \"bad gateway\"".to_owned())),
+        ] {
+            assert_eq!(read(code, body.as_bytes()), Err(want), "{code}");
+        }
+        assert!(matches!(read(200, b"{"), Err(Refusal::Unknown(_))), "cut off: it may have happened");
+    }
+
+    #[test]
+    fn the_revision_stands_beside_the_object() {
+        let body = br#"{"metadata":{"name":"a","resourceVersion":"12","managedFields":[{}]},"x":1}"#;
+        let object = read(201, body).unwrap();
+        assert_eq!(object.revision, 12);
+        assert_eq!(object.tree.to_json(), r#"{"metadata":{"name":"a"},"x":1}"#);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which nodes there shall be: flags and files, read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use muster_api::meta;
+use muster_node::plane::Nodes;
+use muster_tree::Tree;
+
+use crate::settings;
+
+/// What is wrong with a file of nodes.
+#[derive(Debug, thiserror::Error)]
+pub enum NodesError {
+    /// The file of nodes cannot be read.
+    #[error("{path}: {source}", path = path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file of nodes is not what it should be.
+    #[error("{path}: {problem}: give Node manifests, separated by `---`", path = path.display())]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// The nodes of flags and files.
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub fn read(asked: &settings::Nodes) -> Result<Nodes, NodesError> {
+    Ok(match asked {
+        settings::Nodes::Local => Nodes::Local,
+        settings::Nodes::Simulated(count) => Nodes::Count(*count as usize),
+        settings::Nodes::File(path) => Nodes::Manifests(read_file(path)?),
+    })
+}
+
+/// The Node manifests of a file. Manifests of other kinds are refused: nothing would act on them.
+fn read_file(path: &Path) -> Result<Vec<Tree>, NodesError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| NodesError::Read { path: path.into(), source })?;
+    let wrong = |problem: String| NodesError::Content { path: path.into(), problem };
+    let documents = Tree::parse_yaml_documents(&text).map_err(|error| wrong(error.to_string()))?;
+    let items = documents.iter().flat_map(|document| match meta::kind_word(document).as_str() {
+        "List" | "NodeList" => document.items_at(&["items"]).to_vec(),
+        _ => vec![document.clone()],
+    });
+    let check = |document: Tree| match meta::kind_word(&document).as_str() {
+        "Node" if !meta::name(&document).is_empty() => Ok(document),
+        "Node" => Err(wrong("a Node has no name".to_owned())),
+        other => Err(wrong(format!("kind {other:?} is not a Node"))),
+    };
+    items.map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, want) in [
+            ("kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: b}\n", Ok(2)),
+            ("kind: List\nitems:\n- kind: Node\n  metadata: {name: a}\n", Ok(1)),
+            ("kind: Node\nmetadata: {}\n", Err("a Node has no name")),
+            ("kind: Pod\nmetadata: {name: a}\n", Err("kind \"Pod\" is not a Node")),
+            ("a: [", Err("nodes.yaml")),
+        ] {
+            let path = folder.path().join("nodes.yaml");
+            std::fs::write(&path, text).unwrap();
+            match (read_file(&path).map(|nodes| nodes.len()), want) {
+                (Ok(count), Ok(want)) => assert_eq!(count, want, "{text}"),
+                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+}
