@@ -15,6 +15,8 @@ pub enum Problem {
     TypeInvalid,
     /// `Invalid value`, of a list or map that is not shown.
     InvalidBranch,
+    /// `Invalid value`, which is already text as messages show it.
+    InvalidShown,
     /// `Unsupported value`.
     NotSupported,
     /// `Duplicate value`.
@@ -39,7 +41,7 @@ impl Problem {
     pub fn reason(self) -> &'static str {
         match self {
             Problem::Required => "FieldValueRequired",
-            Problem::Invalid | Problem::InvalidBranch => "FieldValueInvalid",
+            Problem::Invalid | Problem::InvalidBranch | Problem::InvalidShown => "FieldValueInvalid",
             Problem::TypeInvalid => "FieldValueTypeInvalid",
             Problem::NotSupported => "FieldValueNotSupported",
             Problem::Duplicate | Problem::DuplicateBranch => "FieldValueDuplicate",
@@ -54,7 +56,9 @@ impl Problem {
     fn words(self) -> &'static str {
         match self {
             Problem::Required => "Required value",
-            Problem::Invalid | Problem::TypeInvalid | Problem::InvalidBranch => "Invalid value",
+            Problem::Invalid | Problem::TypeInvalid | Problem::InvalidBranch | Problem::InvalidShown => {
+                "Invalid value"
+            }
             Problem::NotSupported => "Unsupported value",
             Problem::Duplicate | Problem::DuplicateBranch => "Duplicate value",
             Problem::Forbidden => "Forbidden",
@@ -88,6 +92,16 @@ impl FieldError {
     /// A value is not acceptable.
     pub fn invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Invalid, value: value.into(), detail: detail.into() }
+    }
+
+    /// A value is not acceptable; `shown` is how a message shows it, for values whose keys have an order of their own.
+    pub fn invalid_shown(
+        path: impl Into<String>,
+        shown: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let value = Tree::from(shown.into());
+        Self { path: path.into(), problem: Problem::InvalidShown, value, detail: detail.into() }
     }
 
     /// A value is of another type than the schema wants.
@@ -152,7 +166,10 @@ impl FieldError {
         let mut text = String::from(self.problem.words());
         if shows_value {
             text.push_str(": ");
-            text.push_str(&shown(&self.value));
+            match (self.problem, &self.value) {
+                (Problem::InvalidShown, Tree::Text(shown)) => text.push_str(shown),
+                (_, value) => text.push_str(&shown(value)),
+            }
         }
         if !self.detail.is_empty() {
             text.push_str(": ");
@@ -185,6 +202,7 @@ mod tests {
         for (error, want) in [
             (FieldError::required("spec.a", ""), "spec.a: Required value"),
             (FieldError::required("spec.a", "say it"), "spec.a: Required value: say it"),
+            (FieldError::invalid_shown("l", "[{\"b\":1}]", "no"), "l: Invalid value: [{\"b\":1}]: no"),
             (FieldError::invalid("spec.n", 3, "too big"), "spec.n: Invalid value: 3: too big"),
             (
                 FieldError::not_supported("t", "x", ["a", "b"]),

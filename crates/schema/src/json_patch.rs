@@ -13,27 +13,62 @@
 use muster_tree::Tree;
 
 pub use crate::patch::PatchError;
+use crate::spelled::json_word;
 
 /// The most operations in one patch.
 pub const OPERATIONS_MAX: usize = 10_000;
 /// The most bytes that all `copy` operations of one patch may add.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// The keys an operation may have.
+const KEYS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// Whether this is a list of operations; the answer tells of keys that no operation has. Shape is checked as a
+/// whole: a patch that is not one is refused before anything of it is tried.
+///
+/// # Errors
+///
+/// `Malformed` when it is not.
+pub fn check(operations: &Tree) -> Result<Vec<String>, PatchError> {
+    if !matches!(operations, Tree::List(_) | Tree::Null) {
+        return malformed(operations, "Go value of type []handlers.jsonPatchOp");
+    }
+    let mut unknown = Vec::new();
+    for (at, operation) in operations.items().iter().enumerate() {
+        check_operation(operation)?;
+        let keys = operation.entries().iter().filter(|(key, _)| !KEYS.contains(&key.as_str()));
+        unknown.extend(keys.map(|(key, _)| format!("[{at}].{key}")));
+    }
+    Ok(unknown)
+}
+
+fn check_operation(operation: &Tree) -> Result<(), PatchError> {
+    if !matches!(operation, Tree::Map(_) | Tree::Null) {
+        return malformed(operation, "Go value of type handlers.jsonPatchOp");
+    }
+    for name in ["op", "path", "from"] {
+        let value = operation.get(name).unwrap_or(&Tree::Null);
+        if !matches!(value, Tree::Text(_) | Tree::Null) {
+            return malformed(value, &format!("Go struct field jsonPatchOp.{name} of type string"));
+        }
+    }
+    Ok(())
+}
+
+fn malformed<T>(found: &Tree, wanted: &str) -> Result<T, PatchError> {
+    let word = json_word(found);
+    Err(PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {word} into {wanted}")))
+}
+
 /// The document changed by the operations.
 ///
 /// # Errors
 ///
-/// `Malformed` when `operations` is not a list of operations, `TooLarge` when there are too many, `Unfit` when one
-/// of them does not apply.
+/// `Malformed` as [`check`] says, `TooLarge` when there are too many operations, `Unfit` when one of them does not
+/// apply.
 pub fn apply(document: &Tree, operations: &Tree) -> Result<Tree, PatchError> {
-    if !matches!(operations, Tree::List(_) | Tree::Null) {
-        let word = operations.type_word();
-        let text = format!("error decoding patch: a JSON patch is a list of operations, not of type {word}");
-        return Err(PatchError::Malformed(text));
-    }
+    check(operations)?;
     let all = operations.items();
-    // Shape first, as a whole: a patch that is not one is refused before anything of it is tried.
-    all.iter().try_for_each(check)?;
     if all.len() > OPERATIONS_MAX {
         let text =
             format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}", all.len());
@@ -41,20 +76,6 @@ pub fn apply(document: &Tree, operations: &Tree) -> Result<Tree, PatchError> {
     }
     let mut copied = 0;
     all.iter().try_fold(document.clone(), |doc, operation| step(&doc, operation, &mut copied))
-}
-
-fn check(operation: &Tree) -> Result<(), PatchError> {
-    let wrong = |text: String| Err(PatchError::Malformed(format!("error decoding patch: {text}")));
-    if !operation.is_map() {
-        return wrong(format!("an operation is an object, not of type {}", operation.type_word()));
-    }
-    for name in ["op", "path", "from"] {
-        let value = operation.get(name).unwrap_or(&Tree::Null);
-        if !matches!(value, Tree::Text(_) | Tree::Null) {
-            return wrong(format!("{name:?} of an operation is text, not of type {}", value.type_word()));
-        }
-    }
-    Ok(())
 }
 
 fn step(doc: &Tree, operation: &Tree, copied: &mut usize) -> Result<Tree, PatchError> {
@@ -314,15 +335,25 @@ mod tests {
 
     #[test]
     fn what_is_no_patch_is_refused_as_a_whole() {
-        for malformed in [
-            tree!({"op": "add"}),
-            tree!([1]),
-            tree!([{"op": 1, "path": "/a"}]),
-            tree!([{"op": "add", "path": 1}]),
-            tree!([{"op": "test", "path": "/data/a", "value": "2"}, "x"]),
+        for (malformed, want) in [
+            (tree!({"op": "add"}), "object into Go value of type []handlers.jsonPatchOp"),
+            (tree!([1]), "number into Go value of type handlers.jsonPatchOp"),
+            (tree!([{"op": 1, "path": "/a"}]), "number into Go struct field jsonPatchOp.op of type string"),
+            (
+                tree!([{"op": "add", "path": true}]),
+                "bool into Go struct field jsonPatchOp.path of type string",
+            ),
+            (
+                tree!([{"op": "test", "path": "/data/a", "value": "2"}, "x"]),
+                "string into Go value of type handlers.jsonPatchOp",
+            ),
         ] {
             assert_eq!(run(&malformed), Err(400), "{malformed}");
+            let text = format!("error decoding patch: json: cannot unmarshal {want}");
+            assert_eq!(check(&malformed).unwrap_err().to_string(), text, "{malformed}");
         }
+        let odd = tree!([{"op": "test", "path": "/data/a", "value": "1", "note": 1}, {"x": 1}]);
+        assert_eq!(check(&odd).unwrap(), ["[0].note", "[1].x"]);
         let same = tree!({"data": {"a": "1"}});
         assert!(apply(&same, &tree!([])).unwrap().same_branch(&same));
         assert!(apply(&same, &Tree::Null).unwrap().same_branch(&same));

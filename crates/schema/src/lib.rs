@@ -28,6 +28,7 @@ pub mod rules;
 #[cfg(test)]
 mod sample;
 pub mod selector;
+pub mod spelled;
 pub mod strategic;
 pub mod structure;
 pub mod table;

@@ -6,14 +6,14 @@ pub enum PatchError {
     /// The patch is not one at all, or names something that the kind does not have: 400 `BadRequest`.
     #[error("{0}")]
     Malformed(String),
-    /// The patch is well formed but does not fit the object: 422 `Invalid` without details. The first words are
-    /// what clients know from other servers; the rest says what did not fit.
-    #[error("the server rejected our request due to an error in our request: {0}")]
+    /// The patch is well formed but does not fit the object: 422 `Invalid`. On the wire it has the fixed words that
+    /// clients know; what did not fit is for logs and tests.
+    #[error("the server rejected our request due to an error in our request")]
     Unfit(String),
     /// More operations than one patch may have: 413 `RequestEntityTooLarge`.
     #[error("Request entity too large: {0}")]
     TooLarge(String),
-    /// The patch contradicts itself: 500 `InternalError`, as other servers answer it.
+    /// The patch contradicts itself: 500 without a reason, as other servers answer it.
     #[error("{0}")]
     Confused(String),
 }

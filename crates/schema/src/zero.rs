@@ -33,12 +33,18 @@ pub fn absent(table: &Table, id: NodeId, tree: &Tree) -> Tree {
             let structs = fields.iter().zip(zeros).filter(|(field, zero)| is_fixed(table, field, **zero));
             with_missing(&kept, structs, |field, _| absent(table, field.node, &Tree::empty_map()))
         }
-        Shape::List(item) if tree.is_list() => tree.map_items(|_, value| absent(table, *item, value)),
+        Shape::List(item) if tree.is_list() => tree.map_items(|_, value| item_of(table, *item, value)),
         Shape::Map(values) if tree.is_map() => {
-            tree.map_entries(|_, value| Some(absent(table, *values, value)))
+            tree.map_entries(|_, value| Some(item_of(table, *values, value)))
         }
         _ => tree.clone(),
     }
+}
+
+/// An item of a list or map: `null` is the zero value there, since an item cannot be absent.
+fn item_of(table: &Table, id: NodeId, value: &Tree) -> Tree {
+    let zero = if value.is_null() { zero_of(table, id) } else { value.clone() };
+    absent(table, id, &zero)
 }
 
 /// The value of a field, unless it means absence.
@@ -136,7 +142,7 @@ mod tests {
         }});
         let want = tree!({"kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {
             "enableServiceLinks": false, "terminationGracePeriodSeconds": 0, "securityContext": {}, "unknown": "",
-            "containers": [{"name": "c", "args": ["", null], "resources": {}, "livenessProbe": {}}],
+            "containers": [{"name": "c", "args": ["", ""], "resources": {}, "livenessProbe": {}}],
         }});
         let found = absent(builtin(), pod(), &sent);
         assert_eq!(found, want);

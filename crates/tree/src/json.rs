@@ -9,6 +9,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use triomphe::ThinArc;
 
+use crate::mistake;
 use crate::{Text, Tree};
 
 /// How deeply a tree may nest.
@@ -42,8 +43,13 @@ impl Tree {
         json.disable_recursion_limit();
         let mut duplicates = Vec::new();
         let seed = Seed { depth: 0, path: &Path::Root, duplicates: &mut duplicates };
-        let tree = seed.deserialize(&mut json).map_err(|e| ParseError(e.to_string()))?;
-        json.end().map_err(|e| ParseError(e.to_string()))?;
+        // What stops the reader but is no mistake of syntax (depth, text that is not UTF-8) it says itself.
+        let wrong = |e: serde_json::Error| {
+            let found = if e.is_data() { None } else { mistake::find(bytes) };
+            ParseError(found.unwrap_or_else(|| e.to_string()))
+        };
+        let tree = seed.deserialize(&mut json).map_err(wrong)?;
+        json.end().map_err(wrong)?;
         Ok((tree, duplicates))
     }
 
@@ -319,10 +325,10 @@ mod tests {
     #[test]
     fn bad_input_is_refused_with_a_sentence() {
         for (text, words) in [
-            (&b"{\"a\":"[..], "EOF"),
-            (b"{} {}", "trailing"),
+            (&b"{\"a\":"[..], "unexpected end of JSON input"),
+            (b"{} {}", "after top-level value"),
             (b"{\"a\":\"\xff\"}", "invalid unicode"),
-            (b"", "EOF"),
+            (b"", "unexpected end of JSON input"),
         ] {
             let error = Tree::parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -17,6 +17,7 @@ mod build;
 mod de;
 mod json;
 mod merge;
+mod mistake;
 mod share;
 mod yaml;
 
@@ -28,6 +29,7 @@ pub use de::{ReadError, from_tree};
 pub use json::{DEPTH_MAX, Duplicate, ParseError, escape_json};
 pub use share::{Sharing, own_bytes};
 use triomphe::ThinArc;
+pub use yaml::Repeated;
 
 /// A JSON value. Cloning is a counter, comparing stops at a shared branch.
 #[derive(Clone, Default)]

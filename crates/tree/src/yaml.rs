@@ -1,7 +1,17 @@
-//! YAML in, through the same reader as JSON: duplicate keys are errors there, as the YAML specification says.
+//! YAML in, through the same reader as JSON.
+//!
+//! Duplicate keys are errors, as the YAML specification says, unless the caller wants to judge them itself
+//! ([`Tree::parse_yaml_lenient`]): then the last wins, as in JSON.
 
-use crate::Tree;
-use crate::json::ParseError;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::json::{DEPTH_MAX, ParseError};
+use crate::{Text, Tree};
 
 /// The most nodes that alias expansion may produce.
 const YAML_NODES_MAX: usize = 1_000_000;
@@ -19,12 +29,20 @@ impl Tree {
 
     /// Reads all documents of a YAML stream; empty ones are passed over.
     pub fn parse_yaml_documents(text: &str) -> Result<Vec<Tree>, ParseError> {
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! { max_nodes: YAML_NODES_MAX },
-        };
-        let documents: Vec<Tree> = serde_saphyr::from_multiple_with_options(text, options)
-            .map_err(|e| ParseError::new(e.to_string()))?;
+        let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::Error)?;
         Ok(documents.into_iter().filter(|d| !d.is_null()).collect())
+    }
+
+    /// Reads all documents of a YAML stream and tells which keys stood twice in their map; the last wins.
+    pub fn parse_yaml_lenient(text: &str) -> Result<(Vec<Tree>, Vec<Repeated>), ParseError> {
+        // Repeated keys are rare: the plain reading is tried first.
+        if let Ok(documents) = Tree::parse_yaml_documents(text) {
+            return Ok((documents, Vec::new()));
+        }
+        let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::LastWins)?;
+        let repeated: Vec<Keys> = read(text, DuplicateKeyPolicy::LastWins)?;
+        let repeated = repeated.into_iter().flat_map(|keys| keys.0).collect();
+        Ok((documents.into_iter().filter(|d| !d.is_null()).collect(), repeated))
     }
 
     /// YAML text of this tree.
@@ -34,9 +52,119 @@ impl Tree {
     }
 }
 
+fn read<T: de::DeserializeOwned>(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Vec<T>, ParseError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: YAML_NODES_MAX },
+        duplicate_keys: duplicates,
+    };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|e| ParseError::new(e.to_string()))
+}
+
+/// A key that stood once more in its map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeated {
+    /// The line it stands in, from 1.
+    pub line: u64,
+    /// The key.
+    pub key: Text,
+}
+
+/// Reads nothing but the repeated keys of a document.
+struct Keys(Vec<Repeated>);
+
+impl<'de> de::Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let mut found = Vec::new();
+        Walk { depth: 0, found: &mut found }.deserialize(input)?;
+        Ok(Keys(found))
+    }
+}
+
+struct Walk<'a> {
+    depth: usize,
+    found: &'a mut Vec<Repeated>,
+}
+
+impl Walk<'_> {
+    fn below<E: de::Error>(&mut self) -> Result<Walk<'_>, E> {
+        if self.depth >= DEPTH_MAX {
+            return Err(E::custom("exceeded max depth"));
+        }
+        Ok(Walk { depth: self.depth + 1, found: self.found })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(self.below()?)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = BTreeSet::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let line = key.referenced.line();
+            if !seen.insert(key.value.clone()) {
+                self.found.push(Repeated { line, key: Text::from(key.value) });
+            }
+            map.next_value_seed(self.below()?)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::{Tree, tree};
+    use crate::{Repeated, Tree, tree};
+
+    #[test]
+    fn repeated_keys_are_refused_or_told() {
+        let text = "a: 1\nb:\n  c: 1\n  c: 2\nl:\n- {x: 1, x: 2}\na: 2\n";
+        assert!(Tree::parse_yaml_documents(text).is_err());
+        let (documents, repeated) = Tree::parse_yaml_lenient(text).unwrap();
+        assert_eq!(documents, [tree!({"a": 2, "b": {"c": 2}, "l": [{"x": 2}]})]);
+        let of = |line, key: &str| Repeated { line, key: key.into() };
+        assert_eq!(repeated, [of(4, "c"), of(6, "x"), of(7, "a")]);
+        assert!(Tree::parse_yaml_lenient("a: [").is_err());
+    }
 
     #[test]
     fn documents_types_and_anchors() {

@@ -100,6 +100,13 @@ fn track(managed: &[Managed], delta: &Delta, writer: &Writer) -> Arc<[Managed]> 
     all.into()
 }
 
+/// Entries in the order in which Kubernetes shows them.
+#[must_use]
+pub fn sorted(mut all: Vec<Managed>) -> Arc<[Managed]> {
+    managers::sort(&mut all);
+    all.into()
+}
+
 /// Applies a configuration to an object.
 ///
 /// `live` is the stored object, or an empty one when there is none. The configuration must have passed [`check`].

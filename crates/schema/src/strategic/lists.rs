@@ -5,6 +5,7 @@ use muster_tree::Tree;
 use super::order::arrange;
 use super::{PATCH, PatchError, confused, merge_map};
 use crate::node::View;
+use crate::spelled::spelled;
 
 /// The live list changed by a list of the patch. `view` is the schema of the list.
 pub(super) fn merge_list(
@@ -43,7 +44,9 @@ pub(super) fn common_type(live: &Tree, patch: &Tree) -> Result<&'static str, Pat
         None => confused("no elements in any of the given slices".into()),
         Some("array") => Err(PatchError::Unfit("lists of lists are not supported".into())),
         Some(first) if words.all(|word| word == first) => Ok(first),
-        Some(_) => confused(format!("list element types are not identical: [{live} {patch}]")),
+        Some(_) => {
+            confused(format!("list element types are not identical: [{} {}]", spelled(live), spelled(patch)))
+        }
     }
 }
 
@@ -75,7 +78,7 @@ fn merge_maps(view: View<'_>, live: &Tree, patch: &Tree, key: &str) -> Result<Tr
 pub(super) fn key_of<'a>(item: &'a Tree, key: &str) -> Result<&'a Tree, PatchError> {
     match item.get(key) {
         Some(value) => Ok(value),
-        None => confused(format!("map: {item} does not contain declared merge key: {key}")),
+        None => confused(format!("map: {} does not contain declared merge key: {key}", spelled(item))),
     }
 }
 
@@ -93,7 +96,7 @@ fn obey_directives(live: &Tree, patch: &Tree, key: &str) -> Result<(Vec<Tree>, V
             }
             Some("replace") => is_replaced = true,
             Some("merge") => return confused("merging lists cannot yet be specified in the patch".into()),
-            Some(other) => return confused(format!("unknown patch type: {other} in map: {item}")),
+            Some(other) => return confused(format!("unknown patch type: {other} in map: {}", spelled(item))),
         }
     }
     Ok(if is_replaced { (rest, Vec::new()) } else { (live, rest) })

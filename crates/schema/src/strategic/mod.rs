@@ -23,6 +23,7 @@ use muster_tree::{Text, Tree};
 
 use crate::node::View;
 pub use crate::patch::PatchError;
+use crate::spelled::{json_word, spelled};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -40,8 +41,9 @@ pub fn merge(view: View<'_>, live: &Tree, patch: &Tree) -> Result<Tree, PatchErr
         Tree::Map(_) => merge_map(view, live, patch),
         Tree::Null => Ok(live.clone()),
         other => {
-            let word = other.type_word();
-            Err(PatchError::Malformed(format!("a strategic merge patch is an object, not of type {word}")))
+            let word = json_word(other);
+            let wanted = "Go value of type map[string]interface {}";
+            Err(PatchError::Malformed(format!("json: cannot unmarshal {word} into {wanted}")))
         }
     }
 }
@@ -59,7 +61,7 @@ fn merge_map(view: View<'_>, live: &Tree, patch: &Tree) -> Result<Tree, PatchErr
         return match directive.as_str() {
             Some("replace") => Ok(patch.without_key(PATCH)),
             Some("delete") => Ok(Tree::empty_map()),
-            _ => confused(format!("unknown patch type: {} in map: {patch}", plain(directive))),
+            _ => confused(format!("unknown patch type: {} in map: {}", spelled(directive), spelled(patch))),
         };
     }
     let mut merged = retain_keys(live, patch)?;
@@ -72,11 +74,6 @@ fn merge_map(view: View<'_>, live: &Tree, patch: &Tree) -> Result<Tree, PatchErr
     }
     let rest = patch.entries().iter().filter(|(key, _)| !done.contains(key.as_str()));
     rest.into_iter().try_fold(merged, |merged, (key, change)| merge_field(view, &merged, key, change))
-}
-
-/// Text without quotes, anything else as JSON.
-fn plain(value: &Tree) -> String {
-    value.as_str().map_or_else(|| value.to_json(), String::from)
 }
 
 /// The field that a directive of the form `$name/field` speaks of.
