@@ -1,5 +1,7 @@
 //! Requests and answers below HTTP: what the engine is asked and what it says.
 
+use std::fmt;
+
 use muster_schema::object::Object;
 use muster_tree::{Text, Tree};
 
@@ -61,15 +63,34 @@ pub struct WriteOptions {
 pub struct Body {
     /// The object.
     pub tree: Tree,
-    /// Paths of keys that stood twice in the text.
-    pub duplicates: Vec<String>,
+    /// Keys that stood twice in the text.
+    pub duplicates: Vec<Twice>,
+}
+
+/// A key that stood twice in its map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Twice {
+    /// In JSON, by its path.
+    Field(String),
+    /// In YAML, by its line and name.
+    Line(u64, Text),
+}
+
+/// As messages tell of it.
+impl fmt::Display for Twice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Twice::Field(path) => write!(f, "duplicate field {path:?}"),
+            Twice::Line(line, key) => write!(f, "line {line}: key {:?} already set in map", key.as_str()),
+        }
+    }
 }
 
 /// The kind of a patch and its content.
 #[derive(Debug, Clone)]
 pub enum Patch {
     /// RFC 6902: a list of operations.
-    Json(Tree),
+    Json(Body),
     /// RFC 7396.
     Merge(Body),
     /// Strategic merge.

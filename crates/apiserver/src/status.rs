@@ -33,6 +33,8 @@ pub struct Details {
     pub retry_after_seconds: Option<u32>,
     /// `metadata.continue` of a 410 on a paged list.
     pub continue_token: String,
+    /// Whether `details` stands there even with nothing in it, as in refusals about no object in particular.
+    pub shown_empty: bool,
 }
 
 /// A resource as messages name it: `jobs.batch`, or `pods` for the core group.
@@ -71,6 +73,12 @@ impl Status {
         Self { code, reason, message: message.into(), details: Details::default() }
     }
 
+    /// A refusal about no object in particular.
+    pub fn general(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let details = Details { shown_empty: true, ..Details::default() };
+        Self { details, ..Self::new(code, reason, message) }
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
@@ -99,13 +107,17 @@ impl Status {
     /// 404 about a path that is not served.
     #[must_use]
     pub fn unknown_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::general(404, "NotFound", "the server could not find the requested resource")
     }
 
     /// 405.
     #[must_use]
     pub fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        Self::general(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
     }
 
     /// 409, a name that is taken.
@@ -159,13 +171,20 @@ impl Status {
         };
         let word = if self.code < 400 { "Success" } else { "Failure" };
         let mut status = tree!({"apiVersion": "v1", "kind": "Status", "metadata": meta, "status": word});
+        if self.code != 200 {
+            status = status.with(&["code"], i64::from(self.code));
+        }
         if self.code >= 400 {
-            status = status.with(&["code"], i64::from(self.code)).with(&["message"], self.message.as_str());
+            status = status.with(&["message"], self.message.as_str());
             if !self.reason.is_empty() {
                 status = status.with(&["reason"], self.reason);
             }
         }
-        if details.is_empty() { status } else { status.with(&["details"], details) }
+        if details.is_empty() && !self.details.shown_empty {
+            status
+        } else {
+            status.with(&["details"], details)
+        }
     }
 
     fn details_tree(&self) -> Tree {

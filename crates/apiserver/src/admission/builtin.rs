@@ -136,9 +136,9 @@ impl Hook for TolerationSeconds {
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        let (Operation::Create, true, Some(tree)) =
-            (request.operation, request.is("", "pods"), request.object)
-        else {
+        // Updates too: a client that sends a whole pod does not know of them.
+        let writes = matches!(request.operation, Operation::Create | Operation::Update);
+        let (true, true, Some(tree)) = (writes, request.is("", "pods"), request.object) else {
             return Verdict::allow();
         };
         let has = tree.items_at(&["spec", "tolerations"]);

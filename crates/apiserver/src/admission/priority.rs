@@ -16,14 +16,25 @@ impl Hook for Priority {
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        let (Operation::Create, Some(tree)) = (request.operation, request.object) else {
+        let (true, Some(tree)) = (request.is("", "pods"), request.object) else {
             return Verdict::allow();
         };
-        if request.is("", "pods") {
-            return resolve(request, tree);
+        match (request.operation, request.old) {
+            (Operation::Create, _) => resolve(request, tree),
+            (Operation::Update, Some(old)) => Verdict::change(kept(tree, old)),
+            _ => Verdict::allow(),
         }
-        Verdict::allow()
     }
+}
+
+/// An updated pod with the numbers that it was born with, where it says none.
+fn kept(tree: &Tree, old: &Tree) -> Tree {
+    ["priority", "preemptionPolicy"].iter().fold(tree.clone(), |tree, key| {
+        match (tree.at(&["spec", key]), old.at(&["spec", key])) {
+            (None, Some(value)) => tree.with(&["spec", key], value.clone()),
+            _ => tree,
+        }
+    })
 }
 
 fn resolve(request: &AdmissionRequest<'_>, tree: &Tree) -> Verdict {

@@ -1,18 +1,19 @@
 //! Creating an object.
 
 use muster_schema::object::{Managed, Object};
+use muster_schema::table;
 use muster_store::Expect;
 use muster_tree::{Text, Tree};
 
 use super::NAME_TRIES_MAX;
-use super::decode::decode;
+use super::decode::{Decoded, Expected, decode};
 use super::metadata::{Identity, anonymous, born};
 use super::prepare::Ask;
 use super::write::Prepared;
 use crate::admission::Operation;
 use crate::kinds::{Errors, Generation};
 use crate::request::Body;
-use crate::status::Status;
+use crate::status::{Details, Status};
 
 /// Longest base of a generated name.
 const NAME_BASE_MAX: usize = 58;
@@ -26,7 +27,7 @@ pub(super) struct Newcomer {
 
 impl Ask<'_> {
     pub fn create(&self, body: &Body) -> Result<Prepared, Status> {
-        let decoded = decode(&self.place, body, &self.request.options)?;
+        let decoded = self.decoded(body)?;
         self.check_place(&decoded.tree)?;
         if !decoded.tree.str_at(&["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
@@ -34,6 +35,21 @@ impl Ask<'_> {
         let tree = self.defaulted(&anonymous(&decoded.tree));
         let managed = self.owned(None, &tree, None);
         self.create_new(Newcomer { tree, managed, warnings: decoded.warnings })
+    }
+
+    /// The body of a create or an update.
+    pub fn decoded(&self, body: &Body) -> Result<Decoded, Status> {
+        decode(&Expected::at(&self.place), body, &self.request.options)
+    }
+
+    /// The body of a subresource with a kind of its own.
+    pub fn decoded_part(&self, body: &Body) -> Result<Decoded, Status> {
+        let sub = self.place.resource.subresource(self.place.version, &self.request.target.subresource);
+        let (group, version, kind) = &sub.ok_or_else(Status::unknown_path)?.response_kind;
+        let schema = table::builtin().root(group, version, kind);
+        let schema = schema.ok_or_else(|| Status::internal(format!("{kind} has no schema")))?;
+        let expected = Expected { group, version, kind, view: schema.view(), custom: false };
+        decode(&expected, body, &self.request.options)
     }
 
     /// The rest of a create, also of one that began as an update or an apply of a missing object.
@@ -58,11 +74,23 @@ impl Ask<'_> {
         warnings.extend(resource.strategy.warnings(&tree, None));
         let key = resource.key(&tree.text_at(&["metadata", "namespace"]), &name);
         if self.engine.store().newest(&key).is_some() {
-            return Err(Status::already_exists(resource.named(&name)));
+            return Err(self.taken(&tree, &name));
         }
         let object = Object { tree, managed: new.managed, revision: 0 };
         let created = self.put(key, Expect::Absent, object, 201, warnings);
         Ok(self.with_companions(created))
+    }
+
+    /// 409 about a name that is taken; who asked for a generated one may try again.
+    fn taken(&self, tree: &Tree, name: &str) -> Status {
+        let status = Status::already_exists(self.place.resource.named(name));
+        if tree.str_at(&["metadata", "generateName"]).is_empty() {
+            return status;
+        }
+        let message =
+            format!("{}, the server was not able to generate a unique name for the object", status.message);
+        let details = Details { retry_after_seconds: Some(1), ..status.details };
+        Status { message, details, ..status }
     }
 
     /// The namespace and name of a body must be those of the path.

@@ -17,6 +17,7 @@ const BUDGETS: &str = "poddisruptionbudgets.policy";
 
 impl Ask<'_> {
     pub(super) fn evict(&self, body: &Body) -> Result<Prepared, Status> {
+        let body = self.decoded_part(body)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
         let spent = if is_protected(&live.tree) { self.spend_budget(&live.tree)? } else { None };
         Ok(match self.delete_live(&live, &options(&body.tree))? {
@@ -25,7 +26,7 @@ impl Ask<'_> {
                 Prepared::Writes(Plan { writes, answer: success(201) })
             }
             Prepared::Answer(reply) => {
-                let shown = Shown::Status(Status::new(200, "", ""));
+                let shown = Shown::Status(Status::new(201, "", ""));
                 Prepared::Answer(WriteReply { code: 201, shown, ..reply })
             }
         })

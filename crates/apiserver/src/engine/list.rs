@@ -38,11 +38,16 @@ impl Engine {
         }
         let selection = Selection::parse(&place, target, options)?;
         let from = self.start(options)?;
+        if options.resource_version == "0" {
+            // Whoever takes any state gets it whole, as from the cache of the real server.
+            return self.collect(&place, &selection, &from, &ListOptions { limit: 0, ..options.clone() });
+        }
         self.collect(&place, &selection, &from, options)
     }
 
     fn start(&self, options: &ListOptions) -> Result<From, Status> {
-        let wanted = parse_revision(&options.resource_version)?;
+        let wanted = parse_revision(&options.resource_version)
+            .map_err(|e| Status::bad_request(format!("invalid resource version: {e}")))?;
         if !options.continue_token.is_empty() {
             if wanted.is_some_and(|n| n != 0) {
                 return Err(Status::bad_request(

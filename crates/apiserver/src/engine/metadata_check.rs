@@ -121,21 +121,31 @@ fn check_no_new_finalizer(meta: &Tree, before: &Tree, errors: &mut Errors) {
 
 fn check_owners(meta: &Tree, errors: &mut Errors) {
     let owners = meta.items_at(&["ownerReferences"]);
-    let mut controller: Option<&str> = None;
+    let mut controller: Option<String> = None;
     for (at, owner) in owners.iter().enumerate() {
         check_owner(owner, &format!("metadata.ownerReferences[{at}]"), errors);
         if owner.bool_at(&["controller"]) != Some(true) {
             continue;
         }
-        let name = owner.str_at(&["name"]);
-        if let Some(first) = controller {
+        let name = format!("{}/{}", owner.str_at(&["kind"]), owner.str_at(&["name"]));
+        if let Some(first) = &controller {
             let why = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
             );
-            errors.push(FieldError::invalid("metadata.ownerReferences", Tree::list(owners.to_vec()), why));
+            errors.push(FieldError::invalid_shown("metadata.ownerReferences", owners_text(owners), why));
         }
         controller = Some(name);
     }
+}
+
+/// The owners as a message shows them: their keys in the order of the published type.
+fn owners_text(owners: &[Tree]) -> String {
+    const KEYS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let one = |owner: &Tree| {
+        let pairs = KEYS.iter().filter_map(|key| owner.get(key).map(|value| format!("\"{key}\":{value}")));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+    };
+    format!("[{}]", owners.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 fn check_owner(owner: &Tree, path: &str, errors: &mut Errors) {

@@ -30,6 +30,7 @@ mod prepare;
 mod read;
 mod reviews;
 mod scale;
+mod scale_write;
 mod select;
 mod subresources;
 mod token;
@@ -43,6 +44,7 @@ use muster_api::ports::{Clock, Entropy};
 use muster_store::Store;
 use muster_tree::Text;
 
+pub(crate) use decode::unregistered;
 pub use read::is_future;
 pub use reviews::Account;
 pub use reviews::Tokens;

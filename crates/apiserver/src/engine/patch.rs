@@ -4,43 +4,70 @@ use muster_schema::error::FieldError;
 use muster_schema::json_patch;
 use muster_schema::object::Object;
 use muster_schema::patch::PatchError;
+use muster_schema::spelled::{json_word, spelled};
 use muster_schema::strategic;
 use muster_tree::{Tree, tree};
 
 use super::create::Newcomer;
-use super::decode::{Decoded, duplicates, fit, judge};
+use super::decode::{Decoded, Expected, check_kind, fit, in_one, judge, of_kind};
 use super::metadata::stripped;
 use super::prepare::Ask;
 use super::update::Wish;
 use super::write::Prepared;
-use crate::request::{Body, Patch};
+use crate::request::{Body, FieldValidation, Patch, Twice, WriteOptions};
 use crate::status::{Named, Status};
 use muster_schema::apply;
 
 impl Ask<'_> {
     /// The object that the patch asks for.
     pub fn patched(&self, live: &Object, patch: &Patch) -> Result<Wish, Status> {
-        let empty = Vec::new();
-        let (tree, duplicates) = match patch {
+        let (tree, mut wrong) = match patch {
             Patch::Apply { body, force } => return self.applied(live, body, *force),
-            Patch::Json(operations) => {
-                let whole = self.place.resource.present(live, self.place.version);
-                (json_patch::apply(&whole, operations).map_err(|e| self.bad_patch(&e))?, &empty)
-            }
-            Patch::Merge(body) if !body.tree.is_map() => {
-                let word = body.tree.type_word();
-                let why = format!(
-                    "error decoding patch: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
-                );
-                return Err(Status::bad_request(why));
-            }
-            Patch::Merge(body) => (self.whole(live, &body.tree).merge(&body.tree), &body.duplicates),
-            Patch::Strategic(body) => (self.strategic(live, body)?, &body.duplicates),
+            Patch::Json(body) => self.by_operations(live, body)?,
+            Patch::Merge(body) => (self.merged(live, body)?, texts(&body.duplicates)),
+            Patch::Strategic(body) => (self.strategic(live, body)?, texts(&body.duplicates)),
         };
-        self.check_place(&tree)?;
-        let (tree, wrong) = fit(&self.place, &tree, duplicates).map_err(|why| misfit(&tree, &why))?;
-        let warnings = judge(&wrong, &self.request.options).map_err(|why| misfit(&tree, &why))?;
-        Ok(Wish { tree, managed: None, warnings })
+        // A strategic patch that leads nowhere is quoted itself, of the others what they lead to.
+        let quoted = || match patch {
+            Patch::Strategic(body) => spelled(&body.tree),
+            _ => tree.to_json(),
+        };
+        let expected = Expected::at(&self.place);
+        let tree = match patch {
+            Patch::Strategic(_) => of_kind(&expected, &tree),
+            _ => check_kind(&expected, &tree).map_err(|why| misfit(quoted(), &why)).map(|()| tree.clone())?,
+        };
+        let (fitting, unknown) = fit(&expected, &tree).map_err(|why| misfit(quoted(), &why))?;
+        wrong.extend(unknown);
+        let warnings = judge(&wrong, &self.request.options).map_err(|why| misfit(quoted(), &why))?;
+        self.check_place(&fitting)?;
+        if fitting.str_at(&["metadata", "name"]).is_empty() {
+            return Err(self.nameless());
+        }
+        Ok(Wish { tree: of_kind(&expected, &fitting), managed: None, warnings })
+    }
+
+    /// What JSON patch operations make of the object, and which of their keys are odd.
+    fn by_operations(&self, live: &Object, body: &Body) -> Result<(Tree, Vec<String>), Status> {
+        let whole = self.place.resource.present(live, self.place.version);
+        let unknown = json_patch::check(&body.tree).map_err(|e| refused(&e))?;
+        let unknown = unknown.iter().map(|path| format!("json patch unknown field {path:?}"));
+        let twice = body.duplicates.iter().map(|twice| format!("json patch {twice}"));
+        let tree = json_patch::apply(&whole, &body.tree).map_err(|e| refused(&e))?;
+        Ok((tree, unknown.chain(twice).collect()))
+    }
+
+    fn merged(&self, live: &Object, body: &Body) -> Result<Tree, Status> {
+        match &body.tree {
+            Tree::Map(_) => Ok(self.whole(live, &body.tree).merge(&body.tree)),
+            Tree::Null => Err(Status::bad_request("Invalid JSON Patch")),
+            other => {
+                let (word, wanted) = (json_word(other), "Go value of type map[string]interface {}");
+                Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {word} into {wanted}"
+                )))
+            }
+        }
     }
 
     fn strategic(&self, live: &Object, body: &Body) -> Result<Tree, Status> {
@@ -49,7 +76,7 @@ impl Ask<'_> {
             return Err(Status::new(415, "UnsupportedMediaType", STRATEGIC_CUSTOM));
         }
         let view = resource.versions[self.place.version].schema.view();
-        strategic::merge(view, &self.whole(live, &body.tree), &body.tree).map_err(|e| self.bad_patch(&e))
+        strategic::merge(view, &self.whole(live, &body.tree), &body.tree).map_err(|e| refused(&e))
     }
 
     /// What a patch is applied to. Field ownership is put together only for patches that look at it.
@@ -79,26 +106,36 @@ impl Ask<'_> {
             return Err(Status::invalid(on, &[error]));
         }
         let resource = &self.place.resource;
-        let (version, kind) = (body.tree.str_at(&["apiVersion"]), body.tree.str_at(&["kind"]));
-        if version != resource.api_version(self.place.version).as_str() || kind != resource.kind.as_str() {
-            let slash = if version.contains('/') { "" } else { "/" };
-            return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
-        }
-        if !body.tree.items_at(&["metadata", "managedFields"]).is_empty() {
-            return Err(Status::bad_request("metadata.managedFields must be nil"));
-        }
+        self.check_applied_kind(&body.tree, &resource.api_version(self.place.version), &resource.kind)?;
         self.check_place(&body.tree)?;
         let view = resource.versions[self.place.version].schema.view();
         apply::check(view, &body.tree).map_err(|why| {
-            let place = |key| body.tree.str_at(&["metadata", key]);
-            let (namespace, name) = (place("namespace"), place("name"));
-            let (group, version) = (&resource.group, &resource.versions[self.place.version].name);
-            let words = format!("{namespace}/{name}; {group}/{version}, Kind={kind}");
-            Status::new(500, "", format!("failed to create typed patch object ({words}): {why}"))
+            let version = &resource.versions[self.place.version].name;
+            self.untyped(&body.tree, &resource.group, version, &why)
         })?;
-        let warnings =
-            judge(&duplicates(&body.duplicates), &self.request.options).map_err(Status::bad_request)?;
+        let warnings = judge_applied(&body.duplicates, &self.request.options)?;
         Ok(Decoded { tree: body.tree.clone(), warnings })
+    }
+
+    /// What is applied says what it is, and nothing about owners.
+    pub fn check_applied_kind(&self, applied: &Tree, want: &str, want_kind: &str) -> Result<(), Status> {
+        let (version, kind) = (applied.str_at(&["apiVersion"]), applied.str_at(&["kind"]));
+        if version != want || kind != want_kind {
+            let slash = if version.contains('/') { "" } else { "/" };
+            return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
+        }
+        if applied.at(&["metadata", "managedFields"]).is_some_and(|managed| !managed.is_null()) {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        Ok(())
+    }
+
+    /// 500 about a configuration whose fields cannot be told apart.
+    pub fn untyped(&self, applied: &Tree, group: &str, version: &str, why: &str) -> Status {
+        let place = |key| applied.str_at(&["metadata", key]);
+        let (namespace, name, kind) = (place("namespace"), place("name"), applied.str_at(&["kind"]));
+        let words = format!("{namespace}/{name}; {group}/{version}, Kind={kind}");
+        Status::new(500, "", format!("failed to create typed patch object ({words}): {why}"))
     }
 
     /// Only apply creates what is missing.
@@ -111,11 +148,12 @@ impl Ask<'_> {
         }
         let decoded = self.decode_applied(body)?;
         let named = self.place.resource.named(&self.request.target.name);
-        if !decoded.tree.str_at(&["metadata", "uid"]).is_empty() {
-            return Err(Status::conflict(
-                named,
-                "uid mismatch: the provided object specified uid, and no existing object was found",
-            ));
+        let uid = decoded.tree.str_at(&["metadata", "uid"]);
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Status::conflict(named, &why));
         }
         if decoded.tree.str_at(&["metadata", "name"]).is_empty() {
             return Err(self.nameless());
@@ -130,19 +168,41 @@ impl Ask<'_> {
         let tree = self.defaulted(&made.tree);
         self.create_new(Newcomer { tree, managed: made.managed, warnings: decoded.warnings })
     }
+}
 
-    fn bad_patch(&self, error: &PatchError) -> Status {
-        let text = error.to_string();
-        match error {
-            PatchError::Malformed(_) => Status::bad_request(text),
-            PatchError::Unfit(_) => Status::new(422, "Invalid", text),
-            PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
-            PatchError::Confused(_) => Status::new(500, "InternalError", text),
+/// The answer to a patch that cannot be applied.
+pub(super) fn refused(error: &PatchError) -> Status {
+    let text = error.to_string();
+    match error {
+        PatchError::Malformed(_) => Status::bad_request(text),
+        PatchError::Unfit(why) => {
+            tracing::debug!(why, "a patch does not fit");
+            Status::general(422, "Invalid", text)
         }
+        PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
+        PatchError::Confused(_) => Status::new(500, "", text),
     }
 }
 
-fn conflicts(conflicts: &[apply::Conflict]) -> Status {
+pub(super) fn texts(twice: &[Twice]) -> Vec<String> {
+    twice.iter().map(ToString::to_string).collect()
+}
+
+/// What the mode of field validation makes of keys that stood twice in an applied configuration.
+fn judge_applied(twice: &[Twice], options: &WriteOptions) -> Result<Vec<String>, Status> {
+    match options.field_validation {
+        FieldValidation::Strict if !twice.is_empty() => {
+            let why = in_one(twice).join(", ");
+            Err(Status::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: {why}"
+            )))
+        }
+        FieldValidation::Warn => Ok(texts(twice)),
+        _ => Ok(Vec::new()),
+    }
+}
+
+pub(super) fn conflicts(conflicts: &[apply::Conflict]) -> Status {
     let cause = |conflict: &apply::Conflict| {
         ("FieldManagerConflict".to_owned(), conflict.message(), conflict.path.clone())
     };
@@ -154,7 +214,7 @@ fn conflicts(conflicts: &[apply::Conflict]) -> Status {
 const STRATEGIC_CUSTOM: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// 422 about a patch whose result does not fit the schema.
-fn misfit(tree: &Tree, why: &str) -> Status {
-    let error = FieldError::invalid("patch", tree.to_json(), why);
+pub(super) fn misfit(quoted: String, why: &str) -> Status {
+    let error = FieldError::invalid("patch", quoted, why);
     Status::invalid(Named { group: "", resource: "", name: "" }, &[error])
 }

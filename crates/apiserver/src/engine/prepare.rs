@@ -105,11 +105,14 @@ impl<'a> Ask<'a> {
     }
 
     pub fn writer(&self) -> Writer {
+        // Who scales is remembered without a time, as the real server does it.
+        let timeless = self.request.target.subresource == "scale";
+        let time = if timeless { Text::new() } else { Text::from(self.now.to_seconds_text()) };
         Writer {
             manager: self.request.options.field_manager.clone(),
             api_version: self.place.resource.api_version(self.place.version),
             subresource: self.request.target.subresource.clone(),
-            time: Text::from(self.now.to_seconds_text()),
+            time,
         }
     }
 
@@ -120,7 +123,12 @@ impl<'a> Ask<'a> {
             "status" if self.place.resource.strategy.status_keeps_metadata() => {
                 tree!({"f:spec": {}, "f:metadata": {}})
             }
-            "status" => tree!({"f:spec": {}}),
+            "status" => match self.kept_by_status() {
+                Some(key) => {
+                    tree!({"f:spec": {}}).with(&["f:metadata", &format!("f:{key}")], Tree::empty_map())
+                }
+                None => tree!({"f:spec": {}}),
+            },
             _ if has_status => tree!({"f:status": {}}),
             _ => Tree::empty_map(),
         }

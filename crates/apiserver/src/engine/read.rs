@@ -43,7 +43,7 @@ impl Engine {
         if !place.resource.allows(place.version, "get") {
             return Err(Status::method_not_allowed());
         }
-        if let Some(revision) = parse_revision(&options.resource_version)? {
+        if let Some(revision) = parse_revision(&options.resource_version).map_err(unexpected)? {
             self.reached(revision)?;
         }
         let key = place.resource.key(&target.namespace, &target.name);
@@ -73,15 +73,19 @@ pub fn is_future(status: &Status) -> bool {
 }
 
 /// The revision a client names: none, 0 or a number.
-pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, Status> {
+pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, FieldError> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
         let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        let error = FieldError::invalid("resourceVersion", text, why);
-        Status::bad_request(format!("invalid resource version: {error}"))
+        FieldError::invalid("resourceVersion", text, why)
     })
+}
+
+/// A malformed revision where the real server does not expect one: reads of one object, and watches.
+pub(super) fn unexpected(error: FieldError) -> Status {
+    Status::new(500, "", error.to_string())
 }
 
 /// 422 about list options.

@@ -4,7 +4,6 @@
 
 use muster_tree::{Text, Tree, tree};
 
-use super::decode::decode;
 use super::prepare::Ask;
 use crate::request::{Shown, User, WriteAct, WriteReply};
 use crate::status::Status;
@@ -51,7 +50,7 @@ impl Ask<'_> {
             ("authentication.k8s.io", "tokenreviews") => |ask, tree| ask.token_status(tree),
             _ => return Ok(None),
         };
-        let decoded = decode(&self.place, body, &self.request.options)?;
+        let decoded = self.decoded(body)?;
         let status = status(self, &decoded.tree);
         let shown = Shown::Tree(decoded.tree.with_key("status", status));
         Ok(Some(WriteReply { code: 201, shown, warnings: decoded.warnings }))

@@ -1,22 +1,19 @@
-//! `/scale`: how many replicas an object wants and has.
+//! `/scale`: how many replicas an object wants and has. Writing it is [`super::scale_write`]'s.
 
 use muster_schema::object::Object;
-use muster_store::{Change, Expect, Write};
 use muster_tree::{Text, Tree, tree};
 
-use super::prepare::Ask;
-use super::write::{Answer, Prepared, Shows};
-use super::{Engine, Place};
-use crate::request::{Patch, Shown, WriteAct, WriteReply};
+use super::Place;
 use crate::status::Status;
 
-struct Paths {
-    wanted: Vec<String>,
+/// Where an object says how many replicas it wants and has.
+pub(super) struct Paths {
+    pub wanted: Vec<String>,
     present: Vec<String>,
     selector: Option<Vec<String>>,
 }
 
-fn paths(place: &Place) -> Paths {
+pub(super) fn paths(place: &Place) -> Paths {
     let split =
         |text: &Text| text.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let custom = place.resource.subresource(place.version, "scale").and_then(|sub| sub.scale_paths.as_ref());
@@ -34,7 +31,7 @@ fn paths(place: &Place) -> Paths {
     }
 }
 
-fn refs(path: &[String]) -> Vec<&str> {
+pub(super) fn refs(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
@@ -81,45 +78,4 @@ fn selector_text(selector: &Tree) -> String {
         });
     }
     parts.join(",")
-}
-
-/// A write of the Scale becomes a write of the wanted number.
-pub(super) fn prepare(ask: &Ask<'_>) -> Result<Prepared, Status> {
-    let live = ask.live().ok_or_else(|| ask.not_found())?;
-    ask.check_guard(&live)?;
-    let before = shown(&ask.place, &live)?;
-    let wish = match &ask.request.act {
-        WriteAct::Update(body) => body.tree.clone(),
-        WriteAct::Patch(Patch::Merge(body) | Patch::Strategic(body)) => before.merge(&body.tree),
-        WriteAct::Patch(Patch::Json(operations)) => muster_schema::json_patch::apply(&before, operations)
-            .map_err(|e| Status::new(422, "Invalid", e.to_string()))?,
-        _ => return Err(Status::method_not_allowed()),
-    };
-    let version = wish.str_at(&["metadata", "resourceVersion"]);
-    if !version.is_empty() && version != live.revision.to_string() {
-        return Err(Status::modified(ask.place.resource.named(&ask.request.target.name)));
-    }
-    let wanted = wish.int_at(&["spec", "replicas"]).unwrap_or(0);
-    let paths = paths(&ask.place);
-    if live.tree.int_at(&refs(&paths.wanted)) == Some(wanted) {
-        return Ok(Prepared::Answer(WriteReply {
-            code: 200,
-            shown: Shown::Tree(before),
-            warnings: Vec::new(),
-        }));
-    }
-    let tree = super::metadata::next_generation(&live.tree.with(&refs(&paths.wanted), wanted));
-    let mut errors = crate::kinds::Errors::new();
-    ask.check_custom(&tree, Some(&live.tree), &mut errors);
-    ask.place.resource.strategy.validate_update(&tree, &live.tree, &ask.cx(), &mut errors);
-    ask.check_errors(&ask.request.target.name, &errors)?;
-    let managed = ask.owned(Some(&live), &tree, None);
-    let new = Object { tree, managed, revision: live.revision };
-    let write = Write { key: ask.key(), expect: Expect::Revision(live.revision), change: Change::Put(new) };
-    let shows = Shows::Made(made, ask.place.clone());
-    Ok(ask.plan(vec![write], Answer { code: 200, shows, warnings: Vec::new() }))
-}
-
-fn made(_: &Engine, place: &Place, object: &Object) -> Result<Tree, Status> {
-    shown(place, object)
 }

@@ -27,9 +27,13 @@ impl Ask<'_> {
 
     /// Puts a pod on a node, once.
     fn bind(&self, body: &Body) -> Result<Prepared, Status> {
+        let body = self.decoded_part(body)?;
+        let name = self.request.target.name.as_str();
+        if body.tree.str_at(&["metadata", "name"]) != name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
         let live = self.live().ok_or_else(|| self.not_found())?;
         self.check_guard(&live)?;
-        let name = self.request.target.name.as_str();
         let node = body.tree.text_at(&["target", "name"]);
         let named = Named { group: "", resource: "pods/binding", name };
         if node.is_empty() {
@@ -70,6 +74,7 @@ impl Ask<'_> {
     }
 
     fn issue_token(&self, body: &Body) -> Result<Prepared, Status> {
+        let body = self.decoded_part(body)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
         let tokens =
             self.engine.inner.tokens.get().ok_or_else(|| Status::internal("no tokens are issued here"))?;
@@ -90,23 +95,23 @@ impl Ask<'_> {
 
     /// Replaces `spec.finalizers` of a namespace; the last one to go ends it.
     fn finalize(&self, body: &Body) -> Result<Prepared, Status> {
+        let wish = self.replaced(body)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
         self.check_guard(&live)?;
-        self.check_place(&body.tree)?;
-        let version = body.tree.str_at(&["metadata", "resourceVersion"]);
+        let version = wish.tree.str_at(&["metadata", "resourceVersion"]);
         if !version.is_empty() && version != live.revision.to_string() {
             return Err(Status::modified(self.place.resource.named(&self.request.target.name)));
         }
-        let finalizers = body.tree.items_at(&["spec", "finalizers"]);
+        let finalizers = wish.tree.items_at(&["spec", "finalizers"]);
         let finalizers = (!finalizers.is_empty()).then(|| Tree::list(finalizers.to_vec()));
         let tree = live.tree.with_option(&["spec", "finalizers"], finalizers);
-        Ok(self.changed(&live, Object { tree, ..live.clone() }, Vec::new()))
+        Ok(self.changed(&live, Object { tree, ..live.clone() }, wish.warnings))
     }
 }
 
 /// The answer of subresources that have nothing to show.
 pub(super) fn success(code: u16) -> Answer {
-    Answer { code, shows: Shows::Status(Status::new(200, "", "")), warnings: Vec::new() }
+    Answer { code, shows: Shows::Status(Status::new(code, "", "")), warnings: Vec::new() }
 }
 
 /// The pod with the condition that says it has a node.
@@ -134,6 +139,6 @@ impl Engine {
 
 impl Ask<'_> {
     fn scale(&self) -> Result<Prepared, Status> {
-        super::scale::prepare(self)
+        super::scale_write::prepare(self)
     }
 }

@@ -1,7 +1,8 @@
 //! Continue tokens: where the next page of a list begins, and at which revision.
 
-use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
+use muster_schema::spelled::json_word;
 use muster_tree::{Text, Tree, tree};
 
 use crate::status::Status;
@@ -27,20 +28,41 @@ impl Continue {
 
     /// Reads a client's text.
     pub fn decode(text: &str) -> Result<Continue, Status> {
-        Self::read(text)
-            .ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))
+        Self::read(text).map_err(|why| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        })
     }
 
-    fn read(text: &str) -> Option<Continue> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
-        let doc = Tree::parse(&bytes).ok()?;
-        if doc.str_at(&["v"]) != TAG {
-            return None;
+    fn read(text: &str) -> Result<Continue, String> {
+        let text = text.trim_end_matches('=');
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|e| not_base64(text, &e))?;
+        let doc = Tree::parse(&bytes).map_err(|e| e.to_string())?;
+        if !doc.is_map() {
+            let word = json_word(&doc);
+            return Err(format!("json: cannot unmarshal {word} into Go value of type storage.continueToken"));
         }
-        let revision = u64::try_from(doc.int_at(&["rv"])?).ok();
-        let after = (doc.get("ns")?.as_text()?.clone(), doc.get("name")?.as_text()?.clone());
-        Some(Continue { revision, after })
+        let version = doc.str_at(&["v"]);
+        if version != TAG {
+            return Err(format!("server does not recognize this encoded version {version}"));
+        }
+        let revision = doc
+            .int_at(&["rv"])
+            .ok_or_else(|| format!("incorrect encoded start resourceVersion (version {TAG})"))?;
+        let part = |key: &str| doc.get(key).and_then(Tree::as_text).cloned();
+        let after = part("ns").zip(part("name"));
+        let after = after.ok_or_else(|| format!("encoded start key empty (version {TAG})"))?;
+        Ok(Continue { revision: u64::try_from(revision).ok(), after })
     }
+}
+
+/// What is wrong with text that should have been base64. A letter that is left over counts as wrong itself, where
+/// the decoder complains of the length.
+fn not_base64(text: &str, error: &DecodeError) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => *at,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
+    };
+    format!("illegal base64 data at input byte {at}")
 }
 
 #[cfg(test)]
@@ -53,8 +75,16 @@ mod tests {
             let token = Continue { revision, after: ("ns".into(), "a/b".into()) };
             assert_eq!(Continue::decode(&token.encode()).unwrap(), token);
         }
-        for bad in ["", "x", "e30", "%%%"] {
-            assert_eq!(Continue::decode(bad).unwrap_err().code, 400, "{bad}");
+        for (bad, why) in [
+            ("x", "illegal base64 data at input byte 0"),
+            ("%%%", "illegal base64 data at input byte 0"),
+            ("nonsense", "invalid character '\\u009e' looking for beginning of value"),
+            ("e30", "server does not recognize this encoded version "),
+            ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        ] {
+            let status = Continue::decode(bad).unwrap_err();
+            let want = format!("invalid continue token: continue key is not valid: {why}");
+            assert_eq!((status.code, status.message), (400, want), "{bad}");
         }
     }
 }

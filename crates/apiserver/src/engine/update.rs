@@ -8,7 +8,6 @@ use muster_store::{Change, Expect, Write};
 use muster_tree::Tree;
 
 use super::create::Newcomer;
-use super::decode::decode;
 use super::metadata::{self, anonymous, is_same, kept, next_generation, stripped};
 use super::metadata_check;
 use super::prepare::Ask;
@@ -72,9 +71,22 @@ impl Ask<'_> {
         let tree = old.with_option(&["status"], wish.get("status").cloned());
         match wish.get("metadata") {
             Some(meta) if !resource.strategy.status_keeps_metadata() => {
-                tree.with_key("metadata", meta.clone())
+                let tree = tree.with_key("metadata", meta.clone());
+                match self.kept_by_status() {
+                    Some(key) => tree.with_option(&["metadata", key], old.at(&["metadata", key]).cloned()),
+                    None => tree,
+                }
             }
             _ => tree,
+        }
+    }
+
+    /// The part of `metadata` that the status endpoint of this kind leaves alone.
+    pub fn kept_by_status(&self) -> Option<&'static str> {
+        match (self.place.resource.group.as_str(), self.place.resource.plural.as_str()) {
+            ("apps", "deployments") => Some("labels"),
+            ("", "pods") => Some("ownerReferences"),
+            _ => None,
         }
     }
 
@@ -113,8 +125,10 @@ impl Ask<'_> {
         }
         let expect = Expect::Revision(live.revision);
         if self.ends_with(&new.tree) {
+            // The answer shows the object as it was updated, and the update itself was never stored.
+            let shows = Shows::Object(Box::new(new.clone()));
             let writes = vec![Write { key: self.key(), expect, change: Change::Delete(new) }];
-            return self.plan(writes, Answer { code: 200, shows: Shows::First, warnings });
+            return self.plan(writes, Answer { code: 200, shows, warnings });
         }
         self.put(self.key(), expect, new, 200, warnings)
     }
@@ -145,10 +159,10 @@ impl Ask<'_> {
             return Err(self.not_found());
         }
         let wish = self.replaced(body)?;
-        if !wish.tree.str_at(&["metadata", "uid"]).is_empty()
-            || !matches!(wish.tree.str_at(&["metadata", "resourceVersion"]), "" | "0")
-        {
-            return Err(self.not_found());
+        let uid = wish.tree.str_at(&["metadata", "uid"]);
+        if !uid.is_empty() {
+            let named = self.place.resource.named(&self.request.target.name);
+            return Err(Status::conflict(named, &uid_differs(uid, "")));
         }
         let tree = self.defaulted(&anonymous(&wish.tree));
         let managed = self.owned(None, &tree, None);
@@ -156,8 +170,8 @@ impl Ask<'_> {
     }
 
     /// The body of a PUT.
-    fn replaced(&self, body: &Body) -> Result<Wish, Status> {
-        let decoded = decode(&self.place, body, &self.request.options)?;
+    pub fn replaced(&self, body: &Body) -> Result<Wish, Status> {
+        let decoded = self.decoded(body)?;
         if decoded.tree.str_at(&["metadata", "name"]).is_empty() {
             return Err(self.nameless());
         }
@@ -214,7 +228,8 @@ impl Ask<'_> {
                 Ok(version) if version == live.revision => Ok(()),
                 Ok(_) => Err(Status::modified(resource.named(name))),
                 Err(_) => {
-                    Err(Status::bad_request(format!("metadata.resourceVersion: {version:?} is not a number")))
+                    let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                    Err(Status::new(500, "", why))
                 }
             },
         }

@@ -10,7 +10,7 @@ use muster_store::{Cursor, Object, Range, Record};
 use muster_tree::Tree;
 
 use super::Engine;
-use super::read::{bad_options, gone, parse_revision};
+use super::read::{bad_options, gone, parse_revision, unexpected};
 use super::select::Selection;
 use crate::request::{EventType, ListOptions, Target, WatchEvent};
 use crate::status::Status;
@@ -38,7 +38,7 @@ impl Engine {
             return Err(bad_options(&errors));
         }
         let selection = Selection::parse(&place, target, options)?;
-        let wanted = parse_revision(&options.resource_version)?;
+        let wanted = parse_revision(&options.resource_version).map_err(unexpected)?;
         if let Some(wanted) = wanted {
             self.reached(wanted)?;
         }
@@ -145,12 +145,19 @@ fn wrong_options(options: &ListOptions) -> Vec<FieldError> {
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )),
         Some(_) if rule != "NotOlderThan" => {
+            errors.push(FieldError::forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
             errors.push(FieldError::not_supported("resourceVersionMatch", rule, ["NotOlderThan"]));
         }
         _ => {}
     }
     if !options.continue_token.is_empty() {
-        errors.push(FieldError::forbidden("continue", "continue is forbidden for watch"));
+        errors.push(FieldError::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
     }
     errors
 }

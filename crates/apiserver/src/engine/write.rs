@@ -51,6 +51,8 @@ pub(crate) enum Shows {
     First,
     /// Something made of the first object as it was written.
     Made(fn(&Engine, &super::Place, &Object) -> Result<Tree, Status>, super::Place),
+    /// This object.
+    Object(Box<Object>),
     /// This.
     Status(Status),
 }
@@ -103,6 +105,7 @@ impl Engine {
         let shown = match answer.shows {
             Shows::First => Shown::Object(first()?),
             Shows::Made(make, place) => Shown::Tree(make(self, &place, &first()?)?),
+            Shows::Object(object) => Shown::Object(*object),
             Shows::Status(status) => Shown::Status(status),
         };
         Ok(WriteReply { code: answer.code, shown, warnings: answer.warnings })

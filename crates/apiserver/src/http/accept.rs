@@ -68,15 +68,22 @@ impl Answer {
 pub enum Offer {
     /// Nothing else.
     Plain,
-    /// Tables and metadata.
+    /// Tables and metadata, of one object.
     Objects,
+    /// The same of a collection, which can be watched too.
+    Collection,
+    /// The same of custom resources.
+    Custom,
     /// Aggregated discovery.
     Discovery,
 }
 
-/// The words of a refusal about objects.
-const ONLY: &str = "only the following media types are accepted: \
-     application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// The media types of objects.
+const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What the collections of built-in kinds have besides.
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+/// Those of custom resources, which have no protobuf form.
+const KNOWN_CUSTOM: &str = "application/json, application/yaml";
 
 /// Agrees on a representation; without a header that is JSON.
 ///
@@ -88,17 +95,35 @@ pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Answer, Status> {
         return Ok(Answer::JSON);
     }
     let clauses = accept.split(',').map(str::trim);
-    let found = clauses.filter_map(|clause| serve(clause, offer)).next();
-    found.ok_or_else(|| Status::new(406, "NotAcceptable", ONLY))
+    let found = clauses.clone().find_map(|clause| serve(clause, offer));
+    found.ok_or_else(|| not_acceptable(clauses.filter_map(text_of).next().is_some(), offer))
+}
+
+/// 406. Where the path itself knows its media types (built-in kinds), it speaks first; `known` says that it was
+/// content, and only the shape was not to be had.
+fn not_acceptable(known: bool, offer: Offer) -> Status {
+    let all = if offer == Offer::Custom { KNOWN_CUSTOM } else { KNOWN };
+    if known || matches!(offer, Offer::Custom | Offer::Discovery) {
+        let message = format!("only the following media types are accepted: {all}");
+        return Status::new(406, "NotAcceptable", message);
+    }
+    let streams = if offer == Offer::Collection { format!(", {STREAMS}") } else { String::new() };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {all}{streams}");
+    Status::general(406, "NotAcceptable", message)
+}
+
+/// The text form that a clause names.
+fn text_of(clause: &str) -> Option<Text> {
+    match clause.split(';').next()?.trim().to_ascii_lowercase().as_str() {
+        "application/json" | "application/*" | "*/*" => Some(Text::Json),
+        "application/yaml" => Some(Text::Yaml),
+        _ => None,
+    }
 }
 
 fn serve(clause: &str, offer: Offer) -> Option<Answer> {
-    let mut parts = clause.split(';').map(str::trim);
-    let text = match parts.next()?.to_ascii_lowercase().as_str() {
-        "application/json" | "application/*" | "*/*" => Text::Json,
-        "application/yaml" => Text::Yaml,
-        _ => return None,
-    };
+    let text = text_of(clause)?;
+    let parts = clause.split(';').skip(1).map(str::trim);
     let (mut as_, mut group, mut version) = ("", "", "");
     for (key, value) in parts.filter_map(|p| p.split_once('=')) {
         match key.trim() {
@@ -118,11 +143,12 @@ fn shape(as_: &str, group: &str, version: &str, offer: Offer) -> Option<Shape> {
         "v1beta1" => Some(MetaVersion::V1Beta1),
         _ => None,
     };
+    let objects = matches!(offer, Offer::Objects | Offer::Collection | Offer::Custom);
     match (as_, group, offer) {
         ("", ..) => Some(Shape::Whole),
-        ("Table", "meta.k8s.io", Offer::Objects) => meta.map(Shape::Table),
-        ("PartialObjectMetadata", "meta.k8s.io", Offer::Objects) => meta.map(Shape::Partial),
-        ("PartialObjectMetadataList", "meta.k8s.io", Offer::Objects) => meta.map(Shape::PartialList),
+        ("Table", "meta.k8s.io", _) if objects => meta.map(Shape::Table),
+        ("PartialObjectMetadata", "meta.k8s.io", _) if objects => meta.map(Shape::Partial),
+        ("PartialObjectMetadataList", "meta.k8s.io", _) if objects => meta.map(Shape::PartialList),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", Offer::Discovery) => match version {
             "v2" => Some(Shape::Discovery(Form::V2)),
             "v2beta1" => Some(Shape::Discovery(Form::V2Beta1)),
@@ -183,6 +209,25 @@ mod tests {
             ("an unknown shape", "application/json;as=Foo;v=v1;g=meta.k8s.io", Offer::Objects, None),
         ] {
             assert_eq!(negotiate(Some(accept), offer).ok(), want, "{says}");
+        }
+    }
+
+    #[test]
+    fn refusals_list_what_there_is() {
+        let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let path = format!("406: Not Acceptable\n\nAvailable representations: {all}");
+        let streams = format!("{path}, {STREAMS}");
+        let handler = format!("only the following media types are accepted: {all}");
+        let custom =
+            "only the following media types are accepted: application/json, application/yaml".to_owned();
+        for (says, accept, offer, want) in [
+            ("an object", "image/png", Offer::Objects, path.clone()),
+            ("a collection can be watched", "image/png", Offer::Collection, streams),
+            ("an unknown shape", "application/json;as=Foo;v=v1;g=meta.k8s.io", Offer::Objects, handler),
+            ("a custom resource", "image/png", Offer::Custom, custom),
+            ("discovery of one version", "image/png", Offer::Plain, path),
+        ] {
+            assert_eq!(negotiate(Some(accept), offer).unwrap_err().message, want, "{says}");
         }
     }
 }

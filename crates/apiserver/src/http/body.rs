@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use muster_schema::spelled::json_word;
 use muster_tree::{Duplicate, Tree};
 
-use crate::request::Body;
+use crate::request::{Body, Twice};
 use crate::status::Status;
 
 /// The largest body that is read.
@@ -13,7 +14,10 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// How much of a body that is too large is read before the connection is given up.
 pub const DRAINED_BYTES_MAX: usize = 32 << 20;
 /// How much of an unreadable body a message quotes.
-const QUOTED_BYTES_MAX: usize = 32;
+const QUOTED_BYTES_MAX: usize = 30;
+/// What the first look at a body reads, as messages of the real server name it.
+const HEAD: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// Media types a body may have, as messages list them.
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -90,63 +94,93 @@ pub fn unsupported(known: &str) -> Status {
     Status::new(415, "UnsupportedMediaType", message)
 }
 
-/// Decodes a body.
+/// Decodes a body that should be an object.
+///
+/// # Errors
+/// Says what is wrong with it, and how it begins.
+pub fn decode(media: Media, bytes: &[u8]) -> Result<Body, Undecodable> {
+    whole(media, bytes).map_err(|why| Undecodable(format!("{why} ({})", quoted(bytes))))
+}
+
+/// As [`decode`], without telling how the body begins.
 ///
 /// # Errors
 /// Says what is wrong with it.
-pub fn decode(media: Media, bytes: &[u8]) -> Result<Body, Undecodable> {
+pub fn whole(media: Media, bytes: &[u8]) -> Result<Body, String> {
     match media {
-        Media::Json => decode_json(bytes),
-        Media::Yaml => decode_yaml(bytes),
+        Media::Json => json(bytes).map_err(|why| format!("{NO_HEAD}{why}")).and_then(object),
+        Media::Yaml => yaml(bytes).map_err(|why| format!("yaml: {why}")).and_then(object),
         Media::Protobuf => decode_protobuf(bytes),
     }
 }
 
-fn decode_json(bytes: &[u8]) -> Result<Body, Undecodable> {
+const NO_HEAD: &str = "couldn't get version/kind; json parse error: ";
+
+/// Reads JSON, whatever it holds.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn json(bytes: &[u8]) -> Result<Body, String> {
     // Bytes that are not UTF-8 become the replacement character inside texts, as the real server reads them.
     let text = String::from_utf8_lossy(bytes);
-    let wrong = |e: muster_tree::ParseError| {
-        let quoted = quoted(&text);
-        Undecodable(format!("couldn't get version/kind; json parse error: {e} ({quoted})"))
-    };
-    let (tree, duplicates) = Tree::parse_strict(text.as_bytes()).map_err(wrong)?;
-    let duplicates = duplicates.into_iter().map(|Duplicate(path)| path).collect();
-    object(Body { tree, duplicates })
+    let (tree, duplicates) = Tree::parse_strict(text.as_bytes()).map_err(|e| e.to_string())?;
+    let duplicates = duplicates.into_iter().map(|Duplicate(path)| Twice::Field(path)).collect();
+    Ok(Body { tree, duplicates })
 }
 
-fn decode_yaml(bytes: &[u8]) -> Result<Body, Undecodable> {
-    let text = std::str::from_utf8(bytes).map_err(|e| Undecodable(format!("yaml: {e}")))?;
+/// Reads the first document of a YAML stream, whatever it holds.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn yaml(bytes: &[u8]) -> Result<Body, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
     // The reader's message goes on with a drawing of the place; a Status has room for its first line.
-    let first_line = |e: muster_tree::ParseError| {
-        Undecodable(format!("yaml: {}", e.to_string().lines().next().unwrap_or_default()))
-    };
-    let documents = Tree::parse_yaml_documents(text).map_err(first_line)?;
+    let first_line = |e: muster_tree::ParseError| e.to_string().lines().next().unwrap_or_default().to_owned();
+    let (documents, repeated) = Tree::parse_yaml_lenient(text).map_err(first_line)?;
     // Of several documents the first counts, as with the real server.
     let tree = documents.into_iter().next().unwrap_or(Tree::Null);
-    object(Body { tree, duplicates: Vec::new() })
+    let duplicates = repeated.into_iter().map(|twice| Twice::Line(twice.line, twice.key)).collect();
+    Ok(Body { tree, duplicates })
 }
 
-fn decode_protobuf(bytes: &[u8]) -> Result<Body, Undecodable> {
-    let decoded = muster_schema::proto::decode(bytes).map_err(|e| Undecodable(e.to_string()))?;
+fn decode_protobuf(bytes: &[u8]) -> Result<Body, String> {
+    let decoded = muster_schema::proto::decode(bytes).map_err(|e| e.to_string())?;
     Ok(Body { tree: decoded.tree, duplicates: Vec::new() })
 }
 
-fn object(body: Body) -> Result<Body, Undecodable> {
-    if body.tree.is_map() {
-        return Ok(body);
+/// An object whose kind can be read; nothing at all is an object that says nothing.
+fn object(body: Body) -> Result<Body, String> {
+    if body.tree.is_null() {
+        return Ok(Body { tree: Tree::empty_map(), ..body });
     }
-    let found = body.tree.type_word();
-    Err(Undecodable(format!(
-        "couldn't get version/kind; json parse error: expected an object, found {found}"
-    )))
+    let cannot = |found: &Tree, wanted: &str| {
+        Err(format!("{NO_HEAD}json: cannot unmarshal {} into Go {wanted}", json_word(found)))
+    };
+    if !body.tree.is_map() {
+        return cannot(&body.tree, &format!("value of type {HEAD}"));
+    }
+    for key in ["apiVersion", "kind"] {
+        let value = body.tree.get(key).unwrap_or(&Tree::Null);
+        if !matches!(value, Tree::Text(_) | Tree::Null) {
+            return cannot(value, &format!("struct field .{key} of type string"));
+        }
+    }
+    let version = body.tree.str_at(&["apiVersion"]);
+    if version.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {version}"));
+    }
+    Ok(body)
 }
 
-fn quoted(text: &str) -> String {
-    if text.is_empty() {
-        return "<empty>".to_owned();
-    }
-    let cut: String = text.chars().take(QUOTED_BYTES_MAX).collect();
-    if cut.len() < text.len() { format!("{cut} ...") } else { cut }
+/// How a body begins: an object as it is, anything else in hexadecimal digits.
+fn quoted(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(QUOTED_BYTES_MAX)];
+    let begin = match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(cut).into_owned(),
+        Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if cut.len() < bytes.len() { format!("{begin} ...") } else { begin }
 }
 
 impl Undecodable {
@@ -179,16 +213,45 @@ mod tests {
 
     #[test]
     fn bodies_that_are_no_objects_are_refused_with_a_quote() {
+        let head = |what: &str| format!("{NO_HEAD}json: cannot unmarshal {what}");
         for (says, bytes, words) in [
-            ("truncated", &b"{"[..], "json parse error"),
-            ("empty", b"", "(<empty>)"),
-            ("a list", b"[]", "found array"),
-            ("a long one is cut", br#"{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":}"#, " ...)"),
+            ("truncated", &b"{"[..], format!("{NO_HEAD}unexpected end of JSON input ({{)")),
+            ("empty", b"", format!("{NO_HEAD}unexpected end of JSON input (<empty>)")),
+            ("a list", b"[]", head(&format!("array into Go value of type {HEAD} (5b5d)"))),
+            ("words", b"ab", format!("{NO_HEAD}invalid character 'a' looking for beginning of value (6162)")),
+            (
+                "a kind that is a number",
+                br#"{"kind":1}"#,
+                head("number into Go struct field .kind of type string ({\"kind\":1})"),
+            ),
+            (
+                "a long one is cut",
+                br#"{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":}"#,
+                format!(
+                    "{NO_HEAD}invalid character '}}' looking for beginning of value ({{\"{} ...)",
+                    "a".repeat(28)
+                ),
+            ),
+            (
+                "a group with a slash",
+                br#"{"apiVersion":"a/b/c"}"#,
+                "unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\"})".to_owned(),
+            ),
         ] {
             let refusal = decode(Media::Json, bytes).unwrap_err().status("ConfigMap");
-            assert!(refusal.message.contains("must be of type ConfigMap"), "{says}");
-            assert!(refusal.message.contains(words), "{says}: {}", refusal.message);
+            let start = "the object provided is unrecognized (must be of type ConfigMap): ";
+            assert_eq!(refusal.message, format!("{start}{words}"), "{says}");
         }
+        assert_eq!(decode(Media::Json, b"null").unwrap().tree, tree!({}), "nothing says nothing");
+    }
+
+    #[test]
+    fn keys_that_stand_twice_are_told_of() {
+        let json = decode(Media::Json, br#"{"a":{"b":1,"b":2}}"#).unwrap();
+        assert_eq!(json.duplicates, [Twice::Field("a.b".into())]);
+        let yaml = decode(Media::Yaml, b"a:\n  b: 1\n  b: 2\n").unwrap();
+        assert_eq!(yaml.duplicates, [Twice::Line(3, "b".into())]);
+        assert_eq!((json.tree, yaml.tree), (tree!({"a": {"b": 2}}), tree!({"a": {"b": 2}})));
     }
 
     #[test]

@@ -33,6 +33,19 @@ pub struct Place {
     pub version: usize,
 }
 
+impl Place {
+    /// What answers about one object can be.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        if self.resource.custom { Offer::Custom } else { Offer::Objects }
+    }
+
+    /// What answers about a collection can be.
+    fn offer_all(&self) -> Offer {
+        if self.resource.custom { Offer::Custom } else { Offer::Collection }
+    }
+}
+
 /// Answers the GET of one object or of a part of it.
 ///
 /// # Errors
@@ -43,7 +56,8 @@ pub async fn get(
     place: &Place,
     target: &Target,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(Offer::Objects)?;
+    let agreed = request.negotiate(place.offer())?;
+    refuse_list_of_one(place, agreed)?;
     let options = request.query.list_options()?;
     until_reached(shared, &options).await;
     let shown = shared.engine.show(target, &options)?;
@@ -60,7 +74,7 @@ pub async fn list(
     place: &Place,
     target: &Target,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(Offer::Objects)?;
+    let agreed = request.negotiate(place.offer_all())?;
     refuse_partial_of_list(place, agreed)?;
     let options = request.query.list_options()?;
     until_reached(shared, &options).await;
@@ -72,8 +86,26 @@ fn refuse_partial_of_list(place: &Place, agreed: Answer) -> Result<(), Status> {
     if !matches!(agreed.shape, Shape::Partial(_)) {
         return Ok(());
     }
-    let kind = &place.resource.list_kind;
+    let kind = if place.resource.custom {
+        "*unstructured.UnstructuredList".to_owned()
+    } else {
+        format!("*{}List", place.resource.inner_type())
+    };
     let message = format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})");
+    Err(Status::new(406, "NotAcceptable", message))
+}
+
+fn refuse_list_of_one(place: &Place, agreed: Answer) -> Result<(), Status> {
+    if !matches!(agreed.shape, Shape::PartialList(_)) {
+        return Ok(());
+    }
+    let kind = if place.resource.custom {
+        "*unstructured.Unstructured".to_owned()
+    } else {
+        format!("*{}", place.resource.inner_type())
+    };
+    let message =
+        format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
     Err(Status::new(406, "NotAcceptable", message))
 }
 
@@ -139,7 +171,18 @@ fn table(
     let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
     let now = shared.clock.now();
     let table = tables::table(&place.resource, place.version, objects, include, now, meta);
-    Ok(table.with_key("apiVersion", of.api_version().into()))
+    Ok(in_version(&table, include, of))
+}
+
+/// A table in a version of its group, the metadata in its rows with it.
+pub fn in_version(table: &Tree, include: Include, of: MetaVersion) -> Tree {
+    let version = Tree::from(of.api_version());
+    let rows = table.items_at(&["rows"]).iter().map(|row| match include {
+        Include::Metadata => row.with(&["object", "apiVersion"], version.clone()),
+        Include::None | Include::Object => row.clone(),
+    });
+    let table = if of == MetaVersion::V1 { table.clone() } else { table.with_key("rows", Tree::list(rows)) };
+    table.with_key("apiVersion", version)
 }
 
 fn show_list(
@@ -182,7 +225,7 @@ pub async fn begin_watch(
     place: &Place,
     target: &Target,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(Offer::Objects)?;
+    let agreed = request.negotiate(place.offer_all())?;
     let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
     let mut options = request.query.list_options()?;
     narrow_to_name(&mut options, target);

@@ -171,7 +171,8 @@ async fn resource(
     };
     labels.group = target.group.to_string();
     labels.resource = target.resource.to_string();
-    let watch = watch_prefix || request.query.flag("watch").unwrap_or(false);
+    // Only the old prefix watches one object: without it the path of an object is a plain read, whatever the query says.
+    let watch = watch_prefix || (target.name.is_empty() && request.query.flag("watch").unwrap_or(false));
     let verb = Verb::of(&request.method, &target, watch).ok_or_else(Status::method_not_allowed)?;
     labels.verb = verb.word().to_owned();
     verb::check(&resource, version, &target, verb)?;

@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use muster_api::ports::Clock;
+use muster_schema::{table, zero};
 use muster_tree::{Text, Tree, tree};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until};
 
 use super::accept::{MetaVersion, Shape};
 use super::metrics::Metrics;
+use super::reads::in_version;
 use super::stop::Stop;
 use crate::engine::Watch;
 use crate::registry::Resource;
@@ -199,7 +201,7 @@ impl Lens {
     fn table(&self, objects: &[Tree], meta: &ListMeta, of: MetaVersion) -> Tree {
         let now = self.clock.now();
         let table = tables::table(&self.resource, self.version, objects, self.include, now, meta);
-        table.with_key("apiVersion", of.api_version().into())
+        in_version(&table, self.include, of)
     }
 
     /// A bookmark carries the revision and nothing of any object.
@@ -223,7 +225,13 @@ impl Lens {
             }
             _ => (self.resource.api_version(self.version), self.resource.kind.clone()),
         };
-        tree!({"apiVersion": api_version, "kind": kind, "metadata": meta})
+        let bookmark = tree!({"apiVersion": api_version, "kind": kind, "metadata": meta});
+        // Built-in kinds show their empty parts here as everywhere.
+        if self.resource.custom || !matches!(self.shape, Shape::Whole) {
+            return bookmark;
+        }
+        let schema = self.resource.versions[self.version].schema.id;
+        zero::written(table::builtin(), schema, &bookmark)
     }
 }
 

@@ -1,21 +1,20 @@
 //! Writing objects: the body and the options become a request to the engine, its reply an answer.
 
 use bytes::Bytes;
-use muster_tree::{Duplicate, Tree};
+use muster_schema::spelled::json_word;
+use muster_tree::Tree;
 use tokio::sync::oneshot;
 
-use super::accept::Offer;
 use super::answer::{self, Reply};
-use super::body::{self, Media};
+use super::body;
 use super::context::{Request, Shared};
 use super::query::delete_options_of;
 use super::reads::{Place, show};
 use super::verb::Verb;
+use crate::engine::unregistered;
 use crate::request::{Body, DeleteOptions, Patch, Target, WriteAct, WriteOptions, WriteReply, WriteRequest};
 use crate::status::Status;
 
-const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, \
-     application/strategic-merge-patch+json, application/apply-patch+yaml";
 const PATCHES_CUSTOM: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
@@ -31,7 +30,7 @@ pub async fn write(
     verb: Verb,
     bytes: &Bytes,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(Offer::Objects)?;
+    let agreed = request.negotiate(place.offer())?;
     let (act, options) = asked(request, place, &target, verb, bytes)?;
     let user = request.user.clone();
     let reply = perform(shared, WriteRequest { target, act, options, user }).await?;
@@ -94,7 +93,7 @@ fn delete_options(request: &Request, bytes: &Bytes) -> Result<(DeleteOptions, Wr
         request.query.delete_options()?
     } else {
         let media = body::media(request.content_type(), false)?;
-        let body = body::decode(media, bytes).map_err(|e| Status::bad_request(e.0))?;
+        let body = body::whole(media, bytes).map_err(Status::bad_request)?;
         refuse_other_kinds(&body.tree)?;
         delete_options_of(&body.tree)?
     };
@@ -105,9 +104,10 @@ fn delete_options(request: &Request, bytes: &Bytes) -> Result<(DeleteOptions, Wr
 fn refuse_other_kinds(body: &Tree) -> Result<(), Status> {
     match body.str_at(&["kind"]) {
         "" | "DeleteOptions" => Ok(()),
-        other => Err(Status::bad_request(format!(
-            "no kind {other:?} is registered for version \"meta.k8s.io/v1\": the body of a delete is DeleteOptions"
-        ))),
+        other => {
+            let version = body.str_at(&["apiVersion"]);
+            Err(Status::bad_request(unregistered(other, if version.is_empty() { "v1" } else { version })))
+        }
     }
 }
 
@@ -122,47 +122,50 @@ fn patch(request: &Request, place: &Place, bytes: &Bytes) -> Result<(WriteAct, W
     }
     let (options, force) = request.query.patch_options(apply, request.user_agent())?;
     let patch = match media {
-        "application/json-patch+json" => Patch::Json(operations(bytes)?),
-        "application/merge-patch+json" => Patch::Merge(patch_object(bytes)?),
-        "application/strategic-merge-patch+json" => Patch::Strategic(patch_object(bytes)?),
+        "application/json-patch+json" => Patch::Json(changes(bytes)?),
+        "application/merge-patch+json" => Patch::Merge(changes(bytes)?),
+        "application/strategic-merge-patch+json" => Patch::Strategic(changes(bytes)?),
         _ => Patch::Apply { body: applied(bytes)?, force },
     };
     Ok((WriteAct::Patch(patch), options))
 }
 
+/// Built-in resources are refused before their handler is asked, in fewer words.
 fn unsupported_patch(custom: bool) -> Status {
-    let mut status = body::unsupported(if custom { PATCHES_CUSTOM } else { PATCHES });
-    status.message = format!("415: Unsupported Media Type: {}", status.message);
-    status
-}
-
-fn operations(bytes: &Bytes) -> Result<Tree, Status> {
-    let tree = Tree::parse(bytes).map_err(|e| undecodable(&e))?;
-    if tree.is_list() {
-        return Ok(tree);
+    if custom {
+        return body::unsupported(PATCHES_CUSTOM);
     }
-    let found = tree.type_word();
-    Err(undecodable(&format!("expected a list of operations, found {found}")))
+    Status::general(415, "UnsupportedMediaType", "415: Unsupported Media Type")
 }
 
-fn patch_object(bytes: &Bytes) -> Result<Body, Status> {
-    let (tree, duplicates) = Tree::parse_strict(bytes).map_err(|e| undecodable(&e))?;
-    if !tree.is_map() {
-        return Err(undecodable(&format!("expected an object, found {}", tree.type_word())));
-    }
-    Ok(Body { tree, duplicates: duplicates.into_iter().map(|Duplicate(path)| path).collect() })
+/// JSON of any shape: what it should have been is the engine's to say.
+fn changes(bytes: &Bytes) -> Result<Body, Status> {
+    body::json(bytes).map_err(|_| Status::bad_request("invalid JSON patch"))
 }
 
-/// Clients send JSON under the YAML type; reading it as JSON is faster and finds duplicate keys.
+/// Clients send JSON under the YAML type; reading it as JSON is faster. Keys that stand twice are told of by line.
 fn applied(bytes: &Bytes) -> Result<Body, Status> {
     let looks_like_json = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-    let json = if looks_like_json { body::decode(Media::Json, bytes).ok() } else { None };
-    match json {
-        Some(body) => Ok(body),
-        None => body::decode(Media::Yaml, bytes).map_err(|e| undecodable(&e.0)),
+    let json = if looks_like_json { body::json(bytes).ok() } else { None };
+    let body = match json.filter(|body| body.duplicates.is_empty()) {
+        Some(body) => body,
+        None => body::yaml(bytes).map_err(|why| {
+            let words = if looks_like_json {
+                "decoding patch: error converting YAML to JSON"
+            } else {
+                "encoding patch"
+            };
+            Status::bad_request(format!("error {words}: yaml: {why}"))
+        })?,
+    };
+    match &body.tree {
+        Tree::Map(_) => Ok(body),
+        Tree::Null => Ok(Body { tree: Tree::empty_map(), ..body }),
+        other => {
+            let (word, wanted) = (json_word(other), "Go value of type map[string]interface {}");
+            Err(Status::bad_request(format!(
+                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into {wanted}"
+            )))
+        }
     }
-}
-
-fn undecodable(why: &dyn std::fmt::Display) -> Status {
-    Status::bad_request(format!("error decoding patch: {why}"))
 }

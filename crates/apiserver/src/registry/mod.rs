@@ -157,6 +157,12 @@ impl Resource {
         Key { resource: self.storage.clone(), namespace, name: name.clone() }
     }
 
+    /// The type that messages of Kubernetes name for this kind, e.g. `core.ConfigMap`.
+    #[must_use]
+    pub fn inner_type(&self) -> String {
+        inner_type(&self.group, &self.kind)
+    }
+
     /// An object of this resource as most messages name it.
     #[must_use]
     pub fn named<'a>(&'a self, name: &'a str) -> Named<'a> {
@@ -168,6 +174,16 @@ impl Resource {
     pub fn named_kind<'a>(&'a self, name: &'a str) -> Named<'a> {
         Named { group: &self.group, resource: &self.kind, name }
     }
+}
+
+/// The type that messages of Kubernetes name for a kind, e.g. `core.ConfigMap`.
+#[must_use]
+pub fn inner_type(group: &str, kind: &str) -> String {
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    format!("{package}.{kind}")
 }
 
 /// `group/version`, or the version alone in the core group.
