@@ -179,7 +179,7 @@ fn the_overlay_must_fit_the_components() {
         ("[nothing]\na = 1", "line 2: no component nothing"),
         ("[io.k8s.api.core.v1.Pod]\nspec.nothing = 1", "has no field spec.nothing"),
         ("[io.k8s.api.core.v1.Pod]\nspec", "neither a section"),
-        ("[io.k8s.api.core.v1.Pod]\nspec = {", "EOF"),
+        ("[io.k8s.api.core.v1.Pod]\nspec = {", "unexpected end of JSON input"),
     ] {
         let published = Tree::parse(&decompress(PUBLISHED)).expect("JSON");
         let mut built = build::build(published.get("components").expect("components"));

@@ -186,7 +186,7 @@ fn bodies_are_refused_with_known_words() {
             "-/v1/default/configmaps",
             tree!({"apiVersion": "v2"}),
             400,
-            "does not match the expected",
+            "no kind \"ConfigMap\" is registered for version \"v2\"",
         ),
         (
             "another namespace",
