@@ -6,7 +6,7 @@ use muster_schema::crd;
 use muster_schema::error::{FieldError, Problem};
 use muster_schema::node::SchemaRef;
 use muster_schema::rules::Rules;
-use muster_schema::validate;
+use muster_schema::{structure, validate};
 use muster_tree::{Text, Tree};
 
 use super::is_true;
@@ -54,6 +54,14 @@ impl Strategy for Custom {
         }
     }
 
+    fn kept(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
+        if version == resource.storage_version {
+            return tree.clone();
+        }
+        let stored = &resource.versions[resource.storage_version].schema;
+        structure::prune(stored.view(), tree, &mut Vec::new())
+    }
+
     fn definition(&self) -> Option<(&Tree, bool)> {
         Some((&self.made_of, self.dying))
     }
@@ -62,7 +70,8 @@ impl Strategy for Custom {
 const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 fn is_blocking(error: &FieldError) -> bool {
-    matches!(error.problem, Problem::Required | Problem::TooLong | Problem::TooMany | Problem::TypeInvalid)
+    use Problem::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+    matches!(error.problem, NotSupported | Required | TooLong | TooMany | TypeInvalid)
 }
 
 /// Whether a resource was made of this very definition.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use muster_api::time::Time;
+use muster_schema::error::FieldError;
 use muster_schema::node::NodeId;
 use muster_schema::object::{Managed, Object};
 use muster_schema::{table, zero};
@@ -215,6 +216,9 @@ impl<'a> Ask<'a> {
         let wire = |tree: &Tree| resource.strategy.to_wire(resource, tree, self.place.version);
         let old = old.map(wire);
         resource.strategy.validate_custom(self.place.version, &wire(new), old.as_ref(), errors);
+        if self.request.target.subresource == "status" {
+            errors.iter_mut().for_each(speak_of_status);
+        }
     }
 
     pub fn check_meta_new(&self, tree: &Tree, errors: &mut Errors) {
@@ -239,6 +243,12 @@ impl<'a> Ask<'a> {
         code: u16,
         warnings: Vec<String>,
     ) -> Prepared {
+        let resource = &self.place.resource;
+        let object = if self.request.options.dry_run {
+            object
+        } else {
+            Object { tree: resource.strategy.kept(resource, &object.tree, self.place.version), ..object }
+        };
         let writes = vec![Write { key, expect, change: Change::Put(object) }];
         self.plan(writes, Answer { code, shows: Shows::First, warnings })
     }
@@ -278,6 +288,13 @@ impl<'a> Ask<'a> {
 
     pub fn not_found(&self) -> Status {
         Status::not_found(self.place.resource.named(&self.request.target.name))
+    }
+}
+
+/// Where only the status is written, the sentences about values take it for the whole body; the paths do not.
+fn speak_of_status(error: &mut FieldError) {
+    if let Some(below) = error.detail.strip_prefix("status.").filter(|rest| rest.contains(" in body ")) {
+        error.detail = below.to_owned();
     }
 }
 

@@ -247,6 +247,12 @@ pub trait Strategy: Debug + Send + Sync {
         with_api_version(tree, &resource.storage_api_version())
     }
 
+    /// What is left of a (storage) tree, written in the version at `version`, once it is stored: the stored version of
+    /// a custom resource may not know all that another one has.
+    fn kept(&self, _resource: &Resource, tree: &Tree, _version: usize) -> Tree {
+        tree.clone()
+    }
+
     /// The spec of the definition that a custom resource was made of, and whether it is being deleted.
     fn definition(&self) -> Option<(&Tree, bool)> {
         None

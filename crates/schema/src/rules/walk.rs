@@ -150,7 +150,20 @@ fn failed(rule: &Compiled, here: &Here<'_>, error: &ExecutionError) -> FieldErro
         ),
         error => format!("{} evaluating rule: {words}", spelled(error)),
     };
-    FieldError::invalid(whole_path(here.path, ""), here.new.type_word(), detail)
+    FieldError::invalid(whole_path(here.path, ""), type_word(here.view), detail)
+}
+
+/// The `type` that the schema gives to a place, which is shown in place of the value.
+fn type_word(view: View<'_>) -> &'static str {
+    match view.node().shape {
+        Shape::Any => "",
+        Shape::Bool => "boolean",
+        Shape::Int => "integer",
+        Shape::Number => "number",
+        Shape::Text => "string",
+        Shape::List(_) => "array",
+        Shape::Map(_) | Shape::Fields(_) => "object",
+    }
 }
 
 fn is_overload(error: &ExecutionError) -> bool {
