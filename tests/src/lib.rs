@@ -1,6 +1,7 @@
 //! What black-box tests share.
 
 pub mod clients;
+pub mod corpus;
 pub mod differential;
 pub mod plane;
 pub mod planes;

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
+mod corpus;
 mod differential;
 mod kill;
 mod kubectl_apply;

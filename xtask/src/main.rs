@@ -3,6 +3,7 @@
 mod bench;
 mod clients;
 mod kube;
+mod peers;
 mod process;
 mod requirements;
 mod schema;
@@ -19,6 +20,11 @@ const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
     ("bench", "print what it costs: all benches, or those named (schema store jobs up)", bench::task),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
+    (
+        "peers",
+        "build the upstream controllers that benches compare with: jobset kueue trainer (needs Go)",
+        peers::task,
+    ),
     (
         "requirements",
         "count the promises of docs/requirements that tests name, and list the others (-o json)",

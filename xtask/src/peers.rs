@@ -1,0 +1,105 @@
+//! `cargo xtask peers`: the upstream controllers that ours are measured against, built from their published Go
+//! modules.
+//!
+//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. Nothing
+//! needs them but the benches, which say so when they are absent.
+//!
+//! # Deliberately absent
+//!
+//! Their CRDs: the corpus test reads them from the same modules, where Go keeps them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{kube, process};
+
+/// A peer: how it is called here, its Go module, the package in it that is the program, and the version compared
+/// with.
+struct Peer {
+    name: &'static str,
+    module: &'static str,
+    program: &'static str,
+    version: &'static str,
+}
+
+const PEERS: [Peer; 3] = [
+    Peer { name: "jobset", module: "sigs.k8s.io/jobset", program: ".", version: "v0.10.1" },
+    Peer { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.15.0" },
+    Peer {
+        name: "trainer",
+        module: "github.com/kubeflow/trainer/v2",
+        program: "./cmd/trainer-controller-manager",
+        version: "v2.1.0",
+    },
+];
+
+/// The task: builds the peers named by `args`, or all of them, and prints where they are.
+pub fn task(args: &[String]) -> Result<(), String> {
+    if let Some(unknown) = args.iter().find(|arg| PEERS.iter().all(|peer| peer.name != *arg)) {
+        let names = PEERS.map(|peer| peer.name).join(", ");
+        return Err(format!("{unknown}: not one of {names}"));
+    }
+    for peer in PEERS.iter().filter(|peer| args.is_empty() || args.iter().any(|arg| arg == peer.name)) {
+        eprintln!("{}", program(peer)?.display());
+    }
+    Ok(())
+}
+
+/// Where a peer's program is, built if it has to be.
+fn program(peer: &Peer) -> Result<PathBuf, String> {
+    let path = path(peer)?;
+    if path.exists() {
+        return Ok(path);
+    }
+    if !process::exists("go", "version") {
+        let (name, version) = (peer.name, peer.version);
+        return Err(format!("{name} {version} is not at {} and there is no Go to build it", path.display()));
+    }
+    eprintln!("building {} {} (once; minutes)", peer.name, peer.version);
+    build(peer, &path)?;
+    Ok(path)
+}
+
+fn path(peer: &Peer) -> Result<PathBuf, String> {
+    Ok(kube::cache()?.join("peers").join(format!("{}-{}", peer.name, peer.version)))
+}
+
+/// Builds in the module's own folder in Go's cache, so that it gets exactly the dependencies it was released with,
+/// and moves the program in place: an interrupted build leaves nothing that looks finished.
+fn build(peer: &Peer, path: &Path) -> Result<(), String> {
+    let folder = path.parent().ok_or("the cache folder has no parent")?;
+    fs::create_dir_all(folder).map_err(|e| format!("making {}: {e}", folder.display()))?;
+    let unfinished = path.with_file_name(format!("{}-unfinished", peer.name));
+    let mut go = Command::new("go");
+    go.current_dir(module(peer)?).env("CGO_ENABLED", "0");
+    go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"]);
+    process::run(go.arg(&unfinished).arg(peer.program))
+        .map_err(|e| format!("{} {}: {e}", peer.name, peer.version))?;
+    fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
+}
+
+/// The folder in which Go keeps the peer's module, downloaded if it has to be.
+fn module(peer: &Peer) -> Result<String, String> {
+    let mut download = Command::new("go");
+    download.args(["mod", "download", "-json", &format!("{}@{}", peer.module, peer.version)]);
+    let answer = process::output(&mut download)?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|e| format!("go mod download: {e}"))?;
+    answer["Dir"].as_str().map(str::to_owned).ok_or_else(|| "go mod download names no Dir".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_reads_the_crds_of_the_same_versions() {
+        let corpus = include_str!("../../tests/src/corpus/modules.rs");
+        for peer in &PEERS {
+            let named = format!("\"{}@{}\"", peer.module, peer.version);
+            assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not name {named}");
+        }
+    }
+}
