@@ -3,6 +3,7 @@
 pub mod clients;
 pub mod corpus;
 pub mod differential;
+pub mod lives;
 pub mod plane;
 pub mod planes;
 pub mod random;

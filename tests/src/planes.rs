@@ -17,6 +17,11 @@ use crate::real::{self, Real};
 /// The controllers that write into no object that is compared.
 const QUIET: [&str; 2] = ["gc", "namespace"];
 
+/// The controllers that run work.
+const AT_WORK: [&str; 7] = ["gc", "namespace", "job", "podgc", "endpointslice", "scheduler", "node"];
+/// The nodes that work runs on.
+const NODES: usize = 4;
+
 /// Our server and a real one.
 pub struct Planes {
     /// Talks to ours as the administrator.
@@ -37,6 +42,25 @@ impl Planes {
             return None;
         }
         Some(PLANES.get_or_init(|| Planes::start(&QUIET).expect("both planes start")))
+    }
+
+    /// The pair on which work runs, with all controllers of Jobs, a scheduler and the same simulated nodes.
+    pub fn at_work(test: &str) -> Option<&'static Planes> {
+        static PLANES: OnceLock<Planes> = OnceLock::new();
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        Some(PLANES.get_or_init(|| Planes::work().expect("both planes start")))
+    }
+
+    /// Starts a pair on which work runs.
+    pub fn work() -> Result<Planes, String> {
+        let plane = ours_with(&AT_WORK, NODES)?;
+        let mut running = Real::with(&AT_WORK)?;
+        running.join(&crate::plane::binary()?, NODES)?;
+        let real = Server::new(running.server.base(), real::TOKEN);
+        Ok(Planes { ours: plane.server()?, real, _running: Some((plane, running)) })
     }
 
     /// For people: the servers whose kubeconfigs `OURS` and `REAL` name, or else a new pair.
@@ -65,15 +89,12 @@ impl Planes {
 /// Starts our server with these controllers, without nodes, the way it is compared with a real one: what the node
 /// does with a ServiceAccount's token is left out on both sides.
 pub fn ours(controllers: &[&str]) -> Result<Plane, String> {
-    let controllers = controllers.join(",");
-    let admission = "*,-ServiceAccount";
-    Plane::start(&[
-        "--ephemeral",
-        "--sim-nodes",
-        "0",
-        "--controllers",
-        &controllers,
-        "--admission",
-        admission,
-    ])
+    ours_with(controllers, 0)
+}
+
+fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {
+    let (controllers, nodes) = (controllers.join(","), nodes.to_string());
+    let mut args = vec!["--ephemeral", "--sim-nodes", &nodes, "--controllers", &controllers];
+    args.extend(["--admission", "*,-ServiceAccount"]);
+    Plane::start(&args)
 }

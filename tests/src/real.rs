@@ -28,15 +28,16 @@ const READY_PAUSE: Duration = Duration::from_millis(100);
 /// Ends the processes given as arguments when its own input closes, which it does when the test process is gone.
 const GUARD: &str = r#"cat >/dev/null; kill -9 "$@""#;
 /// The names of our `--controllers`, and what does that work in a real plane.
-const CONTROLLERS: [(&str, &str); 8] = [
+const CONTROLLERS: [(&str, &str); 9] = [
     ("gc", "garbage-collector-controller"),
     ("namespace", "namespace-controller"),
-    ("job", "job-controller"),
+    ("job", "job-controller,ttl-after-finished-controller"),
     ("serviceaccount", "serviceaccount-controller"),
     ("podgc", "pod-garbage-collector-controller"),
     ("endpointslice", "endpointslice-controller"),
     ("volume", "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller"),
     ("resourceclaim", "resourceclaim-controller"),
+    ("node", "node-lifecycle-controller,taint-eviction-controller"),
 ];
 
 /// A running real plane.
@@ -102,6 +103,14 @@ impl Real {
             real.add(spawn(component("kube-scheduler", &config, second)?.arg(gates))?)?;
         }
         Ok(real)
+    }
+
+    /// Gives it simulated nodes, which are ours on either plane.
+    pub fn join(&mut self, binary: &Path, nodes: usize) -> Result<(), String> {
+        let config = self.folder.path().join("kubeconfig");
+        let mut command = Command::new(binary);
+        command.args(["node", "--sim-nodes", &nodes.to_string(), "--kubeconfig"]).arg(config);
+        self.add(spawn(&mut command)?)
     }
 
     /// Starts only etcd and kube-apiserver.

@@ -87,6 +87,14 @@ pub fn compare(ours: &Answer, real: &Answer) -> Vec<Difference> {
     found
 }
 
+/// Everything that differs between two trees.
+#[must_use]
+pub fn compare_trees(ours: &Tree, real: &Tree) -> Vec<Difference> {
+    let mut found = Vec::new();
+    walk("", ours, real, &mut found);
+    found
+}
+
 fn walk(path: &str, ours: &Tree, real: &Tree, found: &mut Vec<Difference>) {
     if ours == real {
         return;

@@ -15,7 +15,7 @@ mod normalise;
 mod play;
 mod scenario;
 
-pub use compare::{Difference, Known, compare};
+pub use compare::{Difference, Known, compare, compare_trees};
 pub use judge::{Finding, Report, differences, judge, known};
 pub use normalise::Normaliser;
 pub use play::{Answer, Fault, Server, play};

@@ -1,0 +1,132 @@
+//! Lives as they stand in the YAML files.
+
+use std::path::Path;
+
+use muster_tree::{Tree, tree};
+use serde::Deserialize;
+
+/// The name of every Job.
+pub const JOB: &str = "a";
+
+/// One Job and what happens to it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Life {
+    /// What it shows, as a sentence.
+    pub name: String,
+    /// The Job's spec, merged over a plain one.
+    #[serde(default)]
+    pub job: Tree,
+    /// The pods' spec, merged over a plain one.
+    #[serde(default)]
+    pub pod: Tree,
+    /// Annotations of simulated pods without their prefix: `run-seconds`, `exit-code`, `start-seconds`.
+    #[serde(default)]
+    pub sim: Tree,
+    /// What happens, in order.
+    #[serde(default)]
+    pub steps: Vec<Happening>,
+}
+
+/// One thing that happens, or that is waited for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Happening {
+    /// Waits until the Job has at least this.
+    Until(Tree),
+    /// Waits until a condition of this type is true.
+    Condition(String),
+    /// Waits until so many pods are there that have at least this.
+    Pods {
+        /// How many.
+        count: usize,
+        /// What they have.
+        #[serde(default)]
+        has: Tree,
+    },
+    /// Waits until the Job is gone.
+    Gone,
+    /// A merge patch of the Job.
+    Patch(Tree),
+    /// A merge patch of the Job that both planes refuse.
+    Refused(Tree),
+    /// Deletes the Job with this propagation.
+    Delete(String),
+    /// A pod ends as its node would tell it.
+    End {
+        /// Of this index; the first of all that run when absent.
+        #[serde(default)]
+        index: Option<u32>,
+        /// With this exit code.
+        exit: i64,
+        /// And these conditions.
+        #[serde(default)]
+        conditions: Vec<Tree>,
+    },
+    /// Deletes a pod.
+    Kill {
+        /// Of this index; the first of all when absent.
+        #[serde(default)]
+        index: Option<u32>,
+    },
+    /// A merge patch of a pod.
+    Edit {
+        /// Of this index; the first of all when absent.
+        #[serde(default)]
+        index: Option<u32>,
+        /// The patch.
+        patch: Tree,
+    },
+    /// Creates a further object in the namespace, at this path below it.
+    Create {
+        /// `pods`.
+        at: String,
+        /// The object.
+        object: Tree,
+    },
+    /// Nothing happens for so many seconds.
+    Seconds(f64),
+}
+
+impl Life {
+    /// The Job as it is created.
+    #[must_use]
+    pub fn manifest(&self) -> Tree {
+        let annotations = self.sim.entries().iter().map(|(key, value)| {
+            let text = value.as_str().map_or_else(|| value.to_json(), str::to_owned);
+            (format!("muster.dev/sim-{key}"), Tree::from(text))
+        });
+        let plain = tree!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]});
+        let base = tree!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": JOB},
+            "spec": {"template": {"metadata": {"annotations": Tree::map(annotations.collect::<Vec<_>>())},
+                "spec": plain.merge(&or_empty(&self.pod))}}});
+        base.merge(&tree!({"spec": or_empty(&self.job)}))
+    }
+}
+
+fn or_empty(tree: &Tree) -> Tree {
+    if tree.is_null() { Tree::empty_map() } else { tree.clone() }
+}
+
+/// Reads all lives of a folder, in order of file names. A file is a stream of YAML documents, one life each.
+pub fn load(folder: &Path) -> Result<Vec<Life>, String> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .map_err(|e| format!("{}: {e}", folder.display()))?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .collect();
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(|e| wrong(&e))?;
+        for document in Tree::parse_yaml_documents(&text).map_err(|e| wrong(&e))? {
+            let name = document.str_at(&["name"]);
+            // What happens is an enum with content, which trees do not read themselves.
+            let life = serde_json::from_slice(&document.to_json_bytes());
+            all.push(life.map_err(|e| wrong(&format!("{name}: {e}")))?);
+        }
+    }
+    Ok(all)
+}

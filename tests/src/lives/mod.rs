@@ -1,0 +1,68 @@
+//! The lives of Jobs: what their controller makes of them, on both planes with the same nodes.
+//!
+//! A life is a Job, what happens to it, and nothing else: the expectation is what the real Job controller does. Both
+//! planes play it in a namespace of their own; afterwards the Job, its pods and its events are compared as far as they
+//! do not depend on chance and on the clock.
+
+mod act;
+mod life;
+mod view;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use muster_tree::Tree;
+
+pub use life::{Life, load};
+
+use crate::differential::{Difference, Server, compare_trees};
+
+/// Lives played at the same time on one plane: they mostly wait.
+const AT_ONCE: usize = 12;
+
+/// What differed in one life, or why it could not be played.
+pub type Verdict = (String, Result<Vec<Difference>, String>);
+
+/// Plays all lives of a folder whose name contains `filter` on both planes.
+pub fn judge(ours: &Server, real: &Server, folder: &Path, filter: &str) -> Result<Vec<Verdict>, String> {
+    let lives: Vec<Life> = load(folder)?.into_iter().filter(|life| life.name.contains(filter)).collect();
+    let next = AtomicUsize::new(0);
+    let verdicts: Mutex<Vec<(usize, Verdict)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((n, life)) = take(&lives, &next) {
+                    let verdict = (life.name.clone(), compare(ours, real, life, n));
+                    verdicts.lock().expect("no thread panics with it").push((n, verdict));
+                }
+            });
+        }
+    });
+    let mut all = verdicts.into_inner().expect("no thread panics with it");
+    all.sort_by_key(|(n, _)| *n);
+    Ok(all.into_iter().map(|(_, verdict)| verdict).collect())
+}
+
+fn take<'a>(lives: &'a [Life], next: &AtomicUsize) -> Option<(usize, &'a Life)> {
+    let n = next.fetch_add(1, Ordering::Relaxed);
+    lives.get(n).map(|life| (n, life))
+}
+
+fn compare(ours: &Server, real: &Server, life: &Life, n: usize) -> Result<Vec<Difference>, String> {
+    let namespace = format!("life-{n}-{}", std::process::id());
+    let (here, there) = std::thread::scope(|scope| {
+        let here = scope.spawn(|| picture(ours, life, &namespace));
+        let there = picture(real, life, &namespace);
+        (here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())), there)
+    });
+    let here = here.map_err(|why| format!("ours: {why}"))?;
+    let there = there.map_err(|why| format!("real: {why}"))?;
+    Ok(compare_trees(&here, &there))
+}
+
+/// Plays a life and returns what is left of it.
+fn picture(server: &Server, life: &Life, namespace: &str) -> Result<Tree, String> {
+    act::play(server, life, namespace)?;
+    view::settled(server, namespace)
+}
