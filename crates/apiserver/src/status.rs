@@ -146,7 +146,12 @@ impl Status {
     /// 422 with field errors; `on.resource` is the Kind.
     #[must_use]
     pub fn invalid(on: Named<'_>, errors: &[FieldError]) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<String> = Vec::new();
+        for text in errors.iter().map(ToString::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let all = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
         let message = format!("{} {:?} is invalid: {all}", on.qualified(), on.name);
         let mut details = on.details();
@@ -179,6 +184,10 @@ impl Status {
             if !self.reason.is_empty() {
                 status = status.with(&["reason"], self.reason);
             }
+        }
+        // What was created says so in the body too; other successes do not.
+        if self.code == 201 {
+            status = status.with(&["code"], 201);
         }
         if details.is_empty() && !self.details.shown_empty {
             status

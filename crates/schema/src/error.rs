@@ -104,6 +104,21 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::InvalidShown, value, detail: detail.into() }
     }
 
+    /// A value is not acceptable, shown as the real server shows its own types (`shown` is that text).
+    pub fn invalid_as(path: impl Into<String>, shown: &str, detail: &str) -> Self {
+        Self {
+            path: path.into(),
+            problem: Problem::InvalidBranch,
+            value: Tree::Null,
+            detail: format!("{shown}: {detail}"),
+        }
+    }
+
+    /// A value stands twice, shown as the real server shows its own types.
+    pub fn duplicate_as(path: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::DuplicateBranch, value: Tree::Null, detail: shown.into() }
+    }
+
     /// A value is of another type than the schema wants.
     pub fn type_invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::TypeInvalid, value: value.into(), detail: detail.into() }
@@ -209,6 +224,8 @@ mod tests {
                 "t: Unsupported value: \"x\": supported values: \"a\", \"b\"",
             ),
             (FieldError::duplicate("l[1]", "x"), "l[1]: Duplicate value: \"x\""),
+            (FieldError::duplicate_as("l[1]", "{\"A\":1}"), "l[1]: Duplicate value: {\"A\":1}"),
+            (FieldError::invalid_as("r", "{\"A\":1}", "no"), "r: Invalid value: {\"A\":1}: no"),
             (FieldError::forbidden("f", "no"), "f: Forbidden: no"),
             (FieldError::too_long("f", 63), "f: Too long: may not be more than 63 bytes"),
             (FieldError::too_many("f", 9, 8), "f: Too many: 9: must have at most 8 items"),

@@ -16,9 +16,17 @@ impl Hook for Priority {
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        let (true, Some(tree)) = (request.is("", "pods"), request.object) else {
+        let Some(tree) = request.object else {
             return Verdict::allow();
         };
+        let released = request.version != request.resource.storage_version;
+        if request.is("scheduling.k8s.io", "podgroups") && released && request.operation == Operation::Create
+        {
+            return resolve_group(request, tree);
+        }
+        if !request.is("", "pods") {
+            return Verdict::allow();
+        }
         match (request.operation, request.old) {
             (Operation::Create, _) => resolve(request, tree),
             (Operation::Update, Some(old)) => Verdict::change(kept(tree, old)),
@@ -70,6 +78,23 @@ fn resolve(request: &AdmissionRequest<'_>, tree: &Tree) -> Verdict {
         None => tree.clone(),
     };
     Verdict::change(tree.with(&["spec", "priority"], value).with(&["spec", "preemptionPolicy"], policy))
+}
+
+/// The number of a group's class. Unlike pods, groups keep no policy of their own from it.
+fn resolve_group(request: &AdmissionRequest<'_>, tree: &Tree) -> Verdict {
+    let object = tree.str_at(&["metadata", "name"]);
+    let name = tree.text_at(&["spec", "priorityClassName"]);
+    let class = if name.is_empty() { global_default(request) } else { class(request, &name) };
+    if class.is_none() && !name.is_empty() {
+        let why = format!("no PriorityClass with name {name} was found");
+        return Verdict::Deny(Status::forbidden(request.resource.named(object), &why));
+    }
+    let value = class.as_ref().and_then(|c| c.int_at(&["value"])).unwrap_or(0);
+    let tree = match &class {
+        Some(class) => tree.with(&["spec", "priorityClassName"], class.text_at(&["metadata", "name"])),
+        None => tree.clone(),
+    };
+    Verdict::change(tree.with(&["spec", "priority"], value))
 }
 
 fn class(request: &AdmissionRequest<'_>, name: &Text) -> Option<Tree> {

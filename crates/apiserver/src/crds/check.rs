@@ -7,12 +7,12 @@ use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
 use crate::engine::names;
-use crate::kinds::Errors;
+use crate::kinds::{Errors, shown};
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// What is wrong with a definition.
-pub(super) fn definition(tree: &Tree, errors: &mut Errors) {
+/// What is wrong with the name of a new definition.
+pub(super) fn name(tree: &Tree, errors: &mut Errors) {
     let spec = tree.get("spec").unwrap_or(&Tree::Null);
     let (plural, group) = (spec.str_at(&["names", "plural"]), spec.str_at(&["group"]));
     let name = tree.str_at(&["metadata", "name"]);
@@ -20,6 +20,12 @@ pub(super) fn definition(tree: &Tree, errors: &mut Errors) {
         let why = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", name, why));
     }
+}
+
+/// What is wrong with a definition.
+pub(super) fn definition(tree: &Tree, errors: &mut Errors) {
+    let spec = tree.get("spec").unwrap_or(&Tree::Null);
+    let group = spec.str_at(&["group"]);
     self::group(tree, group, errors);
     match spec.str_at(&["scope"]) {
         "" => errors.push(FieldError::required("spec.scope", "")),
@@ -33,7 +39,15 @@ pub(super) fn definition(tree: &Tree, errors: &mut Errors) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, why));
     }
-    if tree.items_at(&["status", "storedVersions"]).is_empty() {
+    let stored = tree.items_at(&["status", "storedVersions"]);
+    for version in spec.items_at(&["versions"]).iter().filter(|v| v.bool_at(&["storage"]) == Some(true)) {
+        let name = version.text_at(&["name"]);
+        if !stored.is_empty() && !stored.contains(&Tree::from(&name)) {
+            let why = format!("must have the storage version {name}");
+            errors.push(FieldError::invalid("status.storedVersions", Tree::list(stored.to_vec()), why));
+        }
+    }
+    if stored.is_empty() {
         let why = "must have at least one stored version";
         errors.push(FieldError::invalid("status.storedVersions", Tree::Null, why));
     }
@@ -44,9 +58,9 @@ fn group(tree: &Tree, group: &str, errors: &mut Errors) {
         errors.push(FieldError::required("spec.group", ""));
         return;
     }
-    errors
-        .extend(names::subdomain(group).into_iter().map(|why| FieldError::invalid("spec.group", group, why)));
-    if group.split('.').count() < 2 {
+    let wrong = names::subdomain(group);
+    named("spec.group", group, "", &wrong, errors);
+    if wrong.is_empty() && group.split('.').count() < 2 {
         let why = "should be a domain with at least one dot";
         errors.push(FieldError::invalid("spec.group", group, why));
     }
@@ -60,19 +74,24 @@ fn group(tree: &Tree, group: &str, errors: &mut Errors) {
     }
 }
 
+/// One error for everything that is wrong with a name.
+fn named(path: &str, value: &str, lead: &str, wrong: &[String], errors: &mut Errors) {
+    if !wrong.is_empty() {
+        errors.push(FieldError::invalid(path, value, format!("{lead}{}", wrong.join(","))));
+    }
+}
+
 fn words(all: &Tree, errors: &mut Errors) {
     for key in ["plural", "singular", "kind", "listKind"] {
         let word = all.str_at(&[key]);
         let path = format!("spec.names.{key}");
         if word.is_empty() {
             errors.push(FieldError::required(path, ""));
-            continue;
-        }
-        let wrong = names::label(&word.to_lowercase()).into_iter();
-        errors.extend(wrong.map(|why| FieldError::invalid(&*path, word, why)));
-        if matches!(key, "plural" | "singular") && word != word.to_lowercase() {
-            let wrong = names::label(word).into_iter();
-            errors.extend(wrong.map(|why| FieldError::invalid(&*path, word, why)));
+        } else if matches!(key, "plural" | "singular") {
+            named(&path, word, "", &names::word(word), errors);
+        } else {
+            let lead = "may have mixed case, but should otherwise match: ";
+            named(&path, word, lead, &names::word(&word.to_lowercase()), errors);
         }
     }
     if !all.str_at(&["kind"]).is_empty() && all.str_at(&["kind"]) == all.str_at(&["listKind"]) {
@@ -81,8 +100,7 @@ fn words(all: &Tree, errors: &mut Errors) {
     }
     for key in ["shortNames", "categories"] {
         for (i, word) in all.items_at(&[key]).iter().filter_map(Tree::as_str).enumerate() {
-            let wrong = names::label(word).into_iter();
-            errors.extend(wrong.map(|why| FieldError::invalid(format!("spec.names.{key}[{i}]"), word, why)));
+            named(&format!("spec.names.{key}[{i}]"), word, "", &names::word(word), errors);
         }
     }
 }
@@ -94,49 +112,117 @@ fn versions(spec: &Tree, errors: &mut Errors) {
     for (i, version) in all.iter().enumerate() {
         let path = format!("spec.versions[{i}]");
         let name = version.str_at(&["name"]);
-        let wrong = names::label(name).into_iter();
-        errors.extend(wrong.map(|why| FieldError::invalid(format!("{path}.name"), name, why)));
+        let wrong = names::word(name);
+        named(&format!("{path}.name"), name, "", &wrong, errors);
+        if i == 0 && !name.is_empty() {
+            // The first version is also the one that the spec as a whole has.
+            named("spec.version", name, "", &wrong, errors);
+        }
         twice |= !seen.insert(name);
-        self::version(version, &path, all.len(), errors);
+        self::version(version, &path, all, i, errors);
     }
-    let shown = || spec.get("versions").cloned().unwrap_or(Tree::Null);
     if twice {
-        errors.push(FieldError::invalid("spec.versions", shown(), "must contain unique version names"));
+        let why = "must contain unique version names";
+        errors.push(FieldError::invalid_as("spec.versions", &shown_versions(all), why));
     }
     let stored = all.iter().filter(|version| version.bool_at(&["storage"]) == Some(true)).count();
     if stored != 1 {
         let why = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", shown(), why));
+        errors.push(FieldError::invalid_as("spec.versions", &shown_versions(all), why));
     }
 }
 
-fn version(version: &Tree, path: &str, count: usize, errors: &mut Errors) {
-    // With one version, the real server speaks of its parts as parts of the spec.
-    let short = if count == 1 { "spec" } else { path };
-    let base = format!("{path}.schema.openAPIV3Schema");
-    match version.at(&["schema", "openAPIV3Schema"]) {
-        None => errors.push(FieldError::required(&*base, "")),
-        Some(schema) => {
-            let base = if count == 1 { crd::BASE } else { &base };
-            match crd::compile_at(base, schema) {
-                Ok(compiled) => {
-                    super::check_rules(&compiled, base, errors);
-                    selectable(version, schema, short, errors);
-                }
-                Err(found) => errors.extend(found),
-            }
+/// What all versions have in common is a part of the spec, and is not shown with each.
+fn shown_versions(all: &[Tree]) -> String {
+    const PARTS: [shown::Part; 9] = [
+        ("Name", "name", "\"\""),
+        ("Served", "served", "false"),
+        ("Storage", "storage", "false"),
+        ("Deprecated", "deprecated", "false"),
+        ("DeprecationWarning", "deprecationWarning", "null"),
+        ("Schema", "schema", "null"),
+        ("Subresources", "subresources", "null"),
+        ("AdditionalPrinterColumns", "additionalPrinterColumns", "null"),
+        ("SelectableFields", "selectableFields", "null"),
+    ];
+    let own = |version: &Tree| {
+        let shared = COMMON.into_iter().filter(|key| is_common(all, key));
+        shared.fold(version.clone(), |version, key| version.without_key(key))
+    };
+    shown::all_typed(&all.iter().map(own).collect::<Vec<_>>(), &PARTS)
+}
+
+/// Parts of versions that move to the spec when all versions have the same.
+const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+
+fn is_common(all: &[Tree], key: &str) -> bool {
+    all.iter().all(|version| version.get(key) == all[0].get(key))
+}
+
+fn version(version: &Tree, path: &str, all: &[Tree], at: usize, errors: &mut Errors) {
+    // What is common to all versions is looked at once, as a part of the spec.
+    let place = |key: &str| match (is_common(all, key), at) {
+        (true, 0) => Some("spec"),
+        (true, _) => None,
+        (false, _) => Some(path),
+    };
+    schema(version, path, place("schema"), errors);
+    if let Some(place) = place("additionalPrinterColumns") {
+        for (i, column) in version.items_at(&["additionalPrinterColumns"]).iter().enumerate() {
+            self::column(column, &format!("{place}.additionalPrinterColumns[{i}]"), errors);
         }
     }
-    for (i, column) in version.items_at(&["additionalPrinterColumns"]).iter().enumerate() {
-        self::column(column, &format!("{short}.additionalPrinterColumns[{i}]"), errors);
+    if let (Some(place), Some(scale)) = (place("subresources"), version.at(&["subresources", "scale"])) {
+        self::scale(scale, &format!("{place}.subresources.scale"), errors);
     }
-    if let Some(scale) = version.at(&["subresources", "scale"]) {
-        self::scale(scale, &format!("{short}.subresources.scale"), errors);
+    if let (Some(place), Some(schema)) =
+        (place("selectableFields"), version.at(&["schema", "openAPIV3Schema"]))
+    {
+        selectable(version, schema, place, errors);
     }
-    if version.get("deprecationWarning").is_some() && version.bool_at(&["deprecated"]) != Some(true) {
-        let why = "can only be set for deprecated versions";
-        let value = version.text_at(&["deprecationWarning"]);
-        errors.push(FieldError::invalid(format!("{path}.deprecationWarning"), value, why));
+    if let Some(warning) = version.get("deprecationWarning").and_then(Tree::as_str) {
+        let path = format!("{path}.deprecationWarning");
+        for why in warning_problems(warning, version.bool_at(&["deprecated"]) == Some(true)) {
+            errors.push(FieldError::invalid(&*path, warning, why));
+        }
+    }
+}
+
+/// Longest warning about a deprecated version.
+const WARNING_MAX: usize = 256;
+
+fn warning_problems(warning: &str, deprecated: bool) -> Vec<String> {
+    if !deprecated {
+        return vec!["can only be set for deprecated versions".to_owned()];
+    }
+    let mut wrong = Vec::new();
+    if warning.len() > WARNING_MAX {
+        wrong.push(format!("must be <= {WARNING_MAX} characters long"));
+    }
+    if warning.is_empty() {
+        wrong.push("must not be an empty string".to_owned());
+    }
+    if let Some((at, _)) = warning.char_indices().find(|(_, c)| c.is_control()) {
+        let why = "must only contain printable UTF-8 characters; non-printable character found at index";
+        wrong.push(format!("{why} {at}"));
+    }
+    wrong
+}
+
+fn schema(version: &Tree, path: &str, place: Option<&str>, errors: &mut Errors) {
+    let base = format!("{path}.schema.openAPIV3Schema");
+    let Some(schema) = version.at(&["schema", "openAPIV3Schema"]) else {
+        errors.push(FieldError::required(base, ""));
+        return;
+    };
+    let base = match place {
+        None => return,
+        Some("spec") => crd::BASE,
+        Some(_) => &base,
+    };
+    match crd::compile_at(base, schema) {
+        Ok(compiled) => super::check_rules(&compiled, base, errors),
+        Err(found) => errors.extend(found),
     }
 }
 
@@ -156,6 +242,12 @@ fn column(column: &Tree, path: &str, errors: &mut Errors) {
         }
         _ => {}
     }
+    let formats = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    let format = column.str_at(&["format"]);
+    if !format.is_empty() && !formats.contains(&format) {
+        let why = format!("must be one of {}", formats.join(","));
+        errors.push(FieldError::invalid(format!("{path}.format"), format, why));
+    }
     match column.str_at(&["jsonPath"]) {
         "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
         json_path => simple_path(json_path, &format!("{path}.JSONPath"), errors),
@@ -170,6 +262,13 @@ fn simple_path(text: &str, path: &str, errors: &mut Errors) {
 }
 
 fn scale(scale: &Tree, path: &str, errors: &mut Errors) {
+    let selector = scale.str_at(&["labelSelectorPath"]);
+    if !selector.is_empty() && !selector.starts_with('.') {
+        simple_path(selector, &format!("{path}.labelSelectorPath"), errors);
+    } else if !selector.is_empty() && !selector.starts_with(".spec.") && !selector.starts_with(".status.") {
+        let why = "should be a json path under either .spec or .status";
+        errors.push(FieldError::invalid(format!("{path}.labelSelectorPath"), selector, why));
+    }
     for (key, start) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
         let text = scale.str_at(&[key]);
         let path = format!("{path}.{key}");
@@ -184,27 +283,40 @@ fn scale(scale: &Tree, path: &str, errors: &mut Errors) {
     }
 }
 
+/// Most fields by which objects can be selected.
+const SELECTABLE_MAX: usize = 8;
+
 fn selectable(version: &Tree, schema: &Tree, path: &str, errors: &mut Errors) {
+    let list = format!("{path}.selectableFields");
+    let mut seen = BTreeSet::new();
     for (i, field) in version.items_at(&["selectableFields"]).iter().enumerate() {
         let text = field.str_at(&["jsonPath"]);
-        let path = format!("{path}.selectableFields[{i}].jsonPath");
+        let path = format!("{list}[{i}].jsonPath");
         if text.is_empty() {
             errors.push(FieldError::required(path, ""));
             continue;
         }
-        let steps = text.trim_start_matches('.').split('.');
-        let found = steps.clone().try_fold(schema, |at, step| at.at(&["properties", step]));
-        match found.map(|node| node.str_at(&["type"])) {
-            None => {
-                let why = "is an invalid path: does not refer to a valid field";
-                errors.push(FieldError::invalid(path, text, why));
-            }
-            Some("string" | "integer" | "boolean") if !text.starts_with(".metadata.") => {}
-            Some(_) => {
-                let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-                errors.push(FieldError::invalid(path, text, why));
-            }
+        let found = text
+            .strip_prefix('.')
+            .and_then(|text| text.split('.').try_fold(schema, |at, step| at.at(&["properties", step])));
+        let Some(found) = found else {
+            let why = "is an invalid path: does not refer to a valid field";
+            errors.push(FieldError::invalid(path, text, why));
+            continue;
+        };
+        if text.starts_with(".metadata.") || text == ".metadata" {
+            errors.push(FieldError::invalid(&*path, text, "must not point to fields in metadata"));
         }
+        if !matches!(found.str_at(&["type"]), "string" | "integer" | "boolean") {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.push(FieldError::invalid(&*path, text, why));
+        }
+        if !seen.insert(text) {
+            errors.push(FieldError::duplicate(path, text));
+        }
+    }
+    if seen.len() > SELECTABLE_MAX {
+        errors.push(FieldError::too_many(list, seen.len(), SELECTABLE_MAX));
     }
 }
 

@@ -9,8 +9,8 @@ use muster_schema::rules::Rules;
 use muster_schema::{structure, validate};
 use muster_tree::{Text, Tree};
 
-use super::is_true;
-use crate::kinds::{Errors, Generation, Strategy};
+use super::{is_true, scale_check};
+use crate::kinds::{Errors, Generation, Strategy, with_api_version};
 use crate::registry::{Column, Resource, Subresource, Version};
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -24,6 +24,8 @@ struct Custom {
     dying: bool,
     has_status: bool,
     schemas: Vec<(SchemaRef, Rules)>,
+    /// For each version: where it counts replicas, if it can be scaled.
+    scales: Vec<Option<(Text, Text, Text)>>,
 }
 
 impl Strategy for Custom {
@@ -46,6 +48,9 @@ impl Strategy for Custom {
     fn validate_custom(&self, version: usize, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
         let (schema, rules) = &self.schemas[version];
         errors.extend(validate::validate(schema.view(), new, old));
+        if let Some(paths) = &self.scales[version] {
+            scale_check::check(new, paths, errors);
+        }
         // Rules rely on the shape: they are asked only about objects that have it.
         if !errors.iter().any(is_blocking) {
             errors.extend(rules.check(new, old));
@@ -60,6 +65,12 @@ impl Strategy for Custom {
         }
         let stored = &resource.versions[resource.storage_version].schema;
         structure::prune(stored.view(), tree, &mut Vec::new())
+    }
+
+    fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
+        // Each version has defaults of its own, also for what was written before they were said.
+        let tree = with_api_version(tree, &resource.api_version(version));
+        structure::default(resource.versions[version].schema.view(), &tree)
     }
 
     fn definition(&self) -> Option<(&Tree, bool)> {
@@ -97,6 +108,7 @@ pub(super) fn resource(definition: &Tree) -> Option<Resource> {
         made_of: spec.clone(),
         dying: is_true(definition, "Terminating"),
         has_status: versions.iter().any(|v| v.subresources.iter().any(|s| s.name == "status")),
+        scales: versions.iter().map(scale_paths).collect(),
         schemas: versions.iter().map(compiled).collect::<Option<Vec<_>>>()?,
     };
     Some(Resource {
@@ -169,11 +181,22 @@ fn version(spec: &Tree, version: &Tree) -> Option<Version> {
             (true, false) => warning,
             (true, true) => {
                 let (group, kind) = (spec.str_at(&["group"]), spec.str_at(&["names", "kind"]));
-                Text::from(format!("{group}/{name} {kind} is deprecated"))
+                let instead = successor(spec, &name)
+                    .map_or_else(String::new, |newer| format!("; use {group}/{newer} {kind}"));
+                Text::from(format!("{group}/{name} {kind} is deprecated{instead}"))
             }
         },
         name,
     })
+}
+
+/// The version that clients of a deprecated one should turn to.
+fn successor(spec: &Tree, name: &str) -> Option<Text> {
+    let versions = spec.items_at(&["versions"]).iter();
+    let good = versions
+        .filter(|v| v.bool_at(&["served"]) == Some(true) && v.bool_at(&["deprecated"]) != Some(true))
+        .map(|v| v.text_at(&["name"]));
+    good.filter(|other| preference(other) < preference(name)).min_by_key(|other| preference(other))
 }
 
 fn subresources(spec: &Tree, version: &Tree, name: &Text) -> Vec<Subresource> {
@@ -200,6 +223,10 @@ fn subresources(spec: &Tree, version: &Tree, name: &Text) -> Vec<Subresource> {
         });
     }
     all
+}
+
+fn scale_paths(version: &Version) -> Option<(Text, Text, Text)> {
+    version.subresources.iter().find_map(|sub| sub.scale_paths.clone())
 }
 
 fn column(column: &Tree) -> Column {

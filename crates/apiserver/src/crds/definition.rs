@@ -31,11 +31,13 @@ impl Strategy for Definition {
         tree
     }
 
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
-        let stored = storage_version(&tree).map(Tree::from);
-        let stored = Tree::list(stored);
-        let tree = tree.with_key("status", tree!({"conditions": [], "storedVersions": stored}));
-        Ok(accepted(&tree, cx))
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        // Names are accepted by a write of its own, so that who watches sees a definition become established.
+        let stored = Tree::list(storage_version(&tree).map(Tree::from));
+        Ok(tree.with_key(
+            "status",
+            tree!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": stored}),
+        ))
     }
 
     fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -49,6 +51,7 @@ impl Strategy for Definition {
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        check::name(new, errors);
         check::definition(new, errors);
     }
 

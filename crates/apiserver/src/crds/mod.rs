@@ -1,7 +1,7 @@
 //! Custom resources: definitions become resources of the registry.
 //!
-//! A definition is checked by its strategy when it is written; its conditions are computed in the same write. Every
-//! commit that touches definitions rebuilds the custom part of the registry from the store.
+//! A definition is checked by its strategy when it is written; the conditions of a new one follow in a second
+//! write. Every commit that touches definitions rebuilds the custom part of the registry from the store.
 //!
 //! # Invariants
 //!
@@ -12,14 +12,15 @@ pub(crate) mod check;
 mod custom;
 pub(crate) mod definition;
 mod names;
+mod scale_check;
 mod sweep;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_api::time::Time;
 use muster_schema::node::SchemaRef;
 use muster_schema::rules::Rules;
-use muster_store::Object;
 use muster_tree::{Text, Tree};
 
 use crate::engine::Engine;
@@ -41,23 +42,33 @@ impl Engine {
                 .map(|resource| ((resource.group.clone(), resource.plural.clone()), resource))
                 .collect();
             let builtin = old.all().iter().filter(|resource| !resource.custom).cloned();
-            let definitions = self.all(DEFINITIONS);
-            let custom = definitions.iter().filter_map(|definition| resource(definition, &known));
+            let definitions: Vec<Tree> =
+                self.all(DEFINITIONS).into_iter().map(|object| object.tree).collect();
+            let named = definitions.iter().map(|definition| with_names(definition, &definitions));
+            let custom = named.filter_map(|definition| resource(&definition, &known));
             Registry::new(builtin.chain(custom).collect(), old.generation() + 1)
         });
     }
 }
 
-fn resource(definition: &Object, known: &BTreeMap<(Text, Text), &Arc<Resource>>) -> Option<Arc<Resource>> {
-    if !is_true(&definition.tree, "Established") {
+/// A definition that is new is served at once if its names are free; its status follows.
+fn with_names(definition: &Tree, all: &[Tree]) -> Tree {
+    if !definition.items_at(&["status", "conditions"]).is_empty() {
+        return definition.clone();
+    }
+    let born = Time::of(definition.at(&["metadata", "creationTimestamp"])).unwrap_or(Time(0));
+    definition::with_acceptance(definition, all, born)
+}
+
+fn resource(definition: &Tree, known: &BTreeMap<(Text, Text), &Arc<Resource>>) -> Option<Arc<Resource>> {
+    if !is_true(definition, "Established") {
         return None;
     }
-    let key =
-        (definition.tree.text_at(&["spec", "group"]), definition.tree.text_at(&["spec", "names", "plural"]));
-    if let Some(same) = known.get(&key).filter(|old| custom::is_made_of(old, &definition.tree)) {
+    let key = (definition.text_at(&["spec", "group"]), definition.text_at(&["spec", "names", "plural"]));
+    if let Some(same) = known.get(&key).filter(|old| custom::is_made_of(old, definition)) {
         return Some((*same).clone());
     }
-    custom::resource(&definition.tree).map(Arc::new)
+    custom::resource(definition).map(Arc::new)
 }
 
 /// Whether a condition of a definition holds.

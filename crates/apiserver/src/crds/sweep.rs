@@ -18,8 +18,13 @@ impl Engine {
     /// Goes on with what waited for this commit: deletions of definitions, and names that were taken.
     pub(crate) fn sweep_custom(&self, touched: &Touched) {
         for key in touched.put.iter().filter(|key| key.resource == DEFINITIONS) {
-            if let Some(definition) = self.newest(key).filter(|d| is_true(&d.tree, "Terminating")) {
+            let Some(definition) = self.newest(key) else {
+                continue;
+            };
+            if is_true(&definition.tree, "Terminating") {
                 self.empty(&definition.tree);
+            } else if definition.tree.items_at(&["status", "conditions"]).is_empty() {
+                self.offer_names(definition.tree.str_at(&["spec", "group"]));
             }
         }
         if touched.deleted.is_empty() {
@@ -74,12 +79,17 @@ impl Engine {
 
     /// Definitions that waited for names of this group look again.
     fn offer_names(&self, group: &str) {
-        let all: Vec<Tree> = self.all(DEFINITIONS).into_iter().map(|object| object.tree).collect();
-        let waiting =
-            all.iter().filter(|d| d.str_at(&["spec", "group"]) == group && !is_true(d, "NamesAccepted"));
-        for definition in waiting {
+        let mut all: Vec<Tree> = self.all(DEFINITIONS).into_iter().map(|object| object.tree).collect();
+        for at in 0..all.len() {
+            let definition = &all[at];
+            if definition.str_at(&["spec", "group"]) != group || is_true(definition, "NamesAccepted") {
+                continue;
+            }
             let now = with_acceptance(definition, &all, self.clock().now());
-            let Some(status) = now.get("status").filter(|status| definition.get("status") != Some(*status))
+            let before = std::mem::replace(&mut all[at], now);
+            let definition = &all[at];
+            let Some(status) =
+                definition.get("status").filter(|status| before.get("status") != Some(*status))
             else {
                 continue;
             };

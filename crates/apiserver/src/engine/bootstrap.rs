@@ -38,7 +38,7 @@ impl Engine {
             resource: Text::from(plural),
             ..Target::default()
         };
-        let options = WriteOptions { field_manager: Text::from("muster"), ..WriteOptions::default() };
+        let options = WriteOptions { field_manager: Text::from("kube-apiserver"), ..WriteOptions::default() };
         let user = User {
             name: Text::from("system:apiserver"),
             uid: Text::new(),

@@ -1,7 +1,8 @@
 //! Creating an object.
 
+use muster_schema::error::Problem;
 use muster_schema::object::{Managed, Object};
-use muster_schema::table;
+use muster_schema::{table, validate};
 use muster_store::Expect;
 use muster_tree::{Text, Tree};
 
@@ -33,7 +34,11 @@ impl Ask<'_> {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let tree = self.defaulted(&anonymous(&decoded.tree));
-        let managed = self.owned(None, &tree, None);
+        let managed = if self.is_misfit(&decoded.tree) {
+            Vec::new().into()
+        } else {
+            self.owned(None, &self.said(&decoded.tree, tree.clone()), None)
+        };
         self.create_new(Newcomer { tree, managed, warnings: decoded.warnings })
     }
 
@@ -50,6 +55,28 @@ impl Ask<'_> {
         let schema = schema.ok_or_else(|| Status::internal(format!("{kind} has no schema")))?;
         let expected = Expected { group, version, kind, view: schema.view(), custom: false };
         decode(&expected, body, &self.request.options)
+    }
+
+    /// The object as far as a client can own it: also empty lists that it spelled out, though they are stored as
+    /// absent and shown as null.
+    pub(super) fn said(&self, wire: &Tree, tree: Tree) -> Tree {
+        let shown = self.written(tree);
+        let empty = wire.entries().iter().filter(|(_, value)| value.is_list() && value.is_empty());
+        empty.fold(shown, |shown, (key, value)| match shown.get(key) {
+            Some(Tree::Null) => shown.with_key(key, value.clone()),
+            _ => shown,
+        })
+    }
+
+    /// Whether a custom resource came with a status of the wrong type: it is dropped, and so is all ownership.
+    fn is_misfit(&self, wire: &Tree) -> bool {
+        let resource = &self.place.resource;
+        if !resource.custom || wire.get("status").is_none() || !resource.has_status(self.place.version) {
+            return false;
+        }
+        let schema = &resource.versions[self.place.version].schema;
+        let wrong = validate::validate(schema.view(), wire, None);
+        wrong.iter().any(|e| e.problem == Problem::TypeInvalid && e.path.starts_with("status"))
     }
 
     /// The rest of a create, also of one that began as an update or an apply of a missing object.

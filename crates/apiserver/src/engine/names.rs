@@ -8,6 +8,7 @@ pub(crate) const LABEL_MAX: usize = 63;
 pub(crate) const SUBDOMAIN_MAX: usize = 253;
 
 const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const WORD_WORDS: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_WORDS: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 fn is_lower(byte: u8) -> bool {
@@ -32,6 +33,18 @@ pub(crate) fn label(text: &str) -> Vec<String> {
     }
     if !is_label(text) {
         wrong.push(LABEL_WORDS.to_owned());
+    }
+    wrong
+}
+
+/// What is wrong with a DNS label that must begin with a letter.
+pub(crate) fn word(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if text.len() > LABEL_MAX {
+        wrong.push(too_long(LABEL_MAX));
+    }
+    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        wrong.push(WORD_WORDS.to_owned());
     }
     wrong
 }

@@ -2,6 +2,7 @@
 //!
 //! Everybody who is known may do everything in this tier; HTTP has refused the unknown.
 
+use muster_schema::object::Managed;
 use muster_tree::{Text, Tree, tree};
 
 use super::prepare::Ask;
@@ -52,7 +53,10 @@ impl Ask<'_> {
         };
         let decoded = self.decoded(body)?;
         let status = status(self, &decoded.tree);
-        let shown = Shown::Tree(decoded.tree.with_key("status", status));
+        let owned = self.owned(None, &decoded.tree, None);
+        let owned = Tree::list(owned.iter().map(Managed::to_tree));
+        let tree = decoded.tree.with(&["metadata", "managedFields"], owned);
+        let shown = Shown::Tree(tree.with_key("status", status));
         Ok(Some(WriteReply { code: 201, shown, warnings: decoded.warnings }))
     }
 

@@ -165,7 +165,7 @@ impl Ask<'_> {
             return Err(Status::conflict(named, &uid_differs(uid, "")));
         }
         let tree = self.defaulted(&anonymous(&wish.tree));
-        let managed = self.owned(None, &tree, None);
+        let managed = self.owned(None, &self.said(&wish.tree, tree.clone()), None);
         self.create_new(Newcomer { tree, managed, warnings: wish.warnings })
     }
 

@@ -196,6 +196,7 @@ fn show_list(
         resource_version: Text::from(reply.revision.to_string()),
         continue_token: reply.continue_token,
         remaining: reply.remaining,
+        says_the_end: place.resource.custom && matches!(agreed.shape, Shape::Whole),
     };
     let style = request.style(agreed);
     let present = |object: &Object| place.resource.present(object, place.version);

@@ -6,9 +6,9 @@ use muster_schema::error::FieldError;
 use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
-use super::Errors;
 use super::at::At;
 use super::quantity::Quantity;
+use super::{Errors, security_check};
 use crate::engine::names;
 
 /// What containers may refer to.
@@ -54,6 +54,33 @@ pub(super) fn containers(
             }
         }
     }
+    ephemeral(spec, at, &known, &mut names, errors);
+}
+
+/// What containers that are added for looking inside may not have.
+const NOT_EPHEMERAL: [&str; 7] =
+    ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy"];
+
+fn ephemeral<'a>(
+    spec: &'a Tree,
+    at: &At<'_>,
+    known: &Known<'_>,
+    names: &mut BTreeSet<&'a str>,
+    errors: &mut Errors,
+) {
+    let targets: BTreeSet<&str> = names.clone();
+    let list = at.field("ephemeralContainers");
+    for (i, one) in spec.items_at(&["ephemeralContainers"]).iter().enumerate() {
+        let at = list.item(i);
+        container(one, &at, known, names, errors);
+        for key in NOT_EPHEMERAL.iter().filter(|key| one.get(key).is_some_and(|value| !value.is_empty())) {
+            errors.push(FieldError::forbidden(at.field(key), "cannot be set for an Ephemeral Container"));
+        }
+        let target = one.str_at(&["targetContainerName"]);
+        if !target.is_empty() && !targets.contains(target) {
+            errors.push(FieldError::not_found(at.field("targetContainerName"), target));
+        }
+    }
 }
 
 fn container<'a>(
@@ -85,6 +112,9 @@ fn container<'a>(
     let policies = ["Always", "IfNotPresent", "Never"];
     at.field("imagePullPolicy").one_of(tree.str_at(&["imagePullPolicy"]), &policies, errors);
     resources(tree.get("resources").unwrap_or(&Tree::Null), &at.field("resources"), known.claims, errors);
+    if let Some(context) = tree.get("securityContext") {
+        security_check::container(context, &at.field("securityContext"), errors);
+    }
 }
 
 fn image(image: &str, at: &At<'_>, errors: &mut Errors) {
@@ -128,7 +158,7 @@ pub(super) fn port_number(number: i64, at: &At<'_>, errors: &mut Errors) {
 pub(super) fn port_name_problems(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 15 {
-        wrong.push("must be no more than 15 bytes".to_owned());
+        wrong.push("must be no more than 15 characters".to_owned());
     }
     if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
@@ -165,6 +195,7 @@ fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
                 let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
                 errors.push(FieldError::invalid(at.field("valueFrom"), "", why));
             }
+            value_source(from, &at.field("valueFrom"), errors);
         }
     }
     let list = at.field("envFrom");
@@ -172,6 +203,38 @@ fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
         if source.get("configMapRef").is_none() && source.get("secretRef").is_none() {
             let why = "must specify one of: `configMapRef` or `secretRef`";
             errors.push(FieldError::invalid(list, "", why));
+        }
+    }
+}
+
+/// Fields of a pod that its containers may read.
+const READABLE: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+fn value_source(from: &Tree, at: &At<'_>, errors: &mut Errors) {
+    if from.get("fieldRef").is_some() {
+        let path = from.str_at(&["fieldRef", "fieldPath"]);
+        let place = at.field("fieldRef");
+        let one = path.starts_with("metadata.labels['") || path.starts_with("metadata.annotations['");
+        if path.is_empty() {
+            place.field("fieldPath").required(errors);
+        } else if !READABLE.contains(&path) && !one {
+            let why = format!("error converting fieldPath: field label not supported: {path}");
+            errors.push(FieldError::invalid(place.field("fieldPath"), path, why));
+        }
+    }
+    for key in ["configMapKeyRef", "secretKeyRef"] {
+        if from.get(key).is_some() && from.str_at(&[key, "key"]).is_empty() {
+            at.field(key).field("key").required(errors);
         }
     }
 }
@@ -275,6 +338,7 @@ fn amount(name: &str, value: &Tree, at: &At<'_>, errors: &mut Errors) {
     if !name.contains('/') && !is_standard(name) {
         let why = "must be a standard resource type or fully qualified";
         errors.push(FieldError::invalid(at, name, why));
+        errors.push(FieldError::invalid(at, name, "must be a standard resource for containers"));
     }
     if quantity < Quantity::ZERO {
         errors.push(FieldError::invalid(at, value.clone(), "must be greater than or equal to 0"));
@@ -289,6 +353,14 @@ fn is_standard(name: &str) -> bool {
 }
 
 fn probes(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+    for key in ["postStart", "preStop"] {
+        let place = at.field("lifecycle");
+        if let Some(hook) = tree.at(&["lifecycle", key])
+            && ["exec", "httpGet", "tcpSocket", "sleep"].iter().all(|kind| hook.get(kind).is_none())
+        {
+            errors.push(FieldError::required(place.field(key), "must specify a handler type"));
+        }
+    }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = tree.get(key) {
             self::probe(probe, &at.field(key), errors);

@@ -7,7 +7,7 @@ use muster_schema::rules;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, device_convert};
+use super::{Cx, Errors, Generation, Strategy, device_check, device_convert, shown};
 use crate::engine::names;
 use crate::registry::Resource;
 use crate::status::Status;
@@ -16,6 +16,19 @@ use crate::status::Status;
 const REQUESTS_MAX: usize = 32;
 /// Most consumers of a claim.
 const RESERVED_MAX: usize = 256;
+/// The order of fields in a request that a refusal shows.
+const ORDER: [&str; 10] = [
+    "name",
+    "exactly",
+    "firstAvailable",
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+];
 /// Most devices of a slice.
 const DEVICES_MAX: usize = 128;
 
@@ -37,7 +50,10 @@ impl Strategy for ResourceClaim {
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        At::Root("spec").immutable(new.get("spec"), old.get("spec"), errors);
+        // The real server does not show the spec here.
+        if new.get("spec") != old.get("spec") {
+            errors.push(FieldError::invalid("spec", Tree::Null, "field is immutable"));
+        }
     }
 
     fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
@@ -63,7 +79,8 @@ impl Strategy for ResourceClaim {
                 }
             }
             if !seen.insert(consumer.str_at(&["uid"])) {
-                errors.push(FieldError::duplicate(list.item(i), consumer.clone()));
+                let order = ["apiGroup", "resource", "name", "uid"];
+                errors.push(FieldError::duplicate_as(list.item(i), shown::ordered(consumer, &order)));
             }
         }
     }
@@ -151,12 +168,10 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     for (i, request) in requests.iter().enumerate() {
         let at = list.item(i);
         let name = request.str_at(&["name"]);
-        if name.is_empty() {
-            at.field("name").required(errors);
-        } else {
-            at.field("name").problems(name, names::label(name), errors);
+        at.field("name").problems(name, names::label(name), errors);
+        if !name.is_empty() {
             if !seen.insert(name) {
-                errors.push(FieldError::duplicate(at, request.clone()));
+                errors.push(FieldError::duplicate_as(at, shown::ordered(request, &ORDER)));
             }
         }
         match (request.get("exactly"), request.items_at(&["firstAvailable"])) {
@@ -169,12 +184,77 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             }
             (Some(one), []) => device_request(one, &at.field("exactly"), errors),
             (None, several) => {
-                let list = at.field("firstAvailable");
-                several.iter().enumerate().for_each(|(i, one)| device_request(one, &list.item(i), errors));
+                alternatives(several, &at.field("firstAvailable"), errors);
             }
         }
     }
     constraints(spec, &place.field("constraints"), errors);
+    let list = place.field("config");
+    for (i, config) in spec.items_at(&["devices", "config"]).iter().enumerate() {
+        let at = list.item(i);
+        known_requests(spec, config, &at, errors);
+        configuration(config, &at, errors);
+    }
+}
+
+/// The requests that a constraint or a configuration names must be there.
+fn known_requests(spec: &Tree, owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let requests = spec.items_at(&["devices", "requests"]);
+    let exists = |name: &str| {
+        let (main, part) = name.split_once('/').unwrap_or((name, ""));
+        requests.iter().filter(|request| request.str_at(&["name"]) == main).any(|request| {
+            let parts = request.items_at(&["firstAvailable"]);
+            part.is_empty() || parts.iter().any(|one| one.str_at(&["name"]) == part)
+        })
+    };
+    let list = at.field("requests");
+    for (i, name) in owner.items_at(&["requests"]).iter().filter_map(Tree::as_str).enumerate() {
+        if !exists(name) {
+            let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+            errors.push(FieldError::invalid(list.item(i), name, why));
+        }
+    }
+}
+
+/// What a driver is told.
+fn configuration(config: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let at = at.field("opaque");
+    let Some(opaque) = config.get("opaque") else {
+        at.required(errors);
+        return;
+    };
+    driver(opaque.str_at(&["driver"]), &at.field("driver"), errors);
+    let place = at.field("parameters");
+    match opaque.get("parameters") {
+        None | Some(Tree::Null) => place.required(errors),
+        Some(Tree::Map(_)) => {}
+        Some(_) => {
+            errors.push(FieldError::invalid(place, "<value omitted>", "must be a valid JSON object"));
+        }
+    }
+}
+
+fn driver(name: &str, at: &At<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        at.required(errors);
+    } else if !names::subdomain(&name.to_lowercase()).is_empty() {
+        errors.push(FieldError::invalid(at, name, DRIVER_WORDS));
+    }
+}
+
+const DRIVER_WORDS: &str = r"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+fn alternatives(several: &[Tree], list: &At<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for (i, one) in several.iter().enumerate() {
+        let at = list.item(i);
+        let name = one.str_at(&["name"]);
+        at.field("name").problems(name, names::label(name), errors);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate_as(at, shown::ordered(one, &ORDER)));
+        }
+        device_request(one, &at, errors);
+    }
 }
 
 fn device_request(request: &Tree, at: &At<'_>, errors: &mut Errors) {
@@ -205,7 +285,6 @@ fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
         let cel = at.field("cel");
         match selector.get("cel") {
             None => cel.required(errors),
-            Some(rule) if rule.str_at(&["expression"]).is_empty() => cel.field("expression").required(errors),
             Some(rule) => {
                 let expression = rule.str_at(&["expression"]);
                 if let Err(why) = rules::syntax(expression) {
@@ -219,6 +298,11 @@ fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
 
 fn constraints(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
     for (i, constraint) in spec.items_at(&["devices", "constraints"]).iter().enumerate() {
+        known_requests(spec, constraint, &list.item(i), errors);
+        if constraint.get("matchAttribute").is_none() && constraint.get("distinctAttribute").is_none() {
+            let why = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
+            errors.push(FieldError::required(list.item(i), why));
+        }
         let Some(attribute) = constraint.get("matchAttribute").and_then(Tree::as_str) else {
             continue;
         };
@@ -236,7 +320,12 @@ pub(super) struct DeviceClass;
 
 impl Strategy for DeviceClass {
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        selectors(new.get("spec").unwrap_or(&Tree::Null), &At::Root("spec"), errors);
+        let root = At::Root("spec");
+        selectors(new.get("spec").unwrap_or(&Tree::Null), &root, errors);
+        let list = root.field("config");
+        for (i, config) in new.items_at(&["spec", "config"]).iter().enumerate() {
+            configuration(config, &list.item(i), errors);
+        }
     }
 
     fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
@@ -306,7 +395,10 @@ fn slice(spec: &Tree, errors: &mut Errors) {
     if spec.str_at(&["pool", "name"]).is_empty() {
         pool.field("name").required(errors);
     }
-    pool.field("generation").not_negative(spec.int_at(&["pool", "generation"]), errors);
+    if let Some(n) = spec.int_at(&["pool", "generation"]).filter(|n| *n < 0) {
+        let why = "must be greater than or equal to zero";
+        errors.push(FieldError::invalid(pool.field("generation"), n, why));
+    }
     let count = spec.int_at(&["pool", "resourceSliceCount"]).unwrap_or(0);
     if count <= 0 {
         errors.push(FieldError::invalid(
@@ -348,5 +440,6 @@ fn devices(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
         if !seen.insert(name) {
             errors.push(FieldError::duplicate(at, name));
         }
+        device_check::device(device, &at, errors);
     }
 }

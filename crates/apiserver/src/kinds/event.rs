@@ -1,8 +1,10 @@
 //! Events: one stored form, two views.
 
 use muster_schema::error::FieldError;
+use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree};
 
+use super::at::At;
 use super::{Cx, Errors, Strategy};
 use crate::registry::Resource;
 
@@ -34,35 +36,22 @@ fn renamed(tree: &Tree, api_version: &str, name: impl Fn(&str) -> Option<&'stati
 
 impl Strategy for Event {
     fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        let (own, of) =
-            (new.str_at(&["metadata", "namespace"]), new.str_at(&["involvedObject", "namespace"]));
-        // Events of cluster-scoped objects live in `default`.
-        if own != of && !(of.is_empty() && own == "default") {
-            errors.push(FieldError::invalid(
-                "involvedObject.namespace",
-                of,
-                "does not match event.namespace",
-            ));
+        common(new, cx, errors);
+        if !cx.resource.group.is_empty() {
+            strict(new, errors);
         }
+    }
+
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        common(new, cx, errors);
         if cx.resource.group.is_empty() {
             return;
         }
-        if new.get("eventTime").is_none_or(Tree::is_null) {
-            errors.push(FieldError::required("eventTime", ""));
+        if new.get("series") != old.get("series") {
+            series(new, errors);
         }
-        let kind = new.str_at(&["type"]);
-        if !matches!(kind, "Normal" | "Warning") {
-            errors.push(FieldError::invalid("type", kind, format!("has invalid value: {kind}")));
-        }
-        for (key, shown) in [
-            ("reportingComponent", "reportingController"),
-            ("reportingInstance", "reportingInstance"),
-            ("action", "action"),
-            ("reason", "reason"),
-        ] {
-            if new.str_at(&[key]).is_empty() && new.get("eventTime").is_some() {
-                errors.push(FieldError::required(shown, ""));
-            }
+        for key in FIXED {
+            At::Root(shown_name(key)).immutable(new.get(key), old.get(key), errors);
         }
     }
 
@@ -107,8 +96,13 @@ impl Strategy for Event {
         if resource.group.is_empty() {
             return tree.clone();
         }
-        renamed(tree, "events.k8s.io/v1", |key| {
+        let shown = renamed(tree, "events.k8s.io/v1", |key| {
             NAMES.iter().find(|(core, _)| *core == key).map(|(_, new)| *new)
+        });
+        // Only the core group shows that nobody reports.
+        shown.map_entries(|key, value| {
+            let silent = key.starts_with("reporting") && value.as_str() == Some("");
+            (!silent).then(|| value.clone())
         })
     }
 
@@ -117,5 +111,104 @@ impl Strategy for Event {
             return tree.clone();
         }
         renamed(tree, "v1", |key| NAMES.iter().find(|(_, new)| *new == key).map(|(core, _)| *core))
+    }
+}
+
+/// What an update through the newer group may not touch.
+const FIXED: [&str; 13] = [
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
+
+/// Longest action, reason and instance.
+const WORD_MAX: usize = 128;
+/// Longest message.
+const MESSAGE_MAX: usize = 1024;
+
+fn shown_name(key: &'static str) -> &'static str {
+    if key == "reportingComponent" { "reportingController" } else { key }
+}
+
+fn is_dated(event: &Tree) -> bool {
+    event.get("eventTime").is_some_and(|time| !time.is_null())
+}
+
+/// What holds for events of either group. One with an `eventTime` is of the newer make and says who reports it.
+fn common(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    let own = new.str_at(&["metadata", "namespace"]);
+    let of = new.str_at(&["involvedObject", "namespace"]);
+    // Events of cluster-scoped objects live in `default`.
+    let astray = match (is_dated(new), of) {
+        (true, "") => !matches!(own, "default" | "kube-system"),
+        (true, _) => false,
+        (false, "") => !matches!(own, "" | "default"),
+        (false, of) => own != of,
+    };
+    if astray {
+        errors.push(FieldError::invalid("involvedObject.namespace", of, "does not match event.namespace"));
+    }
+    if !is_dated(new) {
+        return;
+    }
+    let reporter = if cx.resource.group.is_empty() { "reportingComponent" } else { "reportingController" };
+    let name = new.str_at(&["reportingComponent"]);
+    if name.is_empty() {
+        errors.push(FieldError::required(reporter, ""));
+    }
+    At::Root(reporter).problems(name, label_key_problems(name), errors);
+    for key in ["reportingInstance", "action", "reason"] {
+        match new.str_at(&[key]).len() {
+            0 => errors.push(FieldError::required(key, "")),
+            n if n > WORD_MAX => too_long(key, WORD_MAX, errors),
+            _ => {}
+        }
+    }
+    if new.str_at(&["message"]).len() > MESSAGE_MAX {
+        too_long("message", MESSAGE_MAX, errors);
+    }
+}
+
+fn too_long(key: &str, max: usize, errors: &mut Errors) {
+    errors.push(FieldError::invalid(key, "", format!("can have at most {max} characters")));
+}
+
+/// What holds besides for new events of the newer group.
+fn strict(new: &Tree, errors: &mut Errors) {
+    series(new, errors);
+    if !is_dated(new) {
+        errors.push(FieldError::required("eventTime", ""));
+    }
+    let kind = new.str_at(&["type"]);
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
+    }
+    for key in ["firstTimestamp", "lastTimestamp", "count", "source"] {
+        let set = new.get(key).is_some_and(|v| !v.is_null() && !v.is_empty() && v.as_int() != Some(0));
+        if set {
+            errors.push(FieldError::invalid(key, "", "needs to be unset"));
+        }
+    }
+}
+
+fn series(new: &Tree, errors: &mut Errors) {
+    let Some(series) = new.get("series") else {
+        return;
+    };
+    if series.int_at(&["count"]).unwrap_or(0) < 2 {
+        errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
+    }
+    if series.get("lastObservedTime").is_none_or(Tree::is_null) {
+        errors.push(FieldError::required("series.lastObservedTime", ""));
     }
 }

@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
-use muster_tree::{Tree, tree};
+use muster_schema::selector::label_key_problems;
+use muster_tree::{Text, Tree, tree};
 
 use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, gang_convert};
+use super::{Cx, Errors, Generation, Strategy, gang_convert, shown};
 use crate::engine::names;
 use crate::registry::Resource;
 use crate::status::Status;
 
 /// Most templates of a Workload.
 const TEMPLATES_MAX: usize = 8;
+/// Highest priority of a group.
+const PRIORITY_MAX: i64 = 1_000_000_000;
 /// Most claims of a group.
 const CLAIMS_MAX: usize = 4;
 
@@ -23,22 +26,28 @@ const SPEC: At<'static> = At::Root("spec");
 pub(super) struct Workload;
 
 impl Strategy for Workload {
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        workload(new.get("spec").unwrap_or(&Tree::Null), errors);
+    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        workload(new.get("spec").unwrap_or(&Tree::Null), cx, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
         let (spec, before) = (new.get("spec").unwrap_or(&Tree::Null), old.get("spec").unwrap_or(&Tree::Null));
         if spec == before {
             return;
         }
-        workload(spec, errors);
-        if before.get("controllerRef").is_some() {
-            SPEC.field("controllerRef").immutable(
-                spec.get("controllerRef"),
-                before.get("controllerRef"),
-                errors,
-            );
+        workload(spec, cx, errors);
+        let owner = before.get("controllerRef");
+        if owner.is_some() && spec.get("controllerRef") != owner {
+            let shown = if is_released(cx) { None } else { spec.get("controllerRef").cloned() };
+            let shown = shown.unwrap_or(Tree::Null);
+            errors.push(FieldError::invalid("spec.controllerRef", shown, "field is immutable"));
+        }
+        let names = |spec: &Tree| -> BTreeSet<Text> {
+            spec.items_at(&["podGroupTemplates"]).iter().map(|t| t.text_at(&["name"])).collect()
+        };
+        if is_released(cx) && !names(before).is_subset(&names(spec)) {
+            errors.push(FieldError::forbidden("spec.podGroupTemplates", "item may not be removed"));
+            return;
         }
         for key in ["podGroupTemplates", "podGroups"] {
             let fixed = |spec: &Tree| spec.get(key).map(|list| list.map_items(|_, item| without_count(item)));
@@ -66,7 +75,13 @@ fn without_count(template: &Tree) -> Tree {
     template.without_key("schedulingPolicy").with_option(&["policy"], policy)
 }
 
-fn workload(spec: &Tree, errors: &mut Errors) {
+/// Whether the request came in the released form of these kinds rather than in the proposal's.
+fn is_released(cx: &Cx<'_>) -> bool {
+    cx.version != cx.resource.storage_version
+}
+
+fn workload(spec: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    let released = is_released(cx);
     if let Some(reference) = spec.get("controllerRef") {
         let at = SPEC.field("controllerRef");
         let group = reference.str_at(&["apiGroup"]);
@@ -84,6 +99,10 @@ fn workload(spec: &Tree, errors: &mut Errors) {
     }
     let (templates, legacy) = (spec.items_at(&["podGroupTemplates"]), spec.items_at(&["podGroups"]));
     match (templates.is_empty(), legacy.is_empty()) {
+        (true, true) if released => {
+            let why = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`";
+            errors.push(FieldError::invalid("spec", "", why));
+        }
         (true, true) => SPEC.field("podGroupTemplates").required(errors),
         (false, false) => {
             let why = "may not be set together with podGroupTemplates";
@@ -91,11 +110,15 @@ fn workload(spec: &Tree, errors: &mut Errors) {
         }
         _ => {}
     }
-    self::templates(templates, &SPEC.field("podGroupTemplates"), errors);
-    self::templates(legacy, &SPEC.field("podGroups"), errors);
+    self::templates(templates, &SPEC.field("podGroupTemplates"), released, errors);
+    self::templates(legacy, &SPEC.field("podGroups"), released, errors);
 }
 
-fn templates(templates: &[Tree], list: &At<'_>, errors: &mut Errors) {
+/// The fields of a template in the order that refusals show them.
+const ORDER: [&str; 3] = ["name", "schedulingPolicy", "schedulingConstraints"];
+
+fn templates(templates: &[Tree], list: &At<'_>, released: bool, errors: &mut Errors) {
+    let own = if released { "schedulingPolicy" } else { "policy" };
     if templates.len() > TEMPLATES_MAX {
         errors.push(FieldError::too_many(list, templates.len(), TEMPLATES_MAX));
     }
@@ -108,16 +131,22 @@ fn templates(templates: &[Tree], list: &At<'_>, errors: &mut Errors) {
         } else {
             at.field("name").problems(name, names::label(name), errors);
             if !seen.insert(name) {
-                errors.push(FieldError::duplicate(at, tree!({"name": name})));
+                let policy = template.get("policy").cloned();
+                let wire = template.without_key("policy").with_option(&["schedulingPolicy"], policy);
+                errors.push(if released {
+                    FieldError::duplicate_as(at, shown::ordered(&wire, &ORDER))
+                } else {
+                    FieldError::duplicate(at, tree!({"name": name}))
+                });
             }
         }
         match (template.get("policy"), template.get("schedulingPolicy")) {
-            (None, None) => at.field("policy").required(errors),
+            (None, None) => self::policy(&Tree::Null, &at.field(own), errors),
             (Some(a), Some(b)) if a != b => {
                 let why = "must equal policy when both are set";
                 errors.push(FieldError::invalid(at.field("schedulingPolicy"), b.clone(), why));
             }
-            (Some(policy), _) => self::policy(policy, &at.field("policy"), errors),
+            (Some(policy), _) => self::policy(policy, &at.field(own), errors),
             (None, Some(policy)) => self::policy(policy, &at.field("schedulingPolicy"), errors),
         }
         claims(template, &at, errors);
@@ -126,15 +155,17 @@ fn templates(templates: &[Tree], list: &At<'_>, errors: &mut Errors) {
 
 fn policy(policy: &Tree, at: &At<'_>, errors: &mut Errors) {
     match (policy.get("basic"), policy.get("gang")) {
-        (None, None) => errors.push(FieldError::required(at, "exactly one of `basic`, `gang` is required")),
+        (None, None) => {
+            errors.push(FieldError::invalid(at, "", "must specify one of: `basic`, `gang`"));
+        }
         (Some(_), Some(_)) => {
-            let why = "exactly one of `basic`, `gang` is required, but multiple fields are set";
-            errors.push(FieldError::invalid(at, policy.clone(), why));
+            let why = "must specify exactly one of: `basic`, `gang`";
+            errors.push(FieldError::invalid(at, "<object>", why));
         }
         (None, Some(gang)) => {
             let place = at.field("gang");
             match gang.int_at(&["minCount"]) {
-                None => place.field("minCount").required(errors),
+                None | Some(0) => place.field("minCount").required(errors),
                 Some(count) if count < 1 => errors.push(FieldError::invalid(
                     place.field("minCount"),
                     count,
@@ -193,6 +224,14 @@ impl Strategy for PodGroup {
         group(new, cx, errors);
     }
 
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        let status = At::Root("status");
+        let list = status.field("conditions");
+        for (i, condition) in new.items_at(&["status", "conditions"]).iter().enumerate() {
+            self::condition(condition, &list.item(i), errors);
+        }
+    }
+
     fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
         let (spec, before) = (new.get("spec").unwrap_or(&Tree::Null), old.get("spec").unwrap_or(&Tree::Null));
         if spec == before {
@@ -233,23 +272,52 @@ impl Strategy for PodGroup {
     }
 }
 
+fn condition(condition: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let kind = condition.str_at(&["type"]);
+    if kind.is_empty() {
+        at.field("type").required(errors);
+    } else {
+        at.field("type").problems(kind, label_key_problems(kind), errors);
+    }
+    let status = condition.str_at(&["status"]);
+    if status.is_empty() {
+        at.field("status").required(errors);
+    }
+    at.field("status").one_of(status, &["False", "True", "Unknown"], errors);
+    if condition.get("lastTransitionTime").is_none_or(Tree::is_null) {
+        at.field("lastTransitionTime").required(errors);
+    }
+    if condition.str_at(&["reason"]).is_empty() {
+        at.field("reason").required(errors);
+    }
+}
+
 fn group(tree: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
     let Some(spec) = tree.get("spec") else {
         errors.push(FieldError::required("spec", ""));
         return;
     };
+    if let Some(priority) = spec.int_at(&["priority"]).filter(|n| *n > PRIORITY_MAX && is_released(cx)) {
+        let why = format!("must be less than or equal to {PRIORITY_MAX}");
+        errors.push(FieldError::invalid(SPEC.field("priority"), priority, why));
+    }
     let inline = spec.get("schedulingPolicy");
     if let Some(policy) = inline {
         self::policy(policy, &SPEC.field("schedulingPolicy"), errors);
     }
     claims(spec, &SPEC, errors);
     if inline.is_none() && cx.version != cx.resource.storage_version {
-        SPEC.field("schedulingPolicy").required(errors);
+        let why = "must specify one of: `basic`, `gang`";
+        errors.push(FieldError::invalid(SPEC.field("schedulingPolicy"), "", why));
     }
     match spec.get("workloadRef") {
         None if inline.is_none() => SPEC.field("workloadRef").required(errors),
         None => {}
+        Some(_) if is_released(cx) => released_reference(spec, errors),
         Some(reference) => self::reference(reference, tree.str_at(&["metadata", "namespace"]), errors),
+    }
+    if is_released(cx) {
+        return;
     }
     let (by_ref, by_name) =
         (spec.str_at(&["podGroupTemplateRef", "name"]), spec.str_at(&["podGroupTemplateName"]));
@@ -265,6 +333,19 @@ fn group(tree: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
     if by_ref != by_name {
         let why = format!("must equal spec.podGroupTemplateRef.name ({by_ref:?})");
         errors.push(FieldError::invalid(SPEC.field("podGroupTemplateName"), by_name, why));
+    }
+}
+
+/// The released form names the workload and the template side by side.
+fn released_reference(spec: &Tree, errors: &mut Errors) {
+    let at = SPEC.field("workloadRef");
+    let workload = spec.str_at(&["workloadRef", "name"]);
+    at.field("workloadName").problems(workload, names::subdomain(workload), errors);
+    let template = spec.str_at(&["podGroupTemplateName"]);
+    if template.is_empty() {
+        at.field("templateName").required(errors);
+    } else {
+        at.field("templateName").problems(template, names::label(template), errors);
     }
 }
 

@@ -15,7 +15,10 @@ fn is_released(resource: &Resource, version: usize) -> bool {
 /// A Workload in the form of a version.
 pub(super) fn workload_to_wire(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.api_version(version));
-    if is_released(resource, version) { policies(&tree, "policy", "schedulingPolicy") } else { tree }
+    if !is_released(resource, version) {
+        return tree;
+    }
+    policies(&tree, "policy", "schedulingPolicy").without(&["metadata", "generation"])
 }
 
 /// The stored form of a Workload that came in a version.
@@ -52,7 +55,7 @@ pub(super) fn group_to_wire(resource: &Resource, tree: &Tree, version: usize) ->
         .without(&["spec", "podGroupTemplateRef"])
         .without(&["spec", "podGroupTemplateName"])
         .with_option(&["spec", "workloadRef"], reference);
-    let tree = tree.without(&["status", "scheduledPods"]);
+    let tree = tree.without(&["status", "scheduledPods"]).without(&["metadata", "generation"]);
     conditions(&tree, |condition| {
         if condition.str_at(&["type"]) != TYPES.0 {
             return Some(condition.clone());

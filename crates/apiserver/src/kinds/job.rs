@@ -1,9 +1,11 @@
 //! Jobs: defaults, the selector that belongs to each, and what may change.
 
+use std::collections::BTreeSet;
+
 use muster_tree::{Tree, tree};
 
 use super::at::At;
-use super::{Cx, Errors, Generation, Propagation, Strategy, job_check, job_update, pod_defaults};
+use super::{Cx, Errors, Generation, Propagation, Strategy, job_check, job_status, job_update, pod_defaults};
 use crate::status::Status;
 
 /// What Jobs do differently.
@@ -60,19 +62,27 @@ impl Strategy for Job {
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        // Labels that the server itself took from the template are blamed on the template only.
+        if new.at(&["metadata", "labels"]) == new.at(&["spec", "template", "metadata", "labels"]) {
+            errors.retain(|error| error.path != "metadata.labels");
+        }
         job_check::job(new, errors);
+        let mut seen = BTreeSet::new();
+        errors.retain(|error| seen.insert(error.to_string()));
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         if new.get("spec") == old.get("spec") {
             return;
         }
-        job_check::spec(new.get("spec").unwrap_or(&Tree::Null), &At::Root("spec"), errors);
+        let (spec, root) = (new.get("spec").unwrap_or(&Tree::Null), At::Root("spec"));
+        job_check::spec(spec, &root, errors);
+        job_check::matching(spec, &root, errors);
         job_update::check(new, old, errors);
     }
 
     fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        job_update::check_status(new, old, errors);
+        job_status::check(new, old, errors);
     }
 
     fn default_propagation(&self) -> Propagation {

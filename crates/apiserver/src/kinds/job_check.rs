@@ -166,16 +166,6 @@ fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
                 "only \"Never\" is supported when podFailurePolicy is specified",
             ));
         }
-        word @ "OnFailure"
-            if spec.get("backoffLimitPerIndex").is_some()
-                && spec.str_at(&["completionMode"]) == "Indexed" =>
-        {
-            errors.push(FieldError::invalid(
-                place,
-                word,
-                "only \"Never\" is supported when backoffLimitPerIndex is specified",
-            ));
-        }
         "OnFailure" | "Never" => {}
         word => errors.push(FieldError::not_supported(place, word, ["OnFailure", "Never"])),
     }
@@ -183,10 +173,10 @@ fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 
 /// What is wrong with the metadata of a template.
 pub(super) fn metadata(template: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let meta = at.field("metadata");
+    // The real server leaves out `metadata` in these paths.
     let part = |key: &str| template.at(&["metadata", key]);
-    check_labels(part("labels"), &meta.field("labels").to_string(), errors);
-    check_annotations(part("annotations"), &meta.field("annotations").to_string(), errors);
+    check_labels(part("labels"), &at.field("labels").to_string(), errors);
+    check_annotations(part("annotations"), &at.field("annotations").to_string(), errors);
 }
 
 fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
@@ -205,8 +195,14 @@ fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(place, selector.clone(), "`selector` not auto-generated"));
         }
     }
+    matching(spec, at, errors);
+}
+
+/// The selector must find the pods of the template.
+pub(super) fn matching(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let selector = spec.get("selector");
     let labels = spec.at(&["template", "metadata", "labels"]);
-    let matches = Labels::of_selector(Some(selector)).is_none_or(|wanted| wanted.matches(labels));
+    let matches = Labels::of_selector(selector).is_none_or(|wanted| wanted.matches(labels));
     if !matches {
         mismatch(spec, at, errors);
     }

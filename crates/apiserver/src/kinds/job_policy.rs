@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::{FieldError, Problem};
+use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
-use super::Errors;
 use super::at::At;
+use super::{Errors, shown};
 
 /// Most rules of a policy.
 const RULES_MAX: usize = 20;
@@ -63,9 +64,8 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
     }
     for (i, condition) in conditions.iter().enumerate() {
         let at = list.item(i);
-        if condition.str_at(&["type"]).is_empty() {
-            at.field("type").required(errors);
-        }
+        let kind = condition.str_at(&["type"]);
+        at.field("type").problems(kind, label_key_problems(kind), errors);
         at.field("status").one_of(condition.str_at(&["status"]), &["False", "True", "Unknown"], errors);
     }
     let why = match (rule.get("onExitCodes").is_some(), !conditions.is_empty()) {
@@ -117,7 +117,9 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     };
     let at = at.field("successPolicy");
     if spec.str_at(&["completionMode"]) != "Indexed" {
-        errors.push(FieldError::invalid(at, policy.clone(), "requires indexed completion mode"));
+        let rules = shown::all_typed(policy.items_at(&["rules"]), &shown::SUCCESS_RULE);
+        let shown = format!("{{\"Rules\":{rules}}}");
+        errors.push(FieldError::invalid_as(at, &shown, "requires indexed completion mode"));
         return;
     }
     let list = at.field("rules");
@@ -174,7 +176,7 @@ fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors)
 }
 
 /// How many indexes a text such as `0,2-4` names, all of them below `completions` and in order.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut last = -1;
     let mut total = 0;
     for part in text.split(',').filter(|_| !text.is_empty()) {

@@ -10,7 +10,12 @@ const SPEC: At<'static> = At::Root("spec");
 
 /// What is wrong with an update of a Job.
 pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
-    let started = old.at(&["status", "startTime"]).is_some();
+    // Nothing runs: it never started, or has stopped.
+    let stopped = old.items_at(&["status", "conditions"]).iter().any(|condition| {
+        condition.str_at(&["type"]) == "Suspended" && condition.str_at(&["status"]) == "True"
+    });
+    let idle = (old.at(&["status", "startTime"]).is_none() || stopped)
+        && old.int_at(&["status", "active"]).unwrap_or(0) == 0;
     let suspended = old.bool_at(&["spec", "suspend"]) == Some(true);
     let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else {
         return;
@@ -26,11 +31,13 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     ] {
         SPEC.field(key).immutable(new.get(key), old.get(key), errors);
     }
-    let loose = suspended && !started;
+    let loose = suspended && idle;
     let (a, b) = (template(new, loose), template(old, loose));
     let place = SPEC.field("template");
-    for key in ["metadata", "spec"] {
-        place.field(key).immutable(a.get(key), b.get(key), errors);
+    if loose {
+        place.field("spec").immutable(a.get("spec"), b.get("spec"), errors);
+    } else {
+        place.immutable(Some(&a), Some(&b), errors);
     }
 }
 
@@ -78,34 +85,4 @@ fn template(spec: &Tree, loose: bool) -> Tree {
         }
     }
     template
-}
-
-/// What is wrong with an update of the status.
-pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
-    let at = At::Root("status");
-    for key in ["active", "ready", "succeeded", "failed", "terminating"] {
-        at.field(key).not_negative(new.int_at(&["status", key]), errors);
-    }
-    let is = |tree: &Tree, kind: &str| {
-        let conditions = tree.items_at(&["status", "conditions"]).iter();
-        conditions.filter(|c| c.str_at(&["type"]) == kind).any(|c| c.str_at(&["status"]) == "True")
-    };
-    let place = at.field("conditions");
-    for kind in ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"] {
-        if is(old, kind) && !is(new, kind) {
-            let why = format!("cannot disable the terminal {kind}=True condition");
-            errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));
-        }
-    }
-    let start = |tree: &Tree| tree.at(&["status", "startTime"]).cloned();
-    let suspended = new.bool_at(&["spec", "suspend"]) == Some(true);
-    if let Some(now) = start(new).filter(|now| !suspended && start(old).is_some_and(|before| before != *now))
-    {
-        let why = "field is immutable for unsuspended job once set";
-        errors.push(FieldError::invalid(at.field("startTime"), now, why));
-    }
-    if is(new, "Complete") && is(new, "Failed") {
-        let why = "cannot set Complete=True and Failed=True conditions";
-        errors.push(FieldError::invalid(place, new.items_at(&["status", "conditions"]).to_vec(), why));
-    }
 }

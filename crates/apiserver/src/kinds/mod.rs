@@ -14,6 +14,7 @@ mod claim;
 mod config;
 mod container_check;
 mod device;
+mod device_check;
 mod device_convert;
 mod event;
 mod gang;
@@ -21,16 +22,21 @@ mod gang_convert;
 mod job;
 mod job_check;
 mod job_policy;
+mod job_status;
 mod job_update;
+mod limits;
 mod namespace;
 mod node;
 mod pod;
 mod pod_check;
 mod pod_defaults;
+mod pod_parts;
 mod pod_update;
 pub(crate) mod quantity;
 mod rbac;
+mod security_check;
 mod service;
+pub(crate) mod shown;
 mod template;
 mod volume;
 mod volume_check;
@@ -277,7 +283,8 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("" | "events.k8s.io", "events") => Arc::new(event::Event),
         ("", "podtemplates") => templated(&["template"], false, Generation::AllButMeta, false),
         ("", "serviceaccounts" | "resourcequotas") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
-        ("", "endpoints" | "limitranges") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("", "limitranges") => Arc::new(limits::LimitRange),
+        ("", "endpoints") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
         ("batch", "cronjobs") => {
             templated(&["spec", "jobTemplate", "spec", "template"], false, Generation::Spec, true)

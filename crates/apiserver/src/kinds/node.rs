@@ -5,7 +5,9 @@ use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Cx, Errors, Generation, Strategy};
+use super::quantity::Quantity;
+use super::{Cx, Errors, Generation, Strategy, shown};
+use crate::status::Status;
 
 /// What nodes do differently.
 #[derive(Debug)]
@@ -29,6 +31,12 @@ impl Strategy for Node {
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         taints(new, errors);
+        amounts(new, errors);
+        networks(new, errors);
+    }
+
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        amounts(new, errors);
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
@@ -36,6 +44,11 @@ impl Strategy for Node {
         for key in ["podCIDR", "podCIDRs", "providerID"] {
             let before = old.at(&["spec", key]).filter(|value| !value.is_empty());
             if before.is_some() && new.at(&["spec", key]) != before {
+                if key == "providerID" {
+                    let why = "field cannot be modified once set";
+                    errors.push(FieldError::invalid("spec.providerID", Tree::Null, why));
+                    continue;
+                }
                 let why = "node updates may not change this field once it is set";
                 errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             }
@@ -50,6 +63,48 @@ impl Strategy for Node {
         match path {
             "spec.unschedulable" => tree.bool_at(&["spec", "unschedulable"]).unwrap_or(false).to_string(),
             _ => super::field_text(tree, path),
+        }
+    }
+}
+
+/// A taint as refusals show it.
+const TAINT: [shown::Part; 4] = [
+    ("Key", "key", "\"\""),
+    ("Value", "value", "\"\""),
+    ("Effect", "effect", "\"\""),
+    ("TimeAdded", "timeAdded", "null"),
+];
+
+/// What is wrong with what a node has and gives.
+fn amounts(node: &Tree, errors: &mut Errors) {
+    for part in ["capacity", "allocatable"] {
+        for (name, value) in node.entries_at(&["status", part]) {
+            let Some(amount) = Quantity::of(value) else {
+                continue;
+            };
+            let path = format!("status.{part}.{name}");
+            if amount < Quantity::ZERO {
+                errors.push(FieldError::invalid(&*path, value.clone(), "must be greater than or equal to 0"));
+            }
+            let whole = name.contains('/') && !name.contains("kubernetes.io/");
+            if whole && !amount.is_whole() {
+                errors.push(FieldError::invalid(path, value.clone(), "must be an integer"));
+            }
+        }
+    }
+}
+
+fn networks(node: &Tree, errors: &mut Errors) {
+    let one = node.at(&["spec", "podCIDR"]).into_iter().cloned();
+    let all = node.items_at(&["spec", "podCIDRs"]);
+    let all: Vec<Tree> = if all.is_empty() { one.collect() } else { all.to_vec() };
+    for (i, network) in all.iter().filter_map(Tree::as_str).enumerate() {
+        let (ip, bits) = network.split_once('/').unwrap_or((network, ""));
+        let fits =
+            |ip: std::net::IpAddr| bits.parse::<u8>().is_ok_and(|n| n <= if ip.is_ipv4() { 32 } else { 128 });
+        if !ip.parse().is_ok_and(fits) {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.push(FieldError::invalid(format!("spec.podCIDRs[{i}]"), network, why));
         }
     }
 }
@@ -69,7 +124,9 @@ fn taints(node: &Tree, errors: &mut Errors) {
         at.field("effect").one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         let same = |other: &&Tree| other.str_at(&["key"]) == key && other.str_at(&["effect"]) == effect;
         if taints[..i].iter().any(|other| same(&other)) {
-            errors.push(FieldError::duplicate(at, taint.clone()));
+            let twin =
+                format!("{}: taints must be unique by key and effect pair", shown::typed(taint, &TAINT));
+            errors.push(FieldError::duplicate_as(at, twin));
         }
     }
 }
@@ -79,6 +136,14 @@ fn taints(node: &Tree, errors: &mut Errors) {
 pub(super) struct Lease;
 
 impl Strategy for Lease {
+    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(without_election(&tree))
+    }
+
+    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(without_election(&new))
+    }
+
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         let at = At::Root("spec");
         if let Some(secs) = new.int_at(&["spec", "leaseDurationSeconds"]).filter(|secs| *secs <= 0) {
@@ -102,6 +167,11 @@ impl Strategy for Lease {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+/// Elections by candidates are switched off in a real server, which drops their fields.
+fn without_election(lease: &Tree) -> Tree {
+    lease.without(&["spec", "strategy"]).without(&["spec", "preferredHolder"])
 }
 
 /// What priority classes do differently.

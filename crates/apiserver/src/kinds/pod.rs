@@ -4,7 +4,7 @@ use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::quantity::Quantity;
-use super::{Cx, Errors, Generation, Strategy, pod_check, pod_defaults, pod_update};
+use super::{Cx, Errors, Generation, Strategy, pod_check, pod_defaults, pod_parts, pod_update};
 use crate::status::Status;
 
 /// What pods do differently.
@@ -41,8 +41,11 @@ impl Strategy for Pod {
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        if cx.subresource.is_empty() {
-            pod_update::check(new, old, errors);
+        match cx.subresource {
+            "" => pod_update::check(new, old, errors),
+            "ephemeralcontainers" => pod_parts::ephemeral(new, old, errors),
+            "resize" => pod_parts::resize(new, old, errors),
+            _ => {}
         }
         // The rules of a new pod hold for what changed; an unchanged spec was checked before.
         if new.get("spec") != old.get("spec") {
@@ -137,7 +140,7 @@ fn gated_condition(cx: &Cx<'_>) -> Tree {
 }
 
 /// How well a pod is served when resources run short.
-fn quality(spec: &Tree) -> &'static str {
+pub(super) fn quality(spec: &Tree) -> &'static str {
     let containers = || spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"]));
     let counted = |tree: &Tree, part: &str, name: &str| {
         tree.at(&["resources", part, name]).and_then(Quantity::of).filter(|q| *q > Quantity::ZERO)

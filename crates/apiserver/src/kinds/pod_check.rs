@@ -7,7 +7,7 @@ use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Errors, affinity_check, container_check, volume_check};
+use super::{Errors, affinity_check, container_check, security_check, shown, volume_check};
 use crate::engine::metadata_check::check_labels;
 use crate::engine::names;
 
@@ -22,6 +22,8 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     words(spec, at, errors);
     numbers(spec, at, errors);
     place(spec, at, errors);
+    security_check::pod(spec, at, errors);
+    host_ports(spec, at, errors);
     gates(spec, at, errors);
     tolerations(spec.items_at(&["tolerations"]), &at.field("tolerations"), errors);
     affinity_check::affinity(spec, at, errors);
@@ -35,7 +37,7 @@ fn words(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     at.field("dnsPolicy").one_of(spec.str_at(&["dnsPolicy"]), &policies, errors);
     let policies = ["Never", "PreemptLowerPriority"];
     at.field("preemptionPolicy").one_of(spec.str_at(&["preemptionPolicy"]), &policies, errors);
-    for key in ["serviceAccountName", "nodeName", "priorityClassName", "schedulerName"] {
+    for key in ["serviceAccountName", "nodeName", "priorityClassName"] {
         let name = spec.str_at(&[key]);
         if !name.is_empty() {
             at.field(key).problems(name, names::subdomain(name), errors);
@@ -50,6 +52,10 @@ fn words(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 fn numbers(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    if spec.str_at(&["dnsPolicy"]) == "None" && spec.get("dnsConfig").is_none() {
+        let why = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.push(FieldError::required(at.field("dnsConfig"), why));
+    }
     if let Some(secs) = spec.int_at(&["activeDeadlineSeconds"]).filter(|n| !(1..=DEADLINE_MAX).contains(n)) {
         let why = format!("must be between 1 and {DEADLINE_MAX}, inclusive");
         errors.push(FieldError::invalid(at.field("activeDeadlineSeconds"), secs, why));
@@ -60,6 +66,25 @@ fn numbers(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             let list = at.field("hostAliases");
             let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
             errors.push(FieldError::invalid(list.item(i).field("ip"), ip, why));
+        }
+    }
+}
+
+/// With the network of the node, a port of a container is that of the node.
+fn host_ports(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    if spec.bool_at(&["hostNetwork"]) != Some(true) {
+        return;
+    }
+    let list = at.field("containers");
+    for (i, container) in spec.items_at(&["containers"]).iter().enumerate() {
+        let at = list.item(i);
+        let ports = at.field("ports");
+        for (j, port) in container.items_at(&["ports"]).iter().enumerate() {
+            let host = port.int_at(&["hostPort"]).unwrap_or(0);
+            if port.int_at(&["containerPort"]) != Some(host) {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(FieldError::invalid(ports.item(j).field("hostPort"), host, why));
+            }
         }
     }
 }
@@ -82,6 +107,13 @@ fn place(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::not_supported(at.field("whenUnsatisfiable"), word, words));
         }
         affinity_check::selector(rule.get("labelSelector"), &at.field("labelSelector"), errors);
+        let pair = |rule: &Tree| (rule.text_at(&["topologyKey"]), rule.text_at(&["whenUnsatisfiable"]));
+        let later = &spec.items_at(&["topologySpreadConstraints"])[i + 1..];
+        if later.iter().any(|other| pair(other) == pair(rule)) {
+            let (key, word) = pair(rule);
+            let place = at.field("{topologyKey, whenUnsatisfiable}");
+            errors.push(FieldError::duplicate(place, format!("{{{key}, {word}}}")));
+        }
     }
 }
 
@@ -157,7 +189,7 @@ fn claims<'a>(spec: &'a Tree, list: &At<'_>, errors: &mut Errors) -> BTreeSet<&'
             }
             _ => continue,
         };
-        errors.push(FieldError::invalid(at, claim.clone(), why));
+        errors.push(FieldError::invalid_as(at, &shown::typed(claim, &shown::POD_CLAIM), why));
     }
     seen
 }

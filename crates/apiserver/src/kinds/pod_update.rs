@@ -114,7 +114,7 @@ fn narrowed(allowed: &Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree
     let before = old.entries_at(&["nodeSelector"]);
     let added = before.iter().all(|(key, value)| new.at(&["nodeSelector", key]) == Some(value));
     if !added {
-        let why = "is immutable: only additions are allowed while the pod is gated";
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         let shown = new.get("nodeSelector").cloned().unwrap_or(Tree::Null);
         errors.push(FieldError::invalid(SPEC.field("nodeSelector"), shown, why));
     }

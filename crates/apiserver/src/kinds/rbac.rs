@@ -4,7 +4,7 @@ use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Cx, Errors, NameRule, Strategy};
+use super::{Cx, Errors, NameRule, Strategy, shown};
 
 /// What roles and bindings do differently.
 #[derive(Debug)]
@@ -34,13 +34,25 @@ impl Strategy for Rbac {
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        if let Some(role) = new.get("roleRef") {
+            role_ref(role, new.str_at(&["kind"]), errors);
+        }
         let list = At::Root("rules");
         for (i, rule) in new.items_at(&["rules"]).iter().enumerate() {
             let at = list.item(i);
             if rule.items_at(&["verbs"]).is_empty() {
                 at.field("verbs").required(errors);
             }
-            if !rule.items_at(&["nonResourceURLs"]).is_empty() {
+            let urls = rule.items_at(&["nonResourceURLs"]);
+            if !urls.is_empty() {
+                if new.str_at(&["kind"]) == "Role" {
+                    let why = "namespaced rules cannot apply to non-resource URLs";
+                    errors.push(FieldError::invalid(
+                        at.field("nonResourceURLs"),
+                        Tree::list(urls.to_vec()),
+                        why,
+                    ));
+                }
                 continue;
             }
             for key in ["apiGroups", "resources"] {
@@ -59,10 +71,32 @@ impl Strategy for Rbac {
 
     fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
         self.validate_create(new, cx, errors);
-        At::Root("roleRef").immutable(new.get("roleRef"), old.get("roleRef"), errors);
+        if let Some(role) = new.get("roleRef").filter(|role| Some(*role) != old.get("roleRef")) {
+            let shown = shown::typed(role, &shown::ROLE_REF);
+            errors.push(FieldError::invalid_as("roleRef", &shown, "field is immutable"));
+        }
     }
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+}
+
+fn role_ref(role: &Tree, kind: &str, errors: &mut Errors) {
+    let at = At::Root("roleRef");
+    let group = role.str_at(&["apiGroup"]);
+    if group != GROUP {
+        errors.push(FieldError::not_supported(at.field("apiGroup"), group, [GROUP]));
+    }
+    let kinds: &[&str] = if kind == "RoleBinding" { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let of = role.str_at(&["kind"]);
+    if !kinds.contains(&of) {
+        errors.push(FieldError::not_supported(at.field("kind"), of, kinds.iter().copied()));
+    }
+    let name = role.str_at(&["name"]);
+    if name.is_empty() {
+        at.field("name").required(errors);
+    } else {
+        at.field("name").problems(name, crate::engine::names::path_segment(name), errors);
     }
 }

@@ -7,7 +7,7 @@ use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::container_check::{port_name_problems, port_number};
-use super::{Cx, Errors, NameRule, Strategy};
+use super::{Cx, Errors, NameRule, Strategy, shown};
 use crate::engine::metadata_check::check_labels;
 use crate::status::Status;
 
@@ -16,6 +16,8 @@ use crate::status::Status;
 pub(super) struct Service;
 
 const SPEC: At<'static> = At::Root("spec");
+/// How long a client stays with its pod when the service does not say.
+const AFFINITY_SECS: i64 = 10_800;
 /// Ports of nodes that are handed out.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
@@ -29,6 +31,7 @@ impl Strategy for Service {
             return tree;
         };
         let kind = spec.str_at(&["type"]);
+        let affine = spec.str_at(&["sessionAffinity"]) == "ClientIP";
         let mut spec = spec.map_entries(|key, value| {
             Some(if key == "ports" { value.map_items(|_, port| with_target(port)) } else { value.clone() })
         });
@@ -37,6 +40,9 @@ impl Strategy for Service {
                 spec = spec.with_key(key, value);
             }
         };
+        if affine {
+            fill("sessionAffinityConfig", tree!({"clientIP": {"timeoutSeconds": AFFINITY_SECS}}));
+        }
         if kind != "ExternalName" {
             fill("internalTrafficPolicy", Tree::from("Cluster"));
         }
@@ -126,6 +132,7 @@ fn with_addresses(tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
         {
             given.to_owned()
         }
+        given if given.parse::<std::net::IpAddr>().is_err() => return Err(no_address(&tree, given, cx)),
         given => cx.look.take_service_ip(Some(given)).ok_or_else(|| refused(&tree, given, cx))?,
     };
     tree = tree
@@ -137,6 +144,13 @@ fn with_addresses(tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
         }
     }
     Ok(with_node_ports(tree, cx))
+}
+
+fn no_address(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
+    let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    let list = SPEC.field("clusterIPs");
+    let error = FieldError::invalid(list.item(0), address, why);
+    Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &[error])
 }
 
 fn refused(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
@@ -202,10 +216,54 @@ fn service(tree: &Tree, errors: &mut Errors) {
     if kind == "ExternalName" && spec.str_at(&["externalName"]).is_empty() {
         SPEC.field("externalName").required(errors);
     }
+    if kind == "ExternalName" {
+        external(spec, errors);
+    }
+    if kind == "ClusterIP" {
+        for (i, port) in ports.iter().enumerate() {
+            if port.int_at(&["nodePort"]).unwrap_or(0) != 0 {
+                let why = "may not be used when `type` is 'ClusterIP'";
+                let list = SPEC.field("ports");
+                let at = list.item(i);
+                errors.push(FieldError::forbidden(at.field("nodePort"), why));
+            }
+        }
+    }
+    let outside = matches!(kind, "NodePort" | "LoadBalancer") || !spec.items_at(&["externalIPs"]).is_empty();
+    if let Some(policy) = spec.get("externalTrafficPolicy").filter(|_| !outside) {
+        let why = "may only be set for externally-accessible services";
+        errors.push(FieldError::invalid(SPEC.field("externalTrafficPolicy"), policy.clone(), why));
+    }
+    let policies = ["Cluster", "Local"];
+    for key in ["internalTrafficPolicy", "externalTrafficPolicy"] {
+        SPEC.field(key).one_of(spec.str_at(&[key]), &policies, errors);
+    }
     SPEC.field("sessionAffinity").one_of(spec.str_at(&["sessionAffinity"]), &["ClientIP", "None"], errors);
     check_labels(spec.get("selector"), "spec.selector", errors);
     self::ports(ports, errors);
 }
+
+fn external(spec: &Tree, errors: &mut Errors) {
+    let given = spec.get("clusterIP").or_else(|| spec.get("clusterIPs"));
+    if given.is_some_and(|value| !value.is_empty()) {
+        let why = "may not be set for ExternalName services";
+        errors.push(FieldError::forbidden(SPEC.field("clusterIPs"), why));
+    }
+    let name = spec.str_at(&["externalName"]).trim_end_matches('.');
+    if !name.is_empty() {
+        SPEC.field("externalName").problems(name, crate::engine::names::subdomain(name), errors);
+    }
+}
+
+/// A port as refusals about twins show it.
+const PORT: [shown::Part; 6] = [
+    ("Name", "name", "\"\""),
+    ("Protocol", "protocol", "\"\""),
+    ("AppProtocol", "appProtocol", "null"),
+    ("Port", "port", "0"),
+    ("TargetPort", "targetPort", "0"),
+    ("NodePort", "nodePort", "0"),
+];
 
 fn ports(ports: &[Tree], errors: &mut Errors) {
     let list = SPEC.field("ports");
@@ -237,7 +295,7 @@ fn ports(ports: &[Tree], errors: &mut Errors) {
         }
         if !numbers.insert((port.int_at(&["port"]), protocol)) {
             let shown = tree!({"port": port.int_at(&["port"]), "protocol": protocol});
-            errors.push(FieldError::duplicate(at, shown));
+            errors.push(FieldError::duplicate_as(at, shown::typed(&shown, &PORT)));
         }
     }
 }

@@ -45,6 +45,7 @@ impl Strategy for Templated {
                 rolling(tree, "updateStrategy", &[("maxUnavailable", 1.into()), ("partition", 0.into())])
             }
             "DaemonSet" => {
+                let tree = counted(tree);
                 rolling(tree, "updateStrategy", &[("maxSurge", 0.into()), ("maxUnavailable", 1.into())])
             }
             _ => tree,
@@ -52,7 +53,17 @@ impl Strategy for Templated {
     }
 
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        let tree = if is_daemon(&tree) { tree.with(&TEMPLATE_GENERATION, "1") } else { tree };
         Ok(if self.status { tree.with_key("status", tree!({})) } else { tree })
+    }
+
+    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        if !is_daemon(&new) {
+            return Ok(new);
+        }
+        let before: i64 = old.str_at(&TEMPLATE_GENERATION).parse().unwrap_or(0);
+        let changed = new.at(self.template) != old.at(self.template);
+        Ok(new.with(&TEMPLATE_GENERATION, (before + i64::from(changed)).to_string()))
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
@@ -63,6 +74,10 @@ impl Strategy for Templated {
         pod_check::spec(template.get("spec").unwrap_or(&Tree::Null), &root.field("spec"), errors);
         if self.selects {
             selector(new, template, errors);
+            let word = template.str_at(&["spec", "restartPolicy"]);
+            if !matches!(word, "" | "Always") {
+                errors.push(FieldError::not_supported("spec.template.spec.restartPolicy", word, ["Always"]));
+            }
         }
         At::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
     }
@@ -98,6 +113,18 @@ impl Strategy for Templated {
     }
 }
 
+/// Where a DaemonSet counts the changes of its template.
+const TEMPLATE_GENERATION: [&str; 3] =
+    ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+
+fn is_daemon(tree: &Tree) -> bool {
+    tree.str_at(&["kind"]) == "DaemonSet"
+}
+
+fn counted(tree: Tree) -> Tree {
+    if tree.at(&TEMPLATE_GENERATION).is_some() { tree } else { tree.with(&TEMPLATE_GENERATION, "0") }
+}
+
 /// A rolling update has bounds.
 fn rolling(tree: Tree, key: &str, defaults: &[(&str, Tree)]) -> Tree {
     if tree.str_at(&["spec", key, "type"]) != "RollingUpdate" {
@@ -112,8 +139,12 @@ fn rolling(tree: Tree, key: &str, defaults: &[(&str, Tree)]) -> Tree {
 
 fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
     let at = At::Root("spec.selector");
-    let Some(selector) = new.at(&["spec", "selector"]) else {
+    let labels = template.at(&["metadata", "labels"]);
+    let Some(selector) = new.at(&["spec", "selector"]).filter(|selector| !selector.is_null()) else {
         at.required(errors);
+        let shown = labels.cloned().unwrap_or(Tree::Null);
+        let why = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", shown, why));
         return;
     };
     affinity_check::selector(Some(selector), &at, errors);
@@ -121,7 +152,6 @@ fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
         errors.push(FieldError::invalid(at, selector.clone(), "empty selector is invalid for deployment"));
         return;
     }
-    let labels = template.at(&["metadata", "labels"]);
     if Labels::of_selector(Some(selector)).is_some_and(|wanted| !wanted.matches(labels)) {
         let shown = labels.cloned().unwrap_or(Tree::Null);
         let why = "`selector` does not match template `labels`";

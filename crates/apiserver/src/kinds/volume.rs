@@ -128,7 +128,7 @@ impl Strategy for StorageClass {
     fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         for key in ["parameters", "provisioner", "reclaimPolicy"] {
             if new.get(key) != old.get(key) {
-                errors.push(FieldError::forbidden(key, format!("updates to {key} are forbidden.")));
+                errors.push(FieldError::invalid(key, Tree::Null, "field is immutable"));
             }
         }
         At::Root("volumeBindingMode").immutable(

@@ -172,7 +172,9 @@ impl Resource {
     /// An object of this resource as `Invalid` names it.
     #[must_use]
     pub fn named_kind<'a>(&'a self, name: &'a str) -> Named<'a> {
-        Named { group: &self.group, resource: &self.kind, name }
+        // Events of both groups are one kind, which the core group owns.
+        let group = if self.storage == "events" { "" } else { self.group.as_str() };
+        Named { group, resource: &self.kind, name }
     }
 }
 

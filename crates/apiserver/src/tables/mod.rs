@@ -73,6 +73,8 @@ pub struct ListMeta {
     pub continue_token: Text,
     /// `remainingItemCount`.
     pub remaining: Option<usize>,
+    /// Whether an empty `continue` is shown, as lists of custom resources do.
+    pub says_the_end: bool,
 }
 
 impl ListMeta {
@@ -80,7 +82,7 @@ impl ListMeta {
     #[must_use]
     pub fn to_tree(&self) -> Tree {
         let mut entries = vec![("resourceVersion", Tree::from(&self.resource_version))];
-        if !self.continue_token.is_empty() {
+        if self.says_the_end || !self.continue_token.is_empty() {
             entries.push(("continue", Tree::from(&self.continue_token)));
         }
         if let Some(count) = self.remaining {

@@ -32,8 +32,8 @@ pub(super) fn row_conditions(resource: &Resource, object: &Tree) -> Option<Tree>
         return None;
     }
     let message = match object.str_at(&["status", "phase"]) {
-        "Succeeded" => "all containers ended well",
-        "Failed" => "a container ended in failure",
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
         _ => return None,
     };
     let reason = object.text_at(&["status", "phase"]);

@@ -116,7 +116,12 @@ fn a_custom_kind_without_columns_shows_its_age() {
     let object = tree!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
     let now = Time::parse("2026-01-01T00:01:00Z").unwrap();
     let kind = resource("example.com", "v1", "Thing", vec![]);
-    let meta = ListMeta { resource_version: "7".into(), continue_token: "c".into(), remaining: Some(2) };
+    let meta = ListMeta {
+        resource_version: "7".into(),
+        continue_token: "c".into(),
+        remaining: Some(2),
+        ..ListMeta::default()
+    };
     let made = table(&kind, 0, &[object], Include::None, now, &meta);
     assert_eq!(made.items_at(&["rows"])[0].get("cells"), Some(&tree!(["a", "60s"])));
     assert_eq!(

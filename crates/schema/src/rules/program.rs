@@ -63,7 +63,8 @@ fn parse(source: &str) -> Result<IdedExpr, String> {
     let parser = || Parser::new().enable_optional_syntax(true).parse(source);
     // The parser is generated code of others; a rule that breaks it must not break the request.
     match std::panic::catch_unwind(parser) {
-        Ok(parsed) => parsed.map_err(|e| e.to_string()),
+        // The lines that show the place stand one column in.
+        Ok(parsed) => parsed.map_err(|e| e.to_string().replace("\n|", "\n |")),
         Err(_) => Err("expression cannot be parsed".to_owned()),
     }
 }
@@ -101,10 +102,10 @@ pub(super) fn compile_rule(view: View<'_>, rule: &Rule, path: &str) -> Result<Co
         }
     });
     if let Err(why) = &program {
-        errors.push(FieldError::invalid(format!("{path}.rule"), &shown, why));
+        errors.push(FieldError::invalid_as(format!("{path}.rule"), &shown, why));
     }
     if let Some(Err(why)) = &message {
-        errors.push(FieldError::invalid(format!("{path}.messageExpression"), &shown, why));
+        errors.push(FieldError::invalid_as(format!("{path}.messageExpression"), &shown, why));
     }
     match (program, message.transpose()) {
         (Ok(program), Ok(message)) => {
@@ -141,16 +142,19 @@ fn compile(view: View<'_>, rule: &Rule, source: &str) -> Result<Program, String>
 }
 
 /// A rule as messages show it.
-fn shown(rule: &Rule) -> Tree {
+fn shown(rule: &Rule) -> String {
     let some = |text: &Text| Some(text).filter(|t| !t.is_empty()).map_or(Tree::Null, Tree::from);
-    Tree::map([
+    let parts = [
         ("Rule", Tree::from(&rule.rule)),
         ("Message", Tree::from(&rule.message)),
         ("MessageExpression", Tree::from(&rule.message_expression)),
         ("Reason", some(&rule.reason)),
         ("FieldPath", Tree::from(&rule.field_path)),
         ("OptionalOldSelf", if rule.optional_old_self { Tree::from(true) } else { Tree::Null }),
-    ])
+    ];
+    let parts: Vec<String> =
+        parts.iter().map(|(name, value)| format!("{name:?}:{}", value.to_json())).collect();
+    format!("{{{}}}", parts.join(","))
 }
 
 /// The path to blame as it is added to the path of the place: fields with a point, free keys in brackets.

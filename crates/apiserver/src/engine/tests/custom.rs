@@ -37,7 +37,9 @@ fn a_definition_is_served_at_once() {
     let world = World::new();
     let before = world.engine.registry().generation();
     let made = world.create(DEFINITIONS, definition()).unwrap();
-    assert_eq!(made.str_at(&["status", "acceptedNames", "listKind"]), "WidgetList");
+    assert_eq!(made.str_at(&["status", "acceptedNames", "kind"]), "", "names are accepted by a second write");
+    let named = world.get(&format!("{DEFINITIONS}/widgets.example.com")).unwrap();
+    assert_eq!(named.str_at(&["status", "acceptedNames", "listKind"]), "WidgetList");
     assert!(world.engine.registry().generation() > before);
     let made =
         world.create("example.com/v1/default/widgets", widget("a", "red").with(&["spec", "odd"], 1)).unwrap();
@@ -91,7 +93,8 @@ fn names_are_given_once() {
     let second = definition()
         .with(&["metadata", "name"], "gadgets.example.com")
         .with(&["spec", "names"], tree!({"plural": "gadgets", "kind": "Widget"}));
-    let made = world.create(DEFINITIONS, second).unwrap();
+    world.create(DEFINITIONS, second).unwrap();
+    let made = world.get(&format!("{DEFINITIONS}/gadgets.example.com")).unwrap();
     let reasons: Vec<&str> =
         made.items_at(&["status", "conditions"]).iter().map(|c| c.str_at(&["reason"])).collect();
     assert_eq!(reasons, ["SingularConflict", "NotAccepted"]);

@@ -296,7 +296,7 @@ fn gangs_have_two_views() {
     );
     let bare = tree!({"metadata": {"name": "b"}, "spec": {"workloadRef": {"workloadName": "w", "templateName": "t"}}});
     let refused = world.create("scheduling.k8s.io/v1beta1/default/podgroups", bare).unwrap_err();
-    assert!(refused.message.contains("spec.schedulingPolicy: Required value"), "{}", refused.message);
+    assert!(refused.message.contains("must specify one of: `basic`, `gang`"), "{}", refused.message);
 }
 
 #[test]

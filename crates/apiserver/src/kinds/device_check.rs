@@ -1,0 +1,106 @@
+//! What a device in a slice may say of itself.
+
+use muster_schema::error::FieldError;
+use muster_schema::selector::{label_key_problems, label_value_problems};
+use muster_tree::Tree;
+
+use super::Errors;
+use super::at::At;
+
+/// The forms a value may have, in the order that refusals name them.
+const FORMS: [&str; 8] = ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
+const IDENTIFIER_WORDS: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+
+/// What is wrong with attributes, capacity and taints.
+pub(super) fn device(device: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let list = at.field("attributes");
+    for (name, value) in device.entries_at(&["attributes"]) {
+        qualified(name, &list, errors);
+        attribute(value, &list.key(name), errors);
+    }
+    let list = at.field("capacity");
+    for (name, _) in device.entries_at(&["capacity"]) {
+        qualified(name, &list, errors);
+    }
+    let list = at.field("taints");
+    for (i, taint) in device.items_at(&["taints"]).iter().enumerate() {
+        let at = list.item(i);
+        let (key, value, effect) =
+            (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
+        at.field("key").problems(key, label_key_problems(key), errors);
+        at.field("value").problems(value, label_value_problems(value), errors);
+        if effect.is_empty() {
+            at.field("effect").required(errors);
+        }
+        at.field("effect").one_of(effect, &["NoExecute", "NoSchedule", "None"], errors);
+    }
+}
+
+/// A name without a domain must be an identifier.
+fn qualified(name: &str, at: &At<'_>, errors: &mut Errors) {
+    let own = name.rsplit('/').next().unwrap_or_default();
+    let is_letter = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    let fits =
+        own.bytes().next().is_some_and(is_letter) && own.bytes().all(|b| is_letter(b) || b.is_ascii_digit());
+    if !fits {
+        errors.push(FieldError::invalid(at, own, IDENTIFIER_WORDS));
+    }
+}
+
+fn attribute(value: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let all = FORMS.map(|form| format!("`{form}`")).join(", ");
+    let mut set: Vec<&str> = FORMS.into_iter().filter(|form| value.get(form).is_some()).collect();
+    match set.len() {
+        0 => errors.push(FieldError::invalid(at, "", format!("must specify one of: {all}"))),
+        1 => {}
+        _ => {
+            set.sort_unstable();
+            let shown = format!("{{{}}}", set.join(", "));
+            errors.push(FieldError::invalid(at, shown, format!("must specify exactly one of: {all}")));
+        }
+    }
+    let version = value.str_at(&["version"]);
+    if value.get("version").is_some() && !is_version(version) {
+        let why = "must be a string compatible with semver.org spec 2.0.0";
+        errors.push(FieldError::invalid(at.field("version"), version, why));
+    }
+}
+
+/// Three numbers, then perhaps a pre-release and build words.
+fn is_version(text: &str) -> bool {
+    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+    let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
+    let is_number = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let is_word =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && [pre, build].into_iter().flatten().all(|words| words.split('.').all(is_word))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn devices_that_break_a_rule() {
+        for (given, want) in [
+            (tree!({"attributes": {"model": {"string": "a"}, "v": {"version": "1.2.3-rc.1+b"}}}), vec![]),
+            (tree!({"attributes": {"bad name!": {"int": 1}}}), vec!["d.attributes"]),
+            (tree!({"attributes": {"a": {}}}), vec!["d.attributes[a]"]),
+            (tree!({"attributes": {"a": {"int": 1, "string": "x"}}}), vec!["d.attributes[a]"]),
+            (tree!({"attributes": {"a": {"version": "1.2"}}}), vec!["d.attributes[a].version"]),
+            (tree!({"taints": [{"key": "k", "effect": "Nope"}]}), vec!["d.taints[0].effect"]),
+        ] {
+            let mut errors = Errors::new();
+            device(&given, &At::Root("d"), &mut errors);
+            assert_eq!(errors.iter().map(|e| e.path.as_str()).collect::<Vec<_>>(), want, "{given:?}");
+        }
+    }
+}
