@@ -192,57 +192,10 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let list = place.field("config");
     for (i, config) in spec.items_at(&["devices", "config"]).iter().enumerate() {
         let at = list.item(i);
-        known_requests(spec, config, &at, errors);
-        configuration(config, &at, errors);
+        device_check::known_requests(spec, config, &at, errors);
+        device_check::configuration(config, &at, errors);
     }
 }
-
-/// The requests that a constraint or a configuration names must be there.
-fn known_requests(spec: &Tree, owner: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let requests = spec.items_at(&["devices", "requests"]);
-    let exists = |name: &str| {
-        let (main, part) = name.split_once('/').unwrap_or((name, ""));
-        requests.iter().filter(|request| request.str_at(&["name"]) == main).any(|request| {
-            let parts = request.items_at(&["firstAvailable"]);
-            part.is_empty() || parts.iter().any(|one| one.str_at(&["name"]) == part)
-        })
-    };
-    let list = at.field("requests");
-    for (i, name) in owner.items_at(&["requests"]).iter().filter_map(Tree::as_str).enumerate() {
-        if !exists(name) {
-            let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-            errors.push(FieldError::invalid(list.item(i), name, why));
-        }
-    }
-}
-
-/// What a driver is told.
-fn configuration(config: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let at = at.field("opaque");
-    let Some(opaque) = config.get("opaque") else {
-        at.required(errors);
-        return;
-    };
-    driver(opaque.str_at(&["driver"]), &at.field("driver"), errors);
-    let place = at.field("parameters");
-    match opaque.get("parameters") {
-        None | Some(Tree::Null) => place.required(errors),
-        Some(Tree::Map(_)) => {}
-        Some(_) => {
-            errors.push(FieldError::invalid(place, "<value omitted>", "must be a valid JSON object"));
-        }
-    }
-}
-
-fn driver(name: &str, at: &At<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        at.required(errors);
-    } else if !names::subdomain(&name.to_lowercase()).is_empty() {
-        errors.push(FieldError::invalid(at, name, DRIVER_WORDS));
-    }
-}
-
-const DRIVER_WORDS: &str = r"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 fn alternatives(several: &[Tree], list: &At<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
@@ -298,7 +251,7 @@ fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
 
 fn constraints(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
     for (i, constraint) in spec.items_at(&["devices", "constraints"]).iter().enumerate() {
-        known_requests(spec, constraint, &list.item(i), errors);
+        device_check::known_requests(spec, constraint, &list.item(i), errors);
         if constraint.get("matchAttribute").is_none() && constraint.get("distinctAttribute").is_none() {
             let why = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
             errors.push(FieldError::required(list.item(i), why));
@@ -324,7 +277,7 @@ impl Strategy for DeviceClass {
         selectors(new.get("spec").unwrap_or(&Tree::Null), &root, errors);
         let list = root.field("config");
         for (i, config) in new.items_at(&["spec", "config"]).iter().enumerate() {
-            configuration(config, &list.item(i), errors);
+            device_check::configuration(config, &list.item(i), errors);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a device in a slice may say of itself.
+//! What a device in a slice may say of itself, and what claims and classes may say to drivers.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::{label_key_problems, label_value_problems};
@@ -6,6 +6,7 @@ use muster_tree::Tree;
 
 use super::Errors;
 use super::at::At;
+use crate::engine::names;
 
 /// The forms a value may have, in the order that refusals name them.
 const FORMS: [&str; 8] = ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
@@ -81,6 +82,53 @@ fn is_version(text: &str) -> bool {
         && core.split('.').all(is_number)
         && [pre, build].into_iter().flatten().all(|words| words.split('.').all(is_word))
 }
+
+/// The requests that a constraint or a configuration names must be there.
+pub(super) fn known_requests(spec: &Tree, owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let requests = spec.items_at(&["devices", "requests"]);
+    let exists = |name: &str| {
+        let (main, part) = name.split_once('/').unwrap_or((name, ""));
+        requests.iter().filter(|request| request.str_at(&["name"]) == main).any(|request| {
+            let parts = request.items_at(&["firstAvailable"]);
+            part.is_empty() || parts.iter().any(|one| one.str_at(&["name"]) == part)
+        })
+    };
+    let list = at.field("requests");
+    for (i, name) in owner.items_at(&["requests"]).iter().filter_map(Tree::as_str).enumerate() {
+        if !exists(name) {
+            let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+            errors.push(FieldError::invalid(list.item(i), name, why));
+        }
+    }
+}
+
+/// What a driver is told.
+pub(super) fn configuration(config: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let at = at.field("opaque");
+    let Some(opaque) = config.get("opaque") else {
+        at.required(errors);
+        return;
+    };
+    driver(opaque.str_at(&["driver"]), &at.field("driver"), errors);
+    let place = at.field("parameters");
+    match opaque.get("parameters") {
+        None | Some(Tree::Null) => place.required(errors),
+        Some(Tree::Map(_)) => {}
+        Some(_) => {
+            errors.push(FieldError::invalid(place, "<value omitted>", "must be a valid JSON object"));
+        }
+    }
+}
+
+fn driver(name: &str, at: &At<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        at.required(errors);
+    } else if !names::subdomain(&name.to_lowercase()).is_empty() {
+        errors.push(FieldError::invalid(at, name, DRIVER_WORDS));
+    }
+}
+
+const DRIVER_WORDS: &str = r"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 #[cfg(test)]
 mod tests {
