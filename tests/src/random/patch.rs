@@ -48,7 +48,8 @@ fn strategic_fields(fields: &BTreeMap<String, Shape>, chance: &mut Chance) -> Tr
         );
     let names: Vec<String> = patch.entries().iter().map(|(name, _)| name.to_string()).collect();
     for name in names {
-        for (directive, value) in directives(&fields[&name], chance) {
+        let own = patch.get(&name).cloned().unwrap_or_default();
+        for (directive, value) in directives(&fields[&name], &own, chance) {
             patch = patch.with_key(&format!("{directive}/{name}"), value);
         }
     }
@@ -63,25 +64,44 @@ fn strategic_fields(fields: &BTreeMap<String, Shape>, chance: &mut Chance) -> Tr
     }
 }
 
-/// What may stand beside a list in a strategic patch.
-fn directives(shape: &Shape, chance: &mut Chance) -> Vec<(&'static str, Tree)> {
+/// What may stand beside the list `own` in a strategic patch.
+fn directives(shape: &Shape, own: &Tree, chance: &mut Chance) -> Vec<(&'static str, Tree)> {
     let mut found = Vec::new();
     match shape {
         Shape::Keyed(keyed) if chance.percent(25) => {
-            let order: Vec<Tree> = (0..1 + chance.below(3)).map(|_| first_key(keyed, chance)).collect();
-            found.push(("$setElementOrder", keyed.distinct(order, chance)));
+            let first = &keyed.by[0];
+            let own = own
+                .items()
+                .iter()
+                .filter_map(|item| Some(tree!({}).with_key(first, item.get(first)?.clone())));
+            let others: Vec<Tree> = (0..1 + chance.below(3)).map(|_| first_key(keyed, chance)).collect();
+            found.push(("$setElementOrder", order(own.collect(), others, chance)));
         }
         Shape::Set(pool) => {
-            if chance.percent(30) {
-                found.push(("$deleteFromPrimitiveList", Tree::list(chance.some(pool, 2))));
+            // Adding and deleting the same value: the real server does either first, by chance.
+            let free: Vec<Tree> = pool.iter().filter(|value| !own.items().contains(value)).cloned().collect();
+            if !free.is_empty() && chance.percent(30) {
+                found.push(("$deleteFromPrimitiveList", Tree::list(chance.some(&free, 2))));
             }
             if chance.percent(20) {
-                found.push(("$setElementOrder", Tree::list(chance.some(pool, 3))));
+                let others = chance.some(pool, 3).into_iter().cloned().collect();
+                found.push(("$setElementOrder", order(own.items().to_vec(), others, chance)));
             }
         }
         _ => {}
     }
     found
+}
+
+/// Mostly what the patch itself lists and then others; else only the others, which may contradict the patch.
+fn order(own: Vec<Tree>, others: Vec<Tree>, chance: &mut Chance) -> Tree {
+    let mut all = if chance.percent(75) { own } else { Vec::new() };
+    for other in others {
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    Tree::list(all)
 }
 
 fn first_key(keyed: &Keyed, chance: &mut Chance) -> Tree {
