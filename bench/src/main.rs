@@ -1,36 +1,49 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo run --release -p muster-bench -- schema store jobs up`, or `cargo xtask bench`
+//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api` takes `--quick`, `--etcd-no-fsync` and
+//! `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
+#![allow(clippy::print_stderr, reason = "progress and refusals")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
 
+mod api;
 mod jobs;
 mod measure;
 mod schema;
 mod store;
 mod up;
 
-fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let [row, n] = &wanted[..]
+use std::process::ExitCode;
+
+const BENCHES: [&str; 5] = ["schema", "store", "jobs", "up", "api"];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [row, n] = &words[..]
         && row == "store-memory"
         && let Ok(n) = n.parse()
     {
-        return store::memory_row(n);
+        store::memory_row(n);
+        return ExitCode::SUCCESS;
     }
-    let all = wanted.is_empty();
-    let is_wanted = |name: &str| all || wanted.iter().any(|w| w == name);
-    if is_wanted("schema") {
-        schema::run();
+    let (wanted, flags): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| BENCHES.contains(word));
+    let options = match api::Options::read(&flags) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("{problem}\n\nhint: the benches are {}", BENCHES.join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    for name in BENCHES.into_iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
+        match name {
+            "schema" => schema::run(),
+            "store" => store::run(),
+            "jobs" => jobs::run(),
+            "up" => up::run(),
+            _ => api::run(&options),
+        }
     }
-    if is_wanted("store") {
-        store::run();
-    }
-    if is_wanted("jobs") {
-        jobs::run();
-    }
-    if is_wanted("up") {
-        up::run();
-    }
+    ExitCode::SUCCESS
 }

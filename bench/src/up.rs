@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use muster_tests::differential::{Server, Step};
-use muster_tests::real::Real;
+use muster_tests::real::{Disk, Real};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -82,7 +82,7 @@ fn ours() -> Vec<Row> {
 }
 
 /// Starts the release binary beside this one and waits for the line that says it is ready.
-fn start(kubeconfig: &str, args: &[&str]) -> Child {
+pub fn start(kubeconfig: &str, args: &[&str]) -> Child {
     let binary = std::env::current_exe().expect("a bench has a file").with_file_name("muster");
     let mut child = Command::new(&binary)
         .args(["up", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig, "--sim-nodes", "0"])
@@ -102,7 +102,7 @@ fn start(kubeconfig: &str, args: &[&str]) -> Child {
 /// kube-apiserver and etcd, if they are here.
 fn real() -> Option<Row> {
     let began = Instant::now();
-    match Real::start_without_controllers() {
+    match Real::start_without_controllers(Disk::Unsynced) {
         Ok(real) => Some(measure("kube + etcd", began.elapsed(), &real.server, &real.pids())),
         Err(why) => {
             println!("  no real server to compare with: {why}");
@@ -140,7 +140,7 @@ fn create(server: &Server, range: std::ops::Range<usize>) {
 }
 
 /// A pod as a training Job would make it.
-fn pod(n: usize) -> Tree {
+pub fn pod(n: usize) -> Tree {
     let variables = (0..8).map(|i| tree!({"name": format!("VARIABLE_{i}"), "value": format!("value-{i}")}));
     let container = tree!({
         "name": "train", "image": "registry.example.com/train:v1", "command": ["python", "train.py"],

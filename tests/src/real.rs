@@ -40,6 +40,15 @@ const CONTROLLERS: [(&str, &str); 9] = [
     ("node", "node-lifecycle-controller,taint-eviction-controller"),
 ];
 
+/// Whether etcd waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// As in production: a write is acknowledged when the disk has it.
+    Synced,
+    /// `--unsafe-no-fsync`: quicker, for planes that end with their test.
+    Unsynced,
+}
+
 /// A running real plane.
 pub struct Real {
     /// Talks to it as an administrator.
@@ -88,7 +97,7 @@ impl Real {
 
     /// Starts one with these controllers, by the names that our `--controllers` has; `scheduler` is one of them.
     pub fn with(controllers: &[&str]) -> Result<Real, String> {
-        let mut real = Real::start_without_controllers()?;
+        let mut real = Real::start_without_controllers(Disk::Unsynced)?;
         let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
         let [first, second, ..] = free_ports()?;
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
@@ -114,12 +123,12 @@ impl Real {
     }
 
     /// Starts only etcd and kube-apiserver.
-    pub fn start_without_controllers() -> Result<Real, String> {
+    pub fn start_without_controllers(disk: Disk) -> Result<Real, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let [client, peer, secure, _] = free_ports()?;
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
         let mut real = Real { server, processes: Vec::new(), guards: Vec::new(), folder };
-        real.add(etcd(real.folder.path(), client, peer)?)?;
+        real.add(etcd(real.folder.path(), client, peer, disk)?)?;
         real.add(apiserver(real.folder.path(), client, secure)?)?;
         real.wait()?;
         Ok(real)
@@ -132,6 +141,12 @@ impl Real {
         self.processes.insert(0, child);
         self.guards.push(guard.spawn().map_err(|e| format!("starting sh: {e}"))?);
         Ok(())
+    }
+
+    /// The bearer token of its administrator.
+    #[must_use]
+    pub fn token(&self) -> &'static str {
+        TOKEN
     }
 
     /// Its processes.
@@ -163,9 +178,13 @@ fn free_ports() -> Result<[u16; 4], String> {
     Ok(ports)
 }
 
-fn etcd(folder: &Path, client: u16, peer: u16) -> Result<Child, String> {
+fn etcd(folder: &Path, client: u16, peer: u16, disk: Disk) -> Result<Child, String> {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-    spawn(Command::new(program("etcd")?).args([
+    let mut command = Command::new(program("etcd")?);
+    if disk == Disk::Unsynced {
+        command.arg("--unsafe-no-fsync");
+    }
+    spawn(command.args([
         "--data-dir",
         &folder.join("etcd").display().to_string(),
         "--listen-client-urls",
@@ -178,7 +197,6 @@ fn etcd(folder: &Path, client: u16, peer: u16) -> Result<Child, String> {
         &peer,
         "--initial-cluster",
         &format!("default={peer}"),
-        "--unsafe-no-fsync",
         "--log-level",
         "error",
     ]))
