@@ -1,13 +1,17 @@
-//! Jobs: what the Job controller reads of them, their status, and the Pods made from their template.
+//! Jobs: what the Job controller reads of them, and their status. Their Pods are in [`job_pod`](crate::job_pod).
 
-use muster_tree::{Text, Tree, literal, tree};
+use muster_tree::{Text, Tree};
 
-use crate::condition;
-use crate::meta::{self, Owner};
-use crate::paths::{container, job as path, job_status as status, meta as meta_path, pod};
+use crate::job_policy::{self, FailureRule, SuccessRule};
+use crate::paths::{job as path, job_status as status};
 use crate::port::Uid;
+use crate::selector::Selector;
 use crate::time::Time;
-use crate::words::{COMPLETION_INDEX_ENV, JOB_CONTROLLER, conditions, finalizers, labels};
+use crate::words::{JOB_CONTROLLER, conditions};
+use crate::{condition, meta};
+
+/// The back-off limit of a Job that names none.
+const BACKOFF_LIMIT_DEFAULT: u32 = 6;
 
 /// `spec.completionMode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +41,18 @@ pub struct JobFacts {
     pub completions: Option<u32>,
     /// Completion mode.
     pub mode: Mode,
+    /// Which pods may be its own.
+    pub selector: Selector,
     /// Failures tolerated.
     pub backoff_limit: u32,
+    /// Failures tolerated of each index; `None` when indexes have no limits of their own.
+    pub backoff_per_index: Option<u32>,
+    /// Failed indexes tolerated.
+    pub max_failed_indexes: Option<u32>,
+    /// What failures mean; `None` without a pod failure policy.
+    pub failure_rules: Option<Vec<FailureRule>>,
+    /// When enough has succeeded; empty without a success policy.
+    pub success_rules: Vec<SuccessRule>,
     /// Whether no pod may run.
     pub suspend: bool,
     /// How long it may run, in seconds.
@@ -72,8 +86,10 @@ pub struct JobStatus {
     pub start_time: Option<Time>,
     /// End, when it completed.
     pub completion_time: Option<Time>,
-    /// Indexes with a success; `None` for Jobs without indexes.
+    /// Indexes with a success; empty for Jobs without indexes.
     pub completed_indexes: Text,
+    /// Indexes that failed, be it none; `None` when indexes have no limits of their own.
+    pub failed_indexes: Option<Text>,
     /// Conditions.
     pub conditions: Vec<Tree>,
     /// Successes that are not counted yet.
@@ -101,7 +117,12 @@ impl JobFacts {
                 "Indexed" => Mode::Indexed,
                 _ => Mode::Unknown,
             },
-            backoff_limit: number(path::BACKOFF_LIMIT).unwrap_or(6),
+            selector: Selector::of(job.at(path::SELECTOR)),
+            backoff_limit: number(path::BACKOFF_LIMIT).unwrap_or(BACKOFF_LIMIT_DEFAULT),
+            backoff_per_index: number(path::BACKOFF_PER_INDEX),
+            max_failed_indexes: number(path::MAX_FAILED_INDEXES),
+            failure_rules: job_policy::failure_rules(job),
+            success_rules: job_policy::success_rules(job),
             suspend: job.bool_at(path::SUSPEND) == Some(true),
             deadline_secs: number(path::DEADLINE),
             ttl_secs: number(path::TTL),
@@ -140,6 +161,7 @@ impl JobStatus {
             start_time: Time::of(tree.at(status::START_TIME)),
             completion_time: Time::of(tree.at(status::COMPLETION_TIME)),
             completed_indexes: tree.text_at(status::COMPLETED_INDEXES),
+            failed_indexes: tree.at(status::FAILED_INDEXES).and_then(|text| text.as_text().cloned()),
             conditions: tree.items_at(status::CONDITIONS).to_vec(),
             uncounted_succeeded: uids(status::UNCOUNTED_SUCCEEDED),
             uncounted_failed: uids(status::UNCOUNTED_FAILED),
@@ -168,129 +190,21 @@ impl JobStatus {
             .with_option(status::START_TIME, time(self.start_time))
             .with_option(status::COMPLETION_TIME, time(self.completion_time))
             .with_option(status::COMPLETED_INDEXES, completed)
+            .with_option(status::FAILED_INDEXES, self.failed_indexes.as_ref().map(Tree::from))
             .with_option(status::CONDITIONS, conditions)
             .with_option(status::UNCOUNTED, self.tracks.then_some(uncounted))
     }
 }
 
-/// A pod to be made: which completion index, and the suffix of its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewPod {
-    /// Completion index of an indexed Job.
-    pub index: Option<u32>,
-    /// The last part of the name.
-    pub suffix: Text,
-}
-
-impl NewPod {
-    /// The pod's name for a Job called `job`. As with generated names, a long front gives way to the suffix.
-    #[must_use]
-    pub fn name(&self, job: &str) -> Text {
-        Text::from(format!("{}{}", cut(&self.front(job)), self.suffix))
-    }
-
-    fn front(&self, job: &str) -> String {
-        match self.index {
-            Some(index) => format!("{job}-{index}-"),
-            None => format!("{job}-"),
-        }
-    }
-}
-
-/// The longest front of a generated name: 63 characters less the suffix.
-const FRONT_MAX: usize = 58;
-
-fn cut(front: &str) -> &str {
-    front.get(..FRONT_MAX).unwrap_or(front)
-}
-
-/// Makes a Pod from a Job's template.
-#[must_use]
-pub fn pod_of(job: &Tree, new: &NewPod) -> Tree {
-    let (name, uid) = (meta::name(job), meta::uid(job));
-    let old_meta = job.at(path::TEMPLATE_META).cloned().unwrap_or_else(Tree::empty_map);
-    let kept = |key: &str| old_meta.get(key).cloned();
-    let mut finalizers: Vec<Tree> = old_meta.items_at(&["finalizers"]).to_vec();
-    if !finalizers.iter().any(|item| item.as_str() == Some(finalizers::JOB_TRACKING)) {
-        finalizers.push(Tree::Text(literal!("batch.kubernetes.io/job-tracking")));
-    }
-    let metadata = tree!({"name": new.name(&name), "generateName": new.front(&name),
-        "namespace": meta::namespace(job), "finalizers": Tree::list(finalizers),
-        "ownerReferences": [(Owner::controller_tree("batch/v1", "Job", &name, &uid))]});
-    let pod = tree!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-        "spec": job.at(path::TEMPLATE_SPEC).cloned().unwrap_or_default()})
-    .with_option(meta_path::LABELS, kept("labels"))
-    .with_option(meta_path::ANNOTATIONS, kept("annotations"));
-    match new.index {
-        Some(index) => with_index(&pod, &name, index),
-        None => pod,
-    }
-}
-
-fn with_index(pod: &Tree, job: &Text, index: u32) -> Tree {
-    let word = index.to_string();
-    let put = |path: &[&str]| {
-        let old = pod.at(path).cloned().unwrap_or_default();
-        old.with(&[labels::COMPLETION_INDEX], &word)
-    };
-    let pod = pod
-        .with(meta_path::LABELS, put(meta_path::LABELS))
-        .with(meta_path::ANNOTATIONS, put(meta_path::ANNOTATIONS));
-    let pod = pod.with(pod::HOSTNAME, format!("{job}-{index}"));
-    [pod::CONTAINERS, pod::INIT_CONTAINERS].iter().fold(pod, |pod, path| match pod.at(path) {
-        Some(list) => {
-            let list = list.map_items(|_, item| with_index_env(item));
-            pod.with(path, list)
-        }
-        None => pod,
-    })
-}
-
-fn with_index_env(item: &Tree) -> Tree {
-    let old = item.items_at(container::ENV);
-    if old.iter().any(|var| var.str_at(&["name"]) == COMPLETION_INDEX_ENV) {
-        return item.clone();
-    }
-    let field = format!("metadata.annotations['{}']", labels::COMPLETION_INDEX);
-    let var = tree!({"name": COMPLETION_INDEX_ENV, "valueFrom": {"fieldRef": {"fieldPath": field}}});
-    item.with(container::ENV, Tree::list(old.iter().cloned().chain([var])))
-}
-
 #[cfg(test)]
 mod tests {
+    use muster_tree::tree;
+
     use super::*;
-
-    fn job() -> Tree {
-        tree!({"metadata": {"name": "train", "namespace": "ns", "uid": "u"},
-            "spec": {"template": {"metadata": {"labels": {"a": "b"}},
-                "spec": {"containers": [{"name": "c"}, {"name": "d", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "x"}]}]}}}})
-    }
-
-    #[test]
-    fn a_pod_of_an_indexed_job() {
-        let pod = pod_of(&job(), &NewPod { index: Some(2), suffix: "abcde".into() });
-        assert_eq!(meta::name(&pod), "train-2-abcde");
-        assert_eq!(pod.str_at(pod::HOSTNAME), "train-2");
-        assert_eq!(
-            pod.at(meta_path::LABELS),
-            Some(&tree!({"a": "b", "batch.kubernetes.io/job-completion-index": "2"}))
-        );
-        assert!(meta::has_finalizer(&pod, finalizers::JOB_TRACKING));
-        let envs: Vec<usize> =
-            pod.items_at(pod::CONTAINERS).iter().map(|c| c.items_at(container::ENV).len()).collect();
-        assert_eq!(envs, [1, 1], "an own variable of that name is left alone");
-        assert_eq!(meta::controller(&pod).map(|owner| owner.blocks), Some(true));
-    }
-
-    #[test]
-    fn a_long_name_gives_way_to_the_suffix() {
-        let long = "x".repeat(63);
-        assert_eq!(NewPod { index: None, suffix: "abcde".into() }.name(&long).len(), 63);
-    }
 
     #[test]
     fn a_status_is_written_as_it_was_read() {
-        let old = tree!({"active": 2, "ready": 0, "terminating": 0, "startTime": "2026-01-01T00:00:00Z",
+        let old = tree!({"active": 2, "ready": 0, "terminating": 0, "failedIndexes": "", "startTime": "2026-01-01T00:00:00Z",
             "uncountedTerminatedPods": {"failed": ["x"]}, "conditions": [{"type": "Suspended", "status": "False"}], "other": 1});
         assert_eq!(JobStatus::of(&old).tree(&old), old);
         assert_eq!(JobStatus::default().tree(&Tree::Null), Tree::empty_map());

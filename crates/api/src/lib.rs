@@ -12,6 +12,8 @@
 pub mod condition;
 pub mod event;
 pub mod job;
+pub mod job_pod;
+pub mod job_policy;
 pub mod kinds;
 pub mod lease;
 pub mod meta;
@@ -22,6 +24,7 @@ pub mod pod_status;
 pub mod port;
 pub mod ports;
 pub mod quantity;
+pub mod selector;
 pub mod slice;
 pub mod time;
 pub mod toleration;

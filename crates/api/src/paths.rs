@@ -138,8 +138,12 @@ paths! {
     }
     /// A container's status.
     container_status of "" "v1" "Pod" at ["status", "containerStatuses", "[]"] {
+        /// Name.
+        NAME = "name";
         /// Restarts.
         RESTARTS = "restartCount";
+        /// With which code it ended.
+        EXIT_CODE = "state"."terminated"."exitCode";
         /// When it ended.
         FINISHED = "state"."terminated"."finishedAt";
         /// When it began.
@@ -222,6 +226,12 @@ paths! {
         FAILURE_POLICY = "spec"."podFailurePolicy";
         /// Success policy.
         SUCCESS_POLICY = "spec"."successPolicy";
+        /// Rules of the pod failure policy.
+        FAILURE_RULES = "spec"."podFailurePolicy"."rules";
+        /// Rules of the success policy.
+        SUCCESS_RULES = "spec"."successPolicy"."rules";
+        /// Selector of its pods.
+        SELECTOR = "spec"."selector";
         /// Limit per index.
         BACKOFF_PER_INDEX = "spec"."backoffLimitPerIndex";
         /// Most failed indexes.
@@ -236,6 +246,51 @@ paths! {
         RESTART_POLICY = "spec"."template"."spec"."restartPolicy";
         /// Status.
         STATUS = "status";
+    }
+    /// A rule of a Job's pod failure policy.
+    failure_rule of "batch" "v1" "Job" at ["spec", "podFailurePolicy", "rules", "[]"] {
+        /// What happens.
+        ACTION = "action";
+        /// Whether it is about exit codes.
+        ON_EXIT_CODES = "onExitCodes";
+        /// Container.
+        CONTAINER = "onExitCodes"."containerName";
+        /// Operator.
+        OPERATOR = "onExitCodes"."operator";
+        /// Codes.
+        CODES = "onExitCodes"."values";
+        /// Conditions.
+        ON_CONDITIONS = "onPodConditions";
+    }
+    /// A condition in a rule of a Job's pod failure policy.
+    failure_condition of "batch" "v1" "Job" at ["spec", "podFailurePolicy", "rules", "[]", "onPodConditions", "[]"] {
+        /// Type.
+        TYPE = "type";
+        /// Status.
+        STATUS = "status";
+    }
+    /// A rule of a Job's success policy.
+    success_rule of "batch" "v1" "Job" at ["spec", "successPolicy", "rules", "[]"] {
+        /// Indexes.
+        INDEXES = "succeededIndexes";
+        /// How many.
+        COUNT = "succeededCount";
+    }
+    /// A label selector; checked on Jobs.
+    selector of "batch" "v1" "Job" at ["spec", "selector"] {
+        /// Labels.
+        LABELS = "matchLabels";
+        /// Expressions.
+        EXPRESSIONS = "matchExpressions";
+    }
+    /// An expression of a label selector; checked on Jobs.
+    label_expression of "batch" "v1" "Job" at ["spec", "selector", "matchExpressions", "[]"] {
+        /// Key.
+        KEY = "key";
+        /// Operator.
+        OPERATOR = "operator";
+        /// Values.
+        VALUES = "values";
     }
     /// A Job's status.
     job_status of "batch" "v1" "Job" at ["status"] {

@@ -124,9 +124,18 @@ fn statuses(pod: &Tree) -> impl Iterator<Item = &Tree> {
 }
 
 fn ended_at(pod: &Tree) -> Option<Time> {
-    let containers = pod.items_at(path::CONTAINER_STATUSES);
+    let is_sidecar = |status: &&Tree| {
+        let sidecar = |item: &Tree| {
+            item.str_at(container::RESTART_POLICY) == "Always"
+                && item.str_at(container::NAME) == status.str_at(container_status::NAME)
+        };
+        pod.items_at(path::INIT_CONTAINERS).iter().any(sidecar)
+    };
+    // Sidecars outlive the others.
+    let sidecars = pod.items_at(path::INIT_STATUSES).iter().filter(is_sidecar);
+    let containers = pod.items_at(path::CONTAINER_STATUSES).iter().chain(sidecars);
     let ends: Option<Vec<Time>> =
-        containers.iter().map(|status| Time::of(status.at(container_status::FINISHED))).collect();
+        containers.map(|status| Time::of(status.at(container_status::FINISHED))).collect();
     let not_ready = || {
         let ready = condition::find(pod.items_at(path::CONDITIONS), conditions::READY)?;
         let since = Time::of(ready.at(crate::paths::condition::SINCE));

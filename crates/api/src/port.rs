@@ -179,6 +179,22 @@ pub enum Refusal {
     Unknown(String),
 }
 
+impl Refusal {
+    /// The server's own words, without ours in front of them.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Refusal::NotFound(words)
+            | Refusal::AlreadyExists(words)
+            | Refusal::Conflict(words)
+            | Refusal::Invalid(words)
+            | Refusal::Forbidden(words)
+            | Refusal::Unknown(words) => words.clone(),
+            Refusal::Busy { .. } => self.to_string(),
+        }
+    }
+}
+
 /// Where a reply goes: called exactly once, on any thread.
 pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
 

@@ -20,6 +20,10 @@ pub mod labels {
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// The node's zone.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// Annotation: failures of a Pod's index before it, where indexes have limits of their own.
+    pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+    /// Annotation: failures of a Pod's index before it that did not count.
+    pub const INDEX_IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
     /// The node's host name.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
     /// The node's operating system.
@@ -96,6 +100,14 @@ pub mod reasons {
     pub const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
     /// The Job ran too long.
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// A rule of the pod failure policy says that the Job fails.
+    pub const POD_FAILURE_POLICY: &str = "PodFailurePolicy";
+    /// More indexes failed than the Job allows.
+    pub const MAX_FAILED_INDEXES_EXCEEDED: &str = "MaxFailedIndexesExceeded";
+    /// Every index has ended, and some failed.
+    pub const FAILED_INDEXES: &str = "FailedIndexes";
+    /// A rule of the success policy is met.
+    pub const SUCCESS_POLICY: &str = "SuccessPolicy";
     /// The Job was suspended.
     pub const JOB_SUSPENDED: &str = "JobSuspended";
     /// The Job was resumed.
@@ -112,6 +124,8 @@ pub mod reasons {
     pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
     /// Event: a pod could not be made.
     pub const FAILED_CREATE: &str = "FailedCreate";
+    /// Event: a pod could not be deleted.
+    pub const FAILED_DELETE: &str = "FailedDelete";
     /// Event: more pods succeeded than wanted.
     pub const TOO_MANY_SUCCEEDED: &str = "TooManySucceededPods";
     /// Event: the completion mode is not known.
@@ -212,6 +226,8 @@ pub const COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
 pub const DEFAULT_ACCOUNT: &str = "default";
 /// The ConfigMap with the certificate of the server's authority.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
+/// What the server says of a create in a namespace that is being deleted.
+pub const NAMESPACE_TERMINATING: &str = "because it is being terminated";
 /// The namespace of the leases of nodes.
 pub const NODE_LEASES: &str = "kube-node-lease";
 /// The namespace of events about cluster-scoped objects.

@@ -1,22 +1,32 @@
 //! Keeps Jobs on their way: which changes concern them, and their plans as calls.
+//!
+//! # Invariants
+//!
+//! - What is kept here can be lost: names of pods without owner are learnt from the first list, and what is
+//!   remembered of failures only makes a pause longer.
+//! - A pod without owner, or whose Job is gone, does not keep the finalizer.
+
+mod calls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::event::{About, Event, Severity};
-use muster_api::job::{JobFacts, NewPod, pod_of};
+use muster_api::event::{Event, Severity};
+use muster_api::job::JobFacts;
+use muster_api::job_pod::JobPod;
+use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::job as path;
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Uid};
+use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
+use muster_api::selector::Selector;
 use muster_api::time::Time;
-use muster_api::words::{finalizers, managers, reasons};
-use muster_api::{kinds, port::Target};
-use muster_job::{Action, Observed, PodRef};
-use muster_tree::{Text, Tree, tree};
+use muster_api::words::{NAMESPACE_TERMINATING, finalizers, reasons};
+use muster_job::{Action, Observed, Past};
+use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake, Want};
+use crate::plan::{Controller, Key, Plan, Step, Wake};
 
 /// Pods that end within this time are counted together.
 const ENDS_TOGETHER: Duration = Duration::from_millis(20);
@@ -28,6 +38,12 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 pub struct Jobs {
     /// UIDs under which tracked pods know the Job of a key: to find its pods when the Job is gone.
     known: BTreeMap<Key, BTreeSet<Uid>>,
+    /// Pods that nobody controls, by namespace.
+    orphans: BTreeMap<Text, BTreeSet<Text>>,
+    /// Failures of each Job since its last success.
+    pasts: BTreeMap<Uid, Past>,
+    /// Jobs whose last try to make a pod was refused.
+    refused: BTreeSet<Uid>,
 }
 
 impl Controller for Jobs {
@@ -39,59 +55,143 @@ impl Controller for Jobs {
         vec![kinds::JOBS.clone(), kinds::PODS.clone()]
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         if seen.key.kind == kinds::JOBS {
+            if seen.after.is_none() {
+                self.forget(&meta::uid(&seen.newest().tree));
+            }
             return vec![seen.key.clone().into()];
         }
         if seen.key.kind != kinds::PODS {
             return Vec::new();
         }
-        let pod = &seen.newest().tree;
-        let Some(owner) = meta::controller(pod).filter(|owner| owner.kind == "Job") else {
-            return Vec::new();
-        };
-        let key = Key::new(&kinds::JOBS, &seen.key.namespace, &owner.name);
-        if meta::has_finalizer(pod, finalizers::JOB_TRACKING) {
-            self.known.entry(key.clone()).or_default().insert(owner.uid);
+        let [before, after] = [seen.before, seen.after].map(|pod| pod.map(|pod| &pod.tree));
+        let mut wakes: Vec<Wake> = self.owner_wakes(seen).into_iter().collect();
+        if let (Some(old), true) = (before.and_then(job_of), after.is_some()) {
+            let key = Key::new(&kinds::JOBS, &seen.key.namespace, &old.name);
+            wakes.extend((after.and_then(job_of).as_ref() != Some(&old)).then(|| key.into()));
         }
-        let facts = PodFacts::of(pod);
-        let urgent = seen.after.is_none() || !facts.active();
-        vec![Wake { key, after: if urgent { ENDS_TOGETHER } else { STATUS_EVERY } }]
+        wakes.extend(self.orphan_wakes(seen, caches));
+        wakes
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        if key.kind == kinds::PODS {
+            return caches.find(key).map(plan_orphan).unwrap_or_default();
+        }
         let live = caches.find(key).map(|job| meta::uid(&job.tree));
-        let mut plan = caches.find(key).map(|job| plan_of(job, caches, now)).unwrap_or_default();
-        let orphans = self.orphans(key, live.as_ref(), caches);
-        if !orphans.is_empty() {
-            plan.steps.push(Step::Each(orphans));
+        let mut plan = caches.find(key).map(|job| self.plan_job(job, caches, now)).unwrap_or_default();
+        let lost = self.lost_pods(key, live.as_ref(), caches);
+        if !lost.is_empty() {
+            plan.steps.push(Step::Each(lost));
         }
         plan
     }
 
     fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
-        let (Act::Create(_), Some(job)) = (&call.act, caches.find(key)) else { return None };
-        if matches!(why, Refusal::AlreadyExists(_) | Refusal::Unknown(_)) {
-            return None;
-        }
-        Some(note(
-            &job.tree,
-            Severity::Warning,
-            reasons::FAILED_CREATE.into(),
-            format!("Error creating: {why}"),
-        ))
+        let job = caches.find(key).filter(|_| key.kind == kinds::JOBS)?;
+        let (reason, message) = match (&call.act, why) {
+            (_, Refusal::AlreadyExists(_) | Refusal::Unknown(_) | Refusal::Conflict(_)) => return None,
+            (Act::Create(_), _) => {
+                self.refused.insert(meta::uid(&job.tree));
+                (reasons::FAILED_CREATE, format!("Error creating: {}", why.words()))
+            }
+            (Act::Delete { .. }, _) if call.on.kind == kinds::PODS => {
+                (reasons::FAILED_DELETE, format!("Error deleting: {}", why.words()))
+            }
+            _ => return None,
+        };
+        // A namespace that goes takes the Job along soon: not worth a note.
+        let told = !message.contains(NAMESPACE_TERMINATING);
+        told.then(|| calls::note(&job.tree, Severity::Warning, reason.into(), message))
     }
 }
 
 impl Jobs {
+    fn forget(&mut self, job: &Uid) {
+        self.pasts.remove(job);
+        self.refused.remove(job);
+    }
+
+    /// Wakes the Job that controls a pod.
+    fn owner_wakes(&mut self, seen: &Seen<'_>) -> Option<Wake> {
+        let pod = &seen.newest().tree;
+        let owner = job_of(pod)?;
+        let key = Key::new(&kinds::JOBS, &seen.key.namespace, &owner.name);
+        if meta::has_finalizer(pod, finalizers::JOB_TRACKING) {
+            self.known.entry(key.clone()).or_default().insert(owner.uid);
+        }
+        let urgent = seen.after.is_none() || !PodFacts::of(pod).active();
+        Some(Wake { key, after: if urgent { ENDS_TOGETHER } else { STATUS_EVERY } })
+    }
+
+    /// Keeps the names of pods without owner; wakes the pod itself if it is tracked, and the Jobs that may adopt it.
+    fn orphan_wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        let is_orphan = |pod: &&Object| meta::controller(&pod.tree).is_none();
+        let Some(orphan) = seen.after.filter(is_orphan) else {
+            if seen.before.is_some_and(|pod| is_orphan(&pod)) {
+                drop_name(&mut self.orphans, seen.key);
+            }
+            return Vec::new();
+        };
+        let names = self.orphans.entry(seen.key.namespace.clone()).or_default();
+        let new = names.insert(seen.key.name.clone());
+        let tracked = meta::has_finalizer(&orphan.tree, finalizers::JOB_TRACKING);
+        let mut wakes: Vec<Wake> = tracked.then(|| seen.key.clone().into()).into_iter().collect();
+        let same = |before: &Object| Selector::same_labels(&before.tree, &orphan.tree);
+        if new || !seen.before.is_some_and(same) {
+            let jobs = caches.in_namespace(&kinds::JOBS, &seen.key.namespace);
+            let may = jobs.filter(|job| selector(&job.tree).selects(&orphan.tree));
+            wakes.extend(may.map(|job| Wake { key: Key::of(&kinds::JOBS, &job.tree), after: ENDS_TOGETHER }));
+        }
+        wakes
+    }
+
+    fn plan_job(&mut self, job: &Object, caches: &Caches, now: Time) -> Plan {
+        let facts = JobFacts::of(&job.tree);
+        let pods: Vec<JobPod> =
+            pods_of(&facts.uid, caches).map(|pod| JobPod::of(&pod.tree, &facts)).collect();
+        let names = self.orphans.get(&facts.namespace).into_iter().flatten();
+        let orphans = names.filter_map(|name| caches.get(&kinds::PODS, &facts.namespace, name));
+        let orphans = orphans.filter(|pod| facts.selector.selects(&pod.tree));
+        let orphans: Vec<JobPod> = orphans.map(|pod| JobPod::of(&pod.tree, &facts)).collect();
+        let taken = |name: &Text| caches.get(&kinds::PODS, &facts.namespace, name).is_some();
+        let decision = muster_job::plan(&Observed {
+            job: &facts,
+            pods: &pods,
+            orphans: &orphans,
+            past: self.pasts.get(&facts.uid).unwrap_or(&Past::default()),
+            taken: &taken,
+            creates_refused: self.refused.remove(&facts.uid),
+            now,
+        });
+        self.remember(&facts.uid, decision.past);
+        let mut plan = Plan::nothing();
+        for action in decision.steps {
+            match action {
+                Action::LookAgain(at) => plan = plan.again(at),
+                other => plan.steps.extend(calls::steps(job, other)),
+            }
+        }
+        plan
+    }
+
+    fn remember(&mut self, job: &Uid, past: Past) {
+        if past == Past::default() {
+            self.pasts.remove(job);
+        } else {
+            self.pasts.insert(job.clone(), past);
+        }
+    }
+
     /// Calls that let go of pods whose Job is gone.
-    fn orphans(&mut self, key: &Key, live: Option<&Uid>, caches: &Caches) -> Vec<Call> {
+    fn lost_pods(&mut self, key: &Key, live: Option<&Uid>, caches: &Caches) -> Vec<Call> {
         let Some(uids) = self.known.get_mut(key) else { return Vec::new() };
         let mut calls = Vec::new();
         uids.retain(|uid| {
             let pods =
                 pods_of(uid, caches).filter(|pod| meta::has_finalizer(&pod.tree, finalizers::JOB_TRACKING));
-            let held: Vec<Call> = pods.map(|pod| release(&PodFacts::of(&pod.tree))).collect();
+            let held: Vec<Call> = pods.map(calls::untrack_orphan).collect();
             let is_live = live == Some(uid);
             let keep = is_live || !held.is_empty();
             calls.extend(held.into_iter().filter(|_| !is_live));
@@ -104,134 +204,35 @@ impl Jobs {
     }
 }
 
+fn drop_name(orphans: &mut BTreeMap<Text, BTreeSet<Text>>, key: &Key) {
+    if let Some(names) = orphans.get_mut(&key.namespace) {
+        names.remove(&key.name);
+        if names.is_empty() {
+            orphans.remove(&key.namespace);
+        }
+    }
+}
+
+/// The Job that controls a pod.
+fn job_of(pod: &Tree) -> Option<meta::Owner> {
+    meta::controller(pod).filter(|owner| owner.kind == "Job" && owner.group() == kinds::JOBS.group)
+}
+
+fn selector(job: &Tree) -> Selector {
+    Selector::of(job.at(path::SELECTOR))
+}
+
+/// A pod without owner does not keep the finalizer.
+fn plan_orphan(pod: &Object) -> Plan {
+    let tracked = meta::has_finalizer(&pod.tree, finalizers::JOB_TRACKING);
+    if !tracked || meta::controller(&pod.tree).is_some() {
+        return Plan::nothing();
+    }
+    Plan::of(vec![Step::One(calls::untrack_orphan(pod))])
+}
+
 fn pods_of<'a>(uid: &'a Uid, caches: &'a Caches) -> impl Iterator<Item = &'a Object> {
     let pods = caches.owned_by(uid).filter(|(key, _)| key.kind == kinds::PODS);
     pods.map(|(_, pod)| pod)
         .filter(move |pod| meta::controller(&pod.tree).is_some_and(|owner| owner.uid == *uid))
-}
-
-fn plan_of(job: &Object, caches: &Caches, now: Time) -> Plan {
-    let facts = JobFacts::of(&job.tree);
-    let pods: Vec<PodFacts> = pods_of(&facts.uid, caches).map(|pod| PodFacts::of(&pod.tree)).collect();
-    let taken = |name: &Text| caches.get(&kinds::PODS, &facts.namespace, name).is_some();
-    let seen = Observed { job: &facts, pods: &pods, taken: &taken, now };
-    let mut plan = Plan::nothing();
-    for action in muster_job::plan(&seen) {
-        match action {
-            Action::LookAgain(at) => plan = plan.again(at),
-            other => plan.steps.extend(steps(job, other)),
-        }
-    }
-    plan
-}
-
-/// One action as steps.
-fn steps(job: &Object, action: Action) -> Vec<Step> {
-    match action {
-        Action::Create(pods) => create(&job.tree, &pods),
-        Action::Delete(pods) => delete(&job.tree, &pods),
-        Action::Discard(pods) => {
-            let mut steps = vec![Step::Each(pods.iter().map(|pod| release_ref(&job.tree, pod)).collect())];
-            steps.extend(delete(&job.tree, &pods));
-            steps
-        }
-        Action::Release(pods) => {
-            vec![Step::Each(pods.iter().map(|pod| release_ref(&job.tree, pod)).collect())]
-        }
-        Action::Write(status) => {
-            let old = job.tree.at(path::STATUS).cloned().unwrap_or_default();
-            let new = status.tree(&old);
-            let patch = if old.is_null() { Some(new.clone()) } else { old.merge_patch_to(&new) };
-            patch.map(|patch| Step::One(write(job, patch))).into_iter().collect()
-        }
-        Action::Note(severity, reason, message) => {
-            vec![Step::Note(note(&job.tree, severity, reason, message))]
-        }
-        Action::DeleteJob => delete_job(job),
-        Action::LookAgain(_) => Vec::new(),
-    }
-}
-
-/// Creates in batches that double, so that a refusal that would meet them all is met by few.
-fn create(job: &Tree, pods: &[NewPod]) -> Vec<Step> {
-    let name = meta::name(job);
-    let mut steps = Vec::new();
-    let (mut rest, mut size) = (pods, 1);
-    while !rest.is_empty() {
-        let (batch, after) = rest.split_at(size.min(rest.len()));
-        steps.push(Step::Each(batch.iter().map(|new| create_one(job, new)).collect()));
-        steps.extend(batch.iter().map(|new| {
-            let message = format!("Created pod: {}", new.name(&name));
-            Step::Note(note(job, Severity::Normal, reasons::SUCCESSFUL_CREATE.into(), message))
-        }));
-        (rest, size) = (after, size * 2);
-    }
-    steps
-}
-
-fn create_one(job: &Tree, new: &NewPod) -> Call {
-    let pod = pod_of(job, new);
-    let on = meta::target(&kinds::PODS, &pod, Part::Main);
-    Call { by: managers::JOB.clone(), on, guard: Guard::default(), act: Act::Create(pod) }
-}
-
-fn delete(job: &Tree, pods: &[PodRef]) -> Vec<Step> {
-    let one = |pod: &PodRef| {
-        Call::delete(managers::JOB.clone(), target(job, pod), pod.uid.clone(), Cascade::Background)
-    };
-    let mut steps = vec![Step::Each(pods.iter().map(one).collect())];
-    steps.extend(pods.iter().map(|pod| {
-        let message = format!("Deleted pod: {}", pod.name);
-        Step::Note(note(job, Severity::Normal, reasons::SUCCESSFUL_DELETE.into(), message))
-    }));
-    steps
-}
-
-fn delete_job(job: &Object) -> Vec<Step> {
-    let by = managers::TTL.clone();
-    let on = meta::target(&kinds::JOBS, &job.tree, Part::Main);
-    let look = Call { by: by.clone(), on: on.clone(), guard: Guard::default(), act: Act::Get };
-    let delete = Call::delete(by, on, meta::uid(&job.tree), Cascade::Foreground);
-    vec![Step::Look(look, Want::Unchanged(job.revision)), Step::One(delete)]
-}
-
-fn write(job: &Object, patch: Tree) -> Call {
-    Call {
-        by: managers::JOB.clone(),
-        on: meta::target(&kinds::JOBS, &job.tree, Part::Status),
-        guard: Guard { uid: Some(meta::uid(&job.tree)), revision: Some(job.revision) },
-        act: Act::Merge(tree!({"status": patch})),
-    }
-}
-
-fn target(job: &Tree, pod: &PodRef) -> Target {
-    Target {
-        kind: kinds::PODS.clone(),
-        namespace: meta::namespace(job),
-        name: pod.name.clone(),
-        part: Part::Main,
-    }
-}
-
-fn release_ref(job: &Tree, pod: &PodRef) -> Call {
-    let guard = Guard { uid: Some(pod.uid.clone()), revision: None };
-    let act = Act::Strategic(meta::finalizer_removal(finalizers::JOB_TRACKING));
-    Call { by: managers::JOB.clone(), on: target(job, pod), guard, act }
-}
-
-fn release(pod: &PodFacts) -> Call {
-    let on = Target {
-        kind: kinds::PODS.clone(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        part: Part::Main,
-    };
-    let guard = Guard { uid: Some(pod.uid.clone()), revision: None };
-    let act = Act::Strategic(meta::finalizer_removal(finalizers::JOB_TRACKING));
-    Call { by: managers::JOB.clone(), on, guard, act }
-}
-
-fn note(job: &Tree, severity: Severity, reason: Text, message: String) -> Event {
-    let about = About::of(&kinds::JOBS, "Job", job);
-    Event { by: managers::JOB.clone(), about, severity, reason, message: message.into() }
 }

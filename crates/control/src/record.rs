@@ -13,8 +13,8 @@ use muster_api::port::{Act, Call, Guard, Part, Target};
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
-/// Different notes of one reason about one object before they are combined.
-pub const AGGREGATE_MAX: usize = 10;
+/// Different notes of one reason about one object before they are combined: the tenth is.
+pub const AGGREGATE_MAX: usize = 9;
 /// How long such notes are remembered.
 pub const AGGREGATE_WINDOW: Duration = Duration::from_secs(600);
 /// Notes about one object before it falls silent.
@@ -197,9 +197,9 @@ mod tests {
         let calls: Vec<Option<Call>> =
             (0..40).map(|n| recorder.note(&event(&format!("pod {n}")), Time(n))).collect();
         let made = calls.iter().flatten().filter(|call| matches!(call.act, Act::Create(_))).count();
-        assert_eq!(made, AGGREGATE_MAX + 1, "ten of their own and the combined one");
+        assert_eq!(made, AGGREGATE_MAX + 1, "nine of their own and the combined one");
         assert_eq!(calls.iter().flatten().count(), SPAM_BURST as usize);
-        assert_eq!(count(calls[24].as_ref().unwrap()), 15);
+        assert_eq!(count(calls[24].as_ref().unwrap()), 16);
         let names: std::collections::BTreeSet<Text> =
             calls.into_iter().flatten().map(|c| c.on.name).collect();
         assert_eq!(names.len(), AGGREGATE_MAX + 1);

@@ -2,60 +2,95 @@
 
 use std::collections::BTreeSet;
 
-/// A set of indexes.
+/// A set of indexes, kept as runs: a Job of a hundred thousand indexes has few of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Indexes(pub BTreeSet<u32>);
+pub struct Indexes {
+    /// First and last of each run; in order, never touching.
+    runs: Vec<(u32, u32)>,
+}
 
 impl Indexes {
     /// Reads the text; indexes of `below` and more are left out, as is what cannot be read.
     #[must_use]
     pub fn parse(text: &str, below: u32) -> Indexes {
-        let mut all = BTreeSet::new();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
+        let run = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-                all.extend(first..=last.min(below.saturating_sub(1)));
+            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+            (first < below && first <= last).then(|| (first, last.min(below - 1)))
+        };
+        Indexes::of_runs(text.split(',').filter_map(run).collect())
+    }
+
+    /// These indexes.
+    #[must_use]
+    pub fn of(indexes: &BTreeSet<u32>) -> Indexes {
+        Indexes::of_runs(indexes.iter().map(|index| (*index, *index)).collect())
+    }
+
+    /// All that are in one of both.
+    #[must_use]
+    pub fn and(&self, other: &Indexes) -> Indexes {
+        Indexes::of_runs(self.runs.iter().chain(&other.runs).copied().collect())
+    }
+
+    fn of_runs(mut all: Vec<(u32, u32)>) -> Indexes {
+        all.sort_unstable();
+        let mut runs: Vec<(u32, u32)> = Vec::with_capacity(all.len());
+        for (first, last) in all {
+            match runs.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+                _ => runs.push((first, last)),
             }
         }
-        all.retain(|index| *index < below);
-        Indexes(all)
+        Indexes { runs }
     }
 
     /// The text: runs of three and more as a range, two neighbours side by side.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        let mut rest = self.0.iter().copied().peekable();
-        while let Some(first) = rest.next() {
-            let mut last = first;
-            while let Some(next) = rest.next_if(|next| *next == last + 1) {
-                last = next;
-            }
-            match last - first {
-                0 => parts.push(first.to_string()),
-                1 => parts.push(format!("{first},{last}")),
-                _ => parts.push(format!("{first}-{last}")),
-            }
-        }
-        parts.join(",")
+        let part = |(first, last): &(u32, u32)| match last - first {
+            0 => first.to_string(),
+            1 => format!("{first},{last}"),
+            _ => format!("{first}-{last}"),
+        };
+        self.runs.iter().map(part).collect::<Vec<_>>().join(",")
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> u32 {
-        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+        self.runs.iter().map(|(first, last)| last - first + 1).sum()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.runs.is_empty()
     }
 
     /// Whether an index is among them.
     #[must_use]
     pub fn has(&self, index: u32) -> bool {
-        self.0.contains(&index)
+        let at = self.runs.partition_point(|(_, last)| *last < index);
+        self.runs.get(at).is_some_and(|(first, _)| *first <= index)
+    }
+
+    /// How many are in both.
+    #[must_use]
+    pub fn shared(&self, other: &Indexes) -> u32 {
+        let overlap = |one: &(u32, u32)| {
+            let from = other.runs.partition_point(|(_, last)| *last < one.0);
+            let near = other.runs[from..].iter().take_while(|(first, _)| *first <= one.1);
+            near.map(|(first, last)| one.1.min(*last) - one.0.max(*first) + 1).sum::<u32>()
+        };
+        self.runs.iter().map(overlap).sum()
+    }
+
+    /// The lowest indexes below `below` that are not among them.
+    pub fn missing(&self, below: u32) -> impl Iterator<Item = u32> + '_ {
+        let starts = std::iter::once(0).chain(self.runs.iter().map(|(_, last)| last.saturating_add(1)));
+        let ends = self.runs.iter().map(|(first, _)| *first).chain(std::iter::once(below));
+        starts.zip(ends).flat_map(move |(start, end)| start..end.min(below))
     }
 }
 
@@ -65,16 +100,36 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        for (text, below, want) in [
-            ("", 5, ""),
-            ("0,2-4", 5, "0,2-4"),
-            ("0,1", 5, "0,1"),
-            ("0-1", 5, "0,1"),
-            ("0-9", 5, "0-4"),
-            ("1,3,x,7", 5, "1,3"),
-            ("0-4", 0, ""),
+        for (text, below, want, len) in [
+            ("", 5, "", 0),
+            ("0,2-4", 5, "0,2-4", 4),
+            ("0,1", 5, "0,1", 2),
+            ("0-1", 5, "0,1", 2),
+            ("0-9", 5, "0-4", 5),
+            ("1,3,x,7", 5, "1,3", 2),
+            ("0-4", 0, "", 0),
+            ("3,1,2", 5, "1-3", 3),
+            ("0-2,1-3", 9, "0-3", 4),
+            ("0-4294967295", u32::MAX, "0-4294967294", u32::MAX),
         ] {
-            assert_eq!(Indexes::parse(text, below).text(), want, "{text:?} below {below}");
+            let read = Indexes::parse(text, below);
+            assert_eq!((read.text().as_str(), read.len()), (want, len), "{text:?} below {below}");
+        }
+    }
+
+    /// Every set of indexes below 6, twice: the runs must say what plain sets say.
+    #[test]
+    fn runs_are_sets() {
+        let set = |bits: u32| (0..6).filter(|bit| bits & (1 << bit) != 0).collect::<BTreeSet<u32>>();
+        for (a, b) in (0..64).flat_map(|a| (0..64).map(move |b| (a, b))) {
+            let (a, b) = (set(a), set(b));
+            let (x, y) = (Indexes::of(&a), Indexes::of(&b));
+            assert_eq!(x.and(&y), Indexes::of(&a.union(&b).copied().collect()), "{a:?} {b:?}");
+            assert_eq!(x.shared(&y) as usize, a.intersection(&b).count(), "{a:?} {b:?}");
+            let missing: Vec<u32> = (0..5).filter(|index| !a.contains(index)).collect();
+            assert_eq!(x.missing(5).collect::<Vec<_>>(), missing, "{a:?}");
+            assert!((0..7).all(|index| x.has(index) == a.contains(&index)), "{a:?}");
+            assert_eq!(Indexes::parse(&x.text(), 6), x);
         }
     }
 }

@@ -8,26 +8,35 @@
 //!   moves into the counters.
 //! - A finished Job is never touched again, except for its TTL.
 //!
+//! - A Job that failed takes its pods along and counts them; one that succeeded takes them along uncounted.
+//!
 //! # Deliberately absent
 //!
-//! Pod failure policy, success policy and limits per index: a Job that asks for them is run as if it did not.
+//! Events about pods and slow starts: those belong to the one who performs the steps. Gangs: no PodGroup is made.
 
+mod conditions;
 pub mod indexes;
+mod pause;
+mod picture;
 mod pods;
+mod policy;
 pub mod suffix;
 mod tally;
 mod verdict;
 
-use muster_api::condition;
+use muster_api::condition::{self, Wanted};
 use muster_api::event::Severity;
-use muster_api::job::{JobFacts, JobStatus, Mode, NewPod};
-use muster_api::pod::PodFacts;
+use muster_api::job::{JobFacts, JobStatus, Mode};
+use muster_api::job_pod::{JobPod, NewPod};
 use muster_api::port::Uid;
 use muster_api::time::Time;
-use muster_api::words::{conditions, reasons};
+use muster_api::words::{conditions as kinds, reasons};
 use muster_tree::Text;
 
+pub use crate::pause::Past;
+use crate::picture::{Picture, number};
 use crate::pods::Change;
+use crate::tally::Tally;
 use crate::verdict::Verdict;
 
 /// Pods created or deleted in one go.
@@ -39,10 +48,16 @@ pub const UNCOUNTED_MAX: usize = 500;
 pub struct Observed<'a> {
     /// The Job, defaulted and validated.
     pub job: &'a JobFacts,
-    /// The pods it controls. Strangers were filtered out by the reader.
-    pub pods: &'a [PodFacts],
+    /// The pods it controls.
+    pub pods: &'a [JobPod],
+    /// Pods of its namespace that nobody controls.
+    pub orphans: &'a [JobPod],
+    /// What is remembered of earlier pods.
+    pub past: &'a Past,
     /// Whether a pod name is in use, be it by a stranger.
     pub taken: &'a dyn Fn(&Text) -> bool,
+    /// Whether the last try to make pods was refused: the status is then told before the next try.
+    pub creates_refused: bool,
     /// The instant of the reading.
     pub now: Time,
 }
@@ -57,7 +72,7 @@ pub struct PodRef {
 }
 
 impl PodRef {
-    fn of(pod: &PodFacts) -> PodRef {
+    fn of(pod: &JobPod) -> PodRef {
         PodRef { name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }
@@ -65,6 +80,10 @@ impl PodRef {
 /// One step towards the spec.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// Makes these orphans the Job's own, if the Job is still what it was.
+    Adopt(Vec<PodRef>),
+    /// Gives up these pods: the selector does not select them any more.
+    LetGo(Vec<PodRef>),
     /// Makes these pods.
     Create(Vec<NewPod>),
     /// Deletes these pods, which then count as failed.
@@ -83,23 +102,46 @@ pub enum Action {
     DeleteJob,
 }
 
-/// Returns the steps that bring `seen` closer to its spec; none means converged.
+/// What to do, and what to remember.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Decision {
+    /// The steps that bring the Job closer to its spec; none means converged.
+    pub steps: Vec<Action>,
+    /// What to hand in next time.
+    pub past: Past,
+}
+
+impl From<Vec<Action>> for Decision {
+    fn from(steps: Vec<Action>) -> Decision {
+        Decision { steps, past: Past::default() }
+    }
+}
+
+/// Decides what a Job needs next.
 #[must_use]
-pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
+pub fn plan(seen: &Observed<'_>) -> Decision {
     if seen.job.foreign {
-        return Vec::new();
+        return Decision::default();
     }
     if seen.job.finished().is_some() {
-        return expire(seen);
+        return expire(seen).into();
     }
     if seen.job.mode == Mode::Unknown {
         let message = "Skipped Job sync because completion mode is unknown".to_owned();
-        return vec![Action::Note(Severity::Warning, reasons::UNKNOWN_COMPLETION_MODE.into(), message)];
+        return vec![Action::Note(Severity::Warning, reasons::UNKNOWN_COMPLETION_MODE.into(), message)]
+            .into();
     }
-    match verdict::before_managing(seen) {
-        Some(verdict) => finish(seen, &verdict),
-        None => manage(seen),
+    let claims = claim(seen);
+    if !claims.is_empty() {
+        return Decision { steps: claims, past: seen.past.clone() };
     }
+    let picture = Picture::of(seen);
+    let past = seen.past.with(&picture);
+    let steps = match verdict::before_managing(&picture) {
+        Some(verdict) => finish(&picture, &verdict),
+        None => manage(seen, &picture, &past),
+    };
+    Decision { steps, past }
 }
 
 /// A finished Job lets go of its pods, and goes itself when its time has come.
@@ -115,91 +157,113 @@ fn expire(seen: &Observed<'_>) -> Vec<Action> {
     steps
 }
 
-/// Makes and deletes pods, counts those that ended, and perhaps finds that the goal is reached.
-fn manage(seen: &Observed<'_>) -> Vec<Action> {
-    let tally = tally::count(seen, None);
-    let change = if seen.job.deleting { Change::none() } else { pods::change(seen, &tally) };
-    let active = pods::active_after(seen, &change);
-    if verdict::complete(seen.job, &tally, active) {
-        return finish(seen, &Verdict::completed());
+/// Which pods change hands: orphans that are selected, and own pods that are not. A Job that is being deleted
+/// neither takes nor gives.
+fn claim(seen: &Observed<'_>) -> Vec<Action> {
+    if seen.job.deleting {
+        return Vec::new();
     }
-    let mut status = tally.status.clone();
-    let mut notes = Vec::new();
-    started(seen, &mut status, &mut notes);
-    pods::counts_after(seen, &change, &mut status);
-    let mut steps = change.actions();
+    let lost: Vec<PodRef> = seen.pods.iter().filter(|pod| !pod.selected).map(PodRef::of).collect();
+    let found = seen.orphans.iter().filter(|pod| pod.selected && pod.deleting.is_none());
+    let found: Vec<PodRef> = found.map(PodRef::of).collect();
+    let mut steps = Vec::new();
+    if !lost.is_empty() {
+        steps.push(Action::LetGo(lost));
+    }
+    if !found.is_empty() {
+        steps.push(Action::Adopt(found));
+    }
+    if !steps.is_empty() {
+        steps.push(Action::LookAgain(seen.now));
+    }
+    steps
+}
+
+/// Makes and deletes pods, counts those that ended, and perhaps finds that the goal is reached.
+fn manage(seen: &Observed<'_>, picture: &Picture<'_>, past: &Past) -> Vec<Action> {
+    let change = if seen.job.deleting { Change::none() } else { pods::change(seen, picture, past) };
+    if verdict::complete(picture, change.active_after(picture)) {
+        return finish(picture, &Verdict::completed());
+    }
+    let Tally { mut status, release } = tally::count(picture, None);
+    let notes = started(seen, &mut status);
+    let (told, first, last) = match seen.creates_refused {
+        true => (change.without_creates(), None, change.creates()),
+        false => (change.clone(), change.creates(), None),
+    };
+    told.counts_after(picture, &mut status);
+    let mut steps: Vec<Action> = change.discards().into_iter().chain(first).collect();
     steps.push(Action::Write(Box::new(status)));
     steps.extend(notes);
-    if !tally.release.is_empty() {
-        steps.push(Action::Release(tally.release));
+    if !release.is_empty() {
+        steps.push(Action::Release(release));
     }
+    steps.extend(last);
     let deadline = verdict::deadline(seen.job).map(Action::LookAgain);
     steps.extend(change.again_at.map(Action::LookAgain).into_iter().chain(deadline));
     steps
 }
 
 /// Sets what suspending and resuming change: the condition, the start, and the event about it.
-fn started(seen: &Observed<'_>, status: &mut JobStatus, notes: &mut Vec<Action>) {
+fn started(seen: &Observed<'_>, status: &mut JobStatus) -> Option<Action> {
     let now = seen.now.whole_seconds();
-    let was = condition::holds(&status.conditions, conditions::SUSPENDED);
-    let known = condition::find(&status.conditions, conditions::SUSPENDED).is_some();
-    if seen.job.suspend {
-        if !was {
-            let wanted = suspended(true, reasons::JOB_SUSPENDED, "Job suspended");
-            condition::set(&mut status.conditions, &wanted, now);
-            notes.push(Action::Note(Severity::Normal, reasons::SUSPENDED.into(), "Job suspended".to_owned()));
-        }
-        status.start_time = None;
-        return;
-    }
-    if was {
-        let wanted = suspended(false, reasons::JOB_RESUMED, "Job resumed");
-        condition::set(&mut status.conditions, &wanted, now);
-        notes.push(Action::Note(Severity::Normal, reasons::RESUMED.into(), "Job resumed".to_owned()));
-    }
-    if status.start_time.is_none() || (known && was) {
+    if status.start_time.is_none() && !seen.job.suspend {
         status.start_time = Some(now);
     }
-}
-
-fn suspended<'a>(holds: bool, reason: &'a str, message: &'a str) -> condition::Wanted<'a> {
-    condition::Wanted { kind: conditions::SUSPENDED, holds, reason, message }
+    let known = condition::find(&status.conditions, kinds::SUSPENDED).is_some();
+    if seen.job.deleting || !(seen.job.suspend || known) {
+        return None;
+    }
+    let (reason, event, message) = match seen.job.suspend {
+        true => (reasons::JOB_SUSPENDED, reasons::SUSPENDED, "Job suspended"),
+        false => (reasons::JOB_RESUMED, reasons::RESUMED, "Job resumed"),
+    };
+    let wanted = Wanted { kind: kinds::SUSPENDED, holds: seen.job.suspend, reason, message };
+    if !conditions::set(&mut status.conditions, &wanted, now) {
+        return None;
+    }
+    status.start_time = (!seen.job.suspend).then_some(now);
+    Some(Action::Note(Severity::Normal, event.into(), message.to_owned()))
 }
 
 /// Brings a decided Job to its end: the interim condition first, the last one when no pod is left.
-fn finish(seen: &Observed<'_>, verdict: &Verdict) -> Vec<Action> {
-    let tally = tally::count(seen, Some(verdict));
-    let now = seen.now.whole_seconds();
-    let active: Vec<&PodFacts> = seen.pods.iter().filter(|pod| pod.active()).collect();
-    let mut status = tally.status;
-    status.start_time = status.start_time.or((!seen.job.suspend).then_some(now));
+fn finish(picture: &Picture<'_>, verdict: &Verdict) -> Vec<Action> {
+    let Tally { mut status, release } = tally::count(picture, Some(verdict));
+    let now = picture.now.whole_seconds();
+    let active: Vec<PodRef> = picture.active.iter().map(|pod| PodRef::of(pod)).collect();
+    let terminating = picture.terminating.saturating_add(number(active.len()));
+    status.start_time = status.start_time.or((!picture.job.suspend).then_some(now));
     verdict.set_interim(&mut status, now);
-    let terminating = seen.pods.iter().filter(|pod| pod.terminating()).count() + active.len();
-    status.active = 0;
-    status.ready = Some(0);
-    status.terminating = Some(u32::try_from(terminating).unwrap_or(u32::MAX));
+    (status.active, status.ready, status.terminating) = (0, Some(0), Some(terminating));
     let uncounted = status.uncounted_succeeded.len() + status.uncounted_failed.len();
-    let over = terminating == 0 && uncounted == 0 && tally.release.is_empty();
-    let mut steps = Vec::new();
+    // Whoever waits for the announcement sees it in a status of its own.
+    let announced = verdict::is_announced(&picture.job.status);
+    let over = announced && terminating == 0 && uncounted == 0 && release.is_empty();
     if over {
         verdict.set_last(&mut status, now);
     }
-    let too_many = over && verdict.is_success() && seen.job.completions.is_some_and(|n| status.succeeded > n);
-    steps.push(Action::Write(Box::new(status)));
-    if !active.is_empty() {
-        steps.push(Action::Delete(active.into_iter().map(PodRef::of).collect()));
-    }
-    if !tally.release.is_empty() {
-        steps.push(Action::Release(tally.release));
-    }
-    if too_many {
-        let message = "Too many succeeded pods running after completion count reached".to_owned();
-        steps.push(Action::Note(Severity::Warning, reasons::TOO_MANY_SUCCEEDED.into(), message));
-    }
+    let too_many = picture.job.completions.is_some_and(|wanted| status.succeeded > wanted);
+    let mut steps = vec![Action::Write(Box::new(status))];
+    steps.extend(go(verdict, active, release));
     if over {
+        steps.extend((too_many && verdict.is_success()).then(too_many_succeeded));
         steps.push(verdict.note());
     }
     steps
+}
+
+/// The pods of a Job that has ended go. Were those of a Job that succeeded deleted before they are released, a
+/// crash in between would count them as failures.
+fn go(verdict: &Verdict, active: Vec<PodRef>, release: Vec<PodRef>) -> Vec<Action> {
+    let delete = (!active.is_empty()).then_some(Action::Delete(active));
+    let release = (!release.is_empty()).then_some(Action::Release(release));
+    let (first, second) = if verdict.is_success() { (release, delete) } else { (delete, release) };
+    first.into_iter().chain(second).collect()
+}
+
+fn too_many_succeeded() -> Action {
+    let message = "Too many succeeded pods running after completion count reached".to_owned();
+    Action::Note(Severity::Warning, reasons::TOO_MANY_SUCCEEDED.into(), message)
 }
 
 #[cfg(test)]

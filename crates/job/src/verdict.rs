@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_api::condition::{self, Wanted};
+use muster_api::condition;
 use muster_api::event::Severity;
 use muster_api::job::{JobFacts, JobStatus};
 use muster_api::paths::condition as path;
@@ -10,8 +10,8 @@ use muster_api::pod::Phase;
 use muster_api::time::Time;
 use muster_api::words::{conditions, reasons};
 
-use crate::tally::{self, Tally};
-use crate::{Action, Observed};
+use crate::picture::Picture;
+use crate::{Action, conditions as write, policy};
 
 /// A decided end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,10 @@ pub struct Verdict {
 impl Verdict {
     /// Enough pods succeeded.
     pub fn completed() -> Verdict {
-        let (reason, message) = (reasons::COMPLETIONS_REACHED, "Reached expected number of succeeded pods");
+        Verdict::succeeded(reasons::COMPLETIONS_REACHED, "Reached expected number of succeeded pods")
+    }
+
+    fn succeeded(reason: &str, message: &str) -> Verdict {
         Verdict { success: true, reason: reason.to_owned(), message: message.to_owned() }
     }
 
@@ -39,8 +42,11 @@ impl Verdict {
 
     /// Sets the condition that announces the end.
     pub fn set_interim(&self, status: &mut JobStatus, now: Time) {
-        let kind = if self.success { conditions::SUCCESS_CRITERIA_MET } else { conditions::FAILURE_TARGET };
-        self.set(status, kind, now);
+        self.set(status, self.interim(), now);
+    }
+
+    fn interim(&self) -> &'static str {
+        if self.success { conditions::SUCCESS_CRITERIA_MET } else { conditions::FAILURE_TARGET }
     }
 
     /// Sets the condition that is the end.
@@ -52,12 +58,8 @@ impl Verdict {
     }
 
     fn set(&self, status: &mut JobStatus, kind: &str, now: Time) {
-        let wanted = Wanted { kind, holds: true, reason: &self.reason, message: &self.message };
-        let known = condition::find(&status.conditions, kind).is_some();
-        condition::set(&mut status.conditions, &wanted, now);
-        if let (false, Some(last)) = (known, status.conditions.last_mut()) {
-            *last = last.with(path::PROBED, now.to_seconds_text());
-        }
+        let wanted = condition::Wanted { kind, holds: true, reason: &self.reason, message: &self.message };
+        write::set(&mut status.conditions, &wanted, now);
     }
 
     /// The event about the end.
@@ -69,9 +71,15 @@ impl Verdict {
     }
 }
 
-/// The end that is already announced, or a failure seen now.
-pub fn before_managing(seen: &Observed<'_>) -> Option<Verdict> {
-    announced(&seen.job.status).or_else(|| failure(seen))
+/// The end that is already announced, or one that the pods tell of. Failures come before successes.
+pub fn before_managing(picture: &Picture<'_>) -> Option<Verdict> {
+    let pods = || failure(picture).or_else(|| indexes_failed(picture)).or_else(|| enough(picture));
+    announced(&picture.job.status).or_else(pods)
+}
+
+/// Whether the end is announced.
+pub fn is_announced(status: &JobStatus) -> bool {
+    announced(status).is_some()
 }
 
 fn announced(status: &JobStatus) -> Option<Verdict> {
@@ -87,23 +95,46 @@ fn announced(status: &JobStatus) -> Option<Verdict> {
     Some(Verdict { success, reason: text(path::REASON), message: text(path::MESSAGE) })
 }
 
-fn failure(seen: &Observed<'_>) -> Option<Verdict> {
-    let job = seen.job;
-    if tally::failures(seen) > job.backoff_limit || restarted_too_often(seen) {
+fn failure(picture: &Picture<'_>) -> Option<Verdict> {
+    let job = picture.job;
+    let mut failed = picture.pods.iter().filter(|pod| picture.is_failed(pod));
+    if let Some(message) = failed.find_map(|pod| policy::fails_job(job, pod)) {
+        return Some(Verdict::failed(reasons::POD_FAILURE_POLICY, &message));
+    }
+    if picture.failed > job.backoff_limit || restarted_too_often(picture) {
         let message = "Job has reached the specified backoff limit";
         return Some(Verdict::failed(reasons::BACKOFF_LIMIT_EXCEEDED, message));
     }
-    if deadline(job).is_some_and(|at| at <= seen.now) {
+    if deadline(job).is_some_and(|at| at <= picture.now) {
         let message = "Job was active longer than specified deadline";
         return Some(Verdict::failed(reasons::DEADLINE_EXCEEDED, message));
     }
     None
 }
 
-fn restarted_too_often(seen: &Observed<'_>) -> bool {
-    let alive = seen.pods.iter().filter(|pod| matches!(pod.phase, Phase::Running | Phase::Pending));
+fn restarted_too_often(picture: &Picture<'_>) -> bool {
+    if !picture.job.restarts_in_place {
+        return false;
+    }
+    let alive = picture.pods.iter().filter(|pod| matches!(pod.phase, Phase::Running | Phase::Pending));
     let restarts: i64 = alive.map(|pod| pod.restarts).sum();
-    seen.job.restarts_in_place && restarts > 0 && restarts >= i64::from(seen.job.backoff_limit)
+    restarts >= i64::from(picture.job.backoff_limit).max(1)
+}
+
+/// Too many indexes have failed, or some have and the others are done.
+fn indexes_failed(picture: &Picture<'_>) -> Option<Verdict> {
+    let failed = picture.failed_indexes.as_ref()?.len();
+    if picture.job.max_failed_indexes.is_some_and(|max| failed > max) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(Verdict::failed(reasons::MAX_FAILED_INDEXES_EXCEEDED, message));
+    }
+    let all = failed.saturating_add(picture.completed.len()) >= picture.job.completions.unwrap_or(0);
+    (failed > 0 && all).then(|| Verdict::failed(reasons::FAILED_INDEXES, "Job has failed indexes"))
+}
+
+fn enough(picture: &Picture<'_>) -> Option<Verdict> {
+    let message = policy::success(picture.job, &picture.completed)?;
+    Some(Verdict::succeeded(reasons::SUCCESS_POLICY, &message))
 }
 
 /// When the Job has run too long; never while it is suspended or has not begun.
@@ -113,11 +144,11 @@ pub fn deadline(job: &JobFacts) -> Option<Time> {
 }
 
 /// Whether the goal is reached, with `active` pods still at work.
-pub fn complete(job: &JobFacts, tally: &Tally, active: u32) -> bool {
-    let enough = match job.completions {
+pub fn complete(picture: &Picture<'_>, active: u32) -> bool {
+    let enough = match picture.job.completions {
         // A work queue: any success says that there is no more work.
-        None => tally.succeeded > 0,
-        Some(wanted) => tally.succeeded >= wanted,
+        None => picture.succeeded > 0,
+        Some(wanted) => picture.succeeded >= wanted,
     };
     enough && active == 0
 }

@@ -133,8 +133,17 @@ impl World {
     ///
     /// The server's refusal.
     pub fn call(&mut self, kind: &Kind, object: &Tree, act: Act) -> Result<Object, Refusal> {
+        self.call_part(kind, object, Part::Main, act)
+    }
+
+    /// Performs a call about a part of an object as a user, or as a kubelet that a test plays itself, would.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal.
+    pub fn call_part(&mut self, kind: &Kind, object: &Tree, part: Part, act: Act) -> Result<Object, Refusal> {
         let by = Text::from("user");
-        let on = meta::target(kind, object, Part::Main);
+        let on = meta::target(kind, object, part);
         let call = Call { by, on, guard: Guard::default(), act };
         do_calls(&*self.api, Calls::One(call)).pop().expect("one call, one result")
     }

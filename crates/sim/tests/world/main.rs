@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod garbage;
+mod kubelet;
 mod nodes;
+mod policies;
 mod words;
 mod worlds;

@@ -2,7 +2,8 @@
 
 use muster_api::condition::Wanted;
 use muster_api::event::{About, Event, Severity};
-use muster_api::job::{JobStatus, NewPod, pod_of};
+use muster_api::job::JobStatus;
+use muster_api::job_pod::{self, Failures, NewPod, pod_of};
 use muster_api::pod_status::{Addresses, Doing};
 use muster_api::time::Time;
 use muster_api::{event, kinds, lease, node, paths, pod, pod_status};
@@ -53,7 +54,10 @@ fn what_builders_make_has_no_unknown_field() {
     let now = Time::parse("2026-01-01T00:00:00Z").unwrap();
     let job = tree!({"metadata": {"name": "j", "namespace": "n", "uid": "u"},
         "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-    let made = pod_of(&job, &NewPod { index: Some(1), suffix: "abcde".into() });
+    let made = pod_of(
+        &job,
+        &NewPod { index: Some(1), suffix: "abcde".into(), before: Some(Failures { counted: 1, ignored: 1 }) },
+    );
     let about = About::of(&kinds::JOBS, "Job", &job);
     let note =
         Event { by: "b".into(), about, severity: Severity::Normal, reason: "R".into(), message: "m".into() };
@@ -61,6 +65,7 @@ fn what_builders_make_has_no_unknown_field() {
         active: 1,
         ready: Some(1),
         completed_indexes: "0".into(),
+        failed_indexes: Some("1".into()),
         tracks: true,
         ..JobStatus::default()
     };
@@ -84,6 +89,7 @@ fn what_builders_make_has_no_unknown_field() {
         pod_status(Doing::Waiting { since, until, code, restarts }),
         pod_status(Doing::Ended { since, until, code, restarts }),
         ("", "v1", "Pod", made.clone()),
+        ("", "v1", "Pod", job_pod::adoption(&job)),
     ];
     for (group, version, kind, tree) in all {
         let schema = builtin().root(group, version, kind).unwrap();
