@@ -243,6 +243,8 @@ fn component(name: &str, kubeconfig: &str, port: u16) -> Result<Command, String>
         .arg(format!("--authorization-kubeconfig={kubeconfig}"))
         .arg("--leader-elect=false")
         .arg("--bind-address=127.0.0.1")
+        // Its own limits would only make events late.
+        .args(["--kube-api-qps=2000", "--kube-api-burst=2000"])
         .arg(format!("--secure-port={port}"));
     Ok(command)
 }

@@ -12,4 +12,5 @@ mod kubectl_create;
 mod kubectl_delete;
 mod kubectl_get;
 mod kubectl_patch;
+mod lives;
 mod programs;

@@ -56,9 +56,12 @@ fn compare(ours: &Server, real: &Server, life: &Life, n: usize) -> Result<Vec<Di
         let there = picture(real, life, &namespace);
         (here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())), there)
     });
-    let here = here.map_err(|why| format!("ours: {why}"))?;
-    let there = there.map_err(|why| format!("real: {why}"))?;
-    Ok(compare_trees(&here, &there))
+    match (here, there) {
+        (Ok(here), Ok(there)) => Ok(compare_trees(&here, &there)),
+        (Err(why), Ok(_)) => Err(format!("only ours: {why}")),
+        (Ok(_), Err(why)) => Err(format!("only the real one: {why}")),
+        (Err(why), Err(_)) => Err(format!("neither plane gets there: {why}")),
+    }
 }
 
 /// Plays a life and returns what is left of it.
