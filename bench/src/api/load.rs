@@ -61,11 +61,16 @@ impl Load {
             for in_flight in IN_FLIGHT {
                 // Values differ from row to row: a patch that changes nothing is not a write.
                 let request = |n| make(target, n % self.pods, n + in_flight * self.requests);
-                rows.push(bench.row(what, in_flight, (0..self.requests).map(request).collect(), ROW_MAX));
+                rows.push(bench.row(
+                    what,
+                    in_flight,
+                    &(0..self.requests).map(request).collect::<Vec<_>>(),
+                    ROW_MAX,
+                ));
             }
         }
         let list = (target.request(&format!("GET {PODS}"), "", b""), 200);
-        rows.push(bench.row("list all pods", 1, vec![list; self.lists], ROW_MAX));
+        rows.push(bench.row("list all pods", 1, &vec![list; self.lists], ROW_MAX));
         rows.push(bench.pages(self.lists * self.pods.div_ceil(PAGE)));
         rows.push(bench.watch(self.watchers, self.watched));
         rows
@@ -73,17 +78,17 @@ impl Load {
 
     fn creates(&self, bench: &Bench<'_>) -> Vec<Row> {
         // The first requests pay for caches.
-        let warm = (0..10).map(|n| create(bench.target, WATCHED, n + self.watched)).collect();
+        let warm = (0..10).map(|n| create(bench.target, WATCHED, n + self.watched)).collect::<Vec<_>>();
         let body = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "watched"}});
         let namespace = bench.target.request("POST /api/v1/namespaces", JSON, &body.to_json_bytes());
-        bench.row("", 1, vec![(namespace, 201)], ROW_MAX);
-        bench.row("", 1, warm, ROW_MAX);
+        bench.row("", 1, &[(namespace, 201)], ROW_MAX);
+        bench.row("", 1, &warm, ROW_MAX);
         let all: Vec<Request> = (0..self.pods).map(|n| create(bench.target, PODS, n)).collect();
         let (few, many) = all.split_at(self.pods / 5);
         let [one, several] = IN_FLIGHT;
         vec![
-            bench.row("create a pod", one, few.to_vec(), Duration::MAX),
-            bench.row("create a pod", several, many.to_vec(), Duration::MAX),
+            bench.row("create a pod", one, few, Duration::MAX),
+            bench.row("create a pod", several, many, Duration::MAX),
         ]
     }
 }
@@ -143,7 +148,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Sends requests, `in_flight` at once, each over a connection that is already open.
-    fn row(&self, what: &'static str, in_flight: usize, requests: Vec<Request>, most: Duration) -> Row {
+    fn row(&self, what: &'static str, in_flight: usize, requests: &[Request], most: Duration) -> Row {
         let next = AtomicUsize::new(0);
         let barrier = Barrier::new(in_flight + 1);
         std::thread::scope(|scope| {

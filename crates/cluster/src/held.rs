@@ -22,14 +22,14 @@ pub struct Held {
 impl Held {
     /// The object, made of branches that are already known where possible.
     pub fn shared(self, sharing: &Mutex<Sharing>) -> Object {
-        share(sharing, self.object)
+        share(sharing, &self.object)
     }
 }
 
 /// The same object, made of known branches.
-pub fn share(sharing: &Mutex<Sharing>, object: Object) -> Object {
+pub fn share(sharing: &Mutex<Sharing>, object: &Object) -> Object {
     let tree = sharing.lock().unwrap_or_else(PoisonError::into_inner).share_below(&object.tree);
-    Object { tree, ..object }
+    Object { tree, revision: object.revision }
 }
 
 /// How the client library names a kind. The word is only for its messages.

@@ -114,11 +114,7 @@ impl KubeApi {
         let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
         let object = reply::read(code, &bytes)?;
         reply::check(call, &object)?;
-        Ok(self.shared(object))
-    }
-
-    fn shared(&self, object: Object) -> Object {
-        held::share(&self.sharing, object)
+        Ok(held::share(&self.sharing, &object))
     }
 }
 

@@ -32,7 +32,7 @@ pub fn places(crd: &Crd) -> Vec<Place> {
     for version in crd.versions() {
         let mut found = Vec::new();
         if let Some(schema) = version.at(&["schema", "openAPIV3Schema"]) {
-            walk(schema, String::new(), &mut found);
+            walk(schema, "", &mut found);
         }
         let (kind, version) = (crd.kind().to_owned(), version.str_at(&["name"]).to_owned());
         all.extend(found.into_iter().map(|(at, message)| Place {
@@ -46,21 +46,21 @@ pub fn places(crd: &Crd) -> Vec<Place> {
 }
 
 /// (path, message) of all rules at and below a schema.
-fn walk(schema: &Tree, path: String, found: &mut Vec<(String, String)>) {
+fn walk(schema: &Tree, path: &str, found: &mut Vec<(String, String)>) {
     for rule in schema.items_at(&["x-kubernetes-validations"]) {
         let message = rule.str_at(&["message"]);
         let message = if message.is_empty() { rule.str_at(&["rule"]) } else { message };
-        found.push((path.clone(), message.to_owned()));
+        found.push((path.to_owned(), message.to_owned()));
     }
     for (name, below) in schema.entries_at(&["properties"]) {
         let dot = if path.is_empty() { "" } else { "." };
-        walk(below, format!("{path}{dot}{name}"), found);
+        walk(below, &format!("{path}{dot}{name}"), found);
     }
     if let Some(items) = schema.get("items") {
-        walk(items, format!("{path}[]"), found);
+        walk(items, &format!("{path}[]"), found);
     }
     if let Some(values) = schema.get("additionalProperties") {
-        walk(values, format!("{path}{{}}"), found);
+        walk(values, &format!("{path}{{}}"), found);
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
               map: {additionalProperties: {properties: {x: {x-kubernetes-validations: [{rule: c}]}}}}
         ";
         let mut found = Vec::new();
-        walk(&Tree::parse_yaml(text).unwrap(), String::new(), &mut found);
+        walk(&Tree::parse_yaml(text).unwrap(), "", &mut found);
         let want = [("", "root"), ("list[]", "item"), ("map{}.x", "c")];
         assert_eq!(found, want.map(|(at, message)| (at.to_owned(), message.to_owned())));
     }

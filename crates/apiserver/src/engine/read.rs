@@ -43,7 +43,9 @@ impl Engine {
         if !place.resource.allows(place.version, "get") {
             return Err(Status::method_not_allowed());
         }
-        if let Some(revision) = parse_revision(&options.resource_version).map_err(unexpected)? {
+        if let Some(revision) =
+            parse_revision(&options.resource_version).map_err(|error| unexpected(&error))?
+        {
             self.reached(revision)?;
         }
         let key = place.resource.key(&target.namespace, &target.name);
@@ -84,7 +86,7 @@ pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, FieldError> {
 }
 
 /// A malformed revision where the real server does not expect one: reads of one object, and watches.
-pub(super) fn unexpected(error: FieldError) -> Status {
+pub(super) fn unexpected(error: &FieldError) -> Status {
     Status::new(500, "", error.to_string())
 }
 

@@ -179,7 +179,7 @@ fn of_object(before: &[Managed], scale: &[Managed], owned: &Tree, version: &Text
         match all.iter_mut().find(is_same) {
             Some(entry) => entry.fields = fields::union(&entry.fields, owned),
             None => {
-                all.push(Managed { api_version: version.clone(), fields: owned.clone(), ..owner.clone() })
+                all.push(Managed { api_version: version.clone(), fields: owned.clone(), ..owner.clone() });
             }
         }
     }

@@ -38,7 +38,7 @@ impl Engine {
             return Err(bad_options(&errors));
         }
         let selection = Selection::parse(&place, target, options)?;
-        let wanted = parse_revision(&options.resource_version).map_err(unexpected)?;
+        let wanted = parse_revision(&options.resource_version).map_err(|error| unexpected(&error))?;
         if let Some(wanted) = wanted {
             self.reached(wanted)?;
         }

@@ -99,7 +99,7 @@ pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Answer, Status> {
     found.ok_or_else(|| not_acceptable(clauses.filter_map(text_of).next().is_some(), offer))
 }
 
-/// 406. Where the path itself knows its media types (built-in kinds), it speaks first; `known` says that it was
+/// The answer 406. Where the path itself knows its media types (built-in kinds), it speaks first; `known` says that it was
 /// content, and only the shape was not to be had.
 fn not_acceptable(known: bool, offer: Offer) -> Status {
     let all = if offer == Offer::Custom { KNOWN_CUSTOM } else { KNOWN };

@@ -169,10 +169,8 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         let at = list.item(i);
         let name = request.str_at(&["name"]);
         at.field("name").problems(name, names::label(name), errors);
-        if !name.is_empty() {
-            if !seen.insert(name) {
-                errors.push(FieldError::duplicate_as(at, shown::ordered(request, &ORDER)));
-            }
+        if !name.is_empty() && !seen.insert(name) {
+            errors.push(FieldError::duplicate_as(at, shown::ordered(request, &ORDER)));
         }
         match (request.get("exactly"), request.items_at(&["firstAvailable"])) {
             (None, []) => errors
