@@ -105,6 +105,12 @@ fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors) {
+    if parallelism > TIGHT_MAX {
+        let why = format!(
+            "must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
+        );
+        errors.push(FieldError::invalid(at.field("parallelism"), parallelism, why));
+    }
     match failed {
         None => {
             let why = format!("must be specified when completions is above {COMPLETIONS_SOFT_MAX}");
@@ -117,12 +123,6 @@ fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors)
             errors.push(FieldError::invalid(at.field("maxFailedIndexes"), failed, why));
         }
         Some(_) => {}
-    }
-    if parallelism > TIGHT_MAX {
-        let why = format!(
-            "must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
-        );
-        errors.push(FieldError::invalid(at.field("parallelism"), parallelism, why));
     }
 }
 

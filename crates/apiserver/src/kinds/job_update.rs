@@ -41,18 +41,17 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-/// An indexed Job may grow and shrink together with its parallelism.
+/// An indexed Job may grow and shrink to what its parallelism is then, whatever that was before.
 fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
     let key = ["completions"];
     if new.get("completions") == old.get("completions") {
         return;
     }
-    let elastic = |spec: &Tree| spec.int_at(&key) == spec.int_at(&["parallelism"]);
     if new.str_at(&["completionMode"]) == "Indexed"
         && new.get("completions").is_some()
         && old.get("completions").is_some()
     {
-        if !elastic(new) || !elastic(old) {
+        if new.int_at(&key) != new.int_at(&["parallelism"]) {
             let value = new.int_at(&key).unwrap_or(0);
             let why = "can only be modified in tandem with spec.parallelism";
             errors.push(FieldError::invalid(SPEC.field("completions"), value, why));
