@@ -219,6 +219,8 @@ fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
             .arg(format!("--service-account-signing-key-file={key}"))
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .arg("--service-cluster-ip-range=10.96.0.0/16")
+            // As every installer sets it; the bare default would refuse privileged containers.
+            .arg("--allow-privileged=true")
             .arg(format!("--token-auth-file={tokens}"))
             .arg("--authorization-mode=RBAC")
             .arg("--feature-gates=GenericWorkload=true")

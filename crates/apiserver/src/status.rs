@@ -14,6 +14,8 @@ pub struct Status {
     pub message: String,
     /// The rest of `details`.
     pub details: Details,
+    /// What the client should hear besides.
+    pub warnings: Vec<String>,
 }
 
 /// `status.details`.
@@ -70,7 +72,7 @@ impl Named<'_> {
 impl Status {
     /// A refusal without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Details::default() }
+        Self { code, reason, message: message.into(), details: Details::default(), warnings: Vec::new() }
     }
 
     /// A refusal about no object in particular.

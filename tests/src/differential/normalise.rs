@@ -81,7 +81,7 @@ impl Normaliser {
 
     /// Text that may mention namespaces, uids, revisions or times.
     fn words(&mut self, text: &str) -> String {
-        let mut text = without_embedded_object(&text.replace(&self.namespace, "<ns>"));
+        let mut text = without_dump(&without_embedded_object(&text.replace(&self.namespace, "<ns>")));
         text = without_number_after(&text, "ResourceVersion in record (");
         while let Some(uid) = first_uid(&text) {
             let n = place(&mut self.uids, &uid);
@@ -113,6 +113,20 @@ fn without_embedded_object(text: &str) -> String {
     match (text.find(START), text.rfind("}\": ")) {
         (Some(from), Some(to)) if from < to => {
             format!("{}<object>{}", &text[..from + START.len() - 1], &text[to + 1..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Refusals of the real server about pod specs and claims dump Go types: a pod spec as a whole, and the lines of a
+/// specification that changed. Ours show the pod spec as it is on the wire, and no lines.
+fn without_dump(text: &str) -> String {
+    const START: &str = "Invalid value: {";
+    const END: &str = "}: field is immutable";
+    let text = text.split("\n@@ -").next().unwrap_or_default();
+    match (text.find(START), text.rfind(END)) {
+        (Some(from), Some(to)) if from < to && text[from..to].to_lowercase().contains("\"containers\":") => {
+            format!("{}<pod spec>{}", &text[..from + START.len() - 1], &text[to + 1..])
         }
         _ => text.to_owned(),
     }
@@ -165,6 +179,27 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
+
+    #[test]
+    fn dumps_of_go_types_are_left_out() {
+        let cases = [
+            (
+                "spec: Forbidden: spec is immutable\n@@ -1,2 +1,2 @@\n-a\n+b\n",
+                "spec: Forbidden: spec is immutable",
+            ),
+            (
+                "s: Invalid value: {\"Volumes\":null,\"Containers\":[]}: field is immutable",
+                "s: Invalid value: <pod spec>: field is immutable",
+            ),
+            (
+                "s: Invalid value: {\"Rules\":[]}: field is immutable",
+                "s: Invalid value: {\"Rules\":[]}: field is immutable",
+            ),
+        ];
+        for (text, shown) in cases {
+            assert_eq!(without_dump(text), shown);
+        }
+    }
 
     #[test]
     fn identities_become_their_order_of_appearance() {

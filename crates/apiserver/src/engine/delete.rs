@@ -19,7 +19,8 @@ const FOREGROUND: &str = "foregroundDeletion";
 impl Ask<'_> {
     pub fn delete(&self, options: &DeleteOptions) -> Result<Prepared, Status> {
         check_options(options)?;
-        let live = self.live().ok_or_else(|| self.not_found())?;
+        let warnings = self.orphan_warning(options).into_iter().collect();
+        let live = self.live().ok_or_else(|| Status { warnings, ..self.not_found() })?;
         self.delete_live(&live, options)
     }
 

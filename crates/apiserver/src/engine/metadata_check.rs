@@ -150,8 +150,11 @@ fn owners_text(owners: &[Tree]) -> String {
 
 fn check_owner(owner: &Tree, path: &str, errors: &mut Errors) {
     let version = owner.str_at(&["apiVersion"]);
-    if version.rsplit('/').next().unwrap_or_default().is_empty() {
-        errors.push(FieldError::invalid(format!("{path}.apiVersion"), version, "version must not be empty"));
+    let place = || format!("{path}.apiVersion");
+    if version.is_empty() {
+        errors.push(FieldError::required(place(), "must not be empty"));
+    } else if version.ends_with('/') || version.matches('/').count() > 1 {
+        errors.push(FieldError::invalid(place(), version, "must be <group>/<version> or <version>"));
     }
     for key in ["kind", "name", "uid"] {
         if owner.str_at(&[key]).is_empty() {

@@ -59,7 +59,7 @@ impl Ask<'_> {
 
     fn merged(&self, live: &Object, body: &Body) -> Result<Tree, Status> {
         match &body.tree {
-            Tree::Map(_) => Ok(self.whole(live, &body.tree).merge(&body.tree)),
+            Tree::Map(_) => Ok(self.whole(live, &body.tree).merge(&without_nulls_in_lists(&body.tree))),
             Tree::Null => Err(Status::bad_request("Invalid JSON Patch")),
             other => {
                 let (word, wanted) = (json_word(other), "Go value of type map[string]interface {}");
@@ -167,6 +167,21 @@ impl Ask<'_> {
         let made = made.map_err(|found| conflicts(&found))?;
         let tree = self.defaulted(&made.tree);
         self.create_new(Newcomer { tree, managed: made.managed, warnings: decoded.warnings })
+    }
+}
+
+/// Lists replace lists, and what they hold comes without `null`s in maps, as if it were merged into nothing.
+fn without_nulls_in_lists(patch: &Tree) -> Tree {
+    fn pruned(value: &Tree) -> Tree {
+        match value {
+            Tree::Map(_) => value.map_entries(|_, v| (!v.is_null()).then(|| pruned(v))),
+            Tree::List(_) => value.map_items(|_, v| pruned(v)),
+            _ => value.clone(),
+        }
+    }
+    match patch {
+        Tree::Map(_) => patch.map_entries(|_, v| Some(without_nulls_in_lists(v))),
+        list => pruned(list),
     }
 }
 

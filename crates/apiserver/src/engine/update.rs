@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_schema::error::FieldError;
+use muster_schema::error::{FieldError, Problem};
 use muster_schema::object::{Managed, Object};
 use muster_store::{Change, Expect, Write};
 use muster_tree::Tree;
@@ -57,7 +57,9 @@ impl Ask<'_> {
         self.check_update(&tree, &live.tree)?;
         self.admitted(Operation::Update, Some(&tree), Some(&live.tree), &mut warnings)?;
         self.check_size(&tree)?;
-        warnings.extend(resource.strategy.warnings(&tree, Some(&live.tree)));
+        if self.request.target.subresource != "status" {
+            warnings.extend(resource.strategy.warnings(&tree, Some(&live.tree)));
+        }
         Ok(self.changed(live, Object { tree, managed, revision: live.revision }, warnings))
     }
 
@@ -109,6 +111,11 @@ impl Ask<'_> {
         let cx = self.cx();
         let strategy = &self.place.resource.strategy;
         metadata_check::check_changed(new, old, &mut errors);
+        if self.place.resource.custom {
+            // The real server looks twice at the finalizers of custom resources, and says so twice.
+            let again: Vec<_> = errors.iter().filter(|e| e.path == "metadata.finalizers").cloned().collect();
+            errors.extend(again.into_iter().filter(|e| e.problem == Problem::Forbidden));
+        }
         self.check_custom(new, Some(old), &mut errors);
         if self.request.target.subresource == "status" {
             strategy.validate_status(new, old, &cx, &mut errors);

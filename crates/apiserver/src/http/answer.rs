@@ -116,6 +116,7 @@ pub fn tree(code: u16, tree: &Tree, style: Style) -> Reply {
 #[must_use]
 pub fn status(status: &Status, style: Style) -> Reply {
     let mut reply = tree(status.code, &status.to_tree(), Style { gzip: false, ..style });
+    warn(&mut reply, status.warnings.iter().map(String::as_str));
     if let Some(secs) = status.details.retry_after_seconds {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
     }

@@ -21,7 +21,11 @@ const IMMUTABLE: &str = "spec is immutable after creation except resources.reque
 
 impl Strategy for VolumeClaim {
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
-        Ok(tree.with_key("status", tree!({"phase": "Pending"})))
+        Ok(with_sources(tree, None).with_key("status", tree!({"phase": "Pending"})))
+    }
+
+    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(with_sources(new, Some(old)))
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
@@ -49,22 +53,88 @@ impl Strategy for VolumeClaim {
                 &["volumeAttributesClassName"],
                 before.get("volumeAttributesClassName").cloned(),
             );
-            let amount = |tree: &Tree| tree.at(&size).and_then(Quantity::of);
-            if amount(spec) < amount(before) {
-                errors.push(FieldError::forbidden(
-                    "spec.resources.requests.storage",
-                    "field can not be less than status.capacity",
-                ));
-            }
         }
         if loose != *before {
             errors.push(FieldError::forbidden("spec", IMMUTABLE));
         }
+        let amount = |tree: Option<&Tree>| tree.and_then(Quantity::of).unwrap_or(Quantity::ZERO);
+        let (wanted, capacity) = (amount(spec.at(&size)), amount(old.at(&["status", "capacity", "storage"])));
+        if wanted < amount(before.at(&size)) && wanted <= capacity {
+            let why = "field can not be less than status.capacity";
+            errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
+        }
+        // The real server leaves out `spec` in this path.
+        At::Root("volumeMode").immutable(spec.get("volumeMode"), before.get("volumeMode"), errors);
     }
 
     fn returns_deleted_object(&self) -> bool {
         true
     }
+}
+
+/// The source of the data under its old and its new name. Whoever only knows the old one may only name a claim or a
+/// snapshot there; anything else is dropped, as it always was.
+fn with_sources(tree: Tree, before: Option<&Tree>) -> Tree {
+    let (old_way, new_way) = (&["spec", "dataSource"][..], &["spec", "dataSourceRef"][..]);
+    let in_use = before.is_some_and(|before| before.at(old_way).or(before.at(new_way)).is_some());
+    match (tree.at(old_way), tree.at(new_way)) {
+        (Some(source), None) if !in_use && !is_claim_or_snapshot(source) => tree.without(old_way),
+        (Some(source), None) => tree.with(new_way, source.clone()),
+        (None, Some(source)) if source.str_at(&["namespace"]).is_empty() => {
+            tree.with(old_way, source.without_key("namespace"))
+        }
+        _ => tree,
+    }
+}
+
+fn is_claim_or_snapshot(source: &Tree) -> bool {
+    matches!(
+        (source.str_at(&["apiGroup"]), source.str_at(&["kind"])),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    )
+}
+
+fn source(source: &Tree, at: &At<'_>, errors: &mut Errors) {
+    for key in ["name", "kind"] {
+        if source.str_at(&[key]).is_empty() {
+            at.field(key).required(errors);
+        }
+    }
+    let (group, kind) = (source.str_at(&["apiGroup"]), source.str_at(&["kind"]));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(FieldError::invalid(at, kind, why));
+    }
+    if !group.is_empty() {
+        at.field("apiGroup").problems(group, names::subdomain(group), errors);
+    }
+    let namespace = source.str_at(&["namespace"]);
+    if !namespace.is_empty() {
+        at.field("namespace").problems(namespace, names::label(namespace), errors);
+    }
+}
+
+/// The same source may stand under both names, another one may not.
+fn sources(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let (old, new) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    for (key, value) in [("dataSource", old), ("dataSourceRef", new)] {
+        if let Some(value) = value {
+            source(value, &at.field(key), errors);
+        }
+    }
+    let (Some(old), Some(new)) = (old, new) else {
+        return;
+    };
+    let parts = |tree: &Tree| ["apiGroup", "kind", "name"].map(|key| tree.text_at(&[key]));
+    let why = if !new.str_at(&["namespace"]).is_empty() {
+        "may not be specified when dataSourceRef.namespace is specified"
+    } else if parts(old) != parts(new) {
+        "must match dataSourceRef"
+    } else {
+        return;
+    };
+    // What is shown is the path object of the real server, which has no fields that JSON could show.
+    errors.push(FieldError::invalid(at, Tree::empty_map(), why));
 }
 
 /// What is wrong with the spec of a claim.
@@ -96,4 +166,5 @@ pub(super) fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         at.field("storageClassName").problems(class, names::subdomain(class), errors);
     }
     at.field("volumeMode").one_of(spec.str_at(&["volumeMode"]), &["Block", "Filesystem"], errors);
+    sources(spec, at, errors);
 }

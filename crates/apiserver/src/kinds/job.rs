@@ -77,7 +77,7 @@ impl Strategy for Job {
         }
         let (spec, root) = (new.get("spec").unwrap_or(&Tree::Null), At::Root("spec"));
         job_check::spec(spec, &root, errors);
-        job_check::matching(spec, &root, errors);
+        job_check::selecting(spec, &root, errors);
         job_update::check(new, old, errors);
     }
 

@@ -180,13 +180,11 @@ pub(super) fn metadata(template: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let place = at.field("selector");
+    selecting(spec, at, errors);
     let Some(selector) = spec.get("selector") else {
-        place.required(errors);
-        mismatch(spec, at, errors);
         return;
     };
-    affinity_check::selector(Some(selector), &place, errors);
+    let place = at.field("selector");
     if spec.bool_at(&["manualSelector"]) != Some(true) {
         let uid = job.str_at(&["metadata", "uid"]);
         let key = "batch.kubernetes.io/controller-uid";
@@ -195,12 +193,18 @@ fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(place, selector.clone(), "`selector` not auto-generated"));
         }
     }
-    matching(spec, at, errors);
 }
 
-/// The selector must find the pods of the template.
-pub(super) fn matching(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let selector = spec.get("selector");
+/// There must be a selector, and it must find the pods of the template.
+pub(super) fn selecting(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let place = at.field("selector");
+    let Some(selector) = spec.get("selector") else {
+        place.required(errors);
+        mismatch(spec, at, errors);
+        return;
+    };
+    affinity_check::selector(Some(selector), &place, errors);
+    let selector = Some(selector);
     let labels = spec.at(&["template", "metadata", "labels"]);
     let matches = Labels::of_selector(selector).is_none_or(|wanted| wanted.matches(labels));
     if !matches {

@@ -3,8 +3,8 @@
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::Errors;
 use super::at::At;
+use super::{Errors, shown};
 
 const SPEC: At<'static> = At::Root("spec");
 
@@ -21,16 +21,10 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
         return;
     };
     completions(new, old, errors);
-    for key in [
-        "selector",
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
-    ] {
+    for key in ["selector", "completionMode", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
         SPEC.field(key).immutable(new.get(key), old.get(key), errors);
     }
+    failure_policy(new.get("podFailurePolicy"), old.get("podFailurePolicy"), errors);
     let loose = suspended && idle;
     let (a, b) = (template(new, loose), template(old, loose));
     let place = SPEC.field("template");
@@ -61,6 +55,37 @@ fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
     let shown = new.get("completions").cloned().unwrap_or(Tree::Null);
     errors.push(FieldError::invalid(SPEC.field("completions"), shown, "field is immutable"));
 }
+
+fn failure_policy(new: Option<&Tree>, old: Option<&Tree>, errors: &mut Errors) {
+    if new != old {
+        let place = SPEC.field("podFailurePolicy");
+        let shown = new.map_or_else(|| "null".to_owned(), shown_policy);
+        errors.push(FieldError::invalid_as(place, &shown, "field is immutable"));
+    }
+}
+
+/// A failure policy under the names of its type.
+fn shown_policy(policy: &Tree) -> String {
+    let rule = |rule: &Tree| {
+        let exits =
+            rule.get("onExitCodes").map_or_else(|| "null".to_owned(), |e| shown::typed(e, &EXIT_CODES));
+        let conditions = match rule.items_at(&["onPodConditions"]) {
+            [] => "null".to_owned(),
+            some => shown::all_typed(some, &CONDITION),
+        };
+        let action = rule.get("action").map_or_else(|| "\"\"".to_owned(), Tree::to_json);
+        format!("{{\"Action\":{action},\"OnExitCodes\":{exits},\"OnPodConditions\":{conditions}}}")
+    };
+    let rules: Vec<String> = policy.items_at(&["rules"]).iter().map(rule).collect();
+    format!("{{\"Rules\":[{}]}}", rules.join(","))
+}
+
+const EXIT_CODES: [shown::Part; 3] = [
+    ("ContainerName", "containerName", "null"),
+    ("Operator", "operator", "\"\""),
+    ("Values", "values", "null"),
+];
+const CONDITION: [shown::Part; 2] = [("Type", "type", "\"\""), ("Status", "status", "\"\"")];
 
 /// The template without what may change: of a suspended Job that never ran, everything about placement.
 fn template(spec: &Tree, loose: bool) -> Tree {

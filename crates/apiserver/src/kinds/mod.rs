@@ -36,6 +36,7 @@ pub(crate) mod quantity;
 mod rbac;
 mod security_check;
 mod service;
+mod service_parts;
 pub(crate) mod shown;
 mod template;
 mod volume;

@@ -19,7 +19,7 @@ impl Strategy for Pod {
             return tree;
         };
         let spec = pod_defaults::requests(&pod_defaults::spec(spec));
-        tree.with_key("spec", with_service_account(spec))
+        with_addresses(tree.with_key("spec", with_service_account(spec)))
     }
 
     fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -129,6 +129,18 @@ fn with_service_account(spec: Tree) -> Tree {
         ("", old) => spec.with(&["serviceAccountName"], old),
         (new, old) if new != old => spec.with(&["serviceAccount"], new),
         _ => spec,
+    }
+}
+
+/// The first address stands alone beside the list of all; where they differ, the one that stands alone is right.
+fn with_addresses(tree: Tree) -> Tree {
+    let one = tree.text_at(&["status", "podIP"]);
+    let first = tree.items_at(&["status", "podIPs"]).first().map(|ip| ip.text_at(&["ip"]));
+    match first {
+        Some(first) if one.is_empty() => tree.with(&["status", "podIP"], first),
+        Some(first) if first == one => tree,
+        _ if one.is_empty() => tree,
+        _ => tree.with(&["status", "podIPs"], tree!([{"ip": &one}])),
     }
 }
 

@@ -41,8 +41,11 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     if new == old {
         return;
     }
+    // Without the same containers nothing else can be compared; a deadline that is out of bounds also ends it.
+    if has_other_containers(new, old, errors) || has_later_deadline(new, old, errors) {
+        return;
+    }
     gates(new, old, errors);
-    deadline(new, old, errors);
     let gated = !old.items_at(&["schedulingGates"]).is_empty();
     let mut allowed = with_old_images(new, old);
     for key in ["activeDeadlineSeconds", "schedulingGates"] {
@@ -52,10 +55,10 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     if old.int_at(&grace).is_some_and(|n| n < 0) && new.int_at(&grace) == Some(1) {
         allowed = allowed.with_option(&grace, old.get(grace[0]).cloned());
     }
-    let kept = old.items_at(&["tolerations"]).iter().all(|t| new.items_at(&["tolerations"]).contains(t));
-    if kept {
-        allowed = allowed.with_option(&["tolerations"], old.get("tolerations").cloned());
-    } else {
+    allowed = allowed.with_option(&["tolerations"], old.get("tolerations").cloned());
+    let timeless = |toleration: &Tree| toleration.without_key("tolerationSeconds");
+    let now: Vec<Tree> = new.items_at(&["tolerations"]).iter().map(timeless).collect();
+    if !old.items_at(&["tolerations"]).iter().all(|t| now.contains(&timeless(t))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(SPEC.field("tolerations"), why));
     }
@@ -80,18 +83,30 @@ fn gates(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-fn deadline(new: &Tree, old: &Tree, errors: &mut Errors) {
+fn has_other_containers(new: &Tree, old: &Tree, errors: &mut Errors) -> bool {
+    let differs = |key: &&str| new.items_at(&[key]).len() != old.items_at(&[key]).len();
+    let Some(key) = ["containers", "initContainers"].into_iter().find(differs) else {
+        return false;
+    };
+    errors.push(FieldError::forbidden(SPEC.field(key), "pod updates may not add or remove containers"));
+    true
+}
+
+fn has_later_deadline(new: &Tree, old: &Tree, errors: &mut Errors) -> bool {
     let key = ["activeDeadlineSeconds"];
     let (new, old) = (new.int_at(&key), old.int_at(&key));
     let at = SPEC.field("activeDeadlineSeconds");
     match (new, old) {
         (Some(new), Some(old)) if new > old => {
             errors.push(FieldError::invalid(at, new, "must be less than or equal to previous value"));
+            true
         }
-        (None, Some(old)) => {
-            errors.push(FieldError::invalid(at, old, "must not update from a positive integer to nil value"));
+        (None, Some(_)) => {
+            let why = "must not update from a positive integer to nil value";
+            errors.push(FieldError::invalid(at, Tree::Null, why));
+            false
         }
-        _ => {}
+        _ => false,
     }
 }
 

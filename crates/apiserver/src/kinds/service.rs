@@ -7,6 +7,7 @@ use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::container_check::{port_name_problems, port_number};
+use super::service_parts::{self, is_reached_from_outside};
 use super::{Cx, Errors, NameRule, Strategy, shown};
 use crate::engine::metadata_check::check_labels;
 use crate::status::Status;
@@ -31,22 +32,28 @@ impl Strategy for Service {
             return tree;
         };
         let kind = spec.str_at(&["type"]);
-        let affine = spec.str_at(&["sessionAffinity"]) == "ClientIP";
         let mut spec = spec.map_entries(|key, value| {
             Some(if key == "ports" { value.map_items(|_, port| with_target(port)) } else { value.clone() })
         });
+        let timeout = ["sessionAffinityConfig", "clientIP", "timeoutSeconds"];
+        match spec.str_at(&["sessionAffinity"]) {
+            "" | "None" => spec = spec.without_key(timeout[0]),
+            "ClientIP" if spec.at(&timeout).is_none_or(Tree::is_null) => {
+                let config = tree!({"clientIP": {"timeoutSeconds": AFFINITY_SECS}});
+                spec = spec.with_key(timeout[0], config);
+            }
+            _ => {}
+        }
+        let outside = is_reached_from_outside(&spec);
         let mut fill = |key: &str, value: Tree| {
             if spec.get(key).is_none() {
                 spec = spec.with_key(key, value);
             }
         };
-        if affine {
-            fill("sessionAffinityConfig", tree!({"clientIP": {"timeoutSeconds": AFFINITY_SECS}}));
-        }
         if kind != "ExternalName" {
             fill("internalTrafficPolicy", Tree::from("Cluster"));
         }
-        if matches!(kind, "NodePort" | "LoadBalancer") {
+        if outside {
             fill("externalTrafficPolicy", Tree::from("Cluster"));
         }
         if kind == "LoadBalancer" {
@@ -57,7 +64,7 @@ impl Strategy for Service {
 
     fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
         let tree = tree.with_key("status", tree!({"loadBalancer": {}}));
-        with_addresses(tree, cx)
+        with_addresses(tree, None, cx)
     }
 
     fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -70,14 +77,14 @@ impl Strategy for Service {
                 new = new.with_option(&["spec", key], old.at(&["spec", key]).cloned());
             }
         }
+        new = service_parts::without_outlived(new, old);
         if external(&new) {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
                 new = new.without(&["spec", key]);
             }
             return Ok(new);
         }
-        new = keep_node_ports(&new, old);
-        with_addresses(new, cx)
+        with_addresses(service_parts::keep_node_ports(new, old), Some(old), cx)
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
@@ -93,6 +100,18 @@ impl Strategy for Service {
             let shown = new.at(&["spec", "clusterIPs"]).cloned().unwrap_or(Tree::Null);
             errors.push(FieldError::invalid(list.item(0), shown, "may not change once set"));
         }
+    }
+
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        let balanced = new.str_at(&["spec", "type"]) == "LoadBalancer";
+        if !balanced && !new.items_at(&["status", "loadBalancer", "ingress"]).is_empty() {
+            let why = "may only be used when `spec.type` is 'LoadBalancer'";
+            errors.push(FieldError::forbidden("status.loadBalancer.ingress", why));
+        }
+    }
+
+    fn warnings(&self, new: &Tree, _old: Option<&Tree>) -> Vec<String> {
+        service_parts::warnings(new.get("spec").unwrap_or(&Tree::Null))
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -111,7 +130,7 @@ fn with_target(port: &Tree) -> Tree {
     }
 }
 
-fn with_addresses(tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, Status> {
     let kind = tree.str_at(&["spec", "type"]);
     if kind == "ExternalName" {
         return Ok(tree);
@@ -138,11 +157,9 @@ fn with_addresses(tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
     tree = tree
         .with(&["spec", "clusterIP"], address.as_str())
         .with(&["spec", "clusterIPs"], Tree::list([address.as_str()]));
-    for (key, value) in [("ipFamilies", tree!(["IPv4"])), ("ipFamilyPolicy", Tree::from("SingleStack"))] {
-        if tree.at(&["spec", key]).is_none() {
-            tree = tree.with(&["spec", key], value);
-        }
-    }
+    let tree = service_parts::with_families(tree, old).map_err(|(tree, errors)| {
+        Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &errors)
+    })?;
     Ok(with_node_ports(tree, cx))
 }
 
@@ -187,23 +204,6 @@ fn with_node_ports(tree: Tree, cx: &Cx<'_>) -> Tree {
     tree.with(&["spec", "ports"], ports)
 }
 
-fn keep_node_ports(new: &Tree, old: &Tree) -> Tree {
-    let before = old.items_at(&["spec", "ports"]);
-    let Some(ports) = new.at(&["spec", "ports"]) else {
-        return new.clone();
-    };
-    let ports = ports.map_items(|_, port| {
-        let same = before
-            .iter()
-            .find(|p| p.get("port") == port.get("port") && p.get("protocol") == port.get("protocol"));
-        match same.and_then(|p| p.get("nodePort")) {
-            Some(number) if port.get("nodePort").is_none() => port.with_key("nodePort", number.clone()),
-            _ => port.clone(),
-        }
-    });
-    new.with(&["spec", "ports"], ports)
-}
-
 fn service(tree: &Tree, errors: &mut Errors) {
     let spec = tree.get("spec").unwrap_or(&Tree::Null);
     let kind = spec.str_at(&["type"]);
@@ -229,8 +229,7 @@ fn service(tree: &Tree, errors: &mut Errors) {
             }
         }
     }
-    let outside = matches!(kind, "NodePort" | "LoadBalancer") || !spec.items_at(&["externalIPs"]).is_empty();
-    if let Some(policy) = spec.get("externalTrafficPolicy").filter(|_| !outside) {
+    if let Some(policy) = spec.get("externalTrafficPolicy").filter(|_| !is_reached_from_outside(spec)) {
         let why = "may only be set for externally-accessible services";
         errors.push(FieldError::invalid(SPEC.field("externalTrafficPolicy"), policy.clone(), why));
     }

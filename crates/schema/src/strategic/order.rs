@@ -5,6 +5,7 @@ use muster_tree::Tree;
 use super::lists::{common_type, key_of, merge_list};
 use super::{PATCH, PatchError, below, confused, without_directives};
 use crate::node::View;
+use crate::spelled::spelled;
 
 /// Obeys `$setElementOrder/<field>`: merges the list of the patch, if any, and brings the result in order.
 pub(super) fn set_order(
@@ -16,7 +17,7 @@ pub(super) fn set_order(
 ) -> Result<Tree, PatchError> {
     for list in [Some(wanted), live.get(field), patch.get(field)].into_iter().flatten() {
         if !list.is_list() {
-            return confused(format!("expected a list, but received a value of type {}", list.type_word()));
+            return confused(format!("expected a []interface {{}}, but received a {}", go_word(list)));
         }
     }
     let view = below(view, field)?;
@@ -40,6 +41,19 @@ pub(super) fn set_order(
     Ok(live.with_key(field, arrange(merged.items().to_vec(), wanted.items(), old.items(), key)))
 }
 
+/// The type of a value in the words of the messages that clients know.
+fn go_word(value: &Tree) -> &'static str {
+    match value {
+        Tree::Null => "%!s(<nil>)",
+        Tree::Bool(_) => "bool",
+        Tree::Int(_) => "int64",
+        Tree::Float(_) => "float64",
+        Tree::Text(_) => "string",
+        Tree::List(_) => "[]interface {}",
+        Tree::Map(_) => "map[string]interface {}",
+    }
+}
+
 /// The items of the patch must stand in the wanted order, all of them.
 fn check_order(patch: &Tree, wanted: &Tree, key: &str) -> Result<(), PatchError> {
     if patch.is_empty() || wanted.is_empty() {
@@ -54,7 +68,9 @@ fn check_order(patch: &Tree, wanted: &Tree, key: &str) -> Result<(), PatchError>
         loop {
             let Some(next) = rest.next() else {
                 return confused(format!(
-                    "The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{wanted}\n"
+                    "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                    spelled(patch),
+                    spelled(wanted)
                 ));
             };
             if !key.is_empty() {

@@ -145,7 +145,7 @@ fn mistakes_are_explained() {
         ),
         (
             tree!({"metadata": {"$setElementOrder/finalizers": "x"}}),
-            "500: expected a list, but received a value of type string",
+            "500: expected a []interface {}, but received a string",
         ),
         (
             tree!({"metadata": {"$setElementOrder/frob": ["x"]}}),
