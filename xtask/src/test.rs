@@ -99,9 +99,7 @@ fn tests(variables: &[(String, String)]) -> Result<(Tally, String), String> {
 
 /// The binary that comes with the tests of its own package.
 fn binary() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| process::root().join("target"), PathBuf::from);
-    target.join("debug").join("muster")
+    process::target().join("debug").join("muster")
 }
 
 /// Runs the tests, shows all but the lines of tests that passed, and counts.
