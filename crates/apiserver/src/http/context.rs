@@ -14,6 +14,7 @@ use super::auth::Authenticator;
 use super::discover::Discovery;
 use super::health::Check;
 use super::limits::{Bounds, Limits};
+use super::lines::Lines;
 use super::metrics::Metrics;
 use super::query::Query;
 use super::stop::Stop;
@@ -35,6 +36,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Discovery and OpenAPI.
     pub discovery: Discovery,
+    /// Lines of watch streams.
+    pub lines: Arc<Lines>,
     /// What must be ready.
     pub checks: Vec<Check>,
     /// The address listened on.

@@ -23,6 +23,7 @@ pub mod info;
 pub mod jwt;
 pub mod kubeconfig;
 pub mod limits;
+pub mod lines;
 pub mod metrics;
 mod pieces;
 pub mod query;
@@ -137,6 +138,7 @@ impl Server {
             bounds: options.bounds,
             metrics: Metrics::new(options.metrics),
             discovery: discover::Discovery::default(),
+            lines: Arc::default(),
             checks,
             address,
             hosts: hosts(address),

@@ -248,6 +248,7 @@ pub async fn begin_watch(
         shape: agreed.shape,
         include,
         clock: shared.clock.clone(),
+        lines: shared.lines.clone(),
     };
     let stop = shared.stop.clone();
     let stream = Stream { watch, lens, bookmarks: options.allow_bookmarks, lasts, permit, stop };

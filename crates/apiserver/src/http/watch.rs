@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until};
 
 use super::accept::{MetaVersion, Shape};
+use super::lines::Lines;
 use super::metrics::Metrics;
 use super::reads::in_version;
 use super::stop::Stop;
@@ -49,6 +50,8 @@ pub struct Lens {
     pub include: Include,
     /// For ages in tables.
     pub clock: Arc<dyn Clock>,
+    /// Lines that others may have sent before.
+    pub lines: Arc<Lines>,
 }
 
 /// A stream that is about to begin.
@@ -174,7 +177,12 @@ impl Lens {
             EventType::Deleted => "DELETED",
             EventType::Bookmark | EventType::InitialEventsEnd => "BOOKMARK",
         };
-        write_line(kind, &self.shown(event, columns_sent), out);
+        if kind == "BOOKMARK" || !matches!(self.shape, Shape::Whole) {
+            return write_line(kind, &self.shown(event, columns_sent), out);
+        }
+        let key = (event.object.revision, self.version, kind);
+        let encode = || line(kind, &self.resource.present(&event.object, self.version));
+        out.extend_from_slice(&self.lines.get(key, &self.resource, encode));
     }
 
     fn shown(&self, event: &WatchEvent, columns_sent: &mut bool) -> Tree {
