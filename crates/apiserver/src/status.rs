@@ -81,6 +81,12 @@ impl Status {
         Self { details, ..Self::new(code, reason, message) }
     }
 
+    /// A refusal after which the client still hears what was odd about its request.
+    #[must_use]
+    pub fn warned(self, warnings: &[String]) -> Self {
+        Self { warnings: warnings.iter().cloned().chain(self.warnings).collect(), ..self }
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)

@@ -8,7 +8,7 @@ use muster_tree::{Text, Tree};
 
 use super::NAME_TRIES_MAX;
 use super::decode::{Decoded, Expected, decode};
-use super::metadata::{Identity, anonymous, born};
+use super::metadata::{Identity, anonymous, born, is_doomed};
 use super::prepare::Ask;
 use super::write::Prepared;
 use crate::admission::Operation;
@@ -29,6 +29,11 @@ pub(super) struct Newcomer {
 impl Ask<'_> {
     pub fn create(&self, body: &Body) -> Result<Prepared, Status> {
         let decoded = self.decoded(body)?;
+        let warnings = decoded.warnings.clone();
+        self.create_decoded(decoded).map_err(|refused| refused.warned(&warnings))
+    }
+
+    fn create_decoded(&self, decoded: Decoded) -> Result<Prepared, Status> {
         self.check_place(&decoded.tree)?;
         if !decoded.tree.str_at(&["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
@@ -100,8 +105,8 @@ impl Ask<'_> {
         self.check_size(&tree)?;
         warnings.extend(resource.strategy.warnings(&tree, None));
         let key = resource.key(&tree.text_at(&["metadata", "namespace"]), &name);
-        if self.engine.store().newest(&key).is_some() {
-            return Err(self.taken(&tree, &name));
+        if let Some(taken) = self.engine.store().newest(&key) {
+            return Err(self.taken(&tree, &name, is_doomed(&taken.tree)));
         }
         let object = Object { tree, managed: new.managed, revision: 0 };
         let created = self.put(key, Expect::Absent, object, 201, warnings);
@@ -109,8 +114,13 @@ impl Ask<'_> {
     }
 
     /// 409 about a name that is taken; who asked for a generated one may try again.
-    fn taken(&self, tree: &Tree, name: &str) -> Status {
+    fn taken(&self, tree: &Tree, name: &str, leaving: bool) -> Status {
         let status = Status::already_exists(self.place.resource.named(name));
+        let status = if leaving {
+            Status { message: format!("object is being deleted: {}", status.message), ..status }
+        } else {
+            status
+        };
         if tree.str_at(&["metadata", "generateName"]).is_empty() {
             return status;
         }

@@ -40,9 +40,9 @@ impl Ask<'_> {
         let (fitting, unknown) = fit(&expected, &tree).map_err(|why| misfit(quoted(), &why))?;
         wrong.extend(unknown);
         let warnings = judge(&wrong, &self.request.options).map_err(|why| misfit(quoted(), &why))?;
-        self.check_place(&fitting)?;
+        self.check_place(&fitting).map_err(|refused| refused.warned(&warnings))?;
         if fitting.str_at(&["metadata", "name"]).is_empty() {
-            return Err(self.nameless());
+            return Err(self.nameless().warned(&warnings));
         }
         Ok(Wish { tree: of_kind(&expected, &fitting), managed: None, warnings })
     }

@@ -36,7 +36,8 @@ impl Ask<'_> {
             WriteAct::Patch(patch) => self.patched(&live, patch)?,
             _ => return Err(Status::method_not_allowed()),
         };
-        self.update_live(&live, wish)
+        let warnings = wish.warnings.clone();
+        self.update_live(&live, wish).map_err(|refused| refused.warned(&warnings))
     }
 
     /// The rest of an update: what the wish makes of the live object.
