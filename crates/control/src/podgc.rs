@@ -1,7 +1,7 @@
 //! The pod garbage collector: pods that no node will ever finish.
 //!
 //! - A pod whose node is gone for [`QUARANTINE`] is marked as failed, so that whoever counts it can, and deleted.
-//! - A deleted pod that never had a node is ended: no kubelet will do it.
+//! - A deleted pod that never had a node is ended after [`PATIENCE`]: no kubelet will do it.
 //! - Of pods that have ended, only the newest [`ENDED_MAX`] are kept.
 //!
 //! # Invariants
@@ -26,6 +26,8 @@ use crate::plan::{Controller, Key, Plan, Step, Wake};
 
 /// How long a node may be missing before its pods are given up.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
+/// How long a deleted pod without a node is left to those who hold it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How many ended pods are kept.
 pub const ENDED_MAX: usize = 12_500;
 
@@ -57,7 +59,7 @@ impl Controller for PodGc {
         let mut wakes = self.surplus(seen);
         match seen.after.map(|pod| need(pod, caches)) {
             Some(Need::Nothing) | None => {}
-            Some(Need::End) => wakes.push(seen.key.clone().into()),
+            Some(Need::End) => wakes.push(Wake { key: seen.key.clone(), after: PATIENCE }),
             // Nodes may come to the caches after their pods; and a node that was just made may be on its way.
             Some(Need::GiveUp) => wakes.push(Wake { key: seen.key.clone(), after: QUARANTINE }),
         }
@@ -69,7 +71,10 @@ impl Controller for PodGc {
             return Plan::nothing();
         };
         match need(pod, caches) {
-            Need::End => end(key, pod, None, now),
+            Need::End => match meta::deleting(&pod.tree).map(|at| at + PATIENCE) {
+                Some(due) if due > now => Plan::nothing().again(due),
+                _ => end(key, pod, None, now),
+            },
             Need::GiveUp => end(key, pod, Some("PodGC: node no longer exists"), now),
             Need::Nothing if self.is_surplus(pod, key) => end(key, pod, None, now),
             Need::Nothing => Plan::nothing(),

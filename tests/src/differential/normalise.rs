@@ -73,6 +73,7 @@ impl Normaliser {
             "resourceVersion" if !text.is_empty() => {
                 Tree::from(format!("<revision {}>", place(&mut self.revisions, text)))
             }
+            "cells" if is_age(text) => Tree::from("<age>"),
             "continue" if !text.is_empty() => Tree::from("<continue>"),
             "clusterIP" | "clusterIPs" if text.starts_with("10.") => Tree::from("<address>"),
             _ => Tree::from(self.words(text)),
@@ -166,6 +167,13 @@ const UID_LEN: usize = 36;
 fn is_uid(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
         && bytes.split(|b| *b == b'-').map(<[u8]>::len).eq([8, 4, 4, 4, 12])
+}
+
+/// Whether this is an age as tables show it: `0s`, `5m`, `2m3s`.
+fn is_age(text: &str) -> bool {
+    let units = text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && ["s", "m", "ms", "h", "hm", "d", "dh"].contains(&units.as_str())
 }
 
 /// Whether this is an RFC 3339 instant.

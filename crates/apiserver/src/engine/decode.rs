@@ -73,12 +73,12 @@ pub(crate) fn fit(expected: &Expected<'_>, tree: &Tree) -> Result<(Tree, Vec<Str
     }
     let mut unknown = Vec::new();
     let tree = structure::prune(expected.view, tree, &mut unknown);
-    let tree = if expected.custom { without_empty_metadata(tree) } else { tree };
+    let tree = if expected.custom { without_empty_metadata(&tree) } else { tree };
     Ok((tree, unknown.iter().map(|path| unknown_text(path)).collect()))
 }
 
 /// What is empty in the metadata of a custom resource means nothing, as in that of any other.
-fn without_empty_metadata(tree: Tree) -> Tree {
+fn without_empty_metadata(tree: &Tree) -> Tree {
     const KEYS: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
     let empty = |key: &&str| tree.at(&["metadata", key]).is_some_and(Tree::is_empty);
     let gone: Vec<&str> = KEYS.into_iter().filter(empty).collect();

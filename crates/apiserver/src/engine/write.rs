@@ -46,6 +46,7 @@ pub(crate) struct Answer {
 
 /// What the answer shows.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per request, moved twice: a box would cost more")]
 pub(crate) enum Shows {
     /// The first object as it was written.
     First,

@@ -157,7 +157,7 @@ fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, S
     tree = tree
         .with(&["spec", "clusterIP"], address.as_str())
         .with(&["spec", "clusterIPs"], Tree::list([address.as_str()]));
-    let tree = service_parts::with_families(tree, old).map_err(|(tree, errors)| {
+    let tree = service_parts::with_families(&tree, old).map_err(|(tree, errors)| {
         Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &errors)
     })?;
     Ok(with_node_ports(tree, cx))

@@ -72,12 +72,12 @@ pub(super) fn keep_node_ports(new: Tree, old: &Tree) -> Tree {
 }
 
 /// The families of addresses and how many there may be, or why not.
-pub(super) fn with_families(tree: Tree, old: Option<&Tree>) -> Result<Tree, (Tree, Errors)> {
+pub(super) fn with_families(tree: &Tree, old: Option<&Tree>) -> Result<Tree, (Tree, Errors)> {
     let (policies, families) = (&["spec", "ipFamilyPolicy"][..], &["spec", "ipFamilies"][..]);
-    let free = is_headless(&tree) && tree.entries_at(&["spec", "selector"]).is_empty();
+    let free = is_headless(tree) && tree.entries_at(&["spec", "selector"]).is_empty();
     let given = |tree: &Tree| tree.at(policies).cloned().filter(|policy| !policy.is_null());
     let otherwise = if free { "RequireDualStack" } else { "SingleStack" };
-    let policy = given(&tree).or_else(|| old.and_then(given)).unwrap_or_else(|| Tree::from(otherwise));
+    let policy = given(tree).or_else(|| old.and_then(given)).unwrap_or_else(|| Tree::from(otherwise));
     let single = policy.as_str() == Some("SingleStack");
     let mut all = tree.items_at(families).to_vec();
     if single && old.is_some_and(|old| old.items_at(families) == all) {
@@ -183,7 +183,7 @@ mod tests {
         ];
         for (name, spec, before, want) in cases {
             let old = before.map(|policy| tree!({"spec": {"ipFamilyPolicy": policy}}));
-            let made = with_families(tree!({"spec": spec}), old.as_ref()).ok();
+            let made = with_families(&tree!({"spec": spec}), old.as_ref()).ok();
             let made = made.map(|tree| {
                 (
                     tree.at(&["spec", "ipFamilies"]).cloned(),

@@ -154,7 +154,7 @@ fn patches() {
             "{}",
             415,
             "UnsupportedMediaType",
-            "application/apply-patch+yaml",
+            "Unsupported Media Type",
         ),
         ("half a patch", "application/merge-patch+json", "", "{", 400, bad, "error decoding patch"),
         ("a list to merge", "application/merge-patch+json", "", "[]", 400, bad, "error decoding patch"),
@@ -300,7 +300,7 @@ fn representations() {
             accept,
             406,
             "NotAcceptable",
-            "only the following media types are accepted",
+            "406: Not Acceptable",
         );
     }
     let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";

@@ -234,9 +234,17 @@ fn delete_some(world: &mut World, ledger: &mut Ledger, round: u32) {
     }
 }
 
+/// A world with the node that the kubelet of these plays speaks for; the scheduler leaves it alone.
+fn world_with_a_node(seed: u64) -> World {
+    let mut world = World::new(seed, 0);
+    let node = tree!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "spec": {"unschedulable": true}});
+    world.create(&kinds::NODES, &node).unwrap();
+    world
+}
+
 /// Plays until the Job has ended or for so many rounds; then without faults until all is said.
 fn play(play: &Play, seed: u64, faults: Faults) -> (World, Ledger) {
-    let mut world = World::new(seed, 0);
+    let mut world = world_with_a_node(seed);
     let dice = Dice::new(seed ^ 0x000c_0ffe_e000);
     let mut ledger = Ledger::default();
     world.create(&kinds::JOBS, &job("j", &(play.spec)(), &tree!({}))).unwrap();
@@ -307,7 +315,7 @@ fn deleted_jobs_leave_no_pod_behind_that_is_held() {
         .into_iter()
         .flat_map(|cascade| (0..seeds()).map(move |seed| (cascade, seed)))
     {
-        let mut world = World::new(seed, 0);
+        let mut world = world_with_a_node(seed);
         let dice = Dice::new(seed);
         let mut ledger = Ledger::default();
         world
@@ -342,7 +350,7 @@ fn deleted_jobs_leave_no_pod_behind_that_is_held() {
 #[test]
 fn pods_of_strangers_are_adopted_where_the_selector_says_so() {
     for seed in 0..seeds() {
-        let mut world = World::new(seed, 0);
+        let mut world = world_with_a_node(seed);
         let dice = Dice::new(seed);
         let mut ledger = Ledger::default();
         for name in ["x", "y"] {

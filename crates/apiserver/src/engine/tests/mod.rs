@@ -209,7 +209,7 @@ fn bodies_are_refused_with_known_words() {
             404,
             "namespaces \"nowhere\" not found",
         ),
-        ("not an object", "-/v1/default/configmaps", tree!([]), 400, "must be of type ConfigMap"),
+        ("not an object", "-/v1/default/configmaps", tree!([]), 422, "name or generateName is required"),
         (
             "a bad label",
             "-/v1/default/configmaps",
