@@ -70,7 +70,7 @@ pub struct Step {
     /// Whether only the code is compared: for objects that a controller of one server is still writing.
     #[serde(default)]
     pub code_only: bool,
-    /// Repeats the request until the answer has this code (for what controllers do later), at most ten seconds.
+    /// Repeats the request until the answer has this code (for what controllers do later), at most a minute.
     #[serde(default)]
     pub until: Option<u16>,
 }
