@@ -99,17 +99,16 @@ impl Real {
     pub fn with(controllers: &[&str]) -> Result<Real, String> {
         let mut real = Real::start_without_controllers(Disk::Unsynced)?;
         let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
-        let [first, second, ..] = free_ports()?;
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
             controllers.iter().partition(|name| **name == "scheduler");
         if !others.is_empty() {
             let names = others.iter().map(|name| controller(name)).collect::<Result<Vec<_>, _>>()?;
             let names = format!("--controllers={}", names.join(","));
-            real.add(spawn(component("kube-controller-manager", &config, first)?.arg(names))?)?;
+            real.add(spawn(component("kube-controller-manager", &config)?.arg(names))?)?;
         }
         if !scheduler.is_empty() {
             let gates = "--feature-gates=GenericWorkload=true";
-            real.add(spawn(component("kube-scheduler", &config, second)?.arg(gates))?)?;
+            real.add(spawn(component("kube-scheduler", &config)?.arg(gates))?)?;
         }
         Ok(real)
     }
@@ -125,7 +124,7 @@ impl Real {
     /// Starts only etcd and kube-apiserver.
     pub fn start_without_controllers(disk: Disk) -> Result<Real, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let [client, peer, secure, _] = free_ports()?;
+        let [client, peer, secure] = free_ports()?;
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
         let mut real = Real { server, processes: Vec::new(), guards: Vec::new(), folder };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
@@ -166,8 +165,8 @@ impl Real {
     }
 }
 
-fn free_ports() -> Result<[u16; 4], String> {
-    let mut ports = [0; 4];
+fn free_ports() -> Result<[u16; 3], String> {
+    let mut ports = [0; 3];
     // All are held until all are known, so that they differ.
     let mut held = Vec::new();
     for port in &mut ports {
@@ -237,17 +236,17 @@ fn controller(name: &str) -> Result<&'static str, String> {
 }
 
 /// A component that is a client of the server.
-fn component(name: &str, kubeconfig: &str, port: u16) -> Result<Command, String> {
+fn component(name: &str, kubeconfig: &str) -> Result<Command, String> {
     let mut command = Command::new(program(name)?);
     command
         .arg(format!("--kubeconfig={kubeconfig}"))
         .arg(format!("--authentication-kubeconfig={kubeconfig}"))
         .arg(format!("--authorization-kubeconfig={kubeconfig}"))
         .arg("--leader-elect=false")
-        .arg("--bind-address=127.0.0.1")
+        // Nobody asks it anything, and a port taken by another in between would end it unseen.
+        .arg("--secure-port=0")
         // Its own limits would only make events late.
-        .args(["--kube-api-qps=2000", "--kube-api-burst=2000"])
-        .arg(format!("--secure-port={port}"));
+        .args(["--kube-api-qps=2000", "--kube-api-burst=2000"]);
     Ok(command)
 }
 
