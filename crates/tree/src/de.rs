@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use serde::de::value::StrDeserializer;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
@@ -77,6 +77,11 @@ impl<'de> de::Deserializer<'de> for &'de Tree {
     ) -> Result<V::Value, ReadError> {
         match self {
             Tree::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            // A variant with content is a map of one entry: its name and the content.
+            Tree::Map(entries) if entries.slice.len() == 1 => {
+                let entries = Entries { rest: entries.slice.iter(), value: None };
+                visitor.visit_enum(MapAccessDeserializer::new(entries))
+            }
             other => Err(de::Error::custom(format_args!("expected a word, found {}", other.type_word()))),
         }
     }
@@ -146,6 +151,7 @@ mod tests {
     enum Mode {
         All,
         Any,
+        Some { count: u32 },
     }
 
     #[test]
@@ -161,7 +167,12 @@ mod tests {
         let read = from_tree::<Sample>(&tree).unwrap();
         assert_eq!(read, want);
         assert!(read.template.same_branch(tree.get("template").unwrap()), "taken out whole, not copied");
-        let _ = Mode::All;
+        for (tree, want) in
+            [(tree!("All"), Mode::All), (tree!({"Some": {"count": 2}}), Mode::Some { count: 2 })]
+        {
+            assert_eq!(from_tree::<Mode>(&tree).unwrap(), want);
+        }
+        assert!(from_tree::<Mode>(&tree!({"All": null, "Any": null})).is_err(), "one variant at a time");
         assert!(from_tree::<Sample>(&tree!({"maxRestarts": "x"})).is_err());
     }
 }
