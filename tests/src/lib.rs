@@ -3,6 +3,7 @@
 pub mod clients;
 pub mod corpus;
 pub mod differential;
+pub mod documents;
 pub mod lives;
 pub mod plane;
 pub mod planes;

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use muster_tree::{Tree, from_tree};
+use muster_tree::Tree;
 use serde::Deserialize;
 
 use super::rules::Place;
+use crate::documents;
 
 /// All cases of a kind.
 #[derive(Debug, Clone, Deserialize)]
@@ -130,25 +131,7 @@ impl Group {
 
 /// Reads the groups of a folder, in order of file names. A file is a stream of YAML documents, one group each.
 pub fn load(folder: &Path) -> Result<Vec<Group>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let documents = Tree::parse_yaml_documents(&text).map_err(|e| format!("{}: {e}", file.display()))?;
-        for document in documents {
-            let group = from_tree(&document).map_err(|e| {
-                format!(
-                    "{}: {}: {e}",
-                    file.display(),
-                    document.items_at(&["kinds"]).first().map(Tree::to_json).unwrap_or_default()
-                )
-            })?;
-            all.push(group);
-        }
-    }
-    Ok(all)
+    documents::load(folder)
 }
 
 /// A tree with a patch on it. As a merge patch, but a map whose keys are numbers changes single items of a list, so

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use muster_tree::Tree;
 
+use crate::documents;
+
 /// A module and its folder of CRDs.
 const MODULES: [(&str, &str); 3] = [
     ("sigs.k8s.io/jobset@v0.10.1", "config/components/crd/bases"),
@@ -87,16 +89,6 @@ fn folder(module: &str) -> Result<PathBuf, String> {
 
 /// The definitions in the YAML files of a folder, in order of file names; other documents are passed over.
 fn definitions(folder: &Path) -> Result<Vec<Tree>, String> {
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let documents = Tree::parse_yaml_documents(&text).map_err(|e| format!("{}: {e}", file.display()))?;
-        let definition = |tree: &Tree| tree.str_at(&["kind"]) == "CustomResourceDefinition";
-        all.extend(documents.into_iter().filter(definition));
-    }
-    Ok(all)
+    let all = documents::read(folder)?.into_iter().map(|(_, document)| document);
+    Ok(all.filter(|tree| tree.str_at(&["kind"]) == "CustomResourceDefinition").collect())
 }

@@ -164,7 +164,8 @@ fn first_uid(text: &str) -> Option<Text> {
 
 const UID_LEN: usize = 36;
 
-fn is_uid(bytes: &[u8]) -> bool {
+/// Whether this is a uid.
+pub(crate) fn is_uid(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
         && bytes.split(|b| *b == b'-').map(<[u8]>::len).eq([8, 4, 4, 4, 12])
 }
@@ -177,7 +178,7 @@ fn is_age(text: &str) -> bool {
 }
 
 /// Whether this is an RFC 3339 instant.
-fn is_time(text: &str) -> bool {
+pub(crate) fn is_time(text: &str) -> bool {
     let b = text.as_bytes();
     b.len() >= 20 && b[4] == b'-' && b[7] == b'-' && b[10] == b'T' && b[13] == b':' && b.ends_with(b"Z")
 }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use muster_tree::{Tree, from_tree};
+use muster_tree::Tree;
 use serde::Deserialize;
+
+use crate::documents;
 
 /// A list of requests that belong together.
 #[derive(Debug, Clone, Deserialize)]
@@ -117,24 +119,9 @@ impl Step {
 
 /// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .map_err(|e| format!("{}: {e}", folder.display()))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "yaml") && !path.ends_with("differences.yaml"))
-        .collect();
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let documents = Tree::parse_yaml_documents(&text).map_err(|e| format!("{}: {e}", file.display()))?;
-        for document in documents {
-            let scenario = from_tree(&document)
-                .map_err(|e| format!("{}: {}: {e}", file.display(), document.str_at(&["name"])))?;
-            all.push(scenario);
-        }
-    }
-    Ok(all)
+    let scenarios =
+        documents::read(folder)?.into_iter().filter(|(file, _)| !file.ends_with("differences.yaml"));
+    scenarios.map(|(file, document)| documents::value(&file, &document)).collect()
 }
 
 #[cfg(test)]

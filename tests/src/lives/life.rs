@@ -5,6 +5,8 @@ use std::path::Path;
 use muster_tree::{Tree, tree};
 use serde::Deserialize;
 
+use crate::documents;
+
 /// The name of every Job.
 pub const JOB: &str = "a";
 
@@ -110,23 +112,5 @@ fn or_empty(tree: &Tree) -> Tree {
 
 /// Reads all lives of a folder, in order of file names. A file is a stream of YAML documents, one life each.
 pub fn load(folder: &Path) -> Result<Vec<Life>, String> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .map_err(|e| format!("{}: {e}", folder.display()))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
-        .collect();
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
-        let text = std::fs::read_to_string(&file).map_err(|e| wrong(&e))?;
-        for document in Tree::parse_yaml_documents(&text).map_err(|e| wrong(&e))? {
-            let name = document.str_at(&["name"]);
-            // What happens is an enum with content, which trees do not read themselves.
-            let life = serde_json::from_slice(&document.to_json_bytes());
-            all.push(life.map_err(|e| wrong(&format!("{name}: {e}")))?);
-        }
-    }
-    Ok(all)
+    documents::load(folder)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use muster_tree::{Text, Tree, tree};
 
 use super::act::jobs;
-use crate::differential::Server;
+use crate::differential::{Server, is_time, is_uid};
 
 /// Nothing has changed for this long: the life is over.
 const STILL: Duration = Duration::from_millis(2000);
@@ -105,18 +105,10 @@ fn words(text: &str, namespace: &str) -> String {
     if is_time(text) {
         return "<time>".to_owned();
     }
-    if is_uid(text) {
+    if is_uid(text.as_bytes()) {
         return "<uid>".to_owned();
     }
     without_suffixes(&text.replace(namespace, "<ns>"))
-}
-
-fn is_time(text: &str) -> bool {
-    text.len() >= 20 && text.ends_with('Z') && text.as_bytes().get(10) == Some(&b'T')
-}
-
-fn is_uid(text: &str) -> bool {
-    text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
 }
 
 /// Generated ends of names, which have no vowels and so are hardly ever words.

@@ -9,6 +9,7 @@ use super::chance::Chance;
 use super::patch;
 use super::shape::Shape;
 use crate::differential::{Scenario, Step};
+use crate::documents;
 
 /// How many requests a sequence has, besides the one that creates and the one that reads at the end.
 const STEPS: usize = 14;
@@ -39,15 +40,7 @@ pub struct Kind {
 
 /// Reads the kinds of a folder, in order of file names.
 pub fn kinds(folder: &Path) -> Result<Vec<Kind>, String> {
-    let read = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut files: Vec<_> = read.flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    let kind = |file: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let tree = Tree::parse_yaml(&text).map_err(|e| format!("{}: {e}", file.display()))?;
-        serde_json::from_value(tree.to_value()).map_err(|e| format!("{}: {e}", file.display()))
-    };
-    files.iter().map(kind).collect()
+    documents::load(folder)
 }
 
 impl Kind {

@@ -1,0 +1,56 @@
+//! Folders of YAML: scenarios, lives, cases, shapes and definitions are all kept so.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use muster_tree::{Tree, from_tree};
+use serde::de::DeserializeOwned;
+
+/// All documents in the YAML files of a folder, in order of file names, each with its file.
+pub fn read(folder: &Path) -> Result<Vec<(PathBuf, Tree)>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| wrong(folder, &e))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).map_err(|e| wrong(&file, &e))?;
+        let documents = Tree::parse_yaml_documents(&text).map_err(|e| wrong(&file, &e))?;
+        all.extend(documents.into_iter().map(|document| (file.clone(), document)));
+    }
+    Ok(all)
+}
+
+/// The documents of a folder as values; one that does not fit is told with its file and the start of it.
+pub fn load<T: DeserializeOwned>(folder: &Path) -> Result<Vec<T>, String> {
+    read(folder)?.iter().map(|(file, document)| value(file, document)).collect()
+}
+
+/// One document as a value.
+pub fn value<T: DeserializeOwned>(file: &Path, document: &Tree) -> Result<T, String> {
+    const START: usize = 80;
+    let start: String = document.to_json().chars().take(START).collect();
+    from_tree(document).map_err(|e| wrong(file, &format!("{e}, in {start}")))
+}
+
+fn wrong(place: &Path, why: &dyn Display) -> String {
+    format!("{}: {why}", place.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("b.yaml", "- 3\n---\n- 4\n");
+        write("a.yaml", "- 1\n- 2\n");
+        write("notes.txt", "not read");
+        assert_eq!(load::<Vec<u32>>(folder.path()), Ok(vec![vec![1, 2], vec![3], vec![4]]));
+        write("c.yaml", "name: odd\n");
+        let told = load::<Vec<u32>>(folder.path()).unwrap_err();
+        assert!(told.contains("c.yaml: ") && told.ends_with("in {\"name\":\"odd\"}"), "{told}");
+    }
+}
