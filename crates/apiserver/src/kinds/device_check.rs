@@ -1,11 +1,11 @@
 //! What a device in a slice may say of itself, and what claims and classes may say to drivers.
 
 use muster_schema::error::FieldError;
-use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
 use super::Errors;
 use super::at::At;
+use super::node::check_taint;
 use crate::engine::names;
 
 /// The forms a value may have, in the order that refusals name them.
@@ -25,15 +25,7 @@ pub(super) fn device(device: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
     let list = at.field("taints");
     for (i, taint) in device.items_at(&["taints"]).iter().enumerate() {
-        let at = list.item(i);
-        let (key, value, effect) =
-            (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
-        at.field("key").problems(key, label_key_problems(key), errors);
-        at.field("value").problems(value, label_value_problems(value), errors);
-        if effect.is_empty() {
-            at.field("effect").required(errors);
-        }
-        at.field("effect").one_of(effect, &["NoExecute", "NoSchedule", "None"], errors);
+        check_taint(taint, &list.item(i), &["NoExecute", "NoSchedule", "None"], errors);
     }
 }
 

@@ -109,19 +109,24 @@ fn networks(node: &Tree, errors: &mut Errors) {
     }
 }
 
+/// What is wrong with a taint, of a node or of a device, that may have these effects.
+pub(super) fn check_taint(taint: &Tree, at: &At<'_>, effects: &[&str], errors: &mut Errors) {
+    let (key, value, effect) = (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
+    at.field("key").problems(key, label_key_problems(key), errors);
+    at.field("value").problems(value, label_value_problems(value), errors);
+    if effect.is_empty() {
+        at.field("effect").required(errors);
+    }
+    at.field("effect").one_of(effect, effects, errors);
+}
+
 fn taints(node: &Tree, errors: &mut Errors) {
     let list = At::Root("metadata.taints");
     let taints = node.items_at(&["spec", "taints"]);
     for (i, taint) in taints.iter().enumerate() {
         let at = list.item(i);
-        let (key, value, effect) =
-            (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
-        at.field("key").problems(key, label_key_problems(key), errors);
-        at.field("value").problems(value, label_value_problems(value), errors);
-        if effect.is_empty() {
-            at.field("effect").required(errors);
-        }
-        at.field("effect").one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+        let (key, effect) = (taint.str_at(&["key"]), taint.str_at(&["effect"]));
+        check_taint(taint, &at, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         let same = |other: &&Tree| other.str_at(&["key"]) == key && other.str_at(&["effect"]) == effect;
         if taints[..i].iter().any(|other| same(&other)) {
             let twin =
