@@ -154,6 +154,8 @@ pub mod reasons {
     pub const KUBELET_READY: &str = "KubeletReady";
     /// Event: a container runs.
     pub const STARTED: &str = "Started";
+    /// Event: a node of this name is simulated by another, or by nobody.
+    pub const NAME_TAKEN: &str = "NameTaken";
     /// Condition: a pod's node is gone.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
     /// Condition: a pod does not tolerate a taint of its node.

@@ -23,12 +23,13 @@ pub mod plane;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::event::{About, Event, Severity};
 use muster_api::lease::{self, NODE_LEASE_RENEW};
 use muster_api::paths::{node as node_path, pod as pod_path};
 use muster_api::pod_status::Addresses;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target, Uid};
 use muster_api::time::Time;
-use muster_api::words::{NODE_LEASES, managers};
+use muster_api::words::{NODE_LEASES, managers, reasons};
 use muster_api::{kinds, meta, node, pod_status};
 use muster_control::{Caches, Controller, Key, Plan, Seen, Step, Wake};
 use muster_tree::{Text, Tree, tree};
@@ -55,8 +56,8 @@ pub struct SimNodes {
     nodes: BTreeMap<Text, Own>,
     /// How many more are to be found names for.
     nameless: usize,
-    /// The next name to try.
-    next_name: usize,
+    /// The next name to try, where any free name will do.
+    next_name: Option<usize>,
     addresses: Pool,
     memory: BTreeMap<Uid, Memory>,
 }
@@ -65,7 +66,7 @@ impl SimNodes {
     /// `count` equal nodes with the first free names of `sim-0`, `sim-1`, … Nodes with this `mark` are taken up again.
     #[must_use]
     pub fn count(count: usize, mark: &str) -> SimNodes {
-        SimNodes { nameless: count, ..SimNodes::of([], mark) }
+        SimNodes { nameless: count, next_name: Some(0), ..SimNodes::of([], mark) }
     }
 
     /// One simulated node for each Node manifest.
@@ -74,7 +75,7 @@ impl SimNodes {
             mark: Text::from(mark),
             nodes: BTreeMap::new(),
             nameless: 0,
-            next_name: 0,
+            next_name: None,
             addresses: Pool::default(),
             memory: BTreeMap::new(),
         };
@@ -92,9 +93,11 @@ impl SimNodes {
     /// Finds free names for nodes that have none.
     fn name_nodes(&mut self, caches: &Caches, now: Time) -> Vec<Key> {
         let mut keys = Vec::new();
-        while self.nameless > 0 {
-            let name = Text::from(format!("sim-{}", self.next_name));
-            self.next_name += 1;
+        while self.nameless > 0
+            && let Some(number) = self.next_name
+        {
+            let name = Text::from(format!("sim-{number}"));
+            self.next_name = Some(number + 1);
             let key = Key::new(&kinds::NODES, &Text::new(), &name);
             let free = caches.find(&key).is_none_or(|live| self.may_take(live, caches, now));
             if free && !self.nodes.contains_key(&name) {
@@ -115,12 +118,14 @@ impl SimNodes {
         }
     }
 
-    /// A name that is somebody else's is left to them. Nodes that only want some name get another one.
-    fn yield_name(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    /// A name that is somebody else's is left to them. Nodes that only want some name get another one; of a manifest
+    /// that cannot be had, the node tells.
+    fn yield_name(&mut self, key: &Key, live: &Object, caches: &Caches, now: Time) -> Plan {
         self.nodes.remove(&key.name);
-        if self.next_name > 0 {
-            self.nameless += 1;
+        if self.next_name.is_none() {
+            return Plan::of(vec![Step::Note(name_taken(live))]);
         }
+        self.nameless += 1;
         Plan { wake: self.name_nodes(caches, now), ..Plan::nothing() }
     }
 
@@ -134,7 +139,8 @@ impl SimNodes {
         };
         if node::simulator(&live.tree) != Some(self.mark.as_str()) {
             if !self.may_take(live, caches, now) {
-                return self.yield_name(key, caches, now);
+                let live = live.clone();
+                return self.yield_name(key, &live, caches, now);
             }
             let guard = Guard { revision: Some(live.revision), ..uid_guard(live) };
             let take = Act::Merge(node::simulated_by(&self.mark));
@@ -283,10 +289,55 @@ fn renew(key: &Key, node: &Object, caches: &Caches, now: Time) -> (Option<Call>,
     (Some(call(target, uid_guard(known), Act::Merge(patch))), next)
 }
 
+fn name_taken(node: &Object) -> Event {
+    let message = "Not simulated: this node is somebody else's. Give the manifest another name, or delete this node first";
+    Event {
+        by: managers::KUBELET.clone(),
+        about: About::of(&kinds::NODES, "Node", &node.tree),
+        severity: Severity::Warning,
+        reason: reasons::NAME_TAKEN.into(),
+        message: message.into(),
+    }
+}
+
 fn uid_guard(object: &Object) -> Guard {
     Guard { uid: Some(meta::uid(&object.tree)), revision: None }
 }
 
 fn call(on: Target, guard: Guard, act: Act) -> Call {
     Call { by: managers::KUBELET.clone(), on, guard, act }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::port::Batch;
+    use muster_control::Loop;
+    use muster_control::{Input, LoopOptions, Output};
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_whose_name_is_taken_is_told_on_that_node() {
+        let taken = tree!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine", "uid": "u"}});
+        let nodes = SimNodes::of([node::simulated(&"mine".into(), &capacity())], "me");
+        let mut it = Loop::new(vec![Box::new(nodes)], &[], LoopOptions::default());
+        let mut outputs = Vec::new();
+        for (kind, objects) in [
+            (&kinds::PODS, vec![]),
+            (&kinds::LEASES, vec![]),
+            (&kinds::NODES, vec![Object { tree: taken, revision: 7 }]),
+        ] {
+            outputs.extend(it.on(Input::Changed(kind.clone(), Batch::Reset(objects)), Time(0)));
+        }
+        let sent = outputs.iter().filter_map(|output| match output {
+            Output::Send(_, calls) => Some(calls.as_slice().to_vec()),
+            _ => None,
+        });
+        let sent: Vec<Call> = sent.flatten().collect();
+        let [Call { act: Act::Create(event), .. }] = &sent[..] else {
+            panic!("one event and nothing else: {sent:#?}")
+        };
+        assert_eq!(event.str_at(&["reason"]), "NameTaken");
+        assert_eq!(event.str_at(&["involvedObject", "name"]), "mine");
+    }
 }

@@ -172,3 +172,25 @@ fn what_every_namespace_has_comes_back() {
     let mended = find(&world, &kinds::CONFIG_MAPS, "kube-root-ca.crt").unwrap();
     assert_eq!(mended.tree.at(&["data"]), Some(&tree!({"ca.crt": ""})));
 }
+
+#[test]
+fn simulated_nodes_leave_the_names_of_others_alone() {
+    for (says, annotations, taken) in [
+        ("a node that nobody simulates", tree!({}), true),
+        ("one of another simulator without a lease", tree!({"muster.dev/simulated": "other"}), false),
+        ("one of ours", tree!({"muster.dev/simulated": "sim"}), false),
+    ] {
+        let mut world = World::new(1, 2);
+        let node = tree!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "sim-0", "annotations": annotations}});
+        world.create(&kinds::NODES, &node).unwrap();
+        world.run(Faults::none(), Duration::from_secs(5));
+        let ready: Vec<Text> = world
+            .all(&kinds::NODES)
+            .iter()
+            .filter(|it| node::is_ready(&it.tree))
+            .map(|it| meta::name(&it.tree))
+            .collect();
+        let want = if taken { ["sim-1", "sim-2"] } else { ["sim-0", "sim-1"] };
+        assert_eq!(ready, want, "{says}");
+    }
+}
