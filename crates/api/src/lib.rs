@@ -26,6 +26,7 @@ pub mod ports;
 pub mod quantity;
 pub mod selector;
 pub mod slice;
+pub mod suffix;
 pub mod time;
 pub mod toleration;
 pub mod words;

@@ -120,6 +120,30 @@ impl Call {
         let guard = Guard { uid: Some(uid), revision: None };
         Call { by, on, guard, act: Act::Delete { cascade, grace_secs: None } }
     }
+
+    /// A created object carries its name itself; the target's stands in for a missing one.
+    #[must_use]
+    pub fn named(&self, made: &Tree) -> Tree {
+        let says = |key: &str| !made.str_at(&["metadata", key]).is_empty();
+        if self.on.part != Part::Main || self.on.name.is_empty() || says("name") || says("generateName") {
+            return made.clone();
+        }
+        made.with(&["metadata", "name"], &self.on.name)
+    }
+
+    /// Whether an object that was read is the one that was meant.
+    ///
+    /// # Errors
+    /// It is another incarnation or another revision.
+    pub fn check(&self, object: &Object) -> Result<(), Refusal> {
+        let uid = object.tree.str_at(&["metadata", "uid"]);
+        let differs = self.guard.uid.as_ref().is_some_and(|want| want.as_str() != uid)
+            || self.guard.revision.is_some_and(|want| want != object.revision);
+        if differs {
+            return Err(Refusal::Conflict(format!("{} is not the object that was meant", self.on.name)));
+        }
+        Ok(())
+    }
 }
 
 /// An object as the server holds it. `metadata.resourceVersion` and `metadata.managedFields` are not in the
@@ -191,6 +215,25 @@ impl Refusal {
             | Refusal::Forbidden(words)
             | Refusal::Unknown(words) => words.clone(),
             Refusal::Busy { .. } => self.to_string(),
+        }
+    }
+}
+
+/// How long to wait when a busy server does not say.
+const RETRY_DEFAULT: Duration = Duration::from_secs(1);
+
+impl Refusal {
+    /// What a `Status` of this code and reason means to a caller.
+    #[must_use]
+    pub fn of(code: u16, reason: &str, message: String, retry_after: Option<Duration>) -> Refusal {
+        match (code, reason) {
+            (404 | 405, _) => Refusal::NotFound(message),
+            (409, "AlreadyExists") => Refusal::AlreadyExists(message),
+            (409, _) => Refusal::Conflict(message),
+            (401 | 403, _) => Refusal::Forbidden(message),
+            (429 | 503, _) => Refusal::Busy { retry_after: retry_after.unwrap_or(RETRY_DEFAULT) },
+            (400..=499, _) => Refusal::Invalid(message),
+            _ => Refusal::Unknown(message),
         }
     }
 }

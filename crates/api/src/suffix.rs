@@ -1,13 +1,14 @@
-//! The random-looking end of a pod's name, made from (job uid, index, attempt): a create that is repeated meets
-//! itself instead of making a second pod.
+//! The random-looking end of a made object's name, from (owner uid, index, attempt): a create that is repeated meets
+//! itself instead of making a second one.
 
-use muster_api::ports::SUFFIX_LETTERS;
 use muster_tree::Text;
 
-/// Five letters for the `attempt`th pod of a Job, or of one index of it.
+use crate::ports::SUFFIX_LETTERS;
+
+/// Five letters for the `attempt`th object of an owner, or of one index of it.
 #[must_use]
-pub fn suffix(job_uid: &str, index: Option<u32>, attempt: u32) -> Text {
-    let words = format!("{job_uid}/{}/{attempt}", index.map_or(-1, i64::from));
+pub fn suffix(owner_uid: &str, index: Option<u32>, attempt: u32) -> Text {
+    let words = format!("{owner_uid}/{}/{attempt}", index.map_or(-1, i64::from));
     let mut hash = mix(words.as_bytes());
     let mut letters = String::with_capacity(5);
     for _ in 0..5 {

@@ -46,7 +46,7 @@ impl LocalApi {
         let target = target(call);
         let object = self.engine.get(&target, &ListOptions::default()).map_err(refusal)?;
         let shown = self.shown(&target, &object);
-        check_guard(call, &shown)?;
+        call.check(&shown)?;
         Ok(shown)
     }
 
@@ -225,7 +225,7 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
     let act = match &call.act {
         // `prepare` never sees a read; an empty merge is the write that changes nothing.
         Act::Get => WriteAct::Patch(Patch::Merge(body(&Tree::empty_map()))),
-        Act::Create(tree) => WriteAct::Create(body(&named(tree, call))),
+        Act::Create(tree) => WriteAct::Create(body(&call.named(tree))),
         Act::Apply { body: tree, force } => WriteAct::Patch(Patch::Apply { body: body(tree), force: *force }),
         Act::Merge(tree) if call.on.part == Part::Finalize => WriteAct::Update(body(tree)),
         Act::Merge(tree) => WriteAct::Patch(Patch::Merge(body(tree))),
@@ -254,42 +254,13 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
     (WriteRequest { target: target(call), act, options, user }, guard)
 }
 
-/// A created object carries its name itself; the target's stands in for a missing one.
-fn named(tree: &Tree, call: &Call) -> Tree {
-    let anonymous = tree.str_at(&["metadata", "name"]).is_empty()
-        && tree.str_at(&["metadata", "generateName"]).is_empty();
-    if anonymous && call.on.part == Part::Main && !call.on.name.is_empty() {
-        return tree.with(&["metadata", "name"], &call.on.name);
-    }
-    tree.clone()
-}
-
-fn check_guard(call: &Call, object: &Object) -> Result<(), Refusal> {
-    let uid = object.tree.str_at(&["metadata", "uid"]);
-    let differs = call.guard.uid.as_ref().is_some_and(|want| want.as_str() != uid)
-        || call.guard.revision.is_some_and(|want| want != object.revision);
-    if differs {
-        return Err(Refusal::Conflict(format!("{} is not the object that was meant", call.on.name)));
-    }
-    Ok(())
-}
-
 fn facing(resource: &Resource, version: usize, object: &muster_store::Object) -> Object {
     Object { tree: resource.strategy.to_wire(resource, &object.tree, version), revision: object.revision }
 }
 
 fn refusal(status: Status) -> Refusal {
-    let wait = status.details.retry_after_seconds.unwrap_or(1);
-    let message = status.message;
-    match (status.code, status.reason) {
-        (404 | 405, _) => Refusal::NotFound(message),
-        (409, "AlreadyExists") => Refusal::AlreadyExists(message),
-        (409, _) => Refusal::Conflict(message),
-        (403 | 401, _) => Refusal::Forbidden(message),
-        (429 | 503, _) => Refusal::Busy { retry_after: Duration::from_secs(wait.into()) },
-        (400..=499, _) => Refusal::Invalid(message),
-        _ => Refusal::Unknown(message),
-    }
+    let wait = status.details.retry_after_seconds.map(|secs| Duration::from_secs(secs.into()));
+    Refusal::of(status.code, status.reason, status.message, wait)
 }
 
 /// A kind that is being followed.

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use muster_api::meta;
-use muster_api::port::{Act, Call, Object, Refusal};
+use muster_api::port::{Object, Refusal};
 use muster_tree::Tree;
-
-/// How long to wait when a busy server does not say.
-const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 
 /// The object in an answer, or why there is none.
 ///
@@ -37,35 +33,13 @@ pub fn object(tree: &Tree) -> Object {
     Object { tree, revision }
 }
 
-/// A read names what it means, too; the server itself only checks writes.
-///
-/// # Errors
-/// It is another incarnation or another revision.
-pub fn check(call: &Call, object: &Object) -> Result<(), Refusal> {
-    let uid = meta::uid(&object.tree);
-    let differs = call.guard.uid.as_ref().is_some_and(|want| *want != uid)
-        || call.guard.revision.is_some_and(|want| want != object.revision);
-    if call.act == Act::Get && differs {
-        return Err(Refusal::Conflict(format!("{} is not the object that was meant", call.on.name)));
-    }
-    Ok(())
-}
-
 fn refusal(code: u16, status: &Tree) -> Refusal {
     let message = match status.str_at(&["message"]) {
         "" => format!("{code}: {}", status.to_json()),
         message => message.to_owned(),
     };
     let wait = status.int_at(&["details", "retryAfterSeconds"]).and_then(|secs| u64::try_from(secs).ok());
-    match (code, status.str_at(&["reason"])) {
-        (404 | 405, _) => Refusal::NotFound(message),
-        (409, "AlreadyExists") => Refusal::AlreadyExists(message),
-        (409, _) => Refusal::Conflict(message),
-        (401 | 403, _) => Refusal::Forbidden(message),
-        (429 | 503, _) => Refusal::Busy { retry_after: wait.map_or(RETRY_DEFAULT, Duration::from_secs) },
-        (400..=499, _) => Refusal::Invalid(message),
-        _ => Refusal::Unknown(message),
-    }
+    Refusal::of(code, status.str_at(&["reason"]), message, wait.map(Duration::from_secs))
 }
 
 #[cfg(test)]

@@ -70,17 +70,10 @@ fn body_of(call: &Call) -> (&'static str, &'static str, Option<Tree>) {
     }
 }
 
-/// A created object carries its name itself; the target's stands in for a missing one.
+/// A new object has no UID yet; what is bound or evicted is meant by it.
 fn created(tree: &Tree, call: &Call) -> Tree {
-    let anonymous = tree.str_at(&["metadata", "name"]).is_empty()
-        && tree.str_at(&["metadata", "generateName"]).is_empty();
-    let named = if anonymous && call.on.part == Part::Main && !call.on.name.is_empty() {
-        tree.with(&["metadata", "name"], &call.on.name)
-    } else {
-        tree.clone()
-    };
+    let named = call.named(tree);
     match (&call.on.part, &call.guard.uid) {
-        // What is bound or evicted is meant by its UID; a new object has none yet.
         (Part::Binding, Some(uid)) => named.with(&["metadata", "uid"], uid),
         (Part::Eviction, Some(uid)) => named.with(&["deleteOptions", "preconditions", "uid"], uid),
         _ => named,

@@ -18,9 +18,9 @@ use muster_api::meta;
 use muster_api::paths::meta as meta_path;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target, Uid};
 use muster_api::slice::{self, ENDPOINTS_MAX, Ports};
+use muster_api::suffix::suffix;
 use muster_api::time::Time;
 use muster_api::words::{labels, managers};
-use muster_job::suffix::suffix;
 use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};

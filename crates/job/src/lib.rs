@@ -20,7 +20,6 @@ mod pause;
 mod picture;
 mod pods;
 mod policy;
-pub mod suffix;
 mod tally;
 mod verdict;
 

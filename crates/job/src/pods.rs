@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use muster_api::job::{JobStatus, Mode};
 use muster_api::job_pod::{Failures, JobPod, NewPod};
 use muster_api::pod::Phase;
+use muster_api::suffix::suffix;
 use muster_api::time::Time;
 use muster_tree::Text;
 
 use crate::indexes::Indexes;
 use crate::pause::{self, Past};
 use crate::picture::{Picture, number};
-use crate::suffix::suffix;
 use crate::{Action, Observed, PODS_PER_LOOK_MAX, PodRef, policy};
 
 /// Pods to make or to take away, never both, and when to look again.
