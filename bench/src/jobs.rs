@@ -14,7 +14,7 @@ use muster_api::time::Time;
 use muster_api::{kinds, meta};
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
-use muster_node::plane::{self, Nodes};
+use muster_node::plane::{self, Nodes, Tidings};
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Tree, tree};
 
@@ -64,9 +64,10 @@ fn one(what: &str, store: Store) {
     let api = Arc::new(LocalApi::new(engine));
     let names: BTreeSet<String> =
         ["job", "scheduler", "gc", "namespace", "node"].iter().map(|name| (*name).to_owned()).collect();
-    let shell =
-        plane::start(api.clone(), Arc::new(Machine), &names, Nodes::Count(NODES), "".into(), Box::new(|| {}))
-            .expect("a thread for the controllers");
+    let tidings =
+        Tidings { ready: Box::new(|| {}), crashed: Box::new(|| eprintln!("the controllers crashed")) };
+    let shell = plane::start(api.clone(), Arc::new(Machine), &names, Nodes::Count(NODES), "".into(), tidings)
+        .expect("a thread for the controllers");
     let mut nodes = Seen::new(&*api, &kinds::NODES);
     nodes.wait(|nodes| nodes.iter().filter(|node| muster_api::node::is_ready(&node.tree)).count() == NODES);
     let before = shell.health().counters;

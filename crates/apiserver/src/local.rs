@@ -315,7 +315,8 @@ impl Follow for Following {
         if polled == Poll::Ready(()) || self.has_news() {
             waker.wake();
         }
-        self.waiting = Some(listener);
+        // One that has answered is at its end and must not be asked again.
+        self.waiting = polled.is_pending().then_some(listener);
     }
 }
 

@@ -4,6 +4,7 @@
 //! decisions are the loop's.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -40,6 +41,14 @@ pub struct Health {
     pub counters: Counters,
 }
 
+/// What a shell tells whoever started it, each at most once.
+pub struct Tidings {
+    /// All caches are filled.
+    pub ready: Box<dyn FnOnce() + Send>,
+    /// The thread has ended by a panic: nothing is controlled any more.
+    pub crashed: Box<dyn FnOnce() + Send>,
+}
+
 /// A running loop.
 pub struct Shell {
     to_loop: Sender<Message>,
@@ -48,7 +57,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Starts a thread that drives these controllers over `api`; `ready` is called once, when all caches are filled.
+    /// Starts a thread that drives these controllers over `api`.
     ///
     /// # Errors
     ///
@@ -58,8 +67,9 @@ impl Shell {
         clock: Arc<dyn Clock>,
         controllers: Vec<Box<dyn Controller>>,
         options: LoopOptions,
-        ready: Box<dyn FnOnce() + Send>,
+        tidings: Tidings,
     ) -> std::io::Result<Shell> {
+        let Tidings { ready, crashed } = tidings;
         let (to_loop, inbox) = channel();
         let health = Arc::new(Mutex::new(Health { running: true, ..Health::default() }));
         let driver = Driver {
@@ -71,8 +81,15 @@ impl Shell {
             health: health.clone(),
             ready: Some(ready),
         };
-        let thread =
-            std::thread::Builder::new().name("controllers".to_owned()).spawn(move || driver.run(&inbox))?;
+        let at_end = health.clone();
+        let body = move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| driver.run(&inbox)));
+            at_end.lock().unwrap_or_else(PoisonError::into_inner).running = false;
+            if ended.is_err() {
+                crashed();
+            }
+        };
+        let thread = std::thread::Builder::new().name("controllers".to_owned()).spawn(body)?;
         Ok(Shell { to_loop, health, thread: Some(thread) })
     }
 
@@ -122,7 +139,6 @@ impl Driver {
             self.tell_health();
         }
         self.say_farewell();
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).running = false;
     }
 
     /// Takes in what has come, sleeping at most `sleep` for the first; `false` when it is time to stop.
@@ -244,6 +260,9 @@ mod tests {
     use muster_api::port::{Abilities, Batch, Call, Object, Refusal, Reply};
     use muster_api::time::Time;
 
+    use crate::cache::{Caches, Seen};
+    use crate::plan::{Key, Plan, Wake};
+
     use super::*;
 
     /// Never has anything to tell, and counts how often it was asked.
@@ -276,6 +295,46 @@ mod tests {
         fn now(&self) -> Time {
             Time(0)
         }
+    }
+
+    /// Gives way when it is first woken.
+    struct Fragile;
+
+    impl Controller for Fragile {
+        fn name(&self) -> &'static str {
+            "fragile"
+        }
+
+        fn kinds(&self) -> Vec<Kind> {
+            Vec::new()
+        }
+
+        fn wakes(&mut self, _: &Seen<'_>, _: &Caches) -> Vec<Wake> {
+            Vec::new()
+        }
+
+        fn starts(&mut self, _: &Caches, _: Time) -> Vec<Key> {
+            panic!("the test wants it so")
+        }
+
+        fn plan(&mut self, _: &Key, _: &Caches, _: Time) -> Plan {
+            Plan::nothing()
+        }
+    }
+
+    #[test]
+    fn a_crash_is_told_and_seen() {
+        let api = Arc::new(Silent(Arc::default()));
+        let (crash, crashed) = channel();
+        let tidings = Tidings {
+            ready: Box::new(|| {}),
+            crashed: Box::new(move || crash.send(()).expect("the test waits")),
+        };
+        let shell =
+            Shell::start(api.clone(), api, vec![Box::new(Fragile)], LoopOptions::default(), tidings).unwrap();
+        crashed.recv_timeout(Duration::from_secs(60)).expect("the crash is told");
+        assert!(!shell.health().running);
+        shell.stop();
     }
 
     #[test]

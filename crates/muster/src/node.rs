@@ -6,8 +6,9 @@ use std::sync::Arc;
 use muster_api::ports::Entropy;
 use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi};
 use muster_control::LoopOptions;
-use muster_control::run::Shell;
+use muster_control::run::{Shell, Tidings};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::cli::NodeFlags;
 use crate::nodes::{self, NodesError};
@@ -28,6 +29,11 @@ pub enum NodeError {
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The nodes.
+    #[error(
+        "the nodes ended by an error of their own, told above\n\nhint: start again, and report the error"
+    )]
+    Crashed,
     /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
@@ -55,18 +61,25 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
     let server = api.server().to_owned();
     // Replies of twice as many as can be under way: the next ones are ready when a slot is free.
     let options = LoopOptions { calls_in_flight_max: 2 * CALLS_IN_FLIGHT_MAX };
-    let ready = Box::new(move || announce(&server));
+    let (crash, mut crashed) = oneshot::channel();
+    let tidings = Tidings {
+        ready: Box::new(move || announce(&server)),
+        crashed: Box::new(move || {
+            let _ = crash.send(());
+        }),
+    };
     // Outside the runtime: the loop has a thread of its own and may wait.
     let shell =
-        Shell::start(Arc::new(api), Arc::new(SystemClock), vec![Box::new(controller)], options, ready)?;
-    runtime.block_on(async {
+        Shell::start(Arc::new(api), Arc::new(SystemClock), vec![Box::new(controller)], options, tidings)?;
+    let ended = runtime.block_on(async {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+            Ok(()) = &mut crashed => Err(NodeError::Crashed),
         }
     });
     shell.stop();
-    Ok(())
+    ended
 }
 
 /// Tells the nodes of this process from those of any other.

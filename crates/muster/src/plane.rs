@@ -9,8 +9,9 @@ use muster_api::ports::Clock;
 use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::local::LocalApi;
-use muster_control::run::Shell;
+use muster_control::run::{Shell, Tidings};
 use muster_node::plane;
+use tokio::sync::oneshot;
 
 use crate::nodes::{self, NodesError};
 use crate::settings::Settings;
@@ -30,6 +31,7 @@ pub enum PlaneError {
 pub struct Plane {
     engine: Engine,
     shell: Shell,
+    crashed: oneshot::Receiver<()>,
 }
 
 impl Plane {
@@ -53,17 +55,25 @@ impl Plane {
         tracing::info!(controllers = ?settings.controllers, nodes = ?settings.nodes, gates = ?settings.gates, "starting");
         let nodes = nodes::read(&settings.nodes)?;
         let api = Arc::new(LocalApi::new(engine.clone()));
-        let ready = ready.clone();
-        let shell = plane::start(
-            api,
-            clock.clone(),
-            &settings.controllers,
-            nodes,
-            root_ca.into(),
-            Box::new(move || ready.pass()),
-        )
-        .map_err(PlaneError::Thread)?;
-        Ok(Plane { engine: engine.clone(), shell })
+        let (ready, lost) = (ready.clone(), ready.clone());
+        let (crash, crashed) = oneshot::channel();
+        let tidings = Tidings {
+            ready: Box::new(move || ready.pass()),
+            crashed: Box::new(move || {
+                lost.fail();
+                let _ = crash.send(());
+            }),
+        };
+        let shell = plane::start(api, clock.clone(), &settings.controllers, nodes, root_ca.into(), tidings)
+            .map_err(PlaneError::Thread)?;
+        Ok(Plane { engine: engine.clone(), shell, crashed })
+    }
+
+    /// Waits until they have ended by an error of their own; for ever, if they have none.
+    pub async fn crashed(&mut self) {
+        if (&mut self.crashed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Stops them; what they were about to do is done again after the next start.

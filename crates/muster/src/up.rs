@@ -69,6 +69,11 @@ pub enum UpError {
     /// The controllers.
     #[error(transparent)]
     Plane(#[from] PlaneError),
+    /// The controllers.
+    #[error(
+        "the controllers ended by an error of their own, told above; all that was accepted is kept\n\nhint: start again, and report the error"
+    )]
+    Crashed,
     /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
@@ -101,16 +106,18 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     let options = server_options(listener, identity, &ready, &clock, &entropy);
     let server = Server::start(engine.clone(), options)?;
     let written = write_kubeconfigs(settings, &access)?;
-    let plane = Plane::start(&engine, &clock, settings, &access.authority, &ready)?;
+    let mut plane = Plane::start(&engine, &clock, settings, &access.authority, &ready)?;
     announce(&access.server, &written);
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    // A server that accepts work nobody does is worse than none: whoever watches over the process starts it again.
+    let ended = tokio::select! {
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        () = plane.crashed() => Err(UpError::Crashed),
+    };
     server.stop().await;
     plane.stop();
     store.close();
-    Ok(())
+    ended
 }
 
 fn listen(settings: &Settings) -> Result<TcpListener, UpError> {

@@ -13,6 +13,7 @@ use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
 use muster_control::run::Shell;
+pub use muster_control::run::Tidings;
 use muster_control::schedule::Schedule;
 use muster_control::slices::Slices;
 use muster_control::{Controller, LoopOptions};
@@ -64,7 +65,7 @@ pub fn controllers(names: &BTreeSet<String>, nodes: Nodes, root_ca: Text) -> Vec
     all.into_iter().filter(|one| names.contains(one.name())).collect()
 }
 
-/// Starts the controllers of these names over `api`; `ready` is called once, when all caches are filled.
+/// Starts the controllers of these names over `api`.
 ///
 /// # Errors
 ///
@@ -75,7 +76,7 @@ pub fn start(
     names: &BTreeSet<String>,
     nodes: Nodes,
     root_ca: Text,
-    ready: Box<dyn FnOnce() + Send>,
+    tidings: Tidings,
 ) -> std::io::Result<Shell> {
-    Shell::start(api, clock, controllers(names, nodes, root_ca), LoopOptions::default(), ready)
+    Shell::start(api, clock, controllers(names, nodes, root_ca), LoopOptions::default(), tidings)
 }

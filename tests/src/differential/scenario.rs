@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_scenario_can_be_printed_and_read_again() {
         let text = "{name: 'a: b', shows: [x-1], steps: [{call: 'GET /x'}, {call: PATCH /y, type: merge, body: {a: null}}]}";
-        let read = |text: &str| from_tree::<Scenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let read = |text: &str| muster_tree::from_tree::<Scenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
         let printed = read(&read(text).to_yaml());
         assert_eq!((printed.name.as_str(), printed.steps.len()), ("a: b", 2));
         assert_eq!(printed.steps[1].body, Some(muster_tree::tree!({"a": null})));

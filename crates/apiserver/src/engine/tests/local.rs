@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use muster_api::port::{
     Act, Api, Batch, Call, Cascade, Change, Follow, Guard, Kind, Object, Part, Refusal, Target,
@@ -103,6 +104,42 @@ fn following_begins_with_everything_and_wakes() {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     assert_eq!(woken.load(Ordering::Relaxed), 0, "nobody is woken for nothing");
+}
+
+/// A change may come between the making of a listener and its first question.
+#[test]
+fn changes_at_any_moment_wake() {
+    const WRITES: u64 = 20_000;
+    let world = World::new();
+    let api = LocalApi::new(world.engine.clone());
+    let first = perform(&api, call("a", Act::Create(config("a")))).unwrap().revision;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0..WRITES {
+                let data = turn.to_string();
+                perform(&api, call("a", Act::Merge(tree!({"data": {"turn": data}})))).unwrap();
+            }
+        });
+        let mut follow = api.follow(&kind());
+        let mut seen = 0;
+        while seen < first + WRITES {
+            let (woken, wait) = mpsc::channel();
+            follow.wake_when_ready(Box::new(move || {
+                let _ = woken.send(());
+            }));
+            wait.recv_timeout(Duration::from_secs(60)).expect("a wake-up, for there is more to come");
+            while let Some(batch) = follow.pull() {
+                let newest = match batch {
+                    Batch::Reset(objects) => objects.iter().map(|object| object.revision).max(),
+                    Batch::Changes(changes) => {
+                        let object = |(Change::Put(object) | Change::Gone(object)): &Change| object.revision;
+                        changes.iter().map(object).max()
+                    }
+                };
+                seen = seen.max(newest.unwrap_or(0));
+            }
+        }
+    });
 }
 
 #[test]
