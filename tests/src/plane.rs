@@ -19,6 +19,10 @@ use crate::differential::Server;
 const READY_TRIES: u32 = 600;
 const READY_PAUSE: Duration = Duration::from_millis(100);
 
+/// Units of `/proc`.
+const TICKS_PER_SEC: f64 = 100.0;
+const PAGE_BYTES: u64 = 4096;
+
 /// Starts the program given as arguments and ends it when its own input closes, which it does when the test
 /// process is gone, however it went.
 const GUARD: &str = r#""$@" & server=$!; cat >/dev/null; kill "$server"; wait "$server""#;
@@ -90,6 +94,7 @@ impl Plane {
 /// A server with a data folder that can be killed without warning and started again.
 pub struct Mortal {
     folder: TempDir,
+    args: Vec<String>,
     child: Option<Child>,
 }
 
@@ -100,12 +105,34 @@ impl Drop for Mortal {
 }
 
 impl Mortal {
-    /// Starts one with an empty data folder.
+    /// Starts one with an empty data folder in which nobody else writes, so that revisions belong to the test alone.
     pub fn start() -> Result<Mortal, String> {
+        Mortal::with(&["--controllers", ""])
+    }
+
+    /// Starts one with an empty data folder and these further arguments of `muster up`.
+    pub fn with(args: &[&str]) -> Result<Mortal, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let mut mortal = Mortal { folder, child: None };
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut mortal = Mortal { folder, args, child: None };
         mortal.revive()?;
         Ok(mortal)
+    }
+
+    /// Seconds of CPU since it was started last, and bytes of resident memory; 0 where the system does not tell.
+    #[must_use]
+    pub fn usage(&self) -> (f64, u64) {
+        let read = |file: &str| {
+            let pid = self.child.as_ref().map_or(0, Child::id);
+            std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+        };
+        // The name in parentheses may hold anything; the numbers come after it.
+        let stat = read("stat");
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u32>().ok()).unwrap_or(0);
+        let cpu_secs = f64::from(ticks(11) + ticks(12)) / TICKS_PER_SEC;
+        let pages = read("statm").split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok());
+        (cpu_secs, pages.unwrap_or(0) * PAGE_BYTES)
     }
 
     /// `kill -9`.
@@ -122,9 +149,8 @@ impl Mortal {
         let path = self.folder.path();
         let _ = std::fs::remove_file(path.join("kubeconfig"));
         let mut command = Command::new(binary()?);
-        command.args(up(path)).arg("--data-dir").arg(path.join("data"));
-        // Nothing else writes here, so that revisions belong to the test alone.
-        let child = spawn(command.args(["--controllers", ""]).stdin(Stdio::null()), path)?;
+        command.args(up(path)).arg("--data-dir").arg(path.join("data")).args(&self.args);
+        let child = spawn(command.stdin(Stdio::null()), path)?;
         wait_ready(self.child.insert(child), path)
     }
 

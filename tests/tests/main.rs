@@ -6,6 +6,7 @@
 
 mod corpus;
 mod differential;
+mod fleet;
 mod kill;
 mod kubectl_apply;
 mod kubectl_create;

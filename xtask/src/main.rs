@@ -7,6 +7,7 @@ mod peers;
 mod process;
 mod requirements;
 mod schema;
+mod sim;
 mod soak;
 mod test;
 
@@ -30,7 +31,16 @@ const TASKS: &[Task] = &[
         "count the promises of docs/requirements that tests name, and list the others (-o json)",
         requirements::task,
     ),
-    ("soak", "kill the server amid its writers, fifty times or as often as said", soak::task),
+    (
+        "sim",
+        "play 1,000 seeds of the simulated world under faults, --seeds N, or one of them: --seed N [-v]",
+        sim::task,
+    ),
+    (
+        "soak",
+        "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB]",
+        soak::task,
+    ),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
 ];
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::{Event, Severity};
-use muster_api::job::JobFacts;
+use muster_api::job::{JobFacts, JobStatus};
 use muster_api::job_pod::JobPod;
 use muster_api::kinds;
 use muster_api::meta;
@@ -60,7 +60,8 @@ impl Controller for Jobs {
             if seen.after.is_none() {
                 self.forget(&meta::uid(&seen.newest().tree));
             }
-            return vec![seen.key.clone().into()];
+            let after = if only_shows(seen) { STATUS_EVERY } else { Duration::ZERO };
+            return vec![Wake { key: seen.key.clone(), after }];
         }
         if seen.key.kind != kinds::PODS {
             return Vec::new();
@@ -202,6 +203,25 @@ impl Jobs {
         }
         calls
     }
+}
+
+/// Whether a Job changed in nothing but how many pods are at work, which follows from the pods. Were our own writes of
+/// these numbers to wake the Job at once, it would write them as fast as pods become ready.
+fn only_shows(seen: &Seen<'_>) -> bool {
+    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+    let status = after.tree.at(path::STATUS).cloned().unwrap_or_default();
+    if before.tree.with(path::STATUS, status) != after.tree {
+        return false;
+    }
+    let [before, after] = [before, after].map(|job| JobStatus {
+        active: 0,
+        ready: None,
+        terminating: None,
+        start_time: None,
+        tracks: true,
+        ..JobFacts::of(&job.tree).status
+    });
+    before == after
 }
 
 fn drop_name(orphans: &mut BTreeMap<Text, BTreeSet<Text>>, key: &Key) {

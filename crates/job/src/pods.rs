@@ -63,28 +63,34 @@ impl Change {
 pub fn change(seen: &Observed<'_>, picture: &Picture<'_>, past: &Past) -> Change {
     let active = picture.active.clone();
     if picture.job.suspend {
-        return discard(active);
+        return discard(active, picture.now);
     }
     let wanted = wanted(picture);
     let removed = for_removal(picture, active, picture.active.len().saturating_sub(wanted));
     if !removed.is_empty() {
-        return discard(removed);
+        return discard(removed, picture.now);
     }
     let coming = if picture.job.replace_only_ended { picture.terminating as usize } else { 0 };
-    let missing = wanted.saturating_sub(picture.active.len() + coming).min(PODS_PER_LOOK_MAX);
-    match (missing, picture.job.backoff_per_index) {
+    let missing = wanted.saturating_sub(picture.active.len() + coming);
+    let now = missing.min(PODS_PER_LOOK_MAX);
+    let change = match (missing, picture.job.backoff_per_index) {
         (0, _) => Change::none(),
-        (_, Some(_)) => create_by_index(seen, picture, missing),
+        (_, Some(_)) => create_by_index(seen, picture, now),
         (_, None) => match past.until().filter(|until| *until > picture.now) {
             Some(until) => Change { again_at: Some(until), ..Change::default() },
-            None => Change { create: new_pods(seen, picture, places(picture, missing)), ..Change::default() },
+            None => Change { create: new_pods(seen, picture, places(picture, now)), ..Change::default() },
         },
-    }
+    };
+    // The rest at the next look, which is not to wait for anything.
+    let rest = (missing > now && !change.create.is_empty()).then_some(picture.now);
+    Change { again_at: rest.or(change.again_at), ..change }
 }
 
-fn discard(mut pods: Vec<&JobPod>) -> Change {
+fn discard(mut pods: Vec<&JobPod>, now: Time) -> Change {
+    let rest = pods.len() > PODS_PER_LOOK_MAX;
     pods.truncate(PODS_PER_LOOK_MAX);
     Change {
+        again_at: rest.then_some(now),
         discarded_ready: number(pods.iter().filter(|pod| pod.ready).count()),
         discard: pods.into_iter().map(PodRef::of).collect(),
         ..Change::default()

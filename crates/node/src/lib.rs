@@ -180,7 +180,9 @@ impl SimNodes {
                 let ip = if known.is_empty() { self.addresses.take(&uid) } else { known };
                 let at = Addresses { host: own.address.clone(), pod: ip };
                 let patch = pod_status::patch(&pod.tree, &at, &doing, now);
-                let write = call(key.target(Part::Status), uid_guard(pod), Act::Strategic(patch));
+                // Had somebody else ended the pod meanwhile, it would end twice.
+                let guard = Guard { revision: Some(pod.revision), ..uid_guard(pod) };
+                let write = call(key.target(Part::Status), guard, Act::Strategic(patch));
                 Plan::of(vec![Step::One(write)])
             }
             Move::Bury => {

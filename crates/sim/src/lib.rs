@@ -2,7 +2,8 @@
 //! chance and faults.
 //!
 //! A world is a plain loop that throws dice: deliver what changed (some loops and kinds lag behind), perform one
-//! outstanding call, lose its reply, answer it with a conflict, crash a loop, cut a watch, let time pass.
+//! outstanding call, lose its reply, answer it with a conflict, crash a loop, cut a watch or let it stall, let time
+//! pass.
 //!
 //! # Invariants
 //!
@@ -14,9 +15,12 @@
 //! Threads, sockets, real clocks, and any opinion of its own about Kubernetes.
 
 mod chance;
+mod faults;
 mod runner;
 mod trace;
 mod world;
 
 pub use chance::{Dice, VirtualClock};
-pub use world::{Faults, World, heartbeat};
+pub use faults::{Faults, Happened};
+pub use runner::Sent;
+pub use world::{World, heartbeat};

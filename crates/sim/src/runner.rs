@@ -1,13 +1,16 @@
 //! One loop in the world: its follows, its outstanding calls, its next wake-up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use muster_api::port::{Api, Follow, Kind, Object, Refusal};
+use muster_api::port::{Act, Api, Call, Follow, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
 use muster_control::{CallId, Calls, Controller, Input, Loop, LoopOptions, Output};
 
+use muster_tree::Text;
+
 use crate::chance::Dice;
+use crate::faults::Happened;
 
 /// Makes the controllers of a loop, anew after each crash.
 pub type Make = Box<dyn Fn() -> Vec<Box<dyn Controller>>>;
@@ -25,6 +28,9 @@ pub enum Fate {
     Conflict,
 }
 
+/// Calls by who makes them and what they do, such as `create pods`.
+pub type Sent = BTreeMap<(Text, String), u64>;
+
 /// A loop with what surrounds it.
 pub struct Runner {
     make: Make,
@@ -33,15 +39,30 @@ pub struct Runner {
     follows: BTreeMap<Kind, Box<dyn Follow>>,
     calls: Vec<(CallId, Calls)>,
     wake: Option<Time>,
-    crashes: u64,
+    /// A kind whose watch says nothing until then.
+    stalled: Option<(Kind, Time)>,
+    /// Kinds that were passed over at the last delivery.
+    late: BTreeSet<Kind>,
+    sent: Sent,
+    happened: Happened,
 }
 
 impl Runner {
     /// A fresh loop.
     pub fn new(api: Arc<dyn Api>, make: Make) -> Runner {
         let it = Loop::new(make(), &api.abilities().kinds, LoopOptions::default());
-        let mut runner =
-            Runner { make, api, it, follows: BTreeMap::new(), calls: Vec::new(), wake: None, crashes: 0 };
+        let mut runner = Runner {
+            make,
+            api,
+            it,
+            follows: BTreeMap::new(),
+            calls: Vec::new(),
+            wake: None,
+            stalled: None,
+            late: BTreeSet::new(),
+            sent: Sent::new(),
+            happened: Happened::default(),
+        };
         runner.follow_all();
         runner
     }
@@ -56,27 +77,39 @@ impl Runner {
         !self.calls.is_empty()
     }
 
-    /// When it wants to be woken.
+    /// When it wants to be woken, or has something to hear.
     pub fn wake_at(&self) -> Option<Time> {
-        self.wake
+        self.wake.into_iter().chain(self.stalled.as_ref().map(|(_, until)| *until)).min()
     }
 
-    /// How often it has crashed.
-    pub fn crashes(&self) -> u64 {
-        self.crashes
+    /// The calls it has sent since this was asked last.
+    pub fn sent(&mut self) -> Sent {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// The faults it has met.
+    pub fn happened(&self) -> Happened {
+        self.happened
     }
 
     /// Delivers what changed; with `lag`, some kinds are left for later. Returns whether anything was delivered.
     pub fn deliver(&mut self, dice: &Dice, lag: bool, now: Time) -> bool {
         let mut any = false;
         for (kind, follow) in &mut self.follows {
-            if lag && dice.once_in(3) {
+            if self.stalled.as_ref().is_some_and(|(stalled, _)| stalled == kind) {
                 continue;
             }
+            if lag && dice.once_in(3) {
+                self.late.insert(kind.clone());
+                continue;
+            }
+            let mut news = false;
             while let Some(batch) = follow.pull() {
-                any = true;
+                news = true;
                 self.it.take(Input::Changed(kind.clone(), batch), now);
             }
+            self.happened.late += u64::from(self.late.remove(kind) && news);
+            any |= news;
         }
         if any {
             self.turn(now);
@@ -90,16 +123,22 @@ impl Runner {
         self.wake = None;
         for output in outputs {
             match output {
-                Output::Send(id, calls) => self.calls.push((id, calls)),
+                Output::Send(id, calls) => {
+                    for call in calls.as_slice() {
+                        *self.sent.entry((call.by.clone(), what(call))).or_default() += 1;
+                    }
+                    self.calls.push((id, calls));
+                }
                 Output::WakeAt(at) => self.wake = Some(at),
                 Output::KindsChanged => self.read_kinds(now),
             }
         }
     }
 
-    /// Performs one of its calls, chosen by the dice.
-    pub fn perform(&mut self, dice: &Dice, fate: Fate, now: Time) {
+    /// Performs one of its calls, chosen by the dice. Tells a fate that is a fault.
+    pub fn perform(&mut self, dice: &Dice, fate: Fate, now: Time) -> Option<String> {
         let (id, calls) = self.calls.swap_remove(dice.below(self.calls.len()));
+        let told = self.count(fate).map(|fault| format!("{fault}: {}", in_words(&calls)));
         let count = calls.as_slice().len();
         let all = |refusal: &Refusal| (0..count).map(|_| Err(refusal.clone())).collect();
         let results = match fate {
@@ -113,26 +152,72 @@ impl Runner {
         };
         self.it.take(Input::Replied(id, results), now);
         self.turn(now);
+        told
     }
 
-    /// Begins anew from lists; each outstanding call happens or not.
-    pub fn crash(&mut self, dice: &Dice) {
+    /// Begins anew from lists; each outstanding call happens or not. Tells which.
+    pub fn crash(&mut self, dice: &Dice) -> String {
+        let mut told = "crash".to_owned();
         for (_, calls) in std::mem::take(&mut self.calls) {
-            if dice.once_in(2) {
+            let done = dice.once_in(2);
+            told += &format!("; {}: {}", if done { "done" } else { "not done" }, in_words(&calls));
+            let count = match done {
+                true => &mut self.happened.done_by_the_dead,
+                false => &mut self.happened.gone_with_the_dead,
+            };
+            *count += 1;
+            if done {
                 do_calls(&*self.api, calls);
             }
         }
         self.it = Loop::new((self.make)(), &self.api.abilities().kinds, LoopOptions::default());
-        self.wake = None;
-        self.crashes += 1;
+        (self.wake, self.stalled) = (None, None);
+        self.late.clear();
+        self.happened.crashes += 1;
         self.follow_all();
+        told
     }
 
-    /// Cuts one watch: it lists again.
-    pub fn cut(&mut self, dice: &Dice) {
-        let kinds: Vec<Kind> = self.follows.keys().cloned().collect();
-        let kind = &kinds[dice.below(kinds.len())];
-        self.follows.insert(kind.clone(), self.api.follow(kind));
+    /// Cuts one watch: it lists again. Tells which.
+    pub fn cut(&mut self, dice: &Dice) -> String {
+        let kind = self.any_kind(dice);
+        self.follows.insert(kind.clone(), self.api.follow(&kind));
+        self.happened.cuts += 1;
+        format!("watch of {} cut", kind.plural)
+    }
+
+    /// One watch says nothing until then, unless another one already does. Tells which.
+    pub fn stall(&mut self, dice: &Dice, until: Time) -> Option<String> {
+        let kind = self.any_kind(dice);
+        if self.stalled.is_some() {
+            return None;
+        }
+        let told = format!("watch of {} says nothing for a while", kind.plural);
+        self.stalled = Some((kind, until));
+        self.happened.stalls += 1;
+        Some(told)
+    }
+
+    /// Lets a watch speak again whose time has come; whether there was one.
+    pub fn unstall(&mut self, now: Time) -> bool {
+        self.stalled.take_if(|(_, until)| *until <= now).is_some()
+    }
+
+    fn any_kind(&self, dice: &Dice) -> Kind {
+        let at = dice.below(self.follows.len());
+        self.follows.keys().nth(at).expect("below their number").clone()
+    }
+
+    /// Counts a fate that is a fault, and names it.
+    fn count(&mut self, fate: Fate) -> Option<&'static str> {
+        let (count, name) = match fate {
+            Fate::Done => return None,
+            Fate::DoneUnheard => (&mut self.happened.lost_replies, "reply lost"),
+            Fate::Lost => (&mut self.happened.lost_calls, "call lost"),
+            Fate::Conflict => (&mut self.happened.conflicts, "conflict that is none"),
+        };
+        *count += 1;
+        Some(name)
     }
 
     fn follow_all(&mut self) {
@@ -150,6 +235,31 @@ impl Runner {
             self.follows.insert(kind, follow);
         }
     }
+}
+
+/// What a call does, without the name of the object.
+fn what(call: &Call) -> String {
+    let verb = match &call.act {
+        Act::Get => "get",
+        Act::Create(_) => "create",
+        Act::Apply { .. } => "apply",
+        Act::Merge(_) | Act::Strategic(_) => "patch",
+        Act::Delete { .. } => "delete",
+    };
+    let part = match call.on.part {
+        Part::Main => "",
+        Part::Status => "/status",
+        Part::Binding => "/binding",
+        Part::Eviction => "/eviction",
+        Part::Scale => "/scale",
+        Part::Finalize => "/finalize",
+    };
+    format!("{verb} {}{part}", call.on.kind.plural)
+}
+
+fn in_words(calls: &Calls) -> String {
+    let one = |call: &Call| format!("{} {}/{}", what(call), call.on.namespace, call.on.name);
+    calls.as_slice().iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// What calls came to, one after another.

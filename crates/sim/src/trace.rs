@@ -1,40 +1,60 @@
-//! The running hash of everything that was committed, in order of revision.
+//! Everything that was committed, in order of revision, its running hash, and the faults in between.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use muster_api::time::Time;
+use muster_apiserver::engine::Engine;
+use muster_apiserver::registry::Registry;
 use muster_store::{Cursor, Record, Store};
 use muster_tree::Text;
 
 /// Records read from one resource at once.
 const RECORDS_PER_READ: usize = 10_000;
 
-/// The hash so far, and how far each resource has been read.
+/// What happened so far, and how far each resource has been read.
 pub struct Trace {
     cursors: BTreeMap<Text, Cursor>,
+    registry: Option<Arc<Registry>>,
+    read_to: u64,
     hash: u64,
-    records: u64,
+    records: Vec<(Time, Record)>,
+    /// Faults, with the revision before them.
+    faults: Vec<(Time, u64, String)>,
 }
 
 impl Trace {
     /// Reads from the beginning.
     pub fn new() -> Trace {
-        Trace { cursors: BTreeMap::new(), hash: 0xcbf2_9ce4_8422_2325, records: 0 }
+        Trace {
+            cursors: BTreeMap::new(),
+            registry: None,
+            read_to: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+            records: Vec::new(),
+            faults: Vec::new(),
+        }
     }
 
-    /// Takes in what was committed since the last time; returns it in order of revision.
-    pub fn read(&mut self, store: &Store, resources: impl Iterator<Item = Text>, from: u64) -> Vec<Record> {
+    /// Takes in what was committed since the last time, all of it at this instant; returns it in order of revision.
+    pub fn read(&mut self, engine: &Engine, now: Time) -> &[(Time, Record)] {
+        let old = self.records.len();
+        let newest = engine.revision();
+        if newest == self.read_to {
+            return &[];
+        }
+        self.read_to = newest;
+        self.follow_all(&engine.registry(), engine.store());
         let mut new = Vec::new();
-        for resource in resources {
-            let cursor = self.cursors.entry(resource.clone()).or_insert_with(|| {
-                store.watch(&resource, from).expect("nothing is compacted before it was read")
-            });
+        for cursor in self.cursors.values_mut() {
             new.extend(cursor.next(RECORDS_PER_READ).expect("nothing is compacted before it was read"));
         }
         new.sort_by_key(|record| record.revision);
-        for record in &new {
-            self.take(record);
+        for record in new {
+            self.mix_in(&record);
+            self.records.push((now, record));
         }
-        new
+        &self.records[old..]
     }
 
     /// The hash of all records so far.
@@ -42,13 +62,46 @@ impl Trace {
         self.hash
     }
 
-    /// How many records there were.
-    pub fn records(&self) -> u64 {
-        self.records
+    /// All records, each with its instant.
+    pub fn records(&self) -> &[(Time, Record)] {
+        &self.records
     }
 
-    fn take(&mut self, record: &Record) {
-        self.records += 1;
+    /// Takes down a fault.
+    pub fn fault(&mut self, engine: &Engine, now: Time, what: String) {
+        self.faults.push((now, engine.revision(), what));
+    }
+
+    /// Records and faults as lines, in their order.
+    pub fn lines(&self) -> Vec<String> {
+        let begin = self.records.first().map_or(Time(0), |(at, _)| *at);
+        let since = |at: &Time| (at.0 - begin.0) as f64 / 1e6;
+        let mut faults = self.faults.iter().peekable();
+        let mut lines = Vec::new();
+        for (at, record) in &self.records {
+            while let Some((at, _, what)) = faults.next_if(|(_, before, _)| *before < record.revision) {
+                lines.push(format!("{:10.3}       -- {what}", since(at)));
+            }
+            lines.push(format!("{:10.3} {}", since(at), in_words(record)));
+        }
+        lines.extend(faults.map(|(at, _, what)| format!("{:10.3}       -- {what}", since(at))));
+        lines
+    }
+
+    /// Begins to read resources that are new.
+    fn follow_all(&mut self, registry: &Arc<Registry>, store: &Store) {
+        if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, registry)) {
+            return;
+        }
+        self.registry = Some(registry.clone());
+        for resource in registry.all() {
+            self.cursors.entry(resource.storage.clone()).or_insert_with(|| {
+                store.watch(&resource.storage, 0).expect("nothing is compacted before it was read")
+            });
+        }
+    }
+
+    fn mix_in(&mut self, record: &Record) {
         self.mix(&record.revision.to_le_bytes());
         self.mix(record.key.resource.as_bytes());
         self.mix(record.key.namespace.as_bytes());
@@ -63,5 +116,18 @@ impl Trace {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+}
+
+fn in_words(record: &Record) -> String {
+    let (revision, key) = (record.revision, &record.key);
+    let place = format!("{} {}/{}", key.resource, key.namespace, key.name);
+    match (&record.before, &record.after) {
+        (None, Some(after)) => format!("{revision:>5} made {place} {}", after.tree.to_json()),
+        (Some(before), Some(after)) => {
+            let change = before.tree.merge_patch_to(&after.tree).unwrap_or_default();
+            format!("{revision:>5} changed {place} {}", change.to_json())
+        }
+        (_, None) => format!("{revision:>5} removed {place}"),
     }
 }

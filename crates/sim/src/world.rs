@@ -25,39 +25,9 @@ use muster_store::{Record, Store, StoreOptions};
 use muster_tree::{Text, Tree};
 
 use crate::chance::{Dice, VirtualClock};
-use crate::runner::{Fate, Runner, do_calls};
+use crate::faults::{Faults, Happened, STALL_SECS_MAX};
+use crate::runner::{Fate, Runner, Sent, do_calls};
 use crate::trace::Trace;
-
-/// Which faults happen, each once in so many chances; 0 is never.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// A reply is lost, the call done.
-    pub lost_reply: usize,
-    /// A call is lost.
-    pub lost_call: usize,
-    /// A conflict that was none.
-    pub conflict: usize,
-    /// A loop crashes.
-    pub crash: usize,
-    /// A watch is cut.
-    pub cut: usize,
-    /// Some kinds are delivered later than others.
-    pub lag: bool,
-}
-
-impl Faults {
-    /// None.
-    #[must_use]
-    pub fn none() -> Faults {
-        Faults::default()
-    }
-
-    /// All, often.
-    #[must_use]
-    pub fn all() -> Faults {
-        Faults { lost_reply: 15, lost_call: 15, conflict: 15, crash: 150, cut: 40, lag: true }
-    }
-}
 
 /// The most steps of one run: a world that needs more spins.
 const STEPS_MAX: u64 = 3_000_000;
@@ -203,11 +173,16 @@ impl World {
         self.trace.hash()
     }
 
-    /// How many records were committed so far.
-    #[must_use]
-    pub fn records(&mut self) -> u64 {
+    /// Everything committed so far, each record with its instant.
+    pub fn records(&mut self) -> &[(Time, Record)] {
         self.read_trace();
         self.trace.records()
+    }
+
+    /// Everything committed so far and all faults, as lines.
+    pub fn story(&mut self) -> Vec<String> {
+        self.read_trace();
+        self.trace.lines()
     }
 
     /// Writes by resource since this was asked last.
@@ -216,10 +191,21 @@ impl World {
         std::mem::take(&mut self.writes)
     }
 
-    /// How often loops have crashed.
+    /// Calls of all loops since this was asked last, lost ones and repeated ones included.
+    pub fn calls(&mut self) -> Sent {
+        let mut all = Sent::new();
+        for (what, count) in self.loops.iter_mut().flat_map(Runner::sent) {
+            *all.entry(what).or_default() += count;
+        }
+        all
+    }
+
+    /// The faults that have happened.
     #[must_use]
-    pub fn crashes(&self) -> u64 {
-        self.loops.iter().map(Runner::crashes).sum()
+    pub fn happened(&self) -> Happened {
+        let mut all = Happened::default();
+        self.loops.iter().for_each(|one| all += one.happened());
+        all
     }
 
     /// The newest refusals that loops have met.
@@ -246,13 +232,20 @@ impl World {
         let at = awake[self.dice.below(awake.len())];
         let now = self.now();
         if self.dice.once_in(faults.crash) {
-            self.loops[at].crash(&self.dice);
+            let told = self.loops[at].crash(&self.dice);
+            self.take_down(told);
             self.delivered = 0;
             return true;
         }
         if self.dice.once_in(faults.cut) {
-            self.loops[at].cut(&self.dice);
+            let told = self.loops[at].cut(&self.dice);
+            self.take_down(told);
             self.delivered = 0;
+        }
+        if self.dice.once_in(faults.stall) {
+            let until = now + Duration::from_secs(1 + self.dice.next() % STALL_SECS_MAX);
+            let told = self.loops[at].stall(&self.dice, until);
+            told.into_iter().for_each(|told| self.take_down(told));
         }
         let busy: Vec<usize> = awake.into_iter().filter(|at| self.loops[*at].has_calls()).collect();
         let behind = self.delivered != self.engine.revision();
@@ -264,8 +257,13 @@ impl World {
         }
         let at = busy[self.dice.below(busy.len())];
         let fate = self.fate(faults);
-        self.loops[at].perform(&self.dice, fate, now);
+        let told = self.loops[at].perform(&self.dice, fate, now);
+        told.into_iter().for_each(|told| self.take_down(told));
         true
+    }
+
+    fn take_down(&mut self, fault: String) {
+        self.trace.fault(&self.engine, self.now(), fault);
     }
 
     /// Delivers to one loop; when all have everything there is, there is no more to deliver.
@@ -298,6 +296,10 @@ impl World {
         self.clock.advance_to(at);
         for awake in self.awake() {
             let one = &mut self.loops[awake];
+            if one.unstall(at) {
+                // What it held back is to be delivered now.
+                self.delivered = 0;
+            }
             if one.wake_at().is_some_and(|wake| wake <= at) {
                 one.turn(at);
             }
@@ -305,19 +307,9 @@ impl World {
     }
 
     fn read_trace(&mut self) {
-        let resources: Vec<Text> = self.engine.registry().all().iter().map(|one| storage_name(one)).collect();
-        let records: Vec<Record> = self.trace.read(self.engine.store(), resources.into_iter(), 0);
-        for record in records {
-            *self.writes.entry(record.key.resource).or_default() += 1;
+        for (_, record) in self.trace.read(&self.engine, self.clock.now()) {
+            *self.writes.entry(record.key.resource.clone()).or_default() += 1;
         }
-    }
-}
-
-fn storage_name(resource: &muster_apiserver::registry::Resource) -> Text {
-    if resource.group.is_empty() {
-        resource.plural.clone()
-    } else {
-        Text::from(format!("{}.{}", resource.plural, resource.group))
     }
 }
 

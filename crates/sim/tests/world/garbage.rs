@@ -7,7 +7,26 @@ use muster_api::{kinds, meta};
 use muster_sim::{Faults, World};
 use muster_tree::{Text, Tree, tree};
 
-use crate::worlds::{job, minutes};
+use crate::scenario::{Scenario, falls_quiet, minutes};
+use crate::worlds::job;
+
+/// What is deleted takes along what it should, as scenarios.
+pub fn scenarios() -> Vec<Scenario> {
+    let everyone = [Cascade::Background, Cascade::Foreground, Cascade::Orphan];
+    let families = everyone.map(|cascade| Scenario {
+        says: format!("a family of config maps whose owner is deleted with {cascade:?}"),
+        nodes: 1,
+        plays: Box::new(move |world, faults, _| deleted_owner(world, faults, cascade)),
+    });
+    let jobs = [Cascade::Background, Cascade::Foreground].map(|cascade| Scenario {
+        says: format!("a Job deleted with {cascade:?} takes its running pods along"),
+        nodes: 2,
+        plays: Box::new(move |world, faults, _| deleted_job(world, faults, cascade)),
+    });
+    let orphans = Scenario::new("an orphaned pod runs on without its finalizer", 2, orphaned_pod);
+    let space = Scenario::new("a deleted namespace is emptied and goes", 2, deleted_namespace);
+    families.into_iter().chain(jobs).chain([orphans, space]).collect()
+}
 
 fn config_maps() -> Kind {
     Kind { group: Text::new(), version: "v1".into(), plural: "configmaps".into() }
@@ -44,95 +63,68 @@ fn family(world: &mut World) -> Object {
     owner
 }
 
-#[test]
-fn three_policies() {
-    for (cascade, faults, left) in [
-        (Cascade::Background, Faults::none(), vec!["other", "shared"]),
-        (Cascade::Foreground, Faults::none(), vec!["other", "shared"]),
-        (Cascade::Orphan, Faults::none(), vec!["blocking", "grandchild", "other", "plain", "shared"]),
-        (Cascade::Background, Faults::all(), vec!["other", "shared"]),
-        (Cascade::Foreground, Faults::all(), vec!["other", "shared"]),
-        (Cascade::Orphan, Faults::all(), vec!["blocking", "grandchild", "other", "plain", "shared"]),
-    ] {
-        for seed in 0..5 {
-            let mut world = World::new(seed, 1);
-            let owner = family(&mut world);
-            world.run(faults, Duration::from_secs(2));
-            delete(&mut world, &config_maps(), &owner, cascade).unwrap();
-            world.run(faults, minutes(2));
-            world.run(Faults::none(), minutes(2));
-            assert_eq!(
-                names(&world, &config_maps(), "default"),
-                left,
-                "{cascade:?}, {faults:?}, seed {seed}"
-            );
-            let shared = world.all(&config_maps());
-            let shared = shared.iter().find(|object| meta::name(&object.tree) == "shared").unwrap();
-            let owners: Vec<Text> = meta::owners(&shared.tree).map(|owner| owner.name).collect();
-            assert_eq!(owners, ["other"], "{cascade:?}: the absent owner is forgotten");
-        }
-    }
+fn deleted_owner(world: &mut World, faults: Faults, cascade: Cascade) {
+    let left: &[&str] = match cascade {
+        Cascade::Orphan => &["blocking", "grandchild", "other", "plain", "shared"],
+        _ => &["other", "shared"],
+    };
+    let owner = family(world);
+    world.run(faults, Duration::from_secs(2));
+    delete(world, &config_maps(), &owner, cascade).unwrap();
+    world.run(faults, minutes(2));
+    world.run(Faults::none(), minutes(2));
+    assert_eq!(names(world, &config_maps(), "default"), left);
+    let shared = world.all(&config_maps());
+    let shared = shared.iter().find(|object| meta::name(&object.tree) == "shared").unwrap();
+    let owners: Vec<Text> = meta::owners(&shared.tree).map(|owner| owner.name).collect();
+    assert_eq!(owners, ["other"], "the absent owner is forgotten");
+    falls_quiet(world);
 }
 
-#[test]
-fn a_deleted_job_takes_its_pods_along() {
-    for cascade in [Cascade::Background, Cascade::Foreground] {
-        for seed in 0..5 {
-            let mut world = World::new(seed, 2);
-            let long = tree!({"muster.dev/sim-run-seconds": "600"});
-            let made = job("long", &tree!({"parallelism": 3, "completions": 3}), &long);
-            let made = world.create(&kinds::JOBS, &made).unwrap();
-            world.run(Faults::all(), Duration::from_secs(20));
-            assert_eq!(names(&world, &kinds::PODS, "default").len(), 3, "{cascade:?} seed {seed}");
-            delete(&mut world, &kinds::JOBS, &made, cascade).unwrap();
-            world.run(Faults::all(), minutes(2));
-            world.run(Faults::none(), minutes(2));
-            assert_eq!(names(&world, &kinds::JOBS, "default"), [""; 0], "{cascade:?} seed {seed}");
-            assert_eq!(names(&world, &kinds::PODS, "default"), [""; 0], "{cascade:?} seed {seed}");
-        }
-    }
+fn deleted_job(world: &mut World, faults: Faults, cascade: Cascade) {
+    let long = tree!({"muster.dev/sim-run-seconds": "600"});
+    let made = job("long", &tree!({"parallelism": 3, "completions": 3}), &long);
+    let made = world.create(&kinds::JOBS, &made).unwrap();
+    world.run(faults, Duration::from_secs(20));
+    delete(world, &kinds::JOBS, &made, cascade).unwrap();
+    world.run(faults, minutes(2));
+    world.run(Faults::none(), minutes(2));
+    assert_eq!(names(world, &kinds::JOBS, "default"), [""; 0]);
+    assert_eq!(names(world, &kinds::PODS, "default"), [""; 0]);
+    falls_quiet(world);
 }
 
-#[test]
-fn an_orphaned_pod_runs_on_without_its_finalizer() {
-    let mut world = World::new(3, 2);
+fn orphaned_pod(world: &mut World, faults: Faults, _: u64) {
     let made = job("long", &tree!({}), &tree!({"muster.dev/sim-run-seconds": "600"}));
     let made = world.create(&kinds::JOBS, &made).unwrap();
     world.run(Faults::none(), Duration::from_secs(5));
-    delete(&mut world, &kinds::JOBS, &made, Cascade::Orphan).unwrap();
+    delete(world, &kinds::JOBS, &made, Cascade::Orphan).unwrap();
+    world.run(faults, minutes(1));
     world.run(Faults::none(), minutes(1));
     let pods = world.all(&kinds::PODS);
     assert_eq!((pods.len(), meta::owners(&pods[0].tree).count()), (1, 0));
-    assert!(names(&world, &kinds::JOBS, "default").is_empty());
+    assert!(!meta::has_finalizers(&pods[0].tree) && meta::deleting(&pods[0].tree).is_none());
+    assert!(names(world, &kinds::JOBS, "default").is_empty());
+    world.run(Faults::none(), minutes(10));
+    falls_quiet(world);
 }
 
-#[test]
-fn a_deleted_namespace_is_emptied_and_goes() {
-    for seed in 0..5 {
-        let mut world = World::new(seed, 2);
-        let space = world.create(
-            &kinds::NAMESPACES,
-            &tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
-        );
-        let space = space.unwrap();
-        let long = tree!({"muster.dev/sim-run-seconds": "600"});
-        let made = job("long", &tree!({"parallelism": 2, "completions": 2}), &long);
-        world.create(&kinds::JOBS, &made.with(&["metadata", "namespace"], "team")).unwrap();
-        world.create(&config_maps(), &config_map("stays", &[])).unwrap();
-        world.run(Faults::all(), Duration::from_secs(10));
-        delete(&mut world, &kinds::NAMESPACES, &space, Cascade::Background).unwrap();
-        world.run(Faults::all(), minutes(2));
-        world.run(Faults::none(), minutes(2));
-        for kind in [&kinds::JOBS, &kinds::PODS, &kinds::EVENTS, &config_maps()] {
-            assert!(
-                names(&world, kind, "team").is_empty(),
-                "seed {seed}: {} {:#?}",
-                kind.plural,
-                world.refusals()
-            );
-        }
-        let left = names(&world, &kinds::NAMESPACES, "");
-        assert!(!left.contains(&"team".into()), "seed {seed}: {left:?} {:#?}", world.refusals());
-        assert_eq!(names(&world, &config_maps(), "default"), ["stays"]);
+fn deleted_namespace(world: &mut World, faults: Faults, _: u64) {
+    let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    let space = world.create(&kinds::NAMESPACES, &space).unwrap();
+    let long = tree!({"muster.dev/sim-run-seconds": "600"});
+    let made = job("long", &tree!({"parallelism": 2, "completions": 2}), &long);
+    world.create(&kinds::JOBS, &made.with(&["metadata", "namespace"], "team")).unwrap();
+    world.create(&config_maps(), &config_map("stays", &[])).unwrap();
+    world.run(faults, Duration::from_secs(10));
+    delete(world, &kinds::NAMESPACES, &space, Cascade::Background).unwrap();
+    world.run(faults, minutes(2));
+    world.run(Faults::none(), minutes(2));
+    for kind in [&kinds::JOBS, &kinds::PODS, &kinds::EVENTS, &config_maps()] {
+        assert!(names(world, kind, "team").is_empty(), "{}", kind.plural);
     }
+    let left = names(world, &kinds::NAMESPACES, "");
+    assert!(!left.contains(&"team".into()), "{left:?}");
+    assert_eq!(names(world, &config_maps(), "default"), ["stays"]);
+    falls_quiet(world);
 }

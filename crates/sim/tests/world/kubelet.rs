@@ -72,6 +72,14 @@ impl Ledger {
         }
     }
 
+    /// Pods that came and went between two looks were there all the same.
+    pub fn take_in_missed(&mut self, world: &mut World) {
+        for (_, record) in world.records().iter().filter(|(_, record)| record.key.resource == "pods") {
+            let facts = PodFacts::of(&record.shown().tree);
+            self.pods.entry(facts.uid).or_insert((facts.index, None));
+        }
+    }
+
     /// The first pod that runs or may run.
     pub fn active(world: &World) -> Option<Object> {
         world.all(&kinds::PODS).into_iter().find(|pod| PodFacts::of(&pod.tree).active())

@@ -2,9 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
+mod budget;
+mod edits;
 mod garbage;
 mod kubelet;
+mod lasting;
 mod nodes;
+mod play;
 mod policies;
+mod scenario;
+mod seeds;
 mod words;
 mod worlds;

@@ -1,13 +1,22 @@
-//! Jobs under faults, many seeds.
+//! Jobs on simulated nodes.
 
-use std::time::Duration;
-
-use muster_api::job::{JobFacts, JobStatus};
+use muster_api::job::JobFacts;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::pod::{Phase, PodFacts};
-use muster_sim::{Faults, World, heartbeat};
+use muster_sim::{Faults, World};
 use muster_tree::{Tree, tree};
+
+use crate::scenario::{Scenario, falls_quiet, find, job_facts, minutes};
+
+/// Jobs on simulated nodes as scenarios.
+pub fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("three Jobs on three nodes", 3, three_jobs),
+        Scenario::new("containers restarted in place count towards the limit", 2, in_place),
+        Scenario::new("a Job that somebody else manages", 1, managed_by_others),
+    ]
+}
 
 /// A Job whose pods carry these annotations.
 pub fn job(name: &str, spec: &Tree, annotations: &Tree) -> Tree {
@@ -17,26 +26,14 @@ pub fn job(name: &str, spec: &Tree, annotations: &Tree) -> Tree {
     base.merge(&tree!({"spec": spec}))
 }
 
-/// So many minutes.
-pub fn minutes(n: u64) -> Duration {
-    Duration::from_secs(60 * n)
-}
-
 fn pods_of(world: &World, job: &JobFacts) -> Vec<PodFacts> {
     let all = world.all(&kinds::PODS);
     let mine = all.iter().filter(|pod| meta::controller(&pod.tree).is_some_and(|owner| owner.uid == job.uid));
     mine.map(|pod| PodFacts::of(&pod.tree)).collect()
 }
 
-fn facts(world: &World, name: &str) -> JobFacts {
-    let all = world.all(&kinds::JOBS);
-    let found = all.iter().find(|job| meta::name(&job.tree) == name);
-    JobFacts::of(&found.unwrap_or_else(|| panic!("no job {name}")).tree)
-}
-
-/// A world with three Jobs: two that complete and one that fails.
-fn world(seed: u64, faults: Faults) -> World {
-    let mut world = World::new(seed, 3);
+/// Two Jobs that complete and one that fails, on simulated nodes.
+fn three_jobs(world: &mut World, faults: Faults, _: u64) {
     let quick = tree!({"muster.dev/sim-run-seconds": "0.5"});
     let broken = tree!({"muster.dev/sim-exit-code": "1"});
     for made in [
@@ -48,72 +45,48 @@ fn world(seed: u64, faults: Faults) -> World {
     }
     world.run(faults, minutes(5));
     world.run(Faults::none(), minutes(30));
-    world
+    check(world);
 }
 
-fn check(world: &mut World, says: &str) {
+fn check(world: &mut World) {
     for (name, ended, succeeded) in
         [("plain", "Complete", 5), ("indexed", "Complete", 6), ("broken", "Failed", 0)]
     {
-        let job = facts(world, name);
-        let JobStatus { conditions, .. } = &job.status;
+        let job = job_facts(world, name);
         let pods = pods_of(world, &job);
         let end = job.finished().map(|c| c.str_at(&["type"]).to_owned());
-        assert_eq!(
-            end.as_deref(),
-            Some(ended),
-            "{says}: {name}: {conditions:?}\n{:?}\n{pods:#?}\n{:#?}",
-            job.status,
-            world.refusals()
-        );
-        assert_eq!(job.status.succeeded, succeeded, "{says}: {name}");
-        assert!(pods.iter().all(|pod| !pod.tracked && pod.phase.ended()), "{says}: {name}: {pods:#?}");
+        assert_eq!(end.as_deref(), Some(ended), "{name}: {:#?}\n{pods:#?}", job.status);
+        assert_eq!(job.status.succeeded, succeeded, "{name}");
+        assert!(pods.iter().all(|pod| !pod.tracked && pod.phase.ended()), "{name}: {pods:#?}");
         let ended_well = pods.iter().filter(|pod| pod.phase == Phase::Succeeded).count();
-        assert_eq!(ended_well, succeeded as usize, "{says}: {name}: every success was counted once");
+        assert_eq!(ended_well, succeeded as usize, "{name}: every success was counted once");
         let ended_badly = pods.iter().filter(|pod| pod.phase == Phase::Failed).count();
-        assert_eq!(ended_badly, job.status.failed as usize, "{says}: {name}: every failure was counted once");
+        assert_eq!(ended_badly, job.status.failed as usize, "{name}: every failure was counted once");
     }
-    world.writes();
-    world.run(Faults::none(), minutes(5));
-    let writes = world.writes();
-    let others: Vec<_> = writes.iter().filter(|(resource, _)| **resource != heartbeat()).collect();
-    assert!(others.is_empty(), "{says}: a steady world writes nothing but leases: {others:?}");
+    falls_quiet(world);
 }
 
-#[test]
-fn jobs_end_with_exact_counts_when_nothing_goes_wrong() {
-    let mut world = world(1, Faults::none());
-    check(&mut world, "no faults");
+/// Containers that are started again in the same pod: their restarts count towards the limit.
+fn in_place(world: &mut World, faults: Faults, _: u64) {
+    let spec = tree!({"backoffLimit": 2, "template": {"spec": {"restartPolicy": "OnFailure"}}});
+    let made = job("restarts", &spec, &tree!({"muster.dev/sim-exit-code": "1"}));
+    world.create(&kinds::JOBS, &made).unwrap();
+    world.run(faults, minutes(3));
+    world.run(Faults::none(), minutes(30));
+    let job = job_facts(world, "restarts");
+    let end = job.finished().map(|c| c.str_at(&["reason"]).to_owned());
+    assert_eq!(end.as_deref(), Some("BackoffLimitExceeded"), "{:#?}", job.status);
+    assert_eq!((job.status.succeeded, job.status.failed), (0, 1));
+    falls_quiet(world);
 }
 
-#[test]
-fn whatever_happens_jobs_end_with_exact_counts_and_the_world_falls_quiet() {
-    let seeds = std::env::var("MUSTER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
-    let mut crashes = 0;
-    for seed in 0..seeds {
-        let mut world = world(seed, Faults::all());
-        check(&mut world, &format!("seed {seed}"));
-        crashes += world.crashes();
-    }
-    assert!(crashes > 0, "the faults did happen");
-}
-
-#[test]
-fn one_seed_is_one_world() {
-    let first = world(7, Faults::all()).hash();
-    assert_eq!(first, world(7, Faults::all()).hash(), "in one process");
-    assert_ne!(first, world(8, Faults::all()).hash(), "the hash sees something");
-    let me = std::env::current_exe().unwrap();
-    let other = std::process::Command::new(me)
-        .args(["--exact", "worlds::tell_hash", "--ignored", "--nocapture"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&other.stdout).into_owned();
-    assert!(said.contains(&format!("hash {first:016x}")), "in another process: {first:016x} not in {said}");
-}
-
-#[test]
-#[ignore = "run by one_seed_is_one_world in a process of its own"]
-fn tell_hash() {
-    println!("hash {:016x}", world(7, Faults::all()).hash());
+/// A Job that another controller manages is left alone.
+fn managed_by_others(world: &mut World, faults: Faults, _: u64) {
+    let made = job("theirs", &tree!({"managedBy": "example.com/other", "completions": 2}), &tree!({}));
+    world.create(&kinds::JOBS, &made).unwrap();
+    world.run(faults, minutes(2));
+    assert!(world.all(&kinds::PODS).is_empty(), "no pods");
+    let found = find(world, &kinds::JOBS, "theirs").expect("the Job is there");
+    assert_eq!(found.tree.at(&["status"]).unwrap_or(&tree!({})), &tree!({}), "no status");
+    falls_quiet(world);
 }

@@ -1,0 +1,114 @@
+//! What can go wrong, how often, and what did.
+
+use crate::chance::Dice;
+
+/// Which faults happen, each once in so many chances; 0 is never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A reply is lost, the call done.
+    pub lost_reply: usize,
+    /// A call is lost.
+    pub lost_call: usize,
+    /// A conflict that was none.
+    pub conflict: usize,
+    /// A loop crashes; each of its outstanding calls happens or not.
+    pub crash: usize,
+    /// A watch is cut and lists again.
+    pub cut: usize,
+    /// A watch says nothing for up to [`STALL_SECS_MAX`]: what the loop knows of that kind grows stale.
+    pub stall: usize,
+    /// Some kinds are delivered later than others.
+    pub lag: bool,
+}
+
+/// The longest that a watch says nothing.
+pub const STALL_SECS_MAX: u64 = 5;
+
+/// How much rarer than in [`Faults::all`] the faults of a seed can be.
+const RARER_MAX: usize = 4;
+
+impl Faults {
+    /// None.
+    #[must_use]
+    pub fn none() -> Faults {
+        Faults::default()
+    }
+
+    /// All, often.
+    #[must_use]
+    pub fn all() -> Faults {
+        Faults { lost_reply: 15, lost_call: 15, conflict: 15, crash: 60, cut: 40, stall: 60, lag: true }
+    }
+
+    /// All, each as often as the seed says.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Faults {
+        let dice = Dice::new(seed ^ 0xfa17_fa17);
+        let rarer = |once_in: usize| once_in * (1 + dice.below(RARER_MAX));
+        let Faults { lost_reply, lost_call, conflict, crash, cut, stall, lag } = Faults::all();
+        Faults {
+            lost_reply: rarer(lost_reply),
+            lost_call: rarer(lost_call),
+            conflict: rarer(conflict),
+            crash: rarer(crash),
+            cut: rarer(cut),
+            stall: rarer(stall),
+            lag,
+        }
+    }
+}
+
+/// How often each fault has happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Happened {
+    /// Replies lost.
+    pub lost_replies: u64,
+    /// Calls lost.
+    pub lost_calls: u64,
+    /// Conflicts that were none.
+    pub conflicts: u64,
+    /// Crashes of loops.
+    pub crashes: u64,
+    /// Calls that were done although their loop had crashed.
+    pub done_by_the_dead: u64,
+    /// Calls that went down with their loop.
+    pub gone_with_the_dead: u64,
+    /// Watches cut.
+    pub cuts: u64,
+    /// Watches that said nothing for a while.
+    pub stalls: u64,
+    /// Kinds delivered later than others.
+    pub late: u64,
+}
+
+impl Happened {
+    /// Each kind of fault in words, with its count.
+    #[must_use]
+    pub fn rows(&self) -> [(&'static str, u64); 9] {
+        [
+            ("crashes of a loop", self.crashes),
+            ("  calls done all the same", self.done_by_the_dead),
+            ("  calls that went down with it", self.gone_with_the_dead),
+            ("replies lost", self.lost_replies),
+            ("calls lost", self.lost_calls),
+            ("conflicts that were none", self.conflicts),
+            ("watches cut", self.cuts),
+            ("watches that stalled", self.stalls),
+            ("kinds delivered late", self.late),
+        ]
+    }
+}
+
+impl std::ops::AddAssign for Happened {
+    fn add_assign(&mut self, other: Happened) {
+        self.lost_replies += other.lost_replies;
+        self.lost_calls += other.lost_calls;
+        self.conflicts += other.conflicts;
+        self.crashes += other.crashes;
+        self.done_by_the_dead += other.done_by_the_dead;
+        self.gone_with_the_dead += other.gone_with_the_dead;
+        self.cuts += other.cuts;
+        self.stalls += other.stalls;
+        self.late += other.late;
+    }
+}

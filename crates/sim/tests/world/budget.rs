@@ -1,0 +1,166 @@
+//! How many calls and writes Jobs take, from their creation to their end: not one more than is needed.
+//!
+//! A pod takes five writes: it is made, bound, runs, ends, and is let go when it is on the Job's list. Two Events tell
+//! of it, `SuccessfulCreate` and `Scheduled`. Beside its creation a Job takes four writes: the pods are made, they are
+//! ready, they have ended (and are on the list, which announces the end), they are counted and the Job is over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_api::kinds;
+use muster_sim::{Faults, Sent, World, heartbeat};
+use muster_tree::{Text, Tree, tree};
+
+use crate::scenario::minutes;
+use crate::worlds::job;
+
+/// The order in which calls are performed must not matter.
+const SEEDS: [u64; 4] = [1, 2, 3, 4];
+
+/// One Job and what it takes.
+struct Case {
+    says: &'static str,
+    spec: Tree,
+    /// How each pod runs.
+    runs: Tree,
+    /// Writes of the Job and of its pods.
+    writes: (u64, u64),
+    /// Calls of the Job controller: creates of pods, writes of status, finalizers taken off.
+    job: (u64, u64, u64),
+    /// Events of the Job controller: new ones, and those that say that an old one happened again.
+    notes: (u64, u64),
+}
+
+impl Case {
+    /// Everything that is called, by whom.
+    fn calls(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+        let ((pods, statuses, releases), (new, again)) = (self.job, self.notes);
+        let all = [
+            (("job-controller", "create pods"), pods),
+            (("job-controller", "patch jobs/status"), statuses),
+            (("job-controller", "patch pods"), releases),
+            (("job-controller", "create events"), new),
+            (("job-controller", "patch events"), again),
+            (("default-scheduler", "create pods/binding"), pods),
+            (("default-scheduler", "create events"), pods),
+            // It runs, it has ended.
+            (("kubelet", "patch pods/status"), 2 * pods),
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let runs = tree!({"muster.dev/sim-run-seconds": "5"});
+    let fails = tree!({"muster.dev/sim-run-seconds": "5", "muster.dev/sim-exit-code": "1"});
+    vec![
+        Case {
+            says: "one pod",
+            spec: tree!({}),
+            runs: runs.clone(),
+            writes: (1 + 4, 5),
+            job: (1, 4, 1),
+            // SuccessfulCreate, Completed.
+            notes: (2, 0),
+        },
+        Case {
+            says: "twenty pods at once take no more writes of the Job than one",
+            spec: tree!({"completions": 20, "parallelism": 20}),
+            runs: runs.clone(),
+            writes: (1 + 4, 20 * 5),
+            job: (20, 4, 20),
+            // The first nine creations by themselves, the others in one Event that is counted up; Completed.
+            notes: (11, 10),
+        },
+        Case {
+            says: "twenty indexes neither",
+            spec: tree!({"completions": 20, "parallelism": 20, "completionMode": "Indexed"}),
+            runs,
+            writes: (1 + 4, 20 * 5),
+            job: (20, 4, 20),
+            notes: (11, 10),
+        },
+        Case {
+            says: "a failure that ends the Job",
+            spec: tree!({"backoffLimit": 0}),
+            runs: fails.clone(),
+            writes: (1 + 4, 5),
+            job: (1, 4, 1),
+            notes: (2, 0),
+        },
+        Case {
+            says: "a failure that is made good takes four more writes: on the list, counted, made anew, ready",
+            spec: tree!({"backoffLimit": 1}),
+            runs: fails,
+            writes: (1 + 4 + 4, 2 * 5),
+            job: (2, 8, 2),
+            notes: (3, 0),
+        },
+        Case {
+            says: "a suspended Job says so, and no more",
+            spec: tree!({"suspend": true, "completions": 20, "parallelism": 20}),
+            runs: tree!({}),
+            writes: (1 + 1, 0),
+            job: (0, 1, 0),
+            notes: (1, 0),
+        },
+    ]
+}
+
+/// What there is to count about a Job on two nodes that were there before it.
+fn lived(seed: u64, case: &Case) -> (BTreeMap<Text, u64>, Sent) {
+    let mut world = World::new(seed, 2);
+    world.run(Faults::none(), Duration::from_secs(30));
+    world.writes();
+    world.calls();
+    world.create(&kinds::JOBS, &job("j", &case.spec, &case.runs)).unwrap();
+    world.run(Faults::none(), minutes(5));
+    let (mut writes, mut calls) = (world.writes(), world.calls());
+    writes.remove(&heartbeat());
+    calls.retain(|(_, what), _| !what.ends_with(" leases"));
+    (writes, calls)
+}
+
+#[test]
+fn jobs_take_exactly_so_many_calls_and_writes() {
+    for case in cases() {
+        for seed in SEEDS {
+            let (mut writes, calls) = lived(seed, &case);
+            let told = format!("{}, seed {seed}: {writes:?} {calls:#?}", case.says);
+            let calls: BTreeMap<_, _> = calls.iter().map(|((by, what), n)| ((&**by, &**what), *n)).collect();
+            assert_eq!(calls, case.calls(), "{told}");
+            let mut taken = |resource: &str| writes.remove(resource).unwrap_or(0);
+            assert_eq!((taken("jobs.batch"), taken("pods")), case.writes, "{told}");
+            // One that is counted up before it was made is lost.
+            assert!(
+                taken("events")
+                    <= calls.iter().filter(|((_, what), _)| what.ends_with(" events")).map(|(_, n)| n).sum()
+            );
+            assert!(writes.is_empty(), "nothing else is written: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_quiet_plane_writes_nothing_but_leases() {
+    let mut world = World::new(1, 3);
+    let spec = tree!({"completions": 4, "parallelism": 2});
+    world.create(&kinds::JOBS, &job("done", &spec, &tree!({}))).unwrap();
+    world.create(&kinds::JOBS, &job("waits", &tree!({"suspend": true}), &tree!({}))).unwrap();
+    let long = tree!({"muster.dev/sim-run-seconds": "86400"});
+    world.create(&kinds::JOBS, &job("runs", &spec, &long)).unwrap();
+    let greedy = tree!({"template": {"spec": {"containers": [{"name": "c", "image": "i",
+        "resources": {"requests": {"cpu": "1000"}}}]}}});
+    world.create(&kinds::JOBS, &job("fits-nowhere", &greedy, &tree!({}))).unwrap();
+    world.run(Faults::none(), minutes(10));
+    world.writes();
+    world.calls();
+    world.run(Faults::none(), minutes(60));
+    // Three nodes, a lease every 9.9 seconds.
+    let renewals = 3 * 60 * 60 * 10 / 99;
+    let writes = world.writes();
+    assert_eq!(writes.keys().collect::<Vec<_>>(), [&heartbeat()], "{writes:?}");
+    assert!(writes[&heartbeat()].abs_diff(renewals) <= 3, "{writes:?}");
+    let calls = world.calls();
+    assert!(calls.keys().all(|(_, what)| what == "patch leases"), "nothing is asked either: {calls:?}");
+}

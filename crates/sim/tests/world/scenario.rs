@@ -1,0 +1,68 @@
+//! What can be played in a world, with any faults and any seed, and must come out right.
+
+use std::time::Duration;
+
+use muster_api::kinds;
+use muster_api::port::{Kind, Object};
+use muster_api::{job::JobFacts, meta};
+use muster_sim::{Faults, World, heartbeat};
+
+use crate::{edits, garbage, lasting, nodes, policies, worlds};
+
+/// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
+pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
+
+/// One thing that can happen.
+pub struct Scenario {
+    /// What, in a sentence.
+    pub says: String,
+    /// How many simulated nodes there are.
+    pub nodes: usize,
+    /// How it goes.
+    pub plays: Plays,
+}
+
+impl Scenario {
+    /// A scenario of one function.
+    pub fn new(says: &str, nodes: usize, plays: fn(&mut World, Faults, u64)) -> Scenario {
+        Scenario { says: says.to_owned(), nodes, plays: Box::new(plays) }
+    }
+}
+
+/// Everything that can be played.
+pub fn all() -> Vec<Scenario> {
+    let parts = [
+        policies::scenarios(),
+        lasting::scenarios(),
+        edits::scenarios(),
+        worlds::scenarios(),
+        garbage::scenarios(),
+        nodes::scenarios(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// So many minutes.
+pub fn minutes(n: u64) -> Duration {
+    Duration::from_secs(60 * n)
+}
+
+/// The object of this name, wherever it is.
+pub fn find(world: &World, kind: &Kind, name: &str) -> Option<Object> {
+    world.all(kind).into_iter().find(|it| meta::name(&it.tree) == name)
+}
+
+/// What is to be known of the Job of this name.
+pub fn job_facts(world: &World, name: &str) -> JobFacts {
+    let job = find(world, &kinds::JOBS, name);
+    JobFacts::of(&job.unwrap_or_else(|| panic!("no job {name}")).tree)
+}
+
+/// Nothing is written any more, except that nodes are alive.
+pub fn falls_quiet(world: &mut World) {
+    world.writes();
+    world.run(Faults::none(), minutes(10));
+    let writes = world.writes();
+    let others: Vec<_> = writes.iter().filter(|(resource, _)| **resource != heartbeat()).collect();
+    assert!(others.is_empty(), "a steady world writes nothing but leases: {others:?}");
+}
