@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The variables that cargo sets for the program it runs.
+const OF_THIS_TASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// The root of the workspace.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -18,6 +21,13 @@ pub fn target() -> PathBuf {
 /// A cargo command at the root of the workspace, with the cargo that runs us.
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo told us of this very task would make build scripts that read it, and all that depends on them, run
+    // again for every change between `cargo xtask` and plain cargo.
+    let ours =
+        |name: &OsStr| name.to_str().is_some_and(|name| OF_THIS_TASK.iter().any(|of| name.starts_with(of)));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
+        command.env_remove(name);
+    }
     command.current_dir(root()).args(args);
     command
 }
