@@ -1,175 +1,342 @@
-//! From a Job to bound pods and to finished ones: controllers, scheduler and simulated nodes over the embedded
-//! engine, in one process, without HTTP.
+//! From Jobs to bound pods and to finished ones, our plane and the real one under the same client.
+//!
+//! Each plane is started alone, gets the same Jobs and ends before the next one starts. Nodes are simulated by the same
+//! code: inside our process, and by a process beside the real plane, whose CPU is told apart.
+//!
+//! # Deliberately absent
+//!
+//! Verdicts. The machine may be busy; the ratios of one run are what can be compared.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
-use muster_api::paths::pod;
-use muster_api::pod::Phase;
-use muster_api::port::{Act, Api, Batch, Call, Change, Follow, Guard, Object, Part};
-use muster_api::ports::{Clock, Entropy};
-use muster_api::time::Time;
-use muster_api::{kinds, meta};
-use muster_apiserver::engine::{Engine, EngineOptions};
-use muster_apiserver::local::LocalApi;
-use muster_node::plane::{self, Nodes, Tidings};
-use muster_store::{Store, StoreOptions};
+use muster_tests::real::{Disk, Real};
 use muster_tree::{Tree, tree};
+use tempfile::TempDir;
 
-use crate::measure::{Took, Watch, resident};
+use crate::api::Options;
+use crate::client::Target;
+use crate::measure::{cpu_of, resident_of};
+use crate::up;
 
-const JOBS: usize = 100;
-const PODS_PER_JOB: usize = 20;
-const NODES: usize = 100;
-/// How long the bench waits before it gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The controllers of both planes.
+const CONTROLLERS: [&str; 5] = ["job", "scheduler", "gc", "namespace", "node"];
+/// Requests under way at once.
+const IN_FLIGHT: usize = 8;
+/// How long the bench waits for anything before it gives up.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often it looks whether the nodes are ready.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-struct Machine;
+/// What is to be done.
+#[derive(Clone, Copy)]
+struct Work {
+    nodes: usize,
+    jobs: usize,
+    pods_per_job: usize,
+    /// How long a pod runs.
+    run_seconds: &'static str,
+}
 
-impl Clock for Machine {
-    fn now(&self) -> Time {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Time(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+impl Work {
+    const SIDE_BY_SIDE: Work = Work { nodes: 100, jobs: 100, pods_per_job: 20, run_seconds: "1" };
+    const LARGE: Work = Work { nodes: 10_000, jobs: 1_000, pods_per_job: 100, run_seconds: "86400" };
+
+    fn pods(&self) -> usize {
+        self.jobs * self.pods_per_job
+    }
+
+    fn job(&self, n: usize) -> Tree {
+        tree!({"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": format!("job-{n}"), "namespace": "default"},
+            "spec": {"completionMode": "Indexed", "completions": self.pods_per_job as i64,
+                "parallelism": self.pods_per_job as i64, "template": {
+                    "metadata": {"annotations": {"muster.dev/sim-run-seconds": self.run_seconds}},
+                    "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train",
+                        "command": ["train"], "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}}})
     }
 }
 
-/// Numbers that differ: a bench needs no more of chance.
-#[derive(Default)]
-struct Counting(std::sync::atomic::AtomicU64);
+/// A plane under measurement.
+struct Plane {
+    name: &'static str,
+    target: Target,
+    /// The processes of the plane.
+    pids: Vec<u32>,
+    /// The process that plays the nodes, where it is not the plane itself.
+    nodes: Option<u32>,
+}
 
-impl Entropy for Counting {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let next = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let mixed = (next + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);
-        }
+/// What it took until something was reached.
+struct Reached {
+    wall: Duration,
+    cpu: Duration,
+    nodes_cpu: Duration,
+}
+
+struct Figures {
+    name: &'static str,
+    bound: Reached,
+    succeeded: Reached,
+    complete: Reached,
+    resident: u64,
+}
+
+/// Runs it on our plane and on the real one and prints both.
+pub fn run(options: &Options) {
+    let work = Work::SIDE_BY_SIDE;
+    let folder = TempDir::new().expect("a folder can be made");
+    let data = folder.path().join("data").display().to_string();
+    let mut all = vec![
+        ours("ours, ephemeral", &["--ephemeral"], folder.path(), work, finish),
+        ours("ours, durable", &["--data-dir", &data], folder.path(), work, finish),
+    ];
+    match real(options.disk, work) {
+        Ok(figures) => all.push(figures),
+        Err(why) => eprintln!("no real plane to compare with: {why}"),
     }
+    print(&all, work);
 }
 
-/// Runs it, in memory and on disk.
-pub fn run() {
-    one("in memory", Store::in_memory(StoreOptions::default(), Arc::new(Machine)));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let store = Store::open(folder.path(), StoreOptions::default(), Arc::new(Machine)).expect("a new store");
-    one("on disk", store.clone());
-    store.close();
+/// Ours alone, with as many nodes and pods as a big cluster has: what it takes to hold them.
+pub fn run_large() {
+    let work = Work::LARGE;
+    let folder = TempDir::new().expect("a folder can be made");
+    let data = folder.path().join("data").display().to_string();
+    println!("large: {} nodes, {} pods that keep running, durable store", work.nodes, work.pods());
+    let at = |what: &str, plane: &Plane, since: &Meter<'_>| {
+        let reached = since.reached();
+        println!(
+            "  {what:<14} {:>8.1} s {:>8.1} s CPU {:>8.0} MB resident",
+            reached.wall.as_secs_f64(),
+            reached.cpu.as_secs_f64(),
+            mega(resident(plane))
+        );
+    };
+    ours("ours, durable", &["--data-dir", &data], folder.path(), work, |plane, work| {
+        let meter = plane.meter();
+        at("nodes ready", plane, &meter);
+        let meter = plane.meter();
+        let bound = plane.first_of("pods", "spec.nodeName!=", work.pods());
+        let running = plane.first_of("pods", "status.phase=Running", work.pods());
+        plane.create_all(work);
+        await_all(&bound, "bound pods");
+        at("all bound", plane, &meter);
+        await_all(&running, "running pods");
+        at("all running", plane, &meter);
+    });
+    let bytes = std::fs::metadata(folder.path().join("data").join("store.redb")).map_or(0, |file| file.len());
+    println!("  file on disk {:.0} MB", mega(bytes));
 }
 
-fn one(what: &str, store: Store) {
-    let engine =
-        Engine::new(store, Arc::new(Machine), Arc::new(Counting::default()), EngineOptions::default());
-    let api = Arc::new(LocalApi::new(engine));
-    let names: BTreeSet<String> =
-        ["job", "scheduler", "gc", "namespace", "node"].iter().map(|name| (*name).to_owned()).collect();
-    let tidings =
-        Tidings { ready: Box::new(|| {}), crashed: Box::new(|| eprintln!("the controllers crashed")) };
-    let shell = plane::start(api.clone(), Arc::new(Machine), &names, Nodes::Count(NODES), "".into(), tidings)
-        .expect("a thread for the controllers");
-    let mut nodes = Seen::new(&*api, &kinds::NODES);
-    nodes.wait(|nodes| nodes.iter().filter(|node| muster_api::node::is_ready(&node.tree)).count() == NODES);
-    let before = shell.health().counters;
-    let watch = Watch::start();
-    for n in 0..JOBS {
-        create(&*api, &job(n));
-    }
-    let all = JOBS * PODS_PER_JOB;
-    let mut pods = Seen::new(&*api, &kinds::PODS);
-    let with_node = |pod: &&Object| !pod.tree.str_at(pod::NODE_NAME).is_empty();
-    pods.wait(|pods| pods.iter().filter(with_node).count() == all);
-    let bound = watch.took();
-    let ended = |pod: &&Object| Phase::of(pod.tree.str_at(pod::PHASE)) == Phase::Succeeded;
-    pods.wait(|pods| pods.iter().filter(ended).count() == all);
-    let succeeded = watch.took();
-    let mut jobs = Seen::new(&*api, &kinds::JOBS);
-    let finished = |job: &&Object| muster_api::job::JobFacts::of(&job.tree).finished().is_some();
-    jobs.wait(|jobs| jobs.iter().filter(finished).count() == JOBS);
-    let complete = watch.took();
-    let after = shell.health().counters;
-    println!("jobs, {what}: {JOBS} indexed Jobs of {PODS_PER_JOB} pods on {NODES} nodes");
-    line("all bound", &bound, all);
-    line("all succeeded (each runs 1 s)", &succeeded, all);
-    line("all Jobs complete", &complete, all);
-    let per = |count: u64| count as f64 / all as f64;
-    println!(
-        "  per pod: {:.1} calls, {:.1} writes, of them {:.1} Events, {:.1} plans; refusals {}; resident {} MB",
-        per(after.calls - before.calls),
-        per(after.writes - before.writes),
-        per(after.events - before.events),
-        per(after.plans - before.plans),
-        after.refusals - before.refusals,
-        resident() >> 20
-    );
-    shell.stop();
+/// Starts our plane, waits for its nodes, and lets `play` use it.
+fn ours<T>(
+    name: &'static str,
+    args: &[&str],
+    folder: &Path,
+    work: Work,
+    play: impl FnOnce(&Plane, Work) -> T,
+) -> T {
+    eprintln!("{name}");
+    let kubeconfig = folder.join(format!("{}.kubeconfig", args[0]));
+    let (nodes, controllers) = (work.nodes.to_string(), CONTROLLERS.join(","));
+    let rest = ["--sim-nodes", &nodes, "--controllers", &controllers, "--admission", "*,-ServiceAccount"];
+    let args: Vec<&str> = args.iter().copied().chain(rest).collect();
+    let mut child = up::start(&kubeconfig.display().to_string(), &args);
+    let plane =
+        Plane { name, target: Target::of_kubeconfig(&kubeconfig), pids: vec![child.id()], nodes: None };
+    plane.await_nodes(work.nodes);
+    let played = play(&plane, work);
+    child.kill().and_then(|()| child.wait()).expect("it was running");
+    played
 }
 
-fn line(what: &str, took: &Took, pods: usize) {
-    let (secs, rate, cpu) = (took.wall.as_secs_f64(), took.rate(pods), took.cpu_micros(pods));
-    println!("  {what:<30} {secs:>7.3} s  {rate:>8.0} pods/s  {cpu:>6.0} µs CPU per pod");
+fn real(disk: Disk, work: Work) -> Result<Figures, String> {
+    let mut real = Real::with_disk(disk, &CONTROLLERS)?;
+    eprintln!("kube + etcd");
+    let pids = real.pids();
+    let nodes = Some(real.join(&up::binary(), work.nodes)?);
+    let target = Target::of_token(real.server.base(), real.token());
+    let plane = Plane { name: "kube + etcd", target, pids, nodes };
+    plane.await_nodes(work.nodes);
+    Ok(finish(&plane, work))
 }
 
-/// What is known of one kind, kept up to date while waiting.
-struct Seen {
-    follow: Box<dyn Follow>,
-    objects: std::collections::BTreeMap<muster_tree::Text, Object>,
+/// Creates all Jobs and waits until all are complete.
+fn finish(plane: &Plane, work: Work) -> Figures {
+    let bound = plane.first_of("pods", "spec.nodeName!=", work.pods());
+    let succeeded = plane.first_of("pods", "status.phase=Succeeded", work.pods());
+    let successful = format!("status.successful={}", work.pods_per_job);
+    let complete = plane.first_of("jobs", &successful, work.jobs);
+    let meter = plane.meter();
+    plane.create_all(work);
+    await_all(&bound, "bound pods");
+    let bound = meter.reached();
+    await_all(&succeeded, "pods that succeeded");
+    let succeeded = meter.reached();
+    await_all(&complete, "complete Jobs");
+    Figures { name: plane.name, bound, succeeded, complete: meter.reached(), resident: resident(plane) }
 }
 
-impl Seen {
-    fn new(api: &dyn Api, kind: &muster_api::port::Kind) -> Seen {
-        Seen { follow: api.follow(kind), objects: std::collections::BTreeMap::new() }
-    }
+fn await_all(all: &Receiver<()>, what: &str) {
+    all.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("not all {what} within {PATIENCE:?}"));
+}
 
-    fn wait(&mut self, done: impl Fn(&[Object]) -> bool) {
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            while let Some(batch) = self.follow.pull() {
-                self.take(batch);
-            }
-            let now: Vec<Object> = self.objects.values().cloned().collect();
-            if done(&now) {
+impl Plane {
+    fn await_nodes(&self, count: usize) {
+        let began = Instant::now();
+        let mut connection = self.target.connect().expect("the server listens");
+        let request = self.target.request("GET /api/v1/nodes", "", b"");
+        loop {
+            let (_, body) = connection.send(&request).expect("the server answers");
+            let list = Tree::parse(body).expect("lists are JSON");
+            let ready = list.items_at(&["items"]).iter().filter(|node| muster_api::node::is_ready(node));
+            if ready.count() == count {
                 return;
             }
-            sleep(Duration::from_millis(5));
+            assert!(began.elapsed() < PATIENCE, "{count} nodes are not ready within {PATIENCE:?}");
+            std::thread::sleep(LOOK_EVERY);
         }
-        println!("  gave up waiting after {PATIENCE:?}");
     }
 
-    fn take(&mut self, batch: Batch) {
-        let changes = match batch {
-            Batch::Reset(objects) => {
-                self.objects.clear();
-                objects.into_iter().map(Change::Put).collect()
+    /// Tells when so many objects have come to fit the selector since now.
+    fn first_of(&self, resource: &'static str, fields: &str, count: usize) -> Receiver<()> {
+        let group = if resource == "jobs" { "apis/batch" } else { "api" };
+        let fields = fields.replace('=', "%3D").replace('!', "%21");
+        let call = format!("GET /{group}/v1/namespaces/default/{resource}?watch=1&fieldSelector={fields}");
+        let target = self.target.clone();
+        let (tell, told) = channel();
+        let (open, opened) = channel();
+        std::thread::spawn(move || {
+            let request = target.request(&call, "", b"");
+            // A server may end a watch whose client is slow; a new one begins with all that fit by then. Nobody listens
+            // any more when the plane has ended.
+            while let Ok(mut connection) = target.connect() {
+                let mut left = count;
+                let seen = |event: &[u8]| {
+                    left -= usize::from(event.starts_with(br#"{"type":"ADDED""#));
+                    left > 0
+                };
+                if connection.watch(&request, || _ = open.send(()), seen).is_ok() {
+                    let _ = tell.send(());
+                    return;
+                }
             }
-            Batch::Changes(changes) => changes,
-        };
-        for change in changes {
-            match change {
-                Change::Put(object) => drop(self.objects.insert(meta::uid(&object.tree), object)),
-                Change::Gone(object) => drop(self.objects.remove(&meta::uid(&object.tree))),
+        });
+        opened.recv().expect("the watch opens");
+        told
+    }
+
+    fn create_all(&self, work: Work) {
+        let numbers: Vec<usize> = (0..work.jobs).collect();
+        std::thread::scope(|scope| {
+            for mine in numbers.chunks(work.jobs.div_ceil(IN_FLIGHT)) {
+                scope.spawn(move || {
+                    let mut connection = self.target.connect().expect("the server listens");
+                    for n in mine {
+                        let body = work.job(*n).to_json_bytes();
+                        let call = "POST /apis/batch/v1/namespaces/default/jobs";
+                        let request = self.target.request(call, "application/json", &body);
+                        let (code, body) = connection.send(&request).expect("the server answers");
+                        assert_eq!(code, 201, "{}", String::from_utf8_lossy(body));
+                    }
+                });
             }
+        });
+    }
+
+    fn meter(&self) -> Meter<'_> {
+        Meter { plane: self, began: Instant::now(), cpu: self.cpu(), nodes_cpu: self.nodes_cpu() }
+    }
+
+    fn cpu(&self) -> Duration {
+        self.pids.iter().map(|pid| cpu_of(*pid)).sum()
+    }
+
+    fn nodes_cpu(&self) -> Duration {
+        self.nodes.map_or(Duration::ZERO, cpu_of)
+    }
+}
+
+fn resident(plane: &Plane) -> u64 {
+    plane.pids.iter().map(|pid| resident_of(*pid)).sum()
+}
+
+/// A measurement under way.
+struct Meter<'a> {
+    plane: &'a Plane,
+    began: Instant,
+    cpu: Duration,
+    nodes_cpu: Duration,
+}
+
+impl Meter<'_> {
+    fn reached(&self) -> Reached {
+        Reached {
+            wall: self.began.elapsed(),
+            cpu: self.plane.cpu().saturating_sub(self.cpu),
+            nodes_cpu: self.plane.nodes_cpu().saturating_sub(self.nodes_cpu),
         }
     }
 }
 
-fn job(n: usize) -> Tree {
-    tree!({"apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": format!("job-{n}"), "namespace": "default"},
-        "spec": {"completionMode": "Indexed", "completions": PODS_PER_JOB as i64, "parallelism": PODS_PER_JOB as i64,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train",
-                "command": ["train"], "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}}})
+fn mega(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
-fn create(api: &dyn Api, object: &Tree) {
-    let on = meta::target(&kinds::JOBS, object, Part::Main);
-    let call = Call { by: "bench".into(), on, guard: Guard::default(), act: Act::Create(object.clone()) };
-    api.call(
-        call,
-        Box::new(|result| {
-            if let Err(why) = result {
-                println!("  refused: {why}");
-            }
-        }),
+fn print(all: &[Figures], work: Work) {
+    println!(
+        "jobs: {} indexed Jobs of {} pods, each running {} s, on {} nodes; created over HTTPS, {IN_FLIGHT} at once",
+        work.jobs, work.pods_per_job, work.run_seconds, work.nodes
+    );
+    println!(
+        "  {:<16} {:<14} {:>8} {:>9} {:>8} {:>12} {:>10} {:>8}   {:>7} {:>6} {:>6}",
+        "plane",
+        "until",
+        "s",
+        "pods/s",
+        "CPU s",
+        "CPU µs/pod",
+        "nodes' CPU",
+        "RSS MB",
+        "faster",
+        "CPU",
+        "RSS"
+    );
+    let real = all.iter().find(|figures| figures.name.starts_with("kube"));
+    for figures in all {
+        let against = real.filter(|real| real.name != figures.name);
+        for (until, of) in UNTIL {
+            let (reached, real) = (of(figures), against.map(of));
+            let ratios = real.map_or_else(String::new, |real| {
+                format!(
+                    "{:>6.1}x {:>5.1}x {:>5.1}x",
+                    real.wall.as_secs_f64() / reached.wall.as_secs_f64(),
+                    real.cpu.as_secs_f64() / reached.cpu.as_secs_f64(),
+                    against.map_or(0.0, |real| real.resident as f64 / figures.resident as f64),
+                )
+            });
+            println!(
+                "  {:<16} {until:<14} {:>8.3} {:>9.0} {:>8.2} {:>12.0} {:>10.2} {:>8.0}   {ratios}",
+                figures.name,
+                reached.wall.as_secs_f64(),
+                work.pods() as f64 / reached.wall.as_secs_f64(),
+                reached.cpu.as_secs_f64(),
+                reached.cpu.as_secs_f64() * 1e6 / work.pods() as f64,
+                reached.nodes_cpu.as_secs_f64(),
+                mega(figures.resident),
+            );
+        }
+    }
+    println!(
+        "  Nodes are played inside our process and beside the real plane: our CPU includes them, the real one's does not."
     );
 }
+
+type Of = fn(&Figures) -> &Reached;
+const UNTIL: [(&str, Of); 3] = [
+    ("all bound", |figures| &figures.bound),
+    ("all succeeded", |figures| &figures.succeeded),
+    ("Jobs complete", |figures| &figures.complete),
+];

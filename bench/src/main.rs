@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
 
 mod api;
+mod client;
 mod jobs;
 mod measure;
 mod schema;
@@ -16,7 +17,7 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 5] = ["schema", "store", "jobs", "up", "api"];
+const BENCHES: [&str; 6] = ["schema", "store", "jobs", "large", "up", "api"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -40,7 +41,8 @@ fn main() -> ExitCode {
         match name {
             "schema" => schema::run(),
             "store" => store::run(),
-            "jobs" => jobs::run(),
+            "jobs" => jobs::run(&options),
+            "large" => jobs::run_large(),
             "up" => up::run(),
             _ => api::run(&options),
         }

@@ -1,6 +1,7 @@
 //! The whole server as a user starts it, beside a real one: start to ready, memory, CPU per write over HTTPS.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,8 +66,8 @@ fn mega(bytes: u64) -> f64 {
 fn ours() -> Vec<Row> {
     let folder = TempDir::new().expect("a folder can be made");
     let data = folder.path().join("data").display().to_string();
-    let durable = ["--data-dir", &data];
-    [("ours, ephemeral", &["--ephemeral"][..]), ("ours, durable", &durable[..])]
+    let durable = ["--data-dir", &data, "--sim-nodes", "0"];
+    [("ours, ephemeral", &["--ephemeral", "--sim-nodes", "0"][..]), ("ours, durable", &durable[..])]
         .into_iter()
         .map(|(name, args)| {
             let kubeconfig = folder.path().join(format!("{}.kubeconfig", args[0]));
@@ -81,11 +82,16 @@ fn ours() -> Vec<Row> {
         .collect()
 }
 
-/// Starts the release binary beside this one and waits for the line that says it is ready.
+/// The release binary, which lies beside this one.
+pub fn binary() -> PathBuf {
+    std::env::current_exe().expect("a bench has a file").with_file_name("muster")
+}
+
+/// Starts the release binary and waits for the line that says it is ready.
 pub fn start(kubeconfig: &str, args: &[&str]) -> Child {
-    let binary = std::env::current_exe().expect("a bench has a file").with_file_name("muster");
+    let binary = binary();
     let mut child = Command::new(&binary)
-        .args(["up", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig, "--sim-nodes", "0"])
+        .args(["up", "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig])
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -97,7 +97,12 @@ impl Real {
 
     /// Starts one with these controllers, by the names that our `--controllers` has; `scheduler` is one of them.
     pub fn with(controllers: &[&str]) -> Result<Real, String> {
-        let mut real = Real::start_without_controllers(Disk::Unsynced)?;
+        Real::with_disk(Disk::Unsynced, controllers)
+    }
+
+    /// The same, with etcd on this kind of disk.
+    pub fn with_disk(disk: Disk, controllers: &[&str]) -> Result<Real, String> {
+        let mut real = Real::start_without_controllers(disk)?;
         let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
             controllers.iter().partition(|name| **name == "scheduler");
@@ -113,12 +118,15 @@ impl Real {
         Ok(real)
     }
 
-    /// Gives it simulated nodes, which are ours on either plane.
-    pub fn join(&mut self, binary: &Path, nodes: usize) -> Result<(), String> {
+    /// Gives it simulated nodes, which are ours on either plane; returns the process that plays them.
+    pub fn join(&mut self, binary: &Path, nodes: usize) -> Result<u32, String> {
         let config = self.folder.path().join("kubeconfig");
         let mut command = Command::new(binary);
         command.args(["node", "--sim-nodes", &nodes.to_string(), "--kubeconfig"]).arg(config);
-        self.add(spawn(&mut command)?)
+        let child = spawn(&mut command)?;
+        let pid = child.id();
+        self.add(child)?;
+        Ok(pid)
     }
 
     /// Starts only etcd and kube-apiserver.

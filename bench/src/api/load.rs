@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use muster_tree::{Tree, tree};
 
-use super::client::Target;
+use crate::client::Target;
 use crate::measure::{cpu_of, resident_of};
 use crate::up::pod;
 
@@ -205,7 +205,7 @@ impl Bench<'_> {
                 let mut connection = self.target.connect().expect("the server listens");
                 let call = format!("GET {WATCHED}?watch=1&resourceVersion={revision}");
                 let mut latencies = Vec::with_capacity(pods);
-                let seen = || {
+                let seen = |_: &[u8]| {
                     let at = Duration::from_nanos(sent[latencies.len()].load(Ordering::Acquire));
                     latencies.push(epoch.elapsed().saturating_sub(at));
                     latencies.len() < pods

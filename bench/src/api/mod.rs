@@ -7,7 +7,6 @@
 //!
 //! Verdicts. The machine may be busy; the ratios of one run are what can be compared.
 
-mod client;
 mod load;
 mod table;
 
@@ -17,14 +16,14 @@ use std::time::Instant;
 use muster_tests::real::{Disk, Real};
 use tempfile::TempDir;
 
-use self::client::Target;
 use self::load::{Load, Row};
+use crate::client::Target;
 use crate::up;
 
 /// What the command line says.
 pub struct Options {
     load: Load,
-    disk: Disk,
+    pub disk: Disk,
     json: bool,
 }
 
@@ -81,8 +80,11 @@ pub fn run(options: &Options) {
 fn ours(name: &'static str, how: &'static str, args: &[&str], folder: &Path, load: &Load) -> Server {
     eprintln!("{name}");
     let kubeconfig = folder.join(format!("{}.kubeconfig", args[0]));
-    let args: Vec<&str> =
-        args.iter().copied().chain(["--controllers", "", "--admission", ADMISSION]).collect();
+    let args: Vec<&str> = args
+        .iter()
+        .copied()
+        .chain(["--sim-nodes", "0", "--controllers", "", "--admission", ADMISSION])
+        .collect();
     let mut child = up::start(&kubeconfig.display().to_string(), &args);
     let rows = load.run(&Target::of_kubeconfig(&kubeconfig), &[child.id()]);
     child.kill().and_then(|()| child.wait()).expect("it was running");

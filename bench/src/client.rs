@@ -105,26 +105,29 @@ impl Connection {
         Ok((head.code, &self.body))
     }
 
-    /// Opens a watch and calls `seen` for each event, until that says no.
+    /// Opens a watch and calls `seen` with each event, until that says no.
     pub fn watch(
         &mut self,
         request: &[u8],
         opened: impl FnOnce(),
-        mut seen: impl FnMut() -> bool,
+        mut seen: impl FnMut(&[u8]) -> bool,
     ) -> io::Result<()> {
         let head = self.begin(request)?;
         assert_eq!(head.code, 200, "a watch is opened");
         opened();
+        self.body.clear();
         loop {
-            self.body.clear();
             if !self.chunk()? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for _ in self.body.iter().filter(|byte| **byte == b'\n') {
-                if !seen() {
+            // An event may come in several chunks.
+            let whole = self.body.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            for event in self.body[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                if !seen(event) {
                     return Ok(());
                 }
             }
+            self.body.drain(..whole);
         }
     }
 
