@@ -8,14 +8,16 @@ use std::time::Duration;
 use muster_tree::{Text, Tree};
 
 /// A kind as controllers name it. `version` is the version whose shape the controller reads and writes.
+///
+/// What differs most stands first: kinds are compared all the time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
+    /// Plural resource name.
+    pub plural: Text,
     /// API group; empty for core.
     pub group: Text,
     /// Version.
     pub version: Text,
-    /// Plural resource name.
-    pub plural: Text,
 }
 
 /// Which part of an object a call is about.

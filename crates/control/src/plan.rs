@@ -11,14 +11,16 @@ use muster_tree::{Text, Tree};
 use crate::cache::{Caches, Seen};
 
 /// One object, by name.
+///
+/// What differs most stands first: keys are compared all the time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Kind.
-    pub kind: Kind,
-    /// Namespace; empty when cluster-scoped.
-    pub namespace: Text,
     /// Name.
     pub name: Text,
+    /// Namespace; empty when cluster-scoped.
+    pub namespace: Text,
+    /// Kind.
+    pub kind: Kind,
 }
 
 impl Key {

@@ -121,6 +121,7 @@ impl Hash for Owners {
             for text in [&entry.manager, &entry.api_version, &entry.subresource, &entry.time] {
                 (text.as_ptr() as usize).hash(state);
             }
+            entry.fields.address().hash(state);
         }
     }
 }

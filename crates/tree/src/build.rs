@@ -111,30 +111,60 @@ impl Tree {
         }
     }
 
+    /// `change` done to this map without the branches that it shares with `other`, which are put back afterwards:
+    /// for changes that would leave them as they are. Shares the map when nothing changed.
+    #[must_use]
+    pub fn except_shared(&self, other: &Tree, change: impl FnOnce(&Tree) -> Tree) -> Tree {
+        let is_shared = |(key, value): &&(Text, Tree)| {
+            (value.is_map() || value.is_list())
+                && other.get(key).is_some_and(|there| there.same_branch(value))
+        };
+        let shared: Vec<&(Text, Tree)> = self.entries().iter().filter(is_shared).collect();
+        if shared.is_empty() {
+            return change(self);
+        }
+        let rest = self.entries().iter().filter(|entry| !is_shared(entry)).cloned();
+        let rest = Tree::from_sorted(rest.collect());
+        let changed = change(&rest);
+        if changed.same_branch(&rest) {
+            return self.clone();
+        }
+        shared.into_iter().fold(changed, |tree, (key, value)| tree.with_key(key, value.clone()))
+    }
+
     /// Each entry of this map passed through `change`; entries that become `None` go away. Shares the map
     /// when nothing changed.
     #[must_use]
     pub fn map_entries(&self, mut change: impl FnMut(&Text, &Tree) -> Option<Tree>) -> Tree {
-        let mut changed = false;
-        let mut entries = Vec::with_capacity(self.entries().len());
-        for (key, old) in self.entries() {
-            match change(key, old) {
-                Some(new) => {
-                    changed |= !is_unchanged(old, &new);
-                    entries.push((key.clone(), new));
-                }
-                None => changed = true,
+        let all = self.entries();
+        let mut made: Option<Vec<(Text, Tree)>> = None;
+        for (at, (key, old)) in all.iter().enumerate() {
+            let new = change(key, old);
+            if made.is_none() && new.as_ref().is_some_and(|new| is_unchanged(old, new)) {
+                continue;
             }
+            // Mostly nothing changes, and nothing is copied before the first change.
+            let made = made.get_or_insert_with(|| {
+                let mut copy = Vec::with_capacity(all.len());
+                copy.extend_from_slice(&all[..at]);
+                copy
+            });
+            made.extend(new.map(|new| (key.clone(), new)));
         }
-        if changed { Tree::from_sorted(entries) } else { self.clone() }
+        made.map_or_else(|| self.clone(), Tree::from_sorted)
     }
 
     /// Each item of this list passed through `change` with its position. Shares the list when nothing changed.
     #[must_use]
     pub fn map_items(&self, mut change: impl FnMut(usize, &Tree) -> Tree) -> Tree {
-        let old = self.items();
-        let new: Vec<Tree> = old.iter().enumerate().map(|(i, item)| change(i, item)).collect();
-        if old.iter().zip(&new).all(|(a, b)| is_unchanged(a, b)) { self.clone() } else { Tree::list(new) }
+        let mut made: Option<Vec<Tree>> = None;
+        for (at, old) in self.items().iter().enumerate() {
+            let new = change(at, old);
+            if made.is_some() || !is_unchanged(old, &new) {
+                made.get_or_insert_with(|| self.items().to_vec())[at] = new;
+            }
+        }
+        made.map_or_else(|| self.clone(), Tree::list)
     }
 }
 
@@ -292,7 +322,30 @@ mod tests {
         let old = tree!({"a": [1, {"b": 2}], "c": 3});
         assert!(old.map_entries(|_, v| Some(v.clone())).same_branch(&old));
         assert_eq!(old.map_entries(|k, v| (k != "c").then(|| v.clone())), tree!({"a": [1, {"b": 2}]}));
+        assert_eq!(
+            old.map_entries(|_, v| Some(if v.is_list() { v.clone() } else { Tree::Int(4) })),
+            tree!({"a": [1, {"b": 2}], "c": 4})
+        );
         let list = old.get("a").unwrap();
         assert!(list.map_items(|_, v| v.clone()).same_branch(list));
+        assert_eq!(
+            list.map_items(|at, v| if at == 0 { Tree::Int(9) } else { v.clone() }),
+            tree!([9, {"b": 2}])
+        );
+    }
+
+    #[test]
+    fn a_change_can_leave_out_what_is_shared() {
+        let old = tree!({"kind": "K", "spec": {"a": 1}, "status": {"b": 2}});
+        let new = old.with(&["status", "b"], 3);
+        let mut seen = Tree::Null;
+        let marked = new.except_shared(&old, |rest| {
+            seen = rest.clone();
+            rest.with_key("mark", Tree::Bool(true)).with_key("spec", Tree::empty_map())
+        });
+        assert_eq!(seen, tree!({"kind": "K", "status": {"b": 3}}), "the shared branch is not looked at");
+        assert_eq!(marked, tree!({"kind": "K", "mark": true, "spec": {"a": 1}, "status": {"b": 3}}));
+        assert!(new.except_shared(&old, Tree::clone).same_branch(&new), "no change, the same tree");
+        assert_eq!(new.except_shared(&tree!({}), |all| all.without_key("kind")), new.without_key("kind"));
     }
 }

@@ -51,11 +51,17 @@ pub enum Tree {
     Map(ThinArc<(), (Text, Tree)>),
 }
 
+/// In maps of up to this many entries looking at one after another is faster: most keys differ in length already.
+const SCAN_MAX: usize = 16;
+
 impl Tree {
     /// The value under `key`, if this is a map that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Tree> {
         let entries = self.entries();
+        if entries.len() <= SCAN_MAX {
+            return entries.iter().find(|(k, _)| k.as_str() == key).map(|(_, value)| value);
+        }
         find(entries, key).ok().map(|i| &entries[i].1)
     }
 
@@ -204,6 +210,16 @@ impl Tree {
             Tree::Text(_) => "string",
             Tree::List(_) => "array",
             Tree::Map(_) => "object",
+        }
+    }
+
+    /// Where a map or list lies in memory: the same for the very same branch. 0 for anything else.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        match self {
+            Tree::List(items) => items.ptr() as usize,
+            Tree::Map(entries) => entries.ptr() as usize,
+            _ => 0,
         }
     }
 

@@ -11,8 +11,9 @@
 //! - The table alone keeps nothing alive for long: part of it is swept whenever that part has doubled.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
+use foldhash::fast::RandomState;
 use triomphe::ThinArc;
 
 use crate::{Text, Tree};
@@ -31,13 +32,15 @@ const HEADER_BYTES: usize = 16;
 /// Known branches and texts.
 pub struct Sharing {
     parts: Vec<Part>,
+    /// Says in which part a text is.
+    by_text: RandomState,
     new_bytes: usize,
 }
 
 #[derive(Default)]
 struct Part {
     branches: HashSet<Branch, BuildHasherDefault<Passed>>,
-    texts: HashSet<Text, BuildHasherDefault<DefaultHasher>>,
+    texts: HashSet<Text, RandomState>,
     sweep_at: usize,
 }
 
@@ -52,7 +55,7 @@ impl Sharing {
     #[must_use]
     pub fn new() -> Self {
         let parts = (0..PARTS).map(|_| Part { sweep_at: SWEEP_MIN, ..Part::default() });
-        Self { parts: parts.collect(), new_bytes: 0 }
+        Self { parts: parts.collect(), by_text: RandomState::default(), new_bytes: 0 }
     }
 
     /// The same tree, made of branches that are already known where possible.
@@ -90,7 +93,7 @@ impl Sharing {
             self.new_bytes += text.len();
             return text.clone();
         }
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+        let hash = self.by_text.hash_one(text);
         let part = &mut self.parts[part_of(hash)];
         if let Some(known) = part.texts.get(text) {
             return known.clone();

@@ -38,7 +38,7 @@ impl Ask<'_> {
         if !decoded.tree.str_at(&["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        let tree = self.defaulted(&anonymous(&decoded.tree));
+        let tree = self.defaulted(&anonymous(&decoded.tree), None);
         let managed = if self.is_misfit(&decoded.tree) {
             Vec::new().into()
         } else {
@@ -65,7 +65,7 @@ impl Ask<'_> {
     /// The object as far as a client can own it: also empty lists that it spelled out, though they are stored as
     /// absent and shown as null.
     pub(super) fn said(&self, wire: &Tree, tree: Tree) -> Tree {
-        let shown = self.written(tree);
+        let shown = self.written(tree, None);
         let empty = wire.entries().iter().filter(|(_, value)| value.is_list() && value.is_empty());
         empty.fold(shown, |shown, (key, value)| match shown.get(key) {
             Some(Tree::Null) => shown.with_key(key, value.clone()),
@@ -95,7 +95,7 @@ impl Ask<'_> {
         let tree = self.mutated(Operation::Create, tree, None, &mut warnings)?;
         let (tree, name) = self.named(&tree)?;
         let cx = self.cx();
-        let tree = self.written(resource.strategy.prepare_create(tree, &cx)?);
+        let tree = self.written(resource.strategy.prepare_create(tree, &cx)?, None);
         let mut errors = Errors::new();
         self.check_meta_new(&tree, &mut errors);
         self.check_custom(&tree, None, &mut errors);

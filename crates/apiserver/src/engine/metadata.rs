@@ -60,6 +60,11 @@ pub(crate) fn anonymous(tree: &Tree) -> Tree {
 
 /// An updated object in which the stored values of the server's own fields stand.
 pub(crate) fn kept(new: &Tree, old: &Tree) -> Tree {
+    if let (Some(new_meta), Some(old_meta)) = (new.get("metadata"), old.get("metadata"))
+        && new_meta.same_branch(old_meta)
+    {
+        return new.clone();
+    }
     let own = |key: &str| OWN.contains(&key) || key == "name" || key == "namespace";
     let old_meta = old.entries_at(&["metadata"]);
     let new_meta = new.entries_at(&["metadata"]);

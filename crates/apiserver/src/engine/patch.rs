@@ -37,7 +37,18 @@ impl Ask<'_> {
             Patch::Strategic(_) => of_kind(&expected, &tree),
             _ => check_kind(&expected, &tree).map_err(|why| misfit(quoted(), &why)).map(|()| tree.clone())?,
         };
-        let (fitting, unknown) = fit(&expected, &tree).map_err(|why| misfit(quoted(), &why))?;
+        let mut found = Ok(Vec::new());
+        let fitting = self.on_news(&tree, Some(&self.wire(live).tree), |news| match fit(&expected, news) {
+            Ok((fitting, unknown)) => {
+                found = Ok(unknown);
+                fitting
+            }
+            Err(why) => {
+                found = Err(why);
+                news.clone()
+            }
+        });
+        let unknown = found.map_err(|why| misfit(quoted(), &why))?;
         wrong.extend(unknown);
         let warnings = judge(&wrong, &self.request.options).map_err(|why| misfit(quoted(), &why))?;
         self.check_place(&fitting).map_err(|refused| refused.warned(&warnings))?;
@@ -165,7 +176,7 @@ impl Ask<'_> {
         let view = self.place.resource.versions[self.place.version].schema.view();
         let made = apply::apply(view, &nothing, &applied, &self.writer(), *force, &self.ignored());
         let made = made.map_err(|found| conflicts(&found))?;
-        let tree = self.defaulted(&made.tree);
+        let tree = self.defaulted(&made.tree, None);
         self.create_new(Newcomer { tree, managed: made.managed, warnings: decoded.warnings })
     }
 }

@@ -79,26 +79,39 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The wire form with defaults, turned into the storage form.
-    pub fn defaulted(&self, wire: &Tree) -> Tree {
+    /// `change` done to what of a wire form is news to the live object (wire form, too). The rest has been through it
+    /// before and would come out as it is; the definition of a custom kind may have changed since.
+    pub fn on_news(&self, tree: &Tree, live: Option<&Tree>, change: impl FnOnce(&Tree) -> Tree) -> Tree {
+        match live.filter(|_| !self.place.resource.custom) {
+            Some(live) => tree.except_shared(live, change),
+            None => change(tree),
+        }
+    }
+
+    /// The wire form with defaults, turned into the storage form; `live` is the wire form of what it replaces.
+    pub fn defaulted(&self, wire: &Tree, live: Option<&Tree>) -> Tree {
         let resource = &self.place.resource;
         let schema = &resource.versions[self.place.version].schema;
-        let wire = if resource.custom { wire.clone() } else { plain(schema.id, wire) };
+        let wire = if resource.custom {
+            wire.clone()
+        } else {
+            self.on_news(wire, live, |news| plain(schema.id, news))
+        };
         let wire = resource.strategy.default_first(wire);
-        let wire = structure::default(schema.view(), &wire);
+        let wire = self.on_news(&wire, live, |news| structure::default(schema.view(), news));
         let stored = resource.strategy.to_storage(resource, &wire, self.place.version);
         resource.strategy.default(stored)
     }
 
-    /// The (storage) tree with the zero values that built-in kinds show.
-    pub fn written(&self, tree: Tree) -> Tree {
+    /// The (storage) tree with the zero values that built-in kinds show; `live` is the wire form of what it replaces.
+    pub fn written(&self, tree: Tree, live: Option<&Tree>) -> Tree {
         let resource = &self.place.resource;
         if resource.custom {
             return tree;
         }
         let id = resource.versions[self.place.version].schema.id;
         let wire = resource.strategy.to_wire(resource, &tree, self.place.version);
-        let shown = zero::written(table::builtin(), id, &wire);
+        let shown = self.on_news(&wire, live, |news| zero::written(table::builtin(), id, news));
         if shown.same_branch(&wire) {
             return tree;
         }

@@ -46,14 +46,17 @@ impl Ask<'_> {
         let resource = &self.place.resource;
         let mut warnings = wish.warnings;
         let said = wish.tree.at(&["metadata", "managedFields"]);
-        let tree = self.written(self.merged_parts(self.defaulted(&stripped(&wish.tree)), &live.tree));
+        let live_wire = self.wire(live).tree;
+        let tree = self.defaulted(&stripped(&wish.tree), Some(&live_wire));
+        let tree = self.written(self.merged_parts(tree, &live.tree), Some(&live_wire));
+        let settled = resource.strategy.to_wire(resource, &tree, self.place.version);
         let managed = match wish.managed {
             Some(managed) => managed,
             None => self.owned(Some(live), &tree, said),
         };
         let tree = self.mutated(Operation::Update, tree, Some(&live.tree), &mut warnings)?;
         let tree = kept(&tree, &live.tree);
-        let tree = self.written(self.prepared(tree, &live.tree)?);
+        let tree = self.written(self.prepared(tree, &live.tree)?, Some(&settled));
         let tree = if tree == live.tree { live.tree.clone() } else { tree };
         self.check_update(&tree, &live.tree)?;
         self.admitted(Operation::Update, Some(&tree), Some(&live.tree), &mut warnings)?;
@@ -172,7 +175,7 @@ impl Ask<'_> {
             let named = self.place.resource.named(&self.request.target.name);
             return Err(Status::conflict(named, &uid_differs(uid, "")));
         }
-        let tree = self.defaulted(&anonymous(&wish.tree));
+        let tree = self.defaulted(&anonymous(&wish.tree), None);
         let managed = self.owned(None, &self.said(&wish.tree, tree.clone()), None);
         self.create_new(Newcomer { tree, managed, warnings: wish.warnings })
     }
