@@ -1,9 +1,11 @@
 //! Many Jobs on many simulated nodes, with a durable store: no pod is lost, none counts twice.
 //!
 //! `MUSTER_FLEET="NODES JOBS PODS_PER_JOB"` makes it larger, for `cargo xtask soak`. The small one has its server killed
-//! amid the work.
+//! amid the work. Of a large one the pod garbage collector removes pods that have ended, so a watch takes down all that
+//! were ever made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use muster_tests::clients::note;
@@ -13,6 +15,8 @@ use muster_tree::{Tree, tree};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const PODS: &str = "/api/v1/namespaces/default/pods";
+/// How long one watch of the witness lasts.
+const WATCH_SECS: u32 = 2;
 /// Objects read at once.
 const PAGE: usize = 500;
 /// How long apart one looks how far the Jobs are.
@@ -60,16 +64,23 @@ fn no_pod_is_lost_and_none_counts_twice() {
     let fleet = Fleet::wanted();
     let nodes = fleet.nodes.to_string();
     let mut plane = Mortal::with(&["--sim-nodes", &nodes]).expect("muster up is ready");
+    #[expect(clippy::disallowed_methods, reason = "tells how long it took; nothing depends on it")]
     let began = Instant::now();
     let server = plane.server().unwrap();
-    for n in 0..fleet.jobs {
-        let made = server.send("POST", JOBS, &Step::default(), fleet.job(n).to_json_bytes()).unwrap();
-        assert_eq!(made.code, 201, "{}", made.body);
-    }
-    wait(&fleet, &mut plane, began);
-    let took = began.elapsed();
+    let over = AtomicBool::new(false);
+    let (took, made) = std::thread::scope(|scope| {
+        let witness = (!fleet.mortal).then(|| scope.spawn(|| witness(&server, &over)));
+        for n in 0..fleet.jobs {
+            let made = server.send("POST", JOBS, &Step::default(), fleet.job(n).to_json_bytes()).unwrap();
+            assert_eq!(made.code, 201, "{}", made.body);
+        }
+        wait(&fleet, &mut plane, began);
+        let took = began.elapsed();
+        over.store(true, Ordering::Relaxed);
+        (took, witness.map(|thread| thread.join().unwrap()))
+    });
     let (cpu_secs, resident) = plane.usage();
-    check(&fleet, &plane.server().unwrap());
+    check(&fleet, &plane.server().unwrap(), made);
     note(&format!(
         "fleet: {} pods of {} Jobs on {} nodes, each counted once; {:.1} s, {:.0} pods/s, {cpu_secs:.1} s CPU, {} MB resident{}",
         fleet.pods(),
@@ -135,29 +146,69 @@ fn each(server: &Server, path: &str, mut see: impl FnMut(&Tree)) {
     }
 }
 
-/// Holds every Job's counts against its pods.
-fn check(fleet: &Fleet, server: &Server) {
-    let mut pods: BTreeMap<String, Vec<Option<usize>>> = BTreeMap::new();
+/// Pods by the UID of their Job: their own UIDs and indexes.
+type Pods = BTreeMap<String, BTreeMap<String, Option<usize>>>;
+
+fn take_down(pods: &mut Pods, pod: &Tree) {
+    let name = pod.str_at(&["metadata", "name"]);
+    let [owner] = pod.items_at(&["metadata", "ownerReferences"]) else { panic!("{name} has no one owner") };
+    let index = pod.str_at(&["metadata", "annotations", "batch.kubernetes.io/job-completion-index"]);
+    let uid = pod.str_at(&["metadata", "uid"]).to_owned();
+    pods.entry(owner.str_at(&["uid"]).to_owned()).or_default().insert(uid, index.parse().ok());
+}
+
+/// Watches pods until told that all is over, and takes down each that is made.
+fn witness(server: &Server, over: &AtomicBool) -> Pods {
+    let metadata_only = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let step = Step { accept: metadata_only.into(), ..Step::default() };
+    let list = server.get(&format!("{PODS}?limit=1")).unwrap().body;
+    let (mut pods, mut from) = (Pods::new(), list.str_at(&["metadata", "resourceVersion"]).to_owned());
+    loop {
+        // Asked before the watch: one more after the end sees the last.
+        let last = over.load(Ordering::Relaxed);
+        let path = format!("{PODS}?watch=true&resourceVersion={from}&timeoutSeconds={WATCH_SECS}");
+        let seen = server.send("WATCH", &path, &step, Vec::new()).unwrap();
+        assert_eq!(seen.code, 200, "{}", seen.body);
+        for event in seen.body.items() {
+            let pod = event.at(&["object"]).unwrap_or_else(|| panic!("{event}"));
+            match event.str_at(&["type"]) {
+                "ADDED" => take_down(&mut pods, pod),
+                "MODIFIED" | "DELETED" => {}
+                _ => panic!("the watch fell behind: {event}"),
+            }
+            from = pod.str_at(&["metadata", "resourceVersion"]).to_owned();
+        }
+        if last {
+            return pods;
+        }
+    }
+}
+
+/// Holds every Job's counts against its pods: those that were made, or else those that are there.
+fn check(fleet: &Fleet, server: &Server, made: Option<Pods>) {
+    let mut there = Pods::new();
     each(server, PODS, |pod| {
         let name = pod.str_at(&["metadata", "name"]);
         assert_eq!(pod.str_at(&["status", "phase"]), "Succeeded", "{name}");
         assert!(pod.items_at(&["metadata", "finalizers"]).is_empty(), "{name} is held");
-        let [owner] = pod.items_at(&["metadata", "ownerReferences"]) else {
-            panic!("{name} has no one owner")
-        };
-        let index = pod.str_at(&["metadata", "annotations", "batch.kubernetes.io/job-completion-index"]);
-        pods.entry(owner.str_at(&["uid"]).to_owned()).or_default().push(index.parse().ok());
+        take_down(&mut there, pod);
     });
-    assert_eq!(pods.values().map(Vec::len).sum::<usize>(), fleet.pods(), "no pod is lost, none is too many");
+    let pods = made.unwrap_or(there);
+    assert_eq!(
+        pods.values().map(BTreeMap::len).sum::<usize>(),
+        fleet.pods(),
+        "no pod is lost, none is too many"
+    );
     let mut seen = BTreeSet::new();
     each(server, JOBS, |job| {
         seen.insert(job.str_at(&["metadata", "name"]).to_owned());
-        check_job(fleet, job, pods.get(job.str_at(&["metadata", "uid"])).map_or(&[], Vec::as_slice));
+        let own = pods.get(job.str_at(&["metadata", "uid"])).map(|own| own.values().copied().collect());
+        check_job(fleet, job, own.unwrap_or_default());
     });
     assert_eq!(seen.len(), fleet.jobs, "all Jobs are there");
 }
 
-fn check_job(fleet: &Fleet, job: &Tree, pods: &[Option<usize>]) {
+fn check_job(fleet: &Fleet, job: &Tree, pods: Vec<Option<usize>>) {
     let name = job.str_at(&["metadata", "name"]);
     let status = job.at(&["status"]).unwrap_or_else(|| panic!("{name} has no status"));
     let count = |field: &str| usize::try_from(status.int_at(&[field]).unwrap_or(0)).unwrap();
@@ -169,7 +220,7 @@ fn check_job(fleet: &Fleet, job: &Tree, pods: &[Option<usize>]) {
     let complete = status.items_at(&["conditions"]).iter().filter(|c| c.str_at(&["type"]) == "Complete");
     assert_eq!(complete.count(), 1, "{name}: {status}");
     if job.str_at(&["spec", "completionMode"]) == "Indexed" {
-        let indexes: BTreeSet<usize> = pods.iter().flatten().copied().collect();
+        let indexes: BTreeSet<usize> = pods.into_iter().flatten().collect();
         assert_eq!(indexes, (0..wanted).collect(), "{name}: each index once");
         assert_eq!(status.str_at(&["completedIndexes"]), format!("0-{}", wanted - 1), "{name}");
     }

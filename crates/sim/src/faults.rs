@@ -24,8 +24,8 @@ pub struct Faults {
 /// The longest that a watch says nothing.
 pub const STALL_SECS_MAX: u64 = 5;
 
-/// How much rarer than in [`Faults::all`] the faults of a seed can be.
-const RARER_MAX: usize = 4;
+/// The faults of a seed are at most twice as frequent, and as rare, as in [`Faults::all`], in so many grades.
+const GRADES: usize = 4;
 
 impl Faults {
     /// None.
@@ -44,15 +44,15 @@ impl Faults {
     #[must_use]
     pub fn of_seed(seed: u64) -> Faults {
         let dice = Dice::new(seed ^ 0xfa17_fa17);
-        let rarer = |once_in: usize| once_in * (1 + dice.below(RARER_MAX));
+        let grade = |once_in: usize| once_in * 2 * (1 + dice.below(GRADES)) / GRADES;
         let Faults { lost_reply, lost_call, conflict, crash, cut, stall, lag } = Faults::all();
         Faults {
-            lost_reply: rarer(lost_reply),
-            lost_call: rarer(lost_call),
-            conflict: rarer(conflict),
-            crash: rarer(crash),
-            cut: rarer(cut),
-            stall: rarer(stall),
+            lost_reply: grade(lost_reply),
+            lost_call: grade(lost_call),
+            conflict: grade(conflict),
+            crash: grade(crash),
+            cut: grade(cut),
+            stall: grade(stall),
             lag,
         }
     }
