@@ -103,7 +103,7 @@ impl Real {
     /// The same, with etcd on this kind of disk.
     pub fn with_disk(disk: Disk, controllers: &[&str]) -> Result<Real, String> {
         let mut real = Real::start_without_controllers(disk)?;
-        let config = write(real.folder.path(), "kubeconfig", &kubeconfig(&real.server))?;
+        let config = real.kubeconfig(real.folder.path(), real.server.base())?.display().to_string();
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
             controllers.iter().partition(|name| **name == "scheduler");
         if !others.is_empty() {
@@ -148,6 +148,11 @@ impl Real {
         self.processes.insert(0, child);
         self.guards.push(guard.spawn().map_err(|e| format!("starting sh: {e}"))?);
         Ok(())
+    }
+
+    /// Writes a kubeconfig for its administrator, who calls it at `address`: its own, or that of somebody between.
+    pub fn kubeconfig(&self, folder: &Path, address: &str) -> Result<PathBuf, String> {
+        write(folder, "kubeconfig", &kubeconfig(address)).map(PathBuf::from)
     }
 
     /// The bearer token of its administrator.
@@ -258,8 +263,7 @@ fn component(name: &str, kubeconfig: &str) -> Result<Command, String> {
     Ok(command)
 }
 
-fn kubeconfig(server: &Server) -> String {
-    let base = server.base();
+fn kubeconfig(base: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
          clusters: [{{name: real, cluster: {{server: '{base}', insecure-skip-tls-verify: true}}}}]\n\

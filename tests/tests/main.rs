@@ -14,4 +14,7 @@ mod kubectl_delete;
 mod kubectl_get;
 mod kubectl_patch;
 mod lives;
+mod metrics;
+mod node;
+mod port;
 mod programs;

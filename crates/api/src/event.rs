@@ -96,3 +96,9 @@ impl Event {
 pub fn counted(message: &str, count: u32, last: Time) -> Tree {
     tree!({"count": count, "message": message, "lastTimestamp": last.to_seconds_text()})
 }
+
+/// What such a patch, or an Event, says.
+#[must_use]
+pub fn message_of(tree: &Tree) -> Text {
+    tree.text_at(&["message"])
+}

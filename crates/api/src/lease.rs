@@ -54,6 +54,12 @@ pub fn renewed(lease: &Tree) -> Option<Time> {
     Time::of(lease.at(path::RENEWED))
 }
 
+/// Whether somebody holds a lease; one that was given back has nobody.
+#[must_use]
+pub fn is_held(lease: &Tree) -> bool {
+    !lease.str_at(path::HOLDER).is_empty()
+}
+
 /// Whether a lease belongs to the node of this UID.
 #[must_use]
 pub fn is_owned_by(lease: &Tree, uid: &Uid) -> bool {

@@ -123,9 +123,62 @@ impl Call {
         Call { by, on, guard, act: Act::Delete { cascade, grace_secs: None } }
     }
 
-    /// A created object carries its name itself; the target's stands in for a missing one.
+    /// Whether a server could do what the call means.
+    ///
+    /// # Errors
+    /// It could not: it would make anew what was deleted meanwhile, since only a UID tells it that there was one.
+    pub fn makes_sense(&self) -> Result<(), Refusal> {
+        let applies = matches!(self.act, Act::Apply { .. });
+        if applies && self.guard.revision.is_some() && self.guard.uid.is_none() {
+            let why = "an apply that means one revision must name the uid too";
+            return Err(Refusal::Invalid(format!("{}: {why}", self.on.name)));
+        }
+        Ok(())
+    }
+
+    /// A created object as it is sent: under its name, and meaning one incarnation where it is bound or evicted.
     #[must_use]
-    pub fn named(&self, made: &Tree) -> Tree {
+    pub fn made(&self, made: &Tree) -> Tree {
+        let named = self.named(made);
+        match (self.on.part, &self.guard.uid) {
+            (Part::Binding, Some(uid)) => named.with(&["metadata", "uid"], uid),
+            (Part::Eviction, Some(uid)) => named.with(&["deleteOptions", "preconditions", "uid"], uid),
+            _ => named,
+        }
+    }
+
+    /// What a refusal means to the caller. Servers tell of a guard that does not hold in several ways, some of them
+    /// as if the object itself were wrong.
+    #[must_use]
+    pub fn understood(&self, refusal: Refusal) -> Refusal {
+        let (Act::Apply { .. } | Act::Merge(_) | Act::Strategic(_), Some(uid)) = (&self.act, &self.guard.uid)
+        else {
+            return refusal;
+        };
+        match &refusal {
+            Refusal::Invalid(words)
+                if words.contains(&format!("metadata.uid: Invalid value: {:?}", uid.as_str())) =>
+            {
+                self.another()
+            }
+            Refusal::Conflict(words) if words.contains("UID in precondition") => self.another(),
+            Refusal::Conflict(words) if words.contains("no existing object was found") => self.absent(),
+            _ => refusal,
+        }
+    }
+
+    fn another(&self) -> Refusal {
+        Refusal::Conflict(format!("{} is not the object that was meant", self.on.name))
+    }
+
+    fn absent(&self) -> Refusal {
+        let Kind { group, plural, .. } = &self.on.kind;
+        let dot = if group.is_empty() { "" } else { "." };
+        Refusal::NotFound(format!("{plural}{dot}{group} {:?} not found", self.on.name.as_str()))
+    }
+
+    /// A created object carries its name itself; the target's stands in for a missing one.
+    fn named(&self, made: &Tree) -> Tree {
         let says = |key: &str| !made.str_at(&["metadata", key]).is_empty();
         if self.on.part != Part::Main || self.on.name.is_empty() || says("name") || says("generateName") {
             return made.clone();
@@ -142,7 +195,7 @@ impl Call {
         let differs = self.guard.uid.as_ref().is_some_and(|want| want.as_str() != uid)
             || self.guard.revision.is_some_and(|want| want != object.revision);
         if differs {
-            return Err(Refusal::Conflict(format!("{} is not the object that was meant", self.on.name)));
+            return Err(self.another());
         }
         Ok(())
     }
@@ -156,6 +209,20 @@ pub struct Object {
     pub tree: Tree,
     /// The revision of its last change.
     pub revision: Revision,
+}
+
+impl Object {
+    /// The object as it is on the wire, without its revision and field owners.
+    #[must_use]
+    pub fn of_wire(tree: &Tree) -> Object {
+        let revision = tree.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
+        let bare = |metadata: &Tree| metadata.without_key("resourceVersion").without_key("managedFields");
+        let tree = match tree.get("metadata") {
+            Some(metadata) => tree.with(&["metadata"], bare(metadata)),
+            None => tree.clone(),
+        };
+        Object { tree, revision }
+    }
 }
 
 /// One change of one object, as a watch tells it.

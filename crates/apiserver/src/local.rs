@@ -17,7 +17,7 @@ use muster_store::{Key, Write, WriteError};
 use muster_tree::{Text, Tree};
 
 use crate::engine::{self, Engine, Guard, Plan, Prepared, Touched, Watch};
-use crate::registry::Resource;
+use crate::registry::{Resource, Version};
 use crate::request::{
     Body, DeleteOptions, EventType, FieldValidation, ListOptions, Patch, Shown, Target, User, WriteAct,
     WriteOptions, WriteReply, WriteRequest,
@@ -43,11 +43,25 @@ impl LocalApi {
     }
 
     fn read(&self, call: &Call) -> Result<Object, Refusal> {
+        let object = self.seen(call).map_err(refusal)?;
+        call.check(&object)?;
+        Ok(object)
+    }
+
+    /// The object, or the part of it that the call is about.
+    fn seen(&self, call: &Call) -> Result<Object, Status> {
         let target = target(call);
-        let object = self.engine.get(&target, &ListOptions::default()).map_err(refusal)?;
-        let shown = self.shown(&target, &object);
-        call.check(&shown)?;
-        Ok(shown)
+        let shown = self.engine.show(&target, &ListOptions::default())?;
+        Ok(self.object_of(&target, shown))
+    }
+
+    fn object_of(&self, target: &Target, shown: Shown) -> Object {
+        match shown {
+            Shown::Object(object) => self.shown(target, &object),
+            Shown::Tree(tree) => Object::of_wire(&tree),
+            Shown::Status(status) => Object { tree: status.to_tree(), revision: 0 },
+            Shown::Objects(_, revision) => Object { tree: Tree::Null, revision },
+        }
     }
 
     /// The object in the version asked for; as it is stored, when the write itself ended its kind.
@@ -58,14 +72,9 @@ impl LocalApi {
         }
     }
 
-    fn reply_of(&self, target: &Target, result: Result<WriteReply, Status>) -> Result<Object, Refusal> {
-        let reply = result.map_err(refusal)?;
-        Ok(match reply.shown {
-            Shown::Object(object) => self.shown(target, &object),
-            Shown::Tree(tree) => Object { tree, revision: 0 },
-            Shown::Status(status) => Object { tree: status.to_tree(), revision: 0 },
-            Shown::Objects(_, revision) => Object { tree: Tree::Null, revision },
-        })
+    fn reply_of(&self, call: &Call, result: Result<WriteReply, Status>) -> Result<Object, Refusal> {
+        let reply = result.map_err(|status| call.understood(refusal(status)))?;
+        Ok(self.object_of(&target(call), reply.shown))
     }
 
     fn attempt(&self, calls: Arc<Vec<Call>>, tries: u32, reply: Reply<Vec<Result<Object, Refusal>>>) {
@@ -101,8 +110,10 @@ impl LocalApi {
                 self.read(call).map_err(|why| (at, why))?;
                 continue_with(self, call).map_err(|status| (at, refusal(status)))?
             } else {
+                call.makes_sense().map_err(|why| (at, why))?;
                 let (request, guard) = request(call);
-                self.engine.prepare(&request, &guard).map_err(|status| (at, refusal(status)))?
+                let prepared = self.engine.prepare(&request, &guard);
+                prepared.map_err(|status| (at, call.understood(refusal(status))))?
             };
             if let Prepared::Writes(plan) = &prepared {
                 for write in &plan.writes {
@@ -127,7 +138,7 @@ impl LocalApi {
         let each = calls.iter().zip(answers).map(|(call, (pending, count))| {
             let mine = &objects[at..at + count];
             at += count;
-            self.reply_of(&target(call), pending.finish(&self.engine, mine))
+            self.reply_of(call, pending.finish(&self.engine, mine))
         });
         each.collect()
     }
@@ -135,8 +146,8 @@ impl LocalApi {
 
 /// A read among writes: answered with what is stored.
 fn continue_with(api: &LocalApi, call: &Call) -> Result<Prepared, Status> {
-    let object = api.engine.get(&target(call), &ListOptions::default())?;
-    Ok(Prepared::Answer(WriteReply { code: 200, shown: Shown::Object(object), warnings: Vec::new() }))
+    let shown = api.engine.show(&target(call), &ListOptions::default())?;
+    Ok(Prepared::Answer(WriteReply { code: 200, shown, warnings: Vec::new() }))
 }
 
 fn unzip(prepared: Vec<Prepared>) -> (Vec<Write>, Vec<(engine::Pending, usize)>) {
@@ -165,10 +176,12 @@ impl Api for LocalApi {
         if call.act == Act::Get {
             return reply(self.read(&call));
         }
+        if let Err(why) = call.makes_sense() {
+            return reply(Err(why));
+        }
         let (request, guard) = request(&call);
         let this = self.clone();
-        let target = request.target.clone();
-        let done = Box::new(move |result| reply(this.reply_of(&target, result)));
+        let done = Box::new(move |result| reply(this.reply_of(&call, result)));
         self.engine.write_guarded(request, guard, done);
     }
 
@@ -188,7 +201,10 @@ impl Api for LocalApi {
     fn abilities(&self) -> Abilities {
         let registry = self.engine.registry();
         let kinds = registry.all().iter().filter_map(|resource| {
-            let version = resource.versions.iter().find(|v| v.served)?;
+            let followed = |v: &&Version| {
+                v.served && ["list", "watch"].iter().all(|verb| v.verbs.iter().any(|has| has == verb))
+            };
+            let version = resource.versions.iter().find(followed)?;
             let (group, plural) = (resource.group.clone(), resource.plural.clone());
             Some(Kind { group, version: version.name.clone(), plural })
         });
@@ -225,7 +241,7 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
     let act = match &call.act {
         // `prepare` never sees a read; an empty merge is the write that changes nothing.
         Act::Get => WriteAct::Patch(Patch::Merge(body(&Tree::empty_map()))),
-        Act::Create(tree) => WriteAct::Create(body(&call.named(tree))),
+        Act::Create(tree) => WriteAct::Create(body(&call.made(tree))),
         Act::Apply { body: tree, force } => WriteAct::Patch(Patch::Apply { body: body(tree), force: *force }),
         Act::Merge(tree) if call.on.part == Part::Finalize => WriteAct::Update(body(tree)),
         Act::Merge(tree) => WriteAct::Patch(Patch::Merge(body(tree))),
@@ -237,6 +253,8 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
                 Cascade::Foreground => "Foreground",
                 Cascade::Orphan => "Orphan",
             }),
+            uid: call.guard.uid.clone(),
+            resource_version: call.guard.revision.map(|revision| Text::from(revision.to_string())),
             ..DeleteOptions::default()
         }),
     };
@@ -250,7 +268,11 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
         uid: Text::new(),
         groups: vec![Text::from("system:masters")],
     };
-    let guard = Guard { uid: call.guard.uid.clone(), revision: call.guard.revision };
+    let guard = match &call.act {
+        // What is new was never seen; a deletion has its own preconditions.
+        Act::Create(_) | Act::Delete { .. } => Guard::default(),
+        _ => Guard { uid: call.guard.uid.clone(), revision: call.guard.revision },
+    };
     (WriteRequest { target: target(call), act, options, user }, guard)
 }
 

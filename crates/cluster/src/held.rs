@@ -10,8 +10,6 @@ use muster_api::port::{Kind, Object};
 use muster_tree::{Sharing, Tree};
 use serde::{Deserialize, Deserializer};
 
-use crate::reply;
-
 /// The object.
 #[derive(Clone, Debug)]
 pub struct Held {
@@ -56,7 +54,7 @@ impl<'de> Deserialize<'de> for Held {
             uid: text("uid"),
             ..ObjectMeta::default()
         };
-        Ok(Held { meta, object: reply::object(&tree) })
+        Ok(Held { meta, object: Object::of_wire(&tree) })
     }
 }
 

@@ -60,6 +60,16 @@ pub enum ConnectError {
         /// What happened.
         problem: String,
     },
+    /// The server answers, but not to us.
+    #[error(
+        "{server} does not accept the credentials: {problem}\n\nhint: is this the right kubeconfig, and is it still valid?"
+    )]
+    Stranger {
+        /// Its address.
+        server: String,
+        /// What it said.
+        problem: String,
+    },
 }
 
 /// The port over the network.
@@ -83,7 +93,11 @@ impl KubeApi {
         let server = config.cluster_url.to_string();
         let silent = |problem: String| ConnectError::Silent { server: server.clone(), problem };
         let client = Client::try_from(config).map_err(|e| silent(in_full(&e)))?;
-        client.apiserver_version().await.map_err(|e| silent(in_full(&e)))?;
+        client
+            .apiserver_version()
+            .await
+            .map_err(|e| stranger(&e, &server).unwrap_or_else(|| silent(in_full(&e))))?;
+        welcome(&client, &server).await?;
         Ok(KubeApi {
             client,
             server: server.into(),
@@ -109,10 +123,11 @@ impl KubeApi {
 
     async fn exchange(&self, call: &Call) -> Result<Object, Refusal> {
         let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
+        call.makes_sense()?;
         let response = self.client.send(request::of(call)?.map(Body::from)).await.map_err(unknown)?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
-        let object = reply::read(code, &bytes)?;
+        let object = reply::read(code, &bytes).map_err(|refusal| call.understood(refusal))?;
         if call.act == Act::Get {
             // The server itself only checks writes.
             call.check(&object)?;
@@ -143,6 +158,24 @@ impl Api for KubeApi {
             Vec::new()
         });
         Abilities { atomic: false, kinds }
+    }
+}
+
+/// Everybody may ask for the version; whoever is not known at all would else wait for ever.
+async fn welcome(client: &Client, server: &str) -> Result<(), ConnectError> {
+    let request = http::Request::get("/api").body(Vec::new()).expect("a path that never changes");
+    let refused = client.request_text(request).await.err().and_then(|error| stranger(&error, server));
+    // What else may be wrong shows, and may pass, when something is asked for.
+    refused.map_or(Ok(()), Err)
+}
+
+/// The server answers, but does not know us.
+fn stranger(error: &kube::Error, server: &str) -> Option<ConnectError> {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => {
+            Some(ConnectError::Stranger { server: server.to_owned(), problem: status.message.clone() })
+        }
+        _ => None,
     }
 }
 

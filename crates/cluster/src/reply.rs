@@ -18,19 +18,7 @@ pub fn read(code: u16, bytes: &[u8]) -> Result<Object, Refusal> {
         ));
     }
     let tree = tree.map_err(|e| Refusal::Unknown(format!("the answer cannot be read: {e}")))?;
-    Ok(object(&tree))
-}
-
-/// The object without its revision and field owners, which stand beside it or are the server's own business.
-#[must_use]
-pub fn object(tree: &Tree) -> Object {
-    let revision = tree.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
-    let bare = |metadata: &Tree| metadata.without_key("resourceVersion").without_key("managedFields");
-    let tree = match tree.get("metadata") {
-        Some(metadata) => tree.with(&["metadata"], bare(metadata)),
-        None => tree.clone(),
-    };
-    Object { tree, revision }
+    Ok(Object::of_wire(&tree))
 }
 
 fn refusal(code: u16, status: &Tree) -> Refusal {

@@ -54,7 +54,7 @@ fn address(call: &Call) -> String {
 fn body_of(call: &Call) -> (&'static str, &'static str, Option<Tree>) {
     match &call.act {
         Act::Get => ("GET", JSON, None),
-        Act::Create(tree) => ("POST", JSON, Some(created(tree, call))),
+        Act::Create(tree) => ("POST", JSON, Some(call.made(tree))),
         Act::Apply { body, .. } => {
             ("PATCH", "application/apply-patch+yaml", Some(guarded(body, &call.guard)))
         }
@@ -70,17 +70,7 @@ fn body_of(call: &Call) -> (&'static str, &'static str, Option<Tree>) {
     }
 }
 
-/// A new object has no UID yet; what is bound or evicted is meant by it.
-fn created(tree: &Tree, call: &Call) -> Tree {
-    let named = call.named(tree);
-    match (&call.on.part, &call.guard.uid) {
-        (Part::Binding, Some(uid)) => named.with(&["metadata", "uid"], uid),
-        (Part::Eviction, Some(uid)) => named.with(&["deleteOptions", "preconditions", "uid"], uid),
-        _ => named,
-    }
-}
-
-/// A patch that names the UID or revision it means is refused with a conflict where they differ.
+/// A patch that names the UID or revision it means is refused where they differ.
 fn guarded(tree: &Tree, guard: &Guard) -> Tree {
     let mut tree = tree.clone();
     if let Some(uid) = &guard.uid {

@@ -349,6 +349,13 @@ impl Loop {
         }
     }
 
+    /// Events do not live for ever: one that is gone is made anew instead of counted up.
+    fn note_again(&mut self, calls: &Calls, now: Time) {
+        let again = calls.as_slice().iter().filter_map(|call| self.recorder.again(call, now));
+        let again = again.map(|call| Sent { purpose: Purpose::Note, calls: Calls::One(call), repeats: 0 });
+        self.notes.extend(again);
+    }
+
     fn dispatch(&mut self, outputs: &mut Vec<Output>) {
         while self.sent.len() < self.options.calls_in_flight_max {
             let Some(sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
@@ -391,6 +398,7 @@ impl Loop {
             return;
         }
         match (sent.purpose, refusal) {
+            (Purpose::Note, Some(Refusal::NotFound(_))) => self.note_again(&sent.calls, now),
             (Purpose::Note, _) => {}
             (Purpose::Step(slot), Some(Refusal::AlreadyExists(_)))
                 if met_itself(&sent.calls, sent.repeats) =>

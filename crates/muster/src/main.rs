@@ -7,6 +7,7 @@ mod log;
 mod names;
 mod node;
 mod nodes;
+mod numbers;
 mod plane;
 mod ports;
 mod settings;

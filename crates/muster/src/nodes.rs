@@ -57,7 +57,11 @@ fn read_file(path: &Path) -> Result<Vec<Tree>, NodesError> {
         "Node" => Err(wrong("a Node has no name".to_owned())),
         other => Err(wrong(format!("kind {other:?} is not a Node"))),
     };
-    items.map(check).collect()
+    let nodes: Vec<Tree> = items.map(check).collect::<Result<_, _>>()?;
+    if nodes.is_empty() {
+        return Err(wrong("there is no Node in it".to_owned()));
+    }
+    Ok(nodes)
 }
 
 #[cfg(test)]
@@ -73,6 +77,7 @@ mod tests {
             ("kind: Node\nmetadata: {}\n", Err("a Node has no name")),
             ("kind: Pod\nmetadata: {name: a}\n", Err("kind \"Pod\" is not a Node")),
             ("a: [", Err("nodes.yaml")),
+            ("# nobody\n", Err("there is no Node in it")),
         ] {
             let path = folder.path().join("nodes.yaml");
             std::fs::write(&path, text).unwrap();

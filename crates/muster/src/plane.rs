@@ -8,12 +8,14 @@ use std::sync::Arc;
 use muster_api::ports::Clock;
 use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
+use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::local::LocalApi;
 use muster_control::run::{Shell, Tidings};
 use muster_node::plane;
 use tokio::sync::oneshot;
 
 use crate::nodes::{self, NodesError};
+use crate::numbers;
 use crate::settings::Settings;
 
 /// Why the parts did not start.
@@ -51,6 +53,7 @@ impl Plane {
         settings: &Settings,
         root_ca: &str,
         ready: &Check,
+        metrics: &SharedRegistry,
     ) -> Result<Plane, PlaneError> {
         tracing::info!(controllers = ?settings.controllers, nodes = ?settings.nodes, gates = ?settings.gates, "starting");
         let nodes = nodes::read(&settings.nodes)?;
@@ -66,6 +69,7 @@ impl Plane {
         };
         let shell = plane::start(api, clock.clone(), &settings.controllers, nodes, root_ca.into(), tidings)
             .map_err(PlaneError::Thread)?;
+        numbers::register(metrics, shell.asked());
         Ok(Plane { engine: engine.clone(), shell, crashed })
     }
 

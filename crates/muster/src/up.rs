@@ -11,6 +11,7 @@ use muster_apiserver::http::health::Check;
 use muster_apiserver::http::identity::{Identity, IdentityError};
 use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
 use muster_apiserver::http::limits::Bounds;
+use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
 use muster_tree::Text;
@@ -103,10 +104,11 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     let engine =
         Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
     let ready = Plane::check();
-    let options = server_options(listener, identity, &ready, &clock, &entropy);
+    let metrics = SharedRegistry::default();
+    let options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
     let server = Server::start(engine.clone(), options)?;
     let written = write_kubeconfigs(settings, &access)?;
-    let mut plane = Plane::start(&engine, &clock, settings, &access.authority, &ready)?;
+    let mut plane = Plane::start(&engine, &clock, settings, &access.authority, &ready, &metrics)?;
     announce(&access.server, &written);
     // A server that accepts work nobody does is worse than none: whoever watches over the process starts it again.
     let ended = tokio::select! {
@@ -157,6 +159,7 @@ fn server_options(
     listener: TcpListener,
     identity: Identity,
     ready: &Check,
+    metrics: &SharedRegistry,
     clock: &Arc<dyn Clock>,
     entropy: &Arc<dyn Entropy>,
 ) -> ServerOptions {
@@ -166,7 +169,7 @@ fn server_options(
         static_tokens: Vec::new(),
         checks: vec![Check::passed("store"), ready.clone()],
         bounds: Bounds::default(),
-        metrics: Arc::default(),
+        metrics: metrics.clone(),
         clock: clock.clone(),
         entropy: entropy.clone(),
     }

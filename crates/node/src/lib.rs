@@ -282,8 +282,8 @@ fn renew(key: &Key, node: &Object, caches: &Caches, now: Time) -> (Option<Call>,
     if due > now {
         return (None, due);
     }
-    // A node that was made anew takes over the lease of its namesake.
-    let patch = if lease::is_owned_by(&known.tree, &uid) {
+    // A node that was made anew takes over the lease of its namesake, one that comes back the lease it gave back.
+    let patch = if lease::is_owned_by(&known.tree, &uid) && lease::is_held(&known.tree) {
         lease::renewal(now)
     } else {
         lease::of_node(&key.name, &uid, now)

@@ -32,7 +32,8 @@ pub(crate) fn label(text: &str) -> Vec<String> {
         wrong.push(too_long(LABEL_MAX));
     }
     if !is_label(text) {
-        wrong.push(LABEL_WORDS.to_owned());
+        let words = if text.split('.').all(is_label) { "must not contain dots" } else { LABEL_WORDS };
+        wrong.push(words.to_owned());
     }
     wrong
 }

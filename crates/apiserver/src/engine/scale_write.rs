@@ -18,6 +18,7 @@ use super::decode::{Expected, fit, judge};
 use super::patch::{conflicts, misfit, refused, texts};
 use super::prepare::Ask;
 use super::scale::{paths, refs, shown};
+use super::update::uid_differs;
 use super::write::{Answer, Prepared, Shows};
 use super::{Engine, Place};
 use crate::kinds::Errors;
@@ -49,11 +50,24 @@ pub(super) fn prepare(ask: &Ask<'_>) -> Result<Prepared, Status> {
         (WriteAct::Patch(patch), None) => patched(ask, &live, &before, patch)?,
         _ => return Err(Status::method_not_allowed()),
     };
+    check_uid(ask, &live, &wish)?;
     let version = wish.tree.str_at(&["metadata", "resourceVersion"]);
     if !version.is_empty() && version != live.revision.to_string() {
         return Err(Status::modified(ask.place.resource.named(&ask.request.target.name)));
     }
     scaled(ask, &live, before, wish)
+}
+
+/// A Scale that names a UID means that incarnation.
+fn check_uid(ask: &Ask<'_>, live: &Object, wish: &Wish) -> Result<(), Status> {
+    let (want, is) = (wish.tree.str_at(&["metadata", "uid"]), live.tree.str_at(&["metadata", "uid"]));
+    if want.is_empty() || want == is {
+        return Ok(());
+    }
+    let resource = &ask.place.resource;
+    let plural = format!("{}/scale", resource.plural);
+    let on = Named { group: &resource.group, resource: &plural, name: &ask.request.target.name };
+    Err(Status::conflict(on, &uid_differs(want, is)))
 }
 
 /// The rest: the object with the wanted number.

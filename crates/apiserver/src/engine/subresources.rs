@@ -7,6 +7,7 @@ use muster_tree::{Tree, tree};
 use super::Place;
 use super::metadata::is_doomed;
 use super::prepare::Ask;
+use super::update::uid_differs;
 use super::write::{Answer, Prepared, Shows};
 use super::{Engine, reviews::Account};
 use crate::request::{Body, Shown, WriteAct, WriteReply};
@@ -43,9 +44,7 @@ impl Ask<'_> {
         let uid = body.tree.str_at(&["metadata", "uid"]);
         let live_uid = live.tree.str_at(&["metadata", "uid"]);
         if !uid.is_empty() && uid != live_uid {
-            return refuse(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
-            ));
+            return Err(Status::conflict(self.place.resource.named(name), &uid_differs(uid, live_uid)));
         }
         if is_doomed(&live.tree) {
             return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));

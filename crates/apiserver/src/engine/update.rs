@@ -247,6 +247,6 @@ impl Ask<'_> {
     }
 }
 
-fn uid_differs(want: &str, is: &str) -> String {
+pub(super) fn uid_differs(want: &str, is: &str) -> String {
     format!("Precondition failed: UID in precondition: {want}, UID in object meta: {is}")
 }

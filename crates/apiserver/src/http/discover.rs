@@ -65,8 +65,7 @@ pub fn answer(shared: &Shared, request: &Request, path: &[&str]) -> Result<Reply
         ["version"] => plain(request, &health::version()),
         [probe @ ("healthz" | "livez" | "readyz"), one @ ..] => {
             let one = (!one.is_empty()).then(|| one.join("/"));
-            let checks = if *probe == "readyz" { &shared.checks[..] } else { &shared.checks[..1] };
-            let reply = health::probe(probe, one.as_deref(), &request.query, checks);
+            let reply = health::probe(probe, one.as_deref(), &request.query, &shared.checks);
             Ok(reply.unwrap_or_else(not_found))
         }
         ["metrics"] => Ok(metrics(shared)),

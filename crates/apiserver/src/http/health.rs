@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use muster_tree::{Tree, tree};
 
@@ -40,16 +40,23 @@ fn arch() -> &'static str {
 /// One thing that must be ready; whoever waits for it keeps the other end.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// Its name in `/readyz/<name>`.
+    /// Its name in `/readyz/<name>` and `/livez/<name>`.
     pub name: &'static str,
-    ready: Arc<AtomicBool>,
+    state: Arc<AtomicU8>,
 }
+
+/// On its way: alive, not ready.
+const PENDING: u8 = 0;
+/// Ready.
+const PASSED: u8 = 1;
+/// Broken for good: neither ready nor alive.
+const FAILED: u8 = 2;
 
 impl Check {
     /// A check that does not hold yet.
     #[must_use]
     pub fn pending(name: &'static str) -> Self {
-        Self { name, ready: Arc::default() }
+        Self { name, state: Arc::new(AtomicU8::new(PENDING)) }
     }
 
     /// A check that always holds.
@@ -62,16 +69,18 @@ impl Check {
 
     /// From now on it holds.
     pub fn pass(&self) {
-        self.ready.store(true, Ordering::Release);
+        self.state.store(PASSED, Ordering::Release);
     }
 
-    /// From now on it does not hold.
+    /// It is broken and will not mend itself: whoever watches over the process should start it again.
     pub fn fail(&self) {
-        self.ready.store(false, Ordering::Release);
+        self.state.store(FAILED, Ordering::Release);
     }
 
-    fn holds(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+    /// What a probe asks: ready means done, alive means not broken.
+    fn holds(&self, probe: &str) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        if probe == "readyz" { state == PASSED } else { state != FAILED }
     }
 }
 
@@ -80,21 +89,22 @@ impl Check {
 pub fn probe(probe: &str, one: Option<&str>, query: &Query, checks: &[Check]) -> Option<Reply> {
     if let Some(one) = one {
         let check = checks.iter().find(|c| c.name == one)?;
-        return Some(if check.holds() {
+        return Some(if check.holds(probe) {
             answer::text(200, "ok")
         } else {
-            answer::text(500, "internal server error: not ready\n")
+            let word = if probe == "readyz" { "ready" } else { "alive" };
+            answer::text(500, format!("internal server error: not {word}\n"))
         });
     }
     let excluded = query.get("exclude");
-    let counts = |c: &Check| c.holds() || excluded == Some(c.name);
+    let counts = |c: &Check| c.holds(probe) || excluded == Some(c.name);
     let passed = checks.iter().all(counts);
     if passed && query.get("verbose").is_none() {
         return Some(answer::text(200, "ok"));
     }
     let mut text = String::new();
     for check in checks {
-        let line = match (excluded == Some(check.name), check.holds()) {
+        let line = match (excluded == Some(check.name), check.holds(probe)) {
             (true, _) => format!("[+]{} excluded: ok", check.name),
             (false, true) => format!("[+]{} ok", check.name),
             (false, false) => format!("[-]{} failed: reason withheld", check.name),
@@ -123,5 +133,22 @@ mod tests {
         assert_eq!(code(Some("nosuch"), ""), None);
         caches.pass();
         assert_eq!(code(None, "verbose"), Some(200));
+    }
+
+    #[test]
+    fn alive_until_something_breaks() {
+        let controllers = Check::pending("controllers");
+        let checks = [Check::passed("ping"), controllers.clone()];
+        let codes = |one| {
+            ["livez", "healthz", "readyz"]
+                .map(|name| probe(name, one, &Query::parse(""), &checks).map_or(404, |r| r.status().as_u16()))
+        };
+        assert_eq!(codes(None), [200, 200, 500], "starting");
+        controllers.pass();
+        assert_eq!(codes(None), [200, 200, 200], "at work");
+        controllers.fail();
+        assert_eq!(codes(None), [500, 500, 500], "crashed");
+        assert_eq!(codes(Some("controllers")), [500, 500, 500]);
+        assert_eq!(codes(Some("ping")), [200, 200, 200]);
     }
 }

@@ -56,6 +56,19 @@ impl<'a> At<'a> {
         }
     }
 
+    /// A word out of a closed set that may be absent, but not empty.
+    pub fn absent_or_one_of(&self, value: Option<&Tree>, words: &[&str], errors: &mut Errors) {
+        if let Some(value) = value.and_then(Tree::as_str).filter(|value| !words.contains(value)) {
+            errors.push(FieldError::not_supported(self, value, words.iter().copied()));
+        }
+    }
+
+    /// A word that must be there; `words` are those that may stand here.
+    pub fn required_word(&self, words: &[&str], errors: &mut Errors) {
+        let shown: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+        errors.push(FieldError::required(self, format!("valid values: [{}]", shown.join(" "))));
+    }
+
     /// A number that may be absent but not negative.
     pub fn not_negative(&self, value: Option<i64>, errors: &mut Errors) {
         if let Some(value) = value.filter(|v| *v < 0) {

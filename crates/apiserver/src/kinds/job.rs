@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
-use super::{Cx, Errors, Generation, Propagation, Strategy, job_check, job_status, job_update, pod_defaults};
+use super::{
+    Cx, Errors, Generation, Propagation, Strategy, job_check, job_status, job_update, job_warnings,
+    pod_defaults,
+};
 use crate::status::Status;
 
 /// What Jobs do differently.
@@ -13,7 +16,6 @@ use crate::status::Status;
 pub(super) struct Job;
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
-const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 
 /// How often pods may fail when the Job does not say.
 const BACKOFF_LIMIT: i64 = 6;
@@ -62,8 +64,8 @@ impl Strategy for Job {
     }
 
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        // Labels that the server itself took from the template are blamed on the template only.
-        if new.at(&["metadata", "labels"]) == new.at(&["spec", "template", "metadata", "labels"]) {
+        // A template without labels of its own gets them only after those of the Job were looked at.
+        if generated_labels_only(new) {
             errors.retain(|error| error.path != "metadata.labels");
         }
         job_check::job(new, errors);
@@ -83,6 +85,14 @@ impl Strategy for Job {
 
     fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         job_status::check(new, old, errors);
+    }
+
+    fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
+        let mut all = if old.is_none() { job_warnings::name(new) } else { Vec::new() };
+        if old.is_none_or(|old| old.get("spec") != new.get("spec")) {
+            all.extend(job_warnings::spec(new.get("spec").unwrap_or(&Tree::Null), "spec"));
+        }
+        all
     }
 
     fn default_propagation(&self) -> Propagation {
@@ -111,19 +121,22 @@ fn with_template_labels(tree: Tree) -> Tree {
     if has_own || labels.entries().is_empty() { tree } else { tree.with(&["metadata", "labels"], labels) }
 }
 
+/// Whether the Job was given no labels, and its template none besides those that every Job gets.
+fn generated_labels_only(job: &Tree) -> bool {
+    let of_template = job.at(&["spec", "template", "metadata", "labels"]);
+    let own = job_check::own_labels(job.str_at(&["metadata", "name"]), job.str_at(&["metadata", "uid"]));
+    job.at(&["metadata", "labels"]) == of_template && of_template == Some(&own)
+}
+
 /// The selector and the labels that make the pods of this Job its own.
 fn with_selector(tree: &Tree) -> Tree {
     let (name, uid) = (tree.text_at(&["metadata", "name"]), tree.text_at(&["metadata", "uid"]));
     let labels =
         tree.at(&["spec", "template", "metadata", "labels"]).cloned().unwrap_or_else(Tree::empty_map);
-    let mut labels = labels;
-    for (key, value) in
-        [(UID_LABEL, &uid), (NAME_LABEL, &name), ("controller-uid", &uid), ("job-name", &name)]
-    {
-        if labels.get(key).is_none() {
-            labels = labels.with_key(key, Tree::from(value));
-        }
-    }
+    // What was set by hand stays, and is refused later.
+    let labels = job_check::own_labels(&name, &uid).entries().iter().fold(labels, |labels, (key, value)| {
+        if labels.get(key).is_some() { labels } else { labels.with_key(key, value.clone()) }
+    });
     let tree = tree.with(&["spec", "template", "metadata", "labels"], labels);
     if tree.at(&["spec", "selector", "matchLabels", UID_LABEL]).is_some() {
         return tree;

@@ -2,10 +2,10 @@
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::Labels;
-use muster_tree::Tree;
+use muster_tree::{Tree, tree};
 
 use super::at::At;
-use super::{Errors, affinity_check, job_policy, pod_check};
+use super::{Errors, affinity_check, job_policy, pod_check, shown};
 use crate::engine::metadata_check::{check_annotations, check_labels};
 use crate::engine::names;
 
@@ -19,6 +19,9 @@ const COMPLETIONS_SOFT_MAX: i64 = 100_000;
 const TIGHT_MAX: i64 = 10_000;
 /// Longest `managedBy`.
 const MANAGED_BY_MAX: usize = 63;
+/// What may stand in the path of a `managedBy`, besides letters and digits.
+const PATH_SIGNS: &[u8] = b"/-._~%!$&'()*+,;=:";
+const PATH_WORDS: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
 
 /// What is wrong with a new Job.
 pub(super) fn job(job: &Tree, errors: &mut Errors) {
@@ -50,6 +53,10 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     ] {
         at.field(key).not_negative(spec.int_at(&[key]), errors);
     }
+    if spec.int_at(&["maxFailedIndexes"]).is_some() && spec.int_at(&["backoffLimitPerIndex"]).is_none() {
+        let why = "when maxFailedIndexes is specified";
+        errors.push(FieldError::required(at.field("backoffLimitPerIndex"), why));
+    }
     mode(spec, at, errors);
     job_policy::pod_failure(spec, at, errors);
     job_policy::success(spec, at, errors);
@@ -61,21 +68,27 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let number = |key: &str| spec.int_at(&[key]);
     let mode = spec.str_at(&["completionMode"]);
-    at.field("completionMode").one_of(mode, &["NonIndexed", "Indexed"], errors);
+    at.field("completionMode").absent_or_one_of(
+        spec.get("completionMode"),
+        &["NonIndexed", "Indexed"],
+        errors,
+    );
     let invalid = |key: &str, value: i64, why: String| FieldError::invalid(at.field(key), value, why);
-    if mode != "Indexed" {
+    if matches!(mode, "" | "NonIndexed") {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if let Some(value) = number(key) {
                 errors.push(invalid(key, value, "requires indexed completion mode".to_owned()));
             }
         }
+    }
+    if mode != "Indexed" {
         return;
     }
-    let Some(completions) = number("completions") else {
+    let completions = number("completions");
+    if completions.is_none() {
         let why = "when completion mode is Indexed";
         errors.push(FieldError::required(at.field("completions"), why));
-        return;
-    };
+    }
     let parallelism = number("parallelism").unwrap_or(0);
     if parallelism > PARALLELISM_MAX {
         let why = format!("must be less than or equal to {PARALLELISM_MAX} when completion mode is Indexed");
@@ -83,11 +96,7 @@ fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
     let failed = number("maxFailedIndexes");
     if let Some(failed) = failed {
-        if number("backoffLimitPerIndex").is_none() {
-            let why = "when maxFailedIndexes is specified";
-            errors.push(FieldError::required(at.field("backoffLimitPerIndex"), why));
-        }
-        if failed > completions {
+        if completions.is_some_and(|completions| failed > completions) {
             errors.push(invalid(
                 "maxFailedIndexes",
                 failed,
@@ -99,7 +108,9 @@ fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(invalid("maxFailedIndexes", failed, why));
         }
     }
-    if completions > COMPLETIONS_SOFT_MAX && number("backoffLimitPerIndex").is_some() {
+    if completions.is_some_and(|completions| completions > COMPLETIONS_SOFT_MAX)
+        && number("backoffLimitPerIndex").is_some()
+    {
         many(failed, parallelism, at, errors);
     }
 }
@@ -129,7 +140,7 @@ fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors)
 fn replacement(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let words: &[&str] =
         if spec.get("podFailurePolicy").is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
-    at.field("podReplacementPolicy").one_of(spec.str_at(&["podReplacementPolicy"]), words, errors);
+    at.field("podReplacementPolicy").absent_or_one_of(spec.get("podReplacementPolicy"), words, errors);
 }
 
 fn managed_by(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
@@ -138,11 +149,16 @@ fn managed_by(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     };
     let at = at.field("managedBy");
     let (domain, path) = name.split_once('/').unwrap_or((name, ""));
-    if path.is_empty() {
+    if name.is_empty() {
+        at.required(errors);
+    } else if domain.is_empty() || path.is_empty() {
         let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
         errors.push(FieldError::invalid(at, name, why));
     } else {
         at.problems(domain, names::subdomain(domain), errors);
+        if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || PATH_SIGNS.contains(&byte)) {
+            errors.push(FieldError::invalid(at, path, PATH_WORDS));
+        }
     }
     if name.len() > MANAGED_BY_MAX {
         errors.push(FieldError::too_long(at, MANAGED_BY_MAX));
@@ -181,16 +197,36 @@ pub(super) fn metadata(template: &Tree, at: &At<'_>, errors: &mut Errors) {
 
 fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     selecting(spec, at, errors);
-    let Some(selector) = spec.get("selector") else {
+    let Some(selector) = spec.get("selector").filter(|_| spec.bool_at(&["manualSelector"]) != Some(true))
+    else {
         return;
     };
-    let place = at.field("selector");
-    if spec.bool_at(&["manualSelector"]) != Some(true) {
-        let uid = job.str_at(&["metadata", "uid"]);
-        let key = "batch.kubernetes.io/controller-uid";
-        let alone = selector.entries_at(&["matchLabels"]).len() == 1 && selector.entries().len() == 1;
-        if !alone || selector.str_at(&["matchLabels", key]) != uid {
-            errors.push(FieldError::invalid(place, selector.clone(), "`selector` not auto-generated"));
+    let own = own_labels(job.str_at(&["metadata", "name"]), job.str_at(&["metadata", "uid"]));
+    has_labels(spec, &own, at, errors);
+    if Labels::of_selector(Some(selector)).is_some_and(|wanted| !wanted.matches(Some(&own))) {
+        let shown = shown::ordered(selector, &["matchLabels", "matchExpressions"]);
+        errors.push(FieldError::invalid_as(at.field("selector"), &shown, "`selector` not auto-generated"));
+    }
+}
+
+/// The labels by which a Job knows its pods when it does not choose them itself.
+pub(super) fn own_labels(name: &str, uid: &str) -> Tree {
+    tree!({"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid, "job-name": name})
+}
+
+/// The template must have these labels: somebody may have set others before.
+fn has_labels(spec: &Tree, own: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let template = at.field("template");
+    let metadata = template.field("metadata");
+    let place = metadata.field("labels");
+    let labels = spec.at(&["template", "metadata", "labels"]).cloned().unwrap_or_default();
+    for (key, value) in own.entries() {
+        let must = format!("must be '{}'", value.as_str().unwrap_or_default());
+        match labels.get(key) {
+            Some(label) if label == value => {}
+            Some(_) => errors.push(FieldError::invalid(place.key(key), labels.clone(), must)),
+            None => errors.push(FieldError::required(place.key(key), must)),
         }
     }
 }
@@ -203,11 +239,12 @@ pub(super) fn selecting(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         mismatch(spec, at, errors);
         return;
     };
+    let before = errors.len();
     affinity_check::selector(Some(selector), &place, errors);
-    let selector = Some(selector);
+    // What is no selector finds nothing, and is blamed for that alone.
+    let wanted = Labels::of_selector(Some(selector)).filter(|_| errors.len() == before);
     let labels = spec.at(&["template", "metadata", "labels"]);
-    let matches = Labels::of_selector(selector).is_none_or(|wanted| wanted.matches(labels));
-    if !matches {
+    if wanted.is_some_and(|wanted| !wanted.matches(labels)) {
         mismatch(spec, at, errors);
     }
 }

@@ -15,6 +15,8 @@ const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 /// Most conditions of a rule.
 const CONDITIONS_MAX: usize = 20;
+/// What may be done about a failed pod.
+const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 /// Longest list of indexes.
 const INDEXES_BYTES_MAX: usize = 64 * 1024;
 
@@ -41,7 +43,7 @@ pub(super) fn pod_failure(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
 fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Errors) {
     let place = at.field("action");
     match rule.str_at(&["action"]) {
-        "" => place.required(errors),
+        "" => place.required_word(&ACTIONS, errors),
         "FailIndex" if spec.get("backoffLimitPerIndex").is_none() => {
             errors.push(FieldError::invalid(
                 place,
@@ -51,7 +53,7 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
         }
         "Count" | "FailIndex" | "FailJob" | "Ignore" => {}
         other => {
-            errors.push(FieldError::not_supported(place, other, ["Count", "FailIndex", "FailJob", "Ignore"]));
+            errors.push(FieldError::not_supported(place, other, ACTIONS));
         }
     }
     if let Some(codes) = rule.get("onExitCodes") {
@@ -81,7 +83,7 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
 fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Errors) {
     let operator = codes.str_at(&["operator"]);
     if operator.is_empty() {
-        at.field("operator").required(errors);
+        at.field("operator").required_word(&["In", "NotIn"], errors);
     }
     at.field("operator").one_of(operator, &["In", "NotIn"], errors);
     if let Some(name) = codes.get("containerName").and_then(Tree::as_str).filter(|name| !names.contains(name))
@@ -117,9 +119,7 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     };
     let at = at.field("successPolicy");
     if spec.str_at(&["completionMode"]) != "Indexed" {
-        let rules = shown::all_typed(policy.items_at(&["rules"]), &shown::SUCCESS_RULE);
-        let shown = format!("{{\"Rules\":{rules}}}");
-        errors.push(FieldError::invalid_as(at, &shown, "requires indexed completion mode"));
+        errors.push(FieldError::invalid_as(at, &shown_success(policy), "requires indexed completion mode"));
         return;
     }
     let list = at.field("rules");
@@ -134,6 +134,12 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     for (i, rule) in rules.iter().enumerate() {
         success_rule(rule, completions, &list.item(i), errors);
     }
+}
+
+/// A success policy under the names of its type.
+pub(super) fn shown_success(policy: &Tree) -> String {
+    let rules = shown::all_typed(policy.items_at(&["rules"]), &shown::SUCCESS_RULE);
+    format!("{{\"Rules\":{rules}}}")
 }
 
 fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors) {
@@ -180,18 +186,48 @@ pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String>
     let mut last = -1;
     let mut total = 0;
     for part in text.split(',').filter(|_| !text.is_empty()) {
-        let (first, end) = part.split_once('-').unwrap_or((part, part));
-        let (first, end) = (index(first, completions)?, index(end, completions)?);
+        let (first, end) = interval(part, completions)?;
         if first <= last {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));
-        }
-        if part.contains('-') && end <= first {
-            return Err(format!("non-increasing order, previous: {first}, current: {end}"));
         }
         total += end - first + 1;
         last = end;
     }
     Ok(total)
+}
+
+/// The ends of `4` or `2-4`.
+fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+    let Some((first, end)) = text.split_once('-') else {
+        let only = index(text, completions)?;
+        return Ok((only, only));
+    };
+    if end.contains('-') {
+        return Err(format!(
+            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        ));
+    }
+    let (first, end) = (index(first, completions)?, index(end, completions)?);
+    if first >= end {
+        return Err(format!("non-increasing order, previous: {first}, current: {end}"));
+    }
+    Ok((first, end))
+}
+
+/// The first index that two such texts share; parts that are no intervals are passed over.
+pub(super) fn overlap(one: &str, other: &str, completions: i64) -> Option<i64> {
+    let intervals = |text: &str| -> Vec<(i64, i64)> {
+        text.split(',').filter_map(|part| interval(part, completions).ok()).collect()
+    };
+    let (one, other) = (intervals(one), intervals(other));
+    let (mut a, mut b) = (one.as_slice(), other.as_slice());
+    while let ([(from, to), rest @ ..], [(other_from, other_to), other_rest @ ..]) = (a, b) {
+        if from <= other_to && other_from <= to {
+            return Some(*from.max(other_from));
+        }
+        (a, b) = if from <= other_from { (rest, b) } else { (a, other_rest) };
+    }
+    None
 }
 
 fn index(text: &str, completions: i64) -> Result<i64, String> {
@@ -202,7 +238,7 @@ fn index(text: &str, completions: i64) -> Result<i64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::count_indexes;
+    use super::{count_indexes, overlap};
 
     #[test]
     fn lists_of_indexes() {
@@ -210,6 +246,19 @@ mod tests {
         assert_eq!(count_indexes("", 5), Ok(0));
         for bad in ["5", "2,1", "3-3", "4-2", "x", "1,1"] {
             assert!(count_indexes(bad, 5).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_that_share_an_index() {
+        for (one, other, want) in [
+            ("0,2", "1,3", None),
+            ("0-2", "2", Some(2)),
+            ("0,2-3", "1,3", Some(3)),
+            ("x,3", "1,3", Some(3)),
+            ("", "1", None),
+        ] {
+            assert_eq!(overlap(one, other, 5), want, "{one} {other}");
         }
     }
 }

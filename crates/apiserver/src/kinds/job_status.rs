@@ -1,12 +1,16 @@
 //! What the status of a Job may say, and how it may change.
 
+use std::collections::BTreeSet;
+
 use muster_schema::error::{FieldError, Problem};
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Errors, job_policy};
+use super::{Errors, job_policy, shown};
 
 const STATUS: At<'static> = At::Root("status");
+/// Pods still to be counted, as refusals show them.
+const UNCOUNTED: [shown::Part; 2] = [("Succeeded", "succeeded", "null"), ("Failed", "failed", "null")];
 
 /// Two pictures of one Job.
 struct Change<'a> {
@@ -60,11 +64,30 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     for key in ["active", "succeeded", "failed", "ready", "terminating"] {
         STATUS.field(key).not_negative(new.int_at(&["status", key]), errors);
     }
+    uncounted(&change, errors);
     together(&change, errors);
     times(&change, errors);
     pods(&change, errors);
     indexes(&change, errors);
     kept(&change, errors);
+}
+
+/// Pods that are still to be counted, each named once.
+fn uncounted(change: &Change<'_>, errors: &mut Errors) {
+    let at = STATUS.field("uncountedTerminatedPods");
+    let mut seen = BTreeSet::new();
+    for key in ["succeeded", "failed"] {
+        let list = at.field(key);
+        let pods = change.new.items_at(&["status", "uncountedTerminatedPods", key]);
+        for (n, uid) in pods.iter().enumerate() {
+            let uid = uid.as_str().unwrap_or_default();
+            if uid.is_empty() {
+                errors.push(FieldError::invalid(list.item(n), uid, "must not be empty"));
+            } else if !seen.insert(uid) {
+                errors.push(FieldError::duplicate(list.item(n), uid));
+            }
+        }
+    }
 }
 
 /// Conditions that exclude or need each other.
@@ -156,15 +179,16 @@ fn pods(change: &Change<'_>, errors: &mut Errors) {
         .filter(|pods| !pods.items_at(&["succeeded"]).is_empty() || !pods.items_at(&["failed"]).is_empty());
     if let Some(left) = left.filter(|_| finished && (ended || change.moved(&["uncountedTerminatedPods"]))) {
         let at = STATUS.field("uncountedTerminatedPods");
-        errors.push(FieldError::invalid(at, left.clone(), "must be empty for finished job"));
+        let shown = shown::typed(left, &UNCOUNTED);
+        errors.push(FieldError::invalid_as(at, &shown, "must be empty for finished job"));
     }
     let terminating = change.number("terminating");
     if finished && terminating > 0 && (ended || change.moved(&["terminating"])) {
         let why = "terminating>0 is invalid for finished job";
         errors.push(FieldError::invalid(STATUS.field("terminating"), terminating, why));
     }
-    let ready = change.number("ready");
-    if ready > active && change.moved(&["ready", "active"]) {
+    let ready = change.new.int_at(&["status", "ready"]);
+    if let Some(ready) = ready.filter(|ready| *ready > active && change.moved(&["ready", "active"])) {
         let why = "cannot set more ready pods than active";
         errors.push(FieldError::invalid(STATUS.field("ready"), ready, why));
     }
@@ -188,8 +212,7 @@ fn indexes(change: &Change<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(STATUS.field("completedIndexes"), text, why));
         }
     }
-    let failed = change.new.at(&["status", "failedIndexes"]).and_then(Tree::as_str);
-    if let Some(failed) = failed.filter(|_| change.moved(&["failedIndexes"])) {
+    if let Some(failed) = failed_indexes(change.new).filter(|_| change.moved(&["failedIndexes"])) {
         if spec.get("backoffLimitPerIndex").is_none() {
             let why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
             errors.push(FieldError::invalid(STATUS.field("failedIndexes"), failed, why));
@@ -197,6 +220,20 @@ fn indexes(change: &Change<'_>, errors: &mut Errors) {
             check("failedIndexes", errors);
         }
     }
+    let failed = failed_indexes(change.new);
+    if let (Some(failed), Some(completions)) = (failed, completions)
+        && change.moved(&["failedIndexes", "completedIndexes"])
+    {
+        let completed = change.new.str_at(&["status", "completedIndexes"]);
+        if let Some(index) = job_policy::overlap(completed, failed, completions) {
+            let why = format!("failedIndexes and completedIndexes overlap at index: {index}");
+            errors.push(FieldError::invalid(STATUS.field("failedIndexes"), failed, why));
+        }
+    }
+}
+
+fn failed_indexes(job: &Tree) -> Option<&str> {
+    job.at(&["status", "failedIndexes"]).and_then(Tree::as_str)
 }
 
 /// What was once true or counted stays so.

@@ -4,7 +4,7 @@ use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Errors, shown};
+use super::{Errors, job_policy, shown};
 
 const SPEC: At<'static> = At::Root("spec");
 
@@ -21,10 +21,11 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
         return;
     };
     completions(new, old, errors);
-    for key in ["selector", "completionMode", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for key in ["selector", "completionMode", "backoffLimitPerIndex", "managedBy"] {
         SPEC.field(key).immutable(new.get(key), old.get(key), errors);
     }
-    failure_policy(new.get("podFailurePolicy"), old.get("podFailurePolicy"), errors);
+    policy("podFailurePolicy", shown_policy, new, old, errors);
+    policy("successPolicy", job_policy::shown_success, new, old, errors);
     let loose = suspended && idle;
     let (a, b) = (template(new, loose), template(old, loose));
     let place = SPEC.field("template");
@@ -56,11 +57,10 @@ fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
     errors.push(FieldError::invalid(SPEC.field("completions"), shown, "field is immutable"));
 }
 
-fn failure_policy(new: Option<&Tree>, old: Option<&Tree>, errors: &mut Errors) {
-    if new != old {
-        let place = SPEC.field("podFailurePolicy");
-        let shown = new.map_or_else(|| "null".to_owned(), shown_policy);
-        errors.push(FieldError::invalid_as(place, &shown, "field is immutable"));
+fn policy(key: &str, shown: fn(&Tree) -> String, new: &Tree, old: &Tree, errors: &mut Errors) {
+    if new.get(key) != old.get(key) {
+        let shown = new.get(key).map_or_else(|| "null".to_owned(), shown);
+        errors.push(FieldError::invalid_as(SPEC.field(key), &shown, "field is immutable"));
     }
 }
 
@@ -99,8 +99,13 @@ fn template(spec: &Tree, loose: bool) -> Tree {
     } else {
         template
     };
-    for key in ["nodeSelector", "affinity", "tolerations", "schedulingGates"] {
+    for key in ["nodeSelector", "tolerations", "schedulingGates"] {
         template = template.without(&["spec", key]);
+    }
+    // Which other pods are near is not free to change, only which nodes are.
+    template = template.without(&["spec", "affinity", "nodeAffinity"]);
+    if template.at(&["spec", "affinity"]).is_some_and(Tree::is_empty) {
+        template = template.without(&["spec", "affinity"]);
     }
     for key in ["containers", "initContainers"] {
         if let Some(containers) = template.at(&["spec", key]) {

@@ -13,6 +13,8 @@ mod at;
 mod claim;
 mod config;
 mod container_check;
+mod cron_schedule;
+mod cronjob;
 mod device;
 mod device_check;
 mod device_convert;
@@ -24,6 +26,7 @@ mod job_check;
 mod job_policy;
 mod job_status;
 mod job_update;
+mod job_warnings;
 mod limits;
 mod namespace;
 mod node;
@@ -287,9 +290,7 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("", "limitranges") => Arc::new(limits::LimitRange),
         ("", "endpoints") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
-        ("batch", "cronjobs") => {
-            templated(&["spec", "jobTemplate", "spec", "template"], false, Generation::Spec, true)
-        }
+        ("batch", "cronjobs") => Arc::new(cronjob::CronJob),
         ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
             templated(&["spec", "template"], true, Generation::Spec, true)
         }

@@ -118,6 +118,11 @@ fn ready_when_the_rest_is() {
     world.ready.pass();
     assert_eq!(world.get("/readyz").text(), "ok");
     assert_eq!(world.get("/readyz?verbose").text(), "[+]ping ok\n[+]controllers ok\nreadyz check passed\n");
+    world.ready.fail();
+    for path in ["/livez", "/livez/controllers", "/healthz", "/readyz", "/readyz/controllers"] {
+        assert_eq!(world.get(path).code, 500, "{path} after a crash");
+    }
+    assert_eq!(world.get("/livez/ping").code, 200, "the server itself still answers");
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! What is allowed in a Job and yet seldom meant.
+
+use muster_tree::Tree;
+
+use crate::engine::names;
+
+/// More completions than this, and
+const COMPLETIONS_MAX: i64 = 100_000;
+/// more pods at once than this, are too many to keep account of.
+const PARALLELISM_MAX: i64 = 10_000;
+
+/// A name that cannot be a host name.
+pub(super) fn name(job: &Tree) -> Vec<String> {
+    let problems = names::label(job.str_at(&["metadata", "name"]));
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
+        problems.join(" ")
+    )]
+}
+
+/// More indexes than can be kept account of.
+pub(super) fn spec(spec: &Tree, at: &str) -> Vec<String> {
+    let number = |key: &str| spec.int_at(&[key]).unwrap_or(0);
+    let many = spec.str_at(&["completionMode"]) == "Indexed"
+        && number("completions") > COMPLETIONS_MAX
+        && number("parallelism") > PARALLELISM_MAX;
+    let words = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
+    many.then(|| format!("{at}: {words}")).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn what_is_seldom_meant() {
+        for (says, job, want) in [
+            ("a plain name", tree!({"metadata": {"name": "a"}}), 0),
+            ("dots", tree!({"metadata": {"name": "a.b"}}), 1),
+            (
+                "too many indexes",
+                tree!({"metadata": {"name": "a"},
+                    "spec": {"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001}}),
+                1,
+            ),
+        ] {
+            let found = name(&job).len() + spec(job.get("spec").unwrap_or(&Tree::Null), "spec").len();
+            assert_eq!(found, want, "{says}");
+        }
+    }
+}

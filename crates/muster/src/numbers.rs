@@ -1,0 +1,111 @@
+//! What the controllers count, for `/metrics`.
+//!
+//! The numbers are read when somebody asks: the loop itself knows nothing of metrics.
+
+use std::fmt;
+use std::sync::PoisonError;
+
+use muster_apiserver::http::metrics::SharedRegistry;
+use muster_control::run::Health;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// How the controllers are, whenever that is asked.
+struct Numbers<F>(F);
+
+/// Shows what `health` tells at every scrape.
+pub fn register(registry: &SharedRegistry, health: impl Fn() -> Health + Send + Sync + 'static) {
+    let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+    registry.register_collector(Box::new(Numbers(health)));
+}
+
+impl<F> fmt::Debug for Numbers<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Numbers")
+    }
+}
+
+impl<F: Fn() -> Health + Send + Sync + 'static> Collector for Numbers<F> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let health = (self.0)();
+        let all = &health.counters;
+        let into = &mut encoder;
+        counter(into, "muster_controller_plans", "Keys that controllers looked at", all.plans)?;
+        counter(into, "muster_controller_refusals", "Calls that were refused", all.refusals)?;
+        counter(into, "muster_controller_repeats", "Calls sent again after a lost reply", all.repeats)?;
+        let help = "Events left out because their object had too many";
+        counter(into, "muster_controller_events_dropped", help, all.events_dropped)?;
+        gauge(into, "muster_controller_queue_length", "Keys that wait to be looked at", all.queue_len)?;
+        gauge(into, "muster_controller_calls_in_flight", "Calls without a reply", all.in_flight)?;
+        gauge(into, "muster_controller_running", "Whether the controllers run", health.running.into())?;
+        gauge(into, "muster_controller_synced", "Whether all caches are filled", health.synced.into())?;
+        let help = "Writes of controllers, by the field manager they write as";
+        let writers = all.writes_by.iter().map(|(by, count)| ([("manager", by.as_str())], *count));
+        family(into, "muster_controller_writes", help, writers)?;
+        let kinds = all.calls_by.iter();
+        let kinds =
+            kinds.map(|((verb, plural), count)| ([("verb", *verb), ("resource", plural.as_str())], *count));
+        family(into, "muster_controller_calls", "Calls of controllers", kinds)
+    }
+}
+
+fn counter(into: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstCounter::new(value).encode(into.encode_descriptor(name, help, None, MetricType::Counter)?)
+}
+
+fn gauge(into: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    ConstGauge::new(value).encode(into.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+/// One counter for each set of labels.
+fn family<'a, const N: usize>(
+    into: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    all: impl Iterator<Item = ([(&'a str, &'a str); N], u64)>,
+) -> fmt::Result {
+    let mut metric = into.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, count) in all {
+        ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_control::counters::Counters;
+    use prometheus_client::encoding::text;
+
+    use super::*;
+
+    #[test]
+    fn every_number_has_a_name_a_help_and_a_type() {
+        let counters = Counters {
+            plans: 7,
+            queue_len: 2,
+            calls_by: [(("create", "pods".into()), 3)].into(),
+            writes_by: [("job-controller".into(), 4)].into(),
+            ..Counters::default()
+        };
+        let registry = SharedRegistry::default();
+        register(&registry, move || Health { running: true, synced: true, counters: counters.clone() });
+        let mut text = String::new();
+        text::encode(&mut text, &registry.lock().unwrap()).unwrap();
+        for want in [
+            "# HELP muster_controller_plans Keys that controllers looked at",
+            "# TYPE muster_controller_plans counter",
+            "muster_controller_plans_total 7",
+            "# TYPE muster_controller_queue_length gauge",
+            "muster_controller_queue_length 2",
+            "muster_controller_calls_total{verb=\"create\",resource=\"pods\"} 3",
+            "muster_controller_writes_total{manager=\"job-controller\"} 4",
+            "muster_controller_running 1",
+        ] {
+            assert!(text.contains(want), "{want} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `/metrics`, `/livez` and `/readyz` of `muster up`, as whoever watches over it sees them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_tests::differential::{Server, Step};
+use muster_tests::plane::Plane;
+use muster_tree::tree;
+
+/// How often one looks for what is waited for, and how long apart.
+const LOOKS: u32 = 600;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a scrape says.
+#[derive(Debug, Default)]
+struct Scrape {
+    /// `name{labels}` and its value.
+    values: BTreeMap<String, f64>,
+    /// Names that have a line of help, and those that have a type.
+    helped: Vec<String>,
+    typed: Vec<String>,
+}
+
+impl Scrape {
+    fn of(server: &Server) -> Scrape {
+        let answer = server.get("/metrics").unwrap();
+        assert_eq!(answer.code, 200);
+        let text = answer.body.as_str().expect("text").to_owned();
+        let mut scrape = Scrape::default();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["#", "HELP", name, ..] => scrape.helped.push(name.to_owned()),
+                ["#", "TYPE", name, kind] => {
+                    assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                    scrape.typed.push(name.to_owned());
+                }
+                ["#", "EOF"] => {}
+                [name, value] => {
+                    let value = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+                    scrape.values.insert(name.to_owned(), value);
+                }
+                _ => panic!("neither help, type nor number: {line}"),
+            }
+        }
+        scrape
+    }
+
+    fn value(&self, name: &str) -> f64 {
+        self.values.get(name).copied().unwrap_or(0.0)
+    }
+}
+
+#[test]
+fn controllers_tell_what_they_do() {
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
+    let server = plane.server().unwrap();
+    let before = Scrape::of(&server);
+    assert_eq!(before.helped, before.typed, "each number is explained and typed");
+    for name in [
+        "plans",
+        "calls",
+        "refusals",
+        "repeats",
+        "events_dropped",
+        "queue_length",
+        "calls_in_flight",
+        "writes",
+    ] {
+        let name = format!("muster_controller_{name}");
+        assert!(before.helped.contains(&name), "{name} is not there");
+    }
+    assert_eq!(before.value("muster_controller_running"), 1.0);
+    assert_eq!(before.value("muster_controller_synced"), 1.0);
+
+    let job = tree!({"metadata": {"name": "a"}, "spec": {"completions": 3, "parallelism": 3,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    assert_eq!(server.send("POST", jobs, &Step::default(), job.to_json_bytes()).unwrap().code, 201);
+    let done = |_: &u32| {
+        std::thread::sleep(PAUSE);
+        server.get(&format!("{jobs}/a")).unwrap().body.int_at(&["status", "succeeded"]) == Some(3)
+    };
+    assert!((0..LOOKS).any(|n| done(&n)), "the Job ends");
+    let after = Scrape::of(&server);
+    let grown = |name: &str| after.value(name) - before.value(name);
+    assert!(grown("muster_controller_plans_total") > 0.0);
+    let made = grown(r#"muster_controller_calls_total{verb="create",resource="pods"}"#);
+    let bound = grown(r#"muster_controller_calls_total{verb="bind",resource="pods"}"#);
+    assert_eq!((made, bound), (3.0, 3.0), "one call for each pod");
+    assert!(grown(r#"muster_controller_writes_total{manager="job-controller"}"#) >= 3.0);
+}
+
+#[test]
+fn whoever_watches_over_it_can_ask_for_the_controllers() {
+    let server = Plane::shared().server().unwrap();
+    for path in
+        ["/readyz/controllers", "/livez/controllers", "/readyz/store", "/livez", "/healthz", "/readyz"]
+    {
+        assert_eq!(server.get(path).unwrap().code, 200, "{path}");
+    }
+}
