@@ -130,19 +130,20 @@ fn phase(pod: &Object) -> Phase {
 
 /// Marks the pod as failed, unless it has ended, and deletes it without grace.
 fn end(key: &Key, pod: &Object, message: Option<&str>, now: Time) -> Plan {
-    let call = |part, act| Call {
+    let call = |part, revision, act| Call {
         by: managers::POD_GC.clone(),
         on: key.target(part),
-        guard: Guard { uid: Some(meta::uid(&pod.tree)), revision: None },
+        guard: Guard { uid: Some(meta::uid(&pod.tree)), revision },
         act,
     };
     let mut steps = Vec::new();
     if !phase(pod).ended() {
-        let patch = failed(message, now);
-        steps.push(Step::One(call(Part::Status, Act::Strategic(patch))));
+        // Had its node ended it meanwhile, it would end twice.
+        let patch = Act::Strategic(failed(message, now));
+        steps.push(Step::One(call(Part::Status, Some(pod.revision), patch)));
     }
     let delete = Act::Delete { cascade: Cascade::Background, grace_secs: Some(0) };
-    steps.push(Step::One(call(Part::Main, delete)));
+    steps.push(Step::One(call(Part::Main, None, delete)));
     Plan::of(steps)
 }
 

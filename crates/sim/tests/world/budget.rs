@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_api::kinds;
+use muster_api::port::Act;
 use muster_sim::{Faults, Sent, World, heartbeat};
 use muster_tree::{Text, Tree, tree};
 
-use crate::scenario::minutes;
+use crate::scenario::{job_facts, minutes};
 use crate::worlds::job;
 
 /// The order in which calls are performed must not matter.
@@ -139,6 +140,21 @@ fn jobs_take_exactly_so_many_calls_and_writes() {
             assert!(writes.is_empty(), "nothing else is written: {told}");
         }
     }
+}
+
+#[test]
+fn a_large_job_does_not_wait_between_its_batches() {
+    let mut world = World::new(1, 12);
+    world.run(Faults::none(), Duration::from_secs(30));
+    let spec = tree!({"completions": 1200, "parallelism": 1200});
+    let long = tree!({"muster.dev/sim-run-seconds": "600"});
+    let made = world.create(&kinds::JOBS, &job("large", &spec, &long)).unwrap();
+    world.run(Faults::none(), Duration::from_millis(100));
+    assert_eq!(world.all(&kinds::PODS).len(), 1200, "all are made though few are made in one go");
+    world.call(&kinds::JOBS, &made.tree, Act::Merge(tree!({"spec": {"suspend": true}}))).unwrap();
+    world.run(Faults::none(), Duration::from_millis(100));
+    assert_eq!(world.all(&kinds::PODS).len(), 0, "and all are taken away");
+    assert_eq!(job_facts(&world, "large").status.failed, 0);
 }
 
 #[test]
