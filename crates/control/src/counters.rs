@@ -51,6 +51,26 @@ impl Counters {
     }
 }
 
+impl std::ops::AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        self.plans += other.plans;
+        self.calls += other.calls;
+        self.writes += other.writes;
+        self.events += other.events;
+        self.events_dropped += other.events_dropped;
+        self.refusals += other.refusals;
+        self.repeats += other.repeats;
+        self.queue_len += other.queue_len;
+        self.in_flight += other.in_flight;
+        for (kind, count) in &other.calls_by {
+            *self.calls_by.entry(kind.clone()).or_default() += count;
+        }
+        for (by, count) in &other.writes_by {
+            *self.writes_by.entry(by.clone()).or_default() += count;
+        }
+    }
+}
+
 /// The verb of a call, as metrics name it.
 fn verb(call: &Call) -> &'static str {
     match (&call.act, call.on.part) {

@@ -24,13 +24,16 @@ const MESSAGES_PER_TURN_MAX: usize = 4096;
 /// How long an orderly end waits for the server to hear the farewell.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
+/// A busy loop tells how it is once in so many turns: many counters are copied for it.
+const TURNS_PER_HEALTH: u64 = 64;
+
 enum Message {
     Replied(CallId, Vec<Result<Object, Refusal>>),
     Ready(Kind),
     Stop,
 }
 
-/// How a shell is.
+/// How a shell is, at its last pause.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     /// Whether its thread runs.
@@ -41,12 +44,88 @@ pub struct Health {
     pub counters: Counters,
 }
 
+impl Health {
+    /// How two shells are together.
+    #[must_use]
+    pub fn and(mut self, other: &Health) -> Health {
+        self.running &= other.running;
+        self.synced &= other.synced;
+        self.counters += &other.counters;
+        self
+    }
+}
+
 /// What a shell tells whoever started it, each at most once.
 pub struct Tidings {
     /// All caches are filled.
     pub ready: Box<dyn FnOnce() + Send>,
     /// The thread has ended by a panic: nothing is controlled any more.
     pub crashed: Box<dyn FnOnce() + Send>,
+}
+
+impl Tidings {
+    /// For each of `count` shells: all are ready when the last one is, and have crashed when the first one has.
+    fn among(self, count: usize) -> impl Iterator<Item = Tidings> {
+        let ready = Arc::new(Mutex::new((count, Some(self.ready))));
+        let crashed = Arc::new(Mutex::new(Some(self.crashed)));
+        std::iter::repeat_with(move || {
+            let (ready, crashed) = (ready.clone(), crashed.clone());
+            Tidings {
+                ready: Box::new(move || {
+                    let (left, tell) = &mut *ready.lock().unwrap_or_else(PoisonError::into_inner);
+                    *left -= 1;
+                    if let Some(tell) = tell.take_if(|_| *left == 0) {
+                        tell();
+                    }
+                }),
+                crashed: Box::new(move || {
+                    if let Some(tell) = crashed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        tell();
+                    }
+                }),
+            }
+        })
+        .take(count)
+    }
+}
+
+/// Loops that run side by side and are one to whoever started them.
+pub struct Shells(Vec<Shell>);
+
+impl Shells {
+    /// Starts a shell for each group of controllers.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses to give a thread.
+    pub fn start(
+        api: &Arc<dyn Api>,
+        clock: &Arc<dyn Clock>,
+        groups: Vec<Vec<Box<dyn Controller>>>,
+        options: &LoopOptions,
+        tidings: Tidings,
+    ) -> std::io::Result<Shells> {
+        let tidings = tidings.among(groups.len());
+        let started = groups.into_iter().zip(tidings).map(|(controllers, tidings)| {
+            Shell::start(api.clone(), clock.clone(), controllers, options.clone(), tidings)
+        });
+        started.collect::<Result<_, _>>().map(Shells)
+    }
+
+    /// How they are together, for somebody who asks later and from elsewhere: metrics.
+    #[must_use]
+    pub fn asked(&self) -> impl Fn() -> Health + Send + Sync + 'static {
+        let all: Vec<_> = self.0.iter().map(|shell| shell.health.clone()).collect();
+        move || {
+            let told = all.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone());
+            told.reduce(|all, one| all.and(&one)).unwrap_or_default()
+        }
+    }
+
+    /// Stops the threads and waits for them. Calls under way may still happen.
+    pub fn stop(self) {
+        self.0.into_iter().for_each(Shell::stop);
+    }
 }
 
 /// A running loop.
@@ -99,13 +178,6 @@ impl Shell {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same for somebody who asks later and from elsewhere: metrics.
-    #[must_use]
-    pub fn asked(&self) -> impl Fn() -> Health + Send + Sync + 'static {
-        let health = self.health.clone();
-        move || health.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Stops the thread and waits for it. Calls under way may still happen.
     pub fn stop(mut self) {
         self.end();
@@ -140,10 +212,18 @@ impl Driver {
         let kinds: Vec<Kind> = self.it.caches().kinds().cloned().collect();
         kinds.iter().for_each(|kind| self.follow(kind));
         let mut sleep = Duration::ZERO;
-        while self.take_messages(inbox, sleep) {
+        for turn in 0_u64.. {
+            if !self.take_messages(inbox, sleep) {
+                break;
+            }
             let outputs = self.it.turn(self.clock.now());
             sleep = self.perform(outputs);
-            self.tell_health();
+            if let Some(ready) = self.ready.take_if(|_| self.it.synced()) {
+                ready();
+            }
+            if !sleep.is_zero() || turn.is_multiple_of(TURNS_PER_HEALTH) {
+                self.tell_health();
+            }
         }
         self.say_farewell();
     }
@@ -251,9 +331,6 @@ impl Driver {
     }
 
     fn tell_health(&mut self) {
-        if let Some(ready) = self.ready.take_if(|_| self.it.synced()) {
-            ready();
-        }
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.synced = self.it.synced();
         health.counters = self.it.counters().clone();
@@ -342,6 +419,26 @@ mod tests {
         crashed.recv_timeout(Duration::from_secs(60)).expect("the crash is told");
         assert!(!shell.health().running);
         shell.stop();
+    }
+
+    #[test]
+    fn several_shells_tell_once_what_concerns_them_all() {
+        let count = || Arc::new(AtomicUsize::new(0));
+        let (ready, crashed) = (count(), count());
+        let counting = |what: &Arc<AtomicUsize>| {
+            let what = what.clone();
+            Box::new(move || _ = what.fetch_add(1, Ordering::Relaxed))
+        };
+        let tidings = Tidings { ready: counting(&ready), crashed: counting(&crashed) };
+        let told = || (ready.load(Ordering::Relaxed), crashed.load(Ordering::Relaxed));
+        let [first, second]: [Tidings; 2] = tidings.among(2).collect::<Vec<_>>().try_into().ok().unwrap();
+        (first.ready)();
+        assert_eq!(told(), (0, 0), "one of two");
+        (second.ready)();
+        assert_eq!(told(), (1, 0), "both");
+        (first.crashed)();
+        (second.crashed)();
+        assert_eq!(told(), (1, 1), "the first crash counts");
     }
 
     #[test]

@@ -5,13 +5,13 @@
 use std::io;
 use std::sync::Arc;
 
+use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::local::LocalApi;
-use muster_control::run::{Shell, Tidings};
-use muster_node::plane;
+use muster_node::plane::{self, Shells, Tidings};
 use tokio::sync::oneshot;
 
 use crate::nodes::{self, NodesError};
@@ -32,7 +32,7 @@ pub enum PlaneError {
 /// The running parts.
 pub struct Plane {
     engine: Engine,
-    shell: Shell,
+    shells: Shells,
     crashed: oneshot::Receiver<()>,
 }
 
@@ -57,7 +57,7 @@ impl Plane {
     ) -> Result<Plane, PlaneError> {
         tracing::info!(controllers = ?settings.controllers, nodes = ?settings.nodes, gates = ?settings.gates, "starting");
         let nodes = nodes::read(&settings.nodes)?;
-        let api = Arc::new(LocalApi::new(engine.clone()));
+        let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let (ready, lost) = (ready.clone(), ready.clone());
         let (crash, crashed) = oneshot::channel();
         let tidings = Tidings {
@@ -67,10 +67,10 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
-        let shell = plane::start(api, clock.clone(), &settings.controllers, nodes, root_ca.into(), tidings)
+        let shells = plane::start(&api, clock, &settings.controllers, nodes, root_ca.into(), tidings)
             .map_err(PlaneError::Thread)?;
-        numbers::register(metrics, shell.asked());
-        Ok(Plane { engine: engine.clone(), shell, crashed })
+        numbers::register(metrics, shells.asked());
+        Ok(Plane { engine: engine.clone(), shells, crashed })
     }
 
     /// Waits until they have ended by an error of their own; for ever, if they have none.
@@ -82,7 +82,7 @@ impl Plane {
 
     /// Stops them; what they were about to do is done again after the next start.
     pub fn stop(self) {
-        self.shell.stop();
+        self.shells.stop();
         tracing::info!(revision = self.engine.revision(), "stopped");
     }
 }

@@ -12,8 +12,7 @@ use muster_control::jobs::Jobs;
 use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
-use muster_control::run::Shell;
-pub use muster_control::run::Tidings;
+pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::Schedule;
 use muster_control::slices::Slices;
 use muster_control::{Controller, LoopOptions};
@@ -49,8 +48,7 @@ const OWN_NODES: &str = "up";
 
 /// The controllers of these names; names without a controller yet are passed over. `root_ca` is the certificate that
 /// every namespace publishes.
-#[must_use]
-pub fn controllers(names: &BTreeSet<String>, nodes: Nodes, root_ca: Text) -> Vec<Box<dyn Controller>> {
+fn controllers(names: &BTreeSet<String>, root_ca: Text) -> Vec<Box<dyn Controller>> {
     let all: Vec<Box<dyn Controller>> = vec![
         Box::<Jobs>::default(),
         Box::<GarbageCollector>::default(),
@@ -60,23 +58,28 @@ pub fn controllers(names: &BTreeSet<String>, nodes: Nodes, root_ca: Text) -> Vec
         Box::<Slices>::default(),
         Box::<Lifecycle>::default(),
         Box::new(Accounts::new(root_ca)),
-        Box::new(nodes.controller(OWN_NODES)),
     ];
     all.into_iter().filter(|one| names.contains(one.name())).collect()
 }
 
-/// Starts the controllers of these names over `api`.
+/// Starts the controllers of these names over `api`, and the nodes in a loop of their own, as they are on a cluster: the
+/// control plane is busy while pods start.
 ///
 /// # Errors
 ///
 /// The system refuses to give a thread.
 pub fn start(
-    api: Arc<dyn Api>,
-    clock: Arc<dyn Clock>,
+    api: &Arc<dyn Api>,
+    clock: &Arc<dyn Clock>,
     names: &BTreeSet<String>,
     nodes: Nodes,
     root_ca: Text,
     tidings: Tidings,
-) -> std::io::Result<Shell> {
-    Shell::start(api, clock, controllers(names, nodes, root_ca), LoopOptions::default(), tidings)
+) -> std::io::Result<Shells> {
+    let mut groups = vec![controllers(names, root_ca)];
+    let nodes = nodes.controller(OWN_NODES);
+    if names.contains(nodes.name()) {
+        groups.push(vec![Box::new(nodes)]);
+    }
+    Shells::start(api, clock, groups, &LoopOptions::default(), tidings)
 }
