@@ -19,6 +19,8 @@ pub struct Faults {
     pub stall: usize,
     /// Some kinds are delivered later than others.
     pub lag: bool,
+    /// Calls overtake each other.
+    pub disorder: bool,
 }
 
 /// The longest that a watch says nothing.
@@ -37,7 +39,16 @@ impl Faults {
     /// All, often.
     #[must_use]
     pub fn all() -> Faults {
-        Faults { lost_reply: 15, lost_call: 15, conflict: 15, crash: 60, cut: 40, stall: 60, lag: true }
+        Faults {
+            lost_reply: 15,
+            lost_call: 15,
+            conflict: 15,
+            crash: 60,
+            cut: 40,
+            stall: 60,
+            lag: true,
+            disorder: true,
+        }
     }
 
     /// All, each as often as the seed says.
@@ -45,7 +56,7 @@ impl Faults {
     pub fn of_seed(seed: u64) -> Faults {
         let dice = Dice::new(seed ^ 0xfa17_fa17);
         let grade = |once_in: usize| once_in * 2 * (1 + dice.below(GRADES)) / GRADES;
-        let Faults { lost_reply, lost_call, conflict, crash, cut, stall, lag } = Faults::all();
+        let Faults { lost_reply, lost_call, conflict, crash, cut, stall, lag, disorder } = Faults::all();
         Faults {
             lost_reply: grade(lost_reply),
             lost_call: grade(lost_call),
@@ -54,6 +65,7 @@ impl Faults {
             cut: grade(cut),
             stall: grade(stall),
             lag,
+            disorder,
         }
     }
 }

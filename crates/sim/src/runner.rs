@@ -135,9 +135,9 @@ impl Runner {
         }
     }
 
-    /// Performs one of its calls, chosen by the dice. Tells a fate that is a fault.
-    pub fn perform(&mut self, dice: &Dice, fate: Fate, now: Time) -> Option<String> {
-        let (id, calls) = self.calls.swap_remove(dice.below(self.calls.len()));
+    /// Performs its oldest call, or with `disorder` any of them. Tells a fate that is a fault.
+    pub fn perform(&mut self, dice: &Dice, disorder: bool, fate: Fate, now: Time) -> Option<String> {
+        let (id, calls) = self.calls.remove(if disorder { dice.below(self.calls.len()) } else { 0 });
         let told = self.count(fate).map(|fault| format!("{fault}: {}", in_words(&calls)));
         let count = calls.as_slice().len();
         let all = |refusal: &Refusal| (0..count).map(|_| Err(refusal.clone())).collect();

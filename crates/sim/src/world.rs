@@ -257,7 +257,7 @@ impl World {
         }
         let at = busy[self.dice.below(busy.len())];
         let fate = self.fate(faults);
-        let told = self.loops[at].perform(&self.dice, fate, now);
+        let told = self.loops[at].perform(&self.dice, faults.disorder, fate, now);
         told.into_iter().for_each(|told| self.take_down(told));
         true
     }
