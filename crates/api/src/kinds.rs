@@ -36,6 +36,8 @@ kinds! {
     ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices";
     /// Jobs.
     JOBS = "batch" "v1" "jobs";
+    /// Budgets of disruption.
+    BUDGETS = "policy" "v1" "poddisruptionbudgets";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

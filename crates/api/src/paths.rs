@@ -96,6 +96,24 @@ paths! {
         NODE_SELECTOR = "spec"."nodeSelector";
         /// Required node affinity.
         NODE_AFFINITY = "spec"."affinity"."nodeAffinity"."requiredDuringSchedulingIgnoredDuringExecution"."nodeSelectorTerms";
+        /// Preferred node affinity.
+        NODE_PREFERENCES = "spec"."affinity"."nodeAffinity"."preferredDuringSchedulingIgnoredDuringExecution";
+        /// Required pod affinity.
+        POD_AFFINITY = "spec"."affinity"."podAffinity"."requiredDuringSchedulingIgnoredDuringExecution";
+        /// Preferred pod affinity.
+        POD_PREFERENCES = "spec"."affinity"."podAffinity"."preferredDuringSchedulingIgnoredDuringExecution";
+        /// Required pod anti-affinity.
+        ANTI_AFFINITY = "spec"."affinity"."podAntiAffinity"."requiredDuringSchedulingIgnoredDuringExecution";
+        /// Preferred pod anti-affinity.
+        ANTI_PREFERENCES = "spec"."affinity"."podAntiAffinity"."preferredDuringSchedulingIgnoredDuringExecution";
+        /// Rules of spreading.
+        SPREAD = "spec"."topologySpreadConstraints";
+        /// Whether it may preempt others.
+        PREEMPTION_POLICY = "spec"."preemptionPolicy";
+        /// Requests of the pod as a whole.
+        REQUESTS = "spec"."resources"."requests";
+        /// The node that is being cleared for it.
+        NOMINATED = "status"."nominatedNodeName";
         /// Tolerations.
         TOLERATIONS = "spec"."tolerations";
         /// Containers.
@@ -135,6 +153,74 @@ paths! {
         ENV = "env";
         /// Restart policy (sidecars).
         RESTART_POLICY = "restartPolicy";
+        /// Ports.
+        PORTS = "ports";
+    }
+    /// A port of a container.
+    container_port of "" "v1" "Pod" at ["spec", "containers", "[]", "ports", "[]"] {
+        /// Port of the host; 0 when it needs none.
+        HOST_PORT = "hostPort";
+        /// Address of the host.
+        HOST_IP = "hostIP";
+        /// Protocol.
+        PROTOCOL = "protocol";
+    }
+    /// A preferred term of node affinity.
+    node_preference of "" "v1" "Pod" at ["spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", "[]"] {
+        /// Weight.
+        WEIGHT = "weight";
+        /// Term.
+        TERM = "preference";
+    }
+    /// A required term of pod affinity or anti-affinity.
+    pod_term of "" "v1" "Pod" at ["spec", "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "[]"] {
+        /// Which pods.
+        SELECTOR = "labelSelector";
+        /// Of which namespaces.
+        NAMESPACES = "namespaces";
+        /// Of which namespaces, by label.
+        NAMESPACE_SELECTOR = "namespaceSelector";
+        /// Same value of which node label.
+        TOPOLOGY_KEY = "topologyKey";
+        /// Labels that must be as this pod's.
+        MATCH_KEYS = "matchLabelKeys";
+        /// Labels that must not be as this pod's.
+        MISMATCH_KEYS = "mismatchLabelKeys";
+    }
+    /// A preferred term of pod affinity or anti-affinity.
+    pod_preference of "" "v1" "Pod" at ["spec", "affinity", "podAffinity", "preferredDuringSchedulingIgnoredDuringExecution", "[]"] {
+        /// Weight.
+        WEIGHT = "weight";
+        /// Term.
+        TERM = "podAffinityTerm";
+    }
+    /// A rule of spreading.
+    spread of "" "v1" "Pod" at ["spec", "topologySpreadConstraints", "[]"] {
+        /// Largest difference.
+        MAX_SKEW = "maxSkew";
+        /// Over the values of which node label.
+        TOPOLOGY_KEY = "topologyKey";
+        /// What happens when it cannot be kept.
+        WHEN = "whenUnsatisfiable";
+        /// Which pods count.
+        SELECTOR = "labelSelector";
+        /// Fewest domains.
+        MIN_DOMAINS = "minDomains";
+        /// Whether nodes outside the pod's affinity count.
+        AFFINITY_POLICY = "nodeAffinityPolicy";
+        /// Whether nodes with taints count.
+        TAINTS_POLICY = "nodeTaintsPolicy";
+        /// Labels that must be as this pod's.
+        MATCH_KEYS = "matchLabelKeys";
+    }
+    /// Disruption budgets.
+    budget of "policy" "v1" "PodDisruptionBudget" at [] {
+        /// Which pods.
+        SELECTOR = "spec"."selector";
+        /// How many may go now.
+        ALLOWED = "status"."disruptionsAllowed";
+        /// Pods already on their way.
+        DISRUPTED = "status"."disruptedPods";
     }
     /// A container's status.
     container_status of "" "v1" "Pod" at ["status", "containerStatuses", "[]"] {

@@ -136,6 +136,10 @@ pub mod reasons {
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
     /// Condition: a pod found no node.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Event: a pod had to make room.
+    pub const PREEMPTED: &str = "Preempted";
+    /// Condition: a pod makes room for a more important one.
+    pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
     /// Condition: a pod waits for its gates.
     pub const SCHEDULING_GATED: &str = "SchedulingGated";
     /// Condition: the containers have ended well.

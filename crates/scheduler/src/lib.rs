@@ -1,59 +1,52 @@
 //! Decides which pods go to which nodes.
 //!
-//! [`Scheduler`] is fed nodes and pods as they change and asked for decisions. It is the only book-keeper of
-//! what is taken: a decision is taken into account at once, before anybody has carried it out.
+//! [`Scheduler`] is fed nodes, pods, namespaces, budgets and groups as they change and asked for decisions. It is
+//! the only book-keeper of what is taken: a decision is taken into account at once, before anybody has carried it
+//! out.
 //!
 //! # Invariants
 //!
 //! - Same feed, same decisions. Order is priority, then age, then name.
-//! - One queue entry is one group; a single pod is a group of one. A group is placed whole or not at all.
-//! - Every refusal says why, node by node.
+//! - One queue entry is one group; a single pod is a group of one. So many pods of a group as it needs are placed,
+//!   or none; what a failed try took is given back in reverse.
+//! - Every refusal says why, node by node, and waits for a change that may cure it. Nothing polls.
 //!
 //! # Deliberately absent
 //!
-//! Ranked heaps per class, preemption, spreading, inter-pod affinity, volumes and claims: this is the plain
-//! form, behind the interface that stays. A class's verdict about a node's labels and taints is kept until the
-//! node changes; free amounts are looked at each time.
+//! Volumes and devices: they come in as [`Outside`] conditions of a pod. Images. Sampling of nodes.
 
+mod choose;
+mod class;
+mod counts;
 mod demand;
-mod nodes;
+mod feed;
+mod label;
+mod pod;
+mod preempt;
+mod queue;
 mod reason;
+mod request;
+mod score;
+mod site;
+mod table;
+mod term;
+mod world;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use muster_api::node::NodeFacts;
 use muster_api::time::Time;
 use muster_tree::Text;
 
+pub use choose::Stats;
 pub use demand::Demand;
-pub use reason::{Reason, Refused};
+pub use label::Labels;
+pub use pod::{Budget, Group, GroupKey, Outside, Pod, PodKey};
+pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 
-use crate::nodes::Nodes;
-
-/// A pod by namespace and name.
-pub type PodKey = (Text, Text);
-/// A group of pods: the pods' own key for a single pod.
-pub type GroupKey = PodKey;
-
-/// What the scheduler is told of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
-    /// Namespace and name.
-    pub key: PodKey,
-    /// Its node; empty when it has none.
-    pub node: Text,
-    /// Whether it holds nothing any more.
-    pub ended: bool,
-    /// Whether it wants a node from us, now: ours, not gated, not deleted.
-    pub wants: bool,
-    /// Priority.
-    pub priority: i64,
-    /// Age.
-    pub created: Time,
-    /// What placement looks at.
-    pub demand: Demand,
-}
+use crate::class::Remembered;
+use crate::queue::{EntryId, Queue};
+use crate::table::Row;
+use crate::world::{PodId, World};
 
 /// A decision about one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,111 +60,48 @@ pub struct Decision {
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every pod of the group has a node.
+    /// These pods of the group have nodes.
     Placed(Vec<(PodKey, Text)>),
     /// None has.
-    Refused(Refused),
+    Refused {
+        /// The pods that have none.
+        pods: Vec<PodKey>,
+        /// Why.
+        why: Refused,
+        /// Pods to evict so that it can have one later.
+        evict: Vec<PodKey>,
+        /// The node on which room is being made; `None` when there is none.
+        nominated: Option<Text>,
+        /// Others whose nomination for that node ends.
+        outranked: Vec<PodKey>,
+    },
 }
-
-#[derive(Debug)]
-struct Known {
-    class: usize,
-    priority: i64,
-    created: Time,
-    state: State,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    /// In the queue.
-    Waiting,
-    /// Looked at and refused; waits for a change that might help.
-    Parked,
-    /// Given a node by us, not yet by the server.
-    Assumed(Text),
-    /// On a node.
-    Bound(Text),
-    /// Of no concern: ended, gated, deleted or somebody else's.
-    Aside,
-}
-
-type Place = (Reverse<i64>, Time, GroupKey);
 
 /// The scheduler.
 #[derive(Debug, Default)]
 pub struct Scheduler {
-    nodes: Nodes,
-    pods: BTreeMap<PodKey, Known>,
-    queue: BTreeSet<Place>,
-    parked: BTreeSet<Place>,
+    world: World,
+    index: HashMap<PodKey, PodId>,
+    free_pods: Vec<PodId>,
+    queue: Queue,
+    groups: BTreeMap<GroupKey, Group>,
+    /// All pods of groups, placed or not.
+    members: BTreeMap<GroupKey, BTreeSet<PodId>>,
+    group_entries: BTreeMap<GroupKey, EntryId>,
+    budgets: BTreeMap<PodKey, Budget>,
+    /// Rows whose facts changed since somebody was woken.
+    changed: Vec<Row>,
+    stats: Stats,
 }
 
 impl Scheduler {
-    /// A node is there, or changed.
-    pub fn node(&mut self, facts: NodeFacts) {
-        if self.nodes.put(facts) {
-            self.unpark();
-        }
-    }
-
-    /// A node is gone. What we meant to put there is looked at again; what runs there is somebody else's worry.
-    pub fn node_gone(&mut self, name: &Text) {
-        self.nodes.remove(name);
-        let assumed = |known: &Known| known.state == State::Assumed(name.clone());
-        let lost: Vec<PodKey> =
-            self.pods.iter().filter(|(_, k)| assumed(k)).map(|(key, _)| key.clone()).collect();
-        lost.iter().for_each(|key| self.retry(key));
-        self.unpark();
-    }
-
-    /// A pod is there, or changed.
-    pub fn pod(&mut self, pod: &Pod) {
-        let class = self.nodes.class(&pod.demand);
-        let next = match self.pods.get(&pod.key).map(|known| (&known.state, known.class)) {
-            _ if pod.ended => State::Aside,
-            _ if !pod.node.is_empty() => State::Bound(pod.node.clone()),
-            _ if !pod.wants => State::Aside,
-            Some((State::Assumed(node), _)) => State::Assumed(node.clone()),
-            // Refused as it was; another shape deserves another look.
-            Some((State::Parked, old)) if old == class => State::Parked,
-            _ => State::Waiting,
-        };
-        let known = Known { class, priority: pod.priority, created: pod.created, state: State::Aside };
-        self.leave(&pod.key);
-        self.pods.insert(pod.key.clone(), known);
-        self.enter(&pod.key, next);
-    }
-
-    /// A pod is gone.
-    pub fn pod_gone(&mut self, key: &PodKey) {
-        self.leave(key);
-        self.pods.remove(key);
-    }
-
-    /// A decision could not be carried out: the pod is to be looked at again.
-    pub fn retry(&mut self, key: &PodKey) {
-        if matches!(self.pods.get(key), Some(Known { state: State::Assumed(_), .. })) {
-            self.leave(key);
-            self.enter(key, State::Waiting);
-        }
-    }
-
-    /// The node we mean a pod to have, or that it has.
-    #[must_use]
-    pub fn node_of(&self, key: &PodKey) -> Option<&Text> {
-        match &self.pods.get(key)?.state {
-            State::Assumed(node) | State::Bound(node) => Some(node),
-            _ => None,
-        }
-    }
-
     /// Decides about up to `max` groups, the most urgent first.
-    pub fn decide(&mut self, max: usize) -> Vec<Decision> {
+    pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         while decisions.len() < max {
-            let Some((_, _, group)) = self.queue.first().cloned() else { break };
-            let outcome = self.place(&group);
-            decisions.push(Decision { group, outcome });
+            let Some(id) = self.queue.pop(now) else { break };
+            decisions.extend(self.cycle(id));
+            self.wake();
         }
         decisions
     }
@@ -179,86 +109,306 @@ impl Scheduler {
     /// Whether somebody waits for a decision.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        !self.queue.is_empty()
+        self.queue.has_waiting()
+    }
+
+    /// When to ask for decisions again if nothing changes.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Time> {
+        self.queue.wake_at()
     }
 
     /// How many nodes there are.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        self.nodes.len()
+        self.world.table.len()
     }
 
-    /// Takes a node for every pod of the group, or undoes what it took.
-    fn place(&mut self, group: &GroupKey) -> Outcome {
-        let members = [group.clone()];
-        let mut placed: Vec<(PodKey, Text)> = Vec::new();
-        for key in &members {
-            let class = self.pods[key].class;
-            match self.nodes.pick(class) {
-                Ok(node) => {
-                    self.leave(key);
-                    self.enter(key, State::Assumed(node.clone()));
-                    placed.push((key.clone(), node));
+    /// How placing went so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The node we mean a pod to have, or that it has.
+    #[must_use]
+    pub fn node_of(&self, key: &PodKey) -> Option<&Text> {
+        let pod = self.world.pod(*self.index.get(key)?);
+        pod.on.map(|row| self.world.table.name(row))
+    }
+
+    /// The node on which room is being made for a pod.
+    #[must_use]
+    pub fn nominated(&self, key: &PodKey) -> Option<&Text> {
+        let pod = self.world.pod(*self.index.get(key)?);
+        pod.nominated.map(|row| self.world.table.name(row))
+    }
+
+    /// One try to place a group; `None` when it is not ready.
+    fn cycle(&mut self, id: EntryId) -> Option<Decision> {
+        if self.queue.entry(id).group {
+            return self.group_cycle(id);
+        }
+        let key = self.queue.entry(id).key.clone();
+        let pod = *self.queue.entry(id).members.first()?;
+        if let Some(why) = self.remembered(pod) {
+            self.stats.repeated += 1;
+            return Some(self.refuse(id, key, &[pod], why, Vec::new(), Vec::new()));
+        }
+        let Some(row) = self.world.choose(pod, &mut self.stats) else { return Some(self.refuse_one(id, key, pod)) };
+        self.assume(pod, row);
+        self.dismiss(id);
+        let node = self.world.table.name(row).clone();
+        Some(Decision { group: key.clone(), outcome: Outcome::Placed(vec![(key, node)]) })
+    }
+
+    /// Places as many pods of the group as possible; undoes it all when that is not enough.
+    fn group_cycle(&mut self, id: EntryId) -> Option<Decision> {
+        let key = self.queue.entry(id).key.clone();
+        let at_least = self.groups.get(&key)?.at_least.max(1);
+        let all = self.members.get(&key)?;
+        let already = all.iter().filter(|pod| self.world.pod(**pod).on.is_some()).count();
+        if all.len() < at_least {
+            return None;
+        }
+        let waiting = self.in_order(&self.queue.entry(id).members);
+        let marks = (self.world.freed.len(), self.world.moved.len());
+        let (mut placed, mut failed): (Vec<(PodId, Row)>, Vec<PodId>) = (Vec::new(), Vec::new());
+        for pod in waiting {
+            match self.world.choose(pod, &mut self.stats) {
+                Some(row) => {
+                    self.world.put(pod, row);
+                    placed.push((pod, row));
                 }
-                Err(refused) => {
-                    for (key, _) in placed.into_iter().rev() {
-                        self.leave(&key);
-                        self.enter(&key, State::Parked);
-                    }
-                    self.leave(key);
-                    self.enter(key, State::Parked);
-                    return Outcome::Refused(refused);
-                }
+                None => failed.push(pod),
             }
         }
-        Outcome::Placed(placed)
+        if placed.is_empty() || already + placed.len() < at_least {
+            let first = failed.first().copied().or(placed.first().map(|(pod, _)| *pod))?;
+            let tally = self.world.diagnose(first).tally;
+            placed.iter().rev().for_each(|(pod, _)| self.world.take(*pod));
+            self.world.freed.truncate(marks.0);
+            self.world.moved.truncate(marks.1);
+            let mut pods = failed;
+            pods.extend(placed.iter().map(|(pod, _)| *pod));
+            let why = Refused { tally, preemption: Preemption::Untried };
+            return Some(self.refuse(id, key, &pods, why, Vec::new(), Vec::new()));
+        }
+        let names = |(pod, row): &(PodId, Row)| {
+            (self.world.pod(*pod).key.clone(), self.world.table.name(*row).clone())
+        };
+        let outcome = Outcome::Placed(placed.iter().map(names).collect());
+        placed.iter().for_each(|(pod, _)| self.settle(*pod));
+        if failed.is_empty() {
+            self.dismiss(id);
+        } else {
+            let class = self.world.pod(failed[0]).class;
+            self.queue.entry_mut(id).members = failed;
+            self.queue.park(id, class, Cures { node: true, room: true, pods: true });
+        }
+        Some(Decision { group: key, outcome })
     }
 
-    fn unpark(&mut self) {
-        for (_, _, key) in std::mem::take(&mut self.parked) {
-            if let Some(known) = self.pods.get_mut(&key) {
-                known.state = State::Waiting;
-                self.queue.insert((Reverse(known.priority), known.created, key));
+    fn in_order(&self, pods: &[PodId]) -> Vec<PodId> {
+        let mut pods = pods.to_vec();
+        pods.sort_by(|a, b| self.world.pod(*a).key.cmp(&self.world.pod(*b).key));
+        pods
+    }
+
+    /// The refusal that a pod like this one got, if nothing changed since.
+    fn remembered(&self, id: PodId) -> Option<Refused> {
+        let pod = self.world.pod(id);
+        if pod.nominated.is_some() || pod.hold.is_some() || !pod.outside.is_empty() {
+            return None;
+        }
+        let it = self.world.class(pod.class).remembered.as_ref()?;
+        let same = it.at == self.world.changes && it.sort == pod.sort && it.rank == (pod.priority, pod.preempts);
+        same.then(|| it.refused.clone())
+    }
+
+    fn refuse_one(&mut self, id: EntryId, key: GroupKey, pod: PodId) -> Decision {
+        self.stats.diagnoses += 1;
+        let found = self.world.diagnose(pod);
+        let budgets: Vec<&Budget> = self.budgets.values().collect();
+        let (preemption, plan) = if found.tally.nodes == 0 {
+            (Preemption::Untried, None)
+        } else {
+            self.world.preempt(pod, &found, &budgets)
+        };
+        let why = Refused { tally: found.tally, preemption };
+        let Some(plan) = plan else {
+            if matches!(why.preemption, Preemption::Useless(_)) {
+                self.nominate(pod, None);
+            }
+            self.remember(pod, &why);
+            return self.refuse(id, key, &[pod], why, Vec::new(), Vec::new());
+        };
+        let outranked = self.outrank(pod, plan.row);
+        self.nominate(pod, Some(plan.row));
+        for victim in &plan.victims {
+            self.world.pod_mut(*victim).evicted = true;
+        }
+        self.refuse(id, key, &[pod], why, plan.victims, outranked)
+    }
+
+    fn remember(&mut self, id: PodId, why: &Refused) {
+        let pod = self.world.pod(id);
+        if pod.nominated.is_some() || pod.hold.is_some() || !pod.outside.is_empty() {
+            return;
+        }
+        let (class, sort, rank) = (pod.class, pod.sort, (pod.priority, pod.preempts));
+        let at = self.world.changes;
+        let refused = why.clone();
+        self.world.class_mut(class).0.remembered = Some(Remembered { at, sort, rank, refused });
+    }
+
+    /// Less important pods lose their nomination for a node.
+    fn outrank(&mut self, id: PodId, row: Row) -> Vec<PodId> {
+        let priority = self.world.pod(id).priority;
+        let all = self.world.nominated.get(&row).cloned().unwrap_or_default();
+        let below: Vec<PodId> = all.into_iter().filter(|it| self.world.pod(*it).priority < priority).collect();
+        below.iter().for_each(|other| self.nominate(*other, None));
+        below
+    }
+
+    fn refuse(
+        &mut self,
+        id: EntryId,
+        group: GroupKey,
+        pods: &[PodId],
+        why: Refused,
+        evict: Vec<PodId>,
+        outranked: Vec<PodId>,
+    ) -> Decision {
+        let class = self.world.pod(pods[0]).class;
+        self.queue.park(id, class, why.tally.cures());
+        self.world.watched = true;
+        let names = |pods: Vec<PodId>| pods.into_iter().map(|it| self.world.pod(it).key.clone()).collect();
+        let nominated = self.world.pod(pods[0]).nominated.map(|row| self.world.table.name(row).clone());
+        let (evict, outranked) = (names(evict), names(outranked));
+        let outcome = Outcome::Refused { pods: names(pods.to_vec()), why, evict, nominated, outranked };
+        Decision { group, outcome }
+    }
+
+    fn assume(&mut self, pod: PodId, row: Row) {
+        self.world.put(pod, row);
+        self.settle(pod);
+    }
+
+    /// A placed pod waits for nothing any more.
+    fn settle(&mut self, pod: PodId) {
+        self.nominate(pod, None);
+        let pod = self.world.pod_mut(pod);
+        pod.bound = false;
+        pod.entry = None;
+    }
+
+    /// Ends an entry whose pods are all placed.
+    fn dismiss(&mut self, id: EntryId) {
+        if self.queue.entry(id).group {
+            let key = self.queue.entry(id).key.clone();
+            self.group_entries.remove(&key);
+        }
+        self.queue.remove(id);
+    }
+
+    /// Sets or ends the nomination of a pod.
+    fn nominate(&mut self, id: PodId, row: Option<Row>) {
+        let old = std::mem::replace(&mut self.world.pod_mut(id).nominated, row);
+        if old == row {
+            return;
+        }
+        if let Some(old) = old {
+            let list = self.world.nominated.get_mut(&old).expect("a nominated pod is on a list");
+            list.retain(|other| *other != id);
+            if list.is_empty() {
+                self.world.nominated.remove(&old);
+            }
+            self.world.freed.push(old);
+        }
+        if let Some(row) = row {
+            self.world.nominated.entry(row).or_default().push(id);
+        }
+        self.world.changes += 1;
+    }
+
+    /// Wakes whom the changes since the last time may help.
+    fn wake(&mut self) {
+        let mut rows = std::mem::take(&mut self.world.freed);
+        let moved = std::mem::take(&mut self.world.moved);
+        let changed = std::mem::take(&mut self.changed);
+        let node_event = !changed.is_empty();
+        rows.extend(changed);
+        rows.sort_unstable();
+        rows.dedup();
+        self.world.watched = self.queue.has_parked();
+        if !self.world.watched || (rows.is_empty() && moved.is_empty()) {
+            return;
+        }
+        self.queue.wake_groups();
+        for (class, cures) in self.queue.parked() {
+            let many = self.how_many_woken(class, cures, &rows, &moved, node_event);
+            if many > 0 {
+                self.queue.wake(class, many);
             }
         }
     }
 
-    /// Takes a pod out of whatever book it stands in.
-    fn leave(&mut self, key: &PodKey) {
-        let Some(known) = self.pods.get_mut(key) else { return };
-        let place = (Reverse(known.priority), known.created, key.clone());
-        match std::mem::replace(&mut known.state, State::Aside) {
-            State::Waiting => {
-                self.queue.remove(&place);
-            }
-            State::Parked => {
-                self.parked.remove(&place);
-            }
-            State::Assumed(node) | State::Bound(node) => self.nodes.give_back(&node, known.class, key),
-            State::Aside => {}
+    /// How many parked pods of a class may be helped.
+    fn how_many_woken(
+        &mut self,
+        class_id: class::ClassId,
+        cures: Cures,
+        rows: &[Row],
+        moved: &[counts::CounterId],
+        node_event: bool,
+    ) -> usize {
+        let (class, table) = self.world.class_mut(class_id);
+        if class.looks_at_pods() || cures.pods {
+            let mine: BTreeSet<counts::CounterId> = class.counters().collect();
+            let touched = moved.iter().any(|counter| mine.contains(counter) || cures.pods);
+            return if node_event || touched || !rows.is_empty() { usize::MAX } else { 0 };
         }
+        let mut many: usize = 0;
+        for row in rows {
+            if table.facts(*row).is_none() || !matches!(class.verdict(table, *row), class::Verdict::Yes(_)) {
+                continue;
+            }
+            if table.fits(*row, &class.asks) {
+                many = many.saturating_add(usize::try_from(table.room(*row, &class.asks)).unwrap_or(0));
+            }
+        }
+        many
     }
 
-    /// Puts a pod that stands in no book into the one of `state`.
-    fn enter(&mut self, key: &PodKey, state: State) {
-        let Some(known) = self.pods.get_mut(key) else { return };
-        let place = (Reverse(known.priority), known.created, key.clone());
-        match &state {
-            State::Waiting => {
-                self.queue.insert(place);
+    /// All that is taken and counted, for comparing with a scheduler that was fed anew.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn picture(&self) -> Vec<String> {
+        let world = &self.world;
+        let mut lines = world.counts.picture();
+        for at in 0..world.table.rows() {
+            let row = Row::try_from(at).expect("fewer nodes than 2^32");
+            let mut pods: Vec<&PodKey> = world.table.pods(row).iter().map(|id| &world.pod(*id).key).collect();
+            pods.sort();
+            let amounts: Vec<(&Text, i64)> = (0..).zip(world.table.resources()).map(|(n, name)| (name, world.table.used(row, n))).filter(|(_, used)| *used != 0).collect();
+            if !pods.is_empty() || world.table.facts(row).is_some() {
+                lines.push(format!("{} {amounts:?} {:?} {:?} {pods:?}", world.table.name(row), world.table.scored(row), world.table.taken_ports(row)));
             }
-            State::Parked => {
-                self.parked.insert(place);
-            }
-            State::Assumed(node) | State::Bound(node) => self.nodes.take(node, known.class, key),
-            State::Aside => {}
         }
-        known.state = state;
-        if self.nodes.freed() {
-            self.unpark();
-        }
+        lines.sort();
+        lines
+    }
+
+    /// Nodes that hold more than they may, by resource.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn overfull(&self) -> Vec<(Text, Text)> {
+        let table = &self.world.table;
+        let short = |row: Row| {
+            let over = (0..table.resources().len()).filter(move |n| table.left(row, *n) < 0 && table.used(row, *n) > 0);
+            over.map(move |n| (table.name(row).clone(), table.resource_name(n).clone()))
+        };
+        table.nodes().flat_map(short).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

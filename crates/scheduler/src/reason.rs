@@ -1,4 +1,4 @@
-//! Why a pod found no node.
+//! Why a pod found no node, and what may change that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,49 +8,181 @@ use muster_tree::Text;
 /// Why one node was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
+    /// The pod's affinity names other nodes.
+    NotNamed,
     /// It is cordoned.
     Unschedulable,
     /// It has a taint that the pod does not tolerate.
     UntoleratedTaint,
     /// It does not match the pod's selector or required affinity.
     Affinity,
+    /// A port of the host is taken.
+    Ports,
     /// It holds as many pods as it may.
     TooManyPods,
     /// It has too little left of a resource.
     Insufficient(Text),
+    /// Spreading would be too uneven.
+    Spread,
+    /// It lacks the label that spreading goes by.
+    SpreadLabel,
+    /// Pods that must be near are not.
+    PodAffinity,
+    /// Pods that must not be near are.
+    AntiAffinity,
+    /// Pods there do not want this one near.
+    ExistingAntiAffinity,
+    /// A condition from outside (volumes, devices), in its own words.
+    Outside(Text),
+    /// Preemption: nothing that could be evicted would help.
+    NotHelpful,
+    /// Preemption: nobody there may be evicted.
+    NoVictims,
+}
+
+/// What may cure a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cures {
+    /// A node comes, or its labels, taints or cordon change.
+    pub node: bool,
+    /// A node has more room.
+    pub room: bool,
+    /// Other pods come, go or change labels.
+    pub pods: bool,
+}
+
+impl Cures {
+    /// Either of both.
+    #[must_use]
+    pub fn or(self, other: Cures) -> Cures {
+        Cures { node: self.node || other.node, room: self.room || other.room, pods: self.pods || other.pods }
+    }
+}
+
+impl Reason {
+    /// What may cure it. What comes from outside is cured by the pod being told anew.
+    #[must_use]
+    pub fn cures(&self) -> Cures {
+        let room = matches!(self, Reason::Ports | Reason::TooManyPods | Reason::Insufficient(_));
+        let pods = matches!(
+            self,
+            Reason::Spread | Reason::PodAffinity | Reason::AntiAffinity | Reason::ExistingAntiAffinity
+        );
+        Cures { node: true, room, pods }
+    }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Unschedulable => f.write_str("node(s) were unschedulable"),
-            Reason::UntoleratedTaint => f.write_str("node(s) had untolerated taint(s)"),
-            Reason::Affinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
-            Reason::TooManyPods => f.write_str("Too many pods"),
-            Reason::Insufficient(resource) => write!(f, "Insufficient {resource}"),
-        }
+        let words = match self {
+            Reason::NotNamed => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            Reason::Unschedulable => "node(s) were unschedulable",
+            Reason::UntoleratedTaint => "node(s) had untolerated taint(s)",
+            Reason::Affinity => "node(s) didn't match Pod's node affinity/selector",
+            Reason::Ports => "node(s) didn't have free ports for the requested pod ports",
+            Reason::TooManyPods => "Too many pods",
+            Reason::Insufficient(resource) => return write!(f, "Insufficient {resource}"),
+            Reason::Spread => "node(s) didn't match pod topology spread constraints",
+            Reason::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            Reason::PodAffinity => "node(s) didn't match pod affinity rules",
+            Reason::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Reason::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Reason::Outside(words) => words,
+            Reason::NotHelpful => "Preemption is not helpful for scheduling",
+            Reason::NoVictims => "No preemption victims found for incoming pod",
+        };
+        f.write_str(words)
     }
 }
 
-/// Why no node was taken: how many nodes fell to which reason. A node may fall to several.
+/// How many nodes fell to which reason. A node may fall to several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct Tally {
     /// How many nodes there are.
     pub nodes: usize,
     /// How many fell to each reason.
-    pub tally: BTreeMap<Reason, usize>,
+    pub counts: BTreeMap<Reason, usize>,
+    /// What is wrong with the pod whatever the node, instead of the counts.
+    pub whole: Option<Text>,
+}
+
+impl Tally {
+    /// Counts one node more.
+    pub fn add(&mut self, reason: Reason) {
+        *self.counts.entry(reason).or_default() += 1;
+    }
+
+    /// What may cure it.
+    #[must_use]
+    pub fn cures(&self) -> Cures {
+        let all = self.counts.keys().map(Reason::cures);
+        all.fold(Cures { node: true, ..Cures::default() }, Cures::or)
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0/{} nodes are available:", self.nodes)?;
+        if let Some(words) = &self.whole {
+            return write!(f, " {words}.");
+        }
+        let mut words: Vec<String> =
+            self.counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        words.sort();
+        if words.is_empty() { Ok(()) } else { write!(f, " {}.", words.join(", ")) }
+    }
+}
+
+/// Why no node was taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Node by node.
+    pub tally: Tally,
+    /// What came of preemption.
+    pub preemption: Preemption,
+}
+
+/// What came of trying to make room.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Preemption {
+    /// It was not tried.
+    #[default]
+    Untried,
+    /// The pod must not preempt.
+    Never,
+    /// Victims of an earlier try are still on their way out.
+    UnderWay,
+    /// It does not help.
+    Useless(Tally),
+    /// Room will be made.
+    Found {
+        /// On this node.
+        node: Text,
+        /// How many pods go.
+        victims: usize,
+    },
 }
 
 impl Refused {
     /// The sentence for the condition and the event.
     #[must_use]
     pub fn message(&self) -> String {
-        if self.nodes == 0 {
+        if self.tally.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
-        let mut words: Vec<String> =
-            self.tally.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        words.sort();
-        format!("0/{} nodes are available: {}.", self.nodes, words.join(", "))
+        let tally = &self.tally;
+        match &self.preemption {
+            Preemption::Untried => tally.to_string(),
+            Preemption::Never => format!("{tally} preemption: not eligible due to preemptionPolicy=Never."),
+            Preemption::UnderWay => {
+                format!("{tally} preemption: not eligible due to a terminating pod on the nominated node.")
+            }
+            Preemption::Useless(why) => format!("{tally} preemption: {why}"),
+            Preemption::Found { node, victims } => {
+                format!("{tally} preemption: found a potential placement for pod on node {node}, preempting {victims} victims")
+            }
+        }
     }
 }

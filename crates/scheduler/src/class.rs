@@ -1,0 +1,279 @@
+//! Classes of pods: equal demands, compiled once, with the nodes ranked for them.
+//!
+//! A class reads the change log of the table from where it last stopped: only rows that changed are looked at
+//! again. Stale entries of the heap are recognised by the stamp of their row.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use muster_api::node::NodeFacts;
+
+use crate::counts::CounterId;
+use crate::demand::Demand;
+use crate::reason::{Reason, Refused};
+use crate::score::{self, Raw};
+use crate::site::Named;
+use crate::table::{Asks, CPU, MEMORY, Row, Table};
+
+/// A class.
+pub type ClassId = u32;
+
+/// Entries of a heap per node, stale ones included, before it is built anew.
+const HEAP_PER_NODE_MAX: usize = 4;
+
+/// What a class says of a node, free amounts and other pods aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Never.
+    No(No),
+    /// It may do.
+    Yes(Raw),
+}
+
+/// Why never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum No {
+    /// Nobody told us of the node.
+    Unknown,
+    /// The affinity names others.
+    NotNamed,
+    /// Cordoned.
+    Unschedulable,
+    /// A taint.
+    Taint,
+    /// Selector or affinity.
+    Affinity,
+}
+
+impl No {
+    /// As a reason.
+    #[must_use]
+    pub fn reason(self) -> Reason {
+        match self {
+            No::Unknown | No::NotNamed => Reason::NotNamed,
+            No::Unschedulable => Reason::Unschedulable,
+            No::Taint => Reason::UntoleratedTaint,
+            No::Affinity => Reason::Affinity,
+        }
+    }
+}
+
+/// A rule of spreading, compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// What counts.
+    pub counter: CounterId,
+    /// Largest difference.
+    pub skew: i64,
+    /// Fewest domains.
+    pub min_domains: i64,
+}
+
+/// A refusal that holds while nothing changes.
+#[derive(Debug)]
+pub struct Remembered {
+    /// When it was made, as a count of changes.
+    pub at: u64,
+    /// The sort of the pod.
+    pub sort: u32,
+    /// Its priority and whether it may preempt.
+    pub rank: (i64, bool),
+    /// The refusal.
+    pub refused: Refused,
+}
+
+/// One class.
+#[derive(Debug)]
+pub struct Class {
+    /// The demand.
+    pub demand: Demand,
+    /// How many pods have it.
+    pub users: u32,
+    /// What a pod takes.
+    pub asks: Asks,
+    /// Which nodes it names.
+    pub named: Named,
+    /// Extended resources it asks for; nodes are filled up by these.
+    pub packed: Vec<(usize, i64)>,
+    /// Whether it asks for CPU or memory at all.
+    pub balances: bool,
+    /// Counters of pods that must be near, one per label.
+    pub near: Vec<CounterId>,
+    /// Counters of pods that must not be near.
+    pub far: Vec<CounterId>,
+    /// Counters of pods better near, or not.
+    pub likes: Vec<(i64, CounterId)>,
+    /// Rules that must hold.
+    pub hard: Vec<Rule>,
+    /// Rules that would be nice.
+    pub soft: Vec<Rule>,
+    /// Counters of the terms its pods carry.
+    pub carried: Vec<CounterId>,
+    /// The last refusal.
+    pub remembered: Option<Remembered>,
+    verdicts: Vec<(u32, Verdict)>,
+    top: Raw,
+    heap: BinaryHeap<(i64, Reverse<Row>, u32)>,
+    read: Option<u64>,
+}
+
+impl Class {
+    /// A class without counters yet.
+    pub fn new(demand: Demand, table: &mut Table) -> Class {
+        let asks = table.asks(&demand.request);
+        let extended = |(resource, _): &&(usize, i64)| is_extended(table.resource_name(*resource));
+        let packed = asks.amounts.iter().filter(extended).copied().collect();
+        let mut class = Class {
+            named: demand.site.named(),
+            demand,
+            users: 0,
+            asks,
+            packed,
+            balances: false,
+            near: Vec::new(),
+            far: Vec::new(),
+            likes: Vec::new(),
+            hard: Vec::new(),
+            soft: Vec::new(),
+            carried: Vec::new(),
+            remembered: None,
+            verdicts: Vec::new(),
+            top: Raw::default(),
+            heap: BinaryHeap::new(),
+            read: None,
+        };
+        class.balances = class.asked(CPU) > 0 || class.asked(MEMORY) > 0;
+        class
+    }
+
+    /// How much it asks of a resource.
+    pub fn asked(&self, resource: usize) -> i64 {
+        self.asks.amounts.iter().find(|(known, _)| *known == resource).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// Whether other pods matter to it.
+    pub fn looks_at_pods(&self) -> bool {
+        !(self.near.is_empty() && self.far.is_empty() && self.likes.is_empty())
+            || !(self.hard.is_empty() && self.soft.is_empty())
+    }
+
+    /// All counters it holds.
+    pub fn counters(&self) -> impl Iterator<Item = CounterId> + '_ {
+        let rules = self.hard.iter().chain(&self.soft).map(|rule| rule.counter);
+        let likes = self.likes.iter().map(|(_, counter)| *counter);
+        self.near.iter().chain(&self.far).chain(&self.carried).copied().chain(likes).chain(rules)
+    }
+
+    /// What it says of a node.
+    pub fn verdict(&mut self, table: &Table, row: Row) -> Verdict {
+        let at = row as usize;
+        if self.verdicts.len() <= at {
+            // No row has had this many changes: it stands for "not looked at".
+            self.verdicts.resize(table.rows().max(at + 1), (u32::MAX, Verdict::No(No::Unknown)));
+        }
+        let (stamp, verdict) = self.verdicts[at];
+        if stamp == table.facts_stamp(row) {
+            return verdict;
+        }
+        let verdict = table.facts(row).map_or(Verdict::No(No::Unknown), |facts| self.judge(facts));
+        self.verdicts[at] = (table.facts_stamp(row), verdict);
+        verdict
+    }
+
+    fn judge(&self, facts: &NodeFacts) -> Verdict {
+        let site = &self.demand.site;
+        if matches!(&self.named, Named::Only(names) if names.binary_search(&facts.name).is_err()) {
+            Verdict::No(No::NotNamed)
+        } else if facts.unschedulable && !site.accepts_cordon() {
+            Verdict::No(No::Unschedulable)
+        } else if !site.accepts_taints(facts) {
+            Verdict::No(No::Taint)
+        } else if !site.matches(facts) {
+            Verdict::No(No::Affinity)
+        } else {
+            Verdict::Yes(Raw { taints: site.soft_taints(facts), preference: site.preference(facts) })
+        }
+    }
+
+    /// The best node that fits; it stays on top until something about it changes. Whether all were ranked anew.
+    pub fn best(&mut self, table: &Table) -> (Option<Row>, bool) {
+        let anew = self.catch_up(table);
+        while let Some((_, Reverse(row), stamp)) = self.heap.peek() {
+            if *stamp == table.stamp(*row) {
+                return (Some(*row), anew);
+            }
+            self.heap.pop();
+        }
+        (None, anew)
+    }
+
+    /// Takes the best node off the ranking; give it back with [`Class::put_back`].
+    pub fn set_aside(&mut self) -> Option<(i64, Reverse<Row>, u32)> {
+        self.heap.pop()
+    }
+
+    /// Gives back what was set aside.
+    pub fn put_back(&mut self, aside: Vec<(i64, Reverse<Row>, u32)>) {
+        self.heap.extend(aside);
+    }
+
+    /// Looks at what changed since the last time; whether everything was ranked anew.
+    fn catch_up(&mut self, table: &Table) -> bool {
+        let changed = self.read.and_then(|read| table.changed_since(read));
+        self.read = Some(table.log_end());
+        let littered = self.heap.len() > HEAP_PER_NODE_MAX * (table.rows() + 1);
+        let few = |changed: &&[Row]| !littered && changed.len() * 2 <= table.rows() + 2;
+        let Some(changed) = changed.filter(few) else {
+            self.rank_all(table);
+            return true;
+        };
+        for row in changed {
+            let before = self.verdicts.get(*row as usize).map(|(_, verdict)| *verdict);
+            let after = self.verdict(table, *row);
+            if before != Some(after) && self.moves_top(before, after) {
+                self.rank_all(table);
+                return true;
+            }
+            self.rank(table, *row, after);
+        }
+        false
+    }
+
+    /// Whether what the others are measured against may have changed.
+    fn moves_top(&self, before: Option<Verdict>, after: Verdict) -> bool {
+        let raw = |verdict: Verdict| if let Verdict::Yes(raw) = verdict { raw } else { Raw::default() };
+        before.map(raw).unwrap_or_default() != raw(after)
+    }
+
+    fn rank_all(&mut self, table: &Table) {
+        let mut yes: Vec<(Row, Raw)> = Vec::with_capacity(table.len());
+        for row in table.nodes() {
+            if let Verdict::Yes(raw) = self.verdict(table, row) {
+                yes.push((row, raw));
+            }
+        }
+        self.top = yes.iter().fold(Raw::default(), |top, (_, raw)| top.max(*raw));
+        let fits = yes.into_iter().filter(|(row, _)| table.fits(*row, &self.asks));
+        let entries: Vec<_> = fits.map(|(row, raw)| self.entry(table, row, raw)).collect();
+        self.heap = BinaryHeap::from(entries);
+    }
+
+    fn rank(&mut self, table: &Table, row: Row, verdict: Verdict) {
+        if let Verdict::Yes(raw) = verdict
+            && table.fits(row, &self.asks)
+        {
+            let entry = self.entry(table, row, raw);
+            self.heap.push(entry);
+        }
+    }
+
+    fn entry(&self, table: &Table, row: Row, raw: Raw) -> (i64, Reverse<Row>, u32) {
+        let score = raw.score(self.top) + score::amounts(table, row, self);
+        (score, Reverse(row), table.stamp(row))
+    }
+}
+
+/// Whether a resource is of somebody's own making, such as a GPU.
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
+}

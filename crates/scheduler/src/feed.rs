@@ -1,0 +1,324 @@
+//! What the scheduler is told: nodes, pods, groups, namespaces, budgets, and what became of its decisions.
+
+use muster_api::node::NodeFacts;
+use muster_api::time::Time;
+use muster_tree::Text;
+
+use crate::label::Labels;
+use crate::pod::{Budget, Group, GroupKey, Pod, PodKey};
+use crate::queue::{EntryId, Spot};
+use crate::table::Row;
+use crate::world::{PodId, PodRow};
+use crate::Scheduler;
+
+impl Scheduler {
+    /// A node is there, or changed.
+    pub fn node(&mut self, facts: NodeFacts) {
+        let row = self.world.table.row(&facts.name);
+        if self.world.table.facts(row) != Some(&facts) {
+            self.set_node(row, Some(facts));
+        }
+    }
+
+    /// A node is gone. What we meant to put there is looked at again; what runs there is somebody else's worry.
+    pub fn node_gone(&mut self, name: &Text) {
+        let Some(row) = self.world.table.find(name) else { return };
+        self.set_node(row, None);
+        let ours = |id: &&PodId| !self.world.pod(**id).bound;
+        let lost: Vec<PodId> = self.world.table.pods(row).iter().filter(ours).copied().collect();
+        for id in lost {
+            self.world.take(id);
+            self.queue_up(id);
+        }
+        let nominated = self.world.nominated.get(&row).cloned().unwrap_or_default();
+        nominated.into_iter().for_each(|id| self.nominate(id, None));
+        self.world.table.sweep(row);
+        self.wake();
+    }
+
+    fn set_node(&mut self, row: Row, facts: Option<NodeFacts>) {
+        self.world.count_row(row, -1);
+        self.world.table.set_facts(row, facts);
+        let facts = self.world.table.facts(row);
+        self.world.counts.set_node(row, facts);
+        self.world.count_row(row, 1);
+        self.world.changes += 1;
+        self.changed.push(row);
+        self.wake();
+    }
+
+    /// The labels of a namespace.
+    pub fn namespace(&mut self, name: &Text, labels: &Labels) {
+        if self.world.counts.set_namespace(name, labels.clone()) {
+            self.world.recount(|_| {});
+            self.queue.wake_groups();
+            for (class, cures) in self.queue.parked() {
+                if cures.pods {
+                    self.queue.wake(class, usize::MAX);
+                }
+            }
+        }
+    }
+
+    /// A disruption budget is there, or changed.
+    pub fn budget(&mut self, key: &PodKey, budget: Budget) {
+        self.budgets.insert(key.clone(), budget);
+        self.world.changes += 1;
+    }
+
+    /// A disruption budget is gone.
+    pub fn budget_gone(&mut self, key: &PodKey) {
+        self.budgets.remove(key);
+        self.world.changes += 1;
+    }
+
+    /// A group is there, or changed.
+    pub fn group(&mut self, key: &GroupKey, group: Group) {
+        if self.groups.get(key) != Some(&group) {
+            self.groups.insert(key.clone(), group);
+            self.activate_group(key);
+        }
+    }
+
+    /// A group is gone: its pods wait for it to come back.
+    pub fn group_gone(&mut self, key: &GroupKey) {
+        self.groups.remove(key);
+        if let Some(entry) = self.group_entries.get(key) {
+            self.queue.leave(*entry);
+        }
+    }
+
+    fn activate_group(&mut self, key: &GroupKey) {
+        if let Some(entry) = self.group_entries.get(key).copied()
+            && self.groups.contains_key(key)
+        {
+            self.queue.activate(entry);
+        }
+    }
+
+    /// A pod is there, or changed.
+    pub fn pod(&mut self, pod: &Pod) {
+        if pod.ended {
+            self.pod_gone(&pod.key);
+            return;
+        }
+        let id = match self.index.get(&pod.key).copied() {
+            Some(id) => {
+                self.change_pod(id, pod);
+                id
+            }
+            None => self.add_pod(pod),
+        };
+        let waits = pod.wants && self.world.pod(id).on.is_none();
+        match self.world.pod(id).entry {
+            None if waits => self.queue_up_as(id, pod.created),
+            Some(entry) if !waits => self.drop_entry(id, entry),
+            _ => {}
+        }
+        self.hear_nomination(id, pod);
+        self.wake();
+    }
+
+    fn add_pod(&mut self, pod: &Pod) -> PodId {
+        let class = self.world.hire_class(&pod.demand);
+        let sort = self.world.counts.sort(&pod.key.0, &pod.labels, pod.deleting);
+        let id = self.free_pods.pop().unwrap_or_else(|| {
+            self.world.pods.push(None);
+            PodId::try_from(self.world.pods.len() - 1).expect("fewer pods than 2^32")
+        });
+        self.world.pods[id as usize] = Some(PodRow {
+            key: pod.key.clone(),
+            labels: pod.labels.clone(),
+            class,
+            sort,
+            priority: pod.priority,
+            preempts: pod.preempts,
+            evicted: pod.evicted,
+            deleting: pod.deleting,
+            started: pod.started,
+            on: None,
+            bound: false,
+            nominated: None,
+            told_nominated: false,
+            group: pod.group.clone(),
+            created: pod.created,
+            hold: pod.hold.clone(),
+            outside: pod.outside.clone(),
+            entry: None,
+        });
+        self.index.insert(pod.key.clone(), id);
+        if let Some(group) = &pod.group {
+            self.members.entry(group.clone()).or_default().insert(id);
+        }
+        if !pod.node.is_empty() {
+            let row = self.world.table.row(&pod.node);
+            self.world.put(id, row);
+            self.world.pod_mut(id).bound = true;
+        }
+        id
+    }
+
+    fn change_pod(&mut self, id: PodId, pod: &Pod) {
+        let class = self.world.hire_class(&pod.demand);
+        let sort = self.world.counts.sort(&pod.key.0, &pod.labels, pod.deleting);
+        let old = self.world.pod(id);
+        let was = (old.on, old.class, old.sort);
+        // Another shape (or another pod of the name) may not fit where the former one was to go.
+        let assumed = old.on.filter(|_| !old.bound && pod.wants && old.class == class);
+        let on = if pod.node.is_empty() { assumed } else { Some(self.world.table.row(&pod.node)) };
+        let old = self.world.pod(id);
+        let moved = was != (on, class, sort) || old.priority != pod.priority;
+        let other = moved || old.hold != pod.hold || old.outside != pod.outside;
+        if moved {
+            self.world.take(id);
+        }
+        let row = self.world.pod_mut(id);
+        let (old_class, old_sort) = (row.class, row.sort);
+        row.class = class;
+        row.sort = sort;
+        row.priority = pod.priority;
+        row.preempts = pod.preempts;
+        row.evicted = (row.evicted || pod.evicted) && !(on.is_none() && !pod.evicted);
+        row.deleting = pod.deleting;
+        row.started = pod.started;
+        row.bound = !pod.node.is_empty();
+        if row.labels != pod.labels {
+            row.labels.clone_from(&pod.labels);
+        }
+        row.hold.clone_from(&pod.hold);
+        row.outside.clone_from(&pod.outside);
+        if moved && let Some(on) = on {
+            self.world.put(id, on);
+        }
+        self.world.release_class(old_class);
+        self.world.counts.release_sort(old_sort);
+        if let Some(was_on) = was.0.filter(|_| was.0 != on) {
+            self.world.table.sweep(was_on);
+        }
+        // Refused as it was; another shape deserves another look.
+        if other && let Some(entry) = self.world.pod(id).entry {
+            self.reorder(entry);
+            self.activate(entry);
+        }
+    }
+
+    /// A pod is gone.
+    pub fn pod_gone(&mut self, key: &PodKey) {
+        let Some(id) = self.index.remove(key) else { return };
+        if let Some(entry) = self.world.pod(id).entry {
+            self.drop_entry(id, entry);
+        }
+        self.nominate(id, None);
+        let on = self.world.pod(id).on;
+        self.world.take(id);
+        let pod = self.world.pods[id as usize].take().expect("a numbered pod exists");
+        if let Some(group) = &pod.group
+            && let Some(members) = self.members.get_mut(group)
+        {
+            members.remove(&id);
+            if members.is_empty() {
+                self.members.remove(group);
+            }
+        }
+        self.world.release_class(pod.class);
+        self.world.counts.release_sort(pod.sort);
+        self.free_pods.push(id);
+        if let Some(row) = on {
+            self.world.table.sweep(row);
+        }
+        self.wake();
+    }
+
+    /// What a pod says of its nomination counts when it says something, or no longer says what it said.
+    fn hear_nomination(&mut self, id: PodId, pod: &Pod) {
+        let told = !pod.nominated.is_empty();
+        let waits = self.world.pod(id).on.is_none();
+        if told && waits {
+            let row = self.world.table.find(&pod.nominated);
+            self.nominate(id, row);
+        } else if !waits || self.world.pod(id).told_nominated {
+            self.nominate(id, None);
+        }
+        self.world.pod_mut(id).told_nominated = told;
+    }
+
+    /// A decision could not be carried out: the pod is looked at again after a while.
+    pub fn retry(&mut self, key: &PodKey, now: Time) {
+        let Some(id) = self.index.get(key).copied() else { return };
+        let pod = self.world.pod(id);
+        if pod.on.is_none() || pod.bound {
+            return;
+        }
+        self.world.take(id);
+        self.queue_up(id);
+        if let Some(entry) = self.world.pod(id).entry {
+            self.queue.delay(entry, now);
+        }
+        self.wake();
+    }
+
+    /// A pod that was to be evicted stays after all.
+    pub fn spared(&mut self, key: &PodKey) {
+        if let Some(id) = self.index.get(key).copied() {
+            self.world.pod_mut(id).evicted = false;
+            self.world.changes += 1;
+        }
+    }
+
+    fn queue_up(&mut self, id: PodId) {
+        let created = self.world.pod(id).created;
+        self.queue_up_as(id, created);
+    }
+
+    /// Gives a pod its place in the queue, alone or in its group's entry.
+    fn queue_up_as(&mut self, id: PodId, created: Time) {
+        let pod = self.world.pod(id);
+        let (key, priority) = (pod.key.clone(), pod.priority);
+        let Some(group) = pod.group.clone() else {
+            let entry = self.queue.add(key, false, priority, created);
+            self.queue.entry_mut(entry).members.push(id);
+            self.world.pod_mut(id).entry = Some(entry);
+            self.queue.activate(entry);
+            return;
+        };
+        let entry = self.group_entries.get(&group).copied();
+        let entry = entry.unwrap_or_else(|| self.queue.add(group.clone(), true, priority, created));
+        self.group_entries.insert(group.clone(), entry);
+        self.queue.entry_mut(entry).members.push(id);
+        self.world.pod_mut(id).entry = Some(entry);
+        self.reorder(entry);
+        self.activate_group(&group);
+    }
+
+    fn reorder(&mut self, entry: EntryId) {
+        let members = &self.queue.entry(entry).members;
+        let priority = members.iter().map(|id| self.world.pod(*id).priority).max();
+        let created = members.iter().map(|id| self.world.pod(*id).created).min();
+        if let (Some(priority), Some(created)) = (priority, created) {
+            self.queue.set_order(entry, priority, created);
+        }
+    }
+
+    fn activate(&mut self, entry: EntryId) {
+        if self.queue.entry(entry).group {
+            let key = self.queue.entry(entry).key.clone();
+            self.activate_group(&key);
+        } else {
+            self.queue.activate(entry);
+        }
+    }
+
+    /// A pod no longer waits. Whoever was woken in its stead may have been left asleep: one more is woken.
+    fn drop_entry(&mut self, id: PodId, entry: EntryId) {
+        self.world.pod_mut(id).entry = None;
+        let class = self.world.pod(id).class;
+        let undecided = matches!(self.queue.spot(entry), Spot::Active | Spot::Backoff);
+        self.queue.entry_mut(entry).members.retain(|other| *other != id);
+        if self.queue.entry(entry).members.is_empty() {
+            self.dismiss(entry);
+        }
+        if undecided {
+            self.queue.wake(class, 1);
+        }
+    }
+}

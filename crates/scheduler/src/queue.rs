@@ -1,0 +1,293 @@
+//! Who is next: groups that wait for a decision, and those that wait for a change that may help.
+//!
+//! # Invariants
+//!
+//! - An entry is in exactly one place ([`Spot`]).
+//! - Nobody is looked at because time went by, except after an error. A refused group waits for the change that may
+//!   help it; when that came too soon after the refusal, others go first (back-off).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use muster_api::time::Time;
+use muster_tree::Text;
+
+use crate::class::ClassId;
+use crate::pod::GroupKey;
+use crate::reason::Cures;
+use crate::world::PodId;
+
+/// The first back-off.
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// A queue entry.
+pub type EntryId = u32;
+
+/// The most urgent first, then the oldest, then by name.
+type Order = (Reverse<i64>, Time, Text, Text, EntryId);
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spot {
+    /// In no list: being decided about, or not ready.
+    Out,
+    /// Waits for a decision.
+    Active,
+    /// Waits for a decision, but was refused a moment ago.
+    Backoff,
+    /// Something went wrong; waits for its time.
+    Error,
+    /// Refused; waits with others of its class.
+    Parked(ClassId),
+    /// A refused group of several: any change wakes it.
+    ParkedGroup,
+}
+
+/// A group that wants nodes.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name.
+    pub key: GroupKey,
+    /// Pods without a node.
+    pub members: Vec<PodId>,
+    /// Whether it is a group rather than a pod alone.
+    pub group: bool,
+    priority: i64,
+    created: Time,
+    attempts: u32,
+    ready_at: Time,
+    spot: Spot,
+}
+
+/// Entries of one class that wait for the same changes.
+#[derive(Debug, Default)]
+pub struct Parked {
+    /// What may help.
+    pub cures: Cures,
+    entries: BTreeSet<Order>,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: Vec<Option<Entry>>,
+    free: Vec<EntryId>,
+    active: BTreeSet<Order>,
+    backoff: BTreeSet<(Time, EntryId)>,
+    errors: BTreeSet<(Time, EntryId)>,
+    parked: BTreeMap<ClassId, Parked>,
+    parked_groups: BTreeSet<Order>,
+    now: Time,
+}
+
+impl Queue {
+    /// An entry that exists.
+    pub fn entry(&self, id: EntryId) -> &Entry {
+        self.entries[id as usize].as_ref().expect("a numbered entry exists")
+    }
+
+    /// An entry that exists.
+    pub fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
+        self.entries[id as usize].as_mut().expect("a numbered entry exists")
+    }
+
+    /// A new entry, in no list.
+    pub fn add(&mut self, key: GroupKey, group: bool, priority: i64, created: Time) -> EntryId {
+        let entry = Entry {
+            key,
+            members: Vec::new(),
+            group,
+            priority,
+            created,
+            attempts: 0,
+            ready_at: Time::default(),
+            spot: Spot::Out,
+        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            EntryId::try_from(self.entries.len() - 1).expect("fewer entries than 2^32")
+        });
+        self.entries[id as usize] = Some(entry);
+        id
+    }
+
+    /// Forgets an entry; the class it was woken from when it was not decided about.
+    pub fn remove(&mut self, id: EntryId) {
+        self.leave(id);
+        self.entries[id as usize] = None;
+        self.free.push(id);
+    }
+
+    /// Changes what the order goes by.
+    pub fn set_order(&mut self, id: EntryId, priority: i64, created: Time) {
+        let spot = self.entry(id).spot;
+        let (old, older) = (self.entry(id).priority, self.entry(id).created);
+        if (old, older) == (priority, created) {
+            return;
+        }
+        self.leave(id);
+        let entry = self.entry_mut(id);
+        entry.priority = priority;
+        entry.created = created;
+        if spot != Spot::Out {
+            self.enter(id, Spot::Active);
+        }
+    }
+
+    /// Puts an entry up for decision.
+    pub fn activate(&mut self, id: EntryId) {
+        self.leave(id);
+        self.enter(id, Spot::Active);
+    }
+
+    /// Where an entry is.
+    pub fn spot(&self, id: EntryId) -> Spot {
+        self.entry(id).spot
+    }
+
+    /// Takes an entry out of its list.
+    pub fn leave(&mut self, id: EntryId) {
+        let order = self.order(id);
+        let entry = self.entries[id as usize].as_mut().expect("a numbered entry exists");
+        let ready_at = entry.ready_at;
+        match std::mem::replace(&mut entry.spot, Spot::Out) {
+            Spot::Out => {}
+            Spot::Active => {
+                self.active.remove(&order);
+            }
+            Spot::Backoff => {
+                self.backoff.remove(&(ready_at, id));
+            }
+            Spot::Error => {
+                self.errors.remove(&(ready_at, id));
+            }
+            Spot::Parked(class) => {
+                let parked = self.parked.get_mut(&class).expect("a parked entry has a list");
+                parked.entries.remove(&order);
+                if parked.entries.is_empty() {
+                    self.parked.remove(&class);
+                }
+            }
+            Spot::ParkedGroup => {
+                self.parked_groups.remove(&order);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: EntryId, spot: Spot) {
+        let order = self.order(id);
+        let entry = self.entries[id as usize].as_mut().expect("a numbered entry exists");
+        debug_assert_eq!(entry.spot, Spot::Out, "an entry is in one list");
+        entry.spot = spot;
+        let ready_at = entry.ready_at;
+        match spot {
+            Spot::Out => {}
+            Spot::Active => {
+                self.active.insert(order);
+            }
+            Spot::Backoff => {
+                self.backoff.insert((ready_at, id));
+            }
+            Spot::Error => {
+                self.errors.insert((ready_at, id));
+            }
+            Spot::Parked(class) => {
+                self.parked.entry(class).or_default().entries.insert(order);
+            }
+            Spot::ParkedGroup => {
+                self.parked_groups.insert(order);
+            }
+        }
+    }
+
+    fn order(&self, id: EntryId) -> Order {
+        let entry = self.entry(id);
+        (Reverse(entry.priority), entry.created, entry.key.0.clone(), entry.key.1.clone(), id)
+    }
+
+    /// The next entry to decide about. While others are fresher, those in back-off wait.
+    pub fn pop(&mut self, now: Time) -> Option<EntryId> {
+        self.now = now;
+        while let Some((at, id)) = self.errors.first().copied().filter(|(at, _)| *at <= now) {
+            debug_assert!(at <= now);
+            self.activate(id);
+        }
+        while let Some((_, id)) = self.backoff.first().copied().filter(|(at, _)| *at <= now) {
+            self.activate(id);
+        }
+        let next = self.active.first().map(|order| order.4);
+        let next = next.or_else(|| self.backoff.first().map(|(_, id)| *id))?;
+        self.leave(next);
+        Some(next)
+    }
+
+    /// A refused entry waits for what may help.
+    pub fn park(&mut self, id: EntryId, class: ClassId, cures: Cures) {
+        self.set_back(id);
+        if self.entry(id).group {
+            self.enter(id, Spot::ParkedGroup);
+        } else {
+            self.enter(id, Spot::Parked(class));
+            let parked = self.parked.get_mut(&class).expect("just parked");
+            parked.cures = parked.cures.or(cures);
+        }
+    }
+
+    /// An entry that met an error is looked at again after a while.
+    pub fn delay(&mut self, id: EntryId, now: Time) {
+        self.now = self.now.max(now);
+        self.leave(id);
+        self.set_back(id);
+        self.enter(id, Spot::Error);
+    }
+
+    fn set_back(&mut self, id: EntryId) {
+        let now = self.now;
+        let entry = self.entry_mut(id);
+        let wait = BACKOFF_FIRST.saturating_mul(1 << entry.attempts.min(8)).min(BACKOFF_MAX);
+        entry.attempts += 1;
+        entry.ready_at = now + wait;
+    }
+
+    /// The classes of parked entries, with what may help them.
+    pub fn parked(&self) -> Vec<(ClassId, Cures)> {
+        self.parked.iter().map(|(class, parked)| (*class, parked.cures)).collect()
+    }
+
+    /// Whether anything is parked.
+    pub fn has_parked(&self) -> bool {
+        !self.parked.is_empty() || !self.parked_groups.is_empty()
+    }
+
+    /// Wakes up to `max` parked entries of a class, the most urgent first.
+    pub fn wake(&mut self, class: ClassId, max: usize) {
+        let Some(parked) = self.parked.get(&class) else { return };
+        let ids: Vec<EntryId> = parked.entries.iter().take(max).map(|order| order.4).collect();
+        ids.into_iter().for_each(|id| self.rouse(id));
+    }
+
+    /// Wakes all groups of several pods.
+    pub fn wake_groups(&mut self) {
+        let ids: Vec<EntryId> = self.parked_groups.iter().map(|order| order.4).collect();
+        ids.into_iter().for_each(|id| self.rouse(id));
+    }
+
+    fn rouse(&mut self, id: EntryId) {
+        self.leave(id);
+        let early = self.entry(id).ready_at > self.now;
+        self.enter(id, if early { Spot::Backoff } else { Spot::Active });
+    }
+
+    /// Whether somebody waits for a decision now.
+    pub fn has_waiting(&self) -> bool {
+        !self.active.is_empty() || !self.backoff.is_empty()
+    }
+
+    /// When the first one that met an error is to be looked at.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.errors.first().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,120 @@
+//! Placement cases as data: the files beside this one, one document per theme, one case per list item.
+//!
+//! A case has `nodes` (by name), `placed` (pods by node), `pods` (decided about in this order) and `wants`, one per
+//! pod: a node, a list of nodes any of which will do, or the message of the refusal. `says` is its sentence.
+//! `evicts` names the victims of the last refusal. `rest` stands for the usual end of a message when nobody can be
+//! evicted: `{useless: n, nobody: m}`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use muster_api::time::Time;
+use muster_scheduler::{Budget, Decision, Outcome, Scheduler};
+use muster_tree::{Text, Tree};
+
+use crate::build::{node, on, pod};
+
+/// Fewer cases than this, and somebody lost a file.
+const CASES_MIN: usize = 150;
+
+#[test]
+fn placement() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|it| it == "yaml"));
+    files.sort();
+    let (mut count, mut says, mut failures) = (0, BTreeSet::new(), Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cases = Tree::parse_yaml(&text).unwrap_or_else(|e| panic!("{}: {e:?}", file.display()));
+        for case in cases.items() {
+            let title = format!("{}: {}", file.file_stem().unwrap().display(), case.str_at(&["says"]));
+            assert!(says.insert(title.clone()), "{title}: said twice");
+            count += 1;
+            let (found, wanted) = (play(case), wanted(case));
+            let same = found.len() == wanted.len() && found.iter().zip(&wanted).all(|(f, w)| w.contains(f));
+            if !same {
+                failures.push(format!("{title}\n  found  {found:?}\n  wanted {wanted:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {count} cases:\n{}", failures.len(), failures.join("\n"));
+    assert!(count >= CASES_MIN, "{count} cases");
+}
+
+fn scheduler(case: &Tree) -> Scheduler {
+    let mut scheduler = Scheduler::default();
+    for (name, labels) in case.entries_at(&["namespaces"]) {
+        let labels = labels.entries().iter().map(|(k, v)| (k.clone(), v.as_text().cloned().unwrap())).collect();
+        scheduler.namespace(name, &labels);
+    }
+    for (name, words) in case.entries_at(&["nodes"]) {
+        scheduler.node(node(name, words));
+    }
+    for (n, words) in case.items_at(&["budgets"]).iter().enumerate() {
+        let budget = words.with(&["metadata", "namespace"], "ns");
+        scheduler.budget(&("ns".into(), format!("b{n}").into()), Budget::of(&budget));
+    }
+    for (name, pods) in case.entries_at(&["placed"]) {
+        for (n, words) in pods.items().iter().enumerate() {
+            scheduler.pod(&on(pod(&format!("{name}-{n}"), words, 0), name));
+        }
+    }
+    scheduler
+}
+
+/// What became of each pod; each is decided about before the next one comes.
+fn play(case: &Tree) -> Vec<String> {
+    let mut scheduler = scheduler(case);
+    let mut found = Vec::new();
+    let overfull = scheduler.overfull();
+    for (n, words) in case.items_at(&["pods"]).iter().enumerate() {
+        scheduler.pod(&pod(&format!("p{n}"), words, 1));
+        let decisions = scheduler.decide(100, Time(1_000_000));
+        found.extend(decisions.iter().map(spoken));
+        if let Some(Outcome::Refused { evict, .. }) = decisions.last().map(|it| &it.outcome)
+            && case.get("evicts").is_some()
+        {
+            let names: Vec<&str> = evict.iter().map(|(_, name)| name.as_str()).collect();
+            found.push(names.join(","));
+        }
+        assert_eq!(scheduler.overfull(), overfull, "{}", case.str_at(&["says"]));
+    }
+    found
+}
+
+fn spoken(decision: &Decision) -> String {
+    match &decision.outcome {
+        Outcome::Placed(pods) => pods.iter().map(|(_, node)| node.as_str()).collect::<Vec<_>>().join(","),
+        Outcome::Refused { why, .. } => why.message(),
+    }
+}
+
+fn wanted(case: &Tree) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = case.items_at(&["wants"]).iter().map(|want| one(case, want)).collect();
+    if let Some(evicts) = case.get("evicts") {
+        let names: Vec<&str> = evicts.items().iter().filter_map(Tree::as_str).collect();
+        all.push(vec![names.join(",")]);
+    }
+    all
+}
+
+fn one(case: &Tree, want: &Tree) -> Vec<String> {
+    match want {
+        Tree::List(_) => want.items().iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+        Tree::Map(_) => {
+            let nodes = case.entries_at(&["nodes"]).len();
+            let number = |key: &str| want.int_at(&[key]).unwrap_or(0);
+            let part = |n: i64, words: &str| (n > 0).then(|| format!("{n} {words}"));
+            let mut rest: Vec<String> = Vec::new();
+            rest.extend(part(number("useless"), "Preemption is not helpful for scheduling"));
+            rest.extend(part(number("nobody"), "No preemption victims found for incoming pod"));
+            rest.extend(want.items_at(&["also"]).iter().filter_map(|it| it.as_str().map(str::to_owned)));
+            rest.sort();
+            let why: Text = want.text_at(&["why"]);
+            let rest = rest.join(", ");
+            vec![format!("0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: {rest}.")]
+        }
+        other => vec![other.as_str().unwrap_or_default().to_owned()],
+    }
+}

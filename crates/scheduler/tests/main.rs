@@ -1,0 +1,6 @@
+//! The scheduler from outside: placement cases as data, the life of the queue, and laws that hold whatever happens.
+
+mod build;
+mod cases;
+mod laws;
+mod queue;
