@@ -11,13 +11,14 @@ mod api;
 mod client;
 mod jobs;
 mod measure;
+mod schedule;
 mod schema;
 mod store;
 mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 6] = ["schema", "store", "jobs", "large", "up", "api"];
+const BENCHES: [&str; 7] = ["schema", "store", "schedule", "jobs", "large", "up", "api"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         match name {
             "schema" => schema::run(),
             "store" => store::run(),
+            "schedule" => schedule::run(),
             "jobs" => jobs::run(&options),
             "large" => jobs::run_large(),
             "up" => up::run(),

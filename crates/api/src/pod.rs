@@ -163,6 +163,13 @@ pub fn condition_patch(wanted: &condition::Wanted<'_>, since: Time) -> Tree {
     Tree::Null.with(path::CONDITIONS, Tree::list([condition]))
 }
 
+/// A strategic status patch that also names the node being cleared for a pod; nothing for none.
+#[must_use]
+pub fn nomination_patch(patch: &Tree, node: &str) -> Tree {
+    let value = if node.is_empty() { Tree::Null } else { Tree::from(node) };
+    patch.with(path::NOMINATED, value)
+}
+
 /// The names and images of the containers of a pod.
 pub fn containers(pod: &Tree) -> impl Iterator<Item = (Text, Text)> + '_ {
     let items = pod.items_at(path::CONTAINERS).iter();

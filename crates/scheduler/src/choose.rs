@@ -1,6 +1,7 @@
 //! Choosing a node for one pod.
 //!
-//! Where other pods do not matter, the class's ranking gives the node (fast path). Otherwise every node is looked
+//! The class's ranking gives the node: the best one that nothing beyond the class speaks against (fast path). Where
+//! other pods make some nodes better than others, or too many of the best are spoken against, every node is looked
 //! at, with the counts at hand (full scan). Both leave the world as it was; the caller takes the node.
 //!
 //! # Deliberately absent
@@ -13,10 +14,14 @@ use crate::reason::Tally;
 use crate::score::{self, BEST, Raw};
 use crate::site::Named;
 use crate::table::Row;
-use crate::world::{Company, PodId, World, Wrong};
+use crate::world::{PodId, World};
+use crate::wrong::{Company, Wrong};
 
 /// What every term of the pod's affinity contradicting itself is called.
 const CONFLICT: &str = "pod affinity terms conflict";
+
+/// Nodes of the ranking that are spoken against before every node is looked at instead.
+const ASIDE_MAX: usize = 64;
 
 /// How placing went, for the bench.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +47,13 @@ pub struct Diagnosis {
     pub resolvable: Vec<Row>,
 }
 
+/// What the ranking gave.
+enum Best {
+    Row(Row),
+    None,
+    TooManyAside,
+}
+
 /// A node that would do, with what its score is made of.
 struct Candidate {
     row: Row,
@@ -65,26 +77,44 @@ impl World {
         {
             return Some(row);
         }
-        if self.looks_at_pods(id) {
-            stats.scans += 1;
-            return self.scan(id);
+        if !self.is_drawn(id) {
+            match self.best(id, stats) {
+                Best::Row(row) => {
+                    stats.fast += 1;
+                    return Some(row);
+                }
+                Best::None => return None,
+                Best::TooManyAside => {}
+            }
         }
-        stats.fast += 1;
-        self.best(id, stats)
+        stats.scans += 1;
+        self.scan(id)
+    }
+
+    /// Whether other pods make some nodes better than others.
+    fn is_drawn(&self, id: PodId) -> bool {
+        let pod = self.pod(id);
+        let class = self.class(pod.class);
+        let liked = || self.counts.asked_by(pod.sort).any(|(_, likes)| likes != 0);
+        !class.likes.is_empty() || !class.soft.is_empty() || liked()
     }
 
     /// The best node of the ranking that nothing beyond the class speaks against.
-    fn best(&mut self, id: PodId, stats: &mut Stats) -> Option<Row> {
+    fn best(&mut self, id: PodId, stats: &mut Stats) -> Best {
         let class = self.pod(id).class;
+        let free = self.nominated.is_empty() && self.pod(id).outside.is_empty();
+        let company = (!free || self.looks_at_pods(id)).then(|| self.company(id));
         let mut aside = Vec::new();
         let found = loop {
             let (ranked, table) = self.class_mut(class);
             let (best, anew) = ranked.best(table);
             stats.rankings += u64::from(anew);
-            let Some(row) = best else { break None };
-            let plain = self.nominated.is_empty() && self.pod(id).outside.is_empty();
-            if plain || self.wrong_with_nominated(id, row).is_none() {
-                break Some(row);
+            let Some(row) = best else { break Best::None };
+            if company.as_ref().is_none_or(|company| self.wrong_here(id, company, row).is_none()) {
+                break Best::Row(row);
+            }
+            if aside.len() >= ASIDE_MAX {
+                break Best::TooManyAside;
             }
             aside.extend(self.class_mut(class).0.set_aside());
         };
@@ -97,7 +127,7 @@ impl World {
         let mut candidates: Vec<Candidate> = Vec::new();
         for at in 0..self.table.rows() {
             let row = Row::try_from(at).expect("fewer nodes than 2^32");
-            if self.table.facts(row).is_none() || self.wrong_here(id, &company, row).is_some() {
+            if !self.table.is_node(row) || self.wrong_here(id, &company, row).is_some() {
                 continue;
             }
             let class_id = self.pod(id).class;
@@ -109,7 +139,7 @@ impl World {
         }
         self.score_likes(id, &mut candidates);
         self.score_spread(id, &mut candidates);
-        pick(&candidates)
+        self.pick(&candidates)
     }
 
     /// What is wrong with a node, those in mind for whom room is being made there if there are any.
@@ -133,7 +163,7 @@ impl World {
         let company = self.company(id);
         for at in 0..self.table.rows() {
             let row = Row::try_from(at).expect("fewer nodes than 2^32");
-            if self.table.facts(row).is_none() {
+            if !self.table.is_node(row) {
                 continue;
             }
             if let Some(wrong) = self.wrong_here(id, &company, row) {
@@ -197,30 +227,31 @@ impl World {
         let many = domains.len() as f64;
         (many + 2.0).ln()
     }
-}
 
-/// The candidate with the highest sum; the first of equals.
-fn pick(candidates: &[Candidate]) -> Option<Row> {
-    let top = candidates.iter().fold(Raw::default(), |top, it| top.max(it.raw));
-    let most = candidates.iter().map(|it| it.likes).max().unwrap_or(0);
-    let least = candidates.iter().map(|it| it.likes).min().unwrap_or(0);
-    let spreads = || candidates.iter().filter_map(|it| it.spread);
-    let (high, low) = (spreads().max().unwrap_or(0), spreads().min().unwrap_or(0));
-    let score = |it: &Candidate| {
-        let likes = if most == least { 0 } else { BEST * (it.likes - least) / (most - least) };
-        let spread = match it.spread {
-            None => 0,
-            Some(_) if high == 0 => BEST,
-            Some(sum) => BEST * (high + low - sum) / high,
+    /// The candidate with the highest sum; the first of equals.
+    fn pick(&self, candidates: &[Candidate]) -> Option<Row> {
+        let top = candidates.iter().fold(Raw::default(), |top, it| top.max(it.raw));
+        let most = candidates.iter().map(|it| it.likes).max().unwrap_or(0);
+        let least = candidates.iter().map(|it| it.likes).min().unwrap_or(0);
+        let spreads = || candidates.iter().filter_map(|it| it.spread);
+        let (high, low) = (spreads().max().unwrap_or(0), spreads().min().unwrap_or(0));
+        let score = |it: &Candidate| {
+            let likes = if most == least { 0 } else { BEST * (it.likes - least) / (most - least) };
+            let spread = match it.spread {
+                None => 0,
+                Some(_) if high == 0 => BEST,
+                Some(sum) => BEST * (high + low - sum) / high,
+            };
+            let sum = it.raw.score(top) + it.amounts + score::COMPANY * likes + score::SPREAD * spread;
+            score::among_equals(sum, &self.table, it.row)
         };
-        it.raw.score(top) + it.amounts + score::COMPANY * likes + score::SPREAD * spread
-    };
-    let mut best: Option<(i64, Row)> = None;
-    for candidate in candidates {
-        let score = score(candidate);
-        if best.is_none_or(|(top, _)| score > top) {
-            best = Some((score, candidate.row));
+        let mut best: Option<(i64, Row)> = None;
+        for candidate in candidates {
+            let score = score(candidate);
+            if best.is_none_or(|(top, _)| score > top) {
+                best = Some((score, candidate.row));
+            }
         }
+        best.map(|(_, row)| row)
     }
-    best.map(|(_, row)| row)
 }

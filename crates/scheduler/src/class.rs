@@ -91,6 +91,8 @@ pub struct Class {
     pub users: u32,
     /// What a pod takes.
     pub asks: Asks,
+    /// Whether it asks nothing of a node without taints.
+    bland: bool,
     /// Which nodes it names.
     pub named: Named,
     /// Extended resources it asks for; nodes are filled up by these.
@@ -124,6 +126,7 @@ impl Class {
         let extended = |(resource, _): &&(usize, i64)| is_extended(table.resource_name(*resource));
         let packed = asks.amounts.iter().filter(extended).copied().collect();
         let mut class = Class {
+            bland: demand.site.is_bland(),
             named: demand.site.named(),
             demand,
             users: 0,
@@ -166,6 +169,9 @@ impl Class {
 
     /// What it says of a node.
     pub fn verdict(&mut self, table: &Table, row: Row) -> Verdict {
+        if self.bland && table.is_plain(row) {
+            return Verdict::Yes(Raw::default());
+        }
         let at = row as usize;
         if self.verdicts.len() <= at {
             // No row has had this many changes: it stands for "not looked at".
@@ -230,7 +236,7 @@ impl Class {
         for row in changed {
             let before = self.verdicts.get(*row as usize).map(|(_, verdict)| *verdict);
             let after = self.verdict(table, *row);
-            if before != Some(after) && self.moves_top(before, after) {
+            if self.moves_top(before, after) {
                 self.rank_all(table);
                 return true;
             }
@@ -269,7 +275,7 @@ impl Class {
 
     fn entry(&self, table: &Table, row: Row, raw: Raw) -> (i64, Reverse<Row>, u32) {
         let score = raw.score(self.top) + score::amounts(table, row, self);
-        (score, Reverse(row), table.stamp(row))
+        (score::among_equals(score, table, row), Reverse(row), table.stamp(row))
     }
 }
 

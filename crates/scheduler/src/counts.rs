@@ -14,49 +14,14 @@ use std::collections::{BTreeSet, HashMap};
 use muster_api::node::NodeFacts;
 use muster_tree::Text;
 
-use crate::label::{self, Labels};
-use crate::site::Site;
+use crate::counter::{Counter, Key};
+pub use crate::counter::{CounterId, Spec};
+use crate::label::Labels;
 use crate::table::Row;
-use crate::term::{Spread, Term};
+use crate::term::Term;
 
-/// A counter.
-pub type CounterId = u32;
 /// A sort of pods.
 pub type SortId = u32;
-
-/// The domain of a node that lacks the label.
-const NOWHERE: u32 = u32::MAX;
-
-/// What a counter counts.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Spec {
-    /// Pods that all of the terms ask for, by this label.
-    Asked(Vec<Term>, Text),
-    /// Pods that carry a term: how much they like the pods it asks for near; 0 for not at all.
-    Carried(Term, i64),
-    /// Pods that a rule of spreading counts, on nodes that have all labels and suit the pod.
-    Spread(Spread, Site, Vec<Text>),
-}
-
-#[derive(Debug)]
-struct Counter {
-    spec: Spec,
-    users: u32,
-    key: usize,
-    /// By domain.
-    counts: Vec<i32>,
-    total: i64,
-    /// For spreading: which nodes count, and how many of them each domain has.
-    among: Option<(Vec<bool>, Vec<u32>)>,
-}
-
-#[derive(Debug, Default)]
-struct Key {
-    name: Text,
-    domain_of: Vec<u32>,
-    domains: HashMap<Text, u32>,
-    values: Vec<Text>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Traits {
@@ -254,9 +219,16 @@ impl Counts {
         })
     }
 
+    /// Whether a counter is of a term that forbids pods.
+    pub fn forbids(&self, id: CounterId) -> bool {
+        matches!(self.counters[id as usize], Some(Counter { spec: Spec::Carried(_, 0), .. }))
+    }
+
     /// Whether a rule of spreading sees a pod of this sort itself.
     pub fn spread_sees(&self, id: CounterId, sort: SortId) -> bool {
-        let Some(Counter { spec: Spec::Spread(rule, ..), .. }) = &self.counters[id as usize] else { return false };
+        let Some(Counter { spec: Spec::Spread(rule, ..), .. }) = &self.counters[id as usize] else {
+            return false;
+        };
         rule.selector.selects(&self.sorts[sort as usize].traits.labels)
     }
 
@@ -281,7 +253,8 @@ impl Counts {
     pub fn smallest(&self, id: CounterId) -> (i32, i64) {
         let counter = self.of(id);
         let Some((_, present)) = &counter.among else { return (0, 0) };
-        let live = counter.counts.iter().zip(present).filter(|(_, nodes)| **nodes > 0).map(|(count, _)| *count);
+        let live =
+            counter.counts.iter().zip(present).filter(|(_, nodes)| **nodes > 0).map(|(count, _)| *count);
         let (smallest, domains) = live.fold((i32::MAX, 0), |(min, n), count| (min.min(count), n + 1));
         (if domains == 0 { 0 } else { smallest }, domains)
     }
@@ -332,92 +305,9 @@ impl Counts {
         if let Some(at) = self.keys.iter().position(|key| key.name == *name) {
             return at;
         }
-        let mut key = Key { name: name.clone(), ..Key::default() };
+        let mut key = Key::new(name);
         nodes.for_each(|(row, facts)| key.place(row, facts));
         self.keys.push(key);
         self.keys.len() - 1
-    }
-}
-
-impl Spec {
-    fn key(&self) -> &Text {
-        match self {
-            Spec::Asked(_, key) => key,
-            Spec::Carried(term, _) => &term.key,
-            Spec::Spread(rule, ..) => &rule.key,
-        }
-    }
-
-    fn label_keys(&self) -> Vec<Text> {
-        match self {
-            Spec::Asked(terms, _) => terms.iter().flat_map(|term| term.selector.keys()).cloned().collect(),
-            Spec::Carried(term, _) => term.selector.keys().cloned().collect(),
-            Spec::Spread(rule, ..) => rule.selector.keys().cloned().collect(),
-        }
-    }
-
-    fn looks_at_namespaces(&self) -> bool {
-        match self {
-            Spec::Asked(terms, _) => terms.iter().any(Term::looks_at_namespaces),
-            Spec::Carried(term, _) => term.looks_at_namespaces(),
-            Spec::Spread(..) => false,
-        }
-    }
-}
-
-impl Key {
-    fn domain(&self, row: Row) -> Option<u32> {
-        self.domain_of.get(row as usize).copied().filter(|domain| *domain != NOWHERE)
-    }
-
-    fn place(&mut self, row: Row, facts: Option<&NodeFacts>) {
-        let at = row as usize;
-        if self.domain_of.len() <= at {
-            self.domain_of.resize(at + 1, NOWHERE);
-        }
-        let value = facts.and_then(|facts| label::find(&facts.labels, &self.name));
-        self.domain_of[at] = value.map_or(NOWHERE, |value| {
-            if let Some(domain) = self.domains.get(value) {
-                return *domain;
-            }
-            let domain = u32::try_from(self.values.len()).expect("fewer domains than 2^32");
-            self.values.push(value.clone());
-            self.domains.insert(value.clone(), domain);
-            domain
-        });
-    }
-}
-
-impl Counter {
-    fn bump(&mut self, key: &Key, row: Row, sign: i32) {
-        let Some(domain) = key.domain(row) else { return };
-        if self.among.as_ref().is_some_and(|(included, _)| !included[row as usize]) {
-            return;
-        }
-        self.counts[domain as usize] += sign;
-        self.total += i64::from(sign);
-    }
-
-    /// Decides whether a node counts, which was in the domain `former` so far.
-    fn include(&mut self, key: &Key, row: Row, former: Option<u32>, facts: Option<&NodeFacts>) {
-        let Spec::Spread(rule, site, keys) = &self.spec else { return };
-        let Some((included, present)) = &mut self.among else { return };
-        let suits = facts.is_some_and(|facts| {
-            keys.iter().all(|key| label::find(&facts.labels, key).is_some())
-                && (!rule.honor_affinity || site.matches(facts))
-                && (!rule.honor_taints || site.accepts_taints(facts))
-        });
-        let at = row as usize;
-        if included.len() <= at {
-            included.resize(at + 1, false);
-        }
-        present.resize(self.counts.len(), 0);
-        if let Some(domain) = former.filter(|_| included[at]) {
-            present[domain as usize] -= 1;
-        }
-        included[at] = suits;
-        if let Some(domain) = key.domain(row).filter(|_| suits) {
-            present[domain as usize] += 1;
-        }
     }
 }

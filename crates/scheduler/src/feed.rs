@@ -4,12 +4,12 @@ use muster_api::node::NodeFacts;
 use muster_api::time::Time;
 use muster_tree::Text;
 
+use crate::Scheduler;
 use crate::label::Labels;
 use crate::pod::{Budget, Group, GroupKey, Pod, PodKey};
 use crate::queue::{EntryId, Spot};
 use crate::table::Row;
 use crate::world::{PodId, PodRow};
-use crate::Scheduler;
 
 impl Scheduler {
     /// A node is there, or changed.
@@ -117,6 +117,23 @@ impl Scheduler {
         }
         self.hear_nomination(id, pod);
         self.wake();
+    }
+
+    /// A pod has the node we meant it to have, and nothing else changed; `false` when that is not what we know.
+    pub fn confirm(&mut self, key: &PodKey, node: &Text) -> bool {
+        let Some(id) = self.index.get(key).copied() else { return false };
+        let row = self.world.pod(id).on.filter(|row| self.world.table.name(*row) == node);
+        if row.is_some() {
+            self.world.pod_mut(id).bound = true;
+        }
+        row.is_some()
+    }
+
+    /// A pod began to run.
+    pub fn started(&mut self, key: &PodKey, at: Option<Time>) {
+        if let Some(id) = self.index.get(key).copied() {
+            self.world.pod_mut(id).started = at;
+        }
     }
 
     fn add_pod(&mut self, pod: &Pod) -> PodId {

@@ -17,9 +17,11 @@
 
 mod choose;
 mod class;
+mod counter;
 mod counts;
 mod demand;
 mod feed;
+mod inspect;
 mod label;
 mod pod;
 mod preempt;
@@ -30,7 +32,9 @@ mod score;
 mod site;
 mod table;
 mod term;
+mod wake;
 mod world;
+mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -155,7 +159,9 @@ impl Scheduler {
             self.stats.repeated += 1;
             return Some(self.refuse(id, key, &[pod], why, Vec::new(), Vec::new()));
         }
-        let Some(row) = self.world.choose(pod, &mut self.stats) else { return Some(self.refuse_one(id, key, pod)) };
+        let Some(row) = self.world.choose(pod, &mut self.stats) else {
+            return Some(self.refuse_one(id, key, pod));
+        };
         self.assume(pod, row);
         self.dismiss(id);
         let node = self.world.table.name(row).clone();
@@ -222,7 +228,8 @@ impl Scheduler {
             return None;
         }
         let it = self.world.class(pod.class).remembered.as_ref()?;
-        let same = it.at == self.world.changes && it.sort == pod.sort && it.rank == (pod.priority, pod.preempts);
+        let same =
+            it.at == self.world.changes && it.sort == pod.sort && it.rank == (pod.priority, pod.preempts);
         same.then(|| it.refused.clone())
     }
 
@@ -266,7 +273,8 @@ impl Scheduler {
     fn outrank(&mut self, id: PodId, row: Row) -> Vec<PodId> {
         let priority = self.world.pod(id).priority;
         let all = self.world.nominated.get(&row).cloned().unwrap_or_default();
-        let below: Vec<PodId> = all.into_iter().filter(|it| self.world.pod(*it).priority < priority).collect();
+        let below: Vec<PodId> =
+            all.into_iter().filter(|it| self.world.pod(*it).priority < priority).collect();
         below.iter().for_each(|other| self.nominate(*other, None));
         below
     }
@@ -330,85 +338,5 @@ impl Scheduler {
             self.world.nominated.entry(row).or_default().push(id);
         }
         self.world.changes += 1;
-    }
-
-    /// Wakes whom the changes since the last time may help.
-    fn wake(&mut self) {
-        let mut rows = std::mem::take(&mut self.world.freed);
-        let moved = std::mem::take(&mut self.world.moved);
-        let changed = std::mem::take(&mut self.changed);
-        let node_event = !changed.is_empty();
-        rows.extend(changed);
-        rows.sort_unstable();
-        rows.dedup();
-        self.world.watched = self.queue.has_parked();
-        if !self.world.watched || (rows.is_empty() && moved.is_empty()) {
-            return;
-        }
-        self.queue.wake_groups();
-        for (class, cures) in self.queue.parked() {
-            let many = self.how_many_woken(class, cures, &rows, &moved, node_event);
-            if many > 0 {
-                self.queue.wake(class, many);
-            }
-        }
-    }
-
-    /// How many parked pods of a class may be helped.
-    fn how_many_woken(
-        &mut self,
-        class_id: class::ClassId,
-        cures: Cures,
-        rows: &[Row],
-        moved: &[counts::CounterId],
-        node_event: bool,
-    ) -> usize {
-        let (class, table) = self.world.class_mut(class_id);
-        if class.looks_at_pods() || cures.pods {
-            let mine: BTreeSet<counts::CounterId> = class.counters().collect();
-            let touched = moved.iter().any(|counter| mine.contains(counter) || cures.pods);
-            return if node_event || touched || !rows.is_empty() { usize::MAX } else { 0 };
-        }
-        let mut many: usize = 0;
-        for row in rows {
-            if table.facts(*row).is_none() || !matches!(class.verdict(table, *row), class::Verdict::Yes(_)) {
-                continue;
-            }
-            if table.fits(*row, &class.asks) {
-                many = many.saturating_add(usize::try_from(table.room(*row, &class.asks)).unwrap_or(0));
-            }
-        }
-        many
-    }
-
-    /// All that is taken and counted, for comparing with a scheduler that was fed anew.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn picture(&self) -> Vec<String> {
-        let world = &self.world;
-        let mut lines = world.counts.picture();
-        for at in 0..world.table.rows() {
-            let row = Row::try_from(at).expect("fewer nodes than 2^32");
-            let mut pods: Vec<&PodKey> = world.table.pods(row).iter().map(|id| &world.pod(*id).key).collect();
-            pods.sort();
-            let amounts: Vec<(&Text, i64)> = (0..).zip(world.table.resources()).map(|(n, name)| (name, world.table.used(row, n))).filter(|(_, used)| *used != 0).collect();
-            if !pods.is_empty() || world.table.facts(row).is_some() {
-                lines.push(format!("{} {amounts:?} {:?} {:?} {pods:?}", world.table.name(row), world.table.scored(row), world.table.taken_ports(row)));
-            }
-        }
-        lines.sort();
-        lines
-    }
-
-    /// Nodes that hold more than they may, by resource.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn overfull(&self) -> Vec<(Text, Text)> {
-        let table = &self.world.table;
-        let short = |row: Row| {
-            let over = (0..table.resources().len()).filter(move |n| table.left(row, *n) < 0 && table.used(row, *n) > 0);
-            over.map(move |n| (table.name(row).clone(), table.resource_name(n).clone()))
-        };
-        table.nodes().flat_map(short).collect()
     }
 }

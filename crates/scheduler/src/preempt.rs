@@ -77,7 +77,13 @@ impl World {
     }
 
     /// Whom to evict from a node so that the pod fits; a tally entry when that does not help.
-    fn victims(&mut self, id: PodId, row: Row, budgets: &[&Budget], useless: &mut Tally) -> Option<Candidate> {
+    fn victims(
+        &mut self,
+        id: PodId,
+        row: Row,
+        budgets: &[&Budget],
+        useless: &mut Tally,
+    ) -> Option<Candidate> {
         let priority = self.pod(id).priority;
         let lower = |other: &PodId| self.pod(*other).priority < priority;
         let mut all: Vec<PodId> = self.table.pods(row).iter().copied().filter(lower).collect();
@@ -139,7 +145,8 @@ impl World {
         // Shifted above zero: two victims of negative priority are not cheaper than one.
         let sum = victims.iter().map(|id| priority(id) + i64::from(i32::MAX) + 1).sum();
         let highest = victims.iter().filter(|id| priority(id) == top);
-        let start = highest.map(|id| self.pod(*id).started.unwrap_or(Time(i64::MAX))).min().unwrap_or_default();
+        let start =
+            highest.map(|id| self.pod(*id).started.unwrap_or(Time(i64::MAX))).min().unwrap_or_default();
         (candidate.violations, top, sum, victims.len(), Reverse(start), candidate.plan.row)
     }
 }

@@ -181,7 +181,9 @@ impl Refused {
             }
             Preemption::Useless(why) => format!("{tally} preemption: {why}"),
             Preemption::Found { node, victims } => {
-                format!("{tally} preemption: found a potential placement for pod on node {node}, preempting {victims} victims")
+                format!(
+                    "{tally} preemption: found a potential placement for pod on node {node}, preempting {victims} victims"
+                )
             }
         }
     }

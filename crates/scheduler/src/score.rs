@@ -14,6 +14,9 @@ pub const COMPANY: i64 = 2;
 /// Weight of spreading.
 pub const SPREAD: i64 = 2;
 
+/// So many pods weigh less than one point.
+const PODS_PER_POINT: i64 = 1 << 20;
+
 /// What the node itself gives: soft taints not tolerated, weights of matching preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Raw {
@@ -37,6 +40,11 @@ impl Raw {
         let preference = if top.preference == 0 { 0 } else { BEST * self.preference / top.preference };
         TAINTS * taints + PREFERENCE * preference
     }
+}
+
+/// Of nodes with equal scores the one with fewer pods is better.
+pub fn among_equals(score: i64, table: &Table, row: Row) -> i64 {
+    score * PODS_PER_POINT - i64::try_from(table.pods(row).len()).unwrap_or(0).min(PODS_PER_POINT - 1)
 }
 
 /// How well the pod's amounts suit the node: its fullness, and how balanced its use stays.

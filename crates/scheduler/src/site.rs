@@ -57,6 +57,12 @@ impl Site {
         }
     }
 
+    /// Whether it asks nothing of a node without taints.
+    #[must_use]
+    pub fn is_bland(&self) -> bool {
+        self.selector.is_empty() && self.terms.is_none() && self.preferences.is_empty()
+    }
+
     /// Whether the pod puts up with the node being cordoned.
     #[must_use]
     pub fn accepts_cordon(&self) -> bool {

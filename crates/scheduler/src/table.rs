@@ -40,12 +40,21 @@ pub struct Asks {
     pub ports: Vec<Port>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    NoNode,
+    Node,
+    PlainNode,
+}
+
 /// All nodes.
 #[derive(Debug)]
 pub struct Table {
     index: HashMap<Text, Row>,
     names: Vec<Text>,
     facts: Vec<Option<NodeFacts>>,
+    /// Whether a row is a node, and one without taints or cordon: looked at far more often than the facts.
+    looks: Vec<Look>,
     resources: Vec<Text>,
     /// By row and resource.
     allocatable: Vec<i64>,
@@ -68,6 +77,7 @@ impl Default for Table {
             index: HashMap::new(),
             names: Vec::new(),
             facts: Vec::new(),
+            looks: Vec::new(),
             resources: vec![literal!("cpu"), literal!("memory"), literal!("pods")],
             allocatable: Vec::new(),
             used: Vec::new(),
@@ -97,7 +107,17 @@ impl Table {
 
     /// The rows of nodes.
     pub fn nodes(&self) -> impl Iterator<Item = Row> + '_ {
-        (0..).zip(&self.facts).filter(|(_, facts)| facts.is_some()).map(|(row, _)| row)
+        (0..).zip(&self.looks).filter(|(_, look)| **look != Look::NoNode).map(|(row, _)| row)
+    }
+
+    /// Whether a row is a node.
+    pub fn is_node(&self, row: Row) -> bool {
+        self.looks[row as usize] != Look::NoNode
+    }
+
+    /// Whether a row is a node without taints or cordon.
+    pub fn is_plain(&self, row: Row) -> bool {
+        self.looks[row as usize] == Look::PlainNode
     }
 
     /// The row of a name, made if need be.
@@ -152,6 +172,11 @@ impl Table {
         let cells = &mut self.allocatable[at * width..(at + 1) * width];
         cells.fill(0);
         numbered.into_iter().for_each(|(resource, amount)| cells[resource] = amount);
+        self.looks[at] = match &facts {
+            None => Look::NoNode,
+            Some(facts) if facts.unschedulable || !facts.taints.is_empty() => Look::Node,
+            Some(_) => Look::PlainNode,
+        };
         self.facts[at] = facts;
         self.facts_stamps[at] = self.facts_stamps[at].wrapping_add(1);
         self.touch(row);
@@ -160,7 +185,10 @@ impl Table {
     /// Forgets a row that nobody needs.
     pub fn sweep(&mut self, row: Row) {
         let at = row as usize;
-        if self.facts[at].is_none() && self.pods[at].is_empty() && self.index.remove(&self.names[at]).is_some() {
+        if self.facts[at].is_none()
+            && self.pods[at].is_empty()
+            && self.index.remove(&self.names[at]).is_some()
+        {
             self.names[at] = Text::new();
             self.free_rows.push(row);
         }
@@ -212,8 +240,12 @@ impl Table {
 
     /// Whether all amounts and ports are there.
     pub fn fits(&self, row: Row, asks: &Asks) -> bool {
-        let short = |(resource, amount): &(usize, i64)| self.left(row, *resource) < *amount;
-        !asks.amounts.iter().any(short) && !self.ports_collide(row, asks)
+        self.has_amounts(row, asks) && !self.ports_collide(row, asks)
+    }
+
+    /// Whether all amounts are there.
+    pub fn has_amounts(&self, row: Row, asks: &Asks) -> bool {
+        !asks.amounts.iter().any(|(resource, amount)| self.left(row, *resource) < *amount)
     }
 
     /// How many more pods that ask for this would fit, by amounts alone.
@@ -224,6 +256,9 @@ impl Table {
 
     /// Whether a port is taken.
     pub fn ports_collide(&self, row: Row, asks: &Asks) -> bool {
+        if asks.ports.is_empty() {
+            return false;
+        }
         let taken = &self.ports[row as usize];
         asks.ports.iter().any(|port| taken.iter().any(|other| other.collides(port)))
     }
@@ -291,6 +326,7 @@ impl Table {
         let row = Row::try_from(self.facts.len()).expect("fewer nodes than 2^32");
         self.names.push(Text::new());
         self.facts.push(None);
+        self.looks.push(Look::NoNode);
         let width = self.resources.len();
         self.allocatable.resize(self.allocatable.len() + width, 0);
         self.used.resize(self.used.len() + width, 0);

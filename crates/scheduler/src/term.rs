@@ -53,7 +53,12 @@ pub struct Company {
 impl Term {
     /// Whether it asks for a pod of this namespace with these labels.
     #[must_use]
-    pub fn asks_for(&self, namespace: &Text, namespace_labels: &[(Text, Text)], labels: &[(Text, Text)]) -> bool {
+    pub fn asks_for(
+        &self,
+        namespace: &Text,
+        namespace_labels: &[(Text, Text)],
+        labels: &[(Text, Text)],
+    ) -> bool {
         let home = self.namespaces.contains(namespace);
         let home = home || self.namespace_selector.as_ref().is_some_and(|it| it.selects(namespace_labels));
         home && self.selector.selects(labels)

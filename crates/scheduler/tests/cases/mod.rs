@@ -45,7 +45,8 @@ fn placement() {
 fn scheduler(case: &Tree) -> Scheduler {
     let mut scheduler = Scheduler::default();
     for (name, labels) in case.entries_at(&["namespaces"]) {
-        let labels = labels.entries().iter().map(|(k, v)| (k.clone(), v.as_text().cloned().unwrap())).collect();
+        let labels =
+            labels.entries().iter().map(|(k, v)| (k.clone(), v.as_text().cloned().unwrap())).collect();
         scheduler.namespace(name, &labels);
     }
     for (name, words) in case.entries_at(&["nodes"]) {
@@ -113,7 +114,9 @@ fn one(case: &Tree, want: &Tree) -> Vec<String> {
             rest.sort();
             let why: Text = want.text_at(&["why"]);
             let rest = rest.join(", ");
-            vec![format!("0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: {rest}.")]
+            vec![format!(
+                "0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: {rest}."
+            )]
         }
         other => vec![other.as_str().unwrap_or_default().to_owned()],
     }

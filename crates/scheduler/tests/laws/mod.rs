@@ -53,14 +53,22 @@ fn pod_shape(shape: u8) -> Tree {
     match shape {
         0 => tree!({"asks": {"cpu": "1"}}),
         1 => tree!({"asks": {"cpu": "2", "memory": "1Gi"}, "labels": {"app": "db"}}),
-        2 => tree!({"labels": {"app": "web"}, "near": [{"key": "zone", "app": "db", "namespaceSelector": {"matchLabels": {"team": "red"}}}]}),
+        2 => {
+            tree!({"labels": {"app": "web"}, "near": [{"key": "zone", "app": "db", "namespaceSelector": {"matchLabels": {"team": "red"}}}]})
+        }
         3 => tree!({"labels": {"app": "db"}, "far": [{"key": "kubernetes.io/hostname", "app": "db"}]}),
-        4 => tree!({"labels": {"app": "w"}, "spread": [{"key": "zone", "app": "w"}, {"key": "zone", "app": "db", "soft": true}]}),
+        4 => {
+            tree!({"labels": {"app": "w"}, "spread": [{"key": "zone", "app": "w"}, {"key": "zone", "app": "db", "soft": true}]})
+        }
         5 => tree!({"ports": [{"hostPort": 80}], "spec": {"nodeSelector": {"zone": "x"}}}),
         6 => tree!({"like": [{"weight": 3, "key": "zone", "app": "web"}], "asks": {"memory": "3Gi"}}),
         7 => tree!({"priority": 5, "asks": {"cpu": "3"}}),
-        8 => tree!({"spec": {"tolerations": [{"operator": "Exists"}]}, "asks": {"cpu": "1", "example.com/gpu": 0}}),
-        _ => tree!({"labels": {"app": "w", "rev": "1"}, "asks": {"cpu": "1"}, "dislike": [{"weight": 9, "key": "zone", "app": "w", "matchLabelKeys": ["rev"]}]}),
+        8 => {
+            tree!({"spec": {"tolerations": [{"operator": "Exists"}]}, "asks": {"cpu": "1", "example.com/gpu": 0}})
+        }
+        _ => {
+            tree!({"labels": {"app": "w", "rev": "1"}, "asks": {"cpu": "1"}, "dislike": [{"weight": 9, "key": "zone", "app": "w", "matchLabelKeys": ["rev"]}]})
+        }
     }
 }
 

@@ -27,7 +27,9 @@ fn decide(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     let mut words = Vec::new();
     for decision in scheduler.decide(100, now) {
         match decision.outcome {
-            Outcome::Placed(pods) => words.extend(pods.iter().map(|((_, pod), node)| format!("{pod}→{node}"))),
+            Outcome::Placed(pods) => {
+                words.extend(pods.iter().map(|((_, pod), node)| format!("{pod}→{node}")))
+            }
             Outcome::Refused { .. } => words.push(decision.group.1.to_string()),
         }
     }
@@ -45,7 +47,8 @@ fn evicted(scheduler: &mut Scheduler) -> Vec<PodKey> {
 #[test]
 fn the_urgent_and_the_old_come_first() {
     let mut scheduler = with_nodes(&["a"]);
-    for (name, priority, second) in [("late", 0, 9), ("early", 0, 1), ("urgent", 5, 7), ("also-early", 0, 1)] {
+    for (name, priority, second) in [("late", 0, 9), ("early", 0, 1), ("urgent", 5, 7), ("also-early", 0, 1)]
+    {
         scheduler.pod(&pod(name, &tree!({"priority": priority}), second));
     }
     assert_eq!(decide(&mut scheduler, NOW), ["urgent→a", "also-early→a", "early→a", "late→a"]);
@@ -73,22 +76,76 @@ fn what_may_cure_a_refusal() {
     type Event = fn(&mut Scheduler);
     let zone = |value: &str| tree!({"labels": {"zone": value}});
     let cases: Vec<(&str, Tree, Tree, Event, bool)> = vec![
-        ("a taint goes", tree!({"taints": [{"key": "k", "effect": "NoSchedule"}]}), tree!({}), |s| s.node(node("a", &tree!({}))), true),
-        ("another taint comes", tree!({"taints": [{"key": "k", "effect": "NoSchedule"}]}), tree!({}), |s| {
-            s.node(node("a", &tree!({"taints": [{"key": "l", "effect": "NoSchedule"}]})));
-        }, false),
-        ("the cordon ends", tree!({"unschedulable": true}), tree!({}), |s| s.node(node("a", &tree!({}))), true),
-        ("the label comes", tree!({}), tree!({"spec": {"nodeSelector": {"zone": "x"}}}), |s| s.node(node("a", &tree!({"labels": {"zone": "x"}}))), true),
-        ("another label comes", tree!({}), tree!({"spec": {"nodeSelector": {"zone": "x"}}}), |s| s.node(node("a", &tree!({"labels": {"zone": "y"}}))), false),
-        ("the node grows", tree!({}), tree!({"asks": {"cpu": "5"}}), |s| s.node(node("a", &tree!({"has": {"cpu": "6"}}))), true),
-        ("the node grows too little", tree!({}), tree!({"asks": {"cpu": "7"}}), |s| s.node(node("a", &tree!({"has": {"cpu": "6"}}))), false),
+        (
+            "a taint goes",
+            tree!({"taints": [{"key": "k", "effect": "NoSchedule"}]}),
+            tree!({}),
+            |s| s.node(node("a", &tree!({}))),
+            true,
+        ),
+        (
+            "another taint comes",
+            tree!({"taints": [{"key": "k", "effect": "NoSchedule"}]}),
+            tree!({}),
+            |s| {
+                s.node(node("a", &tree!({"taints": [{"key": "l", "effect": "NoSchedule"}]})));
+            },
+            false,
+        ),
+        (
+            "the cordon ends",
+            tree!({"unschedulable": true}),
+            tree!({}),
+            |s| s.node(node("a", &tree!({}))),
+            true,
+        ),
+        (
+            "the label comes",
+            tree!({}),
+            tree!({"spec": {"nodeSelector": {"zone": "x"}}}),
+            |s| s.node(node("a", &tree!({"labels": {"zone": "x"}}))),
+            true,
+        ),
+        (
+            "another label comes",
+            tree!({}),
+            tree!({"spec": {"nodeSelector": {"zone": "x"}}}),
+            |s| s.node(node("a", &tree!({"labels": {"zone": "y"}}))),
+            false,
+        ),
+        (
+            "the node grows",
+            tree!({}),
+            tree!({"asks": {"cpu": "5"}}),
+            |s| s.node(node("a", &tree!({"has": {"cpu": "6"}}))),
+            true,
+        ),
+        (
+            "the node grows too little",
+            tree!({}),
+            tree!({"asks": {"cpu": "7"}}),
+            |s| s.node(node("a", &tree!({"has": {"cpu": "6"}}))),
+            false,
+        ),
         ("a node comes", tree!({"unschedulable": true}), tree!({}), |s| s.node(node("b", &tree!({}))), true),
-        ("a pod to be near to comes", zone("x"), tree!({"near": [{"key": "zone", "app": "db"}]}), |s| {
-            s.pod(&on(pod("db", &tree!({"labels": {"app": "db"}}), 0), "a"));
-        }, true),
-        ("a pod of no interest comes", zone("x"), tree!({"near": [{"key": "zone", "app": "db"}], "asks": {"cpu": "1"}}), |s| {
-            s.pod(&on(pod("web", &tree!({"labels": {"app": "web"}}), 0), "b"));
-        }, false),
+        (
+            "a pod to be near to comes",
+            zone("x"),
+            tree!({"near": [{"key": "zone", "app": "db"}]}),
+            |s| {
+                s.pod(&on(pod("db", &tree!({"labels": {"app": "db"}}), 0), "a"));
+            },
+            true,
+        ),
+        (
+            "a pod of no interest comes",
+            zone("x"),
+            tree!({"near": [{"key": "zone", "app": "db"}], "asks": {"cpu": "1"}}),
+            |s| {
+                s.pod(&on(pod("web", &tree!({"labels": {"app": "web"}}), 0), "b"));
+            },
+            false,
+        ),
     ];
     for (says, before, wish, event, woken) in cases {
         let mut scheduler = Scheduler::default();

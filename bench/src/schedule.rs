@@ -1,0 +1,147 @@
+//! The scheduler alone, in memory: how many decisions per second at how many nodes, and how often it had to look at
+//! every node.
+
+use std::time::Duration;
+
+use muster_api::node::{NodeFacts, simulated};
+use muster_api::time::Time;
+use muster_scheduler::{Outcome, Pod, Scheduler};
+use muster_tree::{Text, Tree, tree};
+
+const NODES: [usize; 4] = [100, 1_000, 5_000, 10_000];
+/// Pods per scenario, at most.
+const PODS_MAX: usize = 20_000;
+/// Pods per scenario where every node is looked at.
+const SCANNED_PODS_MAX: usize = 2_000;
+const ZONES: usize = 10;
+const CLASSES: usize = 50;
+/// Groups asked for at once, as the controller does.
+const TURN: usize = 256;
+
+/// A scenario: its name, how many pods on so many nodes, and the n-th pod.
+type Scenario = (&'static str, fn(usize) -> usize, fn(usize) -> Tree);
+
+const SCENARIOS: &[Scenario] = &[
+    ("plain, one class", plenty, |_| asks(500)),
+    ("plain, 50 classes", plenty, |n| asks(100 + 10 * (n * 7_919 % CLASSES))),
+    ("plain, each pod its own class", |nodes| plenty(nodes).min(SCANNED_PODS_MAX), |n| asks(100 + n)),
+    ("spread over zones", plenty, |_| {
+        spec(&tree!({"topologySpreadConstraints": [{"maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app()}]}))
+    }),
+    (
+        "one per host",
+        |nodes| nodes,
+        |_| {
+            spec(&tree!({"affinity": {"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname", "labelSelector": app()}]}}}))
+        },
+    ),
+    ("near by zone, preferred", scanned, |_| {
+        spec(&tree!({"affinity": {"podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm":
+            {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": app()}}]}}}))
+    }),
+    ("none fits", plenty, |_| asks(1_000_000)),
+];
+
+/// Runs them all and prints a table.
+pub fn run() {
+    println!("scheduler in memory, CPU time (feeding a pod is reading its manifest and queueing it)");
+    println!(
+        "{:<30} {:>6} {:>6} {:>9} {:>10} {:>8} {:>7} {:>7} {:>8} {:>9} {:>8}",
+        "",
+        "nodes",
+        "pods",
+        "feed µs",
+        "decide/s",
+        "µs each",
+        "placed",
+        "scans",
+        "ranked",
+        "diagnosed",
+        "repeated"
+    );
+    for (name, many, pod) in SCENARIOS {
+        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), *pod));
+    }
+}
+
+fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree) {
+    let mut scheduler = Scheduler::default();
+    (0..nodes).for_each(|n| scheduler.node(node(n)));
+    let trees: Vec<Tree> = (0..pods).map(|n| manifest(n, &shape(n))).collect();
+    let start = on_cpu();
+    trees.iter().for_each(|tree| scheduler.pod(&Pod::of(tree, &["default-scheduler"])));
+    let feed = on_cpu().saturating_sub(start);
+    let (mut decided, mut placed) = (0, 0);
+    let start = on_cpu();
+    while decided < pods {
+        let decisions = scheduler.decide(TURN, Time(0));
+        placed += decisions.iter().filter(|it| matches!(it.outcome, Outcome::Placed(_))).count();
+        decided += decisions.len();
+    }
+    print(name, nodes, pods, placed, feed, on_cpu().saturating_sub(start), &scheduler);
+}
+
+fn print(
+    name: &str,
+    nodes: usize,
+    pods: usize,
+    placed: usize,
+    feed: Duration,
+    took: Duration,
+    it: &Scheduler,
+) {
+    let (stats, each) = (it.stats(), |time: Duration| time.as_secs_f64() * 1e6 / pods as f64);
+    println!(
+        "{name:<30} {nodes:>6} {pods:>6} {:>9.2} {:>10.0} {:>8.2} {placed:>7} {:>7} {:>8} {:>9} {:>8}",
+        each(feed),
+        1e6 / each(took),
+        each(took),
+        stats.scans,
+        stats.rankings,
+        stats.diagnoses,
+        stats.repeated,
+    );
+}
+
+/// CPU time of this thread so far, to a few milliseconds: what else runs on the machine does not matter.
+fn on_cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    Duration::from_nanos(nanos)
+}
+
+/// As many as fit easily.
+fn plenty(nodes: usize) -> usize {
+    (nodes * 20).min(PODS_MAX)
+}
+
+fn scanned(nodes: usize) -> usize {
+    plenty(nodes).min(SCANNED_PODS_MAX)
+}
+
+fn app() -> Tree {
+    tree!({"matchLabels": {"app": "a"}})
+}
+
+fn node(n: usize) -> NodeFacts {
+    let has = tree!({"cpu": "64", "memory": "256Gi", "pods": "110"});
+    let zone = tree!({"metadata": {"labels": {"topology.kubernetes.io/zone": format!("z{}", n % ZONES)}}});
+    NodeFacts::of(&simulated(&Text::from(format!("node-{n:05}")), &has).merge(&zone))
+}
+
+fn asks(milli: usize) -> Tree {
+    tree!({"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{milli}m"), "memory": "256Mi"}}}]})
+}
+
+fn spec(more: &Tree) -> Tree {
+    asks(500).merge(more)
+}
+
+fn manifest(n: usize, spec: &Tree) -> Tree {
+    let spec = spec.with(&["schedulerName"], "default-scheduler");
+    tree!({"metadata": {"namespace": "default", "name": format!("pod-{n:06}"), "labels": {"app": "a", "index": n.to_string()}},
+        "spec": spec})
+}

@@ -1,0 +1,61 @@
+//! Who is woken by which change: those whom it may help, and no more of them than it can help.
+
+use crate::Scheduler;
+use crate::class::{ClassId, Verdict};
+use crate::counter::CounterId;
+use crate::reason::Cures;
+use crate::table::Row;
+
+impl Scheduler {
+    /// Wakes whom the changes since the last time may help.
+    pub(crate) fn wake(&mut self) {
+        let mut rows = std::mem::take(&mut self.world.freed);
+        let moved = std::mem::take(&mut self.world.moved);
+        let changed = std::mem::take(&mut self.changed);
+        let node_event = !changed.is_empty();
+        rows.extend(changed);
+        rows.sort_unstable();
+        rows.dedup();
+        self.world.watched = self.queue.has_parked();
+        if !self.world.watched || (rows.is_empty() && moved.is_empty()) {
+            return;
+        }
+        self.queue.wake_groups();
+        for (class, cures) in self.queue.parked() {
+            let many = self.how_many_woken(class, cures, &rows, &moved, node_event);
+            if many > 0 {
+                self.queue.wake(class, many);
+            }
+        }
+    }
+
+    /// How many parked pods of a class may be helped.
+    fn how_many_woken(
+        &mut self,
+        class_id: ClassId,
+        cures: Cures,
+        rows: &[Row],
+        moved: &[CounterId],
+        node_event: bool,
+    ) -> usize {
+        let class = self.world.class(class_id);
+        if class.looks_at_pods() || cures.pods {
+            let touches = |counter: &CounterId| {
+                class.counters().any(|mine| mine == *counter) || self.world.counts.forbids(*counter)
+            };
+            let woken = node_event || !rows.is_empty() || moved.iter().any(touches);
+            return if woken { usize::MAX } else { 0 };
+        }
+        let (class, table) = self.world.class_mut(class_id);
+        let mut many: usize = 0;
+        for row in rows {
+            if !table.is_node(*row) || !matches!(class.verdict(table, *row), Verdict::Yes(_)) {
+                continue;
+            }
+            if table.fits(*row, &class.asks) {
+                many = many.saturating_add(usize::try_from(table.room(*row, &class.asks)).unwrap_or(0));
+            }
+        }
+        many
+    }
+}
