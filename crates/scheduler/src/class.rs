@@ -156,8 +156,8 @@ impl Class {
 
     /// Whether other pods matter to it.
     pub fn looks_at_pods(&self) -> bool {
-        !(self.near.is_empty() && self.far.is_empty() && self.likes.is_empty())
-            || !(self.hard.is_empty() && self.soft.is_empty())
+        let terms = self.near.len() + self.far.len() + self.likes.len();
+        terms + self.hard.len() + self.soft.len() > 0
     }
 
     /// All counters it holds.

@@ -195,7 +195,7 @@ impl Scheduler {
         row.sort = sort;
         row.priority = pod.priority;
         row.preempts = pod.preempts;
-        row.evicted = (row.evicted || pod.evicted) && !(on.is_none() && !pod.evicted);
+        row.evicted = pod.evicted || (row.evicted && on.is_some());
         row.deleting = pod.deleting;
         row.started = pod.started;
         row.bound = !pod.node.is_empty();
