@@ -21,6 +21,7 @@ mod counter;
 mod counts;
 mod demand;
 mod feed;
+pub mod first;
 mod inspect;
 mod label;
 mod pod;

@@ -12,6 +12,5 @@ mod play;
 mod policies;
 mod scenario;
 mod seeds;
-mod urgent;
 mod words;
 mod worlds;
