@@ -19,7 +19,11 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 /// Every task. `test` is what CI runs.
 const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
-    ("bench", "print what it costs: all benches, or those named (schema store schedule jobs up api)", bench::task),
+    (
+        "bench",
+        "print what it costs: all benches, or those named (schema store schedule jobs up api)",
+        bench::task,
+    ),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
     (
         "peers",

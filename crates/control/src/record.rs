@@ -251,7 +251,9 @@ mod tests {
     fn notes_become_few_events() {
         let minute = 60_000_000;
         let different = |n: i64| format!("pod {n}");
-        let cases: Vec<(&str, Vec<(i64, String)>, Vec<&str>)> = vec![
+        // What it says, notes with their times, and what becomes of each.
+        type Case = (&'static str, Vec<(i64, String)>, Vec<&'static str>);
+        let cases: Vec<Case> = vec![
             ("the same again counts up", vec![(0, "a".into()), (1, "a".into())], vec!["+1", "^2"]),
             ("different ones stand alone", vec![(0, "a".into()), (1, "b".into())], vec!["+1", "+1"]),
             (

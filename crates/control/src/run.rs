@@ -113,7 +113,6 @@ impl Shells {
     }
 
     /// How they are together, for somebody who asks later and from elsewhere: metrics.
-    #[must_use]
     pub fn asked(&self) -> impl Fn() -> Health + Send + Sync + 'static {
         let all: Vec<_> = self.0.iter().map(|shell| shell.health.clone()).collect();
         move || {

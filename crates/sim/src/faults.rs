@@ -15,7 +15,7 @@ pub struct Faults {
     pub crash: usize,
     /// A watch is cut and lists again.
     pub cut: usize,
-    /// A watch says nothing for up to [`STALL_SECS_MAX`]: what the loop knows of that kind grows stale.
+    /// A watch says nothing for up to `STALL_SECS_MAX`: what the loop knows of that kind grows stale.
     pub stall: usize,
     /// Some kinds are delivered later than others.
     pub lag: bool,

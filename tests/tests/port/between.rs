@@ -70,7 +70,7 @@ impl Between {
         let (to_client, from_server) = pair();
         let here = self.clone();
         std::thread::spawn(move || {
-            pass(from_server, to_client, || here.state.lock().unwrap().line != Line::Deaf)
+            pass(from_server, to_client, || here.state.lock().unwrap().line != Line::Deaf);
         });
     }
 }

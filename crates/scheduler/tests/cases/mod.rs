@@ -45,8 +45,11 @@ fn placement() {
 fn scheduler(case: &Tree) -> Scheduler {
     let mut scheduler = Scheduler::default();
     for (name, labels) in case.entries_at(&["namespaces"]) {
-        let labels =
-            labels.entries().iter().map(|(k, v)| (k.clone(), v.as_text().cloned().unwrap())).collect();
+        let labels = labels
+            .entries()
+            .iter()
+            .map(|(k, v)| (k.clone(), v.as_text().cloned().expect("labels are texts")))
+            .collect();
         scheduler.namespace(name, &labels);
     }
     for (name, words) in case.entries_at(&["nodes"]) {

@@ -28,7 +28,7 @@ fn decide(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     for decision in scheduler.decide(100, now) {
         match decision.outcome {
             Outcome::Placed(pods) => {
-                words.extend(pods.iter().map(|((_, pod), node)| format!("{pod}→{node}")))
+                words.extend(pods.iter().map(|((_, pod), node)| format!("{pod}→{node}")));
             }
             Outcome::Refused { .. } => words.push(decision.group.1.to_string()),
         }
