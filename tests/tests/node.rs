@@ -201,7 +201,7 @@ fn what_cannot_be_run_is_said_with_exit_code_two() {
         ("no nodes at all", &good, &["--nodes", &nothing], &["nothing.yaml", "there is no Node in it"]),
         ("no YAML", &good, &["--nodes", &garbage], &["garbage"]),
         ("no number", &good, &["--sim-nodes", "few"], &["few"]),
-        ("no nodes asked for", &good, &[], &["hint:", "--sim-nodes"]),
+        ("no nodes asked for", &good, &[], &["required", "--sim-nodes"]),
     ] {
         let Output { status, stderr, stdout } = node(Path::new(kubeconfig), flags).output().unwrap();
         let error = String::from_utf8(stderr).unwrap();
