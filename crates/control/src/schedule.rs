@@ -1,24 +1,25 @@
-//! Runs the scheduler: feeds it, asks it, and turns its decisions into bindings and conditions.
+//! Runs the scheduler: feeds it, asks it, and turns its decisions into bindings, conditions and evictions.
 //!
 //! One key stands for "decide": it never calls anybody, it only wakes the keys of the pods decided about. Those
 //! carry out their decisions side by side.
 
+mod steps;
+
 use std::collections::BTreeMap;
 
-use muster_api::condition::{self, Wanted};
-use muster_api::event::{About, Event, Severity};
+use muster_api::event::Event;
 use muster_api::node::NodeFacts;
 use muster_api::paths::{condition as condition_path, pod as path};
 use muster_api::pod::{self, Phase};
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
+use muster_api::port::{Call, Kind, Object, Part, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions, managers, reasons};
-use muster_api::{kinds, meta};
-use muster_scheduler::first::{Demand, Outcome, Pod, PodKey, Scheduler};
+use muster_api::{condition, kinds, meta};
+use muster_scheduler::{Budget, Decision, Labels, Outcome, Pod, PodKey, Scheduler};
 use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake};
+use crate::plan::{Controller, Key, Plan, Wake};
 
 /// Groups decided in one go.
 const DECISIONS_PER_TURN_MAX: usize = 256;
@@ -29,12 +30,16 @@ pub struct Schedule {
     scheduler: Scheduler,
     /// Decided, not yet seen carried out.
     open: BTreeMap<PodKey, Open>,
+    /// The latest time we were told.
+    now: Time,
 }
 
 #[derive(Debug)]
 enum Open {
     Bind(Text),
-    Explain(String),
+    Explain { message: String, nominated: Text },
+    EndNomination,
+    Evict { for_uid: Uid, node: Text },
 }
 
 impl Controller for Schedule {
@@ -43,26 +48,19 @@ impl Controller for Schedule {
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        vec![kinds::PODS.clone(), kinds::NODES.clone()]
+        [&kinds::PODS, &kinds::NODES, &kinds::NAMESPACES, &kinds::BUDGETS].map(Clone::clone).to_vec()
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
         let mut keys = Vec::new();
-        if seen.key.kind == kinds::NODES {
-            match seen.after {
-                Some(node) => self.scheduler.node(NodeFacts::of(&node.tree)),
-                None => self.scheduler.node_gone(&seen.key.name),
-            }
-        } else if seen.key.kind == kinds::PODS {
+        if seen.key.kind == kinds::PODS {
+            self.hear_pod(seen);
             let name = (seen.key.namespace.clone(), seen.key.name.clone());
-            match seen.after {
-                Some(pod) if matters(seen.before, pod) => self.scheduler.pod(&picture(&pod.tree)),
-                Some(_) => {}
-                None => self.scheduler.pod_gone(&name),
-            }
             if self.open.contains_key(&name) || seen.after.is_some_and(is_newly_gated) {
                 keys.push(seen.key.clone().into());
             }
+        } else {
+            self.hear(seen);
         }
         if self.scheduler.has_waiting() {
             keys.push(decide_key().into());
@@ -71,66 +69,117 @@ impl Controller for Schedule {
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        self.now = now;
         if *key == decide_key() {
-            return self.decide(now);
+            return self.decide(caches, now);
         }
+        let mut plan = self.carry_out(key, caches, now);
+        // Somebody may have to be decided about again, now or later.
+        if self.scheduler.has_waiting() || self.scheduler.wake_at().is_some() {
+            plan.wake.push(decide_key());
+        }
+        plan
+    }
+
+    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+        let name = (key.namespace.clone(), key.name.clone());
+        // A lost reply may still have done it, and who was overtaken looks again.
+        if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_)) {
+            return None;
+        }
+        match self.open.get(&name) {
+            // Whoever cannot be bound as decided is decided about again.
+            Some(Open::Bind(_)) if call.on.part == Part::Binding => {
+                self.open.remove(&name);
+                self.scheduler.retry(&name, self.now);
+            }
+            Some(Open::Evict { .. }) => {
+                self.open.remove(&name);
+                self.scheduler.spared(&name);
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+impl Schedule {
+    fn hear(&mut self, seen: &Seen<'_>) {
+        let name = &seen.key.name;
+        match (&seen.key.kind, seen.after) {
+            (kind, Some(node)) if *kind == kinds::NODES => self.scheduler.node(NodeFacts::of(&node.tree)),
+            (kind, None) if *kind == kinds::NODES => self.scheduler.node_gone(name),
+            (kind, after) if *kind == kinds::NAMESPACES => {
+                let labels = after.map(|it| labels_of(&it.tree)).unwrap_or_default();
+                self.scheduler.namespace(name, &labels);
+            }
+            (kind, after) if *kind == kinds::BUDGETS => {
+                let key = (seen.key.namespace.clone(), name.clone());
+                match after {
+                    Some(budget) => self.scheduler.budget(&key, Budget::of(&budget.tree)),
+                    None => self.scheduler.budget_gone(&key),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_pod(&mut self, seen: &Seen<'_>) {
+        let name = (seen.key.namespace.clone(), seen.key.name.clone());
+        let Some(pod) = seen.after else {
+            self.scheduler.pod_gone(&name);
+            return;
+        };
+        match change(seen.before, pod) {
+            Change::Nothing => {}
+            Change::Started => self.scheduler.started(&name, Time::of(pod.tree.at(path::START_TIME))),
+            Change::Bound if self.scheduler.confirm(&name, &pod.tree.text_at(path::NODE_NAME)) => {}
+            Change::Bound | Change::Other => {
+                self.scheduler.pod(&Pod::of(&pod.tree, &[managers::SCHEDULER.as_str(), ""]));
+            }
+        }
+    }
+
+    fn decide(&mut self, caches: &Caches, now: Time) -> Plan {
+        let mut plan = Plan::nothing();
+        for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX, now) {
+            for (pod, open) in opened(decision, caches) {
+                plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
+                self.open.insert(pod, open);
+            }
+        }
+        if self.scheduler.has_waiting() {
+            return plan.again(now);
+        }
+        match self.scheduler.wake_at() {
+            Some(at) => plan.again(at),
+            None => plan,
+        }
+    }
+
+    fn carry_out(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
         let name = (key.namespace.clone(), key.name.clone());
         let Some(pod) = caches.find(key) else {
             self.open.remove(&name);
             return Plan::nothing();
         };
         if is_newly_gated(pod) {
-            return explain(pod, reasons::SCHEDULING_GATED, GATED, now, false);
+            return steps::gate(pod, now);
         }
-        match self.open.get(&name) {
-            _ if !pod.tree.str_at(path::NODE_NAME).is_empty() => {
-                self.open.remove(&name);
-                Plan::nothing()
-            }
-            Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => bind(pod, node),
-            Some(Open::Explain(message)) => {
-                let plan = explain(pod, reasons::UNSCHEDULABLE, message, now, true);
-                if plan.steps.is_empty() {
-                    self.open.remove(&name);
-                }
-                plan
-            }
-            _ => {
-                self.open.remove(&name);
-                Plan::nothing()
-            }
-        }
-    }
-
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
-        let name = (key.namespace.clone(), key.name.clone());
-        // Whoever cannot be bound as decided is decided about again; a lost reply may still have done it.
-        if call.on.part == Part::Binding && !matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_)) {
+        let placed = !pod.tree.str_at(path::NODE_NAME).is_empty();
+        let deleting = meta::deleting(&pod.tree).is_some();
+        let plan = match self.open.get(&name) {
+            Some(Open::Evict { for_uid, node }) if !deleting => steps::evict(pod, for_uid, node, now),
+            _ if placed => Plan::nothing(),
+            Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => steps::bind(pod, node),
+            Some(Open::Explain { message, nominated }) => steps::explain(pod, message, nominated, now),
+            Some(Open::EndNomination) => steps::end_nomination(pod),
+            _ => Plan::nothing(),
+        };
+        if plan.steps.is_empty() {
             self.open.remove(&name);
-            self.scheduler.retry(&name);
         }
-        None
-    }
-}
-
-const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
-
-impl Schedule {
-    fn decide(&mut self, now: Time) -> Plan {
-        let mut plan = Plan::nothing();
-        for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX) {
-            let open = match decision.outcome {
-                Outcome::Placed(pods) => {
-                    pods.into_iter().map(|(pod, node)| (pod, Open::Bind(node))).collect()
-                }
-                Outcome::Refused(refused) => vec![(decision.group, Open::Explain(refused.message()))],
-            };
-            for (pod, open) in open {
-                plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
-                self.open.insert(pod, open);
-            }
-        }
-        if self.scheduler.has_waiting() { plan.again(now) } else { plan }
+        plan
     }
 }
 
@@ -139,26 +188,58 @@ fn decide_key() -> Key {
     Key::new(&kinds::PODS, &Text::new(), &Text::new())
 }
 
-/// Whether a change of a pod can change a decision; most changes of the status cannot.
-fn matters(before: Option<&Object>, after: &Object) -> bool {
-    let Some(before) = before else { return true };
-    let same = |key| before.tree.get(key) == after.tree.get(key);
-    let ended = |object: &Object| Phase::of(object.tree.str_at(path::PHASE)).ended();
-    !same("spec") || !same("metadata") || ended(before) != ended(after)
+/// What a decision asks to be done to which pods.
+fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
+    let (pods, why, evict, nominated, outranked) = match decision.outcome {
+        Outcome::Placed(pods) => {
+            return pods.into_iter().map(|(pod, node)| (pod, Open::Bind(node))).collect();
+        }
+        Outcome::Refused { pods, why, evict, nominated, outranked } => {
+            (pods, why, evict, nominated.unwrap_or_default(), outranked)
+        }
+    };
+    let message = why.message();
+    let uid_of =
+        |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1)).map(|it| meta::uid(&it.tree));
+    let for_uid = pods.first().and_then(uid_of).unwrap_or_default();
+    let explain = |pod| (pod, Open::Explain { message: message.clone(), nominated: nominated.clone() });
+    let make_room = |pod| (pod, Open::Evict { for_uid: for_uid.clone(), node: nominated.clone() });
+    let mut all: Vec<(PodKey, Open)> = pods.into_iter().map(explain).collect();
+    all.extend(outranked.into_iter().map(|pod| (pod, Open::EndNomination)));
+    all.extend(evict.into_iter().map(make_room));
+    all
 }
 
-fn picture(tree: &Tree) -> Pod {
-    let ours = [managers::SCHEDULER.as_str(), ""].contains(&tree.str_at(path::SCHEDULER));
-    let gated = !tree.items_at(path::GATES).is_empty();
-    Pod {
-        key: (meta::namespace(tree), meta::name(tree)),
-        node: tree.text_at(path::NODE_NAME),
-        ended: Phase::of(tree.str_at(path::PHASE)).ended(),
-        wants: ours && !gated && meta::deleting(tree).is_none(),
-        priority: tree.int_at(path::PRIORITY).unwrap_or(0),
-        created: meta::created(tree).unwrap_or_default(),
-        demand: Demand::of(tree),
+/// What a change of a pod means for placement; most changes of the status mean nothing.
+enum Change {
+    Nothing,
+    /// It began to run.
+    Started,
+    /// It got its node.
+    Bound,
+    Other,
+}
+
+fn change(before: Option<&Object>, after: &Object) -> Change {
+    let Some(before) = before else { return Change::Other };
+    let same = |at: &[&str]| before.tree.at(at) == after.tree.at(at);
+    let ended = |object: &Object| Phase::of(object.tree.str_at(path::PHASE)).ended();
+    if ended(before) != ended(after) || !same(&["metadata"]) || !same(path::NOMINATED) {
+        Change::Other
+    } else if same(&["spec"]) {
+        if same(path::START_TIME) { Change::Nothing } else { Change::Started }
+    } else if before.tree.without(path::NODE_NAME).at(&["spec"])
+        == after.tree.without(path::NODE_NAME).at(&["spec"])
+    {
+        Change::Bound
+    } else {
+        Change::Other
     }
+}
+
+fn labels_of(tree: &Tree) -> Labels {
+    let entries = pod::labels_of(tree).map(Tree::entries).unwrap_or_default();
+    entries.iter().filter_map(|(key, value)| Some((key.clone(), value.as_text()?.clone()))).collect()
 }
 
 /// Gated, and its condition does not say so yet.
@@ -166,43 +247,4 @@ fn is_newly_gated(pod: &Object) -> bool {
     let scheduled = condition::find(pod.tree.items_at(path::CONDITIONS), conditions::POD_SCHEDULED);
     let said = scheduled.is_some_and(|c| c.str_at(condition_path::REASON) == reasons::SCHEDULING_GATED);
     !pod.tree.items_at(path::GATES).is_empty() && !said && meta::deleting(&pod.tree).is_none()
-}
-
-fn bind(pod: &Object, node: &Text) -> Plan {
-    let (namespace, name, uid) = (meta::namespace(&pod.tree), meta::name(&pod.tree), meta::uid(&pod.tree));
-    let message = format!("Successfully assigned {namespace}/{name} to {node}");
-    let call = Call {
-        by: managers::SCHEDULER.clone(),
-        on: meta::target(&kinds::PODS, &pod.tree, Part::Binding),
-        act: Act::Create(pod::binding(&namespace, &name, &uid, node)),
-        guard: Guard { uid: Some(uid), revision: None },
-    };
-    Plan::of(vec![Step::One(call), Step::Note(note(pod, Severity::Normal, reasons::SCHEDULED, message))])
-}
-
-/// Says in the pod's condition why it has no node, unless it says so already.
-fn explain(pod: &Object, reason: &str, message: &str, now: Time, noted: bool) -> Plan {
-    let wanted = Wanted { kind: conditions::POD_SCHEDULED, holds: false, reason, message };
-    let mut all = pod.tree.items_at(path::CONDITIONS).to_vec();
-    if !condition::set(&mut all, &wanted, now) {
-        return Plan::nothing();
-    }
-    let set =
-        condition::find(&all, conditions::POD_SCHEDULED).and_then(|c| Time::of(c.at(condition_path::SINCE)));
-    let call = Call {
-        by: managers::SCHEDULER.clone(),
-        on: meta::target(&kinds::PODS, &pod.tree, Part::Status),
-        guard: Guard { uid: Some(meta::uid(&pod.tree)), revision: None },
-        act: Act::Strategic(pod::condition_patch(&wanted, set.unwrap_or(now))),
-    };
-    let mut steps = vec![Step::One(call)];
-    if noted {
-        steps.push(Step::Note(note(pod, Severity::Warning, reasons::FAILED_SCHEDULING, message.to_owned())));
-    }
-    Plan::of(steps)
-}
-
-fn note(pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
-    let about = About::of(&kinds::PODS, "Pod", &pod.tree);
-    Event { by: managers::SCHEDULER.clone(), about, severity, reason: reason.into(), message: message.into() }
 }

@@ -21,7 +21,6 @@ mod counter;
 mod counts;
 mod demand;
 mod feed;
-pub mod first;
 mod inspect;
 mod label;
 mod pod;

@@ -12,5 +12,6 @@ mod play;
 mod policies;
 mod scenario;
 mod seeds;
+mod urgent;
 mod words;
 mod worlds;

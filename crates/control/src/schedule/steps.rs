@@ -1,0 +1,108 @@
+//! The calls and notes that carry out what the scheduler decided.
+
+use muster_api::condition::{self, Wanted};
+use muster_api::event::{About, Event, Severity};
+use muster_api::paths::{condition as condition_path, pod as path};
+use muster_api::pod;
+use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Uid};
+use muster_api::time::Time;
+use muster_api::words::{conditions, managers, reasons};
+use muster_api::{kinds, meta};
+use muster_tree::{Text, Tree};
+
+use crate::plan::{Plan, Step};
+
+/// What a gated pod's condition says.
+const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
+/// What a victim's condition says after the scheduler's name.
+const MAKING_ROOM: &str = "preempting to accommodate a higher priority pod";
+
+/// Gives a pod its node.
+pub fn bind(pod: &Object, node: &Text) -> Plan {
+    let (namespace, name, uid) = (meta::namespace(&pod.tree), meta::name(&pod.tree), meta::uid(&pod.tree));
+    let message = format!("Successfully assigned {namespace}/{name} to {node}");
+    let act = Act::Create(pod::binding(&namespace, &name, &uid, node));
+    let call = call(pod, Part::Binding, act);
+    Plan::of(vec![Step::One(call), Step::Note(note(pod, Severity::Normal, reasons::SCHEDULED, message))])
+}
+
+/// Says in a gated pod's condition that it is.
+pub fn gate(pod: &Object, now: Time) -> Plan {
+    match condition_patch(pod, reasons::SCHEDULING_GATED, GATED, now) {
+        Some(patch) => Plan::of(vec![Step::One(call(pod, Part::Status, Act::Strategic(patch)))]),
+        None => Plan::nothing(),
+    }
+}
+
+/// Says in a pod's condition why it has no node, and where room is being made for it, unless it says so already.
+pub fn explain(pod: &Object, message: &str, nominated: &str, now: Time) -> Plan {
+    let patch = condition_patch(pod, reasons::UNSCHEDULABLE, message, now);
+    let told = pod.tree.str_at(path::NOMINATED) == nominated;
+    let mut steps = Vec::new();
+    if patch.is_some() || !told {
+        let whole = patch.clone().unwrap_or_default();
+        let whole = if told { whole } else { pod::nomination_patch(&whole, nominated) };
+        steps.push(Step::One(call(pod, Part::Status, Act::Strategic(whole))));
+    }
+    if patch.is_some() {
+        let note = note(pod, Severity::Warning, reasons::FAILED_SCHEDULING, message.to_owned());
+        steps.push(Step::Note(note));
+    }
+    Plan::of(steps)
+}
+
+/// Ends the nomination of a pod.
+pub fn end_nomination(pod: &Object) -> Plan {
+    if pod.tree.str_at(path::NOMINATED).is_empty() {
+        return Plan::nothing();
+    }
+    let patch = pod::nomination_patch(&Tree::Null, "");
+    Plan::of(vec![Step::One(call(pod, Part::Status, Act::Strategic(patch)))])
+}
+
+/// Has a pod make room for the pod of `for_uid` on a node.
+pub fn evict(pod: &Object, for_uid: &Uid, node: &Text, now: Time) -> Plan {
+    let message = format!("{}: {MAKING_ROOM}", managers::SCHEDULER.as_str());
+    let wanted = Wanted {
+        kind: conditions::DISRUPTION_TARGET,
+        holds: true,
+        reason: reasons::PREEMPTION_BY_SCHEDULER,
+        message: &message,
+    };
+    let said = condition::holds(pod.tree.items_at(path::CONDITIONS), conditions::DISRUPTION_TARGET);
+    let mut steps = Vec::new();
+    if !said {
+        let act = Act::Strategic(pod::condition_patch(&wanted, now));
+        steps.push(Step::One(call(pod, Part::Status, act)));
+    }
+    let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
+    steps.push(Step::One(call(pod, Part::Main, act)));
+    let message = format!("Preempted by pod {for_uid} on node {node}");
+    steps.push(Step::Note(note(pod, Severity::Normal, reasons::PREEMPTED, message)));
+    Plan::of(steps)
+}
+
+fn condition_patch(pod: &Object, reason: &str, message: &str, now: Time) -> Option<Tree> {
+    let wanted = Wanted { kind: conditions::POD_SCHEDULED, holds: false, reason, message };
+    let mut all = pod.tree.items_at(path::CONDITIONS).to_vec();
+    if !condition::set(&mut all, &wanted, now) {
+        return None;
+    }
+    let set = condition::find(&all, conditions::POD_SCHEDULED);
+    let since = set.and_then(|it| Time::of(it.at(condition_path::SINCE)));
+    Some(pod::condition_patch(&wanted, since.unwrap_or(now)))
+}
+
+fn call(pod: &Object, part: Part, act: Act) -> Call {
+    Call {
+        by: managers::SCHEDULER.clone(),
+        on: meta::target(&kinds::PODS, &pod.tree, part),
+        guard: Guard { uid: Some(meta::uid(&pod.tree)), revision: None },
+        act,
+    }
+}
+
+fn note(pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
+    let about = About::of(&kinds::PODS, "Pod", &pod.tree);
+    Event { by: managers::SCHEDULER.clone(), about, severity, reason: reason.into(), message: message.into() }
+}
