@@ -175,7 +175,7 @@ fn finish(plane: &Plane, work: Work) -> Figures {
     let bound = meter.reached();
     await_all(&succeeded, "pods that succeeded");
     let succeeded = meter.reached();
-    await_all(&complete, "complete Jobs");
+    await_all(&complete, "Jobs that have counted all pods");
     Figures { name: plane.name, bound, succeeded, complete: meter.reached(), resident: resident(plane) }
 }
 
@@ -338,5 +338,5 @@ type Of = fn(&Figures) -> &Reached;
 const UNTIL: [(&str, Of); 3] = [
     ("all bound", |figures| &figures.bound),
     ("all succeeded", |figures| &figures.succeeded),
-    ("Jobs complete", |figures| &figures.complete),
+    ("all counted", |figures| &figures.complete),
 ];

@@ -97,12 +97,15 @@ fn no_pod_is_lost_and_none_counts_twice() {
 fn wait(fleet: &Fleet, plane: &mut Mortal, began: Instant) {
     let (mut best, mut looks, mut kill) = ((0, 0), 0, fleet.mortal);
     while best.0 < fleet.jobs {
-        assert!(looks < LOOKS_MAX, "no progress: {best:?} of {fleet:?}");
+        // Before the kill one looks ten times as often.
+        let patience = if kill { 10 * LOOKS_MAX } else { LOOKS_MAX };
+        assert!(looks < patience, "no progress: {best:?} of {fleet:?}");
         std::thread::sleep(if kill { LOOK_PAUSE / 10 } else { LOOK_PAUSE });
         let now = progress(&plane.server().unwrap());
         looks = if now > best { 0 } else { looks + 1 };
         best = now.max(best);
         if kill && best.1 > 0 {
+            assert!(best.0 < fleet.jobs, "killed amid the work, not after it");
             plane.kill();
             plane.revive().expect("the server starts again on its data");
             eprintln!("killed when {} Jobs were over and {} pods counted", best.0, best.1);

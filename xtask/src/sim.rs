@@ -38,7 +38,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
 }
 
 fn parse(args: &[String]) -> Result<Asked, String> {
-    let (mut seeds, mut seed, mut story) = (SEEDS, None, false);
+    let (mut many, mut seed, mut story) = (None, None, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -46,13 +46,17 @@ fn parse(args: &[String]) -> Result<Asked, String> {
             text.parse::<u64>().map_err(|e| format!("{arg} {text}: {e}\n{USAGE}"))
         };
         match arg.as_str() {
-            "--seeds" => seeds = number()?,
+            "--seeds" => many = Some(number()?),
             "--seed" => seed = Some(number()?),
             "-v" => story = true,
             other => return Err(format!("{other}: unknown\n{USAGE}")),
         }
     }
-    Ok(seed.map_or(Asked::Many(seeds), |seed| Asked::One { seed, story }))
+    match seed {
+        Some(seed) if many.is_none() => Ok(Asked::One { seed, story }),
+        None if !story && many != Some(0) => Ok(Asked::Many(many.unwrap_or(SEEDS))),
+        _ => Err(USAGE.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +71,9 @@ mod tests {
         assert_eq!(parse("--seed 7 -v"), Ok(Asked::One { seed: 7, story: true }));
         assert!(parse("--seeds").is_err_and(|why| why.starts_with("--seeds needs a number")));
         assert!(parse("--seed x").is_err_and(|why| why.starts_with("--seed x: ")));
+        for odd in ["-v", "--seeds 5 --seed 7", "--seeds 0", "--seeds 5 -v"] {
+            assert_eq!(parse(odd), Err(USAGE.to_owned()), "{odd}");
+        }
         assert!(parse("7").is_err_and(|why| why.starts_with("7: unknown")));
     }
 }

@@ -1,12 +1,12 @@
 //! Quantities: `500m`, `2Gi`, `1e3`. Parsed once, at the cache's edge.
 
-/// Reads a quantity in thousandths, rounded up; `None` when it is not one or does not fit.
+/// Reads a quantity in thousandths, rounded up; `None` when it is not one. What does not fit is the most that does.
 #[must_use]
 pub fn milli(text: &str) -> Option<i64> {
     scaled(text, 1000)
 }
 
-/// Reads a quantity in whole units, rounded up; `None` when it is not one or does not fit.
+/// Reads a quantity in whole units, rounded up; `None` when it is not one. What does not fit is the most that does.
 #[must_use]
 pub fn whole(text: &str) -> Option<i64> {
     scaled(text, 1)
@@ -30,9 +30,9 @@ fn scaled(text: &str, unit: i128) -> Option<i64> {
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
     let (times, over) = factor(suffix)?;
     let over = over.checked_mul(10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?)?;
-    let product = mantissa.checked_mul(times)?.checked_mul(unit)?;
-    let size = product.checked_add(over - 1)? / over;
-    i64::try_from(if negative { -(product / over) } else { size }).ok()
+    let product = mantissa.saturating_mul(times).saturating_mul(unit);
+    let size = if negative { -(product / over) } else { product.saturating_add(over - 1) / over };
+    i64::try_from(size.clamp(i64::MIN.into(), i64::MAX.into())).ok()
 }
 
 /// What a suffix multiplies with, as a fraction.
@@ -80,7 +80,10 @@ mod tests {
             ("2Gi", Some(2 << 40).map(|_: i64| 2_147_483_648_000), Some(2_147_483_648)),
             ("1e3", Some(1_000_000), Some(1000)),
             ("1E3", Some(1_000_000), Some(1000)),
-            ("2E", None, Some(2_000_000_000_000_000_000)),
+            ("2E", Some(i64::MAX), Some(2_000_000_000_000_000_000)),
+            ("20E", Some(i64::MAX), Some(i64::MAX)),
+            ("-9e20", Some(i64::MIN), Some(i64::MIN)),
+            ("9999999999999999999999999e20", Some(i64::MAX), Some(i64::MAX)),
             ("100n", Some(1), Some(1)),
             ("-2", Some(-2000), Some(-2)),
             ("0", Some(0), Some(0)),

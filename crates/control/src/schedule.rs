@@ -39,7 +39,7 @@ enum Open {
     Bind(Text),
     Explain { message: String, nominated: Text },
     EndNomination,
-    Evict { for_uid: Uid, node: Text },
+    Evict { victim: Uid, for_uid: Uid, node: Text },
 }
 
 impl Controller for Schedule {
@@ -83,8 +83,8 @@ impl Controller for Schedule {
 
     fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
         let name = (key.namespace.clone(), key.name.clone());
-        // A lost reply may still have done it, and who was overtaken looks again.
-        if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_)) {
+        // A lost reply may still have done it; who was overtaken or told to wait looks again.
+        if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
             return None;
         }
         match self.open.get(&name) {
@@ -145,7 +145,7 @@ impl Schedule {
         for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX, now) {
             for (pod, open) in opened(decision, caches) {
                 plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
-                self.open.insert(pod, open);
+                self.open_up(pod, open);
             }
         }
         if self.scheduler.has_waiting() {
@@ -155,6 +155,16 @@ impl Schedule {
             Some(at) => plan.again(at),
             None => plan,
         }
+    }
+
+    /// Takes down what is to be done about a pod. One that is refused and outranked in one go still has to hear why.
+    fn open_up(&mut self, pod: PodKey, open: Open) {
+        if let (Open::EndNomination, Some(Open::Explain { nominated, .. })) = (&open, self.open.get_mut(&pod))
+        {
+            *nominated = Text::new();
+            return;
+        }
+        self.open.insert(pod, open);
     }
 
     fn carry_out(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
@@ -169,7 +179,10 @@ impl Schedule {
         let placed = !pod.tree.str_at(path::NODE_NAME).is_empty();
         let deleting = meta::deleting(&pod.tree).is_some();
         let plan = match self.open.get(&name) {
-            Some(Open::Evict { for_uid, node }) if !deleting => steps::evict(pod, for_uid, node, now),
+            // A namesake of the victim has not been asked to make room.
+            Some(Open::Evict { victim, for_uid, node }) if !deleting && *victim == meta::uid(&pod.tree) => {
+                steps::evict(pod, for_uid, node, now)
+            }
             _ if placed => Plan::nothing(),
             Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => steps::bind(pod, node),
             Some(Open::Explain { message, nominated }) => steps::explain(pod, message, nominated, now),
@@ -203,7 +216,10 @@ fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
         |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1)).map(|it| meta::uid(&it.tree));
     let for_uid = pods.first().and_then(uid_of).unwrap_or_default();
     let explain = |pod| (pod, Open::Explain { message: message.clone(), nominated: nominated.clone() });
-    let make_room = |pod| (pod, Open::Evict { for_uid: for_uid.clone(), node: nominated.clone() });
+    let make_room = |pod| {
+        let victim = uid_of(&pod).unwrap_or_default();
+        (pod, Open::Evict { victim, for_uid: for_uid.clone(), node: nominated.clone() })
+    };
     let mut all: Vec<(PodKey, Open)> = pods.into_iter().map(explain).collect();
     all.extend(outranked.into_iter().map(|pod| (pod, Open::EndNomination)));
     all.extend(evict.into_iter().map(make_room));

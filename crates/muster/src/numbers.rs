@@ -36,7 +36,7 @@ impl<F: Fn() -> Health + Send + Sync + 'static> Collector for Numbers<F> {
         counter(into, "muster_controller_plans", "Keys that controllers looked at", all.plans)?;
         counter(into, "muster_controller_refusals", "Calls that were refused", all.refusals)?;
         counter(into, "muster_controller_repeats", "Calls sent again after a lost reply", all.repeats)?;
-        let help = "Events left out because their object had too many";
+        let help = "Events left out because their object, or the server, had too many waiting";
         counter(into, "muster_controller_events_dropped", help, all.events_dropped)?;
         gauge(into, "muster_controller_queue_length", "Keys that wait to be looked at", all.queue_len)?;
         gauge(into, "muster_controller_calls_in_flight", "Calls without a reply", all.in_flight)?;

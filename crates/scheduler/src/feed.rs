@@ -209,6 +209,9 @@ impl Scheduler {
         }
         self.world.release_class(old_class);
         self.world.counts.release_sort(old_sort);
+        if (old_class, old_sort) != (class, sort) {
+            self.world.changes += 1;
+        }
         if let Some(was_on) = was.0.filter(|_| was.0 != on) {
             self.world.table.sweep(was_on);
         }
@@ -239,6 +242,8 @@ impl Scheduler {
         }
         self.world.release_class(pod.class);
         self.world.counts.release_sort(pod.sort);
+        // The number of its sort may be another's now: what is remembered of it must not be taken for that one.
+        self.world.changes += 1;
         self.free_pods.push(id);
         if let Some(row) = on {
             self.world.table.sweep(row);

@@ -10,6 +10,8 @@ use muster_tree::{Text, Tree, literal};
 const SCORED_CPU: i64 = 100;
 /// The same for memory, in bytes.
 const SCORED_MEMORY: i64 = 200 << 20;
+/// No node has more: larger requests are taken for this much, so that no sum over the pods of a node can overflow.
+const AMOUNT_MAX: i64 = i64::MAX >> 16;
 /// The address that stands for all addresses.
 const ALL_ADDRESSES: Text = literal!("0.0.0.0");
 
@@ -51,9 +53,9 @@ impl Request {
         let defaults = [(literal!("cpu"), SCORED_CPU), (literal!("memory"), SCORED_MEMORY)];
         let scored = sum(tree, &defaults);
         plain.retain(|_, amount| *amount > 0);
-        let amount = |name: &str| scored.get(name).copied().unwrap_or(0);
+        let amount = |name: &str| scored.get(name).copied().unwrap_or(0).min(AMOUNT_MAX);
         Request {
-            amounts: plain.into_iter().collect(),
+            amounts: plain.into_iter().map(|(name, amount)| (name, amount.min(AMOUNT_MAX))).collect(),
             scored: [amount("cpu"), amount("memory")],
             ports: ports(tree),
         }

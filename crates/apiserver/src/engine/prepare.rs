@@ -80,7 +80,8 @@ impl<'a> Ask<'a> {
     }
 
     /// `change` done to what of a wire form is news to the live object (wire form, too). The rest has been through it
-    /// before and would come out as it is; the definition of a custom kind may have changed since.
+    /// before and would come out as it is (or as an older version of this program left it); the definition of a custom kind may
+    /// have changed since.
     pub fn on_news(&self, tree: &Tree, live: Option<&Tree>, change: impl FnOnce(&Tree) -> Tree) -> Tree {
         match live.filter(|_| !self.place.resource.custom) {
             Some(live) => tree.except_shared(live, change),

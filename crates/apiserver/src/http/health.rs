@@ -67,9 +67,9 @@ impl Check {
         check
     }
 
-    /// From now on it holds.
+    /// From now on it holds, unless it is broken.
     pub fn pass(&self) {
-        self.state.store(PASSED, Ordering::Release);
+        let _ = self.state.compare_exchange(PENDING, PASSED, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// It is broken and will not mend itself: whoever watches over the process should start it again.
@@ -147,7 +147,8 @@ mod tests {
         controllers.pass();
         assert_eq!(codes(None), [200, 200, 200], "at work");
         controllers.fail();
-        assert_eq!(codes(None), [500, 500, 500], "crashed");
+        controllers.pass();
+        assert_eq!(codes(None), [500, 500, 500], "crashed for good");
         assert_eq!(codes(Some("controllers")), [500, 500, 500]);
         assert_eq!(codes(Some("ping")), [200, 200, 200]);
     }

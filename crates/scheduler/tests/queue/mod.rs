@@ -158,6 +158,30 @@ fn what_may_cure_a_refusal() {
 }
 
 #[test]
+fn nobody_inherits_the_refusal_of_another() {
+    let mut scheduler = with_nodes(&["a"]);
+    let guard = tree!({"far": [{"key": "kubernetes.io/hostname", "app": "x"}]});
+    scheduler.pod(&on(pod("guard", &guard, 1), "a"));
+    scheduler.pod(&pod("unwanted", &tree!({"labels": {"app": "x"}}), 2));
+    assert_eq!(decide(&mut scheduler, NOW), ["unwanted"]);
+    scheduler.pod_gone(&key("unwanted"));
+    scheduler.pod(&pod("welcome", &tree!({"labels": {"app": "y"}}), 3));
+    assert_eq!(decide(&mut scheduler, NOW), ["welcome→a"]);
+}
+
+#[test]
+fn greed_beyond_all_measure_is_refused_and_never_overflows() {
+    let mut scheduler = with_nodes(&["a"]);
+    for name in ["b", "c", "d"] {
+        scheduler.pod(&on(pod(name, &tree!({"asks": {"memory": "7Ei", "cpu": "7E"}}), 1), "a"));
+    }
+    scheduler.pod(&asks("e", "1"));
+    assert_eq!(decide(&mut scheduler, NOW), ["e"]);
+    ["b", "c", "d"].iter().for_each(|name| scheduler.pod_gone(&key(name)));
+    assert_eq!(decide(&mut scheduler, NOW), ["e→a"]);
+}
+
+#[test]
 fn only_so_many_are_woken_as_find_room() {
     let mut scheduler = with_nodes(&["a"]);
     scheduler.pod(&on(asks("big", "4"), "a"));
