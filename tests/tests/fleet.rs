@@ -48,13 +48,15 @@ impl Fleet {
         self.jobs * self.pods_per_job
     }
 
-    /// Every second Job is indexed.
+    /// Every second Job is indexed. They take one to ten seconds, so that a kill comes amid the work on any machine.
     fn job(&self, n: usize) -> Tree {
+        let seconds = (1 + n % 10).to_string();
         let mode = if n.is_multiple_of(2) { "Indexed" } else { "NonIndexed" };
         let pods = i64::try_from(self.pods_per_job).unwrap();
         tree!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job-{n}")},
             "spec": {"completionMode": mode, "completions": pods, "parallelism": pods,
-                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train",
+                "template": {"metadata": {"annotations": {"muster.dev/sim-run-seconds": seconds}},
+                    "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train",
                     "command": ["train"], "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}}})
     }
 }
