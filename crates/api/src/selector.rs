@@ -5,14 +5,14 @@ use muster_tree::{Text, Tree};
 use crate::meta;
 use crate::paths::{label_expression, meta as meta_path, selector as path};
 
-/// What an object's labels must be.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What an object's labels must be: a value that can be compared, so that equal ones are counted once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Selector {
     /// `None` selects nothing, an empty list everything.
     terms: Option<Vec<Term>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Term {
     In(Text, Vec<Text>),
     NotIn(Text, Vec<Text>),
@@ -39,7 +39,39 @@ impl Selector {
     #[must_use]
     pub fn selects(&self, object: &Tree) -> bool {
         let labels = object.at(meta_path::LABELS).unwrap_or(&Tree::Null);
-        self.terms.as_ref().is_some_and(|terms| terms.iter().all(|term| term.fits(labels)))
+        self.fits(|key| labels.get(key).and_then(Tree::as_text))
+    }
+
+    /// Whether it selects an object with these labels, which are sorted by key.
+    #[must_use]
+    pub fn selects_labels(&self, labels: &[(Text, Text)]) -> bool {
+        self.fits(|key| find_label(labels, key))
+    }
+
+    fn fits<'a>(&self, value: impl Fn(&Text) -> Option<&'a Text>) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.iter().all(|term| term.fits(&value)))
+    }
+
+    /// Whether nothing is asked at all.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.terms.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Also asks for this very value, or for any other, unless the selector selects nothing anyway.
+    pub fn add(&mut self, key: &Text, value: &Text, same: bool) {
+        let (key, values) = (key.clone(), vec![value.clone()]);
+        if let Some(terms) = &mut self.terms {
+            terms.push(if same { Term::In(key, values) } else { Term::NotIn(key, values) });
+        }
+    }
+
+    /// The labels it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.terms.iter().flatten().filter_map(|term| match term {
+            Term::In(key, _) | Term::NotIn(key, _) | Term::Exists(key) | Term::Absent(key) => Some(key),
+            Term::Never => None,
+        })
     }
 
     /// Whether two objects look the same to every selector.
@@ -48,6 +80,12 @@ impl Selector {
         one.at(meta_path::LABELS) == other.at(meta_path::LABELS)
             && meta::namespace(one) == meta::namespace(other)
     }
+}
+
+/// The value of a label among labels that are sorted by key.
+#[must_use]
+pub fn find_label<'a>(labels: &'a [(Text, Text)], key: &str) -> Option<&'a Text> {
+    labels.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok().map(|at| &labels[at].1)
 }
 
 fn term(tree: &Tree) -> Term {
@@ -64,8 +102,7 @@ fn term(tree: &Tree) -> Term {
 }
 
 impl Term {
-    fn fits(&self, labels: &Tree) -> bool {
-        let value = |key: &Text| labels.get(key).and_then(Tree::as_text);
+    fn fits<'a>(&self, value: impl Fn(&Text) -> Option<&'a Text>) -> bool {
         match self {
             Term::In(key, values) => value(key).is_some_and(|value| values.contains(value)),
             Term::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(value)),
@@ -85,6 +122,7 @@ mod tests {
     #[test]
     fn what_is_selected() {
         let object = tree!({"metadata": {"labels": {"app": "a", "tier": "1"}}});
+        let labels = [("app".into(), "a".into()), ("tier".into(), "1".into())];
         for (says, selector, want) in [
             ("nothing is asked", tree!({}), true),
             ("equal", tree!({"matchLabels": {"app": "a"}}), true),
@@ -113,7 +151,9 @@ mod tests {
             ),
             ("no such operator", tree!({"matchExpressions": [{"key": "tier", "operator": "Like"}]}), false),
         ] {
-            assert_eq!(Selector::of(Some(&selector)).selects(&object), want, "{says}");
+            let selector = Selector::of(Some(&selector));
+            assert_eq!(selector.selects(&object), want, "{says}");
+            assert_eq!(selector.selects_labels(&labels), want, "{says}, of a list");
         }
         assert!(!Selector::of(None).selects(&object), "no selector selects nothing");
     }

@@ -229,7 +229,7 @@ impl Counts {
         let Some(Counter { spec: Spec::Spread(rule, ..), .. }) = &self.counters[id as usize] else {
             return false;
         };
-        rule.selector.selects(&self.sorts[sort as usize].traits.labels)
+        rule.selector.selects_labels(&self.sorts[sort as usize].traits.labels)
     }
 
     /// How many are in the domain of a node; `None` when the node has none.
@@ -292,7 +292,7 @@ impl Counts {
                 if !traits.leaving
                     && rule.namespace == traits.namespace
                     && !rule.selector.is_everything()
-                    && rule.selector.selects(&traits.labels) =>
+                    && rule.selector.selects_labels(&traits.labels) =>
             {
                 &mut sort.counted_by
             }

@@ -142,7 +142,7 @@ impl Budget {
         self.namespace == key.0
             && !labels.is_empty()
             && !self.selector.is_everything()
-            && self.selector.selects(labels)
+            && self.selector.selects_labels(labels)
             && !self.disrupted.contains(&key.1)
     }
 }

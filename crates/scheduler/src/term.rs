@@ -60,8 +60,9 @@ impl Term {
         labels: &[(Text, Text)],
     ) -> bool {
         let home = self.namespaces.contains(namespace);
-        let home = home || self.namespace_selector.as_ref().is_some_and(|it| it.selects(namespace_labels));
-        home && self.selector.selects(labels)
+        let home =
+            home || self.namespace_selector.as_ref().is_some_and(|it| it.selects_labels(namespace_labels));
+        home && self.selector.selects_labels(labels)
     }
 
     /// Whether labels of namespaces matter.
