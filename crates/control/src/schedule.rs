@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use muster_api::event::Event;
 use muster_api::node::NodeFacts;
-use muster_api::paths::{condition as condition_path, pod as path};
-use muster_api::pod::{self, Phase};
+use muster_api::paths::{condition as condition_path, meta as meta_path, pod as path};
+use muster_api::pod::Phase;
 use muster_api::port::{Call, Kind, Object, Part, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions, managers, reasons};
 use muster_api::{condition, kinds, meta};
-use muster_scheduler::{Budget, Decision, Labels, Outcome, Pod, PodKey, Scheduler};
-use muster_tree::{Text, Tree};
+use muster_scheduler::{Budget, Decision, Outcome, Pod, PodKey, Scheduler, read_labels};
+use muster_tree::Text;
 
 use crate::cache::{Caches, Seen};
 use crate::plan::{Controller, Key, Plan, Wake};
@@ -110,7 +110,8 @@ impl Schedule {
             (kind, Some(node)) if *kind == kinds::NODES => self.scheduler.node(NodeFacts::of(&node.tree)),
             (kind, None) if *kind == kinds::NODES => self.scheduler.node_gone(name),
             (kind, after) if *kind == kinds::NAMESPACES => {
-                let labels = after.map(|it| labels_of(&it.tree)).unwrap_or_default();
+                let labels =
+                    after.map(|it| read_labels(it.tree.entries_at(meta_path::LABELS))).unwrap_or_default();
                 self.scheduler.namespace(name, &labels);
             }
             (kind, after) if *kind == kinds::BUDGETS => {
@@ -251,11 +252,6 @@ fn change(before: Option<&Object>, after: &Object) -> Change {
     } else {
         Change::Other
     }
-}
-
-fn labels_of(tree: &Tree) -> Labels {
-    let entries = pod::labels_of(tree).map(Tree::entries).unwrap_or_default();
-    entries.iter().filter_map(|(key, value)| Some((key.clone(), value.as_text()?.clone()))).collect()
 }
 
 /// Gated, and its condition does not say so yet.

@@ -46,10 +46,10 @@ impl Nodes {
 /// The mark of the nodes that come with the plane itself: they are taken up again at every start.
 const OWN_NODES: &str = "up";
 
-/// The controllers of these names; names without a controller yet are passed over. `root_ca` is the certificate that
-/// every namespace publishes.
-fn controllers(names: &BTreeSet<String>, root_ca: Text) -> Vec<Box<dyn Controller>> {
-    let all: Vec<Box<dyn Controller>> = vec![
+/// All controllers there are, nodes apart. `root_ca` is the certificate that every namespace publishes.
+#[must_use]
+pub fn controllers(root_ca: Text) -> Vec<Box<dyn Controller>> {
+    vec![
         Box::<Jobs>::default(),
         Box::<GarbageCollector>::default(),
         Box::<Namespaces>::default(),
@@ -58,11 +58,10 @@ fn controllers(names: &BTreeSet<String>, root_ca: Text) -> Vec<Box<dyn Controlle
         Box::<Slices>::default(),
         Box::<Lifecycle>::default(),
         Box::new(Accounts::new(root_ca)),
-    ];
-    all.into_iter().filter(|one| names.contains(one.name())).collect()
+    ]
 }
 
-/// Starts the controllers of these names over `api`, and the nodes in a loop of their own, as they are on a cluster: the
+/// Starts the controllers of these names (those without a controller yet are passed over) over `api`, and the nodes in a loop of their own, as they are on a cluster: the
 /// control plane is busy while pods start.
 ///
 /// # Errors
@@ -76,7 +75,9 @@ pub fn start(
     root_ca: Text,
     tidings: Tidings,
 ) -> std::io::Result<Shells> {
-    let mut groups = vec![controllers(names, root_ca)];
+    let mut chosen = controllers(root_ca);
+    chosen.retain(|one| names.contains(one.name()));
+    let mut groups = vec![chosen];
     let nodes = nodes.controller(OWN_NODES);
     if names.contains(nodes.name()) {
         groups.push(vec![Box::new(nodes)]);

@@ -43,7 +43,7 @@ use muster_tree::Text;
 
 pub use choose::Stats;
 pub use demand::Demand;
-pub use label::Labels;
+pub use label::{Labels, read as read_labels};
 pub use pod::{Budget, Group, GroupKey, Outside, Pod, PodKey};
 pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 

@@ -11,16 +11,8 @@ use muster_api::ports::Clock;
 use muster_api::time::Time;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
-use muster_control::accounts::Accounts;
-use muster_control::gc::GarbageCollector;
-use muster_control::jobs::Jobs;
-use muster_control::lifecycle::Lifecycle;
-use muster_control::namespaces::Namespaces;
-use muster_control::podgc::PodGc;
-use muster_control::schedule::Schedule;
-use muster_control::slices::Slices;
 use muster_control::{Calls, Controller};
-use muster_node::SimNodes;
+use muster_node::{SimNodes, plane};
 use muster_store::{Record, Store, StoreOptions};
 use muster_tree::{Text, Tree};
 
@@ -60,18 +52,7 @@ impl World {
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
-        let control = || -> Vec<Box<dyn Controller>> {
-            vec![
-                Box::<Jobs>::default(),
-                Box::<Schedule>::default(),
-                Box::<GarbageCollector>::default(),
-                Box::<Namespaces>::default(),
-                Box::<PodGc>::default(),
-                Box::<Lifecycle>::default(),
-                Box::<Slices>::default(),
-                Box::<Accounts>::default(),
-            ]
-        };
+        let control = || plane::controllers(Text::new());
         let kubelets = move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::count(nodes, "sim"))] };
         let loops =
             vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
