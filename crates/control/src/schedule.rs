@@ -3,7 +3,9 @@
 //! One key stands for "decide": it never calls anybody, it only wakes the keys of the pods decided about. Those
 //! carry out their decisions side by side.
 
+mod devices;
 mod steps;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -11,11 +13,11 @@ use muster_api::event::Event;
 use muster_api::node::NodeFacts;
 use muster_api::paths::{condition as condition_path, meta as meta_path, pod as path};
 use muster_api::pod::Phase;
-use muster_api::port::{Call, Kind, Object, Part, Refusal, Uid};
+use muster_api::port::{Call, Kind, Object, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions, managers, reasons};
 use muster_api::{condition, kinds, meta};
-use muster_scheduler::{Budget, Decision, Outcome, Pod, PodKey, Scheduler, read_labels};
+use muster_scheduler::{Budget, Decision, Errand, Outcome, Pod, PodKey, Scheduler, read_labels};
 use muster_tree::Text;
 
 use crate::cache::{Caches, Seen};
@@ -48,11 +50,12 @@ impl Controller for Schedule {
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        [&kinds::PODS, &kinds::NODES, &kinds::NAMESPACES, &kinds::BUDGETS].map(Clone::clone).to_vec()
+        let own = [&kinds::PODS, &kinds::NODES, &kinds::NAMESPACES, &kinds::BUDGETS].map(Clone::clone);
+        own.into_iter().chain(volumes::kinds()).chain(devices::kinds()).collect()
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
-        let mut keys = Vec::new();
+    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        let mut keys: Vec<Wake> = Vec::new();
         if seen.key.kind == kinds::PODS {
             self.hear_pod(seen);
             let name = (seen.key.namespace.clone(), seen.key.name.clone());
@@ -61,6 +64,8 @@ impl Controller for Schedule {
             }
         } else {
             self.hear(seen);
+            keys.extend(volumes::hear(&mut self.scheduler, seen, caches).into_iter().map(Wake::from));
+            keys.extend(devices::hear(&mut self.scheduler, seen, caches).into_iter().map(Wake::from));
         }
         if self.scheduler.has_waiting() {
             keys.push(decide_key().into());
@@ -81,7 +86,7 @@ impl Controller for Schedule {
         plan
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+    fn refused(&mut self, key: &Key, _call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
         if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
@@ -89,7 +94,7 @@ impl Controller for Schedule {
         }
         match self.open.get(&name) {
             // Whoever cannot be bound as decided is decided about again.
-            Some(Open::Bind(_)) if call.on.part == Part::Binding => {
+            Some(Open::Bind(_)) => {
                 self.open.remove(&name);
                 self.scheduler.retry(&name, self.now);
             }
@@ -185,7 +190,16 @@ impl Schedule {
                 steps::evict(pod, for_uid, node, now)
             }
             _ if placed => Plan::nothing(),
-            Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => steps::bind(pod, node),
+            Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => {
+                match errands(pod, &self.scheduler.errands(&name), caches, now) {
+                    Ready::Now => steps::bind(pod, node),
+                    Ready::After(plan) => return plan,
+                    Ready::Never => {
+                        self.scheduler.retry(&name, now);
+                        Plan::nothing()
+                    }
+                }
+            }
             Some(Open::Explain { message, nominated }) => steps::explain(pod, message, nominated, now),
             Some(Open::EndNomination) => steps::end_nomination(pod),
             _ => Plan::nothing(),
@@ -195,6 +209,30 @@ impl Schedule {
         }
         plan
     }
+}
+
+/// Whether a pod may be bound.
+#[derive(Debug, PartialEq, Eq)]
+enum Ready {
+    Now,
+    /// When this is done, and what it waits for has come: a change of what it waits for wakes the pod.
+    After(Plan),
+    /// What was decided cannot be had: it is decided anew.
+    Never,
+}
+
+/// What is to be done before a pod may be bound.
+fn errands(pod: &Object, errands: &[Errand], caches: &Caches, now: Time) -> Ready {
+    for errand in errands {
+        let ready = match errand {
+            Errand::Volume(errand) => volumes::run(pod, errand, caches, now),
+            Errand::Device(errand) => devices::run(pod, errand, caches, now),
+        };
+        if ready != Ready::Now {
+            return ready;
+        }
+    }
+    Ready::Now
 }
 
 /// The key that stands for deciding: no pod has an empty name.

@@ -68,7 +68,7 @@ impl World {
     pub fn choose(&mut self, id: PodId, stats: &mut Stats) -> Option<Row> {
         let pod = self.pod(id);
         let class = pod.class;
-        let impossible = pod.hold.is_some() || self.class(class).named == Named::Nobody;
+        let impossible = self.class(class).named == Named::Nobody || self.hold(id).is_some();
         if self.table.len() == 0 || impossible {
             return None;
         }
@@ -102,7 +102,7 @@ impl World {
     /// The best node of the ranking that nothing beyond the class speaks against.
     fn best(&mut self, id: PodId, stats: &mut Stats) -> Best {
         let class = self.pod(id).class;
-        let free = self.nominated.is_empty() && self.pod(id).outside.is_empty();
+        let free = self.nominated.is_empty() && !self.pod(id).claims();
         let company = (!free || self.looks_at_pods(id)).then(|| self.company(id));
         let mut aside = Vec::new();
         let found = loop {
@@ -156,7 +156,7 @@ impl World {
         found.tally.nodes = self.table.len();
         let pod = self.pod(id);
         let conflict = (self.class(pod.class).named == Named::Nobody).then(|| CONFLICT.into());
-        found.tally.whole = pod.hold.clone().or(conflict);
+        found.tally.whole = self.hold(id).or(conflict);
         if found.tally.whole.is_some() {
             return found;
         }

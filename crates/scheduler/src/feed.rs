@@ -5,10 +5,13 @@ use muster_api::time::Time;
 use muster_tree::Text;
 
 use crate::Scheduler;
+use crate::devices::Devices;
 use crate::label::Labels;
 use crate::pod::{Budget, Group, GroupKey, Pod, PodKey};
 use crate::queue::{EntryId, Spot};
+use crate::reason::Cures;
 use crate::table::Row;
+use crate::volumes::Volumes;
 use crate::world::{PodId, PodRow};
 
 impl Scheduler {
@@ -51,13 +54,31 @@ impl Scheduler {
     pub fn namespace(&mut self, name: &Text, labels: &Labels) {
         if self.world.counts.set_namespace(name, labels.clone()) {
             self.world.recount(|_| {});
-            self.queue.wake_groups();
+            self.queue.wake_apart(Cures { pods: true, ..Cures::default() });
             for (class, cures) in self.queue.parked() {
                 if cures.pods {
                     self.queue.wake(class, usize::MAX);
                 }
             }
         }
+    }
+
+    /// Something about volumes changed; `change` says whether that may help anybody.
+    pub fn volumes(&mut self, change: impl FnOnce(&mut Volumes) -> bool) {
+        let helps = change(&mut self.world.volumes);
+        self.claims_changed(helps);
+    }
+
+    /// Something about devices changed; `change` says whether that may help anybody.
+    pub fn devices(&mut self, change: impl FnOnce(&mut Devices) -> bool) {
+        let helps = change(&mut self.world.devices);
+        self.claims_changed(helps);
+    }
+
+    fn claims_changed(&mut self, helps: bool) {
+        self.world.changes += 1;
+        self.world.claims_moved |= helps;
+        self.wake();
     }
 
     /// A disruption budget is there, or changed.
@@ -159,8 +180,8 @@ impl Scheduler {
             told_nominated: false,
             group: pod.group.clone(),
             created: pod.created,
-            hold: pod.hold.clone(),
-            outside: pod.outside.clone(),
+            volumes: pod.volumes.clone(),
+            devices: pod.devices.clone(),
             entry: None,
         });
         self.index.insert(pod.key.clone(), id);
@@ -184,8 +205,8 @@ impl Scheduler {
         let assumed = old.on.filter(|_| !old.bound && pod.wants && old.class == class);
         let on = if pod.node.is_empty() { assumed } else { Some(self.world.table.row(&pod.node)) };
         let old = self.world.pod(id);
-        let moved = was != (on, class, sort) || old.priority != pod.priority;
-        let other = moved || old.hold != pod.hold || old.outside != pod.outside;
+        let claims = old.volumes != pod.volumes || old.devices != pod.devices;
+        let moved = was != (on, class, sort) || old.priority != pod.priority || claims;
         if moved {
             self.world.take(id);
         }
@@ -202,8 +223,8 @@ impl Scheduler {
         if row.labels != pod.labels {
             row.labels.clone_from(&pod.labels);
         }
-        row.hold.clone_from(&pod.hold);
-        row.outside.clone_from(&pod.outside);
+        row.volumes.clone_from(&pod.volumes);
+        row.devices.clone_from(&pod.devices);
         if moved && let Some(on) = on {
             self.world.put(id, on);
         }
@@ -216,7 +237,7 @@ impl Scheduler {
             self.world.table.sweep(was_on);
         }
         // Refused as it was; another shape deserves another look.
-        if other && let Some(entry) = self.world.pod(id).entry {
+        if moved && let Some(entry) = self.world.pod(id).entry {
             self.reorder(entry);
             self.activate(entry);
         }

@@ -13,13 +13,15 @@
 //!
 //! # Deliberately absent
 //!
-//! Volumes and devices: they come in as [`Outside`] conditions of a pod. Images. Sampling of nodes.
+//! Images. Sampling of nodes.
 
+mod asker;
 mod choose;
 mod class;
 mod counter;
 mod counts;
 mod demand;
+pub mod devices;
 mod feed;
 mod inspect;
 mod label;
@@ -32,6 +34,7 @@ mod score;
 mod site;
 mod table;
 mod term;
+pub mod volumes;
 mod wake;
 mod world;
 mod wrong;
@@ -44,7 +47,7 @@ use muster_tree::Text;
 pub use choose::Stats;
 pub use demand::Demand;
 pub use label::{Labels, read as read_labels};
-pub use pod::{Budget, Group, GroupKey, Outside, Pod, PodKey};
+pub use pod::{Budget, Group, GroupKey, Pod, PodKey};
 pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 
 use crate::class::Remembered;
@@ -79,6 +82,15 @@ pub enum Outcome {
         /// Others whose nomination for that node ends.
         outranked: Vec<PodKey>,
     },
+}
+
+/// What has to be so before a pod may be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// About a volume.
+    Volume(volumes::Errand),
+    /// About a device.
+    Device(devices::Errand),
 }
 
 /// The scheduler.
@@ -148,6 +160,19 @@ impl Scheduler {
         pod.nominated.map(|row| self.world.table.name(row))
     }
 
+    /// What has to be so before a pod may be bound to the node it shall have.
+    #[must_use]
+    pub fn errands(&self, key: &PodKey) -> Vec<Errand> {
+        let Some(id) = self.index.get(key).copied() else { return Vec::new() };
+        let pod = self.world.pod(id);
+        if !pod.claims() {
+            return Vec::new();
+        }
+        let volumes = self.world.volumes.errands(&pod.asks_volumes(id)).into_iter().map(Errand::Volume);
+        let devices = self.world.devices.errands(&pod.asks_devices(id)).into_iter().map(Errand::Device);
+        volumes.chain(devices).collect()
+    }
+
     /// One try to place a group; `None` when it is not ready.
     fn cycle(&mut self, id: EntryId) -> Option<Decision> {
         if self.queue.entry(id).group {
@@ -208,9 +233,8 @@ impl Scheduler {
         if failed.is_empty() {
             self.dismiss(id);
         } else {
-            let class = self.world.pod(failed[0]).class;
             self.queue.entry_mut(id).members = failed;
-            self.queue.park(id, class, Cures { node: true, room: true, pods: true });
+            self.queue.park_apart(id, Cures::ANY);
         }
         Some(Decision { group: key, outcome })
     }
@@ -224,7 +248,7 @@ impl Scheduler {
     /// The refusal that a pod like this one got, if nothing changed since.
     fn remembered(&self, id: PodId) -> Option<Refused> {
         let pod = self.world.pod(id);
-        if pod.nominated.is_some() || pod.hold.is_some() || !pod.outside.is_empty() {
+        if pod.nominated.is_some() || pod.claims() {
             return None;
         }
         let it = self.world.class(pod.class).remembered.as_ref()?;
@@ -260,7 +284,7 @@ impl Scheduler {
 
     fn remember(&mut self, id: PodId, why: &Refused) {
         let pod = self.world.pod(id);
-        if pod.nominated.is_some() || pod.hold.is_some() || !pod.outside.is_empty() {
+        if pod.nominated.is_some() || pod.claims() {
             return;
         }
         let (class, sort, rank) = (pod.class, pod.sort, (pod.priority, pod.preempts));
@@ -288,14 +312,25 @@ impl Scheduler {
         evict: Vec<PodId>,
         outranked: Vec<PodId>,
     ) -> Decision {
-        let class = self.world.pod(pods[0]).class;
-        self.queue.park(id, class, why.tally.cures());
+        self.park(id, pods[0], why.tally.cures());
         self.world.watched = true;
         let names = |pods: Vec<PodId>| pods.into_iter().map(|it| self.world.pod(it).key.clone()).collect();
         let nominated = self.world.pod(pods[0]).nominated.map(|row| self.world.table.name(row).clone());
         let (evict, outranked) = (names(evict), names(outranked));
         let outcome = Outcome::Refused { pods: names(pods.to_vec()), why, evict, nominated, outranked };
         Decision { group, outcome }
+    }
+
+    /// A refused entry waits. One that is not like others of its class must not stand before them.
+    fn park(&mut self, id: EntryId, first: PodId, cures: Cures) {
+        let pod = self.world.pod(first);
+        if self.queue.entry(id).group {
+            self.queue.park_apart(id, Cures::ANY);
+        } else if pod.claims() {
+            self.queue.park_apart(id, cures);
+        } else {
+            self.queue.park(id, pod.class, cures);
+        }
     }
 
     fn assume(&mut self, pod: PodId, row: Row) {

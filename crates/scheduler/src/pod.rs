@@ -9,22 +9,12 @@ use muster_tree::{Text, Tree};
 
 use crate::demand::Demand;
 use crate::label::{self, Labels, Selector};
+use crate::{devices, volumes};
 
 /// A pod by namespace and name.
 pub type PodKey = (Text, Text);
 /// A group of pods: the pod's own key for a single pod.
 pub type GroupKey = PodKey;
-
-/// A condition from outside the scheduler: volumes, devices.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outside {
-    /// The words for a node that is not allowed.
-    pub reason: Text,
-    /// The nodes that are allowed; sorted.
-    pub allowed: Vec<Text>,
-    /// Whether evicting pods could help.
-    pub resolvable: bool,
-}
 
 /// What the scheduler is told of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +45,10 @@ pub struct Pod {
     pub started: Option<Time>,
     /// The group it is placed with; `None` when it is alone.
     pub group: Option<GroupKey>,
-    /// What keeps it from every node, in words, until told otherwise.
-    pub hold: Option<Text>,
-    /// Conditions from outside.
-    pub outside: Vec<Outside>,
+    /// What it wants of volumes.
+    pub volumes: volumes::Wants,
+    /// What it wants of devices.
+    pub devices: devices::Wants,
     /// What placement looks at.
     pub demand: Demand,
 }
@@ -84,8 +74,8 @@ impl Pod {
             created: meta::created(tree).unwrap_or_default(),
             started: Time::of(tree.at(path::START_TIME)),
             group: None,
-            hold: None,
-            outside: Vec::new(),
+            volumes: volumes::Wants::of(tree),
+            devices: devices::Wants::of(tree),
             demand: Demand::of(tree, &key.0, &labels),
             key,
             labels,

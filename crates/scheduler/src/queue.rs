@@ -42,8 +42,8 @@ pub enum Spot {
     Error,
     /// Refused; waits with others of its class.
     Parked(ClassId),
-    /// A refused group of several: any change wakes it.
-    ParkedGroup,
+    /// Refused, and not like others of its class: a group of several, or a pod that wants volumes or devices.
+    ParkedApart,
 }
 
 /// A group that wants nodes.
@@ -55,6 +55,8 @@ pub struct Entry {
     pub members: Vec<PodId>,
     /// Whether it is a group rather than a pod alone.
     pub group: bool,
+    /// What may help it, when it is parked apart.
+    cures: Cures,
     priority: i64,
     created: Time,
     attempts: u32,
@@ -79,7 +81,7 @@ pub struct Queue {
     backoff: BTreeSet<(Time, EntryId)>,
     errors: BTreeSet<(Time, EntryId)>,
     parked: BTreeMap<ClassId, Parked>,
-    parked_groups: BTreeSet<Order>,
+    apart: BTreeSet<Order>,
     now: Time,
 }
 
@@ -100,6 +102,7 @@ impl Queue {
             key,
             members: Vec::new(),
             group,
+            cures: Cures::default(),
             priority,
             created,
             attempts: 0,
@@ -171,8 +174,8 @@ impl Queue {
                     self.parked.remove(&class);
                 }
             }
-            Spot::ParkedGroup => {
-                self.parked_groups.remove(&order);
+            Spot::ParkedApart => {
+                self.apart.remove(&order);
             }
         }
     }
@@ -197,8 +200,8 @@ impl Queue {
             Spot::Parked(class) => {
                 self.parked.entry(class).or_default().entries.insert(order);
             }
-            Spot::ParkedGroup => {
-                self.parked_groups.insert(order);
+            Spot::ParkedApart => {
+                self.apart.insert(order);
             }
         }
     }
@@ -224,16 +227,19 @@ impl Queue {
         Some(next)
     }
 
-    /// A refused entry waits for what may help.
+    /// A refused pod waits with others of its class for what may help.
     pub fn park(&mut self, id: EntryId, class: ClassId, cures: Cures) {
         self.set_back(id);
-        if self.entry(id).group {
-            self.enter(id, Spot::ParkedGroup);
-        } else {
-            self.enter(id, Spot::Parked(class));
-            let parked = self.parked.get_mut(&class).expect("just parked");
-            parked.cures = parked.cures.or(cures);
-        }
+        self.enter(id, Spot::Parked(class));
+        let parked = self.parked.get_mut(&class).expect("just parked");
+        parked.cures = parked.cures.or(cures);
+    }
+
+    /// A refused entry waits by itself for what may help.
+    pub fn park_apart(&mut self, id: EntryId, cures: Cures) {
+        self.set_back(id);
+        self.entry_mut(id).cures = cures;
+        self.enter(id, Spot::ParkedApart);
     }
 
     /// An entry that met an error is looked at again after a while.
@@ -259,7 +265,7 @@ impl Queue {
 
     /// Whether anything is parked.
     pub fn has_parked(&self) -> bool {
-        !self.parked.is_empty() || !self.parked_groups.is_empty()
+        !self.parked.is_empty() || !self.apart.is_empty()
     }
 
     /// Wakes up to `max` parked entries of a class, the most urgent first.
@@ -269,9 +275,10 @@ impl Queue {
         ids.into_iter().for_each(|id| self.rouse(id));
     }
 
-    /// Wakes all groups of several pods.
-    pub fn wake_groups(&mut self) {
-        let ids: Vec<EntryId> = self.parked_groups.iter().map(|order| order.4).collect();
+    /// Wakes whoever is parked apart and may be helped by one of these changes.
+    pub fn wake_apart(&mut self, changes: Cures) {
+        let helped = |order: &&Order| self.entry(order.4).cures.shares(changes);
+        let ids: Vec<EntryId> = self.apart.iter().filter(helped).map(|order| order.4).collect();
         ids.into_iter().for_each(|id| self.rouse(id));
     }
 

@@ -32,8 +32,8 @@ pub enum Reason {
     AntiAffinity,
     /// Pods there do not want this one near.
     ExistingAntiAffinity,
-    /// A condition from outside (volumes, devices), in its own words.
-    Outside(Text),
+    /// Volumes or devices, in the words of their book.
+    Claims(Text),
     /// Preemption: nothing that could be evicted would help.
     NotHelpful,
     /// Preemption: nobody there may be evicted.
@@ -49,18 +49,39 @@ pub struct Cures {
     pub room: bool,
     /// Other pods come, go or change labels.
     pub pods: bool,
+    /// Volumes, devices or claims to them change.
+    pub claims: bool,
 }
 
 impl Cures {
     /// Either of both.
     #[must_use]
     pub fn or(self, other: Cures) -> Cures {
-        Cures { node: self.node || other.node, room: self.room || other.room, pods: self.pods || other.pods }
+        Cures {
+            node: self.node || other.node,
+            room: self.room || other.room,
+            pods: self.pods || other.pods,
+            claims: self.claims || other.claims,
+        }
+    }
+}
+
+impl Cures {
+    /// Everything.
+    pub const ANY: Cures = Cures { node: true, room: true, pods: true, claims: true };
+
+    /// Whether one is in both.
+    #[must_use]
+    pub fn shares(self, other: Cures) -> bool {
+        (self.node && other.node)
+            || (self.room && other.room)
+            || (self.pods && other.pods)
+            || (self.claims && other.claims)
     }
 }
 
 impl Reason {
-    /// What may cure it. What comes from outside is cured by the pod being told anew.
+    /// What may cure it.
     #[must_use]
     pub fn cures(&self) -> Cures {
         let room = matches!(self, Reason::Ports | Reason::TooManyPods | Reason::Insufficient(_));
@@ -68,7 +89,7 @@ impl Reason {
             self,
             Reason::Spread | Reason::PodAffinity | Reason::AntiAffinity | Reason::ExistingAntiAffinity
         );
-        Cures { node: true, room, pods }
+        Cures { node: true, room, pods, claims: matches!(self, Reason::Claims(_)) }
     }
 }
 
@@ -89,7 +110,7 @@ impl fmt::Display for Reason {
             Reason::PodAffinity => "node(s) didn't match pod affinity rules",
             Reason::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Reason::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
-            Reason::Outside(words) => words,
+            Reason::Claims(words) => words,
             Reason::NotHelpful => "Preemption is not helpful for scheduling",
             Reason::NoVictims => "No preemption victims found for incoming pod",
         };
@@ -118,7 +139,7 @@ impl Tally {
     #[must_use]
     pub fn cures(&self) -> Cures {
         let all = self.counts.keys().map(Reason::cures);
-        all.fold(Cures { node: true, ..Cures::default() }, Cures::or)
+        all.fold(Cures { node: true, claims: self.whole.is_some(), ..Cures::default() }, Cures::or)
     }
 }
 

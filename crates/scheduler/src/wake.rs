@@ -16,11 +16,13 @@ impl Scheduler {
         rows.extend(changed);
         rows.sort_unstable();
         rows.dedup();
+        let claims = std::mem::take(&mut self.world.claims_moved);
         self.world.watched = self.queue.has_parked();
-        if !self.world.watched || (rows.is_empty() && moved.is_empty()) {
+        if !self.world.watched || (rows.is_empty() && moved.is_empty() && !claims) {
             return;
         }
-        self.queue.wake_groups();
+        let room = !rows.is_empty();
+        self.queue.wake_apart(Cures { node: node_event, room, pods: room || !moved.is_empty(), claims });
         for (class, cures) in self.queue.parked() {
             let many = self.how_many_woken(class, cures, &rows, &moved, node_event);
             if many > 0 {

@@ -13,11 +13,14 @@ use muster_tree::Text;
 use crate::class::{Class, ClassId, Rule};
 use crate::counts::{CounterId, Counts, SortId, Spec};
 use crate::demand::Demand;
+use crate::devices::Devices;
 use crate::label::Labels;
-use crate::pod::{GroupKey, Outside, PodKey};
+use crate::pod::{GroupKey, PodKey};
 use crate::site::Site;
 use crate::table::{Row, Table};
 use crate::term::Spread;
+use crate::volumes::Volumes;
+use crate::{devices, volumes};
 
 /// A pod, as the number of its row.
 pub type PodId = u32;
@@ -58,21 +61,42 @@ pub struct PodRow {
     pub created: Time,
     /// The group it is placed with.
     pub group: Option<GroupKey>,
-    /// What keeps it from every node.
-    pub hold: Option<Text>,
-    /// Conditions from outside.
-    pub outside: Vec<Outside>,
+    /// What it wants of volumes.
+    pub volumes: volumes::Wants,
+    /// What it wants of devices.
+    pub devices: devices::Wants,
     /// The queue entry it belongs to.
     pub entry: Option<u32>,
 }
 
-/// Nodes, pods, classes, counts.
+impl PodRow {
+    /// Whether it wants volumes or devices.
+    pub fn claims(&self) -> bool {
+        !self.volumes.is_empty() || !self.devices.is_empty()
+    }
+
+    /// It, as the book of volumes knows it.
+    pub fn asks_volumes(&self, id: PodId) -> volumes::Asker<'_> {
+        volumes::Asker { id, key: &self.key, wants: &self.volumes }
+    }
+
+    /// It, as the book of devices knows it.
+    pub fn asks_devices(&self, id: PodId) -> devices::Asker<'_> {
+        devices::Asker { id, key: &self.key, wants: &self.devices }
+    }
+}
+
+/// Nodes, pods, classes, counts, volumes, devices.
 #[derive(Debug, Default)]
 pub struct World {
     /// Nodes.
     pub table: Table,
     /// Counts.
     pub counts: Counts,
+    /// Volumes.
+    pub volumes: Volumes,
+    /// Devices.
+    pub devices: Devices,
     /// Classes; gaps are free numbers.
     pub classes: Vec<Option<Class>>,
     class_of: HashMap<Demand, ClassId>,
@@ -90,7 +114,9 @@ pub struct World {
     pub moved: Vec<CounterId>,
     /// Rows that got more room since they were last looked at.
     pub freed: Vec<Row>,
-    /// Whether anybody wants to know of the two above.
+    /// Whether volumes, devices or claims to them changed since that was last looked at.
+    pub claims_moved: bool,
+    /// Whether anybody wants to know of the three above.
     pub watched: bool,
 }
 
@@ -117,11 +143,15 @@ impl World {
 
     /// Puts a pod on a row.
     pub fn put(&mut self, id: PodId, row: Row) {
-        let World { pods, classes, table, counts, .. } = self;
+        let World { pods, classes, table, counts, volumes, devices, .. } = self;
         let pod = pods[id as usize].as_mut().expect("a numbered pod exists");
         let class = classes[pod.class as usize].as_ref().expect("a class in use exists");
         table.put(row, id, &class.asks);
         counts.count(row, pod.sort, &class.carried, 1);
+        if pod.claims() {
+            volumes.put(&pod.asks_volumes(id), table.name(row), table.facts(row));
+            devices.put(&pod.asks_devices(id), table.name(row), table.facts(row));
+        }
         pod.on = Some(row);
         *self.placed.entry(pod.priority).or_default() += 1;
         self.changes += 1;
@@ -131,12 +161,17 @@ impl World {
     /// Takes a pod from its row.
     pub fn take(&mut self, id: PodId) {
         self.note_moved(id);
-        let World { pods, classes, table, counts, .. } = self;
+        let World { pods, classes, table, counts, volumes, devices, .. } = self;
         let pod = pods[id as usize].as_mut().expect("a numbered pod exists");
         let Some(row) = pod.on.take() else { return };
         let class = classes[pod.class as usize].as_ref().expect("a class in use exists");
         table.take_away(row, id, &class.asks);
         counts.count(row, pod.sort, &class.carried, -1);
+        if pod.claims() {
+            devices.take(&pod.asks_devices(id));
+            volumes.take(&pod.asks_volumes(id));
+            self.claims_moved = true;
+        }
         let many = self.placed.get_mut(&pod.priority).expect("a placed pod was counted");
         *many -= 1;
         if *many == 0 {
@@ -150,11 +185,15 @@ impl World {
 
     /// Charges and counts a pod on a row without anybody being told (`sign` 1), or the reverse (-1).
     pub fn pretend(&mut self, id: PodId, row: Row, sign: i32) {
-        let World { pods, classes, table, counts, .. } = self;
+        let World { pods, classes, table, counts, volumes, devices, .. } = self;
         let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
         let class = classes[pod.class as usize].as_ref().expect("a class in use exists");
         table.charge(row, &class.asks, i64::from(sign));
         counts.count(row, pod.sort, &class.carried, sign);
+        if pod.claims() {
+            volumes.pretend(&pod.asks_volumes(id), sign);
+            devices.pretend(&pod.asks_devices(id), sign);
+        }
     }
 
     fn note_moved(&mut self, id: PodId) {

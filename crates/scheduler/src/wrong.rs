@@ -1,12 +1,14 @@
-//! What is wrong with a node for a pod, first things first: the node itself, ports, amounts, conditions from outside,
-//! spreading, affinity. The order is kube-scheduler's, so that the reasons are.
+//! What is wrong with a node for a pod, first things first: the node itself, ports, amounts, volumes, spreading,
+//! affinity, devices. The order is kube-scheduler's, so that the reasons are.
+
+use muster_tree::Text;
 
 use crate::class::{ClassId, No, Rule, Verdict};
 use crate::counts::CounterId;
-use crate::pod::Outside;
 use crate::reason::{Reason, Tally};
 use crate::table::{PODS, Row};
 use crate::world::{PodId, World};
+use crate::{devices, volumes};
 
 /// Why a node does not do: the first thing that is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +19,8 @@ pub enum Wrong {
     Ports,
     /// An amount.
     Amounts,
-    /// The n-th condition from outside.
-    Outside(usize),
+    /// Volumes.
+    Volumes(volumes::Wrong),
     /// A spreading label is missing.
     SpreadLabel,
     /// Spreading.
@@ -29,6 +31,8 @@ pub enum Wrong {
     Far,
     /// Anti-affinity of others.
     Carried,
+    /// Devices.
+    Devices(devices::Wrong),
 }
 
 /// What other pods mean for one pod right now; valid until something moves.
@@ -82,14 +86,33 @@ impl World {
         if !table.has_amounts(row, &class.asks) {
             return Some(Wrong::Amounts);
         }
-        self.wrong_outside(id, row).or_else(|| self.wrong_company(class_id, company, row))
+        if !self.pod(id).claims() {
+            return self.wrong_company(class_id, company, row);
+        }
+        let volumes = self.wrong_volumes(id, row);
+        let company = volumes.or_else(|| self.wrong_company(class_id, company, row));
+        company.or_else(|| self.wrong_devices(id, row))
     }
 
-    /// The first condition from outside that a node does not meet.
-    pub fn wrong_outside(&self, id: PodId, row: Row) -> Option<Wrong> {
-        let name = self.table.name(row);
-        let refuses = |outside: &Outside| outside.allowed.binary_search(name).is_err();
-        self.pod(id).outside.iter().position(refuses).map(Wrong::Outside)
+    fn wrong_volumes(&mut self, id: PodId, row: Row) -> Option<Wrong> {
+        let World { pods, volumes, table, .. } = self;
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
+        volumes.wrong(&pod.asks_volumes(id), table.facts(row)?).map(Wrong::Volumes)
+    }
+
+    fn wrong_devices(&mut self, id: PodId, row: Row) -> Option<Wrong> {
+        let World { pods, devices, table, .. } = self;
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
+        devices.wrong(&pod.asks_devices(id), table.facts(row)?).map(Wrong::Devices)
+    }
+
+    /// What keeps a pod from every node.
+    pub fn hold(&self, id: PodId) -> Option<Text> {
+        let pod = self.pod(id);
+        if !pod.claims() {
+            return None;
+        }
+        self.volumes.hold(&pod.asks_volumes(id)).or_else(|| self.devices.hold(&pod.asks_devices(id)))
     }
 
     fn wrong_company(&self, class: ClassId, company: &Company, row: Row) -> Option<Wrong> {
@@ -148,7 +171,8 @@ impl World {
             Wrong::Site(no) => tally.add(no.reason()),
             Wrong::Ports => tally.add(Reason::Ports),
             Wrong::Amounts => self.short(pod.class, row).for_each(|reason| tally.add(reason)),
-            Wrong::Outside(n) => tally.add(Reason::Outside(pod.outside[n].reason.clone())),
+            Wrong::Volumes(wrong) => tally.add(wrong.reason()),
+            Wrong::Devices(wrong) => tally.add(wrong.reason()),
             Wrong::SpreadLabel => tally.add(Reason::SpreadLabel),
             Wrong::Spread => tally.add(Reason::Spread),
             Wrong::Near => tally.add(Reason::PodAffinity),
@@ -173,7 +197,8 @@ impl World {
         match wrong {
             Wrong::Site(_) | Wrong::SpreadLabel | Wrong::Near => false,
             Wrong::Ports | Wrong::Spread | Wrong::Far | Wrong::Carried => true,
-            Wrong::Outside(n) => pod.outside[n].resolvable,
+            Wrong::Volumes(wrong) => wrong.resolvable(),
+            Wrong::Devices(wrong) => wrong.resolvable(),
             // The limit on pods is left out, as the real one does.
             Wrong::Amounts => self.class(pod.class).asks.amounts.iter().all(|(resource, amount)| {
                 *resource == PODS || *amount <= self.table.allocatable(row, *resource)

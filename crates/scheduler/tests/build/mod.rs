@@ -7,7 +7,7 @@
 
 use muster_api::node::{NodeFacts, simulated};
 use muster_api::time::Time;
-use muster_scheduler::{Outside, Pod};
+use muster_scheduler::Pod;
 use muster_tree::{Text, Tree, tree};
 
 fn map(words: &Tree, key: &str) -> Tree {
@@ -46,14 +46,6 @@ pub fn manifest(name: &str, words: &Tree) -> Tree {
 pub fn pod(name: &str, words: &Tree, second: i64) -> Pod {
     let mut pod = Pod::of(&manifest(name, words), &["default-scheduler"]);
     pod.created = Time(second * 1_000_000);
-    pod.hold = words.get("hold").and_then(Tree::as_text).cloned();
-    for item in words.items_at(&["outside"]) {
-        pod.outside.push(Outside {
-            reason: item.text_at(&["reason"]),
-            allowed: item.items_at(&["allowed"]).iter().filter_map(|it| it.as_text().cloned()).collect(),
-            resolvable: item.bool_at(&["resolvable"]) == Some(true),
-        });
-    }
     pod
 }
 
