@@ -5,6 +5,7 @@ pub mod corpus;
 pub mod differential;
 pub mod documents;
 pub mod lives;
+pub mod placements;
 pub mod plane;
 pub mod planes;
 pub mod random;

@@ -16,5 +16,6 @@ mod kubectl_patch;
 mod lives;
 mod metrics;
 mod node;
+mod placements;
 mod port;
 mod programs;

@@ -123,6 +123,18 @@ impl World {
     }
 
     fn scan(&mut self, id: PodId) -> Option<Row> {
+        let mut best: Option<(i64, Row)> = None;
+        for (row, score) in self.scores(id) {
+            let score = score::among_equals(score, &self.table, row);
+            if best.is_none_or(|(top, _)| score > top) {
+                best = Some((score, row));
+            }
+        }
+        best.map(|(_, row)| row)
+    }
+
+    /// Every node that would do, with its score.
+    pub fn scores(&mut self, id: PodId) -> Vec<(Row, i64)> {
         let company = self.company(id);
         let mut candidates: Vec<Candidate> = Vec::new();
         for at in 0..self.table.rows() {
@@ -139,7 +151,7 @@ impl World {
         }
         self.score_likes(id, &mut candidates);
         self.score_spread(id, &mut candidates);
-        self.pick(&candidates)
+        sums(&candidates)
     }
 
     /// What is wrong with a node, those in mind for whom room is being made there if there are any.
@@ -227,31 +239,23 @@ impl World {
         let many = domains.len() as f64;
         (many + 2.0).ln()
     }
+}
 
-    /// The candidate with the highest sum; the first of equals.
-    fn pick(&self, candidates: &[Candidate]) -> Option<Row> {
-        let top = candidates.iter().fold(Raw::default(), |top, it| top.max(it.raw));
-        let most = candidates.iter().map(|it| it.likes).max().unwrap_or(0);
-        let least = candidates.iter().map(|it| it.likes).min().unwrap_or(0);
-        let spreads = || candidates.iter().filter_map(|it| it.spread);
-        let (high, low) = (spreads().max().unwrap_or(0), spreads().min().unwrap_or(0));
-        let score = |it: &Candidate| {
-            let likes = if most == least { 0 } else { BEST * (it.likes - least) / (most - least) };
-            let spread = match it.spread {
-                None => 0,
-                Some(_) if high == 0 => BEST,
-                Some(sum) => BEST * (high + low - sum) / high,
-            };
-            let sum = it.raw.score(top) + it.amounts + score::COMPANY * likes + score::SPREAD * spread;
-            score::among_equals(sum, &self.table, it.row)
+/// The sums of the candidates: each aspect is measured against the best of them.
+fn sums(candidates: &[Candidate]) -> Vec<(Row, i64)> {
+    let top = candidates.iter().fold(Raw::default(), |top, it| top.max(it.raw));
+    let most = candidates.iter().map(|it| it.likes).max().unwrap_or(0);
+    let least = candidates.iter().map(|it| it.likes).min().unwrap_or(0);
+    let spreads = || candidates.iter().filter_map(|it| it.spread);
+    let (high, low) = (spreads().max().unwrap_or(0), spreads().min().unwrap_or(0));
+    let sum = |it: &Candidate| {
+        let likes = if most == least { 0 } else { BEST * (it.likes - least) / (most - least) };
+        let spread = match it.spread {
+            None => 0,
+            Some(_) if high == 0 => BEST,
+            Some(sum) => BEST * (high + low - sum) / high,
         };
-        let mut best: Option<(i64, Row)> = None;
-        for candidate in candidates {
-            let score = score(candidate);
-            if best.is_none_or(|(top, _)| score > top) {
-                best = Some((score, candidate.row));
-            }
-        }
-        best.map(|(_, row)| row)
-    }
+        (it.row, it.raw.score(top) + it.amounts + score::COMPANY * likes + score::SPREAD * spread)
+    };
+    candidates.iter().map(sum).collect()
 }

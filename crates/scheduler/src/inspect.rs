@@ -3,7 +3,7 @@
 use muster_tree::Text;
 
 use crate::Scheduler;
-use crate::pod::PodKey;
+use crate::pod::{Budget, PodKey};
 use crate::table::Row;
 
 impl Scheduler {
@@ -33,6 +33,24 @@ impl Scheduler {
         }
         lines.sort();
         lines
+    }
+
+    /// The nodes that would do for a pod that waits, with their scores.
+    #[doc(hidden)]
+    pub fn scores(&mut self, key: &PodKey) -> Vec<(Text, i64)> {
+        let Some(id) = self.index.get(key).copied() else { return Vec::new() };
+        let scores = self.world.scores(id);
+        scores.into_iter().map(|(row, score)| (self.world.table.name(row).clone(), score)).collect()
+    }
+
+    /// The nodes where room can best be made for a pod that waits.
+    #[doc(hidden)]
+    pub fn best_rooms(&mut self, key: &PodKey) -> Vec<Text> {
+        let Some(id) = self.index.get(key).copied() else { return Vec::new() };
+        let why = self.world.diagnose(id);
+        let budgets: Vec<&Budget> = self.budgets.values().collect();
+        let rows = self.world.best_rooms(id, &why, &budgets);
+        rows.into_iter().map(|row| self.world.table.name(row).clone()).collect()
     }
 
     /// Nodes that hold more than they may, by resource.

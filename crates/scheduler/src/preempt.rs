@@ -38,6 +38,27 @@ impl World {
         if let Some(verdict) = self.may_not_preempt(id, why) {
             return (verdict, None);
         }
+        let (candidates, mut useless) = self.rooms(id, why, budgets);
+        let Some(best) = candidates.into_iter().min_by_key(|it| (self.cost(it), it.plan.row)) else {
+            let others = self.table.len() - why.resolvable.len();
+            if others > 0 {
+                useless.counts.insert(Reason::NotHelpful, others);
+            }
+            return (Preemption::Useless(useless), None);
+        };
+        let node = self.table.name(best.plan.row).clone();
+        (Preemption::Found { node, victims: best.plan.victims.len() }, Some(best.plan))
+    }
+
+    /// The nodes where room can be made at the least cost: any of them will do.
+    pub fn best_rooms(&mut self, id: PodId, why: &Diagnosis, budgets: &[&Budget]) -> Vec<Row> {
+        let (candidates, _) = self.rooms(id, why, budgets);
+        let best = candidates.iter().map(|it| self.cost(it)).min();
+        candidates.iter().filter(|it| Some(self.cost(it)) == best).map(|it| it.plan.row).collect()
+    }
+
+    /// The nodes where room can be made, and why it cannot be made on others.
+    fn rooms(&mut self, id: PodId, why: &Diagnosis, budgets: &[&Budget]) -> (Vec<Candidate>, Tally) {
         let enough = CANDIDATES_MIN.max(why.resolvable.len() / 10);
         let mut useless = Tally { nodes: self.table.len(), ..Tally::default() };
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -52,15 +73,7 @@ impl World {
         if !anybody && !why.resolvable.is_empty() {
             useless.counts.insert(Reason::NoVictims, why.resolvable.len());
         }
-        let Some(best) = candidates.into_iter().min_by_key(|it| self.cost(it)) else {
-            let others = self.table.len() - why.resolvable.len();
-            if others > 0 {
-                useless.counts.insert(Reason::NotHelpful, others);
-            }
-            return (Preemption::Useless(useless), None);
-        };
-        let node = self.table.name(best.plan.row).clone();
-        (Preemption::Found { node, victims: best.plan.victims.len() }, Some(best.plan))
+        (candidates, useless)
     }
 
     fn may_not_preempt(&self, id: PodId, why: &Diagnosis) -> Option<Preemption> {
@@ -138,7 +151,7 @@ impl World {
         })
     }
 
-    fn cost(&self, candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<Time>, Row) {
+    fn cost(&self, candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<Time>) {
         let victims = &candidate.plan.victims;
         let priority = |id: &PodId| self.pod(*id).priority;
         let top = victims.first().map_or(i64::MIN, priority);
@@ -147,6 +160,6 @@ impl World {
         let highest = victims.iter().filter(|id| priority(id) == top);
         let start =
             highest.map(|id| self.pod(*id).started.unwrap_or(Time(i64::MAX))).min().unwrap_or_default();
-        (candidate.violations, top, sum, victims.len(), Reverse(start), candidate.plan.row)
+        (candidate.violations, top, sum, victims.len(), Reverse(start))
     }
 }
