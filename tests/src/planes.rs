@@ -8,9 +8,12 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+use muster_tree::{Tree, tree};
 
 use crate::clients::skip;
-use crate::differential::Server;
+use crate::differential::{Server, Step};
 use crate::plane::Plane;
 use crate::real::{self, Real};
 
@@ -18,9 +21,14 @@ use crate::real::{self, Real};
 const QUIET: [&str; 2] = ["gc", "namespace"];
 
 /// The controllers that run work.
-const AT_WORK: [&str; 7] = ["gc", "namespace", "job", "podgc", "endpointslice", "scheduler", "node"];
+const AT_WORK: [&str; 9] =
+    ["gc", "namespace", "job", "podgc", "endpointslice", "volume", "resourceclaim", "scheduler", "node"];
 /// The nodes that work runs on.
 const NODES: usize = 4;
+/// How often one looks whether they are ready.
+const NODES_TRIES: u32 = 600;
+/// The pause between two looks.
+const NODES_PAUSE: Duration = Duration::from_millis(100);
 
 /// Our server and a real one.
 pub struct Planes {
@@ -60,7 +68,23 @@ impl Planes {
         let mut running = Real::with(&AT_WORK)?;
         running.join(&crate::plane::binary()?, NODES)?;
         let real = Server::new(running.server.base(), real::TOKEN);
-        Ok(Planes { ours: plane.server()?, real, _running: Some((plane, running)) })
+        let planes = Planes { ours: plane.server()?, real, _running: Some((plane, running)) };
+        planes.share_class()?;
+        for server in [&planes.ours, &planes.real] {
+            wait_for_nodes(server)?;
+        }
+        Ok(planes)
+    }
+
+    /// Gives the real plane the storage class that ours begins with.
+    fn share_class(&self) -> Result<(), String> {
+        let all = "/apis/storage.k8s.io/v1/storageclasses";
+        let class = self.ours.get(&format!("{all}/local-path"))?.body;
+        let annotations = class.at(&["metadata", "annotations"]).cloned().unwrap_or_default();
+        let metadata = tree!({"name": "local-path", "annotations": annotations});
+        let made = class.with(&["metadata"], metadata);
+        let answer = self.real.send("POST", all, &Step::default(), made.to_json_bytes())?;
+        if answer.code < 300 { Ok(()) } else { Err(answer.body.to_json()) }
     }
 
     /// For people: the servers whose kubeconfigs `OURS` and `REAL` name, or else a new pair.
@@ -90,6 +114,22 @@ impl Planes {
 /// does with a ServiceAccount's token is left out on both sides.
 pub fn ours(controllers: &[&str]) -> Result<Plane, String> {
     ours_with(controllers, 0)
+}
+
+/// Waits until all nodes take pods: until then what a scheduler says depends on chance.
+fn wait_for_nodes(server: &Server) -> Result<(), String> {
+    for _ in 0..NODES_TRIES {
+        let answer = server.get("/api/v1/nodes")?;
+        let takes = |node: &&Tree| {
+            let taints = node.items_at(&["spec", "taints"]);
+            taints.is_empty() && node.at(&["status", "allocatable", "cpu"]).is_some()
+        };
+        if answer.body.items_at(&["items"]).iter().filter(takes).count() == NODES {
+            return Ok(());
+        }
+        std::thread::sleep(NODES_PAUSE);
+    }
+    Err("the nodes did not become ready".to_owned())
 }
 
 fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {

@@ -35,7 +35,11 @@ const CONTROLLERS: [(&str, &str); 9] = [
     ("serviceaccount", "serviceaccount-controller"),
     ("podgc", "pod-garbage-collector-controller"),
     ("endpointslice", "endpointslice-controller"),
-    ("volume", "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller"),
+    (
+        "volume",
+        "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,\
+         persistentvolume-protection-controller,ephemeral-volume-controller",
+    ),
     ("resourceclaim", "resourceclaim-controller"),
     ("node", "node-lifecycle-controller,taint-eviction-controller"),
 ];
@@ -109,7 +113,9 @@ impl Real {
         if !others.is_empty() {
             let names = others.iter().map(|name| controller(name)).collect::<Result<Vec<_>, _>>()?;
             let names = format!("--controllers={}", names.join(","));
-            real.add(spawn(component("kube-controller-manager", &config)?.arg(names))?)?;
+            // Some claims are only looked at again by the clock.
+            let often = "--pvclaimbinder-sync-period=1s";
+            real.add(spawn(component("kube-controller-manager", &config)?.arg(names).arg(often))?)?;
         }
         if !scheduler.is_empty() {
             let gates = "--feature-gates=GenericWorkload=true";

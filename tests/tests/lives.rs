@@ -1,4 +1,4 @@
-//! Jobs live as under the real Job controller.
+//! Jobs and other objects live as under the real controllers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,8 +11,8 @@ use muster_tests::planes::Planes;
 const LIVES_MIN: usize = 60;
 
 #[test]
-fn jobs_live_as_under_the_real_job_controller() {
-    let Some(planes) = Planes::at_work("jobs_live_as_under_the_real_job_controller") else {
+fn objects_live_as_under_the_real_controllers() {
+    let Some(planes) = Planes::at_work("objects_live_as_under_the_real_controllers") else {
         return;
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lives");
@@ -30,5 +30,5 @@ fn jobs_live_as_under_the_real_job_controller() {
     }
     assert!(report.is_empty(), "{report}");
     assert!(verdicts.len() >= LIVES_MIN, "only {} lives", verdicts.len());
-    note(&format!("lives of Jobs: {} on both planes, all alike", verdicts.len()));
+    note(&format!("lives: {} on both planes, all alike", verdicts.len()));
 }

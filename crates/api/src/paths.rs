@@ -49,6 +49,8 @@ paths! {
         CREATED = "metadata"."creationTimestamp";
         /// When deleted.
         DELETED = "metadata"."deletionTimestamp";
+        /// How often the spec was changed.
+        GENERATION = "metadata"."generation";
         /// Grace of the delete.
         GRACE = "metadata"."deletionGracePeriodSeconds";
     }
@@ -79,6 +81,8 @@ paths! {
         MESSAGE = "message";
         /// Transition time.
         SINCE = "lastTransitionTime";
+        /// Of which generation of the object it tells.
+        GENERATION = "observedGeneration";
         /// Probe time.
         PROBED = "lastProbeTime";
     }

@@ -156,10 +156,12 @@ pub fn binding(namespace: &Text, name: &Text, uid: &Uid, node: &Text) -> Tree {
         "target": {"kind": "Node", "name": node}})
 }
 
-/// A strategic status patch that sets one condition.
+/// A strategic status patch that sets one condition of a pod, as it is known now.
 #[must_use]
-pub fn condition_patch(wanted: &condition::Wanted<'_>, since: Time) -> Tree {
+pub fn condition_patch(pod: &Tree, wanted: &condition::Wanted<'_>, since: Time) -> Tree {
+    let generation = pod.at(crate::paths::meta::GENERATION).cloned();
     let condition = wanted.tree(since).with(crate::paths::condition::PROBED, Tree::Null);
+    let condition = condition.with_option(crate::paths::condition::GENERATION, generation);
     Tree::Null.with(path::CONDITIONS, Tree::list([condition]))
 }
 

@@ -162,7 +162,13 @@ fn evict(key: &Key, pod: &Object, now: Time) -> Plan {
     };
     let said = condition::holds(pod.tree.items_at(pod_path::CONDITIONS), conditions::DISRUPTION_TARGET);
     let mark = (!said).then(|| {
-        Step::One(call(key, pod, Part::Status, Act::Strategic(pod::condition_patch(&wanted, now)), false))
+        Step::One(call(
+            key,
+            pod,
+            Part::Status,
+            Act::Strategic(pod::condition_patch(&pod.tree, &wanted, now)),
+            false,
+        ))
     });
     let delete = Act::Delete { cascade: Cascade::Background, grace_secs: None };
     let note = Event {

@@ -139,7 +139,7 @@ fn end(key: &Key, pod: &Object, message: Option<&str>, now: Time) -> Plan {
     let mut steps = Vec::new();
     if !phase(pod).ended() {
         // Had its node ended it meanwhile, it would end twice.
-        let patch = Act::Strategic(failed(message, now));
+        let patch = Act::Strategic(failed(&pod.tree, message, now));
         steps.push(Step::One(call(Part::Status, Some(pod.revision), patch)));
     }
     let delete = Act::Delete { cascade: Cascade::Background, grace_secs: Some(0) };
@@ -147,7 +147,7 @@ fn end(key: &Key, pod: &Object, message: Option<&str>, now: Time) -> Plan {
     Plan::of(steps)
 }
 
-fn failed(message: Option<&str>, now: Time) -> Tree {
+fn failed(pod: &Tree, message: Option<&str>, now: Time) -> Tree {
     let phase = Tree::Null.with(path::PHASE, Phase::Failed.word());
     let Some(message) = message else {
         return phase;
@@ -158,5 +158,5 @@ fn failed(message: Option<&str>, now: Time) -> Tree {
         reason: reasons::DELETION_BY_POD_GC,
         message,
     };
-    phase.merge(&pod::condition_patch(&wanted, now))
+    phase.merge(&pod::condition_patch(pod, &wanted, now))
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use muster_tree::{Tree, tree};
 
-use super::life::{Happening, JOB, Life};
+use super::life::{Happening, Life};
+use super::objects;
 use crate::differential::{Answer, Server, Step};
 
 /// How often one looks for what is waited for, and how long apart.
@@ -17,11 +18,13 @@ const BEGAN: &str = "2026-01-01T00:00:00Z";
 /// Plays it in a namespace of its own.
 pub fn play(server: &Server, life: &Life, namespace: &str) -> Result<(), String> {
     let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let stage = Stage { server, root: format!("/api/v1/namespaces/{namespace}"), jobs: jobs(namespace) };
+    let stage = Stage { server, namespace, pods: format!("/api/v1/namespaces/{namespace}/pods") };
     stage.send("POST", "/api/v1/namespaces", "", &space)?;
-    let made = stage.send("POST", &stage.jobs, "", &life.manifest())?;
-    if made.code >= 300 {
-        return Err(format!("the Job is refused: {}", made.body.to_json()));
+    if life.objects.is_empty() {
+        stage.create(&life.manifest()).map_err(|why| format!("the Job is refused: {why}"))?;
+    }
+    for object in &life.objects {
+        stage.create(object).map_err(|why| format!("{}: {why}", object.to_json()))?;
     }
     for (n, step) in life.steps.iter().enumerate() {
         stage.perform(step).map_err(|why| format!("step {}: {step:?}: {why}", n + 1))?;
@@ -29,57 +32,59 @@ pub fn play(server: &Server, life: &Life, namespace: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Where the Jobs of a namespace are.
-pub fn jobs(namespace: &str) -> String {
-    format!("/apis/batch/v1/namespaces/{namespace}/jobs")
-}
-
 struct Stage<'a> {
     server: &'a Server,
-    root: String,
-    jobs: String,
+    namespace: &'a str,
+    pods: String,
 }
 
 impl Stage<'_> {
     fn perform(&self, step: &Happening) -> Result<(), String> {
-        let job = format!("{}/{JOB}", self.jobs);
         match step {
-            Happening::Until(has) => self.wait(&job, |answer| has_at_least(&answer.body, has)),
+            Happening::Until(step) => {
+                let (path, has) = self.about(step, "has")?;
+                self.wait(&path, |answer| has_at_least(&answer.body, &has))
+            }
             Happening::Condition(kind) => {
                 let has = tree!({"status": {"conditions": [{"type": kind, "status": "True"}]}});
-                self.wait(&job, |answer| has_at_least(&answer.body, &has))
+                self.wait(&self.about(&has, "")?.0, |answer| has_at_least(&answer.body, &has))
             }
-            Happening::Gone => self.wait(&job, |answer| answer.code == 404),
-            Happening::Pods { count, has } => self.wait(&format!("{}/pods", self.root), |answer| {
+            Happening::Gone(step) => self.wait(&self.about(step, "")?.0, |answer| answer.code == 404),
+            Happening::Pods { count, has } => self.wait(&self.pods, |answer| {
                 let those = answer.body.items_at(&["items"]).iter().filter(|pod| has_at_least(pod, has));
                 those.count() == *count
             }),
-            Happening::Patch(patch) => self.accepted("PATCH", &job, "merge", patch),
-            Happening::Refused(patch) => {
-                let answer = self.send("PATCH", &job, "merge", patch)?;
+            Happening::Patch(step) => {
+                let (path, patch) = self.about(step, "patch")?;
+                self.accepted("PATCH", &path, "merge", &patch)
+            }
+            Happening::Refused(step) => {
+                let (path, patch) = self.about(step, "patch")?;
+                let answer = self.send("PATCH", &path, "merge", &patch)?;
                 if answer.code == 422 { Ok(()) } else { Err(format!("answered {}", answer.code)) }
             }
-            Happening::Delete(policy) => {
-                self.accepted("DELETE", &job, "", &tree!({"propagationPolicy": policy}))
+            Happening::Delete(step) => {
+                let policy = step.as_str().unwrap_or("Background");
+                self.accepted("DELETE", &self.about(step, "")?.0, "", &tree!({"propagationPolicy": policy}))
             }
-            Happening::End { index, exit, conditions } => {
-                let pod = self.pod(*index, "Running")?;
-                let path = format!("{}/pods/{}/status", self.root, pod.str_at(&["metadata", "name"]));
-                self.accepted("PATCH", &path, "strategic", &ended(&pod, *exit, conditions))
+            Happening::End { index, name, exit, conditions } => {
+                let pod = self.pod(*index, name, "Running")?;
+                self.accepted(
+                    "PATCH",
+                    &self.pod_path(&pod, "/status"),
+                    "strategic",
+                    &ended(&pod, *exit, conditions),
+                )
             }
             Happening::Kill { index } => {
-                let pod = self.pod(*index, "")?;
-                let path = format!("{}/pods/{}", self.root, pod.str_at(&["metadata", "name"]));
-                self.accepted("DELETE", &path, "", &tree!({}))
+                let pod = self.pod(*index, "", "")?;
+                self.accepted("DELETE", &self.pod_path(&pod, ""), "", &tree!({}))
             }
             Happening::Edit { index, patch } => {
-                let pod = self.pod(*index, "")?;
-                let path = format!("{}/pods/{}", self.root, pod.str_at(&["metadata", "name"]));
-                self.accepted("PATCH", &path, "merge", patch)
+                let pod = self.pod(*index, "", "")?;
+                self.accepted("PATCH", &self.pod_path(&pod, ""), "merge", patch)
             }
-            Happening::Create { at, object } => {
-                self.accepted("POST", &format!("{}/{at}", self.root), "", object)
-            }
+            Happening::Create(object) => self.create(object),
             Happening::Seconds(seconds) => {
                 std::thread::sleep(Duration::from_secs_f64(*seconds));
                 Ok(())
@@ -87,9 +92,40 @@ impl Stage<'_> {
         }
     }
 
-    /// The first pod that has not ended and is not being deleted, of this index and in this phase if they are named.
-    fn pod(&self, index: Option<u32>, phase: &str) -> Result<Tree, String> {
-        let list = format!("{}/pods", self.root);
+    /// Where the object of a step is, and what the step says of it: under this key, or all when it is about the Job.
+    fn about(&self, step: &Tree, says: &str) -> Result<(String, Tree), String> {
+        let step = objects::filled(step, self.namespace);
+        let part = match step.str_at(&["part"]) {
+            "" => String::new(),
+            part => format!("/{part}"),
+        };
+        let path = objects::place(&step, self.namespace)? + &part;
+        let said =
+            if objects::names_object(&step) { step.get(says).cloned().unwrap_or_default() } else { step };
+        Ok((path, said))
+    }
+
+    fn create(&self, manifest: &Tree) -> Result<(), String> {
+        let (whole, sort) = objects::whole(&objects::filled(manifest, self.namespace))?;
+        let path = sort.path(self.namespace);
+        self.accepted("POST", &path, "", &whole)?;
+        // Where the status is a part of its own, a new object has none.
+        match whole.get("status") {
+            Some(status) => {
+                let path = format!("{path}/{}/status", whole.str_at(&["metadata", "name"]));
+                self.accepted("PATCH", &path, "merge", &tree!({"status": status.clone()}))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn pod_path(&self, pod: &Tree, part: &str) -> String {
+        format!("{}/{}{part}", self.pods, pod.str_at(&["metadata", "name"]))
+    }
+
+    /// The first pod that has not ended and is not being deleted, of this index and name and in this phase if they
+    /// are given.
+    fn pod(&self, index: Option<u32>, name: &str, phase: &str) -> Result<Tree, String> {
         let label = index.map(|n| n.to_string());
         let fits = |pod: &&Tree| {
             let labels = pod.at(&["metadata", "labels"]).cloned().unwrap_or_default();
@@ -98,10 +134,11 @@ impl Stage<'_> {
             let lives = pod.at(&["metadata", "deletionTimestamp"]).is_none()
                 && !["Succeeded", "Failed"].contains(&is)
                 && (phase.is_empty() || phase == is);
-            lives && (label.is_none() || label.as_deref() == index)
+            let named = name.is_empty() || name == pod.str_at(&["metadata", "name"]);
+            lives && named && (label.is_none() || label.as_deref() == index)
         };
         let mut found = None;
-        self.wait(&list, |answer| {
+        self.wait(&self.pods, |answer| {
             found = answer.body.items_at(&["items"]).iter().find(fits).cloned();
             found.is_some()
         })?;

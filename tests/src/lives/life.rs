@@ -10,12 +10,19 @@ use crate::documents;
 /// The name of every Job.
 pub const JOB: &str = "a";
 
-/// One Job and what happens to it.
+/// One Job, or any objects, and what happens to them. `{ns}` stands for the namespace of the life in every text: what
+/// has no namespace carries it in its name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Life {
     /// What it shows, as a sentence.
     pub name: String,
+    /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
+    #[serde(default)]
+    pub shows: Vec<String>,
+    /// Manifests that are created at the start, instead of a Job; what is plain about them may be left out.
+    #[serde(default)]
+    pub objects: Vec<Tree>,
     /// The Job's spec, merged over a plain one.
     #[serde(default)]
     pub job: Tree,
@@ -30,7 +37,9 @@ pub struct Life {
     pub steps: Vec<Happening>,
 }
 
-/// One thing that happens, or that is waited for.
+/// One thing that happens, or that is waited for. Where a step is about the Job it may be about any other object as
+/// well: `until: {kind: Pod, name: a, has: …}`, `patch: {kind: …, name: …, patch: …}` (with `part: status` for the
+/// status), `delete: {kind: …, name: …}`, `gone: {kind: …, name: …}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Happening {
@@ -47,18 +56,21 @@ pub enum Happening {
         has: Tree,
     },
     /// Waits until the Job is gone.
-    Gone,
+    Gone(Tree),
     /// A merge patch of the Job.
     Patch(Tree),
     /// A merge patch of the Job that both planes refuse.
     Refused(Tree),
     /// Deletes the Job with this propagation.
-    Delete(String),
+    Delete(Tree),
     /// A pod ends as its node would tell it.
     End {
         /// Of this index; the first of all that run when absent.
         #[serde(default)]
         index: Option<u32>,
+        /// Or of this name.
+        #[serde(default)]
+        name: String,
         /// With this exit code.
         exit: i64,
         /// And these conditions.
@@ -79,13 +91,8 @@ pub enum Happening {
         /// The patch.
         patch: Tree,
     },
-    /// Creates a further object in the namespace, at this path below it.
-    Create {
-        /// `pods`.
-        at: String,
-        /// The object.
-        object: Tree,
-    },
+    /// Creates a further object.
+    Create(Tree),
     /// Nothing happens for so many seconds.
     Seconds(f64),
 }

@@ -1,12 +1,14 @@
-//! The lives of Jobs: what their controller makes of them, on both planes with the same nodes.
+//! The lives of Jobs and of other objects: what their controllers make of them, on both planes with the same nodes.
 //!
-//! A life is a Job, what happens to it, and nothing else: the expectation is what the real Job controller does. Both
-//! planes play it in a namespace of their own; afterwards the Job, its pods and its events are compared as far as they
-//! do not depend on chance and on the clock.
+//! A life is a Job, or a few objects, and what happens to them: the expectation is what the real controllers do. Both
+//! planes play it in a namespace of their own; afterwards what is left of it is compared as far as it does not depend
+//! on chance and on the clock: of a Job itself, its pods and its events; of other objects all of [`whole`].
 
 mod act;
 mod life;
+mod objects;
 mod view;
+mod whole;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -67,5 +69,6 @@ fn compare(ours: &Server, real: &Server, life: &Life, n: usize) -> Result<Vec<Di
 /// Plays a life and returns what is left of it.
 fn picture(server: &Server, life: &Life, namespace: &str) -> Result<Tree, String> {
     act::play(server, life, namespace)?;
-    view::settled(server, namespace)
+    let look = if life.objects.is_empty() { view::picture } else { whole::picture };
+    view::settled(|| look(server, namespace))
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use muster_tree::{Text, Tree, tree};
 
-use super::act::jobs;
 use crate::differential::{Server, is_time, is_uid};
 
 /// Nothing has changed for this long: the life is over.
@@ -18,11 +17,11 @@ const SUFFIX: &str = "bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LEN: usize = 5;
 
 /// What is there when nothing changes any more.
-pub fn settled(server: &Server, namespace: &str) -> Result<Tree, String> {
-    let mut last = picture(server, namespace)?;
+pub fn settled(look: impl Fn() -> Result<Tree, String>) -> Result<Tree, String> {
+    let mut last = look()?;
     for _ in 0..LOOKS {
         std::thread::sleep(STILL);
-        let now = picture(server, namespace)?;
+        let now = look()?;
         if now == last {
             return Ok(now);
         }
@@ -31,10 +30,12 @@ pub fn settled(server: &Server, namespace: &str) -> Result<Tree, String> {
     Err(format!("it never came to rest: {}", last.to_json()))
 }
 
-fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
+/// A Job, its pods and its events.
+pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
     let list = |path: String| Ok::<_, String>(server.get(&path)?.body.items_at(&["items"]).to_vec());
     let core = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
-    let jobs: Vec<Tree> = list(jobs(namespace))?.iter().map(job).collect();
+    let jobs: Vec<Tree> =
+        list(format!("/apis/batch/v1/namespaces/{namespace}/jobs"))?.iter().map(job).collect();
     let mut pods: Vec<Tree> = list(core("pods"))?.iter().map(pod).collect();
     pods.sort_by_key(Tree::to_json);
     let made =
@@ -42,7 +43,8 @@ fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
     Ok(plain(&made, namespace))
 }
 
-fn job(job: &Tree) -> Tree {
+/// Of a Job, all but its template.
+pub fn job(job: &Tree) -> Tree {
     tree!({"spec": kept(job, &["spec"]).without(&["template"]), "status": kept(job, &["status"]),
         "finalizers": kept(job, &["metadata", "finalizers"]), "generation": kept(job, &["metadata", "generation"])})
 }
@@ -79,12 +81,13 @@ fn events(all: &[Tree]) -> Tree {
     Tree::map(counts.into_iter().map(|(words, count)| (words, Tree::from(count))).collect::<Vec<_>>())
 }
 
-fn kept(tree: &Tree, path: &[&str]) -> Tree {
+/// What is there, or nothing.
+pub fn kept(tree: &Tree, path: &[&str]) -> Tree {
     tree.at(path).cloned().unwrap_or_default()
 }
 
 /// The tree without times, uids, names that chance made, and the namespace.
-fn plain(tree: &Tree, namespace: &str) -> Tree {
+pub fn plain(tree: &Tree, namespace: &str) -> Tree {
     match tree {
         Tree::Map(_) => {
             let all = tree
@@ -112,7 +115,7 @@ fn words(text: &str, namespace: &str) -> String {
 }
 
 /// Generated ends of names, which have no vowels and so are hardly ever words.
-fn without_suffixes(text: &str) -> String {
+pub fn without_suffixes(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('-') {

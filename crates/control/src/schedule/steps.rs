@@ -72,7 +72,7 @@ pub fn evict(pod: &Object, for_uid: &Uid, node: &Text, now: Time) -> Plan {
     let said = condition::holds(pod.tree.items_at(path::CONDITIONS), conditions::DISRUPTION_TARGET);
     let mut steps = Vec::new();
     if !said {
-        let act = Act::Strategic(pod::condition_patch(&wanted, now));
+        let act = Act::Strategic(pod::condition_patch(&pod.tree, &wanted, now));
         steps.push(Step::One(call(pod, Part::Status, act)));
     }
     let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
@@ -90,7 +90,7 @@ fn condition_patch(pod: &Object, reason: &str, message: &str, now: Time) -> Opti
     }
     let set = condition::find(&all, conditions::POD_SCHEDULED);
     let since = set.and_then(|it| Time::of(it.at(condition_path::SINCE)));
-    Some(pod::condition_patch(&wanted, since.unwrap_or(now)))
+    Some(pod::condition_patch(&pod.tree, &wanted, since.unwrap_or(now)))
 }
 
 fn call(pod: &Object, part: Part, act: Act) -> Call {

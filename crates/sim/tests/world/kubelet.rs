@@ -105,7 +105,7 @@ impl Ledger {
                 reason: "DeletionByTaintManager",
                 message: "gone",
             };
-            let patch = pod::condition_patch(&wanted, world.now());
+            let patch = pod::condition_patch(&pod.tree, &wanted, world.now());
             world.call_part(&kinds::PODS, &pod.tree, Part::Status, Act::Strategic(patch)).unwrap();
         }
         let pod = world.all(&kinds::PODS).into_iter().find(|one| meta::uid(&one.tree) == facts.uid).unwrap();

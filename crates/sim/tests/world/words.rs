@@ -76,7 +76,7 @@ fn what_builders_make_has_no_unknown_field() {
     let (since, until, code, restarts) = (now, now, 1, 2);
     let all: Vec<(&str, &str, &str, Tree)> = vec![
         ("", "v1", "Binding", pod::binding(&"n".into(), &"p".into(), &"u".into(), &"node".into())),
-        ("", "v1", "Pod", pod::condition_patch(&wanted, now)),
+        ("", "v1", "Pod", pod::condition_patch(&tree!({"metadata": {"generation": 1}}), &wanted, now)),
         ("batch", "v1", "Job", tree!({"status": status.tree(&Tree::Null)})),
         ("", "v1", "Event", note.tree(&"e".into(), "m", 1, now, now)),
         ("", "v1", "Event", event::counted("m", 2, now)),

@@ -1,0 +1,138 @@
+//! Which objects a life may be made of, where they are, and what of their manifests goes without saying.
+
+use muster_tree::{Text, Tree, tree};
+
+use super::life::JOB;
+
+/// Whether objects of a kind live in the namespace of the life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// They do.
+    Namespace,
+    /// They have none; those of a life are known by their names.
+    Cluster,
+}
+
+/// One kind of objects.
+#[derive(Debug, Clone, Copy)]
+pub struct Sort {
+    /// `kind`.
+    pub kind: &'static str,
+    /// `apiVersion`.
+    pub api_version: &'static str,
+    /// How paths spell it.
+    pub plural: &'static str,
+    /// Where it lives.
+    pub scope: Scope,
+}
+
+const fn namespaced(kind: &'static str, api_version: &'static str, plural: &'static str) -> Sort {
+    Sort { kind, api_version, plural, scope: Scope::Namespace }
+}
+
+const fn everywhere(kind: &'static str, api_version: &'static str, plural: &'static str) -> Sort {
+    Sort { kind, api_version, plural, scope: Scope::Cluster }
+}
+
+/// All kinds that a life may name.
+pub const SORTS: [Sort; 12] = [
+    namespaced("Pod", "v1", "pods"),
+    namespaced("Event", "v1", "events"),
+    namespaced("Job", "batch/v1", "jobs"),
+    namespaced("PersistentVolumeClaim", "v1", "persistentvolumeclaims"),
+    everywhere("PersistentVolume", "v1", "persistentvolumes"),
+    everywhere("StorageClass", "storage.k8s.io/v1", "storageclasses"),
+    everywhere("CSINode", "storage.k8s.io/v1", "csinodes"),
+    everywhere("Node", "v1", "nodes"),
+    namespaced("ResourceClaim", "resource.k8s.io/v1", "resourceclaims"),
+    namespaced("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceclaimtemplates"),
+    everywhere("DeviceClass", "resource.k8s.io/v1", "deviceclasses"),
+    everywhere("ResourceSlice", "resource.k8s.io/v1", "resourceslices"),
+];
+
+impl Sort {
+    /// The kind of this name.
+    pub fn of(kind: &str) -> Result<&'static Sort, String> {
+        SORTS
+            .iter()
+            .find(|sort| sort.kind == kind)
+            .ok_or_else(|| format!("no life can name the kind {kind:?}"))
+    }
+
+    /// The path of all objects of the kind that a life in this namespace may see.
+    #[must_use]
+    pub fn path(&self, namespace: &str) -> String {
+        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
+        let space = match self.scope {
+            Scope::Namespace => format!("namespaces/{namespace}/"),
+            Scope::Cluster => String::new(),
+        };
+        format!("{root}/{}/{space}{}", self.api_version, self.plural)
+    }
+}
+
+/// Where an object is that a step names by kind and name; the Job when it names none.
+pub fn place(step: &Tree, namespace: &str) -> Result<String, String> {
+    let (kind, name) =
+        if names_object(step) { (step.str_at(&["kind"]), step.str_at(&["name"])) } else { ("Job", JOB) };
+    Ok(format!("{}/{name}", Sort::of(kind)?.path(namespace)))
+}
+
+/// Whether a step names the object it is about.
+#[must_use]
+pub fn names_object(step: &Tree) -> bool {
+    step.get("kind").is_some()
+}
+
+/// A manifest with all that goes without saying: its version, and of a Pod one container that runs for long.
+pub fn whole(manifest: &Tree) -> Result<(Tree, &'static Sort), String> {
+    let sort = Sort::of(manifest.str_at(&["kind"]))?;
+    let plain = tree!({"apiVersion": sort.api_version});
+    let plain = match sort.kind {
+        "Pod" => plain.merge(&tree!({"metadata": {"annotations": {"muster.dev/sim-run-seconds": "600"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}})),
+        _ => plain,
+    };
+    Ok((plain.merge(manifest), sort))
+}
+
+/// A tree of a life with its namespace filled in.
+#[must_use]
+pub fn filled(tree: &Tree, namespace: &str) -> Tree {
+    let text = |text: &str| Text::from(text.replace("{ns}", namespace));
+    match tree {
+        Tree::Map(_) => Tree::map(
+            tree.entries()
+                .iter()
+                .map(|(key, value)| (text(key), filled(value, namespace)))
+                .collect::<Vec<_>>(),
+        ),
+        Tree::List(_) => tree.map_items(|_, item| filled(item, namespace)),
+        Tree::Text(it) => Tree::from(text(it)),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_objects_are() {
+        for (step, want) in [
+            (tree!({"kind": "Pod", "name": "a"}), "/api/v1/namespaces/n/pods/a"),
+            (tree!({"kind": "PersistentVolume", "name": "pv-n"}), "/api/v1/persistentvolumes/pv-n"),
+            (tree!({"kind": "StorageClass", "name": "c"}), "/apis/storage.k8s.io/v1/storageclasses/c"),
+            (tree!({"status": {}}), "/apis/batch/v1/namespaces/n/jobs/a"),
+        ] {
+            assert_eq!(place(&step, "n").as_deref(), Ok(want));
+        }
+        assert!(place(&tree!({"kind": "Odd", "name": "a"}), "n").is_err());
+    }
+
+    #[test]
+    fn the_namespace_is_filled_in_everywhere() {
+        let tree = tree!({"name": "pv-{ns}", "list": ["{ns}", 1]});
+        assert_eq!(filled(&tree, "n"), tree!({"name": "pv-n", "list": ["n", 1]}));
+    }
+}

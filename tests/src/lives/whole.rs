@@ -1,0 +1,171 @@
+//! What is compared of a life of any objects: all of them, without what chance and the clock put in.
+//!
+//! # Invariants
+//!
+//! - A uid of an object of the life becomes the name of that object, and a node among equals its number in the order
+//!   of the pods' names: who is meant stays visible.
+//! - Of events only who, reason and words count, not how often: controllers look again by their own clocks.
+
+use std::collections::BTreeSet;
+
+use muster_tree::{Text, Tree, tree};
+
+use super::objects::{SORTS, Scope, Sort};
+use super::view::{job, kept, plain};
+use crate::differential::Server;
+
+/// How the names of simulated nodes begin.
+const NODE: &str = "sim-";
+/// No plane of ours has more of them.
+const NODES_MAX: usize = 10;
+/// Metadata that says when and how often, not what.
+const UNSTABLE: [&str; 5] = ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
+/// Fields of a status that are times, or told by the clock.
+const CLOCKS: [&str; 4] = ["lastPhaseTransitionTime", "lastTransitionTime", "lastProbeTime", "startTime"];
+
+/// Everything there is of a life.
+pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
+    let mut names = Names::default();
+    let mut shown = Vec::new();
+    let mut events = Vec::new();
+    for sort in &SORTS {
+        let all = listed(server, sort, namespace)?;
+        if sort.kind == "Event" {
+            events = all;
+            continue;
+        }
+        all.iter().for_each(|object| names.learn(sort, object));
+        shown.push((
+            sort.plural,
+            Tree::map(all.iter().map(|object| (name(object), view(sort, object))).collect::<Vec<_>>()),
+        ));
+    }
+    events.extend(events_elsewhere(server, namespace)?);
+    shown.push(("events", told(&events, &names)));
+    Ok(plain(&names.shown(&Tree::map(shown)), namespace))
+}
+
+/// The objects of a kind that belong to the life.
+fn listed(server: &Server, sort: &Sort, namespace: &str) -> Result<Vec<Tree>, String> {
+    let all = server.get(&sort.path(namespace))?.body.items_at(&["items"]).to_vec();
+    let ours = |object: &Tree| {
+        sort.scope == Scope::Namespace
+            || object.str_at(&["metadata", "name"]).contains(namespace)
+            || object.str_at(&["spec", "claimRef", "namespace"]) == namespace
+    };
+    Ok(all.into_iter().filter(ours).collect())
+}
+
+/// Events about objects without a namespace are in another one.
+fn events_elsewhere(server: &Server, namespace: &str) -> Result<Vec<Tree>, String> {
+    let all = server.get("/api/v1/namespaces/default/events")?.body.items_at(&["items"]).to_vec();
+    Ok(all
+        .into_iter()
+        .filter(|event| event.str_at(&["involvedObject", "name"]).contains(namespace))
+        .collect())
+}
+
+fn name(object: &Tree) -> Text {
+    object.text_at(&["metadata", "name"])
+}
+
+fn view(sort: &Sort, object: &Tree) -> Tree {
+    let metadata = UNSTABLE.iter().fold(kept(object, &["metadata"]), |it, key| it.without_key(key));
+    match sort.kind {
+        "Job" => job(object),
+        "Pod" => pod(object, &metadata),
+        _ => without_clocks(
+            &["apiVersion", "kind"]
+                .iter()
+                .fold(object.with(&["metadata"], metadata), |it, key| it.without_key(key)),
+        ),
+    }
+}
+
+fn pod(pod: &Tree, metadata: &Tree) -> Tree {
+    let conditions = pod.items_at(&["status", "conditions"]).iter();
+    let mut conditions: Vec<Tree> = conditions.map(without_clocks).collect();
+    conditions.sort_by_key(Tree::to_json);
+    tree!({"metadata": metadata.clone(), "node": kept(pod, &["spec", "nodeName"]), "volumes": kept(pod, &["spec", "volumes"]),
+        "phase": kept(pod, &["status", "phase"]), "conditions": Tree::list(conditions),
+        "claims": kept(pod, &["status", "resourceClaimStatuses"])})
+}
+
+fn without_clocks(tree: &Tree) -> Tree {
+    match tree {
+        Tree::Map(_) => {
+            let kept = tree.entries().iter().filter(|(key, _)| !CLOCKS.contains(&key.as_str()));
+            Tree::map(kept.map(|(key, value)| (key.clone(), without_clocks(value))).collect::<Vec<_>>())
+        }
+        Tree::List(_) => tree.map_items(|_, item| without_clocks(item)),
+        other => other.clone(),
+    }
+}
+
+fn told(events: &[Tree], names: &Names) -> Tree {
+    let words = |event: &Tree| {
+        let about = ["kind", "name"].map(|key| event.str_at(&["involvedObject", key]).to_owned()).join(" ");
+        let says = ["type", "reason", "message"].map(|key| event.str_at(&[key]).to_owned()).join(" | ");
+        names.words(&format!("{about} | {says}"))
+    };
+    Tree::list(events.iter().map(words).collect::<BTreeSet<String>>())
+}
+
+/// What chance named, and what it is called instead.
+#[derive(Default)]
+struct Names {
+    all: Vec<(Text, String)>,
+    nodes: usize,
+}
+
+impl Names {
+    fn learn(&mut self, sort: &Sort, object: &Tree) {
+        self.all
+            .push((object.text_at(&["metadata", "uid"]), format!("<uid of {} {}>", sort.kind, name(object))));
+        let node = object.text_at(&["spec", "nodeName"]);
+        if sort.kind == "Pod" && node.starts_with(NODE) && !self.all.iter().any(|(known, _)| *known == node) {
+            self.nodes += 1;
+            self.all.push((node, format!("<node {}>", self.nodes)));
+        }
+    }
+
+    fn words(&self, text: &str) -> String {
+        let text = self.all.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from.as_str(), to));
+        // Nodes on which no pod is.
+        (0..NODES_MAX).fold(text, |text, n| text.replace(&format!("{NODE}{n}"), "<node>"))
+    }
+
+    fn shown(&self, tree: &Tree) -> Tree {
+        match tree {
+            Tree::Map(_) => {
+                let all = tree.entries().iter().map(|(key, value)| (self.words(key), self.shown(value)));
+                Tree::map(all.collect::<Vec<_>>())
+            }
+            Tree::List(_) => tree.map_items(|_, item| self.shown(item)),
+            Tree::Text(text) => Tree::from(self.words(text)),
+            other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_become_names_and_nodes_numbers() {
+        let mut names = Names::default();
+        let pod = Sort::of("Pod").unwrap();
+        names.learn(pod, &tree!({"metadata": {"name": "a", "uid": "u-1"}, "spec": {"nodeName": "sim-3"}}));
+        names.learn(pod, &tree!({"metadata": {"name": "b", "uid": "u-2"}, "spec": {"nodeName": "sim-0"}}));
+        let tree = tree!({"pvc-u-2": "on sim-0 and sim-3"});
+        assert_eq!(names.shown(&tree), tree!({"pvc-<uid of Pod b>": "on <node 2> and <node 1>"}));
+    }
+
+    #[test]
+    fn clocks_are_left_out_at_any_depth() {
+        let tree =
+            tree!({"status": {"phase": "Bound", "lastPhaseTransitionTime": "t"}, "list": [{"startTime": 1}]});
+        assert_eq!(without_clocks(&tree), tree!({"status": {"phase": "Bound"}, "list": [{}]}));
+    }
+}
