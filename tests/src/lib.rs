@@ -1,5 +1,6 @@
 //! What black-box tests share.
 
+pub mod beside;
 pub mod clients;
 pub mod corpus;
 pub mod differential;

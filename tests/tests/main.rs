@@ -16,6 +16,7 @@ mod kubectl_patch;
 mod lives;
 mod metrics;
 mod node;
+mod operator;
 mod placements;
 mod port;
 mod programs;

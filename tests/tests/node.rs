@@ -1,66 +1,23 @@
 //! `muster node` as a script sees it: nodes of ours at any API server, lines, exit codes.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::Output;
 
+use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
-use muster_tests::plane::{self, Plane};
+use muster_tests::plane::Plane;
 use muster_tests::real::{self, Real};
 use muster_tree::{Tree, tree};
 
-/// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 600;
-const PAUSE: Duration = Duration::from_millis(100);
 const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-/// A `muster node` that does not outlive the test.
-struct Joined(Child);
-
-impl Joined {
-    fn start(kubeconfig: &Path, flags: &[&str]) -> Joined {
-        let mut child = node(kubeconfig, flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("simulated nodes join https://"), "{line:?}");
-        Joined(child)
-    }
-
-    fn terminate(mut self) -> i32 {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        self.0.wait().unwrap().code().expect("it ends by itself, not by the signal")
-    }
-}
-
-impl Drop for Joined {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn node(kubeconfig: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(plane::binary().unwrap());
-    command.arg("node").arg("--kubeconfig").arg(kubeconfig).args(flags).stdin(Stdio::null());
-    command
-}
-
-/// Looks until `found` has what it wants.
-fn until<T>(server: &Server, path: &str, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T {
-    let mut last = Tree::Null;
-    for _ in 0..LOOKS {
-        last = server.get(path).unwrap().body;
-        if let Some(it) = found(&last) {
-            return it;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    panic!("never seen: {what}; last: {}", last.to_json());
+fn join(kubeconfig: &Path, flags: &[&str]) -> Beside {
+    let mut joined = Beside::start(&[&["node"], flags].concat(), kubeconfig);
+    joined.says("simulated nodes join https://");
+    joined
 }
 
 fn names(list: &[&Tree]) -> Vec<String> {
@@ -112,7 +69,7 @@ fn work(server: &Server, name: &str) -> Vec<String> {
 
 /// Joins, works, leaves and comes back.
 fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
-    let first = Joined::start(kubeconfig, &["--sim-nodes", "2"]);
+    let first = join(kubeconfig, &["--sim-nodes", "2"]);
     let nodes = ready_nodes(server, 2);
     assert_eq!(held_leases(server, 2), nodes, "each node renews its lease");
     let used = work(server, "first");
@@ -121,7 +78,7 @@ fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
     let manifest = kubeconfig.with_file_name("nodes.yaml");
     let text = "apiVersion: v1\nkind: Node\nmetadata: {name: mine, labels: {a: b}}\n";
     std::fs::write(&manifest, text).unwrap();
-    let second = Joined::start(kubeconfig, &["--nodes", manifest.to_str().unwrap()]);
+    let second = join(kubeconfig, &["--nodes", manifest.to_str().unwrap()]);
     let more = ready_nodes(server, 3);
     assert!(more.contains(&"mine".to_owned()) && nodes.iter().all(|node| more.contains(node)), "{more:?}");
 
@@ -130,7 +87,7 @@ fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
     let left = server.get(NODES).unwrap().body;
     assert_eq!(left.items_at(&["items"]).len(), 3, "the nodes stay");
 
-    let again = Joined::start(kubeconfig, &["--sim-nodes", "2"]);
+    let again = join(kubeconfig, &["--sim-nodes", "2"]);
     assert_eq!(held_leases(server, 3), more, "the next one takes the same nodes up again");
     assert_eq!(ready_nodes(server, 3), more);
     assert!(!work(server, "second").is_empty());
@@ -203,7 +160,8 @@ fn what_cannot_be_run_is_said_with_exit_code_two() {
         ("no number", &good, &["--sim-nodes", "few"], &["few"]),
         ("no nodes asked for", &good, &[], &["required", "--sim-nodes"]),
     ] {
-        let Output { status, stderr, stdout } = node(Path::new(kubeconfig), flags).output().unwrap();
+        let Output { status, stderr, stdout } =
+            command(&[&["node"], flags].concat(), Path::new(kubeconfig)).output().unwrap();
         let error = String::from_utf8(stderr).unwrap();
         assert_eq!(status.code(), Some(2), "{says}: {error}");
         for words in words {

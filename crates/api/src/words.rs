@@ -204,6 +204,8 @@ pub mod managers {
     pub static TTL: Text = literal!("ttl-after-finished-controller");
     /// The scheduler, also the default `schedulerName`.
     pub static SCHEDULER: Text = literal!("default-scheduler");
+    /// Our scheduler, beside that of a real cluster.
+    pub static MUSTER_SCHEDULER: Text = literal!("muster-scheduler");
     /// The (simulated) kubelet.
     pub static KUBELET: Text = literal!("kubelet");
     /// The garbage collector.

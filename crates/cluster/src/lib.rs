@@ -17,6 +17,7 @@
 mod discover;
 mod follow;
 mod held;
+mod lead;
 pub mod reply;
 pub mod request;
 
@@ -32,6 +33,8 @@ use muster_api::port::{Abilities, Act, Api, Call, Follow, Kind, Object, Refusal,
 use muster_tree::Sharing;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+
+pub use lead::{Lead, LeadError};
 
 /// Requests under way at any time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 64;

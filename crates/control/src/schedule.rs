@@ -27,8 +27,10 @@ use crate::plan::{Controller, Key, Plan, Wake};
 const DECISIONS_PER_TURN_MAX: usize = 256;
 
 /// The scheduler as a controller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Schedule {
+    /// The scheduler names of the pods that are its own.
+    names: Vec<&'static str>,
     scheduler: Scheduler,
     /// Decided, not yet seen carried out.
     open: BTreeMap<PodKey, Open>,
@@ -41,7 +43,14 @@ enum Open {
     Bind(Text),
     Explain { message: String, nominated: Text },
     EndNomination,
-    Evict { victim: Uid, for_uid: Uid, node: Text },
+    Evict { victim: Uid, by: Text, for_uid: Uid, node: Text },
+}
+
+impl Default for Schedule {
+    /// The only scheduler there is.
+    fn default() -> Schedule {
+        Schedule::of(vec![managers::SCHEDULER.as_str(), managers::MUSTER_SCHEDULER.as_str(), ""])
+    }
 }
 
 impl Controller for Schedule {
@@ -109,6 +118,16 @@ impl Controller for Schedule {
 }
 
 impl Schedule {
+    /// One beside the scheduler that a cluster has: it leaves that one's pods alone.
+    #[must_use]
+    pub fn beside_another() -> Schedule {
+        Schedule::of(vec![managers::MUSTER_SCHEDULER.as_str()])
+    }
+
+    fn of(names: Vec<&'static str>) -> Schedule {
+        Schedule { names, scheduler: Scheduler::default(), open: BTreeMap::new(), now: Time::default() }
+    }
+
     fn hear(&mut self, seen: &Seen<'_>) {
         let name = &seen.key.name;
         match (&seen.key.kind, seen.after) {
@@ -141,7 +160,7 @@ impl Schedule {
             Change::Started => self.scheduler.started(&name, Time::of(pod.tree.at(path::START_TIME))),
             Change::Bound if self.scheduler.confirm(&name, &pod.tree.text_at(path::NODE_NAME)) => {}
             Change::Bound | Change::Other => {
-                self.scheduler.pod(&Pod::of(&pod.tree, &[managers::SCHEDULER.as_str(), ""]));
+                self.scheduler.pod(&Pod::of(&pod.tree, &self.names));
             }
         }
     }
@@ -186,8 +205,10 @@ impl Schedule {
         let deleting = meta::deleting(&pod.tree).is_some();
         let plan = match self.open.get(&name) {
             // A namesake of the victim has not been asked to make room.
-            Some(Open::Evict { victim, for_uid, node }) if !deleting && *victim == meta::uid(&pod.tree) => {
-                steps::evict(pod, for_uid, node, now)
+            Some(Open::Evict { victim, by, for_uid, node })
+                if !deleting && *victim == meta::uid(&pod.tree) =>
+            {
+                steps::evict(pod, by, for_uid, node, now)
             }
             _ if placed => Plan::nothing(),
             Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => {
@@ -251,13 +272,14 @@ fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
         }
     };
     let message = why.message();
-    let uid_of =
-        |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1)).map(|it| meta::uid(&it.tree));
+    let find = |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1));
+    let uid_of = |name: &PodKey| find(name).map(|it| meta::uid(&it.tree));
     let for_uid = pods.first().and_then(uid_of).unwrap_or_default();
+    let by = pods.first().and_then(find).map(steps::scheduler_of).unwrap_or_default();
     let explain = |pod| (pod, Open::Explain { message: message.clone(), nominated: nominated.clone() });
     let make_room = |pod| {
         let victim = uid_of(&pod).unwrap_or_default();
-        (pod, Open::Evict { victim, for_uid: for_uid.clone(), node: nominated.clone() })
+        (pod, Open::Evict { victim, by: by.clone(), for_uid: for_uid.clone(), node: nominated.clone() })
     };
     let mut all: Vec<(PodKey, Open)> = pods.into_iter().map(explain).collect();
     all.extend(outranked.into_iter().map(|pod| (pod, Open::EndNomination)));

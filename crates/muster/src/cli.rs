@@ -21,6 +21,8 @@ pub enum Command {
     Up(Box<UpFlags>),
     /// Simulates nodes for an API server, real or embedded.
     Node(NodeFlags),
+    /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`.
+    Operator(OperatorFlags),
     /// Prints the version.
     Version,
 }
@@ -41,6 +43,23 @@ pub struct NodeFlags {
     /// This machine as a node that runs processes; not built yet.
     #[arg(long)]
     pub local: bool,
+    /// How much to log.
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub log_level: LogLevel,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// The flags of `operator`.
+#[derive(Debug, Args)]
+pub struct OperatorFlags {
+    /// The cluster to run beside [default: as kubectl would choose].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Controllers to run: comma separated, `*` for all, `-name` leaves one out.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub controllers: Option<String>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

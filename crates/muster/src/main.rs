@@ -1,5 +1,6 @@
 //! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
 
+mod away;
 mod cli;
 mod config;
 mod gates;
@@ -8,6 +9,7 @@ mod names;
 mod node;
 mod nodes;
 mod numbers;
+mod operator;
 mod plane;
 mod ports;
 mod settings;
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn Error>> = match cli::Cli::parse().command {
         cli::Command::Up(flags) => up::run(*flags).map_err(Into::into),
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
+        cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
         cli::Command::Version => {
             print_version();
             Ok(())

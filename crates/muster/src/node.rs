@@ -1,18 +1,13 @@
 //! `muster node`: simulated nodes for any API server.
 
 use std::io;
-use std::sync::Arc;
 
 use muster_api::ports::Entropy;
-use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi};
-use muster_control::LoopOptions;
-use muster_control::run::{Shell, Tidings};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 
+use crate::away::{Away, AwayError, End};
 use crate::cli::NodeFlags;
 use crate::nodes::{self, NodesError};
-use crate::ports::{SystemClock, SystemEntropy};
+use crate::ports::SystemEntropy;
 use crate::{log, settings};
 
 /// Why `node` ended.
@@ -28,7 +23,7 @@ pub enum NodeError {
     Nodes(#[from] NodesError),
     /// No connection.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Away(#[from] AwayError),
     /// The nodes.
     #[error(
         "the nodes ended by an error of their own, told above\n\nhint: start again, and report the error"
@@ -51,35 +46,11 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
         (None, None) => return Err(NodeError::Local),
     };
     let controller = nodes::read(&asked)?.controller(&mark());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // Signals count from here on: a stop during the start is a stop as well.
-    let (mut interrupt, mut terminate) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    let api = runtime.block_on(KubeApi::connect(flags.kubeconfig.as_deref()))?;
-    let server = api.server().to_owned();
-    // Replies of twice as many as can be under way: the next ones are ready when a slot is free.
-    let options = LoopOptions { calls_in_flight_max: 2 * CALLS_IN_FLIGHT_MAX };
-    let (crash, mut crashed) = oneshot::channel();
-    let tidings = Tidings {
-        ready: Box::new(move || announce(&server)),
-        crashed: Box::new(move || {
-            let _ = crash.send(());
-        }),
-    };
-    // Outside the runtime: the loop has a thread of its own and may wait.
-    let shell =
-        Shell::start(Arc::new(api), Arc::new(SystemClock), vec![Box::new(controller)], options, tidings)?;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            _ = interrupt.recv() => Ok(()),
-            _ = terminate.recv() => Ok(()),
-            Ok(()) = &mut crashed => Err(NodeError::Crashed),
-        }
-    });
-    shell.stop();
-    ended
+    let mut away = Away::connect(flags.kubeconfig.as_deref())?;
+    match away.run(vec![Box::new(controller)], announce, std::future::pending())? {
+        End::Crashed => Err(NodeError::Crashed),
+        End::Stopped | End::Beside => Ok(()),
+    }
 }
 
 /// Tells the nodes of this process from those of any other.

@@ -204,7 +204,8 @@ impl<'a> Referee<'a> {
             theirs = now;
             std::thread::sleep(PAUSE);
         }
-        if same_node && mine != theirs {
+        // Of equally important pods, which have not begun to run, any may go.
+        if same_node && self.priorities(&mine)? != self.priorities(&theirs)? {
             report.differences.push(format!("kube-scheduler evicts {theirs:?}, ours {mine:?}"));
         }
         for victim in &theirs {
@@ -215,6 +216,13 @@ impl<'a> Referee<'a> {
             ours.spared(spared);
         }
         Ok(())
+    }
+
+    fn priorities(&self, pods: &BTreeSet<PodKey>) -> Result<Vec<Option<i64>>, String> {
+        let priority = |key: &PodKey| Ok(self.server.get(&path_of(key))?.body.int_at(&["spec", "priority"]));
+        let mut all = pods.iter().map(priority).collect::<Result<Vec<_>, String>>()?;
+        all.sort_unstable();
+        Ok(all)
     }
 
     fn deleting(&self) -> Result<BTreeSet<PodKey>, String> {

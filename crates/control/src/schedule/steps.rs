@@ -61,8 +61,8 @@ pub fn end_nomination(pod: &Object) -> Plan {
 }
 
 /// Has a pod make room for the pod of `for_uid` on a node.
-pub fn evict(pod: &Object, for_uid: &Uid, node: &Text, now: Time) -> Plan {
-    let message = format!("{}: {MAKING_ROOM}", managers::SCHEDULER.as_str());
+pub fn evict(pod: &Object, by: &Text, for_uid: &Uid, node: &Text, now: Time) -> Plan {
+    let message = format!("{by}: {MAKING_ROOM}");
     let wanted = Wanted {
         kind: conditions::DISRUPTION_TARGET,
         holds: true,
@@ -73,12 +73,12 @@ pub fn evict(pod: &Object, for_uid: &Uid, node: &Text, now: Time) -> Plan {
     let mut steps = Vec::new();
     if !said {
         let act = Act::Strategic(pod::condition_patch(&pod.tree, &wanted, now));
-        steps.push(Step::One(call(pod, Part::Status, act)));
+        steps.push(Step::One(call_by(by.clone(), pod, Part::Status, act)));
     }
     let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-    steps.push(Step::One(call(pod, Part::Main, act)));
+    steps.push(Step::One(call_by(by.clone(), pod, Part::Main, act)));
     let message = format!("Preempted by pod {for_uid} on node {node}");
-    steps.push(Step::Note(note(pod, Severity::Normal, reasons::PREEMPTED, message)));
+    steps.push(Step::Note(note_by(by.clone(), pod, Severity::Normal, reasons::PREEMPTED, message)));
     Plan::of(steps)
 }
 
@@ -93,9 +93,19 @@ fn condition_patch(pod: &Object, reason: &str, message: &str, now: Time) -> Opti
     Some(pod::condition_patch(&pod.tree, &wanted, since.unwrap_or(now)))
 }
 
+/// Whose pod it is: the scheduler it names, which is the usual one when it names none.
+pub fn scheduler_of(pod: &Object) -> Text {
+    let named = pod.tree.text_at(path::SCHEDULER);
+    if named.is_empty() { managers::SCHEDULER.clone() } else { named }
+}
+
 fn call(pod: &Object, part: Part, act: Act) -> Call {
+    call_by(scheduler_of(pod), pod, part, act)
+}
+
+fn call_by(by: Text, pod: &Object, part: Part, act: Act) -> Call {
     Call {
-        by: managers::SCHEDULER.clone(),
+        by,
         on: meta::target(&kinds::PODS, &pod.tree, part),
         guard: Guard { uid: Some(meta::uid(&pod.tree)), revision: None },
         act,
@@ -103,6 +113,10 @@ fn call(pod: &Object, part: Part, act: Act) -> Call {
 }
 
 fn note(pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
+    note_by(scheduler_of(pod), pod, severity, reason, message)
+}
+
+fn note_by(by: Text, pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
     let about = About::of(&kinds::PODS, "Pod", &pod.tree);
-    Event { by: managers::SCHEDULER.clone(), about, severity, reason: reason.into(), message: message.into() }
+    Event { by, about, severity, reason: reason.into(), message: message.into() }
 }

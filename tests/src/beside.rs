@@ -1,0 +1,80 @@
+//! `muster node` and `muster operator`: processes of ours beside an API server, and a way to wait for what they do.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use muster_tree::Tree;
+
+use crate::differential::Server;
+use crate::plane;
+
+/// How often one looks for what is waited for, and how long apart.
+const LOOKS: u32 = 600;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A process that does not outlive the test.
+pub struct Beside {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Beside {
+    /// Starts `muster <words> --kubeconfig FILE` and returns at once.
+    #[must_use]
+    pub fn start(words: &[&str], kubeconfig: &Path) -> Beside {
+        let mut child = command(words, kubeconfig)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        Beside { child, lines }
+    }
+
+    /// Waits for its next line, which begins with these words.
+    pub fn says(&mut self, words: &str) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("its output can be read");
+        assert!(line.starts_with(words), "{line:?}");
+    }
+
+    /// Asks it to end; its exit code.
+    pub fn terminate(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status().expect("kill starts");
+        assert!(asked.success(), "it is gone already");
+        let ended = self.child.wait().expect("it is a child of ours");
+        ended.code().expect("it ends by itself, not by the signal")
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `muster <words> --kubeconfig FILE`, not started.
+#[must_use]
+pub fn command(words: &[&str], kubeconfig: &Path) -> Command {
+    let mut command = Command::new(plane::binary().expect("there is a binary"));
+    command.args(words).arg("--kubeconfig").arg(kubeconfig).stdin(Stdio::null());
+    command
+}
+
+/// Looks until `found` has what it wants.
+pub fn until<T>(server: &Server, path: &str, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T {
+    let mut last = Tree::Null;
+    for _ in 0..LOOKS {
+        last = server.get(path).expect("the server answers").body;
+        if let Some(it) = found(&last) {
+            return it;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("never seen: {what}; last: {}", last.to_json());
+}

@@ -1,0 +1,105 @@
+//! `muster operator` beside a real Kubernetes: our scheduler for those who ask for it.
+
+use std::path::Path;
+
+use muster_tests::beside::{Beside, command, until};
+use muster_tests::clients::{note, skip};
+use muster_tests::differential::{Server, Step};
+use muster_tests::plane::Plane;
+use muster_tests::real::{self, Real};
+use muster_tree::{Tree, tree};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-operator";
+
+fn lead(kubeconfig: &Path) -> Beside {
+    let mut operator = Beside::start(&["operator"], kubeconfig);
+    operator.says("muster is in charge at https://");
+    operator
+}
+
+fn create(server: &Server, name: &str, spec: &Tree) {
+    let plain = tree!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"});
+    let pod = tree!({"metadata": {"name": name, "annotations": {"muster.dev/sim-run-seconds": "600"}}, "spec": plain.merge(spec)});
+    let made = server.send("POST", PODS, &Step::default(), pod.to_json_bytes()).unwrap();
+    assert_eq!(made.code, 201, "{}", made.body.to_json());
+}
+
+fn ours(more: &Tree) -> Tree {
+    tree!({"schedulerName": "muster-scheduler"}).merge(more)
+}
+
+fn runs(server: &Server, name: &str) {
+    until(server, &format!("{PODS}/{name}"), "a pod that runs", |pod| {
+        (pod.str_at(&["status", "phase"]) == "Running").then_some(())
+    });
+}
+
+fn holder(server: &Server) -> String {
+    server.get(LEASE).unwrap().body.str_at(&["spec", "holderIdentity"]).to_owned()
+}
+
+/// Places its own pods and no others, says why not, and is followed by the next when it dies.
+fn schedules_its_own(server: &Server, kubeconfig: &Path) {
+    let first = lead(kubeconfig);
+    let first_holder = holder(server);
+    create(server, "anybodys", &tree!({}));
+    create(server, "ours", &ours(&tree!({})));
+    runs(server, "ours");
+    create(server, "nowhere", &ours(&tree!({"nodeSelector": {"a": "b"}})));
+    until(server, &format!("{PODS}/nowhere"), "a pod that knows why it waits", |pod| {
+        let says = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. \
+            preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+        let mut conditions = pod.items_at(&["status", "conditions"]).iter();
+        conditions
+            .any(|it| it.str_at(&["reason"]) == "Unschedulable" && it.str_at(&["message"]) == says)
+            .then_some(())
+    });
+    let events = server.get("/api/v1/namespaces/default/events").unwrap().body;
+    let mine = |event: &&Tree| {
+        event.str_at(&["involvedObject", "name"]) == "ours" && event.str_at(&["reason"]) == "Scheduled"
+    };
+    let told: Vec<&Tree> = events.items_at(&["items"]).iter().filter(mine).collect();
+    assert_eq!(told.len(), 1, "it tells once that the pod has a node");
+    assert_eq!(told[0].str_at(&["reportingComponent"]), "muster-scheduler");
+    let other = server.get(&format!("{PODS}/anybodys")).unwrap().body;
+    assert_eq!(other.str_at(&["spec", "nodeName"]), "", "the pods of another scheduler are left alone");
+
+    let mut second = Beside::start(&["operator"], kubeconfig);
+    drop(first);
+    second.says("muster is in charge at https://");
+    assert_ne!(holder(server), first_holder);
+    create(server, "later", &ours(&tree!({})));
+    runs(server, "later");
+    assert_eq!(second.terminate(), 0);
+    assert_eq!(holder(server), "", "who ends in good order gives the lease back");
+}
+
+#[test]
+fn schedules_its_own_pods_at_a_real_server() {
+    if let Some(reason) = real::missing() {
+        return skip("schedules_its_own_pods_at_a_real_server", &reason);
+    }
+    let mut real = Real::with(&["gc", "namespace", "node"]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
+    real.join(&muster_tests::plane::binary().unwrap(), 2).unwrap();
+    schedules_its_own(&real.server, &kubeconfig);
+    note(
+        "muster operator: schedules its own pods beside a real control plane, and is followed by the next when it dies",
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_exit_code_two() {
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", ""]).unwrap();
+    for (kubeconfig, flags, words) in [
+        (Path::new("/absent"), &[][..], "/absent"),
+        (plane.kubeconfig(), &["--controllers", "job"], "known are scheduler"),
+    ] {
+        let output = command(&[&["operator"], flags].concat(), kubeconfig).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+}
