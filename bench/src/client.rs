@@ -6,6 +6,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -18,6 +21,10 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 /// Bytes read at once; a list is megabytes.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Requests under way at once.
+pub const IN_FLIGHT: usize = 8;
+/// How long a bench waits for anything before it gives up.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A server and how to be its administrator.
 #[derive(Clone)]
@@ -75,6 +82,67 @@ impl Target {
         let stream = BufReader::with_capacity(BUFFER_BYTES, StreamOwned::new(session, tcp));
         Ok(Connection { stream, line: Vec::new(), body: Vec::new() })
     }
+
+    /// Tells when so many objects have come to fit the selector since now.
+    pub fn first_of(&self, resource: &'static str, fields: &str, count: usize) -> Receiver<()> {
+        let group = if resource == "jobs" { "apis/batch" } else { "api" };
+        let fields = fields.replace('=', "%3D").replace('!', "%21");
+        let call = format!("GET /{group}/v1/namespaces/default/{resource}?watch=1&fieldSelector={fields}");
+        let target = self.clone();
+        let (tell, told) = channel();
+        let (open, opened) = channel();
+        std::thread::spawn(move || {
+            let request = target.request(&call, "", b"");
+            // A server may end a watch whose client is slow; a new one begins with all that fit by then. Nobody listens
+            // any more when the plane has ended.
+            while let Ok(mut connection) = target.connect() {
+                let mut left = count;
+                let seen = |event: &[u8]| {
+                    left -= usize::from(event.starts_with(br#"{"type":"ADDED""#));
+                    left > 0
+                };
+                if connection.watch(&request, || _ = open.send(()), seen).is_ok() {
+                    let _ = tell.send(());
+                    return;
+                }
+            }
+        });
+        opened.recv().expect("the watch opens");
+        told
+    }
+
+    /// Sends the requests of the numbers below `count`: a number's in order, many numbers at once.
+    pub fn send_all(
+        &self,
+        count: usize,
+        requests: impl Fn(usize) -> Vec<(String, &'static str, Tree)> + Sync,
+    ) {
+        let next = AtomicUsize::new(0);
+        let lane = || {
+            let mut connection = self.connect().expect("the server listens");
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= count {
+                    return;
+                }
+                for (call, media, body) in requests(n) {
+                    let request = self.request(&call, media, &body.to_json_bytes());
+                    let (code, body) = connection.send(&request).expect("the server answers");
+                    assert!(code < 300, "{call}: {}", String::from_utf8_lossy(body));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..IN_FLIGHT {
+                scope.spawn(lane);
+            }
+        });
+    }
+}
+
+/// Waits for what [`Target::first_of`] tells.
+pub fn await_all(all: &Receiver<()>, what: &str) {
+    all.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("not all {what} within {PATIENCE:?}"));
 }
 
 /// A kept connection.

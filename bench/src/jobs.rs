@@ -8,7 +8,6 @@
 //! Verdicts. The machine may be busy; the ratios of one run are what can be compared.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use muster_tests::real::{Disk, Real};
@@ -16,16 +15,12 @@ use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
 use crate::api::Options;
-use crate::client::Target;
+use crate::client::{IN_FLIGHT, PATIENCE, Target, await_all};
 use crate::measure::{cpu_of, resident_of};
 use crate::up;
 
 /// The controllers of both planes.
 const CONTROLLERS: [&str; 5] = ["job", "scheduler", "gc", "namespace", "node"];
-/// Requests under way at once.
-const IN_FLIGHT: usize = 8;
-/// How long the bench waits for anything before it gives up.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it looks whether the nodes are ready.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -118,8 +113,8 @@ pub fn run_large() {
         let meter = plane.meter();
         at("nodes ready", plane, &meter);
         let meter = plane.meter();
-        let bound = plane.first_of("pods", "spec.nodeName!=", work.pods());
-        let running = plane.first_of("pods", "status.phase=Running", work.pods());
+        let bound = plane.target.first_of("pods", "spec.nodeName!=", work.pods());
+        let running = plane.target.first_of("pods", "status.phase=Running", work.pods());
         plane.create_all(work);
         await_all(&bound, "bound pods");
         at("all bound", plane, &meter);
@@ -165,10 +160,10 @@ fn real(disk: Disk, work: Work) -> Result<Figures, String> {
 
 /// Creates all Jobs and waits until all are complete.
 fn finish(plane: &Plane, work: Work) -> Figures {
-    let bound = plane.first_of("pods", "spec.nodeName!=", work.pods());
-    let succeeded = plane.first_of("pods", "status.phase=Succeeded", work.pods());
+    let bound = plane.target.first_of("pods", "spec.nodeName!=", work.pods());
+    let succeeded = plane.target.first_of("pods", "status.phase=Succeeded", work.pods());
     let successful = format!("status.successful={}", work.pods_per_job);
-    let complete = plane.first_of("jobs", &successful, work.jobs);
+    let complete = plane.target.first_of("jobs", &successful, work.jobs);
     let meter = plane.meter();
     plane.create_all(work);
     await_all(&bound, "bound pods");
@@ -177,10 +172,6 @@ fn finish(plane: &Plane, work: Work) -> Figures {
     let succeeded = meter.reached();
     await_all(&complete, "Jobs that have counted all pods");
     Figures { name: plane.name, bound, succeeded, complete: meter.reached(), resident: resident(plane) }
-}
-
-fn await_all(all: &Receiver<()>, what: &str) {
-    all.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("not all {what} within {PATIENCE:?}"));
 }
 
 impl Plane {
@@ -200,49 +191,9 @@ impl Plane {
         }
     }
 
-    /// Tells when so many objects have come to fit the selector since now.
-    fn first_of(&self, resource: &'static str, fields: &str, count: usize) -> Receiver<()> {
-        let group = if resource == "jobs" { "apis/batch" } else { "api" };
-        let fields = fields.replace('=', "%3D").replace('!', "%21");
-        let call = format!("GET /{group}/v1/namespaces/default/{resource}?watch=1&fieldSelector={fields}");
-        let target = self.target.clone();
-        let (tell, told) = channel();
-        let (open, opened) = channel();
-        std::thread::spawn(move || {
-            let request = target.request(&call, "", b"");
-            // A server may end a watch whose client is slow; a new one begins with all that fit by then. Nobody listens
-            // any more when the plane has ended.
-            while let Ok(mut connection) = target.connect() {
-                let mut left = count;
-                let seen = |event: &[u8]| {
-                    left -= usize::from(event.starts_with(br#"{"type":"ADDED""#));
-                    left > 0
-                };
-                if connection.watch(&request, || _ = open.send(()), seen).is_ok() {
-                    let _ = tell.send(());
-                    return;
-                }
-            }
-        });
-        opened.recv().expect("the watch opens");
-        told
-    }
-
     fn create_all(&self, work: Work) {
-        let numbers: Vec<usize> = (0..work.jobs).collect();
-        std::thread::scope(|scope| {
-            for mine in numbers.chunks(work.jobs.div_ceil(IN_FLIGHT)) {
-                scope.spawn(move || {
-                    let mut connection = self.target.connect().expect("the server listens");
-                    for n in mine {
-                        let body = work.job(*n).to_json_bytes();
-                        let call = "POST /apis/batch/v1/namespaces/default/jobs";
-                        let request = self.target.request(call, "application/json", &body);
-                        let (code, body) = connection.send(&request).expect("the server answers");
-                        assert_eq!(code, 201, "{}", String::from_utf8_lossy(body));
-                    }
-                });
-            }
+        self.target.send_all(work.jobs, |n| {
+            vec![("POST /apis/batch/v1/namespaces/default/jobs".to_owned(), "application/json", work.job(n))]
         });
     }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures the real clock")]
 
 mod api;
+mod beside;
 mod client;
 mod jobs;
 mod measure;
@@ -18,7 +19,7 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 7] = ["schema", "store", "schedule", "jobs", "large", "up", "api"];
+const BENCHES: [&str; 8] = ["schema", "store", "schedule", "beside", "jobs", "large", "up", "api"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
             "schema" => schema::run(),
             "store" => store::run(),
             "schedule" => schedule::run(),
+            "beside" => beside::run(options.disk),
             "jobs" => jobs::run(&options),
             "large" => jobs::run_large(),
             "up" => up::run(),

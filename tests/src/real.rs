@@ -107,7 +107,7 @@ impl Real {
     /// The same, with etcd on this kind of disk.
     pub fn with_disk(disk: Disk, controllers: &[&str]) -> Result<Real, String> {
         let mut real = Real::start_without_controllers(disk)?;
-        let config = real.kubeconfig(real.folder.path(), real.server.base())?.display().to_string();
+        let config = real.own_kubeconfig()?.display().to_string();
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
             controllers.iter().partition(|name| **name == "scheduler");
         if !others.is_empty() {
@@ -118,21 +118,32 @@ impl Real {
             real.add(spawn(component("kube-controller-manager", &config)?.arg(names).arg(often))?)?;
         }
         if !scheduler.is_empty() {
-            let gates = "--feature-gates=GenericWorkload=true";
-            real.add(spawn(component("kube-scheduler", &config)?.arg(gates))?)?;
+            real.start_scheduler()?;
         }
         Ok(real)
     }
 
+    /// Starts kube-scheduler; returns the process.
+    pub fn start_scheduler(&mut self) -> Result<u32, String> {
+        let config = self.own_kubeconfig()?.display().to_string();
+        let gates = "--feature-gates=GenericWorkload=true";
+        self.add(spawn(component("kube-scheduler", &config)?.arg(gates))?)
+    }
+
     /// Gives it simulated nodes, which are ours on either plane; returns the process that plays them.
     pub fn join(&mut self, binary: &Path, nodes: usize) -> Result<u32, String> {
-        let config = self.folder.path().join("kubeconfig");
-        let mut command = Command::new(binary);
-        command.args(["node", "--sim-nodes", &nodes.to_string(), "--kubeconfig"]).arg(config);
-        let child = spawn(&mut command)?;
-        let pid = child.id();
-        self.add(child)?;
-        Ok(pid)
+        self.start_ours(binary, &["node", "--sim-nodes", &nodes.to_string()])
+    }
+
+    /// Starts a command of ours beside it; returns the process.
+    pub fn start_ours(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
+        let config = self.own_kubeconfig()?;
+        let child = spawn(Command::new(binary).args(words).arg("--kubeconfig").arg(config))?;
+        self.add(child)
+    }
+
+    fn own_kubeconfig(&self) -> Result<PathBuf, String> {
+        self.kubeconfig(self.folder.path(), self.server.base())
     }
 
     /// Starts only etcd and kube-apiserver.
@@ -148,12 +159,13 @@ impl Real {
     }
 
     /// Takes charge of a process: the latest is the first to be ended.
-    fn add(&mut self, child: Child) -> Result<(), String> {
+    fn add(&mut self, child: Child) -> Result<u32, String> {
+        let pid = child.id();
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, "sh", &child.id().to_string()]).stdin(Stdio::piped()).stderr(Stdio::null());
         self.processes.insert(0, child);
         self.guards.push(guard.spawn().map_err(|e| format!("starting sh: {e}"))?);
-        Ok(())
+        Ok(pid)
     }
 
     /// Writes a kubeconfig for its administrator, who calls it at `address`: its own, or that of somebody between.
