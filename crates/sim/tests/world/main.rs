@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod budget;
+mod crowd;
 mod edits;
 mod garbage;
 mod kubelet;

@@ -1,17 +1,11 @@
 //! Pods that find no room, and urgent ones for which it is made.
 
-use muster_api::port::Kind;
 use muster_api::{kinds, meta};
-use muster_sim::{Faults, World, heartbeat};
-use muster_tree::{Text, Tree, literal, tree};
+use muster_sim::{Faults, World};
+use muster_tree::{Text, Tree, tree};
 
-use crate::scenario::minutes;
-
-static PRIORITY_CLASSES: Kind = Kind {
-    group: literal!("scheduling.k8s.io"),
-    version: literal!("v1"),
-    plural: literal!("priorityclasses"),
-};
+use crate::crowd::add_priorities;
+use crate::scenario::{falls_quiet, minutes};
 
 fn pod(name: &str, class: &str, share: &str) -> Tree {
     let requests = tree!({"muster.dev/slots": share});
@@ -24,10 +18,7 @@ fn pod(name: &str, class: &str, share: &str) -> Tree {
 /// One node with two slots, and classes of priority.
 fn small_world(seed: u64) -> World {
     let mut world = World::new(seed, 1);
-    for (name, value) in [("low", 1), ("high", 1000)] {
-        let class = tree!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
-        world.create(&PRIORITY_CLASSES, &class).unwrap();
-    }
+    add_priorities(&mut world);
     world.run(Faults::none(), minutes(1));
     let node = world.all(&kinds::NODES).remove(0);
     let slots =
@@ -78,9 +69,5 @@ fn a_pod_without_room_is_told_once() {
     let wanted = "0/1 nodes are available: 1 Insufficient muster.dev/slots. preemption: 0/1 nodes are available: \
         1 Preemption is not helpful for scheduling.";
     assert_eq!(words, wanted);
-    world.writes();
-    world.run(Faults::none(), minutes(30));
-    let writes = world.writes();
-    let others: Vec<_> = writes.iter().filter(|(resource, _)| **resource != heartbeat()).collect();
-    assert!(others.is_empty(), "nothing changed, nothing is written: {others:?}");
+    falls_quiet(&mut world);
 }
