@@ -38,6 +38,14 @@ kinds! {
     JOBS = "batch" "v1" "jobs";
     /// Budgets of disruption.
     BUDGETS = "policy" "v1" "poddisruptionbudgets";
+    /// Claims to devices.
+    RESOURCE_CLAIMS = "resource.k8s.io" "v1" "resourceclaims";
+    /// Templates of claims to devices.
+    RESOURCE_CLAIM_TEMPLATES = "resource.k8s.io" "v1" "resourceclaimtemplates";
+    /// Classes of devices.
+    DEVICE_CLASSES = "resource.k8s.io" "v1" "deviceclasses";
+    /// Lists of devices.
+    RESOURCE_SLICES = "resource.k8s.io" "v1" "resourceslices";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

@@ -9,6 +9,7 @@
 //!
 //! Any client or server. [`port`] describes calls as data; who performs them is not known here.
 
+pub mod claim;
 pub mod condition;
 pub mod event;
 pub mod job;
@@ -18,6 +19,7 @@ pub mod kinds;
 pub mod lease;
 pub mod meta;
 pub mod node;
+pub mod node_terms;
 pub mod paths;
 pub mod pod;
 pub mod pod_status;

@@ -118,6 +118,10 @@ paths! {
         REQUESTS = "spec"."resources"."requests";
         /// The node that is being cleared for it.
         NOMINATED = "status"."nominatedNodeName";
+        /// Claims to devices.
+        CLAIMS = "spec"."resourceClaims";
+        /// The claims that were made for it.
+        MADE_CLAIMS = "status"."resourceClaimStatuses";
         /// Tolerations.
         TOLERATIONS = "spec"."tolerations";
         /// Containers.
@@ -225,6 +229,189 @@ paths! {
         ALLOWED = "status"."disruptionsAllowed";
         /// Pods already on their way.
         DISRUPTED = "status"."disruptedPods";
+    }
+    /// Claims to devices.
+    resource_claim of "resource.k8s.io" "v1" "ResourceClaim" at [] {
+        /// What is asked for.
+        SPEC = "spec";
+        /// Requests.
+        REQUESTS = "spec"."devices"."requests";
+        /// What must hold between devices.
+        CONSTRAINTS = "spec"."devices"."constraints";
+        /// Settings for drivers.
+        CONFIG = "spec"."devices"."config";
+        /// What was given.
+        ALLOCATION = "status"."allocation";
+        /// Who may use it.
+        RESERVED_FOR = "status"."reservedFor";
+    }
+    /// What was given to a claim.
+    allocation of "resource.k8s.io" "v1" "ResourceClaim" at ["status", "allocation"] {
+        /// The devices.
+        RESULTS = "devices"."results";
+        /// Settings for drivers.
+        CONFIG = "devices"."config";
+        /// The nodes from which they can be used.
+        NODE_SELECTOR = "nodeSelector";
+        /// The terms of that.
+        TERMS = "nodeSelector"."nodeSelectorTerms";
+        /// When.
+        TIME = "allocationTimestamp";
+    }
+    /// A device that was given to a claim.
+    device_result of "resource.k8s.io" "v1" "ResourceClaim" at ["status", "allocation", "devices", "results", "[]"] {
+        /// Of which request.
+        REQUEST = "request";
+        /// Driver.
+        DRIVER = "driver";
+        /// Pool.
+        POOL = "pool";
+        /// Name.
+        DEVICE = "device";
+        /// Whether others may have it too.
+        ADMIN = "adminAccess";
+        /// The share of a device that several may have.
+        SHARE = "shareID";
+        /// Taints that do not matter.
+        TOLERATIONS = "tolerations";
+    }
+    /// Who may use a claim.
+    claim_consumer of "resource.k8s.io" "v1" "ResourceClaim" at ["status", "reservedFor", "[]"] {
+        /// API group.
+        GROUP = "apiGroup";
+        /// Resource.
+        RESOURCE = "resource";
+        /// Name.
+        NAME = "name";
+        /// UID.
+        UID = "uid";
+    }
+    /// A request of a claim.
+    device_request of "resource.k8s.io" "v1" "ResourceClaim" at ["spec", "devices", "requests", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// The one thing it asks for.
+        EXACTLY = "exactly";
+        /// Or the first of these that can be had.
+        FIRST = "firstAvailable";
+    }
+    /// What a request asks for; checked on the one of several.
+    device_ask of "resource.k8s.io" "v1" "ResourceClaim" at ["spec", "devices", "requests", "[]", "exactly"] {
+        /// Class.
+        CLASS = "deviceClassName";
+        /// Selectors.
+        SELECTORS = "selectors";
+        /// How many: so many, or all.
+        MODE = "allocationMode";
+        /// How many.
+        COUNT = "count";
+        /// Whether others may have them too.
+        ADMIN = "adminAccess";
+        /// Taints that do not matter.
+        TOLERATIONS = "tolerations";
+        /// Capacities they must have.
+        CAPACITIES = "capacity"."requests";
+    }
+    /// A selector of devices.
+    device_selector of "resource.k8s.io" "v1" "DeviceClass" at ["spec", "selectors", "[]"] {
+        /// The expression.
+        EXPRESSION = "cel"."expression";
+    }
+    /// What must hold between the devices of a claim.
+    device_constraint of "resource.k8s.io" "v1" "ResourceClaim" at ["spec", "devices", "constraints", "[]"] {
+        /// Of which requests.
+        REQUESTS = "requests";
+        /// This attribute is the same.
+        MATCH = "matchAttribute";
+        /// This attribute differs.
+        DISTINCT = "distinctAttribute";
+    }
+    /// Settings for the driver of a claim's devices.
+    device_config of "resource.k8s.io" "v1" "ResourceClaim" at ["status", "allocation", "devices", "config", "[]"] {
+        /// Of which requests.
+        REQUESTS = "requests";
+        /// Whether they come from the class or the claim.
+        SOURCE = "source";
+    }
+    /// Classes of devices.
+    device_class of "resource.k8s.io" "v1" "DeviceClass" at ["spec"] {
+        /// Selectors.
+        SELECTORS = "selectors";
+        /// Settings for drivers.
+        CONFIG = "config";
+    }
+    /// Lists of devices.
+    resource_slice of "resource.k8s.io" "v1" "ResourceSlice" at ["spec"] {
+        /// Driver.
+        DRIVER = "driver";
+        /// Pool.
+        POOL = "pool"."name";
+        /// Generation of the pool.
+        GENERATION = "pool"."generation";
+        /// How many slices the pool has.
+        COUNT = "pool"."resourceSliceCount";
+        /// The node that has the devices.
+        NODE_NAME = "nodeName";
+        /// The nodes from which they can be used.
+        NODE_SELECTOR = "nodeSelector";
+        /// Whether they can be used from all nodes.
+        ALL_NODES = "allNodes";
+        /// Whether each device says that itself.
+        PER_DEVICE = "perDeviceNodeSelection";
+        /// What several devices share.
+        COUNTERS = "sharedCounters";
+        /// The devices.
+        DEVICES = "devices";
+    }
+    /// A device.
+    device of "resource.k8s.io" "v1" "ResourceSlice" at ["spec", "devices", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// What it is.
+        ATTRIBUTES = "attributes";
+        /// How much it has.
+        CAPACITY = "capacity";
+        /// Taints.
+        TAINTS = "taints";
+        /// The node that has it.
+        NODE_NAME = "nodeName";
+        /// The nodes from which it can be used.
+        NODE_SELECTOR = "nodeSelector";
+        /// Whether it can be used from all nodes.
+        ALL_NODES = "allNodes";
+        /// What it takes of what several share.
+        COUNTERS = "consumesCounters";
+        /// What must hold before a pod is bound to it.
+        BINDING = "bindingConditions";
+        /// Whether an allocation holds for one node only.
+        BINDS = "bindsToNode";
+        /// Whether several claims may have it.
+        MULTIPLE = "allowMultipleAllocations";
+    }
+    /// Templates of claims.
+    claim_template of "resource.k8s.io" "v1" "ResourceClaimTemplate" at [] {
+        /// Labels of the claims.
+        LABELS = "spec"."metadata"."labels";
+        /// Annotations of the claims.
+        ANNOTATIONS = "spec"."metadata"."annotations";
+        /// What the claims ask for.
+        SPEC = "spec"."spec";
+    }
+    /// A claim of a pod.
+    pod_claim of "" "v1" "Pod" at ["spec", "resourceClaims", "[]"] {
+        /// Name within the pod.
+        NAME = "name";
+        /// The claim.
+        CLAIM = "resourceClaimName";
+        /// Or the template of one.
+        TEMPLATE = "resourceClaimTemplateName";
+    }
+    /// The claim that was made for a pod.
+    made_claim of "" "v1" "Pod" at ["status", "resourceClaimStatuses", "[]"] {
+        /// Name within the pod.
+        NAME = "name";
+        /// The claim.
+        CLAIM = "resourceClaimName";
     }
     /// A container's status.
     container_status of "" "v1" "Pod" at ["status", "containerStatuses", "[]"] {

@@ -24,7 +24,9 @@ impl Toleration {
         tree.items_at(pod::TOLERATIONS).iter().map(Toleration::of).collect()
     }
 
-    fn of(tree: &Tree) -> Toleration {
+    /// Reads one; devices have them too.
+    #[must_use]
+    pub fn of(tree: &Tree) -> Toleration {
         Toleration {
             key: tree.text_at(path::KEY),
             exists: tree.str_at(path::OPERATOR) == "Exists",

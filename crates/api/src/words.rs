@@ -40,7 +40,11 @@ pub mod annotations {
     pub const SIM_EXIT_CODE: &str = "muster.dev/sim-exit-code";
     /// How long a simulated pod takes to start; seconds, may have a fraction.
     pub const SIM_START_SECONDS: &str = "muster.dev/sim-start-seconds";
-    /// Marks a node whose kubelet is simulated, and by whom.
+    /// Of a claim that was made for a pod: its name within the pod. Not ours, but written by us.
+    pub const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
+    /// What was declared of a simulated device, in few letters.
+    pub const SIM_MANIFEST: &str = "muster.dev/sim-manifest";
+    /// Marks a node whose kubelet is simulated, and by whom; its devices too.
     pub const SIM_NODE: &str = "muster.dev/simulated";
 }
 
@@ -52,6 +56,8 @@ pub mod finalizers {
     pub const FOREGROUND: &str = "foregroundDeletion";
     /// Keeps an owner until its dependents have forgotten it.
     pub const ORPHAN: &str = "orphan";
+    /// Keeps a claim while devices are given to it.
+    pub const CLAIM_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
     /// The one in `spec.finalizers` of a Namespace.
     pub const KUBERNETES: &str = "kubernetes";
 }
@@ -134,6 +140,10 @@ pub mod reasons {
     pub const SCHEDULED: &str = "Scheduled";
     /// Event: a pod found no node.
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+    /// Condition: no node could be looked for.
+    pub const SCHEDULER_ERROR: &str = "SchedulerError";
+    /// Event: a claim of a pod could not be made.
+    pub const FAILED_CLAIM_CREATION: &str = "FailedResourceClaimCreation";
     /// Condition: a pod found no node.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
     /// Event: a pod had to make room.
@@ -220,6 +230,10 @@ pub mod managers {
     pub static ROOT_CA: Text = literal!("root-ca-cert-publisher");
     /// The controller of endpoint slices.
     pub static SLICES: Text = literal!("endpoint-slice-controller");
+    /// The controller of claims to devices.
+    pub static CLAIMS: Text = literal!("ResourceClaimController");
+    /// The same, as the source of events.
+    pub static CLAIM_EVENTS: Text = literal!("resource_claim");
     /// The watcher over nodes.
     pub static NODE_LIFECYCLE: Text = literal!("node-lifecycle-controller");
     /// Evicts pods from tainted nodes.

@@ -18,6 +18,7 @@
 
 pub mod accounts;
 pub mod cache;
+pub mod claims;
 pub mod counters;
 pub mod gc;
 pub mod jobs;

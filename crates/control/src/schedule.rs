@@ -41,7 +41,7 @@ pub struct Schedule {
 #[derive(Debug)]
 enum Open {
     Bind(Text),
-    Explain { message: String, nominated: Text },
+    Explain { reason: &'static str, message: String, nominated: Text },
     EndNomination,
     Evict { victim: Uid, by: Text, for_uid: Uid, node: Text },
 }
@@ -95,7 +95,8 @@ impl Controller for Schedule {
         plan
     }
 
-    fn refused(&mut self, key: &Key, _call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+        devices::refused(&mut self.scheduler, call, why);
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
         if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
@@ -212,7 +213,7 @@ impl Schedule {
             }
             _ if placed => Plan::nothing(),
             Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => {
-                match errands(pod, &self.scheduler.errands(&name), caches, now) {
+                match errands(&mut self.scheduler, &name, pod, caches, now) {
                     Ready::Now => steps::bind(pod, node),
                     Ready::After(plan) => return plan,
                     Ready::Never => {
@@ -221,7 +222,11 @@ impl Schedule {
                     }
                 }
             }
-            Some(Open::Explain { message, nominated }) => steps::explain(pod, message, nominated, now),
+            Some(Open::Explain { reason, message, nominated }) => {
+                let mut plan = steps::explain(pod, reason, message, nominated, now);
+                plan.steps.extend(devices::give_back(&self.scheduler, &name, caches));
+                plan
+            }
             Some(Open::EndNomination) => steps::end_nomination(pod),
             _ => Plan::nothing(),
         };
@@ -243,11 +248,11 @@ enum Ready {
 }
 
 /// What is to be done before a pod may be bound.
-fn errands(pod: &Object, errands: &[Errand], caches: &Caches, now: Time) -> Ready {
-    for errand in errands {
+fn errands(scheduler: &mut Scheduler, name: &PodKey, pod: &Object, caches: &Caches, now: Time) -> Ready {
+    for errand in scheduler.errands(name) {
         let ready = match errand {
-            Errand::Volume(errand) => volumes::run(pod, errand, caches, now),
-            Errand::Device(errand) => devices::run(pod, errand, caches, now),
+            Errand::Volume(errand) => volumes::run(pod, &errand, caches, now),
+            Errand::Device(errand) => devices::run(scheduler, pod, &errand, caches, now),
         };
         if ready != Ready::Now {
             return ready;
@@ -271,12 +276,13 @@ fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
             (pods, why, evict, nominated.unwrap_or_default(), outranked)
         }
     };
-    let message = why.message();
+    let (reason, message) = (why.reason(), why.message());
     let find = |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1));
     let uid_of = |name: &PodKey| find(name).map(|it| meta::uid(&it.tree));
     let for_uid = pods.first().and_then(uid_of).unwrap_or_default();
     let by = pods.first().and_then(find).map(steps::scheduler_of).unwrap_or_default();
-    let explain = |pod| (pod, Open::Explain { message: message.clone(), nominated: nominated.clone() });
+    let explain =
+        |pod| (pod, Open::Explain { reason, message: message.clone(), nominated: nominated.clone() });
     let make_room = |pod| {
         let victim = uid_of(&pod).unwrap_or_default();
         (pod, Open::Evict { victim, by: by.clone(), for_uid: for_uid.clone(), node: nominated.clone() })
@@ -301,7 +307,11 @@ fn change(before: Option<&Object>, after: &Object) -> Change {
     let Some(before) = before else { return Change::Other };
     let same = |at: &[&str]| before.tree.at(at) == after.tree.at(at);
     let ended = |object: &Object| Phase::of(object.tree.str_at(path::PHASE)).ended();
-    if ended(before) != ended(after) || !same(&["metadata"]) || !same(path::NOMINATED) {
+    if ended(before) != ended(after)
+        || !same(&["metadata"])
+        || !same(path::NOMINATED)
+        || !same(path::MADE_CLAIMS)
+    {
         Change::Other
     } else if same(&["spec"]) {
         if same(path::START_TIME) { Change::Nothing } else { Change::Started }

@@ -45,9 +45,9 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
         (None, Some(path)) => settings::Nodes::File(path.clone()),
         (None, None) => return Err(NodeError::Local),
     };
-    let controller = nodes::read(&asked)?.controller(&mark());
+    let controllers = nodes::read(&asked)?.controllers(&mark());
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
-    match away.run(vec![Box::new(controller)], announce, std::future::pending())? {
+    match away.run(controllers, announce, std::future::pending())? {
         End::Crashed => Err(NodeError::Crashed),
         End::Stopped | End::Beside => Ok(()),
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use muster_api::meta;
 use muster_node::plane::Nodes;
+use muster_node::published;
 use muster_tree::Tree;
 
 use crate::settings;
@@ -21,7 +22,7 @@ pub enum NodesError {
         source: io::Error,
     },
     /// The file of nodes is not what it should be.
-    #[error("{path}: {problem}: give Node manifests, separated by `---`", path = path.display())]
+    #[error("{path}: {problem}: give Node, ResourceSlice and DeviceClass manifests, separated by `---`", path = path.display())]
     Content {
         /// Which file.
         path: PathBuf,
@@ -42,23 +43,30 @@ pub fn read(asked: &settings::Nodes) -> Result<Nodes, NodesError> {
     })
 }
 
-/// The Node manifests of a file. Manifests of other kinds are refused: nothing would act on them.
+/// The manifests of a file: nodes and their devices. Other kinds are refused: nothing would act on them.
 fn read_file(path: &Path) -> Result<Vec<Tree>, NodesError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| NodesError::Read { path: path.into(), source })?;
     let wrong = |problem: String| NodesError::Content { path: path.into(), problem };
     let documents = Tree::parse_yaml_documents(&text).map_err(|error| wrong(error.to_string()))?;
     let items = documents.iter().flat_map(|document| match meta::kind_word(document).as_str() {
-        "List" | "NodeList" => document.items_at(&["items"]).to_vec(),
+        "List" | "NodeList" | "ResourceSliceList" | "DeviceClassList" => {
+            document.items_at(&["items"]).to_vec()
+        }
         _ => vec![document.clone()],
     });
-    let check = |document: Tree| match meta::kind_word(&document).as_str() {
-        "Node" if !meta::name(&document).is_empty() => Ok(document),
-        "Node" => Err(wrong("a Node has no name".to_owned())),
-        other => Err(wrong(format!("kind {other:?} is not a Node"))),
+    let check = |document: Tree| {
+        let kind = meta::kind_word(&document);
+        if kind != "Node" && published::kind_of(&document).is_none() {
+            return Err(wrong(format!("kind {:?} is not a Node", kind.as_str())));
+        }
+        if meta::name(&document).is_empty() {
+            return Err(wrong(format!("a {kind} has no name")));
+        }
+        Ok(document)
     };
     let nodes: Vec<Tree> = items.map(check).collect::<Result<_, _>>()?;
-    if nodes.is_empty() {
+    if !nodes.iter().any(|it| meta::kind_word(it) == "Node") {
         return Err(wrong("there is no Node in it".to_owned()));
     }
     Ok(nodes)
@@ -74,6 +82,9 @@ mod tests {
         for (text, want) in [
             ("kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: b}\n", Ok(2)),
             ("kind: List\nitems:\n- kind: Node\n  metadata: {name: a}\n", Ok(1)),
+            ("kind: Node\nmetadata: {name: a}\n---\nkind: ResourceSlice\nmetadata: {name: s}\n", Ok(2)),
+            ("kind: DeviceClass\nmetadata: {name: c}\n", Err("there is no Node in it")),
+            ("kind: ResourceSlice\nmetadata: {}\n", Err("a ResourceSlice has no name")),
             ("kind: Node\nmetadata: {}\n", Err("a Node has no name")),
             ("kind: Pod\nmetadata: {name: a}\n", Err("kind \"Pod\" is not a Node")),
             ("a: [", Err("nodes.yaml")),

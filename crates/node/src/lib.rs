@@ -19,6 +19,7 @@
 mod addresses;
 mod life;
 pub mod plane;
+pub mod published;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

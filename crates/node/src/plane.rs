@@ -7,6 +7,7 @@ use muster_api::node;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_control::accounts::Accounts;
+use muster_control::claims::Claims;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
 use muster_control::lifecycle::Lifecycle;
@@ -18,6 +19,7 @@ use muster_control::slices::Slices;
 use muster_control::{Controller, LoopOptions};
 use muster_tree::{Text, Tree, literal};
 
+use crate::published::{self, Published};
 use crate::{SimNodes, capacity};
 
 /// Which nodes there are.
@@ -27,19 +29,26 @@ pub enum Nodes {
     Local,
     /// So many simulated ones.
     Count(usize),
-    /// One simulated node for each Node manifest.
+    /// One simulated node for each Node manifest, with the devices of ResourceSlices and DeviceClasses.
     Manifests(Vec<Tree>),
 }
 
 impl Nodes {
-    /// The nodes, marked as those of `mark`.
+    /// The nodes and their devices, marked as those of `mark`.
     #[must_use]
-    pub fn controller(self, mark: &str) -> SimNodes {
-        match self {
-            Nodes::Local => SimNodes::of([node::simulated(&literal!("local"), &capacity())], mark),
-            Nodes::Count(count) => SimNodes::count(count, mark),
-            Nodes::Manifests(manifests) => SimNodes::of(manifests, mark),
-        }
+    pub fn controllers(self, mark: &str) -> Vec<Box<dyn Controller>> {
+        let (nodes, devices) = match self {
+            Nodes::Local => {
+                (SimNodes::of([node::simulated(&literal!("local"), &capacity())], mark), Vec::new())
+            }
+            Nodes::Count(count) => (SimNodes::count(count, mark), Vec::new()),
+            Nodes::Manifests(manifests) => {
+                let (devices, nodes): (Vec<Tree>, Vec<Tree>) =
+                    manifests.into_iter().partition(|it| published::kind_of(it).is_some());
+                (SimNodes::of(nodes, mark), devices)
+            }
+        };
+        vec![Box::new(nodes), Box::new(Published::of(devices, mark))]
     }
 }
 
@@ -57,6 +66,7 @@ pub fn controllers(root_ca: Text) -> Vec<Box<dyn Controller>> {
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
         Box::<Lifecycle>::default(),
+        Box::<Claims>::default(),
         Box::new(Accounts::new(root_ca)),
     ]
 }
@@ -78,9 +88,9 @@ pub fn start(
     let mut chosen = controllers(root_ca);
     chosen.retain(|one| names.contains(one.name()));
     let mut groups = vec![chosen];
-    let nodes = nodes.controller(OWN_NODES);
-    if names.contains(nodes.name()) {
-        groups.push(vec![Box::new(nodes)]);
+    let nodes = nodes.controllers(OWN_NODES);
+    if nodes.iter().all(|one| names.contains(one.name())) {
+        groups.push(nodes);
     }
     Shells::start(api, clock, groups, &LoopOptions::default(), tidings)
 }

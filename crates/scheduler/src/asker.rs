@@ -12,4 +12,6 @@ pub struct Asker<'a, Wants> {
     pub key: &'a PodKey,
     /// What it wants.
     pub wants: &'a Wants,
+    /// Whether the server said that it has its node, rather than us.
+    pub bound: bool,
 }

@@ -165,6 +165,7 @@ impl World {
     /// What is wrong with every node.
     pub fn diagnose(&mut self, id: PodId) -> Diagnosis {
         let mut found = Diagnosis::default();
+        self.devices.broken();
         found.tally.nodes = self.table.len();
         let pod = self.pod(id);
         let conflict = (self.class(pod.class).named == Named::Nobody).then(|| CONFLICT.into());
@@ -185,6 +186,7 @@ impl World {
                 }
             }
         }
+        found.tally.broken = self.devices.broken();
         found
     }
 

@@ -5,7 +5,7 @@ use muster_api::time::Time;
 use muster_tree::Text;
 
 use crate::Scheduler;
-use crate::devices::Devices;
+use crate::devices::{Devices, News};
 use crate::label::Labels;
 use crate::pod::{Budget, Group, GroupKey, Pod, PodKey};
 use crate::queue::{EntryId, Spot};
@@ -69,10 +69,16 @@ impl Scheduler {
         self.claims_changed(helps);
     }
 
-    /// Something about devices changed; `change` says whether that may help anybody.
-    pub fn devices(&mut self, change: impl FnOnce(&mut Devices) -> bool) {
-        let helps = change(&mut self.world.devices);
-        self.claims_changed(helps);
+    /// Something about devices changed; `change` says whom that may help.
+    pub fn devices(&mut self, change: impl FnOnce(&mut Devices) -> News) {
+        let news = change(&mut self.world.devices);
+        for key in news.pods {
+            let pod = self.index.get(&key).map(|id| self.world.pod(*id));
+            if let Some(entry) = pod.and_then(|pod| pod.entry) {
+                self.activate(entry);
+            }
+        }
+        self.claims_changed(news.everybody);
     }
 
     fn claims_changed(&mut self, helps: bool) {
@@ -190,8 +196,8 @@ impl Scheduler {
         }
         if !pod.node.is_empty() {
             let row = self.world.table.row(&pod.node);
-            self.world.put(id, row);
             self.world.pod_mut(id).bound = true;
+            self.world.put(id, row);
         }
         id
     }
@@ -250,6 +256,7 @@ impl Scheduler {
             self.drop_entry(id, entry);
         }
         self.nominate(id, None);
+        self.forget_claims(id);
         let on = self.world.pod(id).on;
         self.world.take(id);
         let pod = self.world.pods[id as usize].take().expect("a numbered pod exists");

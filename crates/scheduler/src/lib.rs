@@ -180,6 +180,10 @@ impl Scheduler {
         }
         let key = self.queue.entry(id).key.clone();
         let pod = *self.queue.entry(id).members.first()?;
+        if self.gate(pod) {
+            self.wait_for_claims(id);
+            return None;
+        }
         if let Some(why) = self.remembered(pod) {
             self.stats.repeated += 1;
             return Some(self.refuse(id, key, &[pod], why, Vec::new(), Vec::new()));
@@ -203,7 +207,13 @@ impl Scheduler {
             return None;
         }
         let waiting = self.in_order(&self.queue.entry(id).members);
-        let marks = (self.world.freed.len(), self.world.moved.len());
+        // All are asked: each is told when its claims come.
+        let gated = waiting.iter().filter(|pod| self.gate(**pod)).count();
+        if gated > 0 {
+            self.wait_for_claims(id);
+            return None;
+        }
+        let marks = (self.world.freed.len(), self.world.moved.len(), self.world.claims_moved);
         let (mut placed, mut failed): (Vec<(PodId, Row)>, Vec<PodId>) = (Vec::new(), Vec::new());
         for pod in waiting {
             match self.world.choose(pod, &mut self.stats) {
@@ -220,6 +230,7 @@ impl Scheduler {
             placed.iter().rev().for_each(|(pod, _)| self.world.take(*pod));
             self.world.freed.truncate(marks.0);
             self.world.moved.truncate(marks.1);
+            self.world.claims_moved = marks.2;
             let mut pods = failed;
             pods.extend(placed.iter().map(|(pod, _)| *pod));
             let why = Refused { tally, preemption: Preemption::Untried };
@@ -237,6 +248,46 @@ impl Scheduler {
             self.queue.park_apart(id, Cures::ANY);
         }
         Some(Decision { group: key, outcome })
+    }
+
+    /// Whether a pod is not even looked at: claims of it are not there.
+    fn gate(&mut self, id: PodId) -> bool {
+        let World { pods, devices, .. } = &mut self.world;
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
+        !pod.devices.is_empty() && devices.gate(&pod.asks_devices(id))
+    }
+
+    /// Nothing is said of an entry with a pod that is not even looked at; claims that come wake it.
+    fn wait_for_claims(&mut self, id: EntryId) {
+        self.queue.park_apart(id, Cures { claims: true, ..Cures::default() });
+        self.world.watched = true;
+    }
+
+    fn forget_claims(&mut self, id: PodId) {
+        let World { pods, devices, .. } = &mut self.world;
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
+        if !pod.devices.is_empty() {
+            devices.forget(&pod.asks_devices(id));
+        }
+    }
+
+    /// A claim of a refused pod whose devices keep it from some nodes and are of no use to anybody.
+    #[must_use]
+    pub fn useless_claim(&self, key: &PodKey) -> Option<devices::ClaimKey> {
+        let id = self.index.get(key).copied()?;
+        let pod = self.world.pod(id);
+        if pod.devices.is_empty() || pod.on.is_some() {
+            return None;
+        }
+        let table = &self.world.table;
+        let rows = || (0..table.rows()).filter_map(|at| table.facts(Row::try_from(at).ok()?));
+        self.world.devices.useless(&pod.asks_devices(id), |terms| rows().all(|node| terms.matches(node)))
+    }
+
+    /// The pods on nodes of ours that use a claim.
+    #[must_use]
+    pub fn users_of_claim(&self, claim: &devices::ClaimKey) -> Vec<PodKey> {
+        self.world.devices.users(claim)
     }
 
     fn in_order(&self, pods: &[PodId]) -> Vec<PodId> {
@@ -261,7 +312,7 @@ impl Scheduler {
         self.stats.diagnoses += 1;
         let found = self.world.diagnose(pod);
         let budgets: Vec<&Budget> = self.budgets.values().collect();
-        let (preemption, plan) = if found.tally.nodes == 0 {
+        let (preemption, plan) = if found.tally.nodes == 0 || found.tally.broken.is_some() {
             (Preemption::Untried, None)
         } else {
             self.world.preempt(pod, &found, &budgets)
@@ -341,6 +392,7 @@ impl Scheduler {
     /// A placed pod waits for nothing any more.
     fn settle(&mut self, pod: PodId) {
         self.nominate(pod, None);
+        self.forget_claims(pod);
         let pod = self.world.pod_mut(pod);
         pod.bound = false;
         pod.entry = None;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use muster_api::words::reasons;
 use muster_tree::Text;
 
 /// Why one node was not taken.
@@ -127,6 +128,8 @@ pub struct Tally {
     pub counts: BTreeMap<Reason, usize>,
     /// What is wrong with the pod whatever the node, instead of the counts.
     pub whole: Option<Text>,
+    /// Why no answer could be found, instead of everything else.
+    pub broken: Option<Text>,
 }
 
 impl Tally {
@@ -139,7 +142,10 @@ impl Tally {
     #[must_use]
     pub fn cures(&self) -> Cures {
         let all = self.counts.keys().map(Reason::cures);
-        all.fold(Cures { node: true, claims: self.whole.is_some(), ..Cures::default() }, Cures::or)
+        all.fold(
+            Cures { node: true, claims: self.whole.is_some() || self.broken.is_some(), ..Cures::default() },
+            Cures::or,
+        )
     }
 }
 
@@ -187,9 +193,18 @@ pub enum Preemption {
 }
 
 impl Refused {
+    /// The reason for the condition.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        if self.tally.broken.is_some() { reasons::SCHEDULER_ERROR } else { reasons::UNSCHEDULABLE }
+    }
+
     /// The sentence for the condition and the event.
     #[must_use]
     pub fn message(&self) -> String {
+        if let Some(why) = &self.tally.broken {
+            return format!("running \"DynamicResources\" filter plugin: {why}");
+        }
         if self.tally.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }

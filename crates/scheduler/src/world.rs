@@ -77,12 +77,12 @@ impl PodRow {
 
     /// It, as the book of volumes knows it.
     pub fn asks_volumes(&self, id: PodId) -> volumes::Asker<'_> {
-        volumes::Asker { id, key: &self.key, wants: &self.volumes }
+        volumes::Asker { id, key: &self.key, wants: &self.volumes, bound: self.bound }
     }
 
     /// It, as the book of devices knows it.
     pub fn asks_devices(&self, id: PodId) -> devices::Asker<'_> {
-        devices::Asker { id, key: &self.key, wants: &self.devices }
+        devices::Asker { id, key: &self.key, wants: &self.devices, bound: self.bound }
     }
 }
 
@@ -168,9 +168,9 @@ impl World {
         table.take_away(row, id, &class.asks);
         counts.count(row, pod.sort, &class.carried, -1);
         if pod.claims() {
-            devices.take(&pod.asks_devices(id));
+            let freed = devices.take(&pod.asks_devices(id));
             volumes.take(&pod.asks_volumes(id));
-            self.claims_moved = true;
+            self.claims_moved |= freed || !pod.volumes.is_empty();
         }
         let many = self.placed.get_mut(&pod.priority).expect("a placed pod was counted");
         *many -= 1;

@@ -20,6 +20,7 @@ mod known;
 mod names;
 mod program;
 mod scope;
+mod selector;
 mod values;
 mod walk;
 
@@ -28,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_tree::{Text, Tree};
 
 use self::program::Program;
+pub use self::selector::{Datum, Expression};
 use crate::crd;
 use crate::error::FieldError;
 use crate::node::{ListKind, Node, NodeId, Rule, SchemaRef, Shape, View};

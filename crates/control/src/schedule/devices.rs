@@ -1,25 +1,111 @@
 //! What the scheduler hears of devices, and what is done about them before a pod is bound.
+//!
+//! A claim gets its finalizer first, then its devices together with the reservation for the pod, in one write that
+//! means one revision of the claim: two writers cannot both succeed. The pod is bound when all its claims say so.
 
-use muster_api::port::{Kind, Object};
+use muster_api::paths::meta as meta_path;
+use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
-use muster_scheduler::Scheduler;
-use muster_scheduler::devices::Errand;
+use muster_api::words::{finalizers, managers};
+use muster_api::{claim, kinds, meta};
+use muster_scheduler::devices::{ClaimKey, Does, Errand, News};
+use muster_scheduler::{PodKey, Scheduler};
 
 use super::Ready;
 use crate::cache::{Caches, Seen};
-use crate::plan::Key;
+use crate::plan::{Key, Plan, Step};
 
 /// The kinds it must see.
 pub fn kinds() -> Vec<Kind> {
-    Vec::new()
+    [&kinds::RESOURCE_CLAIMS, &kinds::RESOURCE_SLICES, &kinds::DEVICE_CLASSES].map(Clone::clone).to_vec()
 }
 
 /// Tells the scheduler of a change; the pods whose errands it may concern.
-pub fn hear(_scheduler: &mut Scheduler, _seen: &Seen<'_>, _caches: &Caches) -> Vec<Key> {
+pub fn hear(scheduler: &mut Scheduler, seen: &Seen<'_>, _caches: &Caches) -> Vec<Key> {
+    let name = &seen.key.name;
+    match &seen.key.kind {
+        kind if *kind == kinds::RESOURCE_CLAIMS => return hear_claim(scheduler, seen),
+        kind if *kind == kinds::RESOURCE_SLICES => scheduler.devices(|book| match seen.after {
+            Some(_) if same_spec(seen) => News::default(),
+            Some(slice) => book.slice(&slice.tree),
+            None => book.slice_gone(name),
+        }),
+        kind if *kind == kinds::DEVICE_CLASSES => scheduler.devices(|book| match seen.after {
+            Some(_) if same_spec(seen) => News::default(),
+            Some(class) => book.class(&class.tree),
+            None => book.class_gone(name),
+        }),
+        _ => {}
+    }
     Vec::new()
 }
 
+fn same_spec(seen: &Seen<'_>) -> bool {
+    let spec = |object: Option<&Object>| object.and_then(|it| it.tree.get("spec")).cloned();
+    seen.before.is_some() && spec(seen.before) == spec(seen.after)
+}
+
+fn hear_claim(scheduler: &mut Scheduler, seen: &Seen<'_>) -> Vec<Key> {
+    let key: ClaimKey = (seen.key.namespace.clone(), seen.key.name.clone());
+    let users = scheduler.users_of_claim(&key);
+    scheduler.devices(|book| match seen.after {
+        Some(claim) => book.claim(claim),
+        None => book.claim_gone(&key),
+    });
+    users.iter().map(|(namespace, name)| Key::new(&kinds::PODS, namespace, name)).collect()
+}
+
 /// What is to be done about an errand.
-pub fn run(_pod: &Object, errand: &Errand, _caches: &Caches, _now: Time) -> Ready {
-    match *errand {}
+pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Caches, now: Time) -> Ready {
+    let (namespace, name) = &errand.claim;
+    let claim = caches.get(&kinds::RESOURCE_CLAIMS, namespace, name);
+    let Some(claim) = claim.filter(|it| meta::deleting(&it.tree).is_none()) else { return Ready::Never };
+    let allocation = match &errand.does {
+        Does::Lost => return Ready::Never,
+        Does::Reserve => None,
+        Does::Give(_) if !meta::has_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION) => {
+            let act = Act::Merge(claim::protection(&claim.tree));
+            return after(call(claim, Part::Main, act));
+        }
+        Does::Give(allocation) => {
+            scheduler.devices(|book| {
+                book.sent(&errand.claim, claim.revision);
+                News::default()
+            });
+            Some(allocation)
+        }
+    };
+    let patch = claim::reservation(&claim.tree, &pod.tree, allocation, now);
+    after(call(claim, Part::Status, Act::Merge(patch)))
+}
+
+/// A call of an errand was refused, or its answer lost.
+pub fn refused(scheduler: &mut Scheduler, call: &Call, why: &Refusal) {
+    let writes = call.on.kind == kinds::RESOURCE_CLAIMS && call.on.part == Part::Status;
+    // A lost reply may still have done it.
+    if writes && !matches!(why, Refusal::Unknown(_)) {
+        let key = (call.on.namespace.clone(), call.on.name.clone());
+        scheduler.devices(|book| book.unsent(&key));
+    }
+}
+
+/// Gives back devices that keep a refused pod from other nodes and are of no use to anybody else.
+pub fn give_back(scheduler: &Scheduler, pod: &PodKey, caches: &Caches) -> Option<Step> {
+    let (namespace, name) = scheduler.useless_claim(pod)?;
+    let claim = caches.get(&kinds::RESOURCE_CLAIMS, &namespace, &name)?;
+    Some(Step::One(call(claim, Part::Status, Act::Merge(claim::deallocation()))))
+}
+
+fn after(call: Call) -> Ready {
+    Ready::After(Plan::of(vec![Step::One(call)]))
+}
+
+fn call(claim: &Object, part: Part, act: Act) -> Call {
+    debug_assert!(claim.tree.at(meta_path::UID).is_some(), "a claim in a cache was created");
+    Call {
+        by: managers::SCHEDULER.clone(),
+        on: meta::target(&kinds::RESOURCE_CLAIMS, &claim.tree, part),
+        guard: Guard { uid: Some(meta::uid(&claim.tree)), revision: Some(claim.revision) },
+        act,
+    }
 }

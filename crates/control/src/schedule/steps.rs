@@ -35,8 +35,8 @@ pub fn gate(pod: &Object, now: Time) -> Plan {
 }
 
 /// Says in a pod's condition why it has no node, and where room is being made for it, unless it says so already.
-pub fn explain(pod: &Object, message: &str, nominated: &str, now: Time) -> Plan {
-    let patch = condition_patch(pod, reasons::UNSCHEDULABLE, message, now);
+pub fn explain(pod: &Object, reason: &str, message: &str, nominated: &str, now: Time) -> Plan {
+    let patch = condition_patch(pod, reason, message, now);
     let told = pod.tree.str_at(path::NOMINATED) == nominated;
     let mut steps = Vec::new();
     if patch.is_some() || !told {

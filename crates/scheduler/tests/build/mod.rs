@@ -3,7 +3,10 @@
 //! A node is `{labels, taints, unschedulable, has}`; it has 4 CPUs, 8Gi of memory and 10 pods unless `has` says
 //! otherwise. A pod is `{name, namespace, labels, priority, asks, spec, …}`: `asks` are the requests of its
 //! only container, `spec` is merged over the rest. `near`, `far`, `like` and `dislike` are terms about other pods
-//! (`key` is the topology key, `app` the value of the label `app`), `spread` are rules of spreading.
+//! (`key` is the topology key, `app` the value of the label `app`), `spread` are rules of spreading. `claims` are the
+//! names of its claims to devices.
+
+pub mod devices;
 
 use muster_api::node::{NodeFacts, simulated};
 use muster_api::time::Time;
@@ -33,9 +36,12 @@ pub fn manifest(name: &str, words: &Tree) -> Tree {
     let container = tree!({"name": "c", "resources": {"requests": asks}, "ports": ports});
     let spec = tree!({"containers": [container], "priority": words.get("priority").cloned().unwrap_or_default(),
         "schedulerName": "default-scheduler"});
+    let claims = words.items_at(&["claims"]).iter();
+    let claims = claims.map(|it| tree!({"name": it.clone(), "resourceClaimName": it.clone()}));
+    let spec = spec.with(&["resourceClaims"], Tree::list(claims));
     let spec = spec.merge(&company(words)).merge(&map(words, "spec"));
     let or = |key: &str, usual: &str| words.get(key).and_then(Tree::as_str).unwrap_or(usual).to_owned();
-    let meta = tree!({"namespace": or("namespace", "ns"), "name": or("name", name),
+    let meta = tree!({"namespace": or("namespace", "ns"), "name": or("name", name), "uid": or("name", name),
         "labels": words.get("labels").cloned().unwrap_or_else(Tree::empty_map),
         "deletionTimestamp": words.get("deleted").cloned().unwrap_or_default()});
     let status = words.get("status").cloned().unwrap_or_else(Tree::empty_map);

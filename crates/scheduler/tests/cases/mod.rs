@@ -3,7 +3,8 @@
 //! A case has `nodes` (by name), `placed` (pods by node), `pods` (decided about in this order) and `wants`, one per
 //! pod: a node, a list of nodes any of which will do, or the message of the refusal. `says` is its sentence.
 //! `evicts` names the victims of the last refusal. `rest` stands for the usual end of a message when nobody can be
-//! evicted: `{useless: n, nobody: m}`.
+//! evicted: `{useless: n, nobody: m}`. `slices`, `classes` and `claims` are about devices; `gives` says per pod which
+//! devices its claims get.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +13,7 @@ use muster_api::time::Time;
 use muster_scheduler::{Budget, Decision, Outcome, Scheduler};
 use muster_tree::{Text, Tree};
 
-use crate::build::{node, on, pod};
+use crate::build::{devices, node, on, pod};
 
 /// Fewer cases than this, and somebody lost a file.
 const CASES_MIN: usize = 150;
@@ -55,6 +56,7 @@ fn scheduler(case: &Tree) -> Scheduler {
     for (name, words) in case.entries_at(&["nodes"]) {
         scheduler.node(node(name, words));
     }
+    devices::feed(&mut scheduler, case);
     for (n, words) in case.items_at(&["budgets"]).iter().enumerate() {
         let budget = words.with(&["metadata", "namespace"], "ns");
         scheduler.budget(&("ns".into(), format!("b{n}").into()), Budget::of(&budget));
@@ -76,6 +78,9 @@ fn play(case: &Tree) -> Vec<String> {
         scheduler.pod(&pod(&format!("p{n}"), words, 1));
         let decisions = scheduler.decide(100, Time(1_000_000));
         found.extend(decisions.iter().map(spoken));
+        if case.get("gives").is_some() {
+            found.push(devices::given(&scheduler, &format!("p{n}")));
+        }
         if let Some(Outcome::Refused { evict, .. }) = decisions.last().map(|it| &it.outcome)
             && case.get("evicts").is_some()
         {
@@ -96,6 +101,9 @@ fn spoken(decision: &Decision) -> String {
 
 fn wanted(case: &Tree) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = case.items_at(&["wants"]).iter().map(|want| one(case, want)).collect();
+    for (n, gives) in case.items_at(&["gives"]).iter().enumerate() {
+        all.insert(2 * n + 1, vec![gives.as_str().unwrap_or_default().to_owned()]);
+    }
     if let Some(evicts) = case.get("evicts") {
         let names: Vec<&str> = evicts.items().iter().filter_map(Tree::as_str).collect();
         all.push(vec![names.join(",")]);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
 };
-use kube_cel::cel::common::types::CelBool;
+use kube_cel::cel::common::types::{CelBool, CelString};
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, Value};
 use muster_tree::{Text, Tree};
@@ -49,6 +49,11 @@ impl Program {
     /// What the expression looks at in the variable `name`.
     pub(super) fn needs(&self, name: &str) -> Needs {
         needs(&self.0, name)
+    }
+
+    /// The expression itself.
+    pub(super) fn expression(&self) -> &IdedExpr {
+        &self.0
     }
 
     fn literal(&self) -> Option<&LiteralValue> {
@@ -222,6 +227,7 @@ fn prepare(expression: &mut IdedExpr) {
     match &mut expression.expr {
         Expr::Comprehension(loops) => count_turns(loops),
         Expr::Call(call) if is_opt_map(call) => *expression = opt_map(std::mem::take(call)),
+        Expr::Call(call) if is_bind(call) => *expression = bound(std::mem::take(call)),
         _ => {}
     }
 }
@@ -234,6 +240,29 @@ fn count_turns(loops: &mut ComprehensionExpr) {
 fn is_opt_map(call: &CallExpr) -> bool {
     let named = matches!(call.func_name.as_str(), "optMap" | "optFlatMap") && call.target.is_some();
     named && matches!(call.args.as_slice(), [IdedExpr { expr: Expr::Ident(_), .. }, _])
+}
+
+fn is_bind(call: &CallExpr) -> bool {
+    let space =
+        call.target.as_deref().is_some_and(|it| matches!(&it.expr, Expr::Ident(name) if name == "cel"));
+    let named = matches!(call.args.as_slice(), [IdedExpr { expr: Expr::Ident(_), .. }, _, _]);
+    space && call.func_name == "bind" && named
+}
+
+/// `cel.bind(v, x, e)` is `e` with `v` standing for `x`.
+fn bound(mut whole: CallExpr) -> IdedExpr {
+    let result = whole.args.pop().unwrap_or_default();
+    let value = whole.args.pop().unwrap_or_default();
+    match whole.args.pop().map(|it| it.expr) {
+        Some(Expr::Ident(name)) => bind(name, value, result),
+        _ => IdedExpr::default(),
+    }
+}
+
+/// A call of a function with one text.
+pub(super) fn called(function: &str, words: &str) -> Program {
+    let words = LiteralValue::String(CelString::from(words.to_owned()));
+    Program(call(function, vec![node(Expr::Literal(words))]))
 }
 
 /// `x.optMap(v, e)` is `x.hasValue() ? optional.of(e with v = x.value()) : optional.none()`.
