@@ -58,7 +58,7 @@ const KNOWN: u8 = 8;
 const CHECKSUM_BYTES: usize = 8;
 
 /// FNV-1a over words: cheap, and stable over versions and machines, which a hasher of the language is not.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let start = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;
     let words = words.iter().map(|word| u64::from_le_bytes(*word));

@@ -165,6 +165,7 @@ fn block(
         begin: rolling.begin,
         end: base.revision(),
         newest: base.newest(),
+        blocks: Some(rolling.block),
     };
     write.open_table(META)?.insert(META_SNAPSHOT, &snapshot.to_bytes()[..])?;
     Ok((rolling, Some(snapshot)))

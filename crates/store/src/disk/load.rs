@@ -37,7 +37,13 @@ impl Disk {
                 state.fold(logged);
             }
             Ok(())
-        })
+        })?;
+        match snapshot.blocks {
+            Some(blocks) if blocks != next => {
+                Err(self.hole(&format!("its snapshot has {next} blocks instead of {blocks}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn load_log(&self, state: &mut State, shelter: &mut Shelter) -> Result<(), OpenError> {

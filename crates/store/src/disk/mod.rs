@@ -18,6 +18,7 @@ mod lock;
 mod snapshot;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -75,6 +76,15 @@ pub(crate) struct Disk {
     _lock: Lock,
 }
 
+impl Drop for Disk {
+    /// Closes the file. If that is where redb finds out that it is damaged, what was committed is on the disk by then, and
+    /// the next start will say what is wrong.
+    fn drop(&mut self) {
+        let db = self.db.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
+    }
+}
+
 impl Disk {
     /// Opens or makes the store in a data directory, which is made if need be.
     pub(crate) fn open(
@@ -101,9 +111,14 @@ impl Disk {
             _lock: lock,
         };
         // redb trusts its pages: damage in the wrong place makes it panic, which is a refusal here.
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disk.begin_life(directory)))
-            .unwrap_or_else(|_| Err(disk.hole("redb gave up reading it")))?;
-        Ok(disk)
+        match catch_unwind(AssertUnwindSafe(|| disk.begin_life(directory))) {
+            Ok(begun) => begun.map(|()| disk),
+            Err(_) => {
+                // What panicked while it was read would panic again while it is closed.
+                std::mem::forget(disk.db.take());
+                Err(disk.hole("redb gave up reading it"))
+            }
+        }
     }
 
     fn begin_life(&mut self, directory: &Path) -> Result<(), OpenError> {
@@ -115,12 +130,12 @@ impl Disk {
         if std::fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
             return Err(self.hole("it is empty"));
         }
-        let db = self.database().map_err(|e| self.damaged(&e))?;
-        let found = format_of(&db).map_err(|e| self.damaged(&e))?;
+        // Ours before it is read: a panic while reading must not close it on the way out.
+        self.db = Some(self.database().map_err(|e| self.damaged(&e))?);
+        let found = format_of(self.db()).map_err(|e| self.damaged(&e))?;
         if found > FORMAT {
             return Err(OpenError::Format { path: self.path.clone(), found, known: FORMAT });
         }
-        self.db = Some(db);
         self.attach().map_err(|e| self.damaged(&e))
     }
 
