@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use muster_api::node::{NodeFacts, simulated};
+use muster_api::port::Object;
 use muster_api::time::Time;
 use muster_scheduler::{Outcome, Pod, Scheduler};
 use muster_tree::{Text, Tree, tree};
@@ -45,6 +46,22 @@ const SCENARIOS: &[Scenario] = &[
     ("none fits", plenty, |_| asks(1_000_000)),
 ];
 
+/// A scenario of claims to devices: its name, how many pods on so many nodes, and what each asks for. A node has
+/// [`DEVICES`] devices.
+type ClaimScenario = (&'static str, fn(usize) -> usize, fn() -> Tree);
+
+const CLAIMS: &[ClaimScenario] = &[
+    ("claims, one device", |nodes| (nodes * DEVICES).min(PODS_MAX), || claim(1, &[])),
+    (
+        "claims, four of one switch",
+        |nodes| (nodes * 2).min(PODS_MAX),
+        || claim(4, &["gpu.example.com/switch"]),
+    ),
+    ("claims, none fits", |nodes| scanned(nodes) / 4, || claim(DEVICES + 1, &[])),
+];
+/// Devices of a node.
+const DEVICES: usize = 8;
+
 /// Runs them all and prints a table.
 pub fn run() {
     println!("scheduler in memory, CPU time (feeding a pod is reading its manifest and queueing it)");
@@ -63,14 +80,26 @@ pub fn run() {
         "repeated"
     );
     for (name, many, pod) in SCENARIOS {
-        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), *pod));
+        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), *pod, None));
+    }
+    for (name, many, claim) in CLAIMS {
+        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), |_| asks(500), Some(claim())));
     }
 }
 
-fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree) {
+fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree, claim: Option<Tree>) {
     let mut scheduler = Scheduler::default();
     (0..nodes).for_each(|n| scheduler.node(node(n)));
-    let trees: Vec<Tree> = (0..pods).map(|n| manifest(n, &shape(n))).collect();
+    let mut trees: Vec<Tree> = (0..pods).map(|n| manifest(n, &shape(n))).collect();
+    if let Some(claim) = claim {
+        feed_devices(&mut scheduler, nodes, pods, &claim);
+        let wants = |n: usize| tree!([{"name": "x", "resourceClaimName": format!("claim-{n}")}]);
+        trees = trees
+            .iter()
+            .enumerate()
+            .map(|(n, pod)| pod.with(&["spec", "resourceClaims"], wants(n)))
+            .collect();
+    }
     let start = on_cpu();
     trees.iter().for_each(|tree| scheduler.pod(&Pod::of(tree, &["default-scheduler"])));
     let feed = on_cpu().saturating_sub(start);
@@ -82,6 +111,41 @@ fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree) {
         decided += decisions.len();
     }
     print(name, nodes, pods, placed, feed, on_cpu().saturating_sub(start), &scheduler);
+}
+
+/// The devices of all nodes, their class, and one claim for each pod.
+fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: usize, claim: &Tree) {
+    for n in 0..nodes {
+        let name = format!("node-{n:05}");
+        let device = |d: usize| {
+            tree!({"name": format!("gpu-{d}"), "capacity": {"memory": {"value": "80Gi"}}, "attributes": {
+                "model": {"string": "sim-a100"}, "switch": {"int": if d < DEVICES / 2 { 0 } else { 1 }},
+                "uuid": {"string": format!("{n}-{d}")}}})
+        };
+        let slice = tree!({"metadata": {"name": &name}, "spec": {"driver": "gpu.example.com", "nodeName": &name,
+            "pool": {"name": &name, "generation": 1, "resourceSliceCount": 1},
+            "devices": Tree::list((0..DEVICES).map(device))}});
+        scheduler.devices(|book| book.slice(&slice));
+    }
+    let expression = "device.driver == \"gpu.example.com\" && device.attributes[\"gpu.example.com\"].model == \"sim-a100\"";
+    let class =
+        tree!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}});
+    scheduler.devices(|book| book.class(&class));
+    for n in 0..pods {
+        let name = format!("claim-{n}");
+        let meta = tree!({"metadata": {"namespace": "default", "name": &name, "uid": &name}});
+        let object = Object { tree: claim.merge(&meta), revision: 1 };
+        scheduler.devices(|book| book.claim(&object));
+    }
+}
+
+/// A claim to so many devices that share these attributes.
+fn claim(count: usize, share: &[&str]) -> Tree {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let ask = tree!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count});
+    let constraints = share.iter().map(|attribute| tree!({"matchAttribute": *attribute}));
+    tree!({"spec": {"devices": {"requests": [{"name": "gpu", "exactly": ask}],
+        "constraints": Tree::list(constraints)}}})
 }
 
 fn print(

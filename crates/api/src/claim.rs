@@ -119,7 +119,8 @@ pub fn from_template(template: &Tree, pod: &Tree, within: &Text, name: &Text) ->
     let owner = tree!({"apiVersion": "v1", "kind": "Pod", "name": meta::name(pod), "uid": meta::uid(pod),
         "controller": true});
     tree!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": meta::namespace(pod), "annotations": words.merge(&mark),
+        "metadata": {"name": name, "generateName": name_base(&meta::name(pod), within),
+            "namespace": meta::namespace(pod), "annotations": words.merge(&mark),
             "labels": template.at(claim_template::LABELS).cloned().unwrap_or_default(),
             "ownerReferences": [owner]},
         "spec": template.at(claim_template::SPEC).cloned().unwrap_or_else(Tree::empty_map)})

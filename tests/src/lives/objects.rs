@@ -35,7 +35,7 @@ const fn everywhere(kind: &'static str, api_version: &'static str, plural: &'sta
 }
 
 /// All kinds that a life may name.
-pub const SORTS: [Sort; 12] = [
+pub const SORTS: [Sort; 13] = [
     namespaced("Pod", "v1", "pods"),
     namespaced("Event", "v1", "events"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -44,6 +44,7 @@ pub const SORTS: [Sort; 12] = [
     everywhere("StorageClass", "storage.k8s.io/v1", "storageclasses"),
     everywhere("CSINode", "storage.k8s.io/v1", "csinodes"),
     everywhere("Node", "v1", "nodes"),
+    everywhere("Namespace", "v1", "namespaces"),
     namespaced("ResourceClaim", "resource.k8s.io/v1", "resourceclaims"),
     namespaced("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceclaimtemplates"),
     everywhere("DeviceClass", "resource.k8s.io/v1", "deviceclasses"),

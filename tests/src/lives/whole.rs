@@ -21,7 +21,8 @@ const NODES_MAX: usize = 10;
 /// Metadata that says when and how often, not what.
 const UNSTABLE: [&str; 5] = ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
 /// Fields of a status that are times, or told by the clock.
-const CLOCKS: [&str; 4] = ["lastPhaseTransitionTime", "lastTransitionTime", "lastProbeTime", "startTime"];
+const CLOCKS: [&str; 5] =
+    ["lastPhaseTransitionTime", "lastTransitionTime", "lastProbeTime", "startTime", "allocationTimestamp"];
 
 /// Everything there is of a life.
 pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
@@ -122,6 +123,17 @@ impl Names {
     fn learn(&mut self, sort: &Sort, object: &Tree) {
         self.all
             .push((object.text_at(&["metadata", "uid"]), format!("<uid of {} {}>", sort.kind, name(object))));
+        // The end of the name of a claim that was made for a pod is chance.
+        let within = object.str_at(&["metadata", "annotations", "resource.kubernetes.io/pod-claim-name"]);
+        if sort.kind == "ResourceClaim" && !within.is_empty() {
+            let owner =
+                object.items_at(&["metadata", "ownerReferences"]).first().cloned().unwrap_or_default();
+            self.all.push((name(object), format!("<claim {within} of {}>", owner.str_at(&["name"]))));
+        }
+        for made in object.items_at(&["status", "resourceClaimStatuses"]) {
+            let called = format!("<claim {} of {}>", made.str_at(&["name"]), name(object));
+            self.all.push((made.text_at(&["resourceClaimName"]), called));
+        }
         let node = object.text_at(&["spec", "nodeName"]);
         if sort.kind == "Pod" && node.starts_with(NODE) && !self.all.iter().any(|(known, _)| *known == node) {
             self.nodes += 1;

@@ -292,6 +292,23 @@ impl Strategy for DeviceClass {
     }
 }
 
+/// Taints say since when; those that do not begin now.
+fn taints_timed(tree: Tree, cx: &Cx<'_>) -> Tree {
+    let path = ["spec", "devices"];
+    let Some(devices) = tree.at(&path) else {
+        return tree;
+    };
+    let timed = |_: usize, taint: &Tree| match taint.get("timeAdded") {
+        Some(_) => taint.clone(),
+        None => taint.with(&["timeAdded"], cx.now.to_seconds_text()),
+    };
+    let devices = devices.map_items(|_, device| match device.get("taints") {
+        Some(taints) => device.with(&["taints"], taints.map_items(timed)),
+        None => device.clone(),
+    });
+    tree.with(&path, devices)
+}
+
 /// What slices of devices do differently.
 #[derive(Debug)]
 pub(super) struct ResourceSlice;
@@ -299,6 +316,14 @@ pub(super) struct ResourceSlice;
 const PLACES: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
 
 impl Strategy for ResourceSlice {
+    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(taints_timed(tree, cx))
+    }
+
+    fn prepare_update(&self, new: Tree, _old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        Ok(taints_timed(new, cx))
+    }
+
     fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
         slice(new.get("spec").unwrap_or(&Tree::Null), errors);
     }

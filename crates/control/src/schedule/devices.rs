@@ -3,7 +3,7 @@
 //! A claim gets its finalizer first, then its devices together with the reservation for the pod, in one write that
 //! means one revision of the claim: two writers cannot both succeed. The pod is bound when all its claims say so.
 
-use muster_api::paths::meta as meta_path;
+use muster_api::paths::{meta as meta_path, resource_claim as path};
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
 use muster_api::words::{finalizers, managers};
@@ -82,18 +82,27 @@ pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Ca
 /// A call of an errand was refused, or its answer lost.
 pub fn refused(scheduler: &mut Scheduler, call: &Call, why: &Refusal) {
     let writes = call.on.kind == kinds::RESOURCE_CLAIMS && call.on.part == Part::Status;
-    // A lost reply may still have done it.
-    if writes && !matches!(why, Refusal::Unknown(_)) {
+    // A lost reply may still have done it; and who was overtaken may have been overtaken by a lost call of his own.
+    let never = matches!(why, Refusal::NotFound(_) | Refusal::Invalid(_) | Refusal::Forbidden(_));
+    if writes && never {
         let key = (call.on.namespace.clone(), call.on.name.clone());
         scheduler.devices(|book| book.unsent(&key));
     }
 }
 
-/// Gives back devices that keep a refused pod from other nodes and are of no use to anybody else.
+/// Gives back devices that keep a refused pod from other nodes and are of no use to anybody else. Where we do not know
+/// whether they were given, taking the finalizer away makes sure that they will not be.
 pub fn give_back(scheduler: &Scheduler, pod: &PodKey, caches: &Caches) -> Option<Step> {
     let (namespace, name) = scheduler.useless_claim(pod)?;
     let claim = caches.get(&kinds::RESOURCE_CLAIMS, &namespace, &name)?;
-    Some(Step::One(call(claim, Part::Status, Act::Merge(claim::deallocation()))))
+    let given = claim.tree.at(path::ALLOCATION).is_some();
+    let step = if given {
+        call(claim, Part::Status, Act::Merge(claim::deallocation()))
+    } else {
+        let bare = meta::without_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION);
+        call(claim, Part::Main, Act::Merge(bare))
+    };
+    Some(Step::One(step))
 }
 
 fn after(call: Call) -> Ready {

@@ -64,7 +64,7 @@ impl Devices {
         }
     }
 
-    /// They were surely not written.
+    /// They can never be written.
     pub fn unsent(&mut self, key: &ClaimKey) -> super::News {
         if let Some(assumed) = self.claims.get_mut(key).and_then(|row| row.assumed.as_mut()) {
             assumed.sent = None;
@@ -78,7 +78,7 @@ impl Devices {
         self.claims.get(key).map(|row| row.users.values().cloned().collect()).unwrap_or_default()
     }
 
-    /// Claims of a refused pod that have devices which nobody else uses or waits for, and which keep it from some
+    /// A claim of a refused pod with devices, given or perhaps given, that nobody uses and that keep the pod from some
     /// nodes: `is_everywhere` says whether terms match all nodes.
     pub fn useless(
         &self,
@@ -90,7 +90,7 @@ impl Devices {
             let Some(told) = row.and_then(|row| row.told.as_ref()) else { return false };
             let mine = told.reserved.iter().all(|uid| *uid == asker.wants.uid);
             let used = row.is_some_and(|row| !row.users.is_empty());
-            let reach = told.allocation.as_ref().and_then(|it| it.reach.as_ref());
+            let reach = row.and_then(super::claims::ClaimRow::reach).flatten();
             mine && !used && reach.is_some_and(|terms| !is_everywhere(terms))
         })
     }

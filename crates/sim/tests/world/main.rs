@@ -4,6 +4,7 @@
 
 mod budget;
 mod crowd;
+mod devices;
 mod edits;
 mod garbage;
 mod kubelet;
