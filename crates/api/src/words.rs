@@ -208,6 +208,8 @@ pub mod taints {
 pub mod managers {
     use muster_tree::{Text, literal};
 
+    /// The loop that runs controllers; it only looks.
+    pub static LOOP: Text = literal!("muster");
     /// The Job controller.
     pub static JOB: Text = literal!("job-controller");
     /// The controller that deletes finished Jobs.

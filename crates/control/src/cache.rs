@@ -39,6 +39,15 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// What came of taking in everything of a kind.
+#[derive(Debug)]
+pub struct Relisted {
+    /// What changed.
+    pub taken: Vec<Taken>,
+    /// Objects that the list does not have and that replies brought.
+    pub doubtful: Vec<Key>,
+}
+
 /// A change that was taken in, owned.
 #[derive(Debug, Clone)]
 pub struct Taken {
@@ -61,6 +70,8 @@ struct KindCache {
     synced: bool,
     /// The newest revision the watch has told of.
     seen: Revision,
+    /// How often everything was taken in.
+    resets: u64,
     gone: BTreeMap<Name, Tombstone>,
 }
 
@@ -164,22 +175,29 @@ impl Caches {
         names.filter_map(move |name| pods?.objects.get(name))
     }
 
-    /// Takes in everything there is of a kind.
-    pub fn reset(&mut self, kind: &Kind, objects: Vec<Object>) -> Vec<Taken> {
+    /// Takes in everything there is of a kind. What a reply brought may be newer than the list, and stays; or it was gone
+    /// before the list was made, which the watch will never tell: somebody has to look.
+    pub fn reset(&mut self, kind: &Kind, objects: Vec<Object>) -> Relisted {
         let newest = objects.iter().map(|object| object.revision).max().unwrap_or(0);
         let names: BTreeSet<Name> = objects.iter().map(|object| name_of(&object.tree)).collect();
         let cache = self.kinds.entry(kind.clone()).or_default();
         cache.synced = true;
+        cache.resets += 1;
         cache.seen = cache.seen.max(newest);
         cache.gone.retain(|name, _| names.contains(name));
-        // What a reply brought after this list was made is newer than all of it.
-        let missing = |(name, object): (&Name, &Object)| {
-            (!names.contains(name) && object.revision <= newest.max(cache.seen)).then(|| name.clone())
-        };
-        let missing: Vec<Name> = cache.objects.iter().filter_map(missing).collect();
-        let mut taken: Vec<Taken> = missing.iter().filter_map(|name| self.remove(kind, name)).collect();
+        let missing = cache.objects.iter().filter(|(name, _)| !names.contains(name));
+        let (newer, gone): (Vec<_>, Vec<_>) = missing.partition(|(_, object)| object.revision > cache.seen);
+        let doubtful = newer.into_iter().map(|(name, _)| Key::new(kind, &name.0, &name.1)).collect();
+        let gone: Vec<Name> = gone.into_iter().map(|(name, _)| name.clone()).collect();
+        let mut taken: Vec<Taken> = gone.iter().filter_map(|name| self.remove(kind, name)).collect();
         taken.extend(objects.into_iter().filter_map(|object| self.put(kind, object)));
-        taken
+        Relisted { taken, doubtful }
+    }
+
+    /// How often everything of a kind was taken in.
+    #[must_use]
+    pub fn resets(&self, kind: &Kind) -> u64 {
+        self.kinds.get(kind).map_or(0, |cache| cache.resets)
     }
 
     /// Takes in a change that the watch tells of.
@@ -377,8 +395,10 @@ mod tests {
     fn a_new_list_forgets_what_is_missing_but_not_newer_replies() {
         let mut caches = filled();
         caches.reply(&kinds::PODS, pod("new", "9", 20, ""));
-        let taken = caches.reset(&kinds::PODS, vec![pod("b", "2", 6, ""), pod("d", "5", 12, "")]);
+        let Relisted { taken, doubtful } =
+            caches.reset(&kinds::PODS, vec![pod("b", "2", 6, ""), pod("d", "5", 12, "")]);
         assert_eq!(taken.len(), 2, "a is gone, d is new, b is the same");
+        assert_eq!(doubtful, [Key::new(&kinds::PODS, &"ns".into(), &"new".into())], "it may be gone as well");
         assert_eq!(names(caches.all(&kinds::PODS)), ["b", "d", "new"]);
     }
 }

@@ -13,12 +13,13 @@ use muster_api::event::Event;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::namespace;
-use muster_api::port::{Act, Batch, Call, Kind, Object, Part, Refusal};
+use muster_api::port::{Act, Batch, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
+use muster_api::words::managers;
 
-use crate::cache::{Caches, Taken};
+use crate::cache::{Caches, Relisted, Taken};
 use crate::counters::Counters;
-use crate::plan::{Controller, Step, Want};
+use crate::plan::{Controller, Key, Step, Want};
 use crate::queue::{Queue, Slot};
 use crate::record::Recorder;
 
@@ -102,6 +103,8 @@ enum Purpose {
     Met(Slot, Call),
     /// An event; nobody waits.
     Note,
+    /// Looks whether an object is there that only a reply has shown; nobody waits.
+    Doubt,
 }
 
 #[derive(Debug)]
@@ -109,6 +112,14 @@ struct Sent {
     purpose: Purpose,
     calls: Calls,
     repeats: u32,
+    /// How often the kind of the first call had been listed when it was sent.
+    resets: u64,
+}
+
+impl Sent {
+    fn new(purpose: Purpose, calls: Calls) -> Sent {
+        Sent { purpose, calls, repeats: 0, resets: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -174,9 +185,9 @@ impl Loop {
     pub fn take(&mut self, input: Input, now: Time) {
         match input {
             Input::Changed(kind, Batch::Reset(objects)) => {
-                for taken in self.caches.reset(&kind, objects) {
-                    self.tell(&taken, now);
-                }
+                let Relisted { taken, doubtful } = self.caches.reset(&kind, objects);
+                taken.iter().for_each(|taken| self.tell(taken, now));
+                doubtful.iter().for_each(|key| self.look_at(key));
             }
             Input::Changed(kind, Batch::Changes(changes)) => {
                 for change in changes {
@@ -335,7 +346,7 @@ impl Loop {
                 continue;
             }
             plan.outstanding = post.len();
-            self.outbox.extend(post.into_iter().map(|(purpose, calls)| Sent { purpose, calls, repeats: 0 }));
+            self.outbox.extend(post.into_iter().map(|(purpose, calls)| Sent::new(purpose, calls)));
             return;
         }
     }
@@ -343,7 +354,7 @@ impl Loop {
     fn note(&mut self, event: &Event, now: Time) {
         match self.recorder.note(event, now) {
             Some(call) if self.notes.len() < NOTES_WAITING_MAX => {
-                self.notes.push_back(Sent { purpose: Purpose::Note, calls: Calls::One(call), repeats: 0 });
+                self.notes.push_back(Sent::new(Purpose::Note, Calls::One(call)));
             }
             _ => self.counters.events_dropped += 1,
         }
@@ -352,15 +363,16 @@ impl Loop {
     /// Events do not live for ever: one that is gone is made anew instead of counted up.
     fn note_again(&mut self, calls: &Calls, now: Time) {
         let again = calls.as_slice().iter().filter_map(|call| self.recorder.again(call, now));
-        let again = again.map(|call| Sent { purpose: Purpose::Note, calls: Calls::One(call), repeats: 0 });
+        let again = again.map(|call| Sent::new(Purpose::Note, Calls::One(call)));
         self.notes.extend(again);
     }
 
     fn dispatch(&mut self, outputs: &mut Vec<Output>) {
         while self.sent.len() < self.options.calls_in_flight_max {
-            let Some(sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
+            let Some(mut sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
                 return;
             };
+            sent.resets = self.resets_of(&sent.calls);
             let id = CallId(self.next_id);
             self.next_id += 1;
             sent.calls.as_slice().iter().for_each(|call| self.counters.sent(call));
@@ -375,6 +387,13 @@ impl Loop {
         };
         for (call, result) in sent.calls.as_slice().to_vec().iter().zip(&results) {
             self.learn(call, result, now);
+        }
+        if sent.resets != self.resets_of(&sent.calls) {
+            // Listed anew before this reply came: what it shows may have ended before the list was made.
+            let shown = sent.calls.as_slice().iter().zip(&results);
+            let shown =
+                shown.filter_map(|(call, result)| Some(Key::of(&call.on.kind, &result.as_ref().ok()?.tree)));
+            shown.collect::<Vec<_>>().iter().for_each(|key| self.look_at(key));
         }
         let shown = results.first().and_then(|result| result.as_ref().ok()).cloned();
         let refused = results.into_iter().zip(sent.calls.as_slice());
@@ -399,14 +418,14 @@ impl Loop {
         }
         match (sent.purpose, refusal) {
             (Purpose::Note, Some(Refusal::NotFound(_))) => self.note_again(&sent.calls, now),
-            (Purpose::Note, _) => {}
+            (Purpose::Note | Purpose::Doubt, _) => {}
             (Purpose::Step(slot), Some(Refusal::AlreadyExists(_)))
                 if met_itself(&sent.calls, sent.repeats) =>
             {
                 let Calls::One(made) = sent.calls else { unreachable!("only one call meets itself") };
                 let look = Call { act: Act::Get, ..made.clone() };
                 let purpose = Purpose::Met(slot, made);
-                self.outbox.push_back(Sent { purpose, calls: Calls::One(look), repeats: 0 });
+                self.outbox.push_back(Sent::new(purpose, Calls::One(look)));
             }
             (Purpose::Step(slot), refusal) => self.settled(&slot, refusal, now),
             (Purpose::Met(slot, made), refusal) => {
@@ -445,6 +464,18 @@ impl Loop {
             }
             None => self.go_on(slot, now),
         }
+    }
+
+    /// Looks whether an object is there; its absence teaches the cache.
+    fn look_at(&mut self, key: &Key) {
+        let Some(object) = self.caches.find(key) else { return };
+        let guard = Guard { uid: Some(meta::uid(&object.tree)), revision: None };
+        let call = Call { by: managers::LOOP.clone(), on: key.target(Part::Main), guard, act: Act::Get };
+        self.outbox.push_back(Sent::new(Purpose::Doubt, Calls::One(call)));
+    }
+
+    fn resets_of(&self, calls: &Calls) -> u64 {
+        calls.as_slice().first().map_or(0, |call| self.caches.resets(&call.on.kind))
     }
 
     /// Forgets the object of a call, if it is the one that was meant.

@@ -13,7 +13,7 @@ use muster_api::event::Event;
 use muster_api::node::NodeFacts;
 use muster_api::paths::{condition as condition_path, meta as meta_path, pod as path};
 use muster_api::pod::Phase;
-use muster_api::port::{Call, Kind, Object, Refusal, Uid};
+use muster_api::port::{Call, Kind, Object, Part, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions, managers, reasons};
 use muster_api::{condition, kinds, meta};
@@ -40,10 +40,23 @@ pub struct Schedule {
 
 #[derive(Debug)]
 enum Open {
-    Bind(Text),
-    Explain { reason: &'static str, message: String, nominated: Text },
+    Bind {
+        node: Text,
+        /// Whether a binding was sent whose reply told nothing: it may have happened.
+        unheard: bool,
+    },
+    Explain {
+        reason: &'static str,
+        message: String,
+        nominated: Text,
+    },
     EndNomination,
-    Evict { victim: Uid, by: Text, for_uid: Uid, node: Text },
+    Evict {
+        victim: Uid,
+        by: Text,
+        for_uid: Uid,
+        node: Text,
+    },
 }
 
 impl Default for Schedule {
@@ -100,17 +113,20 @@ impl Controller for Schedule {
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
         if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
+            if let Some(Open::Bind { unheard, .. }) = self.open.get_mut(&name) {
+                *unheard |= call.on.part == Part::Binding;
+            }
             return None;
         }
         match self.open.get(&name) {
             // Whoever cannot be bound as decided is decided about again.
-            Some(Open::Bind(_)) => {
+            Some(Open::Bind { .. }) => {
                 self.open.remove(&name);
                 self.scheduler.retry(&name, self.now);
             }
             Some(Open::Evict { .. }) => {
                 self.open.remove(&name);
-                self.scheduler.spared(&name);
+                self.scheduler.spared(&name, self.now);
             }
             _ => {}
         }
@@ -211,8 +227,14 @@ impl Schedule {
             {
                 steps::evict(pod, by, for_uid, node, now)
             }
+            // The binding had happened: what was to be told then is told now.
+            Some(Open::Bind { node, unheard: true }) if pod.tree.str_at(path::NODE_NAME) == node => {
+                let told = steps::bound(pod, node);
+                self.open.remove(&name);
+                return Plan::of(vec![told]);
+            }
             _ if placed => Plan::nothing(),
-            Some(Open::Bind(node)) if self.scheduler.node_of(&name) == Some(node) => {
+            Some(Open::Bind { node, .. }) if self.scheduler.node_of(&name) == Some(node) => {
                 match errands(&mut self.scheduler, &name, pod, caches, now) {
                     Ready::Now => steps::bind(pod, node),
                     Ready::After(plan) => return plan,
@@ -270,7 +292,7 @@ fn decide_key() -> Key {
 fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
     let (pods, why, evict, nominated, outranked) = match decision.outcome {
         Outcome::Placed(pods) => {
-            return pods.into_iter().map(|(pod, node)| (pod, Open::Bind(node))).collect();
+            return pods.into_iter().map(|(pod, node)| (pod, Open::Bind { node, unheard: false })).collect();
         }
         Outcome::Refused { pods, why, evict, nominated, outranked } => {
             (pods, why, evict, nominated.unwrap_or_default(), outranked)

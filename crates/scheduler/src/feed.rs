@@ -186,6 +186,7 @@ impl Scheduler {
             told_nominated: false,
             group: pod.group.clone(),
             created: pod.created,
+            failures: 0,
             volumes: pod.volumes.clone(),
             devices: pod.devices.clone(),
             entry: None,
@@ -301,18 +302,27 @@ impl Scheduler {
         }
         self.world.take(id);
         self.queue_up(id);
-        if let Some(entry) = self.world.pod(id).entry {
-            self.queue.delay(entry, now);
-        }
+        self.set_back(id, now);
         self.wake();
     }
 
-    /// A pod that was to be evicted stays after all.
-    pub fn spared(&mut self, key: &PodKey) {
-        if let Some(id) = self.index.get(key).copied() {
-            self.world.pod_mut(id).evicted = false;
-            self.world.changes += 1;
+    /// What was decided about a pod that waits could not be carried out: each time it is set back further.
+    fn set_back(&mut self, id: PodId, now: Time) {
+        let pod = self.world.pod_mut(id);
+        pod.failures = pod.failures.saturating_add(1);
+        if let (Some(entry), failures) = (pod.entry, pod.failures) {
+            self.queue.delay(entry, now, failures);
         }
+    }
+
+    /// A pod that was to be evicted stays after all: whoever waits for its room is looked at again after a while.
+    pub fn spared(&mut self, key: &PodKey, now: Time) {
+        let Some(id) = self.index.get(key).copied() else { return };
+        self.world.pod_mut(id).evicted = false;
+        self.world.changes += 1;
+        let row = self.world.pod(id).on;
+        let waiting = row.and_then(|row| self.world.nominated.get(&row)).cloned().unwrap_or_default();
+        waiting.into_iter().for_each(|id| self.set_back(id, now));
     }
 
     fn queue_up(&mut self, id: PodId) {

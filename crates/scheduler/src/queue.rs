@@ -242,10 +242,12 @@ impl Queue {
         self.enter(id, Spot::ParkedApart);
     }
 
-    /// An entry that met an error is looked at again after a while.
-    pub fn delay(&mut self, id: EntryId, now: Time) {
+    /// An entry that met an error, for the so many-th time, is looked at again after a while.
+    pub fn delay(&mut self, id: EntryId, now: Time, failures: u32) {
         self.now = self.now.max(now);
         self.leave(id);
+        let entry = self.entry_mut(id);
+        entry.attempts = entry.attempts.max(failures.saturating_sub(1));
         self.set_back(id);
         self.enter(id, Spot::Error);
     }

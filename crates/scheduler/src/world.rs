@@ -59,6 +59,8 @@ pub struct PodRow {
     pub told_nominated: bool,
     /// Age.
     pub created: Time,
+    /// How often what was decided could not be carried out.
+    pub failures: u32,
     /// The group it is placed with.
     pub group: Option<GroupKey>,
     /// What it wants of volumes.

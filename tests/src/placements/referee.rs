@@ -213,7 +213,7 @@ impl<'a> Referee<'a> {
             ours.pod_gone(victim);
         }
         for spared in mine.difference(&theirs) {
-            ours.spared(spared);
+            ours.spared(spared, Time::default());
         }
         Ok(())
     }

@@ -20,10 +20,15 @@ const MAKING_ROOM: &str = "preempting to accommodate a higher priority pod";
 /// Gives a pod its node.
 pub fn bind(pod: &Object, node: &Text) -> Plan {
     let (namespace, name, uid) = (meta::namespace(&pod.tree), meta::name(&pod.tree), meta::uid(&pod.tree));
-    let message = format!("Successfully assigned {namespace}/{name} to {node}");
     let act = Act::Create(pod::binding(&namespace, &name, &uid, node));
-    let call = call(pod, Part::Binding, act);
-    Plan::of(vec![Step::One(call), Step::Note(note(pod, Severity::Normal, reasons::SCHEDULED, message))])
+    Plan::of(vec![Step::One(call(pod, Part::Binding, act)), bound(pod, node)])
+}
+
+/// Says that a pod has its node.
+pub fn bound(pod: &Object, node: &Text) -> Step {
+    let (namespace, name) = (meta::namespace(&pod.tree), meta::name(&pod.tree));
+    let message = format!("Successfully assigned {namespace}/{name} to {node}");
+    Step::Note(note(pod, Severity::Normal, reasons::SCHEDULED, message))
 }
 
 /// Says in a gated pod's condition that it is.

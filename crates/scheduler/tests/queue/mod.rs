@@ -220,6 +220,14 @@ fn what_is_assumed_is_taken_until_it_is_given_back() {
     assert_eq!(decide(&mut scheduler, NOW), Vec::<String>::new(), "a failed binding is tried again, later");
     let at = scheduler.wake_at().expect("there is a time for it");
     assert_eq!(decide(&mut scheduler, at), ["b→a"]);
+    let mut now = at;
+    let mut wait = || {
+        scheduler.retry(&key("b"), now);
+        let before = std::mem::replace(&mut now, scheduler.wake_at().expect("there is a time for it"));
+        assert_eq!(decide(&mut scheduler, now), ["b→a"]);
+        now.0 - before.0
+    };
+    assert!(wait() < wait(), "each time it waits longer");
     scheduler.node_gone(&"a".into());
     assert_eq!(decide(&mut scheduler, at), ["b"], "its node is gone");
 }
@@ -271,7 +279,14 @@ fn nobody_is_evicted_twice_for_one_pod() {
     assert_eq!(evicted(&mut scheduler), [key("one")]);
     scheduler.pod(&pod("urgent", &tree!({"asks": {"cpu": "3"}, "priority": 9}), 1));
     assert_eq!(evicted(&mut scheduler), [], "the first victim is still on its way out");
-    scheduler.spared(&key("one"));
+    scheduler.spared(&key("one"), NOW);
+    let later = scheduler.wake_at().expect("whoever waits for the room is looked at again");
+    let decisions = scheduler.decide(9, later);
+    assert!(
+        matches!(&decisions[0].outcome, Outcome::Refused { evict, .. } if *evict == [key("one")]),
+        "{decisions:?}"
+    );
+    scheduler.spared(&key("one"), later);
     scheduler.pod(&pod("urgent", &tree!({"asks": {"cpu": "2"}, "priority": 9}), 1));
     assert_eq!(evicted(&mut scheduler), [key("one")], "it was not evicted after all");
 }
