@@ -88,6 +88,35 @@ fn controllers_tell_what_they_do() {
     let bound = grown(r#"muster_controller_calls_total{verb="bind",resource="pods"}"#);
     assert_eq!((made, bound), (3.0, 3.0), "one call for each pod");
     assert!(grown(r#"muster_controller_writes_total{manager="job-controller"}"#) >= 3.0);
+    let placed =
+        grown(r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}"#);
+    let waits = grown("scheduler_pod_scheduling_sli_duration_seconds_count");
+    assert_eq!((placed, waits), (3.0, 3.0), "each pod was placed at the first try and waited once");
+}
+
+#[test]
+fn the_scheduler_tells_who_waits() {
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
+    let server = plane.server().unwrap();
+    for (name, more) in [
+        (
+            "greedy",
+            tree!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9999"}}}]}),
+        ),
+        ("gated", tree!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]})),
+    ] {
+        let pod = tree!({"metadata": {"name": name}, "spec": more});
+        let made =
+            server.send("POST", "/api/v1/namespaces/default/pods", &Step::default(), pod.to_json_bytes());
+        assert_eq!(made.unwrap().code, 201);
+    }
+    let told = |_: &u32| {
+        std::thread::sleep(PAUSE);
+        let scrape = Scrape::of(&server);
+        let waits = |queue: &str| scrape.value(&format!(r#"scheduler_pending_pods{{queue="{queue}"}}"#));
+        waits("unschedulable") == 1.0 && waits("gated") == 1.0 && waits("active") == 0.0
+    };
+    assert!((0..LOOKS).any(|n| told(&n)), "one pod finds no room and one has a gate");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a loop counts: for metrics, and for tests that say how many calls a scenario may take.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use muster_api::port::{Act, Call, Part};
 use muster_tree::Text;
@@ -33,6 +34,62 @@ pub struct Counters {
     pub queue_len: u64,
     /// Calls without a reply, now.
     pub in_flight: u64,
+    /// What the scheduler among the controllers counts.
+    pub scheduling: Scheduling,
+}
+
+/// What a scheduler counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Tries to place a pod, by the scheduler it names and what came of it.
+    pub attempts: BTreeMap<(Text, &'static str), u64>,
+    /// Pods without a node, now, by where they wait.
+    pub pending: BTreeMap<&'static str, u64>,
+    /// How long pods waited for their node.
+    pub waits: Waits,
+}
+
+/// How many waits were how long: each bound is twice the one before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How many were up to each bound and longer than the one before; the last has no bound.
+    pub counts: [u64; Waits::BOUNDS + 1],
+    /// All together.
+    pub sum: Duration,
+}
+
+impl Waits {
+    /// How many bounds there are.
+    pub const BOUNDS: usize = 20;
+    /// The first bound.
+    pub const FIRST: Duration = Duration::from_millis(10);
+
+    /// The bounds.
+    pub fn bounds() -> impl Iterator<Item = Duration> {
+        (0..Waits::BOUNDS).map(|n| Waits::FIRST * (1 << n))
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, wait: Duration) {
+        let at = Waits::bounds().position(|bound| wait <= bound).unwrap_or(Waits::BOUNDS);
+        self.counts[at] += 1;
+        self.sum = self.sum.saturating_add(wait);
+    }
+}
+
+impl std::ops::AddAssign<&Scheduling> for Scheduling {
+    fn add_assign(&mut self, other: &Scheduling) {
+        for (key, count) in &other.attempts {
+            *self.attempts.entry(key.clone()).or_default() += count;
+        }
+        for (place, count) in &other.pending {
+            *self.pending.entry(place).or_default() += count;
+        }
+        for (mine, others) in self.waits.counts.iter_mut().zip(other.waits.counts) {
+            *mine += others;
+        }
+        self.waits.sum = self.waits.sum.saturating_add(other.waits.sum);
+    }
 }
 
 impl Counters {
@@ -62,6 +119,7 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.repeats += other.repeats;
         self.queue_len += other.queue_len;
         self.in_flight += other.in_flight;
+        self.scheduling += &other.scheduling;
         for (kind, count) in &other.calls_by {
             *self.calls_by.entry(kind.clone()).or_default() += count;
         }
@@ -97,6 +155,17 @@ mod tests {
     fn call(kind: &Kind, part: Part, act: Act) -> Call {
         let on = Target { kind: kind.clone(), namespace: "n".into(), name: "a".into(), part };
         Call { by: literal!("me"), on, guard: Guard::default(), act }
+    }
+
+    #[test]
+    fn waits_are_counted_by_their_length() {
+        let mut waits = Waits::default();
+        for millis in [0, 10, 11, 20, 21, 10_000_000] {
+            waits.add(Duration::from_millis(millis));
+        }
+        assert_eq!(waits.counts[..3], [2, 2, 1]);
+        assert_eq!(waits.counts[Waits::BOUNDS], 1, "longer than all bounds");
+        assert_eq!(waits.sum, Duration::from_millis(10_000_062));
     }
 
     #[test]

@@ -245,6 +245,14 @@ impl Loop {
         &self.counters
     }
 
+    /// What the loop and its controllers have counted.
+    #[must_use]
+    pub fn told(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        self.controllers.iter().for_each(|it| it.tell(&mut counters));
+        counters
+    }
+
     /// The newest refusals in words, oldest first.
     pub fn refusals(&self) -> impl Iterator<Item = &str> {
         self.refusals.iter().map(String::as_str)

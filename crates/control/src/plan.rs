@@ -9,6 +9,7 @@ use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
+use crate::counters::Counters;
 
 /// One object, by name.
 ///
@@ -144,6 +145,9 @@ pub trait Controller: Send {
 
     /// What to do about a key. Must be safe to repeat: any step may be lost or happen twice.
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan;
+
+    /// Adds what it counts itself.
+    fn tell(&self, _counters: &mut Counters) {}
 
     /// What to note when a call of this key's plan was refused.
     fn refused(&mut self, _key: &Key, _call: &Call, _why: &Refusal, _caches: &Caches) -> Option<Event> {

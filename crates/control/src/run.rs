@@ -332,7 +332,7 @@ impl Driver {
     fn tell_health(&mut self) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.synced = self.it.synced();
-        health.counters = self.it.counters().clone();
+        health.counters = self.it.told();
     }
 }
 

@@ -4,6 +4,7 @@
 //! carry out their decisions side by side.
 
 mod devices;
+mod numbers;
 mod steps;
 mod volumes;
 
@@ -21,6 +22,7 @@ use muster_scheduler::{Budget, Decision, Errand, Outcome, Pod, PodKey, Scheduler
 use muster_tree::Text;
 
 use crate::cache::{Caches, Seen};
+use crate::counters::Counters;
 use crate::plan::{Controller, Key, Plan, Wake};
 
 /// Groups decided in one go.
@@ -36,6 +38,7 @@ pub struct Schedule {
     open: BTreeMap<PodKey, Open>,
     /// The latest time we were told.
     now: Time,
+    numbers: numbers::Numbers,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl Controller for Schedule {
         let mut keys: Vec<Wake> = Vec::new();
         if seen.key.kind == kinds::PODS {
             self.hear_pod(seen);
+            self.numbers.hear(seen, self.now);
             let name = (seen.key.namespace.clone(), seen.key.name.clone());
             if self.open.contains_key(&name) || seen.after.is_some_and(is_newly_gated) {
                 keys.push(seen.key.clone().into());
@@ -108,7 +112,11 @@ impl Controller for Schedule {
         plan
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+    fn tell(&self, counters: &mut Counters) {
+        counters.scheduling = self.numbers.tell(self.scheduler.queue_lengths());
+    }
+
+    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
         devices::refused(&mut self.scheduler, call, why);
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
@@ -122,6 +130,9 @@ impl Controller for Schedule {
             // Whoever cannot be bound as decided is decided about again.
             Some(Open::Bind { .. }) => {
                 self.open.remove(&name);
+                self.numbers.failed(
+                    caches.find(key).map_or_else(|| managers::SCHEDULER.clone(), steps::scheduler_of),
+                );
                 self.scheduler.retry(&name, self.now);
             }
             Some(Open::Evict { .. }) => {
@@ -142,7 +153,13 @@ impl Schedule {
     }
 
     fn of(names: Vec<&'static str>) -> Schedule {
-        Schedule { names, scheduler: Scheduler::default(), open: BTreeMap::new(), now: Time::default() }
+        Schedule {
+            names,
+            scheduler: Scheduler::default(),
+            open: BTreeMap::new(),
+            now: Time::default(),
+            numbers: numbers::Numbers::default(),
+        }
     }
 
     fn hear(&mut self, seen: &Seen<'_>) {
@@ -185,6 +202,7 @@ impl Schedule {
     fn decide(&mut self, caches: &Caches, now: Time) -> Plan {
         let mut plan = Plan::nothing();
         for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX, now) {
+            self.numbers.decided(&decision, caches, now);
             for (pod, open) in opened(decision, caches) {
                 plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
                 self.open_up(pod, open);
@@ -246,7 +264,7 @@ impl Schedule {
             }
             Some(Open::Explain { reason, message, nominated }) => {
                 let mut plan = steps::explain(pod, reason, message, nominated, now);
-                plan.steps.extend(devices::give_back(&self.scheduler, &name, caches));
+                plan.steps.extend(devices::give_back(&self.scheduler, pod, caches));
                 plan
             }
             Some(Open::EndNomination) => steps::end_nomination(pod),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::PoisonError;
 
 use muster_apiserver::http::metrics::SharedRegistry;
+use muster_control::counters::{Scheduling, Waits};
 use muster_control::run::Health;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -48,8 +49,35 @@ impl<F: Fn() -> Health + Send + Sync + 'static> Collector for Numbers<F> {
         let kinds = all.calls_by.iter();
         let kinds =
             kinds.map(|((verb, plural), count)| ([("verb", *verb), ("resource", plural.as_str())], *count));
-        family(into, "muster_controller_calls", "Calls of controllers", kinds)
+        family(into, "muster_controller_calls", "Calls of controllers", kinds)?;
+        scheduling(into, &all.scheduling)
     }
+}
+
+/// What the scheduler counts, under the names that kube-scheduler has for it.
+fn scheduling(into: &mut DescriptorEncoder<'_>, all: &Scheduling) -> fmt::Result {
+    let attempts = all.attempts.iter();
+    let attempts = attempts
+        .map(|((profile, result), count)| ([("profile", profile.as_str()), ("result", *result)], *count));
+    family(into, "scheduler_schedule_attempts", "Tries to give a pod a node", attempts)?;
+    let help = "Pods without a node, by where they wait";
+    let mut metric = into.encode_descriptor("scheduler_pending_pods", help, None, MetricType::Gauge)?;
+    for (place, count) in &all.pending {
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        ConstGauge::new(count).encode(metric.encode_family(&[("queue", *place)])?)?;
+    }
+    let help = "How long pods waited for a node, gates not counted";
+    let name = "scheduler_pod_scheduling_sli_duration_seconds";
+    let mut metric = into.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    let bounds = Waits::bounds().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(all.waits.counts).collect();
+    let count = all.waits.counts.iter().sum();
+    metric.encode_histogram::<prometheus_client::encoding::NoLabelSet>(
+        all.waits.sum.as_secs_f64(),
+        count,
+        &buckets,
+        None,
+    )
 }
 
 fn counter(into: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {

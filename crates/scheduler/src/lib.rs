@@ -134,6 +134,12 @@ impl Scheduler {
         self.queue.wake_at()
     }
 
+    /// How many entries of the queue wait for a decision, for their time, and for a change that may help.
+    #[must_use]
+    pub fn queue_lengths(&self) -> (usize, usize, usize) {
+        self.queue.lengths()
+    }
+
     /// How many nodes there are.
     #[must_use]
     pub fn node_count(&self) -> usize {

@@ -295,6 +295,13 @@ impl Queue {
         !self.active.is_empty() || !self.backoff.is_empty()
     }
 
+    /// How many wait for a decision, for their time, and for a change that may help.
+    pub fn lengths(&self) -> (usize, usize, usize) {
+        let (active, later) = (self.active.len(), self.backoff.len() + self.errors.len());
+        let parked = self.parked.values().map(|parked| parked.entries.len()).sum::<usize>();
+        (active, later, parked + self.apart.len())
+    }
+
     /// When the first one that met an error is to be looked at.
     pub fn wake_at(&self) -> Option<Time> {
         self.errors.first().map(|(at, _)| *at)

@@ -6,12 +6,13 @@
 use muster_api::paths::{meta as meta_path, resource_claim as path};
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
-use muster_api::words::{finalizers, managers};
+use muster_api::words::finalizers;
 use muster_api::{claim, kinds, meta};
+use muster_scheduler::Scheduler;
 use muster_scheduler::devices::{ClaimKey, Does, Errand, News};
-use muster_scheduler::{PodKey, Scheduler};
+use muster_tree::Text;
 
-use super::Ready;
+use super::{Ready, steps};
 use crate::cache::{Caches, Seen};
 use crate::plan::{Key, Plan, Step};
 
@@ -65,7 +66,7 @@ pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Ca
         Does::Reserve => None,
         Does::Give(_) if !meta::has_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION) => {
             let act = Act::Merge(claim::protection(&claim.tree));
-            return after(call(claim, Part::Main, act));
+            return after(call(steps::scheduler_of(pod), claim, Part::Main, act));
         }
         Does::Give(allocation) => {
             scheduler.devices(|book| {
@@ -76,7 +77,7 @@ pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Ca
         }
     };
     let patch = claim::reservation(&claim.tree, &pod.tree, allocation, now);
-    after(call(claim, Part::Status, Act::Merge(patch)))
+    after(call(steps::scheduler_of(pod), claim, Part::Status, Act::Merge(patch)))
 }
 
 /// A call of an errand was refused, or its answer lost.
@@ -92,15 +93,16 @@ pub fn refused(scheduler: &mut Scheduler, call: &Call, why: &Refusal) {
 
 /// Gives back devices that keep a refused pod from other nodes and are of no use to anybody else. Where we do not know
 /// whether they were given, taking the finalizer away makes sure that they will not be.
-pub fn give_back(scheduler: &Scheduler, pod: &PodKey, caches: &Caches) -> Option<Step> {
-    let (namespace, name) = scheduler.useless_claim(pod)?;
+pub fn give_back(scheduler: &Scheduler, pod: &Object, caches: &Caches) -> Option<Step> {
+    let by = steps::scheduler_of(pod);
+    let (namespace, name) = scheduler.useless_claim(&(meta::namespace(&pod.tree), meta::name(&pod.tree)))?;
     let claim = caches.get(&kinds::RESOURCE_CLAIMS, &namespace, &name)?;
     let given = claim.tree.at(path::ALLOCATION).is_some();
     let step = if given {
-        call(claim, Part::Status, Act::Merge(claim::deallocation()))
+        call(by, claim, Part::Status, Act::Merge(claim::deallocation()))
     } else {
         let bare = meta::without_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION);
-        call(claim, Part::Main, Act::Merge(bare))
+        call(by, claim, Part::Main, Act::Merge(bare))
     };
     Some(Step::One(step))
 }
@@ -109,10 +111,10 @@ fn after(call: Call) -> Ready {
     Ready::After(Plan::of(vec![Step::One(call)]))
 }
 
-fn call(claim: &Object, part: Part, act: Act) -> Call {
+fn call(by: Text, claim: &Object, part: Part, act: Act) -> Call {
     debug_assert!(claim.tree.at(meta_path::UID).is_some(), "a claim in a cache was created");
     Call {
-        by: managers::SCHEDULER.clone(),
+        by,
         on: meta::target(&kinds::RESOURCE_CLAIMS, &claim.tree, part),
         guard: Guard { uid: Some(meta::uid(&claim.tree)), revision: Some(claim.revision) },
         act,
