@@ -11,6 +11,7 @@ use muster_tests::real::{self, Real};
 use muster_tree::{Tree, tree};
 
 const NODES: &str = "/api/v1/nodes";
+const DEVICES: &str = "/apis/resource.k8s.io/v1/resourceslices/mine-devices";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
@@ -76,11 +77,18 @@ fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
     assert!(used.iter().all(|node| nodes.contains(node)), "{used:?} of {nodes:?}");
 
     let manifest = kubeconfig.with_file_name("nodes.yaml");
-    let text = "apiVersion: v1\nkind: Node\nmetadata: {name: mine, labels: {a: b}}\n";
+    let slice = "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: mine-devices}\nspec: {driver: \
+        gpu.example.com, nodeName: mine, pool: {name: mine, generation: 1, resourceSliceCount: 1}, devices: [{name: d}]}\n";
+    let text =
+        format!("apiVersion: v1\nkind: Node\nmetadata: {{name: mine, labels: {{a: b}}}}\n---\n{slice}");
     std::fs::write(&manifest, text).unwrap();
     let second = join(kubeconfig, &["--nodes", manifest.to_str().unwrap()]);
     let more = ready_nodes(server, 3);
     assert!(more.contains(&"mine".to_owned()) && nodes.iter().all(|node| more.contains(node)), "{more:?}");
+    until(server, DEVICES, "devices that belong to the node", |slice| {
+        let owner = slice.items_at(&["metadata", "ownerReferences"]).first()?;
+        (owner.str_at(&["name"]) == "mine").then_some(())
+    });
 
     assert_eq!(first.terminate(), 0);
     assert_eq!(held_leases(server, 1), ["mine"], "who leaves gives the leases back");

@@ -61,6 +61,8 @@ pub(crate) struct Search<'a> {
     classes: &'a BTreeMap<Text, Class>,
     numbers: &'a mut Numbers,
     expressions: &'a mut Expressions,
+    /// How many devices nobody holds, from each one on.
+    free_from: Vec<usize>,
     /// By claim, request and alternative.
     worked: Vec<Vec<Vec<Worked<'a>>>>,
     /// Which alternative was chosen, by claim and request.
@@ -82,8 +84,10 @@ impl<'a> Search<'a> {
         expressions: &'a mut Expressions,
     ) -> Result<Search<'a>, Trouble> {
         let ready = pools.iter().filter(|pool| pool.state == State::Ready);
+        let devices: Vec<&Arc<Device>> = ready.flat_map(|pool| &pool.devices).collect();
         let mut search = Search {
-            devices: ready.flat_map(|pool| &pool.devices).collect(),
+            free_from: free_from(&devices, numbers),
+            devices,
             pools,
             claims,
             classes,
@@ -228,8 +232,12 @@ impl<'a> Search<'a> {
             }
             return self.go_on(c, r, a, nth, 0);
         }
+        let (wanted, admin) = (worked.wanted - nth, self.claims[c].requests[r].asks[a].admin);
         for at in start..self.devices.len() {
             self.step()?;
+            if !admin && self.free_from[at] < wanted {
+                break;
+            }
             if self.may_have(c, r, a, at)?
                 && self.give(c, r, a, at, false)?
                 && self.go_on(c, r, a, nth, at + 1)?
@@ -344,6 +352,17 @@ impl<'a> Search<'a> {
             }
         }
     }
+}
+
+fn free_from(devices: &[&Arc<Device>], numbers: &Numbers) -> Vec<usize> {
+    let mut free = 0;
+    let mut counts: Vec<usize> = Vec::with_capacity(devices.len());
+    for device in devices.iter().rev() {
+        free += usize::from(!numbers.is_held(device.number));
+        counts.push(free);
+    }
+    counts.reverse();
+    counts
 }
 
 fn place(whose: &str, n: usize, id: &crate::facts::DeviceId, why: &str) -> String {

@@ -8,6 +8,8 @@ use std::collections::BinaryHeap;
 
 use muster_api::node::NodeFacts;
 
+use muster_tree::Tree;
+
 use crate::counts::CounterId;
 use crate::demand::Demand;
 use crate::reason::{Reason, Refused};
@@ -78,6 +80,8 @@ pub struct Remembered {
     pub sort: u32,
     /// Its priority and whether it may preempt.
     pub rank: (i64, bool),
+    /// What it asked for beyond its class.
+    pub shape: Vec<Tree>,
     /// The refusal.
     pub refused: Refused,
 }

@@ -42,7 +42,7 @@ mod wrong;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_api::time::Time;
-use muster_tree::Text;
+use muster_tree::{Text, Tree};
 
 pub use choose::Stats;
 pub use demand::Demand;
@@ -305,12 +305,11 @@ impl Scheduler {
     /// The refusal that a pod like this one got, if nothing changed since.
     fn remembered(&self, id: PodId) -> Option<Refused> {
         let pod = self.world.pod(id);
-        if pod.nominated.is_some() || pod.claims() {
-            return None;
-        }
+        let shape = self.shape(id)?;
         let it = self.world.class(pod.class).remembered.as_ref()?;
         let same =
             it.at == self.world.changes && it.sort == pod.sort && it.rank == (pod.priority, pod.preempts);
+        let same = same && it.shape == shape;
         same.then(|| it.refused.clone())
     }
 
@@ -341,13 +340,28 @@ impl Scheduler {
 
     fn remember(&mut self, id: PodId, why: &Refused) {
         let pod = self.world.pod(id);
-        if pod.nominated.is_some() || pod.claims() {
+        let Some(shape) = self.shape(id) else { return };
+        // Such words name the claim.
+        if why.tally.broken.is_some() {
             return;
         }
         let (class, sort, rank) = (pod.class, pod.sort, (pod.priority, pod.preempts));
         let at = self.world.changes;
         let refused = why.clone();
-        self.world.class_mut(class).0.remembered = Some(Remembered { at, sort, rank, refused });
+        self.world.class_mut(class).0.remembered = Some(Remembered { at, sort, rank, shape, refused });
+    }
+
+    /// What a pod asks for beyond its class; `None` when its refusal is its own business.
+    fn shape(&self, id: PodId) -> Option<Vec<Tree>> {
+        let pod = self.world.pod(id);
+        if pod.nominated.is_some() || !pod.volumes.is_empty() {
+            return None;
+        }
+        if pod.devices.is_empty() {
+            Some(Vec::new())
+        } else {
+            self.world.devices.shape(&pod.asks_devices(id))
+        }
     }
 
     /// Less important pods lose their nomination for a node.

@@ -30,7 +30,7 @@ pub(super) struct ClaimRow {
 pub(super) struct Told {
     pub(super) uid: Uid,
     pub(super) revision: Revision,
-    spec_tree: Tree,
+    pub(super) spec_tree: Tree,
     pub(super) spec: Arc<Claim>,
     pub(super) deleting: bool,
     /// The pod it was made for.

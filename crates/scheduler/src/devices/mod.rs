@@ -182,6 +182,17 @@ impl Devices {
         None
     }
 
+    /// What the pod's claims ask for, when that is all that matters of them: none has devices, or anybody's.
+    #[must_use]
+    pub fn shape(&self, asker: &Asker<'_>) -> Option<Vec<Tree>> {
+        let plain = |key: &ClaimKey| {
+            let row = self.claims.get(key)?;
+            let told = row.told.as_ref().filter(|it| row.reach().is_none() && it.reserved.is_empty())?;
+            Some(told.spec_tree.clone())
+        };
+        asker.claim_keys().iter().map(plain).collect()
+    }
+
     /// What is wrong with a node.
     pub fn wrong(&mut self, asker: &Asker<'_>, node: &NodeFacts) -> Option<Wrong> {
         if let Some((id, name, _)) = &self.draft
