@@ -132,7 +132,8 @@ impl Real {
 
     /// Gives it simulated nodes, which are ours on either plane; returns the process that plays them.
     pub fn join(&mut self, binary: &Path, nodes: usize) -> Result<u32, String> {
-        self.start_ours(binary, &["node", "--sim-nodes", &nodes.to_string()])
+        let data = self.folder.path().join("node").display().to_string();
+        self.start_ours(binary, &["node", "--sim-nodes", &nodes.to_string(), "--data-dir", &data])
     }
 
     /// Starts a command of ours beside it; returns the process.

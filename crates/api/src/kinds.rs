@@ -46,6 +46,14 @@ kinds! {
     DEVICE_CLASSES = "resource.k8s.io" "v1" "deviceclasses";
     /// Lists of devices.
     RESOURCE_SLICES = "resource.k8s.io" "v1" "resourceslices";
+    /// Claims to volumes.
+    CLAIMS = "" "v1" "persistentvolumeclaims";
+    /// Volumes.
+    VOLUMES = "" "v1" "persistentvolumes";
+    /// Storage classes.
+    STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses";
+    /// What nodes can attach.
+    CSI_NODES = "storage.k8s.io" "v1" "csinodes";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

@@ -31,4 +31,5 @@ pub mod slice;
 pub mod suffix;
 pub mod time;
 pub mod toleration;
+pub mod volume;
 pub mod words;

@@ -124,6 +124,8 @@ paths! {
         MADE_CLAIMS = "status"."resourceClaimStatuses";
         /// Tolerations.
         TOLERATIONS = "spec"."tolerations";
+        /// Volumes.
+        VOLUMES = "spec"."volumes";
         /// Containers.
         CONTAINERS = "spec"."containers";
         /// Init containers.
@@ -454,6 +456,105 @@ paths! {
         EFFECT = "effect";
         /// For how long.
         SECONDS = "tolerationSeconds";
+    }
+    /// A volume of a Pod.
+    pod_volume of "" "v1" "Pod" at ["spec", "volumes", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// The claim it is.
+        CLAIM = "persistentVolumeClaim"."claimName";
+        /// What a claim is made of for this pod alone.
+        TEMPLATE = "ephemeral"."volumeClaimTemplate";
+    }
+    /// Claims to volumes.
+    claim of "" "v1" "PersistentVolumeClaim" at [] {
+        /// Class.
+        CLASS = "spec"."storageClassName";
+        /// Access modes.
+        MODES = "spec"."accessModes";
+        /// Its volume.
+        VOLUME = "spec"."volumeName";
+        /// How much it asks for.
+        REQUESTS = "spec"."resources"."requests";
+        /// Which volumes will do.
+        SELECTOR = "spec"."selector";
+        /// File system or block device.
+        MODE = "spec"."volumeMode";
+        /// Class of attributes.
+        ATTRIBUTES = "spec"."volumeAttributesClassName";
+        /// Phase.
+        PHASE = "status"."phase";
+        /// How much it has.
+        CAPACITY = "status"."capacity";
+        /// Access modes of its volume.
+        GIVEN_MODES = "status"."accessModes";
+        /// Class of attributes of its volume.
+        GIVEN_ATTRIBUTES = "status"."currentVolumeAttributesClassName";
+        /// Conditions.
+        CONDITIONS = "status"."conditions";
+    }
+    /// Volumes.
+    volume of "" "v1" "PersistentVolume" at [] {
+        /// Class.
+        CLASS = "spec"."storageClassName";
+        /// Access modes.
+        MODES = "spec"."accessModes";
+        /// How much it holds.
+        CAPACITY = "spec"."capacity";
+        /// The claim it is for.
+        CLAIM = "spec"."claimRef";
+        /// Namespace of that claim.
+        CLAIM_NAMESPACE = "spec"."claimRef"."namespace";
+        /// Name of that claim.
+        CLAIM_NAME = "spec"."claimRef"."name";
+        /// UID of that claim; empty when it is only meant for it.
+        CLAIM_UID = "spec"."claimRef"."uid";
+        /// What becomes of it when its claim is gone.
+        POLICY = "spec"."persistentVolumeReclaimPolicy";
+        /// File system or block device.
+        MODE = "spec"."volumeMode";
+        /// Class of attributes.
+        ATTRIBUTES = "spec"."volumeAttributesClassName";
+        /// From which nodes it can be reached.
+        AFFINITY = "spec"."nodeAffinity"."required"."nodeSelectorTerms";
+        /// Driver.
+        DRIVER = "spec"."csi"."driver";
+        /// Its name to the driver.
+        HANDLE = "spec"."csi"."volumeHandle";
+        /// Folder on the host.
+        HOST_PATH = "spec"."hostPath"."path";
+        /// Phase.
+        PHASE = "status"."phase";
+    }
+    /// Storage classes.
+    storage_class of "storage.k8s.io" "v1" "StorageClass" at [] {
+        /// Who makes volumes.
+        PROVISIONER = "provisioner";
+        /// When claims are bound.
+        BINDING = "volumeBindingMode";
+        /// On which nodes volumes can be made.
+        TOPOLOGIES = "allowedTopologies";
+        /// What becomes of volumes when their claims are gone.
+        RECLAIM = "reclaimPolicy";
+        /// Options of mounts.
+        MOUNT_OPTIONS = "mountOptions";
+    }
+    /// A term of the topologies of a storage class.
+    topology of "storage.k8s.io" "v1" "StorageClass" at ["allowedTopologies", "[]"] {
+        /// Expressions.
+        EXPRESSIONS = "matchLabelExpressions";
+    }
+    /// What nodes can attach.
+    csi_node of "storage.k8s.io" "v1" "CSINode" at [] {
+        /// Drivers.
+        DRIVERS = "spec"."drivers";
+    }
+    /// A driver of a node.
+    csi_driver of "storage.k8s.io" "v1" "CSINode" at ["spec", "drivers", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// How many volumes it can attach.
+        COUNT = "allocatable"."count";
     }
     /// Nodes.
     node of "" "v1" "Node" at [] {

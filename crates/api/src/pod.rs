@@ -2,7 +2,7 @@
 
 use muster_tree::{Text, Tree, tree};
 
-use crate::paths::{container, container_status, meta as meta_path, pod as path};
+use crate::paths::{container, container_status, meta as meta_path, pod as path, pod_volume};
 use crate::port::Uid;
 use crate::time::Time;
 use crate::words::{conditions, finalizers, labels};
@@ -170,6 +170,29 @@ pub fn condition_patch(pod: &Tree, wanted: &condition::Wanted<'_>, since: Time) 
 pub fn nomination_patch(patch: &Tree, node: &str) -> Tree {
     let value = if node.is_empty() { Tree::Null } else { Tree::from(node) };
     patch.with(path::NOMINATED, value)
+}
+
+/// A claim to a volume that a pod uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedClaim {
+    /// Name of the claim, in the pod's namespace.
+    pub claim: Text,
+    /// The volume that the claim is made for, when it is made for this pod alone.
+    pub made_for: Option<Text>,
+}
+
+/// The claims of a pod, in the order of its volumes.
+pub fn claims(pod: &Tree) -> impl Iterator<Item = UsedClaim> + '_ {
+    let name = meta::name(pod);
+    pod.items_at(path::VOLUMES).iter().filter_map(move |volume| {
+        let claim = volume.text_at(pod_volume::CLAIM);
+        if !claim.is_empty() {
+            return Some(UsedClaim { claim, made_for: None });
+        }
+        volume.at(pod_volume::TEMPLATE)?;
+        let volume = volume.text_at(pod_volume::NAME);
+        Some(UsedClaim { claim: Text::from(format!("{name}-{volume}")), made_for: Some(volume) })
+    })
 }
 
 /// The names and images of the containers of a pod.

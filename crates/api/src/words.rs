@@ -20,6 +20,12 @@ pub mod labels {
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// The node's zone.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// The node's region.
+    pub const REGION: &str = "topology.kubernetes.io/region";
+    /// How the zone was called before.
+    pub const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+    /// How the region was called before.
+    pub const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
     /// Annotation: failures of a Pod's index before it, where indexes have limits of their own.
     pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
     /// Annotation: failures of a Pod's index before it that did not count.
@@ -48,8 +54,42 @@ pub mod annotations {
     pub const SIM_NODE: &str = "muster.dev/simulated";
 }
 
+/// Annotations of volumes and claims.
+pub mod storage {
+    /// On a claim: its binding is complete.
+    pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+    /// On a claim or volume: it was bound by a controller, not by its author.
+    pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+    /// On a claim: the node on which a volume shall be made.
+    pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+    /// On a claim: who shall make its volume.
+    pub const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+    /// The same, as it was called before.
+    pub const OLD_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+    /// On a volume: who made it.
+    pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+    /// On a claim or volume: its class, as it was said before there was a field.
+    pub const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    /// On a class: it is the one of claims that name none.
+    pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+    /// The value of all these that are only there or not.
+    pub const YES: &str = "yes";
+    /// The provisioner that makes no volumes.
+    pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+    /// Our own provisioner: folders on this machine.
+    pub const LOCAL_PATH: &str = "muster.dev/local-path";
+    /// How provisioners that were once part of Kubernetes begin.
+    pub const IN_TREE: &str = "kubernetes.io/";
+    /// The access mode of one pod.
+    pub const ONE_POD: &str = "ReadWriteOncePod";
+}
+
 /// Finalizers.
 pub mod finalizers {
+    /// Keeps a claim while a pod uses it.
+    pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+    /// Keeps a volume while it is bound.
+    pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
     /// Keeps a Job's Pod until it is counted.
     pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
     /// Keeps an owner until its blocking dependents are gone.
@@ -218,6 +258,16 @@ pub mod managers {
     pub static SCHEDULER: Text = literal!("default-scheduler");
     /// Our scheduler, beside that of a real cluster.
     pub static MUSTER_SCHEDULER: Text = literal!("muster-scheduler");
+    /// The controller that binds claims to volumes.
+    pub static VOLUME_BINDER: Text = literal!("persistentvolume-controller");
+    /// The controller that keeps claims in use.
+    pub static CLAIM_PROTECTION: Text = literal!("pvc-protection-controller");
+    /// The controller that keeps volumes in use.
+    pub static VOLUME_PROTECTION: Text = literal!("pv-protection-controller");
+    /// The controller that makes claims for single pods.
+    pub static EPHEMERAL: Text = literal!("ephemeral_volume");
+    /// Our provisioner.
+    pub static LOCAL_PATH: Text = literal!("muster.dev/local-path");
     /// The (simulated) kubelet.
     pub static KUBELET: Text = literal!("kubelet");
     /// The garbage collector.

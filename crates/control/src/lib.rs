@@ -32,6 +32,7 @@ pub mod record;
 pub mod run;
 pub mod schedule;
 pub mod slices;
+pub mod volumes;
 
 pub use cache::{Caches, Seen};
 pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};

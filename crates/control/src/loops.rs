@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use muster_api::event::Event;
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::paths::namespace;
+use muster_api::paths::{claim, namespace};
 use muster_api::port::{Act, Batch, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
 use muster_api::words::managers;
@@ -520,7 +520,11 @@ impl Loop {
 /// Whether a look saw what it wanted; otherwise the refusal that makes the key be looked at again.
 fn judge(want: &Want, live: Option<&Object>, refusal: Option<Refusal>) -> Option<Refusal> {
     let ok = match (want, &refusal) {
-        (Want::Gone(_), Some(Refusal::NotFound(_))) => true,
+        (Want::Gone(_) | Want::Absent | Want::Elsewhere { .. }, Some(Refusal::NotFound(_))) => true,
+        (Want::Elsewhere { uid, volume }, None) => live.is_some_and(|live| {
+            let named = live.tree.text_at(claim::VOLUME);
+            meta::uid(&live.tree) != *uid || (!named.is_empty() && named != *volume)
+        }),
         (Want::Gone(uid), None) => live.is_some_and(|live| meta::uid(&live.tree) != *uid),
         (Want::Unchanged(revision), None) => live.is_some_and(|live| live.revision == *revision),
         _ => false,

@@ -64,6 +64,15 @@ impl From<Key> for Wake {
 pub enum Want {
     /// There is no object of this UID at that name.
     Gone(Uid),
+    /// There is nothing at that name.
+    Absent,
+    /// There is no object of this UID at that name, or it names another volume: a claim that let go of its volume.
+    Elsewhere {
+        /// The claim.
+        uid: Uid,
+        /// The volume.
+        volume: Text,
+    },
     /// The object is there at this very revision.
     Unchanged(Revision),
 }

@@ -9,6 +9,7 @@ mod steps;
 mod volumes;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use muster_api::event::Event;
 use muster_api::node::NodeFacts;
@@ -28,6 +29,9 @@ use crate::plan::{Controller, Key, Plan, Wake};
 /// Groups decided in one go.
 const DECISIONS_PER_TURN_MAX: usize = 256;
 
+/// How long a placed pod waits for its volumes and devices before it is decided about again.
+const ERRANDS_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// The scheduler as a controller.
 #[derive(Debug)]
 pub struct Schedule {
@@ -45,6 +49,8 @@ pub struct Schedule {
 enum Open {
     Bind {
         node: Text,
+        /// When it was decided.
+        since: Time,
         /// Whether a binding was sent whose reply told nothing: it may have happened.
         unheard: bool,
     },
@@ -203,7 +209,7 @@ impl Schedule {
         let mut plan = Plan::nothing();
         for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX, now) {
             self.numbers.decided(&decision, caches, now);
-            for (pod, open) in opened(decision, caches) {
+            for (pod, open) in opened(decision, caches, now) {
                 plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
                 self.open_up(pod, open);
             }
@@ -246,17 +252,18 @@ impl Schedule {
                 steps::evict(pod, by, for_uid, node, now)
             }
             // The binding had happened: what was to be told then is told now.
-            Some(Open::Bind { node, unheard: true }) if pod.tree.str_at(path::NODE_NAME) == node => {
+            Some(Open::Bind { node, unheard: true, .. }) if pod.tree.str_at(path::NODE_NAME) == node => {
                 let told = steps::bound(pod, node);
                 self.open.remove(&name);
                 return Plan::of(vec![told]);
             }
             _ if placed => Plan::nothing(),
-            Some(Open::Bind { node, .. }) if self.scheduler.node_of(&name) == Some(node) => {
+            Some(Open::Bind { node, since, .. }) if self.scheduler.node_of(&name) == Some(node) => {
+                let until = *since + ERRANDS_TIMEOUT;
                 match errands(&mut self.scheduler, &name, pod, caches, now) {
                     Ready::Now => steps::bind(pod, node),
-                    Ready::After(plan) => return plan,
-                    Ready::Never => {
+                    Ready::After(plan) if now < until => return plan.again(until),
+                    Ready::After(_) | Ready::Never => {
                         self.scheduler.retry(&name, now);
                         Plan::nothing()
                     }
@@ -307,10 +314,11 @@ fn decide_key() -> Key {
 }
 
 /// What a decision asks to be done to which pods.
-fn opened(decision: Decision, caches: &Caches) -> Vec<(PodKey, Open)> {
+fn opened(decision: Decision, caches: &Caches, now: Time) -> Vec<(PodKey, Open)> {
     let (pods, why, evict, nominated, outranked) = match decision.outcome {
         Outcome::Placed(pods) => {
-            return pods.into_iter().map(|(pod, node)| (pod, Open::Bind { node, unheard: false })).collect();
+            let open = |(pod, node)| (pod, Open::Bind { node, since: now, unheard: false });
+            return pods.into_iter().map(open).collect();
         }
         Outcome::Refused { pods, why, evict, nominated, outranked } => {
             (pods, why, evict, nominated.unwrap_or_default(), outranked)

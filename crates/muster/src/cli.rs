@@ -40,6 +40,9 @@ pub struct NodeFlags {
     /// Node manifests; each becomes a simulated node.
     #[arg(long, value_name = "FILE")]
     pub nodes: Option<PathBuf>,
+    /// Keeps volumes in this folder [default: $XDG_DATA_HOME/muster/node].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
     /// This machine as a node that runs processes; not built yet.
     #[arg(long)]
     pub local: bool,

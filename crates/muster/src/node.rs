@@ -3,11 +3,13 @@
 use std::io;
 
 use muster_api::ports::Entropy;
+use muster_node::provision::Provisioner;
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::NodeFlags;
 use crate::nodes::{self, NodesError};
 use crate::ports::SystemEntropy;
+use crate::settings::{Place, SettingsError};
 use crate::{log, settings};
 
 /// Why `node` ended.
@@ -21,6 +23,9 @@ pub enum NodeError {
     /// The file of nodes.
     #[error(transparent)]
     Nodes(#[from] NodesError),
+    /// The folder of volumes.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// No connection.
     #[error(transparent)]
     Away(#[from] AwayError),
@@ -45,12 +50,21 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
         (None, Some(path)) => settings::Nodes::File(path.clone()),
         (None, None) => return Err(NodeError::Local),
     };
-    let controllers = nodes::read(&asked)?.controllers(&mark());
+    let mark = mark();
+    let mut controllers = nodes::read(&asked)?.controllers(&mark);
+    let folders = nodes::folders(&place(flags)?);
+    controllers.push(Box::new(Provisioner::new(&mark, Box::new(folders))));
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
     match away.run(controllers, announce, std::future::pending())? {
         End::Crashed => Err(NodeError::Crashed),
         End::Stopped | End::Beside => Ok(()),
     }
+}
+
+/// Where volumes are: in the folder that was named, or in the user's.
+fn place(flags: &NodeFlags) -> Result<Place, NodeError> {
+    let folder = flags.data_dir.clone().or_else(|| settings::data_home().map(|home| home.join("node")));
+    folder.map(Place::Folder).ok_or(NodeError::Settings(SettingsError::NoHome))
 }
 
 /// Tells the nodes of this process from those of any other.

@@ -4,11 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use muster_api::meta;
+use muster_node::folders::DiskFolders;
 use muster_node::plane::Nodes;
 use muster_node::published;
 use muster_tree::Tree;
 
 use crate::settings;
+
+/// The folder of volumes.
+const VOLUMES: &str = "volumes";
 
 /// What is wrong with a file of nodes.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,18 @@ pub fn read(asked: &settings::Nodes) -> Result<Nodes, NodesError> {
         settings::Nodes::Simulated(count) => Nodes::Count(*count as usize),
         settings::Nodes::File(path) => Nodes::Manifests(read_file(path)?),
     })
+}
+
+/// Where volumes of this machine are, beside the data. What is not kept is removed at the end.
+#[must_use]
+pub fn folders(place: &settings::Place) -> DiskFolders {
+    match place {
+        settings::Place::Folder(data) => DiskFolders::lasting(data.join(VOLUMES)),
+        settings::Place::Ephemeral => {
+            let own = format!("muster-{}", std::process::id());
+            DiskFolders::passing(std::env::temp_dir().join(own).join(VOLUMES))
+        }
+    }
 }
 
 /// The manifests of a file: nodes and their devices. Other kinds are refused: nothing would act on them.

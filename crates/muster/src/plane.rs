@@ -67,8 +67,10 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
-        let shells = plane::start(&api, clock, &settings.controllers, nodes, root_ca.into(), tidings)
-            .map_err(PlaneError::Thread)?;
+        let folders = Box::new(nodes::folders(&settings.place));
+        let shells =
+            plane::start(&api, clock, &settings.controllers, nodes, folders, root_ca.into(), tidings)
+                .map_err(PlaneError::Thread)?;
         numbers::register(metrics, shells.asked());
         Ok(Plane { engine: engine.clone(), shells, crashed })
     }

@@ -14,11 +14,13 @@
 //!
 //! # Deliberately absent
 //!
-//! Processes, volumes, probes. A pod that is deleted stops at once, whatever its grace.
+//! Processes, probes, mounts (volumes are made by [`provision`], and nobody enters them). A pod that is deleted stops at once, whatever its grace.
 
 mod addresses;
+pub mod folders;
 mod life;
 pub mod plane;
+pub mod provision;
 pub mod published;
 
 use std::collections::BTreeMap;

@@ -16,9 +16,12 @@ use muster_control::podgc::PodGc;
 pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::Schedule;
 use muster_control::slices::Slices;
+use muster_control::volumes::Volumes;
 use muster_control::{Controller, LoopOptions};
 use muster_tree::{Text, Tree, literal};
 
+use crate::folders::Folders;
+use crate::provision::Provisioner;
 use crate::published::{self, Published};
 use crate::{SimNodes, capacity};
 
@@ -65,6 +68,7 @@ pub fn controllers(root_ca: Text) -> Vec<Box<dyn Controller>> {
         Box::<Schedule>::default(),
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
+        Box::<Volumes>::default(),
         Box::<Lifecycle>::default(),
         Box::<Claims>::default(),
         Box::new(Accounts::new(root_ca)),
@@ -82,13 +86,15 @@ pub fn start(
     clock: &Arc<dyn Clock>,
     names: &BTreeSet<String>,
     nodes: Nodes,
+    folders: Box<dyn Folders>,
     root_ca: Text,
     tidings: Tidings,
 ) -> std::io::Result<Shells> {
     let mut chosen = controllers(root_ca);
     chosen.retain(|one| names.contains(one.name()));
     let mut groups = vec![chosen];
-    let nodes = nodes.controllers(OWN_NODES);
+    let mut nodes = nodes.controllers(OWN_NODES);
+    nodes.push(Box::new(Provisioner::new(OWN_NODES, folders)));
     if nodes.iter().all(|one| names.contains(one.name())) {
         groups.push(nodes);
     }

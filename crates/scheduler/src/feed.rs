@@ -275,9 +275,22 @@ impl Scheduler {
         self.world.changes += 1;
         self.free_pods.push(id);
         if let Some(row) = on {
+            if pod.evicted {
+                self.made_room(row);
+            }
             self.world.table.sweep(row);
         }
         self.wake();
+    }
+
+    /// A victim is gone: those for whom room is being made there look again. The eviction of another victim may have
+    /// been lost, and nobody else would ask for it again.
+    fn made_room(&mut self, row: Row) {
+        let waiting = self.world.nominated.get(&row).cloned().unwrap_or_default();
+        for id in waiting {
+            let class = self.world.pod(id).class;
+            self.queue.wake(class, usize::MAX);
+        }
     }
 
     /// What a pod says of its nomination counts when it says something, or no longer says what it said.

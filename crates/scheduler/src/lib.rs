@@ -319,12 +319,14 @@ impl Scheduler {
         let budgets: Vec<&Budget> = self.budgets.values().collect();
         let (preemption, plan) = if found.tally.nodes == 0 || found.tally.broken.is_some() {
             (Preemption::Untried, None)
+        } else if self.world.is_held_early(pod) {
+            (Preemption::NotFound, None)
         } else {
             self.world.preempt(pod, &found, &budgets)
         };
         let why = Refused { tally: found.tally, preemption };
         let Some(plan) = plan else {
-            if matches!(why.preemption, Preemption::Useless(_)) {
+            if matches!(why.preemption, Preemption::Useless(_) | Preemption::NotFound) {
                 self.nominate(pod, None);
             }
             self.remember(pod, &why);

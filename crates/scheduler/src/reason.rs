@@ -177,6 +177,9 @@ pub enum Preemption {
     /// It was not tried.
     #[default]
     Untried,
+    /// It could not be: what keeps the pod from every node was found before devices were looked at, and then the real
+    /// one does not find what it knows of them.
+    NotFound,
     /// The pod must not preempt.
     Never,
     /// Victims of an earlier try are still on their way out.
@@ -211,6 +214,7 @@ impl Refused {
         let tally = &self.tally;
         match &self.preemption {
             Preemption::Untried => tally.to_string(),
+            Preemption::NotFound => format!("{tally} not found"),
             Preemption::Never => format!("{tally} preemption: not eligible due to preemptionPolicy=Never."),
             Preemption::UnderWay => {
                 format!("{tally} preemption: not eligible due to a terminating pod on the nominated node.")

@@ -6,6 +6,7 @@ use muster_tree::Text;
 use crate::class::{ClassId, No, Rule, Verdict};
 use crate::counts::CounterId;
 use crate::reason::{Reason, Tally};
+use crate::site::Named;
 use crate::table::{PODS, Row};
 use crate::world::{PodId, World};
 use crate::{devices, volumes};
@@ -113,6 +114,13 @@ impl World {
             return None;
         }
         self.volumes.hold(&pod.asks_volumes(id)).or_else(|| self.devices.hold(&pod.asks_devices(id)))
+    }
+
+    /// Whether something keeps a pod from every node that is asked before devices are.
+    pub fn is_held_early(&self, id: PodId) -> bool {
+        let pod = self.pod(id);
+        let contradicts_itself = self.class(pod.class).named == Named::Nobody;
+        contradicts_itself || (pod.claims() && self.volumes.hold(&pod.asks_volumes(id)).is_some())
     }
 
     fn wrong_company(&self, class: ClassId, company: &Company, row: Row) -> Option<Wrong> {

@@ -4,3 +4,4 @@ mod build;
 mod cases;
 mod laws;
 mod queue;
+mod storage;

@@ -12,6 +12,8 @@ use muster_api::time::Time;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
 use muster_control::{Calls, Controller};
+use muster_node::folders::NoFolders;
+use muster_node::provision::Provisioner;
 use muster_node::{SimNodes, plane};
 use muster_store::{Record, Store, StoreOptions};
 use muster_tree::{Text, Tree};
@@ -53,7 +55,12 @@ impl World {
         let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = || plane::controllers(Text::new());
-        let kubelets = move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::count(nodes, "sim"))] };
+        let kubelets = move || -> Vec<Box<dyn Controller>> {
+            {
+                let provisioner = Provisioner::new("sim", Box::new(NoFolders));
+                vec![Box::new(SimNodes::count(nodes, "sim")), Box::new(provisioner)]
+            }
+        };
         let loops =
             vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
         World {

@@ -18,6 +18,6 @@ mod scenario;
 pub use compare::{Difference, Known, compare, compare_trees};
 pub use judge::{Finding, Report, differences, judge, known};
 pub use normalise::Normaliser;
-pub(crate) use normalise::{is_time, is_uid};
+pub(crate) use normalise::{first_uid, is_time, is_uid};
 pub use play::{Answer, Fault, Server, play};
 pub use scenario::{Scenario, Step, load};

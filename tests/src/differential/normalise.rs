@@ -154,7 +154,7 @@ fn place(seen: &mut Vec<Text>, text: &Text) -> usize {
 }
 
 /// The first thing in a text that looks like a uid.
-fn first_uid(text: &str) -> Option<Text> {
+pub(crate) fn first_uid(text: &str) -> Option<Text> {
     let bytes = text.as_bytes();
     bytes
         .windows(UID_LEN)

@@ -6,23 +6,31 @@
 //!   of the pods' names: who is meant stays visible.
 //! - Of events only who, reason and words count, not how often: controllers look again by their own clocks.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree, tree};
 
 use super::objects::{SORTS, Scope, Sort};
 use super::view::{job, kept, plain};
-use crate::differential::Server;
+use crate::differential::{Server, first_uid};
 
 /// How the names of simulated nodes begin.
 const NODE: &str = "sim-";
+/// The folder of volumes in that of a plane.
+const VOLUMES: &str = "/volumes/";
 /// No plane of ours has more of them.
 const NODES_MAX: usize = 10;
 /// Metadata that says when and how often, not what.
 const UNSTABLE: [&str; 5] = ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
-/// Fields of a status that are times, or told by the clock.
-const CLOCKS: [&str; 5] =
-    ["lastPhaseTransitionTime", "lastTransitionTime", "lastProbeTime", "startTime", "allocationTimestamp"];
+/// Fields that tell of times.
+const CLOCKS: [&str; 6] = [
+    "lastPhaseTransitionTime",
+    "lastTransitionTime",
+    "lastProbeTime",
+    "startTime",
+    "allocationTimestamp",
+    "resourceVersion",
+];
 
 /// Everything there is of a life.
 pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
@@ -104,12 +112,14 @@ fn without_clocks(tree: &Tree) -> Tree {
 }
 
 fn told(events: &[Tree], names: &Names) -> Tree {
+    // Whether it is told depends on whether the clock strikes before the scheduler is done.
+    let events = events.iter().filter(|event| event.str_at(&["reason"]) != "WaitForPodScheduled");
     let words = |event: &Tree| {
         let about = ["kind", "name"].map(|key| event.str_at(&["involvedObject", key]).to_owned()).join(" ");
         let says = ["type", "reason", "message"].map(|key| event.str_at(&[key]).to_owned()).join(" | ");
         names.words(&format!("{about} | {says}"))
     };
-    Tree::list(events.iter().map(words).collect::<BTreeSet<String>>())
+    Tree::map(events.map(|event| (words(event), Tree::from(true))).collect::<BTreeMap<String, Tree>>())
 }
 
 /// What chance named, and what it is called instead.
@@ -143,8 +153,15 @@ impl Names {
 
     fn words(&self, text: &str) -> String {
         let text = self.all.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from.as_str(), to));
-        // Nodes on which no pod is.
-        (0..NODES_MAX).fold(text, |text, n| text.replace(&format!("{NODE}{n}"), "<node>"))
+        // Nodes on which no pod is, objects that are gone, and the folder of a plane.
+        let mut text = (0..NODES_MAX).fold(text, |text, n| text.replace(&format!("{NODE}{n}"), "<node>"));
+        while let Some(uid) = first_uid(&text) {
+            text = text.replace(uid.as_str(), "<uid>");
+        }
+        match text.find(VOLUMES) {
+            Some(at) if text.starts_with('/') => format!("<data>{}", &text[at..]),
+            _ => text,
+        }
     }
 
     fn shown(&self, tree: &Tree) -> Tree {

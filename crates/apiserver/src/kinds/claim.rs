@@ -47,6 +47,10 @@ impl Strategy for VolumeClaim {
         if before.str_at(&["volumeName"]).is_empty() {
             loose = loose.with_option(&["volumeName"], before.get("volumeName").cloned());
         }
+        // A claim that named no class gets the default one when there is one.
+        if before.get("storageClassName").is_none() {
+            loose = loose.without_key("storageClassName");
+        }
         if bound {
             loose = loose.with_option(&size, before.at(&size).cloned());
             loose = loose.with_option(

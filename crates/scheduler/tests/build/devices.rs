@@ -124,7 +124,6 @@ fn allocation(words: &Tree) -> Tree {
 pub fn given(scheduler: &Scheduler, pod: &str) -> String {
     let mut claims = Vec::new();
     for errand in scheduler.errands(&("ns".into(), pod.into())) {
-        #[expect(irrefutable_let_patterns, reason = "volumes have no errands yet")]
         let Errand::Device(errand) = errand else { continue };
         claims.push(match errand.does {
             Does::Give(tree) => {

@@ -39,7 +39,7 @@ pub fn manifest(name: &str, words: &Tree) -> Tree {
     let claims = words.items_at(&["claims"]).iter();
     let claims = claims.map(|it| tree!({"name": it.clone(), "resourceClaimName": it.clone()}));
     let spec = spec.with(&["resourceClaims"], Tree::list(claims));
-    let spec = spec.merge(&company(words)).merge(&map(words, "spec"));
+    let spec = spec.merge(&company(words)).merge(&crate::storage::mounts(words)).merge(&map(words, "spec"));
     let or = |key: &str, usual: &str| words.get(key).and_then(Tree::as_str).unwrap_or(usual).to_owned();
     let meta = tree!({"namespace": or("namespace", "ns"), "name": or("name", name), "uid": or("name", name),
         "labels": words.get("labels").cloned().unwrap_or_else(Tree::empty_map),

@@ -4,7 +4,7 @@
 //! pod: a node, a list of nodes any of which will do, or the message of the refusal. `says` is its sentence.
 //! `evicts` names the victims of the last refusal. `rest` stands for the usual end of a message when nobody can be
 //! evicted: `{useless: n, nobody: m}`. `slices`, `classes` and `claims` are about devices; `gives` says per pod which
-//! devices its claims get.
+//! devices its claims get. `storage` is what volumes there are.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,6 +14,7 @@ use muster_scheduler::{Budget, Decision, Outcome, Scheduler};
 use muster_tree::{Text, Tree};
 
 use crate::build::{devices, node, on, pod};
+use crate::storage;
 
 /// Fewer cases than this, and somebody lost a file.
 const CASES_MIN: usize = 150;
@@ -61,6 +62,7 @@ fn scheduler(case: &Tree) -> Scheduler {
         let budget = words.with(&["metadata", "namespace"], "ns");
         scheduler.budget(&("ns".into(), format!("b{n}").into()), Budget::of(&budget));
     }
+    storage::feed(&mut scheduler, case);
     for (name, pods) in case.entries_at(&["placed"]) {
         for (n, words) in pods.items().iter().enumerate() {
             scheduler.pod(&on(pod(&format!("{name}-{n}"), words, 0), name));

@@ -15,5 +15,6 @@ mod policies;
 mod scenario;
 mod seeds;
 mod urgent;
+mod volumes;
 mod words;
 mod worlds;

@@ -7,7 +7,7 @@ use muster_api::port::{Kind, Object};
 use muster_api::{job::JobFacts, meta};
 use muster_sim::{Faults, World, heartbeat};
 
-use crate::{crowd, devices, edits, garbage, lasting, nodes, policies, worlds};
+use crate::{crowd, devices, edits, garbage, lasting, nodes, policies, volumes, worlds};
 
 /// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
 pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
@@ -40,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         nodes::scenarios(),
         crowd::scenarios(),
         devices::scenarios(),
+        volumes::scenarios(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -5,8 +5,9 @@ use muster_api::event::{About, Event, Severity};
 use muster_api::job::JobStatus;
 use muster_api::job_pod::{self, Failures, NewPod, pod_of};
 use muster_api::pod_status::{Addresses, Doing};
+use muster_api::port::Object;
 use muster_api::time::Time;
-use muster_api::{event, kinds, lease, node, paths, pod, pod_status};
+use muster_api::{event, kinds, lease, node, paths, pod, pod_status, volume};
 use muster_schema::node::View;
 use muster_schema::structure;
 use muster_schema::table::{KindRow, builtin};
@@ -71,12 +72,26 @@ fn what_builders_make_has_no_unknown_field() {
     };
     let wanted = Wanted { kind: "PodScheduled", holds: false, reason: "R", message: "m" };
     let addresses = Addresses { host: "h".into(), pod: "p".into() };
+    let size = tree!({"storage": "1Gi"});
+    let claim = Object {
+        tree: tree!({"metadata": {"namespace": "n", "name": "c", "uid": "u", "labels": {"a": "b"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": size.clone()}}}),
+        revision: 1,
+    };
+    let class = tree!({"metadata": {"name": "s"}, "reclaimPolicy": "Delete", "mountOptions": ["ro"]});
+    let held = tree!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": size, "volumeAttributesClassName": "x"}});
     let sim = node::simulated(&"n".into(), &tree!({"cpu": "1"}));
     let pod_status = |doing| ("", "v1", "Pod", pod_status::patch(&made, &addresses, &doing, now));
     let (since, until, code, restarts) = (now, now, 1, 2);
     let all: Vec<(&str, &str, &str, Tree)> = vec![
         ("", "v1", "Binding", pod::binding(&"n".into(), &"p".into(), &"u".into(), &"node".into())),
         ("", "v1", "Pod", pod::condition_patch(&tree!({"metadata": {"generation": 1}}), &wanted, now)),
+        ("", "v1", "PersistentVolume", volume::give(&claim, true)),
+        ("", "v1", "PersistentVolume", volume::folder(&claim, &class, "/v", Some(&"n".into()))),
+        ("", "v1", "PersistentVolume", volume::in_phase("Failed", "m")),
+        ("", "v1", "PersistentVolumeClaim", volume::name_volume(&"v".into(), true)),
+        ("", "v1", "PersistentVolumeClaim", volume::claim_for(&made, &"c".into(), &claim.tree)),
+        ("", "v1", "PersistentVolumeClaim", volume::with_volume(&tree!({}), &held).unwrap()),
         ("batch", "v1", "Job", tree!({"status": status.tree(&Tree::Null)})),
         ("", "v1", "Event", note.tree(&"e".into(), "m", 1, now, now)),
         ("", "v1", "Event", event::counted("m", 2, now)),

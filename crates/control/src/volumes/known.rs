@@ -1,0 +1,130 @@
+//! Which claim concerns which volume, class and pod: indexes over the caches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::meta;
+use muster_api::port::Object;
+use muster_api::time::Time;
+use muster_api::words::storage;
+use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, VolumeFacts};
+use muster_tree::Text;
+
+/// What is known.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Volumes by name.
+    pub volumes: BTreeMap<Text, VolumeFacts>,
+    /// Classes by name.
+    pub classes: BTreeMap<Text, ClassFacts>,
+    /// Classes of claims that name none: when made, and the name in reverse order.
+    defaults: BTreeMap<Text, Time>,
+    /// Claims that are not bound yet, by class.
+    pending: BTreeMap<Text, BTreeSet<ClaimKey>>,
+    /// Volumes that are meant for a claim.
+    meant: BTreeMap<ClaimKey, BTreeSet<Text>>,
+    /// Claims that name a volume.
+    naming: BTreeMap<Text, BTreeSet<ClaimKey>>,
+    /// What was last known of a claim: its class and volume.
+    claims: BTreeMap<ClaimKey, (Option<Text>, Text)>,
+    /// Pods that use a claim.
+    users: BTreeMap<ClaimKey, BTreeSet<Text>>,
+}
+
+impl Known {
+    /// A claim changed.
+    pub fn claim(&mut self, key: &ClaimKey, after: Option<&Object>) {
+        if let Some((class, volume)) = self.claims.remove(key) {
+            drop_from(&mut self.pending, &class.unwrap_or_default(), key);
+            drop_from(&mut self.naming, &volume, key);
+        }
+        let Some(facts) = after.map(|it| ClaimFacts::of(&it.tree)) else { return };
+        if !facts.is_bound() {
+            let class = facts.class.clone().unwrap_or_default();
+            self.pending.entry(class).or_default().insert(key.clone());
+        }
+        if !facts.volume.is_empty() {
+            self.naming.entry(facts.volume.clone()).or_default().insert(key.clone());
+        }
+        self.claims.insert(key.clone(), (facts.class, facts.volume));
+    }
+
+    /// A volume changed; the class whose claims it may serve now.
+    pub fn volume(&mut self, name: &Text, after: Option<&Object>) -> Option<Text> {
+        let old = self.volumes.remove(name);
+        if let Some(reserved) = old.as_ref().and_then(|it| it.reserved.as_ref()) {
+            drop_from(&mut self.meant, &reserved.key, name);
+        }
+        let facts = VolumeFacts::of(&after?.tree);
+        if let Some(reserved) = &facts.reserved {
+            self.meant.entry(reserved.key.clone()).or_default().insert(name.clone());
+        }
+        let free = facts.available && facts.reserved.is_none() && old.as_ref() != Some(&facts);
+        let class = facts.class.clone();
+        self.volumes.insert(name.clone(), facts);
+        free.then_some(class)
+    }
+
+    /// A class changed.
+    pub fn class(&mut self, name: &Text, after: Option<&Object>) {
+        self.classes.remove(name);
+        self.defaults.remove(name);
+        if let Some(class) = after {
+            self.classes.insert(name.clone(), ClassFacts::of(&class.tree));
+            if meta::annotation(&class.tree, storage::DEFAULT_CLASS) == Some("true") {
+                self.defaults.insert(name.clone(), meta::created(&class.tree).unwrap_or_default());
+            }
+        }
+    }
+
+    /// The class of claims that name none: the youngest, then the first by name.
+    pub fn default_class(&self) -> Option<&Text> {
+        let mut best: Option<(&Text, &Time)> = None;
+        for (name, made) in &self.defaults {
+            if best.is_none_or(|(_, youngest)| made > youngest) {
+                best = Some((name, made));
+            }
+        }
+        best.map(|(name, _)| name)
+    }
+
+    /// Claims that are not bound, of this class or of none.
+    pub fn pending(&self, class: Option<&Text>) -> impl Iterator<Item = &ClaimKey> {
+        let none = Text::new();
+        let of = |class: &Text| self.pending.get(class).into_iter().flatten();
+        class.map(of).into_iter().flatten().chain(of(&none))
+    }
+
+    /// Volumes that are meant for a claim.
+    pub fn meant_for(&self, claim: &ClaimKey) -> impl Iterator<Item = &Text> {
+        self.meant.get(claim).into_iter().flatten()
+    }
+
+    /// Claims that name a volume.
+    pub fn naming(&self, volume: &Text) -> impl Iterator<Item = &ClaimKey> {
+        self.naming.get(volume).into_iter().flatten()
+    }
+
+    /// The pods that use a claim.
+    pub fn users(&self, namespace: &Text, claim: &Text) -> impl Iterator<Item = &Text> {
+        self.users.get(&(namespace.clone(), claim.clone())).into_iter().flatten()
+    }
+
+    /// A pod uses a claim.
+    pub fn r#use(&mut self, namespace: &Text, claim: &Text, pod: &Text) {
+        self.users.entry((namespace.clone(), claim.clone())).or_default().insert(pod.clone());
+    }
+
+    /// A pod no longer uses a claim.
+    pub fn unuse(&mut self, namespace: &Text, claim: &Text, pod: &Text) {
+        drop_from(&mut self.users, &(namespace.clone(), claim.clone()), pod);
+    }
+}
+
+fn drop_from<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, at: &K, value: &V) {
+    if let Some(all) = index.get_mut(at) {
+        all.remove(value);
+        if all.is_empty() {
+            index.remove(at);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Folders that are volumes: the one place that touches the disk.
+
+use std::io;
+use std::path::PathBuf;
+
+use muster_tree::Text;
+
+/// Where folders are made and removed. Both may be repeated.
+pub trait Folders: Send {
+    /// Where the folder of this name is.
+    fn path(&self, name: &str) -> String;
+
+    /// Makes the folder, unless it is there.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn make(&mut self, name: &str) -> Result<(), String>;
+
+    /// Removes the folder with all that is in it, unless it is gone.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn remove(&mut self, name: &str) -> Result<(), String>;
+
+    /// The names of all folders.
+    fn all(&self) -> Vec<Text>;
+}
+
+/// Folders that nobody ever enters: simulated ones.
+#[derive(Debug, Default)]
+pub struct NoFolders;
+
+impl Folders for NoFolders {
+    fn path(&self, name: &str) -> String {
+        format!("/var/lib/muster/volumes/{name}")
+    }
+
+    fn make(&mut self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn all(&self) -> Vec<Text> {
+        Vec::new()
+    }
+}
+
+/// Folders below one of this machine.
+#[derive(Debug)]
+pub struct DiskFolders {
+    root: PathBuf,
+    /// Whether they end with this value.
+    passing: bool,
+}
+
+impl DiskFolders {
+    /// Folders that stay.
+    #[must_use]
+    pub fn lasting(root: PathBuf) -> DiskFolders {
+        DiskFolders { root, passing: false }
+    }
+
+    /// Folders that end with this value.
+    #[must_use]
+    pub fn passing(root: PathBuf) -> DiskFolders {
+        DiskFolders { root, passing: true }
+    }
+}
+
+impl Drop for DiskFolders {
+    fn drop(&mut self) {
+        if self.passing {
+            // What cannot be removed now is left to whoever cleans the system's temporary files.
+            let _ = std::fs::remove_dir_all(&self.root);
+        }
+    }
+}
+
+impl Folders for DiskFolders {
+    fn path(&self, name: &str) -> String {
+        self.root.join(name).display().to_string()
+    }
+
+    fn make(&mut self, name: &str) -> Result<(), String> {
+        std::fs::create_dir_all(self.root.join(name)).map_err(|error| told(&self.path(name), &error))
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), String> {
+        match std::fs::remove_dir_all(self.root.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(&self.path(name), &error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn all(&self) -> Vec<Text> {
+        let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str().map(Text::from)).collect()
+    }
+}
+
+fn told(path: &str, error: &io::Error) -> String {
+    format!("{path}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_and_removed_as_often_as_one_likes() {
+        let home = tempfile::tempdir().unwrap();
+        let mut folders = DiskFolders::lasting(home.path().join("volumes"));
+        assert_eq!(folders.all(), Vec::<Text>::new(), "there is not even a root");
+        for _ in 0..2 {
+            folders.make("pvc-1").unwrap();
+        }
+        std::fs::write(home.path().join("volumes/pvc-1/data"), "x").unwrap();
+        assert_eq!(folders.all(), ["pvc-1"]);
+        for _ in 0..2 {
+            folders.remove("pvc-1").unwrap();
+        }
+        assert_eq!(folders.all(), Vec::<Text>::new());
+        std::fs::write(home.path().join("volumes/file"), "x").unwrap();
+        let why = folders.make("file").unwrap_err();
+        assert!(why.contains("volumes/file: "), "{why}");
+    }
+
+    #[test]
+    fn passing_folders_leave_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("volumes");
+        let mut folders = DiskFolders::passing(root.clone());
+        folders.make("pvc-1").unwrap();
+        drop(folders);
+        assert!(!root.exists());
+    }
+}

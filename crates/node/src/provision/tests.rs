@@ -1,0 +1,149 @@
+//! What is made, when, and that nothing is left behind.
+
+use std::sync::{Arc, Mutex};
+
+use muster_api::port::Batch;
+use muster_control::{Input, Loop, LoopOptions, Output};
+use muster_tree::tree;
+
+use super::*;
+
+/// Folders in memory that can be told to fail.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<(BTreeSet<Text>, bool)>>);
+
+impl Folders for Kept {
+    fn path(&self, name: &str) -> String {
+        format!("/data/{name}")
+    }
+
+    fn make(&mut self, name: &str) -> Result<(), String> {
+        let mut it = self.0.lock().unwrap();
+        if it.1 {
+            return Err("the disk is full".to_owned());
+        }
+        it.0.insert(name.into());
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), String> {
+        self.0.lock().unwrap().0.remove(name);
+        Ok(())
+    }
+
+    fn all(&self) -> Vec<Text> {
+        self.0.lock().unwrap().0.iter().cloned().collect()
+    }
+}
+
+fn object(tree: Tree) -> Object {
+    Object { tree, revision: 1 }
+}
+
+fn claim(change: &Tree) -> Tree {
+    tree!({"metadata": {"namespace": "ns", "name": "c", "uid": "u", "annotations": {
+            "volume.kubernetes.io/storage-provisioner": "muster.dev/local-path", "volume.kubernetes.io/selected-node": "n"}},
+        "spec": {"storageClassName": "local-path", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    .merge(change)
+}
+
+fn released(policy: &str) -> Tree {
+    tree!({"metadata": {"name": "pvc-u", "uid": "v", "annotations": {"pv.kubernetes.io/provisioned-by": "muster.dev/local-path"}},
+        "spec": {"persistentVolumeReclaimPolicy": policy, "hostPath": {"path": "/data/pvc-u"}}, "status": {"phase": "Released"}})
+}
+
+/// The calls that follow from a picture, in words.
+fn sent(folders: &Kept, claims: Vec<Tree>, volumes: Vec<Tree>) -> Vec<String> {
+    let node = tree!({"metadata": {"name": "n", "annotations": {"muster.dev/simulated": "me"}}});
+    let class = tree!({"metadata": {"name": "local-path"}, "provisioner": "muster.dev/local-path",
+        "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete"});
+    let it = Provisioner::new("me", Box::new(folders.clone()));
+    let mut it = Loop::new(vec![Box::new(it)], &[], LoopOptions::default());
+    let all = [
+        (&kinds::NODES, vec![node]),
+        (&kinds::STORAGE_CLASSES, vec![class]),
+        (&kinds::VOLUMES, volumes),
+        (&kinds::CLAIMS, claims),
+    ];
+    let mut outputs = Vec::new();
+    for (kind, trees) in all {
+        let objects = trees.into_iter().map(object).collect();
+        outputs.extend(it.on(Input::Changed(kind.clone(), Batch::Reset(objects)), Time(0)));
+    }
+    let calls = outputs.into_iter().filter_map(|output| match output {
+        Output::Send(_, calls) => Some(calls.as_slice().to_vec()),
+        _ => None,
+    });
+    calls.flatten().map(|call| spoken(&call)).collect()
+}
+
+fn spoken(call: &Call) -> String {
+    match &call.act {
+        Act::Create(tree) if call.on.kind == kinds::EVENTS => tree.str_at(&["reason"]).to_owned(),
+        Act::Create(tree) => {
+            let here = tree.at(volume_path::AFFINITY).map_or("everywhere", |_| "one node");
+            format!("make {} for {here}", tree.str_at(&["metadata", "name"]))
+        }
+        Act::Merge(_) => "choose again".to_owned(),
+        Act::Delete { .. } => format!("delete {}", call.on.name),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn claims_get_what_they_ask_for() {
+    let none = tree!({});
+    let annotation = |key: &str, value: Tree| tree!({"metadata": {"annotations": Tree::map([(key, value)])}});
+    for (says, change, want) in [
+        ("a folder of one node", none.clone(), vec!["make pvc-u for one node", "Provisioning"]),
+        (
+            "what many use is there for all",
+            tree!({"spec": {"accessModes": ["ReadWriteMany"]}}),
+            vec!["make pvc-u for everywhere", "Provisioning"],
+        ),
+        ("no node is chosen yet", annotation(storage::SELECTED_NODE, Tree::Null), vec![]),
+        ("the node is gone", annotation(storage::SELECTED_NODE, Tree::from("m")), vec!["choose again"]),
+        ("another makes it", annotation(storage::PROVISIONER, Tree::from("x")), vec![]),
+        ("it has a volume", tree!({"spec": {"volumeName": "v"}}), vec![]),
+        (
+            "no block devices",
+            tree!({"spec": {"volumeMode": "Block"}}),
+            vec!["choose again", "Provisioning", "ProvisioningFailed"],
+        ),
+    ] {
+        let mut found = sent(&Kept::default(), vec![claim(&change)], vec![]);
+        found.sort_by_key(|it| it.starts_with('P'));
+        assert_eq!(found, want, "{says}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_scheduler_chooses_again() {
+    let folders = Kept::default();
+    folders.0.lock().unwrap().1 = true;
+    let found = sent(&folders, vec![claim(&tree!({}))], vec![]);
+    assert!(
+        found.contains(&"ProvisioningFailed".to_owned()) && found.contains(&"choose again".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_released_volume_goes_with_its_folder_unless_it_is_retained() {
+    for (policy, want, left) in [("Delete", vec!["delete pvc-u"], 0), ("Retain", vec![], 1)] {
+        let mut folders = Kept::default();
+        folders.make("pvc-u").unwrap();
+        assert_eq!(sent(&folders, vec![], vec![released(policy)]), want, "{policy}");
+        assert_eq!(folders.all().len(), left, "{policy}");
+    }
+}
+
+#[test]
+fn a_folder_that_nobody_can_get_is_swept_at_the_start() {
+    let mut folders = Kept::default();
+    for name in ["pvc-gone", "pvc-u", "other"] {
+        folders.make(name).unwrap();
+    }
+    sent(&folders, vec![claim(&tree!({}))], vec![]);
+    assert_eq!(folders.all(), ["other", "pvc-u"], "a claim may still get the one, the other is not ours");
+}
