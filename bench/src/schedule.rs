@@ -1,7 +1,7 @@
 //! The scheduler alone, in memory: how many decisions per second at how many nodes, and how often it had to look at
 //! every node.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_api::node::{NodeFacts, simulated};
 use muster_api::port::Object;
@@ -100,17 +100,17 @@ fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree, claim: O
             .map(|(n, pod)| pod.with(&["spec", "resourceClaims"], wants(n)))
             .collect();
     }
-    let start = on_cpu();
+    let start = Start::now();
     trees.iter().for_each(|tree| scheduler.pod(&Pod::of(tree, &["default-scheduler"])));
-    let feed = on_cpu().saturating_sub(start);
+    let feed = start.took();
     let (mut decided, mut placed) = (0, 0);
-    let start = on_cpu();
+    let start = Start::now();
     while decided < pods {
         let decisions = scheduler.decide(TURN, Time(0));
         placed += decisions.iter().filter(|it| matches!(it.outcome, Outcome::Placed(_))).count();
         decided += decisions.len();
     }
-    print(name, nodes, pods, placed, feed, on_cpu().saturating_sub(start), &scheduler);
+    print(name, nodes, pods, placed, feed, start.took(), &scheduler);
 }
 
 /// The devices of all nodes, their class, and one claim for each pod.
@@ -168,6 +168,27 @@ fn print(
         stats.diagnoses,
         stats.repeated,
     );
+}
+
+/// CPU time below this is too coarse to be told.
+const CPU_MIN: Duration = Duration::from_millis(20);
+
+/// When something began.
+struct Start {
+    cpu: Duration,
+    wall: Instant,
+}
+
+impl Start {
+    fn now() -> Start {
+        Start { cpu: on_cpu(), wall: Instant::now() }
+    }
+
+    /// The CPU time since then, or the time on the clock where that is too little to tell.
+    fn took(&self) -> Duration {
+        let cpu = on_cpu().saturating_sub(self.cpu);
+        if cpu < CPU_MIN { self.wall.elapsed() } else { cpu }
+    }
 }
 
 /// CPU time of this thread so far, to a few milliseconds: what else runs on the machine does not matter.
