@@ -22,6 +22,8 @@ use muster_api::{condition, kinds, meta};
 use muster_scheduler::{Budget, Decision, Errand, Outcome, Pod, PodKey, Scheduler, read_labels};
 use muster_tree::Text;
 
+pub use muster_scheduler::Packing;
+
 use crate::cache::{Caches, Seen};
 use crate::counters::Counters;
 use crate::plan::{Controller, Key, Plan, Wake};
@@ -156,6 +158,12 @@ impl Schedule {
     #[must_use]
     pub fn beside_another() -> Schedule {
         Schedule::of(vec![managers::MUSTER_SCHEDULER.as_str()])
+    }
+
+    /// The same, filling nodes up by these resources.
+    #[must_use]
+    pub fn packing(self, packing: Packing) -> Schedule {
+        Schedule { scheduler: Scheduler::packing(packing), ..self }
     }
 
     fn of(names: Vec<&'static str>) -> Schedule {

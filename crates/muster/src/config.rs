@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use muster_control::schedule::Packing;
 use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
@@ -40,12 +41,37 @@ pub struct Config {
     /// `--feature-gates`.
     #[serde(default)]
     pub feature_gates: BTreeMap<String, bool>,
+    /// What pods fill nodes up by: `devices` (default), `everything` or `nothing`.
+    pub packing: Option<Packed>,
     /// `--durability`.
     pub durability: Option<Durability>,
     /// `--log-level`.
     pub log_level: Option<LogLevel>,
     /// `--log-format`.
     pub log_format: Option<LogFormat>,
+}
+
+/// What pods fill nodes up by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Packed {
+    /// Resources of somebody's own making, such as GPUs.
+    #[default]
+    Devices,
+    /// Everything.
+    Everything,
+    /// Nothing: pods are spread.
+    Nothing,
+}
+
+impl From<Packed> for Packing {
+    fn from(packed: Packed) -> Packing {
+        match packed {
+            Packed::Devices => Packing::Devices,
+            Packed::Everything => Packing::Everything,
+            Packed::Nothing => Packing::Nothing,
+        }
+    }
 }
 
 /// Why a file was not read.

@@ -11,7 +11,7 @@ use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::local::LocalApi;
-use muster_node::plane::{self, Shells, Tidings};
+use muster_node::plane::{self, Shells, Tidings, Told};
 use tokio::sync::oneshot;
 
 use crate::nodes::{self, NodesError};
@@ -67,10 +67,10 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
+        let told = Told { root_ca: root_ca.into(), packing: settings.packing };
         let folders = Box::new(nodes::folders(&settings.place));
-        let shells =
-            plane::start(&api, clock, &settings.controllers, nodes, folders, root_ca.into(), tidings)
-                .map_err(PlaneError::Thread)?;
+        let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
+            .map_err(PlaneError::Thread)?;
         numbers::register(metrics, shells.asked());
         Ok(Plane { engine: engine.clone(), shells, crashed })
     }

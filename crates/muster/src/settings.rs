@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use muster_control::schedule::Packing;
+
 use crate::cli::{Durability, LogFormat, LogLevel, UpFlags};
 use crate::config::Config;
 use crate::gates::{self, GateError};
@@ -49,6 +51,8 @@ pub struct Settings {
     pub admission: BTreeSet<String>,
     /// Feature gates.
     pub gates: BTreeMap<&'static str, bool>,
+    /// What nodes are filled up by.
+    pub packing: Packing,
     /// Whether writes wait for the disk.
     pub durability: Durability,
     /// How much to log.
@@ -105,6 +109,7 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
         controllers,
         admission,
         gates: gates::with(from_file.chain(from_flags))?,
+        packing: file.packing.unwrap_or_default().into(),
         durability: flags.durability.or(file.durability).unwrap_or(Durability::Strict),
         log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Warn),
         log_format: flags.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
@@ -122,6 +127,7 @@ pub fn data_home() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
@@ -131,6 +137,9 @@ mod tests {
         assert_eq!(settled.log_level, LogLevel::Info);
         assert_eq!(settled.listen, "127.0.0.1:6443".parse().unwrap());
         assert_eq!(settled.controllers.len(), CONTROLLERS.len());
+        assert_eq!(settled.packing, Packing::Devices);
+        let packed = Config { packing: Some(config::Packed::Everything), ..file() };
+        assert_eq!(settle(UpFlags::default(), packed, None).unwrap().packing, Packing::Everything);
         let flags =
             UpFlags { data_dir: Some("d".into()), controllers: Some("-job".into()), ..UpFlags::default() };
         let settled = settle(flags, file(), None).unwrap();

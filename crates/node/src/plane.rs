@@ -14,7 +14,7 @@ use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
 pub use muster_control::run::{Shells, Tidings};
-use muster_control::schedule::Schedule;
+use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
 use muster_control::volumes::Volumes;
 use muster_control::{Controller, LoopOptions};
@@ -58,25 +58,34 @@ impl Nodes {
 /// The mark of the nodes that come with the plane itself: they are taken up again at every start.
 const OWN_NODES: &str = "up";
 
-/// All controllers there are, nodes apart. `root_ca` is the certificate that every namespace publishes.
+/// What controllers have to be told.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// The certificate that every namespace publishes.
+    pub root_ca: Text,
+    /// What nodes are filled up by.
+    pub packing: Packing,
+}
+
+/// All controllers there are, nodes apart.
 #[must_use]
-pub fn controllers(root_ca: Text) -> Vec<Box<dyn Controller>> {
+pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
     vec![
         Box::<Jobs>::default(),
         Box::<GarbageCollector>::default(),
         Box::<Namespaces>::default(),
-        Box::<Schedule>::default(),
+        Box::new(Schedule::default().packing(told.packing)),
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
         Box::<Volumes>::default(),
         Box::<Lifecycle>::default(),
         Box::<Claims>::default(),
-        Box::new(Accounts::new(root_ca)),
+        Box::new(Accounts::new(told.root_ca)),
     ]
 }
 
-/// Starts the controllers of these names (those without a controller yet are passed over) over `api`, and the nodes in a loop of their own, as they are on a cluster: the
-/// control plane is busy while pods start.
+/// Starts the controllers of these names (those without a controller yet are passed over) over `api`, and the nodes in
+/// a loop of their own, as they are on a cluster: the control plane is busy while pods start.
 ///
 /// # Errors
 ///
@@ -87,10 +96,10 @@ pub fn start(
     names: &BTreeSet<String>,
     nodes: Nodes,
     folders: Box<dyn Folders>,
-    root_ca: Text,
+    told: Told,
     tidings: Tidings,
 ) -> std::io::Result<Shells> {
-    let mut chosen = controllers(root_ca);
+    let mut chosen = controllers(told);
     chosen.retain(|one| names.contains(one.name()));
     let mut groups = vec![chosen];
     let mut nodes = nodes.controllers(OWN_NODES);

@@ -12,6 +12,7 @@ use muster_tree::Tree;
 
 use crate::counts::CounterId;
 use crate::demand::Demand;
+use crate::packing::Packing;
 use crate::reason::{Reason, Refused};
 use crate::score::{self, Raw};
 use crate::site::Named;
@@ -99,7 +100,7 @@ pub struct Class {
     bland: bool,
     /// Which nodes it names.
     pub named: Named,
-    /// Extended resources it asks for; nodes are filled up by these.
+    /// What it asks for that nodes are filled up by.
     pub packed: Vec<(usize, i64)>,
     /// Whether it asks for CPU or memory at all.
     pub balances: bool,
@@ -125,10 +126,10 @@ pub struct Class {
 
 impl Class {
     /// A class without counters yet.
-    pub fn new(demand: Demand, table: &mut Table) -> Class {
+    pub fn new(demand: Demand, packing: Packing, table: &mut Table) -> Class {
         let asks = table.asks(&demand.request);
-        let extended = |(resource, _): &&(usize, i64)| is_extended(table.resource_name(*resource));
-        let packed = asks.amounts.iter().filter(extended).copied().collect();
+        let packs = |(resource, _): &&(usize, i64)| packing.packs(table.resource_name(*resource));
+        let packed = asks.amounts.iter().filter(packs).copied().collect();
         let mut class = Class {
             bland: demand.site.is_bland(),
             named: demand.site.named(),
@@ -281,9 +282,4 @@ impl Class {
         let score = raw.score(self.top) + score::amounts(table, row, self);
         (score::among_equals(score, table, row), Reverse(row), table.stamp(row))
     }
-}
-
-/// Whether a resource is of somebody's own making, such as a GPU.
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/")
 }

@@ -25,6 +25,7 @@ pub mod devices;
 mod feed;
 mod inspect;
 mod label;
+mod packing;
 mod pod;
 mod preempt;
 mod queue;
@@ -47,6 +48,7 @@ use muster_tree::{Text, Tree};
 pub use choose::Stats;
 pub use demand::Demand;
 pub use label::{Labels, read as read_labels};
+pub use packing::Packing;
 pub use pod::{Budget, Group, GroupKey, Pod, PodKey};
 pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 
@@ -111,6 +113,14 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// A scheduler that fills nodes up by these resources.
+    #[must_use]
+    pub fn packing(packing: Packing) -> Scheduler {
+        let mut scheduler = Scheduler::default();
+        scheduler.world.packing = packing;
+        scheduler
+    }
+
     /// Decides about up to `max` groups, the most urgent first.
     pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();

@@ -15,6 +15,7 @@ use crate::counts::{CounterId, Counts, SortId, Spec};
 use crate::demand::Demand;
 use crate::devices::Devices;
 use crate::label::Labels;
+use crate::packing::Packing;
 use crate::pod::{GroupKey, PodKey};
 use crate::site::Site;
 use crate::table::{Row, Table};
@@ -99,6 +100,8 @@ pub struct World {
     pub volumes: Volumes,
     /// Devices.
     pub devices: Devices,
+    /// What nodes are filled up by.
+    pub packing: Packing,
     /// Classes; gaps are free numbers.
     pub classes: Vec<Option<Class>>,
     class_of: HashMap<Demand, ClassId>,
@@ -213,7 +216,7 @@ impl World {
             class.users += 1;
             return *id;
         }
-        let mut class = Class::new(demand.clone(), &mut self.table);
+        let mut class = Class::new(demand.clone(), self.packing, &mut self.table);
         self.compile(&mut class);
         class.users = 1;
         let id = self.free_classes.pop().unwrap_or_else(|| {

@@ -54,7 +54,7 @@ impl World {
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
-        let control = || plane::controllers(Text::new());
+        let control = || plane::controllers(plane::Told::default());
         let kubelets = move || -> Vec<Box<dyn Controller>> {
             {
                 let provisioner = Provisioner::new("sim", Box::new(NoFolders));

@@ -4,13 +4,13 @@
 //! pod: a node, a list of nodes any of which will do, or the message of the refusal. `says` is its sentence.
 //! `evicts` names the victims of the last refusal. `rest` stands for the usual end of a message when nobody can be
 //! evicted: `{useless: n, nobody: m}`. `slices`, `classes` and `claims` are about devices; `gives` says per pod which
-//! devices its claims get. `storage` is what volumes there are.
+//! devices its claims get. `storage` is what volumes there are, `packing` what nodes are filled up by.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use muster_api::time::Time;
-use muster_scheduler::{Budget, Decision, Outcome, Scheduler};
+use muster_scheduler::{Budget, Decision, Outcome, Packing, Scheduler};
 use muster_tree::{Text, Tree};
 
 use crate::build::{devices, node, on, pod};
@@ -45,7 +45,13 @@ fn placement() {
 }
 
 fn scheduler(case: &Tree) -> Scheduler {
-    let mut scheduler = Scheduler::default();
+    let packing = match case.str_at(&["packing"]) {
+        "" => Packing::Devices,
+        "everything" => Packing::Everything,
+        "nothing" => Packing::Nothing,
+        other => panic!("no such packing: {other}"),
+    };
+    let mut scheduler = Scheduler::packing(packing);
     for (name, labels) in case.entries_at(&["namespaces"]) {
         let labels = labels
             .entries()
