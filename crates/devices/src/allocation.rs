@@ -4,9 +4,11 @@ use muster_api::node_terms::Terms;
 use muster_api::paths::{allocation as path, device_config, device_result, expression, node_term};
 use muster_tree::{Text, Tree, tree};
 
-use crate::claim::{Ask, Claim};
+use crate::claim::{Ask, Claim, Request};
 use crate::facts::{Class, Device, DeviceId, Place};
 
+/// Most alternatives of a request.
+const CHOICES_MAX: i64 = 8;
 /// The field that stands for a node's name.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
@@ -17,6 +19,8 @@ pub struct Allocation {
     pub tree: Tree,
     /// What that means.
     pub held: Held,
+    /// How good the choices are that were made where there were several.
+    pub choices: i64,
 }
 
 /// The devices of a claim that nobody else may have, and from where they can be used.
@@ -61,7 +65,12 @@ pub(crate) fn allocation(
     let whole = Tree::empty_map().with(path::RESULTS, results);
     let whole = if config.is_empty() { whole } else { whole.with(path::CONFIG, Tree::list(config)) };
     let tree = whole.with_option(path::NODE_SELECTOR, node_selector(given, node));
-    Allocation { held: held(&tree), tree }
+    let place = |(request, (ask, _)): (&Request, &(&Ask, &Class))| {
+        let at = request.asks.iter().position(|it| it.name == ask.name).filter(|_| request.is_list())?;
+        Some(CHOICES_MAX - i64::try_from(at).unwrap_or(CHOICES_MAX))
+    };
+    let choices = claim.requests.iter().zip(chosen).filter_map(place).sum();
+    Allocation { held: held(&tree), tree, choices }
 }
 
 fn result(given: &Given<'_>) -> Tree {

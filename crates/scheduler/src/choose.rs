@@ -61,6 +61,8 @@ struct Candidate {
     amounts: i64,
     likes: i64,
     spread: Option<i64>,
+    /// How good the choices of devices are.
+    choices: i64,
 }
 
 impl World {
@@ -96,7 +98,8 @@ impl World {
         let pod = self.pod(id);
         let class = self.class(pod.class);
         let liked = || self.counts.asked_by(pod.sort).any(|(_, likes)| likes != 0);
-        !class.likes.is_empty() || !class.soft.is_empty() || liked()
+        let prefers = || !pod.devices.is_empty() && self.devices.prefers(&pod.asks_devices(id));
+        !class.likes.is_empty() || !class.soft.is_empty() || liked() || prefers()
     }
 
     /// The best node of the ranking that nothing beyond the class speaks against.
@@ -142,11 +145,14 @@ impl World {
             if !self.table.is_node(row) || self.wrong_here(id, &company, row).is_some() {
                 continue;
             }
-            let class_id = self.pod(id).class;
+            let pod = self.pod(id);
+            let choices =
+                if pod.devices.is_empty() { 0 } else { self.devices.choices(&pod.asks_devices(id)) };
+            let class_id = pod.class;
             let (class, table) = self.class_mut(class_id);
             if let Verdict::Yes(raw) = class.verdict(table, row) {
                 let amounts = score::amounts(table, row, class);
-                candidates.push(Candidate { row, raw, amounts, likes: 0, spread: None });
+                candidates.push(Candidate { row, raw, amounts, likes: 0, spread: None, choices });
             }
         }
         self.score_likes(id, &mut candidates);
@@ -248,6 +254,7 @@ fn sums(candidates: &[Candidate]) -> Vec<(Row, i64)> {
     let top = candidates.iter().fold(Raw::default(), |top, it| top.max(it.raw));
     let most = candidates.iter().map(|it| it.likes).max().unwrap_or(0);
     let least = candidates.iter().map(|it| it.likes).min().unwrap_or(0);
+    let best_choices = candidates.iter().map(|it| it.choices).max().unwrap_or(0).max(1);
     let spreads = || candidates.iter().filter_map(|it| it.spread);
     let (high, low) = (spreads().max().unwrap_or(0), spreads().min().unwrap_or(0));
     let sum = |it: &Candidate| {
@@ -257,7 +264,14 @@ fn sums(candidates: &[Candidate]) -> Vec<(Row, i64)> {
             Some(_) if high == 0 => BEST,
             Some(sum) => BEST * (high + low - sum) / high,
         };
-        (it.row, it.raw.score(top) + it.amounts + score::COMPANY * likes + score::SPREAD * spread)
+        (
+            it.row,
+            it.raw.score(top)
+                + it.amounts
+                + score::COMPANY * likes
+                + score::SPREAD * spread
+                + score::CHOICES * (BEST * it.choices / best_choices),
+        )
     };
     candidates.iter().map(sum).collect()
 }

@@ -13,6 +13,8 @@ const PREFERENCE: i64 = 2;
 pub const COMPANY: i64 = 2;
 /// Weight of spreading.
 pub const SPREAD: i64 = 2;
+/// Weight of the choices of devices.
+pub const CHOICES: i64 = 2;
 
 /// So many pods weigh less than one point.
 const PODS_PER_POINT: i64 = 1 << 20;

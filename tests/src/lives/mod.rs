@@ -2,7 +2,7 @@
 //!
 //! A life is a Job, or a few objects, and what happens to them: the expectation is what the real controllers do. Both
 //! planes play it in a namespace of their own; afterwards what is left of it is compared as far as it does not depend
-//! on chance and on the clock: of a Job itself, its pods and its events; of other objects all of [`whole`].
+//! on chance and on the clock: of a Job itself, its pods and its events; of other objects all of `whole`.
 
 mod act;
 mod life;

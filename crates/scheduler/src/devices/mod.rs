@@ -210,6 +210,22 @@ impl Devices {
         }
     }
 
+    /// Whether it depends on the node how good the choices are that the pod's claims get.
+    #[must_use]
+    pub fn prefers(&self, asker: &Asker<'_>) -> bool {
+        asker.claim_keys().iter().filter_map(|key| self.claims.get(key)).any(|row| {
+            let lists = |it: &claims::Told| it.spec.requests.iter().any(muster_devices::Request::is_list);
+            row.reach().is_none() && row.told.as_ref().is_some_and(lists)
+        })
+    }
+
+    /// How good the choices are on the node that was just found to do.
+    #[must_use]
+    pub fn choices(&self, asker: &Asker<'_>) -> i64 {
+        let draft = self.draft.as_ref().filter(|(id, ..)| *id == asker.id);
+        draft.map_or(0, |(_, _, found)| found.iter().map(|it| it.choices).sum())
+    }
+
     /// Devices for those claims of the pod that have none, in their order.
     fn search(&mut self, asker: &Asker<'_>, node: &NodeFacts) -> Result<Vec<Allocation>, Wrong> {
         let mut open: Vec<Arc<Claim>> = Vec::new();
