@@ -10,11 +10,17 @@ pub trait Folders: Send {
     /// Where the folder of this name is.
     fn path(&self, name: &str) -> String;
 
-    /// Makes the folder, unless it is there.
+    /// Makes the folder, unless it is there. It is new until somebody keeps it.
     ///
     /// # Errors
     /// What the system said.
     fn make(&mut self, name: &str) -> Result<(), String>;
+
+    /// A volume tells of the folder: what is in it is its owner's from now on.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn keep(&mut self, name: &str) -> Result<(), String>;
 
     /// Removes the folder with all that is in it, unless it is gone.
     ///
@@ -22,8 +28,8 @@ pub trait Folders: Send {
     /// What the system said.
     fn remove(&mut self, name: &str) -> Result<(), String>;
 
-    /// The names of all folders.
-    fn all(&self) -> Vec<Text>;
+    /// The names of the new folders.
+    fn new_ones(&self) -> Vec<Text>;
 }
 
 /// Folders that nobody ever enters: simulated ones.
@@ -39,16 +45,20 @@ impl Folders for NoFolders {
         Ok(())
     }
 
+    fn keep(&mut self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     fn remove(&mut self, _name: &str) -> Result<(), String> {
         Ok(())
     }
 
-    fn all(&self) -> Vec<Text> {
+    fn new_ones(&self) -> Vec<Text> {
         Vec::new()
     }
 }
 
-/// Folders below one of this machine.
+/// Folders below one of this machine. Beside a new one stands a file that says so.
 #[derive(Debug)]
 pub struct DiskFolders {
     root: PathBuf,
@@ -70,6 +80,22 @@ impl DiskFolders {
     }
 }
 
+/// The end of the name of the file beside a new folder.
+const MARK: &str = ".new";
+
+impl DiskFolders {
+    fn mark(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}{MARK}"))
+    }
+}
+
+fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 impl Drop for DiskFolders {
     fn drop(&mut self) {
         if self.passing {
@@ -85,19 +111,31 @@ impl Folders for DiskFolders {
     }
 
     fn make(&mut self, name: &str) -> Result<(), String> {
-        std::fs::create_dir_all(self.root.join(name)).map_err(|error| told(&self.path(name), &error))
+        let wrong = |error: io::Error| told(&self.path(name), &error);
+        let folder = self.root.join(name);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.root).map_err(wrong)?;
+        // The mark first: a folder without one is somebody's.
+        std::fs::write(self.mark(name), "").map_err(wrong)?;
+        std::fs::create_dir(folder).map_err(wrong)
+    }
+
+    fn keep(&mut self, name: &str) -> Result<(), String> {
+        absent_is_fine(std::fs::remove_file(self.mark(name))).map_err(|error| told(&self.path(name), &error))
     }
 
     fn remove(&mut self, name: &str) -> Result<(), String> {
-        match std::fs::remove_dir_all(self.root.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(&self.path(name), &error)),
-            _ => Ok(()),
-        }
+        let gone = absent_is_fine(std::fs::remove_dir_all(self.root.join(name)));
+        gone.map_err(|error| told(&self.path(name), &error))?;
+        self.keep(name)
     }
 
-    fn all(&self) -> Vec<Text> {
+    fn new_ones(&self) -> Vec<Text> {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str().map(Text::from)).collect()
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| name.strip_suffix(MARK).map(Text::from)).collect()
     }
 }
 
@@ -113,16 +151,24 @@ mod tests {
     fn made_and_removed_as_often_as_one_likes() {
         let home = tempfile::tempdir().unwrap();
         let mut folders = DiskFolders::lasting(home.path().join("volumes"));
-        assert_eq!(folders.all(), Vec::<Text>::new(), "there is not even a root");
+        assert_eq!(folders.new_ones(), Vec::<Text>::new(), "there is not even a root");
         for _ in 0..2 {
             folders.make("pvc-1").unwrap();
         }
-        std::fs::write(home.path().join("volumes/pvc-1/data"), "x").unwrap();
-        assert_eq!(folders.all(), ["pvc-1"]);
+        let data = home.path().join("volumes/pvc-1/data");
+        std::fs::write(&data, "x").unwrap();
+        assert_eq!(folders.new_ones(), ["pvc-1"]);
+        for _ in 0..2 {
+            folders.keep("pvc-1").unwrap();
+        }
+        assert_eq!(folders.new_ones(), Vec::<Text>::new());
+        folders.make("pvc-1").unwrap();
+        assert_eq!(folders.new_ones(), Vec::<Text>::new(), "it was there");
+        assert!(data.exists());
         for _ in 0..2 {
             folders.remove("pvc-1").unwrap();
         }
-        assert_eq!(folders.all(), Vec::<Text>::new());
+        assert!(!data.exists());
         std::fs::write(home.path().join("volumes/file"), "x").unwrap();
         let why = folders.make("file").unwrap_err();
         assert!(why.contains("volumes/file: "), "{why}");

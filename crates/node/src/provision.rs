@@ -7,7 +7,8 @@
 //!
 //! - Every step may be repeated: the volume's name follows from the claim, so that making it twice meets itself, and a
 //!   folder is removed before the volume that tells of it. Whoever dies in between leaves nothing that is not found again.
-//! - A folder without a volume and without a claim that could still get one is removed.
+//! - A folder is new until its volume has been seen. New ones that no claim can get any more are removed; all others
+//!   only with a volume that says so: what was retained is never touched.
 //! - Volumes for one node are made by whoever plays that node; those that all nodes share by anyone.
 //!
 //! # Deliberately absent
@@ -35,7 +36,7 @@ pub struct Provisioner {
     /// What tells our nodes from those of another simulator.
     mark: Text,
     folders: Box<dyn Folders>,
-    /// Folders that may be there.
+    /// Folders whose volume has not been seen yet.
     made: BTreeSet<Text>,
 }
 
@@ -58,7 +59,7 @@ impl Controller for Provisioner {
 
     fn starts(&mut self, caches: &Caches, _now: Time) -> Vec<Key> {
         let ours = |name: &Text| name.starts_with(volume::MADE);
-        self.made = self.folders.all().into_iter().filter(ours).collect();
+        self.made = self.folders.new_ones().into_iter().filter(ours).collect();
         self.sweep(caches);
         Vec::new()
     }
@@ -86,7 +87,10 @@ impl Controller for Provisioner {
                 self.sweep(caches);
                 Plan::nothing()
             }
-            Some(it) if key.kind == kinds::VOLUMES => self.remove(it),
+            Some(it) if key.kind == kinds::VOLUMES => {
+                self.keep(&key.name);
+                self.remove(it)
+            }
             Some(it) => self.provision(it, caches).unwrap_or_default(),
         }
     }
@@ -161,6 +165,14 @@ impl Provisioner {
         steps
     }
 
+    /// A volume was seen: its folder is no longer new.
+    fn keep(&mut self, name: &Text) {
+        // What cannot be marked now is, when the volume is seen again.
+        if self.made.contains(name) && self.folders.keep(name).is_ok() {
+            self.made.remove(name);
+        }
+    }
+
     /// Removes a volume that was released: the folder first, so that no folder is ever forgotten.
     fn remove(&mut self, it: &Object) -> Plan {
         let tree = &it.tree;
@@ -182,7 +194,7 @@ impl Provisioner {
         Plan::of(vec![Step::One(Call::delete(by, on, meta::uid(tree), Cascade::Background))])
     }
 
-    /// Removes folders that no volume tells of and no claim can get any more.
+    /// Removes new folders that no volume tells of and no claim can get any more.
     fn sweep(&mut self, caches: &Caches) {
         let lost = |name: &&Text| {
             let uid = Text::from(name.strip_prefix(volume::MADE).unwrap_or_default());

@@ -6,13 +6,13 @@
 use muster_api::paths::{csi_driver, csi_node, volume as volume_path};
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part};
 use muster_api::time::Time;
-use muster_api::words::{managers, storage};
+use muster_api::words::storage;
 use muster_api::{kinds, meta, volume};
 use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, Errand, VolumeFacts};
 use muster_scheduler::{PodKey, Scheduler};
 use muster_tree::{Text, Tree};
 
-use super::Ready;
+use super::{Ready, steps};
 use crate::cache::{Caches, Seen};
 use crate::plan::{Key, Plan, Step};
 
@@ -56,20 +56,23 @@ fn limit(driver: &Tree) -> Option<(Text, i64)> {
 }
 
 /// What is to be done about an errand.
-pub fn run(_pod: &Object, errand: &Errand, caches: &Caches, _now: Time) -> Ready {
+pub fn run(pod: &Object, errand: &Errand, caches: &Caches, _now: Time) -> Ready {
+    let by = steps::scheduler_of(pod);
     let claim_of = |(namespace, name): &ClaimKey| caches.get(&kinds::CLAIMS, namespace, name);
     match errand {
         Errand::Hopeless => Ready::Never,
         Errand::Bind { claim, volume } => {
             let volume = caches.get(&kinds::VOLUMES, &Text::new(), volume);
-            claim_of(claim).zip(volume).map_or(Ready::Never, |(claim, volume)| give(claim, volume))
+            claim_of(claim).zip(volume).map_or(Ready::Never, |(claim, volume)| give(by, claim, volume))
         }
-        Errand::Provision { claim, node } => claim_of(claim).map_or(Ready::Never, |claim| ask(claim, node)),
+        Errand::Provision { claim, node } => {
+            claim_of(claim).map_or(Ready::Never, |claim| ask(by, claim, node))
+        }
     }
 }
 
 /// Gives a volume to a claim, or waits for the binder to complete it.
-fn give(claim: &Object, it: &Object) -> Ready {
+fn give(by: Text, claim: &Object, it: &Object) -> Ready {
     let (facts, of) = (ClaimFacts::of(&claim.tree), VolumeFacts::of(&it.tree));
     if of.reserved.is_some() && !of.is_for(&facts) || of.deleting {
         return Ready::Never;
@@ -77,21 +80,21 @@ fn give(claim: &Object, it: &Object) -> Ready {
     if it.tree.text_at(volume_path::CLAIM_UID) == facts.uid {
         return Ready::After(Plan::nothing());
     }
-    write(&kinds::VOLUMES, it, volume::give(claim, of.reserved.is_none()))
+    write(by, &kinds::VOLUMES, it, volume::give(claim, of.reserved.is_none()))
 }
 
 /// Says on which node a volume shall be made, or waits until it is.
-fn ask(claim: &Object, node: &Text) -> Ready {
+fn ask(by: Text, claim: &Object, node: &Text) -> Ready {
     match meta::annotation(&claim.tree, storage::SELECTED_NODE) {
         Some(selected) if selected == node => Ready::After(Plan::nothing()),
         Some(_) => Ready::Never,
-        None => write(&kinds::CLAIMS, claim, volume::annotation(storage::SELECTED_NODE, Some(node))),
+        None => write(by, &kinds::CLAIMS, claim, volume::annotation(storage::SELECTED_NODE, Some(node))),
     }
 }
 
-fn write(kind: &Kind, object: &Object, patch: Tree) -> Ready {
+fn write(by: Text, kind: &Kind, object: &Object, patch: Tree) -> Ready {
     let call = Call {
-        by: managers::SCHEDULER.clone(),
+        by,
         on: meta::target(kind, &object.tree, Part::Main),
         guard: Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
         act: Act::Merge(patch),
@@ -110,6 +113,10 @@ mod tests {
         Object { tree: tree.merge(change), revision: 5 }
     }
 
+    fn by() -> Text {
+        "me".into()
+    }
+
     fn calls(ready: &Ready) -> Option<usize> {
         match ready {
             Ready::After(plan) => Some(plan.steps.len()),
@@ -121,9 +128,9 @@ mod tests {
     fn a_node_is_named_once_and_another_one_ends_it() {
         let selected =
             |node: &str| tree!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
-        assert_eq!(calls(&ask(&claim(&tree!({})), &"n".into())), Some(1));
-        assert_eq!(calls(&ask(&claim(&selected("n")), &"n".into())), Some(0), "only waits");
-        assert_eq!(ask(&claim(&selected("m")), &"n".into()), Ready::Never);
+        assert_eq!(calls(&ask(by(), &claim(&tree!({})), &"n".into())), Some(1));
+        assert_eq!(calls(&ask(by(), &claim(&selected("n")), &"n".into())), Some(0), "only waits");
+        assert_eq!(ask(by(), &claim(&selected("m")), &"n".into()), Ready::Never);
     }
 
     #[test]
@@ -134,14 +141,14 @@ mod tests {
         };
         let free = Object { tree: tree!({"metadata": {"name": "v", "uid": "vu"}, "spec": {}}), revision: 6 };
         let claim = claim(&tree!({}));
-        assert_eq!(calls(&give(&claim, &free)), Some(1));
+        assert_eq!(calls(&give(by(), &claim, &free)), Some(1));
         let mine = volume(tree!({"namespace": "ns", "name": "c", "uid": "u"}));
-        assert_eq!(calls(&give(&claim, &mine)), Some(0), "the binder is at it");
+        assert_eq!(calls(&give(by(), &claim, &mine)), Some(0), "the binder is at it");
         let meant = volume(tree!({"namespace": "ns", "name": "c"}));
-        assert_eq!(calls(&give(&claim, &meant)), Some(1), "its author meant it so");
+        assert_eq!(calls(&give(by(), &claim, &meant)), Some(1), "its author meant it so");
         let others = volume(tree!({"namespace": "ns", "name": "d", "uid": "w"}));
-        assert_eq!(give(&claim, &others), Ready::Never);
+        assert_eq!(give(by(), &claim, &others), Ready::Never);
         let namesake = volume(tree!({"namespace": "ns", "name": "c", "uid": "old"}));
-        assert_eq!(give(&claim, &namesake), Ready::Never);
+        assert_eq!(give(by(), &claim, &namesake), Ready::Never);
     }
 }

@@ -10,7 +10,14 @@ use super::*;
 
 /// Folders in memory that can be told to fail.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<(BTreeSet<Text>, bool)>>);
+struct Kept(Arc<Mutex<Disk>>);
+
+#[derive(Default)]
+struct Disk {
+    all: BTreeSet<Text>,
+    new: BTreeSet<Text>,
+    full: bool,
+}
 
 impl Folders for Kept {
     fn path(&self, name: &str) -> String {
@@ -19,20 +26,33 @@ impl Folders for Kept {
 
     fn make(&mut self, name: &str) -> Result<(), String> {
         let mut it = self.0.lock().unwrap();
-        if it.1 {
+        if it.full {
             return Err("the disk is full".to_owned());
         }
-        it.0.insert(name.into());
+        if it.all.insert(name.into()) {
+            it.new.insert(name.into());
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, name: &str) -> Result<(), String> {
+        self.0.lock().unwrap().new.remove(name);
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> Result<(), String> {
-        self.0.lock().unwrap().0.remove(name);
-        Ok(())
+        self.0.lock().unwrap().all.remove(name);
+        self.keep(name)
     }
 
+    fn new_ones(&self) -> Vec<Text> {
+        self.0.lock().unwrap().new.iter().cloned().collect()
+    }
+}
+
+impl Kept {
     fn all(&self) -> Vec<Text> {
-        self.0.lock().unwrap().0.iter().cloned().collect()
+        self.0.lock().unwrap().all.iter().cloned().collect()
     }
 }
 
@@ -120,7 +140,7 @@ fn claims_get_what_they_ask_for() {
 #[test]
 fn a_full_disk_is_told_and_the_scheduler_chooses_again() {
     let folders = Kept::default();
-    folders.0.lock().unwrap().1 = true;
+    folders.0.lock().unwrap().full = true;
     let found = sent(&folders, vec![claim(&tree!({}))], vec![]);
     assert!(
         found.contains(&"ProvisioningFailed".to_owned()) && found.contains(&"choose again".to_owned()),
@@ -146,4 +166,17 @@ fn a_folder_that_nobody_can_get_is_swept_at_the_start() {
     }
     sent(&folders, vec![claim(&tree!({}))], vec![]);
     assert_eq!(folders.all(), ["other", "pvc-u"], "a claim may still get the one, the other is not ours");
+}
+
+#[test]
+fn what_had_a_volume_is_never_swept() {
+    let mut folders = Kept::default();
+    folders.make("pvc-u").unwrap();
+    sent(&folders, vec![], vec![released("Retain")]);
+    sent(&folders, vec![], vec![]);
+    assert_eq!(
+        folders.all(),
+        ["pvc-u"],
+        "its volume was seen once, and removed by somebody: the data is theirs"
+    );
 }
