@@ -110,6 +110,19 @@ pub fn simulated_by(mark: &str) -> Tree {
     tree!({"metadata": {"annotations": Tree::map([(annotations::SIM_NODE, mark)])}})
 }
 
+/// The host that a node says it is; its name where it does not say.
+#[must_use]
+pub fn host(node: &Tree) -> Text {
+    let labels = pod::labels_of(node).and_then(|labels| labels.get(labels::HOSTNAME));
+    labels.and_then(Tree::as_text).cloned().unwrap_or_else(|| meta::name(node))
+}
+
+/// The node with the label of its host, as a kubelet sets it.
+#[must_use]
+pub fn with_host(node: &Tree) -> Tree {
+    node.with(&["metadata", "labels", labels::HOSTNAME], host(node))
+}
+
 /// A node called `name` with this capacity.
 #[must_use]
 pub fn simulated(name: &Text, capacity: &Tree) -> Tree {

@@ -38,7 +38,8 @@ pub fn take_back(tree: &Tree) -> Tree {
     if meta::annotation(tree, storage::BOUND_BY_CONTROLLER).is_none() {
         return Tree::Null.with(volume::CLAIM_UID, Tree::Null);
     }
-    Tree::Null.with(volume::CLAIM, Tree::Null).merge(&annotation(storage::BOUND_BY_CONTROLLER, None))
+    // Not by a merge: that would take the nulls for what they ask for.
+    annotation(storage::BOUND_BY_CONTROLLER, None).with(volume::CLAIM, Tree::Null)
 }
 
 /// Names a claim's volume, and says that the binding is complete; `by_us` when the claim had not named it itself.

@@ -58,20 +58,17 @@ impl Lead {
     }
 
     /// Waits until it leads.
-    pub async fn won(&mut self) {
-        self.becomes(true).await;
+    ///
+    /// # Errors
+    /// The election has ended by an error of its own: nobody will ever be chosen.
+    pub async fn won(&mut self) -> Result<(), LeadError> {
+        let won = self.leads.wait_for(|leads| *leads).await;
+        won.map(|_| ()).map_err(|_| LeadError("the election has ended".to_owned()))
     }
 
-    /// Waits until it no longer leads.
+    /// Waits until it no longer leads, or does not know.
     pub async fn lost(&mut self) {
-        self.becomes(false).await;
-    }
-
-    async fn becomes(&mut self, wanted: bool) {
-        if self.leads.wait_for(|leads| *leads == wanted).await.is_err() && wanted {
-            // The election has ended by an error of its own: nobody will ever be chosen.
-            std::future::pending::<()>().await;
-        }
+        let _ = self.leads.wait_for(|leads| !*leads).await;
     }
 
     /// Steps back, so that another may lead at once.

@@ -8,6 +8,7 @@
 //! - A lost reply repeats the very same call: a create that did happen answers `AlreadyExists` to itself.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use muster_api::event::Event;
 use muster_api::kinds;
@@ -29,6 +30,9 @@ pub const REPEATS_MAX: u32 = 5;
 pub const PLANS_PER_TURN_MAX: usize = 256;
 /// Notes waiting to be written; more are dropped.
 pub const NOTES_WAITING_MAX: usize = 10_000;
+
+/// How long until a look that told nothing is tried again.
+const DOUBT_AGAIN: Duration = Duration::from_secs(5);
 
 /// The newest refusals, kept to be shown.
 pub const REFUSALS_KEPT_MAX: usize = 32;
@@ -139,6 +143,8 @@ pub struct Loop {
     sent: BTreeMap<CallId, Sent>,
     outbox: VecDeque<Sent>,
     notes: VecDeque<Sent>,
+    /// Objects to look at again, and when.
+    doubts: VecDeque<(Time, Key)>,
     recorder: Recorder,
     counters: Counters,
     options: LoopOptions,
@@ -164,6 +170,7 @@ impl Loop {
             sent: BTreeMap::new(),
             outbox: VecDeque::new(),
             notes: VecDeque::new(),
+            doubts: VecDeque::new(),
             recorder: Recorder::default(),
             counters: Counters::default(),
             options,
@@ -211,6 +218,9 @@ impl Loop {
             return outputs;
         }
         self.queue.tick(now);
+        while let Some((_, key)) = self.doubts.pop_front_if(|(at, _)| *at <= now) {
+            self.look_at(&key);
+        }
         let mut plans_left = PLANS_PER_TURN_MAX;
         loop {
             self.dispatch(&mut outputs);
@@ -302,7 +312,8 @@ impl Loop {
 
     fn next_wake(&self, now: Time) -> Option<Time> {
         let more = self.queue.ready_len() > 0 && self.sent.len() < self.options.calls_in_flight_max;
-        if more { Some(now) } else { self.queue.next_due() }
+        let doubt = self.doubts.front().map(|(at, _)| *at);
+        if more { Some(now) } else { self.queue.next_due().into_iter().chain(doubt).min() }
     }
 
     fn tell(&mut self, taken: &Taken, now: Time) {
@@ -426,6 +437,11 @@ impl Loop {
         }
         match (sent.purpose, refusal) {
             (Purpose::Note, Some(Refusal::NotFound(_))) => self.note_again(&sent.calls, now),
+            (Purpose::Doubt, Some(why)) if !matches!(why, Refusal::NotFound(_)) => {
+                let keys = sent.calls.as_slice().iter();
+                let keys = keys.map(|call| Key::new(&call.on.kind, &call.on.namespace, &call.on.name));
+                self.doubts.extend(keys.map(|key| (now + DOUBT_AGAIN, key)));
+            }
             (Purpose::Note | Purpose::Doubt, _) => {}
             (Purpose::Step(slot), Some(Refusal::AlreadyExists(_)))
                 if met_itself(&sent.calls, sent.repeats) =>

@@ -245,7 +245,7 @@ impl Schedule {
         let name = (key.namespace.clone(), key.name.clone());
         let Some(pod) = caches.find(key) else {
             self.open.remove(&name);
-            return Plan::nothing();
+            return Plan::of(devices::make_sure(&self.scheduler, caches));
         };
         if is_newly_gated(pod) {
             return steps::gate(pod, now);

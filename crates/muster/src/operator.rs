@@ -56,7 +56,8 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let mut lead = lead?;
     let ended = match away.wait(lead.won()) {
         None => Ok(End::Stopped),
-        Some(()) => away.run(controllers, announce, lead.lost()),
+        Some(Err(error)) => return Err(error.into()),
+        Some(Ok(())) => away.run(controllers, announce, lead.lost()),
     };
     away.wait(lead.step_back());
     match ended? {

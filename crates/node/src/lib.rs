@@ -89,7 +89,8 @@ impl SimNodes {
     fn add(&mut self, manifest: &Tree) {
         let at = self.nodes.len();
         let address = Text::from(format!("10.{}.{}.{}", 128 + at / 65_536, at / 256 % 256, at % 256));
-        let manifest = manifest.merge(&node::simulated_by(&self.mark));
+        let host = node::with_host(manifest);
+        let manifest = host.merge(&node::simulated_by(&self.mark));
         self.nodes.insert(meta::name(&manifest), Own { manifest, address });
     }
 

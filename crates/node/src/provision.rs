@@ -16,6 +16,7 @@
 //! Limits: how much a volume holds is said, not enforced. Block devices.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use muster_api::event::{About, Event, Severity};
 use muster_api::paths::{claim as claim_path, storage_class, volume as volume_path};
@@ -30,6 +31,9 @@ use crate::folders::Folders;
 
 /// Ways to use a volume that ask for it on several nodes at once.
 const SHARED: [&str; 2] = ["ReadWriteMany", "ReadOnlyMany"];
+
+/// How long until what the disk refused is tried again.
+const AGAIN: Duration = Duration::from_secs(15);
 
 /// The provisioner.
 pub struct Provisioner {
@@ -73,15 +77,19 @@ impl Controller for Provisioner {
             kind if *kind == kinds::STORAGE_CLASSES => {
                 claims(&|claim| claim.text_at(claim_path::CLASS) == seen.key.name)
             }
-            kind if *kind == kinds::NODES && seen.before.is_some() != seen.after.is_some() => {
+            kind if *kind == kinds::NODES => {
+                // Whoever plays it, if it is there at all, makes its volumes.
+                let player = |it: Option<&Object>| it.map(|it| node::simulator(&it.tree).map(str::to_owned));
+                if player(seen.before) == player(seen.after) {
+                    return Vec::new();
+                }
                 claims(&|claim| selected(claim) == Some(seen.key.name.as_str()))
             }
-            kind if *kind == kinds::NODES => Vec::new(),
             _ => vec![seen.key.clone().into()],
         }
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, _now: Time) -> Plan {
+    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
         match caches.find(key) {
             None => {
                 self.sweep(caches);
@@ -89,9 +97,9 @@ impl Controller for Provisioner {
             }
             Some(it) if key.kind == kinds::VOLUMES => {
                 self.keep(&key.name);
-                self.remove(it)
+                self.remove(it, now)
             }
-            Some(it) => self.provision(it, caches).unwrap_or_default(),
+            Some(it) => self.provision(it, caches, now).unwrap_or_default(),
         }
     }
 }
@@ -114,7 +122,7 @@ fn is_shared(claim: &Tree) -> bool {
 }
 
 impl Provisioner {
-    fn provision(&mut self, claim: &Object, caches: &Caches) -> Option<Plan> {
+    fn provision(&mut self, claim: &Object, caches: &Caches, now: Time) -> Option<Plan> {
         let tree = &claim.tree;
         let name = volume::made_name(tree);
         if !wants(tree) || caches.get(&kinds::VOLUMES, &Text::new(), &name).is_some() {
@@ -127,18 +135,20 @@ impl Provisioner {
         if !ours || (waits && selected.is_none()) {
             return None;
         }
+        let mut host = selected.clone();
         if let Some(name) = &selected {
             match caches.get(&kinds::NODES, &Text::new(), name) {
                 // The scheduler chose a node that is gone: it shall choose again.
                 None => return Some(Plan::of(vec![reschedule(claim)])),
                 Some(live) if node::simulator(&live.tree) != Some(&self.mark) => return None,
-                Some(_) => {}
+                Some(live) => host = Some(node::host(&live.tree)),
             }
         }
-        Some(Plan::of(self.make(claim, class, &name, selected.as_ref())))
+        Some(self.make(claim, class, &name, host.as_ref(), now))
     }
 
-    fn make(&mut self, claim: &Object, class: &Object, name: &Text, selected: Option<&Text>) -> Vec<Step> {
+    /// Makes the volume, for pods on this host where one was chosen.
+    fn make(&mut self, claim: &Object, class: &Object, name: &Text, host: Option<&Text>, now: Time) -> Plan {
         let (namespace, of) = (meta::namespace(&claim.tree), meta::name(&claim.tree));
         let begin = format!("External provisioner is provisioning volume for claim \"{namespace}/{of}\"");
         let mut steps = vec![note(claim, Severity::Normal, "Provisioning", begin)];
@@ -151,10 +161,10 @@ impl Provisioner {
             let class = meta::name(&class.tree);
             let words = format!("failed to provision volume with StorageClass {:?}: {why}", class.as_str());
             steps.push(note(claim, Severity::Warning, "ProvisioningFailed", words));
-            steps.extend(selected.map(|_| reschedule(claim)));
-            return steps;
+            steps.extend(host.map(|_| reschedule(claim)));
+            return Plan::of(steps).again(now + AGAIN);
         }
-        let node = selected.filter(|_| !is_shared(&claim.tree));
+        let node = host.filter(|_| !is_shared(&claim.tree));
         let made = volume::folder(claim, &class.tree, &self.folders.path(name), node);
         let on = Key::new(&kinds::VOLUMES, &Text::new(), name).target(Part::Main);
         let call =
@@ -162,7 +172,7 @@ impl Provisioner {
         steps.push(Step::One(call));
         let words = format!("Successfully provisioned volume {name}");
         steps.push(note(claim, Severity::Normal, "ProvisioningSucceeded", words));
-        steps
+        Plan::of(steps)
     }
 
     /// A volume was seen: its folder is no longer new.
@@ -174,7 +184,7 @@ impl Provisioner {
     }
 
     /// Removes a volume that was released: the folder first, so that no folder is ever forgotten.
-    fn remove(&mut self, it: &Object) -> Plan {
+    fn remove(&mut self, it: &Object, now: Time) -> Plan {
         let tree = &it.tree;
         let ours = meta::annotation(tree, storage::PROVISIONED_BY) == Some(storage::LOCAL_PATH);
         let released = tree.str_at(volume_path::PHASE) == "Released";
@@ -186,7 +196,8 @@ impl Provisioner {
         }
         if let Err(why) = self.folders.remove(&name) {
             let about = About::of(&kinds::VOLUMES, "PersistentVolume", tree);
-            return Plan::of(vec![event(about, Severity::Warning, "VolumeFailedDelete", why)]);
+            let failed = event(about, Severity::Warning, "VolumeFailedDelete", why);
+            return Plan::of(vec![failed]).again(now + AGAIN);
         }
         self.made.remove(&name);
         let on = meta::target(&kinds::VOLUMES, tree, Part::Main);

@@ -6,7 +6,8 @@
 //!
 //! - What is published carries the mark of whoever simulates, and the hash of what was declared: it is written again
 //!   when the declaration changed, not when the server spells it another way.
-//! - What carries our mark and is no longer declared is deleted. What somebody else made is left alone.
+//! - What carries our mark and is no longer declared is deleted. What somebody else made is left alone, and so is what
+//!   another simulator published, as long as a node carries its mark.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,12 @@ impl Published {
         Published { mark: mark.into(), declared: manifests.into_iter().filter_map(known).collect() }
     }
 
+    /// Whether what is there is ours, or was that of a simulator of which no node is left.
+    fn may_take(&self, live: &Object, caches: &Caches) -> bool {
+        let Some(mark) = node::simulator(&live.tree) else { return false };
+        mark == self.mark || caches.all(&kinds::NODES).all(|it| node::simulator(&it.tree) != Some(mark))
+    }
+
     fn make(&self, key: &Key, manifest: &Tree, caches: &Caches) -> Option<Tree> {
         let marks = Tree::map([
             (annotations::SIM_NODE, self.mark.clone()),
@@ -49,6 +56,9 @@ impl Published {
         }
         // A slice of a node that is not there yet would be nobody's.
         let live = caches.get(&kinds::NODES, &Text::new(), &name)?;
+        if node::simulator(&live.tree).is_some_and(|mark| mark != self.mark) {
+            return None;
+        }
         let owner = Owner::controller_tree("v1", "Node", &name, &meta::uid(&live.tree));
         Some(marked.with(meta_path::OWNERS, Tree::list([owner])))
     }
@@ -88,8 +98,17 @@ impl Controller for Published {
                 let spec = tree.get("spec").unwrap_or(&Tree::Null);
                 spec.str_at(resource_slice::NODE_NAME) == seen.key.name
             };
-            let slices = self.declared.iter().filter(|(_, tree)| seen.before.is_none() && of_node(tree));
-            return slices.map(|(key, _)| key.clone().into()).collect();
+            let player = |it: Option<&Object>| it.map(|it| node::simulator(&it.tree).map(str::to_owned));
+            if player(seen.before) == player(seen.after) {
+                return Vec::new();
+            }
+            // With its last node another simulator may have gone: what it published may be ours now.
+            let everywhere = |tree: &Tree| {
+                seen.before.is_some()
+                    && tree.get("spec").is_none_or(|spec| spec.at(resource_slice::NODE_NAME).is_none())
+            };
+            let concerned = self.declared.iter().filter(|(_, tree)| of_node(tree) || everywhere(tree));
+            return concerned.map(|(key, _)| key.clone().into()).collect();
         }
         let ours = node::simulator(&seen.newest().tree).is_some() || self.declared.contains_key(seen.key);
         if ours { vec![seen.key.clone().into()] } else { Vec::new() }
@@ -106,9 +125,7 @@ impl Controller for Published {
             let on = key.target(Part::Main);
             return one(Call { by: by(), on, guard: Guard::default(), act: Act::Create(made) });
         };
-        if node::simulator(&live.tree).is_none()
-            || is_same(&live.tree, &made)
-            || meta::deleting(&live.tree).is_some()
+        if !self.may_take(live, caches) || is_same(&live.tree, &made) || meta::deleting(&live.tree).is_some()
         {
             return Plan::nothing();
         }
@@ -127,12 +144,14 @@ fn is_same(live: &Tree, made: &Tree) -> bool {
     same(annotations::SIM_NODE) && same(annotations::SIM_MANIFEST) && owner(live) == owner(made)
 }
 
-/// Where a slice belongs cannot be changed.
+/// Where a slice belongs cannot be changed, nor can the way in which it says from where it is reached.
 fn is_same_pool(live: &Tree, made: &Tree) -> bool {
     let spec = |tree: &Tree| tree.get("spec").cloned().unwrap_or_default();
     let (live, made) = (spec(live), spec(made));
     let fixed = [resource_slice::DRIVER, resource_slice::POOL, resource_slice::NODE_NAME];
+    let reach = [resource_slice::NODE_SELECTOR, resource_slice::ALL_NODES, resource_slice::PER_DEVICE];
     fixed.iter().all(|path| live.at(path) == made.at(path))
+        && reach.iter().all(|path| live.at(path).is_some() == made.at(path).is_some())
 }
 
 fn delete(key: &Key, live: &Object) -> Call {
@@ -205,5 +224,16 @@ mod tests {
             [],
             "of the same name too"
         );
+    }
+
+    #[test]
+    fn what_another_simulator_published_is_left_to_it_while_it_lives() {
+        let node = |mark: &str| {
+            live(&tree!({"kind": "Node", "metadata": {"name": "n"}}).merge(&node::simulated_by(mark)))
+        };
+        let theirs = || live(&manifest(1).merge(&node::simulated_by("other")));
+        assert_eq!(sent(vec![manifest(2)], vec![node("other")], vec![theirs()]), [], "it lives");
+        let calls = sent(vec![manifest(2)], vec![node("me")], vec![theirs()]);
+        assert!(matches!(&calls[..], [Call { act: Act::Merge(_), .. }]), "its node is ours now: {calls:?}");
     }
 }

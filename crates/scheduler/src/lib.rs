@@ -176,6 +176,12 @@ impl Scheduler {
         pod.nominated.map(|row| self.world.table.name(row))
     }
 
+    /// Claims of which we do not know whether devices were given to them, and that no pod waits for any more.
+    #[must_use]
+    pub fn doubtful_claims(&self) -> Vec<devices::ClaimKey> {
+        self.world.devices.doubtful().cloned().collect()
+    }
+
     /// What has to be so before a pod may be bound to the node it shall have.
     #[must_use]
     pub fn errands(&self, key: &PodKey) -> Vec<Errand> {

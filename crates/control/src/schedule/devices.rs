@@ -6,7 +6,7 @@
 use muster_api::paths::{meta as meta_path, resource_claim as path};
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
-use muster_api::words::finalizers;
+use muster_api::words::{finalizers, managers};
 use muster_api::{claim, kinds, meta};
 use muster_scheduler::Scheduler;
 use muster_scheduler::devices::{ClaimKey, Does, Errand, News};
@@ -84,7 +84,10 @@ pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Ca
 pub fn refused(scheduler: &mut Scheduler, call: &Call, why: &Refusal) {
     let writes = call.on.kind == kinds::RESOURCE_CLAIMS && call.on.part == Part::Status;
     // A lost reply may still have done it; and who was overtaken may have been overtaken by a lost call of his own.
-    let never = matches!(why, Refusal::NotFound(_) | Refusal::Invalid(_) | Refusal::Forbidden(_));
+    let never = matches!(
+        why,
+        Refusal::NotFound(_) | Refusal::Invalid(_) | Refusal::Forbidden(_) | Refusal::Busy { .. }
+    );
     if writes && never {
         let key = (call.on.namespace.clone(), call.on.name.clone());
         scheduler.devices(|book| book.unsent(&key));
@@ -105,6 +108,19 @@ pub fn give_back(scheduler: &Scheduler, pod: &Object, caches: &Caches) -> Option
         call(by, claim, Part::Main, Act::Merge(bare))
     };
     Some(Step::One(step))
+}
+
+/// Makes sure of claims that nobody waits for any more and of which we do not know whether devices were given to them:
+/// a write to them, whichever way it ends, tells.
+pub fn make_sure(scheduler: &Scheduler, caches: &Caches) -> Vec<Step> {
+    let doubtful = scheduler.doubtful_claims();
+    let claims =
+        doubtful.iter().filter_map(|(namespace, name)| caches.get(&kinds::RESOURCE_CLAIMS, namespace, name));
+    let bare =
+        |claim: &Object| Act::Merge(meta::without_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION));
+    let touch = claims.map(|claim| call(managers::SCHEDULER.clone(), claim, Part::Main, bare(claim)));
+    let touch: Vec<Call> = touch.collect();
+    if touch.is_empty() { Vec::new() } else { vec![Step::Each(touch)] }
 }
 
 fn after(call: Call) -> Ready {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use muster_api::port::Batch;
+use muster_api::port::{Batch, Change};
 use muster_control::{Input, Loop, LoopOptions, Output};
 use muster_tree::tree;
 
@@ -179,4 +179,30 @@ fn what_had_a_volume_is_never_swept() {
         ["pvc-u"],
         "its volume was seen once, and removed by somebody: the data is theirs"
     );
+}
+
+#[test]
+fn a_claim_gets_its_volume_when_its_node_becomes_ours() {
+    let node = |mark: &str| tree!({"metadata": {"name": "n", "annotations": {"muster.dev/simulated": mark}}});
+    let class = tree!({"metadata": {"name": "local-path"}, "provisioner": "muster.dev/local-path",
+        "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete"});
+    let it = Provisioner::new("me", Box::new(Kept::default()));
+    let mut it = Loop::new(vec![Box::new(it)], &[], LoopOptions::default());
+    let calls = |outputs: Vec<Output>| outputs.iter().filter(|it| matches!(it, Output::Send(..))).count();
+    for (kind, tree) in [
+        (&kinds::NODES, Some(node("old"))),
+        (&kinds::STORAGE_CLASSES, Some(class)),
+        (&kinds::VOLUMES, None),
+        (&kinds::CLAIMS, Some(claim(&tree!({})))),
+    ] {
+        let objects = tree.into_iter().map(object).collect();
+        assert_eq!(
+            calls(it.on(Input::Changed(kind.clone(), Batch::Reset(objects)), Time(0))),
+            0,
+            "another's node"
+        );
+    }
+    let ours = Change::Put(Object { tree: node("me"), revision: 2 });
+    let outputs = it.on(Input::Changed(kinds::NODES.clone(), Batch::Changes(vec![ours])), Time(0));
+    assert!(calls(outputs) > 0, "it is made now");
 }

@@ -140,6 +140,9 @@ impl Devices {
             let may_come = |revision| told.is_some_and(|it| it.revision == revision);
             assumed.sent = assumed.sent.filter(|revision| may_come(*revision));
         }
+        if row.assumed.as_ref().is_none_or(|it| it.sent.is_none()) {
+            self.unsure.remove(key);
+        }
         let written = told.is_some_and(|it| it.allocation.is_some());
         let useless = written || told.is_none();
         let over = row.assumed.take_if(|it| it.sent.is_none() && (useless || it.pods.is_empty()));

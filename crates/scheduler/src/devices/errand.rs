@@ -61,7 +61,16 @@ impl Devices {
     pub fn sent(&mut self, key: &ClaimKey, revision: Revision) {
         if let Some(assumed) = self.claims.get_mut(key).and_then(|row| row.assumed.as_mut()) {
             assumed.sent = Some(revision);
+            self.unsure.insert(key.clone());
         }
+    }
+
+    /// Claims of which we do not know whether devices were given to them, and that no pod waits for any more.
+    pub fn doubtful(&self) -> impl Iterator<Item = &ClaimKey> {
+        self.unsure.iter().filter(|key| {
+            let assumed = self.claims.get(*key).and_then(|row| row.assumed.as_ref());
+            assumed.is_some_and(|it| it.sent.is_some() && it.pods.is_empty())
+        })
     }
 
     /// They can never be written.

@@ -88,6 +88,8 @@ pub struct News {
 pub struct Devices {
     inventory: Inventory,
     claims: BTreeMap<ClaimKey, ClaimRow>,
+    /// Claims to which devices were sent and that have not been heard of since.
+    unsure: BTreeSet<ClaimKey>,
     /// Pods that were refused or gated, by the claims they want.
     waiting: BTreeMap<ClaimKey, BTreeSet<PodKey>>,
     /// Where pods are that we chose the node for.

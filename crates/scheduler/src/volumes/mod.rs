@@ -79,6 +79,8 @@ struct Placed {
     node: Text,
     /// Claims that it relies on a promise for.
     promised: Vec<ClaimKey>,
+    /// Whether it cannot have what it wants there.
+    hopeless: bool,
 }
 
 /// The book.
@@ -145,7 +147,10 @@ impl Volumes {
             return;
         }
         let chosen = facts.filter(|_| !asker.bound);
-        let found = chosen.and_then(|facts| self.promises_for(asker, facts).ok()).unwrap_or_default();
+        let found = chosen.map_or(Ok(Vec::new()), |facts| self.promises_for(asker, facts));
+        // Whoever was put there before something changed is looked at again before it is bound.
+        let hopeless = found.is_err();
+        let found = found.unwrap_or_default();
         let promised = found.iter().map(|(claim, _)| claim.clone()).collect();
         for (claim, what) in found {
             if let Promise::Volume(volume) = &what {
@@ -155,7 +160,7 @@ impl Volumes {
             let entry = entry.or_insert_with(|| Promised { what, pods: Vec::new(), failed: false });
             entry.pods.push(asker.key.clone());
         }
-        self.placed.insert(asker.id, Placed { node: node.clone(), promised });
+        self.placed.insert(asker.id, Placed { node: node.clone(), promised, hopeless });
         self.count(asker, node, 1);
     }
 
@@ -186,6 +191,9 @@ impl Volumes {
     #[must_use]
     pub fn errands(&self, asker: &Asker<'_>) -> Vec<Errand> {
         let Some(placed) = self.placed.get(&asker.id) else { return Vec::new() };
+        if placed.hopeless {
+            return vec![Errand::Hopeless];
+        }
         placed.promised.iter().filter_map(|claim| self.errand(claim)).collect()
     }
 
