@@ -6,6 +6,7 @@
 
 mod corpus;
 mod differential;
+mod examples;
 mod fleet;
 mod kill;
 mod kubectl_apply;

@@ -1,7 +1,7 @@
 //! Claims and the volumes they get, as the kube-controller-manager looks after them.
 //!
-//! Three things under one name: claims and volumes are bound to each other and reclaimed ([`claims`], [`reclaim`]), what
-//! is in use is kept ([`protect`]), and pods that bring a template get a claim of their own ([`ephemeral`]).
+//! Three things under one name: claims and volumes are bound to each other and reclaimed (`claims`, `reclaim`), what
+//! is in use is kept (`protect`), and pods that bring a template get a claim of their own (`ephemeral`).
 //!
 //! # Invariants
 //!

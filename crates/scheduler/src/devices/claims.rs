@@ -120,7 +120,7 @@ impl Devices {
     }
 
     fn news(&mut self, key: &ClaimKey, everybody: bool) -> News {
-        let pods = self.waiting.remove(key).into_iter().flatten().collect();
+        let pods = self.waiting.remove(key).unwrap_or_default().into_keys().collect();
         News { everybody, pods }
     }
 

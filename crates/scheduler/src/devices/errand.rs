@@ -1,6 +1,6 @@
 //! What has to be written before a pod with claims may be bound: devices into claims, then who uses them.
 
-use muster_api::port::Revision;
+use muster_api::port::{Revision, Uid};
 use muster_tree::Tree;
 
 use super::{Asker, ClaimKey, Devices};
@@ -97,7 +97,10 @@ impl Devices {
         asker.claim_keys().into_iter().find(|key| {
             let row = &self.claims.get(key);
             let Some(told) = row.and_then(|row| row.told.as_ref()) else { return false };
-            let mine = told.reserved.iter().all(|uid| *uid == asker.wants.uid);
+            // Pods that wait for a node themselves have no use for it either.
+            let waits =
+                |uid: &Uid| self.waiting.get(key).is_some_and(|pods| pods.values().any(|it| it == uid));
+            let mine = told.reserved.iter().all(|uid| *uid == asker.wants.uid || waits(uid));
             let used = row.is_some_and(|row| !row.users.is_empty());
             let reach = row.and_then(super::claims::ClaimRow::reach).flatten();
             mine && !used && reach.is_some_and(|terms| !is_everywhere(terms))

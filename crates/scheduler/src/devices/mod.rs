@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use muster_api::claim::CONSUMERS_MAX;
 use muster_api::node::NodeFacts;
+use muster_api::port::Uid;
 use muster_devices::{Allocation, Claim, Class, Inventory, Trouble};
 use muster_tree::{Text, Tree};
 
@@ -91,7 +92,7 @@ pub struct Devices {
     /// Claims to which devices were sent and that have not been heard of since.
     unsure: BTreeSet<ClaimKey>,
     /// Pods that were refused or gated, by the claims they want.
-    waiting: BTreeMap<ClaimKey, BTreeSet<PodKey>>,
+    waiting: BTreeMap<ClaimKey, BTreeMap<PodKey, Uid>>,
     /// Where pods are that we chose the node for.
     spots: HashMap<PodId, Arc<NodeFacts>>,
     broken: Option<Text>,
@@ -135,7 +136,8 @@ impl Devices {
         for want in &asker.wants.claims {
             if let Want::Claim { name, .. } = want {
                 let key = (asker.key.0.clone(), name.clone());
-                self.waiting.entry(key).or_default().insert(asker.key.clone());
+                let pods = self.waiting.entry(key).or_default();
+                pods.insert(asker.key.clone(), asker.wants.uid.clone());
             }
         }
         asker.wants.claims.iter().any(|want| self.is_missing(asker, want))

@@ -1,7 +1,7 @@
 //! Pods of all priorities crowd a few nodes: they come and are deleted, nodes vanish and come back, room is made.
 //!
-//! Whatever happens, no node is ever given more than it has, no pod has two nodes, nobody is evicted for the sake of a
-//! less important one, and when the crowd is over everybody has had a turn.
+//! Whatever happens, no node is ever given more than it has, no pod has two nodes, the most important ones are never
+//! evicted, and when the crowd is over everybody has had a turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,8 @@ fn waits(pod: &Object) -> bool {
     !PodFacts::of(&pod.tree).phase.ended()
 }
 
-fn delete_one(world: &mut World, kind: &Kind, dice: &Dice) {
+/// Deletes one object of a kind.
+pub fn delete_one(world: &mut World, kind: &Kind, dice: &Dice) {
     let all = world.all(kind);
     if all.is_empty() {
         return;

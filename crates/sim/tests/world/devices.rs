@@ -13,6 +13,7 @@ use muster_sim::{Dice, Faults, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree, tree};
 
+use crate::crowd;
 use crate::scenario::{Scenario, falls_quiet, minutes};
 
 /// Rounds in which something happens.
@@ -27,10 +28,17 @@ const DRIVER: &str = "gpu.example.com";
 
 /// Crowds of devices as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("pods crowd the devices of three nodes", NODES, crowd)]
+    vec![
+        Scenario::new("pods crowd the devices of three nodes", NODES, |world, faults, seed| {
+            crowd_devices(world, faults, seed, false);
+        }),
+        Scenario::new("pods crowd the devices of three nodes that vanish", NODES, |world, faults, seed| {
+            crowd_devices(world, faults, seed, true);
+        }),
+    ]
 }
 
-fn crowd(world: &mut World, faults: Faults, seed: u64) {
+fn crowd_devices(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
     let dice = Dice::new(seed ^ 0x00de_71ce);
     set_up(world);
     world.run(Faults::none(), minutes(1));
@@ -42,6 +50,9 @@ fn crowd(world: &mut World, faults: Faults, seed: u64) {
         world.run(faults, Duration::from_millis(dice.next() % 4_000));
         if dice.once_in(2) {
             delete_one(world, &dice);
+        }
+        if nodes_vanish && dice.once_in(4) && world.all(&kinds::NODES).len() > 1 {
+            crowd::delete_one(world, &kinds::NODES, &dice);
         }
     }
     world.run(faults, minutes(2));

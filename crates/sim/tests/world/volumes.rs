@@ -13,6 +13,7 @@ use muster_api::{kinds, meta};
 use muster_sim::{Dice, Faults, World};
 use muster_tree::{Text, Tree, tree};
 
+use crate::crowd::delete_one;
 use crate::scenario::{Scenario, falls_quiet, minutes};
 
 /// Rounds in which somebody does something.
@@ -95,6 +96,9 @@ fn come_and_go(world: &mut World, faults: Faults, seed: u64) {
     let dice = Dice::new(seed ^ 0x5701_a6e0);
     for round in 0..ROUNDS {
         act(world, &dice, round);
+        if dice.once_in(6) && world.all(&kinds::NODES).len() > 1 {
+            delete_one(world, &kinds::NODES, &dice);
+        }
         world.run(faults, ROUND);
         check(world);
     }
