@@ -287,10 +287,8 @@ impl Scheduler {
     /// been lost, and nobody else would ask for it again.
     fn made_room(&mut self, row: Row) {
         let waiting = self.world.nominated.get(&row).cloned().unwrap_or_default();
-        for id in waiting {
-            let class = self.world.pod(id).class;
-            self.queue.wake(class, usize::MAX);
-        }
+        let entries: Vec<EntryId> = waiting.iter().filter_map(|id| self.world.pod(*id).entry).collect();
+        entries.into_iter().for_each(|entry| self.queue.wake_parked(entry));
     }
 
     /// What a pod says of its nomination counts when it says something, or no longer says what it said.

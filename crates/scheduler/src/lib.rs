@@ -413,12 +413,15 @@ impl Scheduler {
     /// A refused entry waits. One that is not like others of its class must not stand before them.
     fn park(&mut self, id: EntryId, first: PodId, cures: Cures) {
         let pod = self.world.pod(first);
+        let (class, claims) = (pod.class, pod.claims() && cures.claims);
         if self.queue.entry(id).group {
             self.queue.park_apart(id, Cures::ANY);
-        } else if pod.claims() {
+        } else if claims {
             self.queue.park_apart(id, cures);
+            // The room for which it was woken may do for another.
+            self.queue.wake(class, 1);
         } else {
-            self.queue.park(id, pod.class, cures);
+            self.queue.park(id, class, cures);
         }
     }
 

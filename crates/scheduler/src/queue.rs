@@ -284,6 +284,13 @@ impl Queue {
         ids.into_iter().for_each(|id| self.rouse(id));
     }
 
+    /// Wakes an entry if it is parked.
+    pub fn wake_parked(&mut self, id: EntryId) {
+        if matches!(self.entry(id).spot, Spot::Parked(_) | Spot::ParkedApart) {
+            self.rouse(id);
+        }
+    }
+
     fn rouse(&mut self, id: EntryId) {
         self.leave(id);
         let early = self.entry(id).ready_at > self.now;

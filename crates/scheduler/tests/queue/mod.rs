@@ -5,6 +5,7 @@ use muster_scheduler::{Group, Outcome, Pod, PodKey, Scheduler};
 use muster_tree::{Text, Tree, tree};
 
 use crate::build::{node, on, pod};
+use crate::storage;
 
 const NOW: Time = Time(1_000_000);
 
@@ -192,6 +193,26 @@ fn only_so_many_are_woken_as_find_room() {
     scheduler.pod_gone(&key("big"));
     scheduler.pod_gone(&key("p0"));
     assert_eq!(decide(&mut scheduler, NOW), ["p1→a", "p2→a"], "p2 is woken in p0's stead");
+}
+
+#[test]
+fn so_are_pods_with_volumes_when_room_is_what_they_lack() {
+    let mut scheduler = with_nodes(&["a"]);
+    let storage = tree!({"storage": {"classes": {"late": {}}, "volumes": {"v": {"for": "c", "phase": "Bound"}},
+        "claims": {"c": {"volume": "v", "phase": "Bound"}}}});
+    storage::feed(&mut scheduler, &storage);
+    scheduler.pod(&on(asks("big", "4"), "a"));
+    scheduler.pod(&pod("lost", &tree!({"asks": {"cpu": "2"}, "mounts": ["nowhere"]}), 0));
+    for n in 0..10 {
+        scheduler.pod(&pod(&format!("p{n}"), &tree!({"asks": {"cpu": "2"}, "mounts": ["c"]}), 1));
+    }
+    assert_eq!(decide(&mut scheduler, NOW).len(), 11);
+    scheduler.pod_gone(&key("big"));
+    assert_eq!(
+        decide(&mut scheduler, NOW),
+        ["p0→a", "p1→a"],
+        "two find room, whoever lacks a claim sleeps on"
+    );
 }
 
 #[test]
