@@ -69,22 +69,23 @@ impl Planes {
         running.join(&crate::plane::binary()?, NODES)?;
         let real = Server::new(running.server.base(), real::TOKEN);
         let planes = Planes { ours: plane.server()?, real, _running: Some((plane, running)) };
-        planes.share_class()?;
+        share_class(&planes.ours, &planes.real)?;
         for server in [&planes.ours, &planes.real] {
             wait_for_nodes(server)?;
         }
         Ok(planes)
     }
 
-    /// Gives the real plane the storage class that ours begins with.
-    fn share_class(&self) -> Result<(), String> {
-        let all = "/apis/storage.k8s.io/v1/storageclasses";
-        let class = self.ours.get(&format!("{all}/local-path"))?.body;
-        let annotations = class.at(&["metadata", "annotations"]).cloned().unwrap_or_default();
-        let metadata = tree!({"name": "local-path", "annotations": annotations});
-        let made = class.with(&["metadata"], metadata);
-        let answer = self.real.send("POST", all, &Step::default(), made.to_json_bytes())?;
-        if answer.code < 300 { Ok(()) } else { Err(answer.body.to_json()) }
+    /// Starts a further real plane, on which work runs under the scheduler of `muster operator` alone.
+    pub fn operated(&self) -> Result<Real, String> {
+        let others: Vec<&str> = AT_WORK.into_iter().filter(|name| *name != "scheduler").collect();
+        let mut running = Real::with(&others)?;
+        let binary = crate::plane::binary()?;
+        running.join(&binary, NODES)?;
+        running.start_ours(&binary, &["operator"])?;
+        share_class(&self.ours, &running.server)?;
+        wait_for_nodes(&running.server)?;
+        Ok(running)
     }
 
     /// For people: the servers whose kubeconfigs `OURS` and `REAL` name, or else a new pair.
@@ -114,6 +115,17 @@ impl Planes {
 /// does with a ServiceAccount's token is left out on both sides.
 pub fn ours(controllers: &[&str]) -> Result<Plane, String> {
     ours_with(controllers, 0)
+}
+
+/// Gives a real plane the storage class that ours begins with.
+fn share_class(ours: &Server, real: &Server) -> Result<(), String> {
+    let all = "/apis/storage.k8s.io/v1/storageclasses";
+    let class = ours.get(&format!("{all}/local-path"))?.body;
+    let annotations = class.at(&["metadata", "annotations"]).cloned().unwrap_or_default();
+    let metadata = tree!({"name": "local-path", "annotations": annotations});
+    let made = class.with(&["metadata"], metadata);
+    let answer = real.send("POST", all, &Step::default(), made.to_json_bytes())?;
+    if answer.code < 300 { Ok(()) } else { Err(answer.body.to_json()) }
 }
 
 /// Waits until all nodes take pods: until then what a scheduler says depends on chance.

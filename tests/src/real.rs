@@ -144,7 +144,9 @@ impl Real {
     }
 
     fn own_kubeconfig(&self) -> Result<PathBuf, String> {
-        self.kubeconfig(self.folder.path(), self.server.base())
+        // Written once: a process started before may still be about to read it.
+        let path = self.folder.path().join("kubeconfig");
+        if path.exists() { Ok(path) } else { self.kubeconfig(self.folder.path(), self.server.base()) }
     }
 
     /// Starts only etcd and kube-apiserver.

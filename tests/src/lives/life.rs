@@ -111,6 +111,31 @@ impl Life {
                 "spec": plain.merge(&or_empty(&self.pod))}}});
         base.merge(&tree!({"spec": or_empty(&self.job)}))
     }
+
+    /// The same life, where every pod, and every template of pods, names this scheduler.
+    #[must_use]
+    pub fn scheduled_by(&self, scheduler: &str) -> Life {
+        let named = |object: &Tree| named(object, scheduler);
+        let steps = self.steps.iter().map(|step| match step {
+            Happening::Create(object) => Happening::Create(named(object)),
+            other => other.clone(),
+        });
+        Life {
+            objects: self.objects.iter().map(named).collect(),
+            pod: or_empty(&self.pod).with(&["schedulerName"], scheduler),
+            steps: steps.collect(),
+            ..self.clone()
+        }
+    }
+}
+
+/// An object whose pods name this scheduler, if it is or has any.
+fn named(object: &Tree, scheduler: &str) -> Tree {
+    match object.str_at(&["kind"]) {
+        "Pod" => object.with(&["spec", "schedulerName"], scheduler),
+        "Job" => object.with(&["spec", "template", "spec", "schedulerName"], scheduler),
+        _ => object.clone(),
+    }
 }
 
 fn or_empty(tree: &Tree) -> Tree {
@@ -120,4 +145,25 @@ fn or_empty(tree: &Tree) -> Tree {
 /// Reads all lives of a folder, in order of file names. A file is a stream of YAML documents, one life each.
 pub fn load(folder: &Path) -> Result<Vec<Life>, String> {
     documents::load(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pods_of_a_life_name_the_scheduler() {
+        let pod = tree!({"kind": "Pod", "spec": {"nodeName": ""}});
+        let job = tree!({"kind": "Job"});
+        let claim = tree!({"kind": "PersistentVolumeClaim", "spec": {}});
+        let plain = tree!({"name": "plain"});
+        let life: Life = muster_tree::from_tree(&plain).unwrap();
+        let steps = vec![Happening::Create(pod.clone())];
+        let life = Life { objects: vec![pod, job, claim.clone()], steps, ..life }.scheduled_by("s");
+        let pod = tree!({"kind": "Pod", "spec": {"nodeName": "", "schedulerName": "s"}});
+        let job = tree!({"kind": "Job", "spec": {"template": {"spec": {"schedulerName": "s"}}}});
+        assert_eq!(life.objects, [pod.clone(), job, claim]);
+        assert!(matches!(&life.steps[..], [Happening::Create(made)] if *made == pod));
+        assert_eq!(life.manifest().str_at(&["spec", "template", "spec", "schedulerName"]), "s");
+    }
 }

@@ -26,16 +26,38 @@ const AT_ONCE: usize = 12;
 /// What differed in one life, or why it could not be played.
 pub type Verdict = (String, Result<Vec<Difference>, String>);
 
+/// A life as it is played on our plane, and on the real one.
+type Pair = (Life, Life);
+
 /// Plays all lives of a folder whose name contains `filter` on both planes.
 pub fn judge(ours: &Server, real: &Server, folder: &Path, filter: &str) -> Result<Vec<Verdict>, String> {
-    let lives: Vec<Life> = load(folder)?.into_iter().filter(|life| life.name.contains(filter)).collect();
+    let lives = load(folder)?.into_iter().filter(|life| life.name.contains(filter));
+    let pairs: Vec<Pair> = lives.map(|life| (life.clone(), life)).collect();
+    Ok(judge_pairs(ours, real, &pairs, "life"))
+}
+
+/// Plays the lives of a folder that are made of objects on both planes, where on ours the pods name this scheduler.
+pub fn judge_scheduler(
+    scheduler: &str,
+    ours: &Server,
+    real: &Server,
+    folder: &Path,
+) -> Result<Vec<Verdict>, String> {
+    let lives = load(folder)?.into_iter().filter(|life| !life.objects.is_empty());
+    let pairs: Vec<Pair> = lives.map(|life| (life.scheduled_by(scheduler), life)).collect();
+    Ok(judge_pairs(ours, real, &pairs, "scheduled"))
+}
+
+/// Each pair has a namespace of its own, which begins with `space`: other tests may use the same planes.
+fn judge_pairs(ours: &Server, real: &Server, pairs: &[Pair], space: &str) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let verdicts: Mutex<Vec<(usize, Verdict)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some((n, life)) = take(&lives, &next) {
-                    let verdict = (life.name.clone(), compare(ours, real, life, n));
+                while let Some((n, pair)) = take(pairs, &next) {
+                    let namespace = format!("{space}-{n}-{}", std::process::id());
+                    let verdict = (pair.0.name.clone(), compare(ours, real, pair, &namespace));
                     verdicts.lock().expect("no thread panics with it").push((n, verdict));
                 }
             });
@@ -43,19 +65,23 @@ pub fn judge(ours: &Server, real: &Server, folder: &Path, filter: &str) -> Resul
     });
     let mut all = verdicts.into_inner().expect("no thread panics with it");
     all.sort_by_key(|(n, _)| *n);
-    Ok(all.into_iter().map(|(_, verdict)| verdict).collect())
+    all.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-fn take<'a>(lives: &'a [Life], next: &AtomicUsize) -> Option<(usize, &'a Life)> {
+fn take<'a>(pairs: &'a [Pair], next: &AtomicUsize) -> Option<(usize, &'a Pair)> {
     let n = next.fetch_add(1, Ordering::Relaxed);
-    lives.get(n).map(|life| (n, life))
+    pairs.get(n).map(|pair| (n, pair))
 }
 
-fn compare(ours: &Server, real: &Server, life: &Life, n: usize) -> Result<Vec<Difference>, String> {
-    let namespace = format!("life-{n}-{}", std::process::id());
+fn compare(
+    ours: &Server,
+    real: &Server,
+    (life, real_life): &Pair,
+    namespace: &str,
+) -> Result<Vec<Difference>, String> {
     let (here, there) = std::thread::scope(|scope| {
-        let here = scope.spawn(|| picture(ours, life, &namespace));
-        let there = picture(real, life, &namespace);
+        let here = scope.spawn(|| picture(ours, life, namespace));
+        let there = picture(real, real_life, namespace);
         (here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())), there)
     });
     match (here, there) {
