@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use muster_api::node::{NodeFacts, simulated};
 use muster_api::port::Object;
 use muster_api::time::Time;
+use muster_scheduler::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
 use muster_scheduler::{Outcome, Pod, Scheduler};
 use muster_tree::{Text, Tree, tree};
 
@@ -62,6 +63,12 @@ const CLAIMS: &[ClaimScenario] = &[
 /// Devices of a node.
 const DEVICES: usize = 8;
 
+/// A scenario of volumes: its name, and the claim of the n-th pod.
+type VolumeScenario = (&'static str, fn(usize) -> usize);
+
+const VOLUMES: &[VolumeScenario] =
+    &[("volumes, one made for each pod", |n| n), ("volumes, one for all pods", |_| 0)];
+
 /// Runs them all and prints a table.
 pub fn run() {
     println!("scheduler in memory, CPU time (feeding a pod is reading its manifest and queueing it)");
@@ -80,26 +87,46 @@ pub fn run() {
         "repeated"
     );
     for (name, many, pod) in SCENARIOS {
-        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), *pod, None));
+        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), *pod, |_, _| {}));
+    }
+    for (name, claim_of) in VOLUMES {
+        NODES.iter().for_each(|nodes| {
+            one(
+                name,
+                *nodes,
+                plenty(*nodes),
+                |_| asks(500),
+                |scheduler, trees| feed_volumes(scheduler, trees, *claim_of),
+            );
+        });
     }
     for (name, many, claim) in CLAIMS {
-        NODES.iter().for_each(|nodes| one(name, *nodes, many(*nodes), |_| asks(500), Some(claim())));
+        NODES.iter().for_each(|nodes| {
+            one(
+                name,
+                *nodes,
+                many(*nodes),
+                |_| asks(500),
+                |scheduler, trees| {
+                    feed_devices(scheduler, *nodes, trees, &claim());
+                },
+            );
+        });
     }
 }
 
-fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree, claim: Option<Tree>) {
+/// Plays one scenario; `more` tells of what else there is, and what of it pods want.
+fn one(
+    name: &str,
+    nodes: usize,
+    pods: usize,
+    shape: fn(usize) -> Tree,
+    more: impl Fn(&mut Scheduler, &mut [Tree]),
+) {
     let mut scheduler = Scheduler::default();
     (0..nodes).for_each(|n| scheduler.node(node(n)));
     let mut trees: Vec<Tree> = (0..pods).map(|n| manifest(n, &shape(n))).collect();
-    if let Some(claim) = claim {
-        feed_devices(&mut scheduler, nodes, pods, &claim);
-        let wants = |n: usize| tree!([{"name": "x", "resourceClaimName": format!("claim-{n}")}]);
-        trees = trees
-            .iter()
-            .enumerate()
-            .map(|(n, pod)| pod.with(&["spec", "resourceClaims"], wants(n)))
-            .collect();
-    }
+    more(&mut scheduler, &mut trees);
     let start = Start::now();
     trees.iter().for_each(|tree| scheduler.pod(&Pod::of(tree, &["default-scheduler"])));
     let feed = start.took();
@@ -114,7 +141,7 @@ fn one(name: &str, nodes: usize, pods: usize, shape: fn(usize) -> Tree, claim: O
 }
 
 /// The devices of all nodes, their class, and one claim for each pod.
-fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: usize, claim: &Tree) {
+fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: &mut [Tree], claim: &Tree) {
     for n in 0..nodes {
         let name = format!("node-{n:05}");
         let device = |d: usize| {
@@ -131,11 +158,34 @@ fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: usize, claim: &Tr
     let class =
         tree!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}});
     scheduler.devices(|book| book.class(&class));
-    for n in 0..pods {
+    for (n, pod) in pods.iter_mut().enumerate() {
         let name = format!("claim-{n}");
         let meta = tree!({"metadata": {"namespace": "default", "name": &name, "uid": &name}});
         let object = Object { tree: claim.merge(&meta), revision: 1 };
         scheduler.devices(|book| book.claim(&object));
+        *pod = pod.with(&["spec", "resourceClaims"], tree!([{"name": "x", "resourceClaimName": name}]));
+    }
+}
+
+/// A class that makes volumes, and claims to such; one that pods share is bound to a volume that all nodes reach.
+fn feed_volumes(scheduler: &mut Scheduler, pods: &mut [Tree], claim_of: fn(usize) -> usize) {
+    let class = tree!({"metadata": {"name": "late"}, "provisioner": "example.com/disks",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    scheduler.volumes(|book| book.class(&"late".into(), Some(ClassFacts::of(&class))));
+    let shared = claim_of(1) == claim_of(0);
+    let volume = tree!({"metadata": {"name": "v"}, "spec": {"storageClassName": "late", "capacity": {"storage": "1Gi"},
+        "claimRef": {"namespace": "default", "name": "claim-0", "uid": "claim-0"}}, "status": {"phase": "Bound"}});
+    scheduler.volumes(|book| book.volume(&"v".into(), shared.then(|| VolumeFacts::of(&volume))));
+    for (n, pod) in pods.iter_mut().enumerate() {
+        let name = Text::from(format!("claim-{}", claim_of(n)));
+        let claim = tree!({"metadata": {"namespace": "default", "name": &name, "uid": &name},
+            "spec": {"storageClassName": "late", "accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}});
+        let bound = tree!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"},
+            "status": {"phase": "Bound"}});
+        let facts = ClaimFacts::of(&if shared { claim.merge(&bound) } else { claim });
+        scheduler.volumes(|book| book.claim(&("default".into(), name.clone()), Some(facts)));
+        *pod = pod
+            .with(&["spec", "volumes"], tree!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]));
     }
 }
 

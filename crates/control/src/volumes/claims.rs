@@ -47,7 +47,7 @@ impl Look<'_> {
     fn unbound<'a>(&self, using: impl Iterator<Item = &'a Object>) -> Vec<Step> {
         let class = self.known.classes.get(self.facts.class());
         let waits = class.is_some_and(|it| it.waits);
-        let found = best(self.facts, self.known.volumes.values(), From::Anywhere { waits });
+        let found = best(self.facts, self.known.volumes.candidates(self.facts), From::Anywhere { waits });
         if let Some(volume) = found.and_then(|it| self.volume(&it.name)) {
             return self.bind(volume);
         }

@@ -6,22 +6,20 @@ use muster_api::meta;
 use muster_api::port::Object;
 use muster_api::time::Time;
 use muster_api::words::storage;
-use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, VolumeFacts};
+use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, Shelf, VolumeFacts};
 use muster_tree::Text;
 
 /// What is known.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Volumes by name.
-    pub volumes: BTreeMap<Text, VolumeFacts>,
+    /// Volumes.
+    pub volumes: Shelf,
     /// Classes by name.
     pub classes: BTreeMap<Text, ClassFacts>,
     /// Classes of claims that name none: when made, and the name in reverse order.
     defaults: BTreeMap<Text, Time>,
     /// Claims that are not bound yet, by class.
     pending: BTreeMap<Text, BTreeSet<ClaimKey>>,
-    /// Volumes that are meant for a claim.
-    meant: BTreeMap<ClaimKey, BTreeSet<Text>>,
     /// Claims that name a volume.
     naming: BTreeMap<Text, BTreeSet<ClaimKey>>,
     /// What was last known of a claim: its class and volume.
@@ -50,18 +48,11 @@ impl Known {
 
     /// A volume changed; the class whose claims it may serve now.
     pub fn volume(&mut self, name: &Text, after: Option<&Object>) -> Option<Text> {
-        let old = self.volumes.remove(name);
-        if let Some(reserved) = old.as_ref().and_then(|it| it.reserved.as_ref()) {
-            drop_from(&mut self.meant, &reserved.key, name);
-        }
-        let facts = VolumeFacts::of(&after?.tree);
-        if let Some(reserved) = &facts.reserved {
-            self.meant.entry(reserved.key.clone()).or_default().insert(name.clone());
-        }
-        let free = facts.available && facts.reserved.is_none() && old.as_ref() != Some(&facts);
-        let class = facts.class.clone();
-        self.volumes.insert(name.clone(), facts);
-        free.then_some(class)
+        let facts = after.map(|it| VolumeFacts::of(&it.tree));
+        let old = self.volumes.put(name, facts);
+        let facts = self.volumes.get(name)?;
+        let free = facts.available && facts.reserved.is_none() && old.as_ref() != Some(facts);
+        free.then(|| facts.class.clone())
     }
 
     /// A class changed.
@@ -92,11 +83,6 @@ impl Known {
         let none = Text::new();
         let of = |class: &Text| self.pending.get(class).into_iter().flatten();
         class.map(of).into_iter().flatten().chain(of(&none))
-    }
-
-    /// Volumes that are meant for a claim.
-    pub fn meant_for(&self, claim: &ClaimKey) -> impl Iterator<Item = &Text> {
-        self.meant.get(claim).into_iter().flatten()
     }
 
     /// Claims that name a volume.

@@ -92,7 +92,7 @@ impl Volumes {
         let named =
             [seen.before, seen.after].into_iter().flatten().map(|it| it.tree.text_at(claim_path::VOLUME));
         keys.extend(named.filter(|name| !name.is_empty()).map(|name| volume_key(&name)));
-        keys.extend(self.known.meant_for(&key).map(volume_key));
+        keys.extend(self.known.volumes.meant_for(&key).map(volume_key));
         if seen.after.is_none() {
             // A pod that had it made for itself wants it made anew.
             keys.extend(self.known.users(&key.0, &key.1).map(|pod| Key::new(&kinds::PODS, &key.0, pod)));

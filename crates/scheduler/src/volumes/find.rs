@@ -62,7 +62,7 @@ impl Volumes {
     /// A claim whose volume is gone.
     fn lost(&self, asker: &Asker<'_>, want: &Want) -> Option<Text> {
         let claim = self.wanted(asker, want).filter(|it| !it.volume.is_empty())?;
-        let gone = !self.volumes.contains_key(&claim.volume);
+        let gone = self.volumes.get(&claim.volume).is_none();
         gone.then(|| Text::from(format!("persistentvolume {:?} not found", claim.volume.as_str())))
     }
 
@@ -137,7 +137,7 @@ impl Volumes {
                 so_far.iter().any(|(_, it)| matches!(it, Promise::Volume(name) if *name == volume.name))
             };
             let free = |volume: &&VolumeFacts| !self.taken.contains_key(&volume.name) && !chosen(volume);
-            let found = fit::best(claim, self.volumes.values().filter(free), From::Node(node));
+            let found = fit::best(claim, self.volumes.candidates(claim).filter(free), From::Node(node));
             if let Some(volume) = found {
                 return Some(Promise::Volume(volume.name.clone()));
             }

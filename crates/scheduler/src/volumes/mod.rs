@@ -16,6 +16,7 @@
 mod facts;
 mod find;
 mod fit;
+mod shelf;
 mod wants;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::world::PodId;
 
 pub use facts::{ClaimFacts, ClaimKey, ClassFacts, Reserved, VolumeFacts};
 pub use fit::{From, best, has_modes};
+pub use shelf::Shelf;
 pub use wants::{Wants, Wrong};
 
 /// A pod that asks for volumes.
@@ -87,7 +89,7 @@ struct Placed {
 #[derive(Debug, Default)]
 pub struct Volumes {
     claims: BTreeMap<ClaimKey, ClaimFacts>,
-    volumes: BTreeMap<Text, VolumeFacts>,
+    volumes: Shelf,
     classes: BTreeMap<Text, ClassFacts>,
     /// How many volumes of a driver a node may have, by node and driver.
     limits: BTreeMap<Text, BTreeMap<Text, i64>>,
@@ -116,7 +118,12 @@ impl Volumes {
 
     /// A volume is there or changed (`None`: is gone); whether that may help anybody.
     pub fn volume(&mut self, name: &Text, facts: Option<VolumeFacts>) -> bool {
-        replace(&mut self.volumes, name, facts)
+        let there = facts.is_some();
+        let same = self.volumes.get(name) == facts.as_ref();
+        if !same {
+            self.volumes.put(name, facts);
+        }
+        there && !same
     }
 
     /// A storage class is there or changed (`None`: is gone); whether that may help anybody.
