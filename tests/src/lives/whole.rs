@@ -111,9 +111,13 @@ fn without_clocks(tree: &Tree) -> Tree {
     }
 }
 
+/// Events that are told or not, depending on who is quicker: a claim that waits for a pod is told of when the clock strikes
+/// before the scheduler is done, a refusal when what the pod lacks comes after the first try. What a pod lacks in the end
+/// stands in its condition, which is compared.
+const BY_CHANCE: [&str; 2] = ["WaitForPodScheduled", "FailedScheduling"];
+
 fn told(events: &[Tree], names: &Names) -> Tree {
-    // Whether it is told depends on whether the clock strikes before the scheduler is done.
-    let events = events.iter().filter(|event| event.str_at(&["reason"]) != "WaitForPodScheduled");
+    let events = events.iter().filter(|event| !BY_CHANCE.contains(&event.str_at(&["reason"])));
     let words = |event: &Tree| {
         let about = ["kind", "name"].map(|key| event.str_at(&["involvedObject", key]).to_owned()).join(" ");
         let says = ["type", "reason", "message"].map(|key| event.str_at(&[key]).to_owned()).join(" | ");
