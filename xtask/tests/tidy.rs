@@ -19,7 +19,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-scheduler", &["muster-tree", "muster-api", "muster-devices"]),
     ("muster-control", &["muster-tree", "muster-api", "muster-job", "muster-scheduler"]),
     ("muster-cluster", &["muster-tree", "muster-api"]),
-    ("muster-node", &["muster-tree", "muster-api", "muster-control"]),
+    ("muster-process", &["muster-api"]),
+    ("muster-kubelet", &["muster-tree", "muster-api", "muster-process"]),
+    ("muster-node", &["muster-tree", "muster-api", "muster-control", "muster-process"]),
     (
         "muster-sim",
         &["muster-tree", "muster-api", "muster-apiserver", "muster-store", "muster-control", "muster-node"],

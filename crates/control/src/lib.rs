@@ -36,4 +36,4 @@ pub mod volumes;
 
 pub use cache::{Caches, Seen};
 pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
-pub use plan::{Controller, Key, Plan, Step, Wake, Want};
+pub use plan::{Controller, Doorbell, Key, Plan, Step, Wake, Want};

@@ -20,7 +20,7 @@ use muster_api::words::managers;
 
 use crate::cache::{Caches, Relisted, Taken};
 use crate::counters::Counters;
-use crate::plan::{Controller, Key, Step, Want};
+use crate::plan::{Controller, Doorbell, Key, Step, Want};
 use crate::queue::{Queue, Slot};
 use crate::record::Recorder;
 
@@ -68,6 +68,8 @@ pub enum Input {
     Changed(Kind, Batch),
     /// The results of what was sent, one per call.
     Replied(CallId, Vec<Result<Object, Refusal>>),
+    /// Somebody rang for a key of the controller with this number.
+    Rung(usize, Key),
     /// Time has passed.
     Tick,
 }
@@ -181,6 +183,11 @@ impl Loop {
         }
     }
 
+    /// Gives each controller its bell; `bell` makes one that leads to [`Input::Rung`] of this number.
+    pub fn hang_bells(&mut self, bell: impl Fn(usize) -> Doorbell) {
+        self.controllers.iter_mut().enumerate().for_each(|(number, it)| it.hears(bell(number)));
+    }
+
     /// Takes in one thing and says what to do.
     pub fn on(&mut self, input: Input, now: Time) -> Vec<Output> {
         self.take(input, now);
@@ -204,6 +211,7 @@ impl Loop {
                 }
             }
             Input::Replied(id, results) => self.replied(id, results, now),
+            Input::Rung(controller, key) => self.queue.wake(Slot { controller, key }, None),
             Input::Tick => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What a controller is, and what it answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::event::Event;
@@ -124,6 +125,9 @@ impl Plan {
     }
 }
 
+/// Wakes a key of the controller it was given to, from any thread: something happened that no watch tells.
+pub type Doorbell = Arc<dyn Fn(Key) + Send + Sync>;
+
 /// One controller: which keys a change concerns, and what to do about a key.
 pub trait Controller: Send {
     /// Its name, as `--controllers` spells it.
@@ -154,6 +158,9 @@ pub trait Controller: Send {
 
     /// What to do about a key. Must be safe to repeat: any step may be lost or happen twice.
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan;
+
+    /// Takes the bell for what happens outside the API: ended processes, say. Given once, before anything else.
+    fn hears(&mut self, _bell: Doorbell) {}
 
     /// Adds what it counts itself.
     fn tell(&self, _counters: &mut Counters) {}

@@ -15,7 +15,7 @@ use muster_api::ports::Clock;
 
 use crate::counters::Counters;
 use crate::loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
-use crate::plan::Controller;
+use crate::plan::{Controller, Doorbell, Key};
 
 /// The longest sleep: a clock that jumps is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
@@ -30,6 +30,7 @@ const TURNS_PER_HEALTH: u64 = 64;
 enum Message {
     Replied(CallId, Vec<Result<Object, Refusal>>),
     Ready(Kind),
+    Rung(usize, Key),
     Stop,
 }
 
@@ -150,8 +151,10 @@ impl Shell {
         let Tidings { ready, crashed } = tidings;
         let (to_loop, inbox) = channel();
         let health = Arc::new(Mutex::new(Health { running: true, ..Health::default() }));
+        let mut it = Loop::new(controllers, &api.abilities().kinds, options);
+        it.hang_bells(|number| doorbell(number, &to_loop));
         let driver = Driver {
-            it: Loop::new(controllers, &api.abilities().kinds, options),
+            it,
             api,
             clock,
             follows: BTreeMap::new(),
@@ -194,6 +197,14 @@ impl Drop for Shell {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A bell of the controller with this number. Ringing after the end is fine.
+fn doorbell(number: usize, to_loop: &Sender<Message>) -> Doorbell {
+    let to_loop = to_loop.clone();
+    Arc::new(move |key| {
+        let _ = to_loop.send(Message::Rung(number, key));
+    })
 }
 
 struct Driver {
@@ -242,6 +253,9 @@ impl Driver {
                     self.it.take(Input::Replied(id, results), self.clock.now());
                 }
                 Message::Ready(kind) => self.pull(&kind),
+                Message::Rung(controller, key) => {
+                    self.it.take(Input::Rung(controller, key), self.clock.now());
+                }
             }
         }
         true
@@ -344,7 +358,7 @@ mod tests {
     use muster_api::time::Time;
 
     use crate::cache::{Caches, Seen};
-    use crate::plan::{Key, Plan, Wake};
+    use crate::plan::{Plan, Wake};
 
     use super::*;
 
