@@ -3,6 +3,7 @@
 mod away;
 mod cli;
 mod config;
+mod embedded;
 mod gates;
 mod log;
 mod names;

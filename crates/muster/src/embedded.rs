@@ -1,0 +1,212 @@
+//! The whole control plane in this process: started the same way by `up` and `run`, and stopped in order.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use muster_api::ports::{Clock, Entropy};
+use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::http::health::Check;
+use muster_apiserver::http::identity::{Identity, IdentityError};
+use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
+use muster_apiserver::http::limits::Bounds;
+use muster_apiserver::http::metrics::SharedRegistry;
+use muster_apiserver::http::{Server, ServerOptions, StartError};
+use muster_store::{OpenError, Store, StoreOptions, SyncMode};
+use muster_tree::Text;
+
+use crate::cli::Durability;
+use crate::plane::{Plane, PlaneError};
+use crate::ports::{SystemClock, SystemEntropy};
+use crate::settings::{self, Place, Settings};
+use crate::{names, who};
+
+/// The name of the cluster, user and context in kubeconfigs.
+const CONTEXT: &str = "muster";
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// The port is taken.
+    #[error(
+        "{address} is in use by {who}\n\nhint: stop it, or choose another port with `--listen` (port 0 picks a free one)"
+    )]
+    PortTaken {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Who has it.
+        who: String,
+    },
+    /// The address cannot be used.
+    #[error("listening on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data directory.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// Keys and certificates.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The server.
+    #[error(transparent)]
+    Server(#[from] StartError),
+    /// The kubeconfig.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The controllers.
+    #[error(transparent)]
+    Plane(#[from] PlaneError),
+    /// The system.
+    #[error("starting: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Takes the address: before anything else, since whoever has it must be named.
+///
+/// # Errors
+/// Somebody has it, or it is none of this machine's.
+pub fn listen(settings: &Settings) -> Result<TcpListener, EmbeddedError> {
+    let address = settings.listen;
+    TcpListener::bind(address).map_err(|source| match who::listens_on(address) {
+        Some(who) if source.kind() == io::ErrorKind::AddrInUse => EmbeddedError::PortTaken { address, who },
+        _ => EmbeddedError::Listen { address, source },
+    })
+}
+
+/// A running control plane.
+pub struct Embedded {
+    store: Store,
+    server: Server,
+    plane: Plane,
+    address: String,
+    kubeconfig: PathBuf,
+}
+
+impl Embedded {
+    /// Starts everything. Wants to be called inside a runtime.
+    ///
+    /// # Errors
+    /// Whatever is in the way; nothing is left running.
+    pub fn start(settings: &Settings, listener: TcpListener) -> Result<Embedded, EmbeddedError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        let store = open_store(settings, &clock)?;
+        let identity = Identity::of_store(&store, clock.as_ref(), entropy.as_ref())?;
+        let access = access(&identity, &listener)?;
+        let engine =
+            Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
+        let ready = Plane::check();
+        let metrics = SharedRegistry::default();
+        let options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
+        let server = Server::start(engine.clone(), options)?;
+        let kubeconfig = write_kubeconfigs(settings, &access)?;
+        let plane = Plane::start(&engine, &clock, settings, &access.authority, &ready, &metrics)?;
+        Ok(Embedded { store, server, plane, address: access.server, kubeconfig })
+    }
+
+    /// Where it serves.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A kubeconfig for it.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Waits until the controllers have ended by an error of their own.
+    pub async fn crashed(&mut self) {
+        self.plane.crashed().await;
+    }
+
+    /// Stops in order: no request is taken any more, then controllers and nodes end, then the store is closed.
+    pub async fn stop(self) {
+        self.server.stop().await;
+        self.plane.stop();
+        self.store.close();
+    }
+}
+
+fn open_store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Store, EmbeddedError> {
+    let sync = match settings.durability {
+        Durability::Strict => SyncMode::EveryCommit,
+        Durability::Relaxed => SyncMode::Relaxed,
+    };
+    let options = StoreOptions { sync, ..StoreOptions::default() };
+    let Place::Folder(folder) = &settings.place else {
+        return Ok(Store::in_memory(options, clock.clone()));
+    };
+    if sync == SyncMode::Relaxed {
+        tracing::warn!("relaxed durability: a crash may lose the writes of the last 100 ms");
+    }
+    Ok(Store::open(folder, options, clock.clone())?)
+}
+
+fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
+    let steps = names::admission_steps().into_iter();
+    let off = steps.filter(|name| !settings.admission.contains(*name)).map(Text::from);
+    EngineOptions {
+        admission_off: off.collect(),
+        root_ca: Text::from(identity.authority()),
+        ..EngineOptions::default()
+    }
+}
+
+fn server_options(
+    listener: TcpListener,
+    identity: Identity,
+    ready: &Check,
+    metrics: &SharedRegistry,
+    clock: &Arc<dyn Clock>,
+    entropy: &Arc<dyn Entropy>,
+) -> ServerOptions {
+    ServerOptions {
+        listener,
+        identity,
+        static_tokens: Vec::new(),
+        checks: vec![Check::passed("store"), ready.clone()],
+        bounds: Bounds::default(),
+        metrics: metrics.clone(),
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+    }
+}
+
+fn access(identity: &Identity, listener: &TcpListener) -> Result<Access, EmbeddedError> {
+    let mut address = listener.local_addr()?;
+    if address.ip().is_unspecified() {
+        // Everywhere is no address to call: on this machine it is loopback.
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    Ok(Access {
+        name: CONTEXT.to_owned(),
+        server: format!("https://{address}"),
+        authority: identity.authority().to_owned(),
+        client: identity.admin_certificate()?,
+    })
+}
+
+/// One in the data folder, always; one more where it was asked for. Returns the one to show.
+fn write_kubeconfigs(settings: &Settings, access: &Access) -> Result<PathBuf, EmbeddedError> {
+    let own = match &settings.place {
+        Place::Folder(folder) => Some(folder.join("kubeconfig")),
+        // A folder of its own: a kept server's file beside it stays what it is.
+        Place::Ephemeral if settings.kubeconfig.is_none() => {
+            let home = settings::data_home().unwrap_or_else(|| std::env::temp_dir().join("muster"));
+            Some(home.join("ephemeral").join("kubeconfig"))
+        }
+        Place::Ephemeral => None,
+    };
+    let all: Vec<PathBuf> = settings.kubeconfig.clone().into_iter().chain(own).collect();
+    for path in &all {
+        kubeconfig::write(path, access)?;
+    }
+    Ok(all.into_iter().next().expect("there is one in the data folder, or one that was asked for"))
+}
