@@ -150,6 +150,37 @@ paths! {
         START_TIME = "status"."startTime";
         /// Address.
         POD_IP = "status"."podIP";
+        /// Debug containers.
+        EPHEMERAL_CONTAINERS = "spec"."ephemeralContainers";
+        /// Service account.
+        ACCOUNT = "spec"."serviceAccountName";
+        /// Whether containers are told of the namespace's Services.
+        SERVICE_LINKS = "spec"."enableServiceLinks";
+        /// More lines of the hosts file.
+        HOST_ALIASES = "spec"."hostAliases";
+        /// Whether the whole name is the host name.
+        FQDN = "spec"."setHostnameAsFQDN";
+        /// A host name that comes before all others.
+        HOSTNAME_OVERRIDE = "spec"."hostnameOverride";
+        /// Limits of the pod as a whole.
+        LIMITS = "spec"."resources"."limits";
+        /// User number.
+        RUN_AS_USER = "spec"."securityContext"."runAsUser";
+        /// Group number.
+        RUN_AS_GROUP = "spec"."securityContext"."runAsGroup";
+        /// Whether no container may be root.
+        NON_ROOT = "spec"."securityContext"."runAsNonRoot";
+        /// Further groups.
+        GROUPS = "spec"."securityContext"."supplementalGroups";
+        /// The group of volumes.
+        FS_GROUP = "spec"."securityContext"."fsGroup";
+    }
+    /// A line of a pod's hosts file.
+    host_alias of "" "v1" "Pod" at ["spec", "hostAliases", "[]"] {
+        /// Address.
+        IP = "ip";
+        /// Names.
+        NAMES = "hostnames";
     }
     /// A container.
     container of "" "v1" "Pod" at ["spec", "containers", "[]"] {
@@ -165,6 +196,127 @@ paths! {
         RESTART_POLICY = "restartPolicy";
         /// Ports.
         PORTS = "ports";
+        /// Program.
+        COMMAND = "command";
+        /// Arguments.
+        ARGS = "args";
+        /// Objects whose keys are variables.
+        ENV_FROM = "envFrom";
+        /// Where it starts.
+        WORKING_DIR = "workingDir";
+        /// Whether it has an input.
+        STDIN = "stdin";
+        /// Whether that ends with the first who leaves it.
+        STDIN_ONCE = "stdinOnce";
+        /// Whether it has a terminal.
+        TTY = "tty";
+        /// Where it leaves its last words.
+        MESSAGE_PATH = "terminationMessagePath";
+        /// What stands in for them.
+        MESSAGE_POLICY = "terminationMessagePolicy";
+        /// Limits.
+        LIMITS = "resources"."limits";
+        /// Claims to devices.
+        CLAIMS = "resources"."claims";
+        /// Volumes.
+        MOUNTS = "volumeMounts";
+        /// Block devices.
+        DEVICES = "volumeDevices";
+        /// User number.
+        RUN_AS_USER = "securityContext"."runAsUser";
+        /// Group number.
+        RUN_AS_GROUP = "securityContext"."runAsGroup";
+        /// Whether it may not be root.
+        NON_ROOT = "securityContext"."runAsNonRoot";
+        /// Whether it cannot write outside its volumes.
+        READ_ONLY_ROOT = "securityContext"."readOnlyRootFilesystem";
+    }
+    /// A claim that a container uses.
+    container_claim of "" "v1" "Pod" at ["spec", "containers", "[]", "resources", "claims", "[]"] {
+        /// Name within the pod.
+        NAME = "name";
+        /// One request of it; all when absent.
+        REQUEST = "request";
+    }
+    /// A variable.
+    env of "" "v1" "Pod" at ["spec", "containers", "[]", "env", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Value.
+        VALUE = "value";
+        /// Or where it comes from.
+        FROM = "valueFrom";
+        /// A field of the pod.
+        FIELD = "valueFrom"."fieldRef";
+        /// A resource of a container.
+        RESOURCE = "valueFrom"."resourceFieldRef";
+        /// A key of a ConfigMap.
+        CONFIG_MAP = "valueFrom"."configMapKeyRef";
+        /// A key of a Secret.
+        SECRET = "valueFrom"."secretKeyRef";
+        /// A key in a file of a volume.
+        FILE = "valueFrom"."fileKeyRef";
+    }
+    /// A field of the pod.
+    field_ref of "" "v1" "Pod" at ["spec", "containers", "[]", "env", "[]", "valueFrom", "fieldRef"] {
+        /// Which.
+        PATH = "fieldPath";
+    }
+    /// A resource of a container.
+    resource_ref of "" "v1" "Pod" at ["spec", "containers", "[]", "env", "[]", "valueFrom", "resourceFieldRef"] {
+        /// Which container; this one when absent.
+        CONTAINER = "containerName";
+        /// Which resource.
+        RESOURCE = "resource";
+        /// In which unit.
+        DIVISOR = "divisor";
+    }
+    /// A key of a ConfigMap or Secret.
+    key_ref of "" "v1" "Pod" at ["spec", "containers", "[]", "env", "[]", "valueFrom", "secretKeyRef"] {
+        /// Name of the object.
+        NAME = "name";
+        /// Key.
+        KEY = "key";
+        /// Whether it may be missing.
+        OPTIONAL = "optional";
+    }
+    /// A key in a file of a volume.
+    file_ref of "" "v1" "Pod" at ["spec", "containers", "[]", "env", "[]", "valueFrom", "fileKeyRef"] {
+        /// Volume.
+        VOLUME = "volumeName";
+        /// File within it.
+        PATH = "path";
+        /// Key.
+        KEY = "key";
+        /// Whether it may be missing.
+        OPTIONAL = "optional";
+    }
+    /// An object whose keys are variables.
+    env_from of "" "v1" "Pod" at ["spec", "containers", "[]", "envFrom", "[]"] {
+        /// What stands before each name.
+        PREFIX = "prefix";
+        /// A ConfigMap.
+        CONFIG_MAP = "configMapRef";
+        /// A Secret.
+        SECRET = "secretRef";
+    }
+    /// A volume in a container.
+    mount of "" "v1" "Pod" at ["spec", "containers", "[]", "volumeMounts", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Where.
+        PATH = "mountPath";
+        /// Which part of it.
+        SUB_PATH = "subPath";
+        /// The same, with variables.
+        SUB_PATH_EXPR = "subPathExpr";
+        /// Whether it can only be read.
+        READ_ONLY = "readOnly";
+    }
+    /// A block device in a container.
+    volume_device of "" "v1" "Pod" at ["spec", "containers", "[]", "volumeDevices", "[]"] {
+        /// Name.
+        NAME = "name";
     }
     /// A port of a container.
     container_port of "" "v1" "Pod" at ["spec", "containers", "[]", "ports", "[]"] {
@@ -465,6 +617,98 @@ paths! {
         CLAIM = "persistentVolumeClaim"."claimName";
         /// What a claim is made of for this pod alone.
         TEMPLATE = "ephemeral"."volumeClaimTemplate";
+        /// Whether the claim can only be read.
+        CLAIM_READ_ONLY = "persistentVolumeClaim"."readOnly";
+        /// A ConfigMap.
+        CONFIG_MAP = "configMap";
+        /// A Secret.
+        SECRET = "secret";
+        /// Facts about the pod.
+        DOWNWARD = "downwardAPI";
+        /// Several in one folder.
+        PROJECTED = "projected";
+        /// An empty folder.
+        EMPTY = "emptyDir";
+        /// What it is made of.
+        EMPTY_MEDIUM = "emptyDir"."medium";
+        /// How much it may hold.
+        EMPTY_LIMIT = "emptyDir"."sizeLimit";
+        /// Something of the host.
+        HOST = "hostPath";
+        /// Where.
+        HOST_PATH = "hostPath"."path";
+        /// What it must be.
+        HOST_TYPE = "hostPath"."type";
+    }
+    /// A volume made of files; checked on Secrets.
+    file_volume of "" "v1" "Pod" at ["spec", "volumes", "[]", "secret"] {
+        /// Name of the Secret.
+        SECRET = "secretName";
+        /// Which keys go where; all when absent.
+        ITEMS = "items";
+        /// Mode of the files.
+        MODE = "defaultMode";
+        /// Whether the object and its keys may be missing.
+        OPTIONAL = "optional";
+    }
+    /// Where a key goes.
+    file_item of "" "v1" "Pod" at ["spec", "volumes", "[]", "secret", "items", "[]"] {
+        /// Key.
+        KEY = "key";
+        /// File.
+        PATH = "path";
+        /// Mode.
+        MODE = "mode";
+    }
+    /// A file with a fact about the pod.
+    downward_item of "" "v1" "Pod" at ["spec", "volumes", "[]", "downwardAPI", "items", "[]"] {
+        /// File.
+        PATH = "path";
+        /// Mode.
+        MODE = "mode";
+        /// A field of the pod.
+        FIELD = "fieldRef";
+        /// A resource of a container.
+        RESOURCE = "resourceFieldRef";
+    }
+    /// Several volumes in one folder.
+    projected of "" "v1" "Pod" at ["spec", "volumes", "[]", "projected"] {
+        /// Which.
+        SOURCES = "sources";
+        /// Mode of the files.
+        MODE = "defaultMode";
+    }
+    /// One of them.
+    projection of "" "v1" "Pod" at ["spec", "volumes", "[]", "projected", "sources", "[]"] {
+        /// A ConfigMap.
+        CONFIG_MAP = "configMap";
+        /// A Secret.
+        SECRET = "secret";
+        /// Facts about the pod.
+        DOWNWARD = "downwardAPI";
+        /// A token of the service account.
+        TOKEN = "serviceAccountToken";
+    }
+    /// A token of a service account, in a file.
+    token_projection of "" "v1" "Pod" at ["spec", "volumes", "[]", "projected", "sources", "[]", "serviceAccountToken"] {
+        /// For whom.
+        AUDIENCE = "audience";
+        /// For how long.
+        SECONDS = "expirationSeconds";
+        /// File.
+        PATH = "path";
+    }
+    /// ConfigMaps.
+    config_map of "" "v1" "ConfigMap" at [] {
+        /// Text by key.
+        DATA = "data";
+        /// Bytes by key.
+        BINARY = "binaryData";
+    }
+    /// Secrets.
+    secret of "" "v1" "Secret" at [] {
+        /// Bytes by key.
+        DATA = "data";
     }
     /// Claims to volumes.
     claim of "" "v1" "PersistentVolumeClaim" at [] {
@@ -523,6 +767,10 @@ paths! {
         HANDLE = "spec"."csi"."volumeHandle";
         /// Folder on the host.
         HOST_PATH = "spec"."hostPath"."path";
+        /// What that must be.
+        HOST_TYPE = "spec"."hostPath"."type";
+        /// Folder of one node.
+        LOCAL_PATH = "spec"."local"."path";
         /// Phase.
         PHASE = "status"."phase";
     }
@@ -718,6 +966,15 @@ paths! {
         PORTS = "spec"."ports";
         /// Whether pods are named before they are ready.
         PUBLISH_NOT_READY = "spec"."publishNotReadyAddresses";
+    }
+    /// A port of a Service.
+    service_port of "" "v1" "Service" at ["spec", "ports", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Number.
+        PORT = "port";
+        /// Protocol.
+        PROTOCOL = "protocol";
     }
     /// EndpointSlices.
     endpoint_slice of "discovery.k8s.io" "v1" "EndpointSlice" at [] {

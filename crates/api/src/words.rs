@@ -200,6 +200,14 @@ pub mod reasons {
     pub const CONTAINERS_NOT_READY: &str = "ContainersNotReady";
     /// Container state: being made.
     pub const CONTAINER_CREATING: &str = "ContainerCreating";
+    /// Container state: it cannot be run as it is written.
+    pub const CREATE_CONTAINER_CONFIG: &str = "CreateContainerConfigError";
+    /// Event: a container could not be made.
+    pub const FAILED_CONTAINER: &str = "Failed";
+    /// Event: a volume could not be made.
+    pub const FAILED_MOUNT: &str = "FailedMount";
+    /// Event: devices are not there yet.
+    pub const FAILED_PREPARE_DEVICES: &str = "FailedPrepareDynamicResources";
     /// Container state: ended with 0.
     pub const CONTAINER_COMPLETED: &str = "Completed";
     /// Container state: ended with another code.
@@ -304,5 +312,7 @@ pub const ROOT_CA: &str = "kube-root-ca.crt";
 pub const NAMESPACE_TERMINATING: &str = "because it is being terminated";
 /// The namespace of the leases of nodes.
 pub const NODE_LEASES: &str = "kube-node-lease";
+/// The Service of the API server.
+pub const KUBERNETES_SERVICE: &str = "kubernetes";
 /// The namespace of events about cluster-scoped objects.
 pub const DEFAULT_NAMESPACE: &str = "default";

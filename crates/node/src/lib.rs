@@ -19,6 +19,7 @@
 mod addresses;
 pub mod folders;
 mod life;
+pub mod local;
 pub mod plane;
 pub mod provision;
 pub mod published;

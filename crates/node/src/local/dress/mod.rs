@@ -1,0 +1,259 @@
+//! What a pod wears: its volumes, and for each container the whole of what is run.
+//!
+//! A pod names other objects (ConfigMaps, Secrets, claims, Services); this folder reads them through [`Lookup`] and answers
+//! with volumes to put on disk ([`volumes`], [`lay`]) and with a [`Launch`] in which nothing is left to look up ([`launch`]).
+//! What cannot be made yet is a [`Problem`] in the words of a kubelet.
+//!
+//! # Invariants
+//!
+//! - Same pod, same objects, same answer: the disk is touched in `disk` alone, and only for volumes, parts of volumes
+//!   (`subPath`) and files with variables.
+//! - No path of an object leads out of its volume.
+//! - Nothing of the server's own environment reaches a container but `PATH`.
+//!
+//! # Deliberately absent
+//!
+//! Images, capabilities, SELinux and seccomp: a command runs with the programs of this machine. Sizes of volumes are known
+//! and not enforced, and `medium: Memory` is a folder on disk. `fsGroup` is given to the top of a claimed folder, not to
+//! everything in it. A part of a volume that a container swaps for a link between the check and the mount is not noticed.
+
+mod devices;
+mod disk;
+mod env;
+mod env_file;
+mod expand;
+mod fields;
+mod files;
+mod identity;
+mod links;
+mod mounts;
+mod names;
+mod rendezvous;
+mod volume;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use muster_api::meta;
+use muster_api::paths::container as path;
+use muster_api::words::reasons;
+use muster_process::{Id, Isolation, Launch, Layout};
+use muster_tree::{Text, Tree};
+
+pub use disk::lay;
+pub use files::File;
+pub use names::{hostname, hosts, neighbours};
+pub use volume::{HostKind, Volume, volumes};
+
+/// What other objects say; answered from caches.
+pub trait Lookup {
+    /// A ConfigMap.
+    fn config_map(&self, namespace: &Text, name: &Text) -> Option<Tree>;
+
+    /// A Secret.
+    fn secret(&self, namespace: &Text, name: &Text) -> Option<Tree>;
+
+    /// A PersistentVolumeClaim.
+    fn claim(&self, namespace: &Text, name: &Text) -> Option<Tree>;
+
+    /// A PersistentVolume.
+    fn volume(&self, name: &Text) -> Option<Tree>;
+
+    /// The Services of a namespace.
+    fn services(&self, namespace: &Text) -> Vec<Tree>;
+
+    /// A ResourceClaim.
+    fn resource_claim(&self, namespace: &Text, name: &Text) -> Option<Tree>;
+
+    /// A token of the pod's service account; `None` while there is none yet.
+    fn token(&self, pod: &Tree, audience: &str, expires_secs: i64) -> Option<Text>;
+
+    /// The address of a pod or Service by a name that pods of this namespace may use.
+    fn address_of(&self, host: &str, namespace: &Text) -> Option<Text>;
+}
+
+/// Where the pod lives.
+pub struct House<'a> {
+    /// Where things are on disk.
+    pub layout: &'a Layout,
+    /// What other objects say.
+    pub lookup: &'a dyn Lookup,
+    /// The pod's address.
+    pub pod_address: Text,
+    /// The node's address.
+    pub node_address: Text,
+    /// The node's `status.allocatable`: the limits of containers that have none.
+    pub allocatable: Tree,
+    /// How containers are kept apart.
+    pub isolation: Isolation,
+    /// Where containers reach the API server; `None` when they are told what the Service `kubernetes` says.
+    pub server: Option<(Text, u16)>,
+    /// Where programs are looked for: the server's `PATH`.
+    pub search_path: Text,
+    /// User and group number of the server.
+    pub user: (u32, u32),
+}
+
+/// Why a pod or a container cannot be made yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Reason of the event.
+    pub event: &'static str,
+    /// Reason of the waiting container.
+    pub waiting: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Problem {
+    /// A volume cannot be had; also for what [`lay`] says.
+    #[must_use]
+    pub fn with_volume(name: &str, why: &str) -> Problem {
+        let message = format!("MountVolume.SetUp failed for volume {name:?} : {why}");
+        Problem { event: reasons::FAILED_MOUNT, waiting: reasons::CONTAINER_CREATING, message }
+    }
+
+    /// A claim cannot be used yet.
+    fn with_claim(volume: &str, why: &str) -> Problem {
+        let message = format!(
+            "Unable to attach or mount volumes: unmounted volumes=[{volume}], unattached volumes=[], \
+             failed to process volumes=[{volume}]: {why}"
+        );
+        Problem { event: reasons::FAILED_MOUNT, waiting: reasons::CONTAINER_CREATING, message }
+    }
+
+    /// Devices cannot be used yet.
+    fn with_devices(why: &str) -> Problem {
+        let message = format!("Failed to prepare dynamic resources: prepare dynamic resources: {why}");
+        Problem { event: reasons::FAILED_PREPARE_DEVICES, waiting: reasons::CONTAINER_CREATING, message }
+    }
+
+    /// A container cannot be run as it is written.
+    fn with_container(message: String) -> Problem {
+        Problem { event: reasons::FAILED_CONTAINER, waiting: reasons::CREATE_CONTAINER_CONFIG, message }
+    }
+
+    /// The message of the event.
+    #[must_use]
+    pub fn note(&self) -> String {
+        if self.event == reasons::FAILED_CONTAINER {
+            return format!("Error: {}", self.message);
+        }
+        self.message.clone()
+    }
+
+    /// The message of the waiting container: there is none while volumes are being made.
+    #[must_use]
+    pub fn waiting_message(&self) -> Option<&str> {
+        (self.waiting != reasons::CONTAINER_CREATING).then_some(self.message.as_str())
+    }
+}
+
+/// Under this name the pod's private home is among its volumes; no volume of a pod can be called so.
+pub const HOME: &str = "/home";
+
+/// Where the private home stands in a container. Not at `/root` or the user's own home: programs of this machine may be
+/// installed there.
+const HOME_TARGET: &str = "/muster/home";
+
+/// Everything that is run for a container; its volumes must have been laid.
+///
+/// # Errors
+/// What is missing or cannot be done here.
+pub fn launch(
+    pod: &Tree,
+    container: &Tree,
+    attempt: u32,
+    volumes: &BTreeMap<Text, Volume>,
+    house: &House<'_>,
+) -> Result<Launch, Problem> {
+    let user = identity::of(pod, container, house)?;
+    let own = env::of(pod, container, volumes, house)?;
+    let argv = command(container, &own)?;
+    let wanted = mounts::of(container, &own, volumes)?;
+    let mut mounts = Vec::new();
+    for mount in wanted {
+        mounts.push(disk::settle(&mount, house.isolation).map_err(Problem::with_container)?);
+    }
+    let home = home(volumes, house, &mut mounts);
+    mounts.sort_by(|a, b| a.target.components().cmp(b.target.components()));
+    let uid = meta::uid(pod);
+    let id = Id { pod: uid.to_string(), container: container.text_at(path::NAME).to_string(), attempt };
+    let dir = container.str_at(path::WORKING_DIR);
+    let tty = container.bool_at(path::TTY) == Some(true);
+    Ok(Launch {
+        id,
+        pod_name: format!("{}/{}", meta::namespace(pod), meta::name(pod)),
+        image: container.text_at(path::IMAGE).to_string(),
+        argv,
+        env: env::whole(own, &base(pod, house, home, tty)),
+        dir: (!dir.is_empty()).then(|| PathBuf::from(dir)),
+        mounts,
+        hosts: house.layout.hosts(&uid),
+        hostname: hostname(pod),
+        stdin: container.bool_at(path::STDIN) == Some(true),
+        stdin_once: container.bool_at(path::STDIN_ONCE) == Some(true),
+        tty,
+        user,
+        limits: identity::limits(pod, container),
+        read_only_root: container.bool_at(path::READ_ONLY_ROOT) == Some(true),
+        message_path: message_path(container),
+        message_from_log: container.str_at(path::MESSAGE_POLICY) == "FallbackToLogsOnError",
+        isolation: house.isolation,
+    })
+}
+
+/// Program and arguments. Images are only names here, so that there is no program but the one the pod names.
+fn command(container: &Tree, env: &env::Env) -> Result<Vec<String>, Problem> {
+    let expanded = |items: &[Tree]| -> Vec<String> {
+        let texts = items.iter().filter_map(Tree::as_str);
+        texts.map(|text| expand::expand(text, |name| env.get(name).map(str::to_owned))).collect()
+    };
+    let mut argv = expanded(container.items_at(path::COMMAND));
+    let args = expanded(container.items_at(path::ARGS));
+    if argv.is_empty() {
+        let (name, image) = (container.str_at(path::NAME), container.str_at(path::IMAGE));
+        let alone = if args.is_empty() { "" } else { "; args alone are not enough" };
+        return Err(Problem::with_container(format!(
+            "container {name:?} has no command, and image {image:?} is only a name on this node: \
+             add command with a program of this machine{alone}"
+        )));
+    }
+    argv.extend(args);
+    if let Some(text) = argv.iter().find(|text| text.contains('\0')) {
+        return Err(Problem::with_container(format!(
+            "command or argument {text:?} contains a NUL character"
+        )));
+    }
+    Ok(argv)
+}
+
+/// The private home as the container sees it.
+fn home(
+    volumes: &BTreeMap<Text, Volume>,
+    house: &House<'_>,
+    mounts: &mut Vec<muster_process::Mount>,
+) -> Option<PathBuf> {
+    let folder = volumes.get(HOME).map(Volume::path)?;
+    if house.isolation == Isolation::None {
+        return Some(folder.to_owned());
+    }
+    let target = PathBuf::from(HOME_TARGET);
+    let (source, read_only) = (folder.to_owned(), false);
+    mounts.push(muster_process::Mount { source, target: target.clone(), read_only });
+    Some(target)
+}
+
+/// Variables that every container has, unless it sets them itself.
+fn base(pod: &Tree, house: &House<'_>, home: Option<PathBuf>, tty: bool) -> Vec<(String, String)> {
+    let mut all =
+        vec![("PATH".to_owned(), house.search_path.to_string()), ("HOSTNAME".to_owned(), hostname(pod))];
+    all.extend(home.map(|home| ("HOME".to_owned(), home.display().to_string())));
+    all.extend(tty.then(|| ("TERM".to_owned(), "xterm".to_owned())));
+    all
+}
+
+fn message_path(container: &Tree) -> PathBuf {
+    let path = container.str_at(path::MESSAGE_PATH);
+    Path::new("/").join(if path.is_empty() { "dev/termination-log" } else { path })
+}

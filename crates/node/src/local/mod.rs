@@ -1,0 +1,3 @@
+//! The node that is this machine: pods as processes.
+
+pub mod dress;
