@@ -30,6 +30,8 @@ kinds! {
     SERVICE_ACCOUNTS = "" "v1" "serviceaccounts";
     /// ConfigMaps.
     CONFIG_MAPS = "" "v1" "configmaps";
+    /// Secrets.
+    SECRETS = "" "v1" "secrets";
     /// Services.
     SERVICES = "" "v1" "services";
     /// EndpointSlices.

@@ -23,6 +23,7 @@ pub mod node_terms;
 pub mod paths;
 pub mod pod;
 pub mod pod_status;
+pub mod pod_work;
 pub mod port;
 pub mod ports;
 pub mod quantity;

@@ -110,6 +110,19 @@ pub fn simulated_by(mark: &str) -> Tree {
     tree!({"metadata": {"annotations": Tree::map([(annotations::SIM_NODE, mark)])}})
 }
 
+/// The mark of the machine that a node is; `None` for a node that is none of ours.
+#[must_use]
+pub fn machine_mark(node: &Tree) -> Option<&str> {
+    meta::annotation(node, annotations::LOCAL_NODE)
+}
+
+/// A merge patch that makes a node the one of this machine, simulated no longer.
+#[must_use]
+pub fn run_by(mark: &str) -> Tree {
+    let marks = [(annotations::LOCAL_NODE, Tree::from(mark)), (annotations::SIM_NODE, Tree::Null)];
+    tree!({"metadata": {"annotations": Tree::map(marks)}})
+}
+
 /// The host that a node says it is; its name where it does not say.
 #[must_use]
 pub fn host(node: &Tree) -> Text {
@@ -134,34 +147,92 @@ pub fn simulated(name: &Text, capacity: &Tree) -> Tree {
         "status": {"capacity": capacity, "allocatable": capacity}})
 }
 
-/// The status a kubelet gives its node: ready, with all of `capacity` for pods.
-#[must_use]
-pub fn ready_status(node: &Tree, capacity: &Tree, address: &str, now: Time) -> Tree {
-    let allocatable = node.at(path::ALLOCATABLE).filter(|tree| !tree.is_empty()).unwrap_or(capacity);
-    let mut all = node.items_at(path::CONDITIONS).to_vec();
-    for (kind, holds, reason, message) in [
-        ("MemoryPressure", false, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        (conditions::READY, true, reasons::KUBELET_READY, "kubelet is posting ready status"),
-    ] {
-        condition::set(&mut all, &Wanted { kind, holds, reason, message }, now);
+/// What a kubelet tells of its machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// What there is, by resource.
+    pub capacity: Tree,
+    /// The node's address.
+    pub address: Text,
+    /// Where its kubelet answers, if it does.
+    pub port: Option<u16>,
+    /// The processor, as Go spells it.
+    pub arch: Text,
+    /// Kernel version.
+    pub kernel: Text,
+    /// Name of the system.
+    pub system: Text,
+    /// What runs containers, as `name://version`.
+    pub runtime: Text,
+    /// Abilities that the API server asks for by name.
+    pub features: Vec<Text>,
+    /// Further conditions: type, whether it holds, reason and message.
+    pub conditions: Vec<(Text, bool, Text, Text)>,
+}
+
+impl Machine {
+    /// A machine that does not exist.
+    #[must_use]
+    pub fn simulated(capacity: Tree, address: &str) -> Machine {
+        Machine {
+            capacity,
+            address: address.into(),
+            port: None,
+            arch: "amd64".into(),
+            kernel: Text::new(),
+            system: "simulated".into(),
+            runtime: "muster-sim://1".into(),
+            features: Vec::new(),
+            conditions: Vec::new(),
+        }
     }
-    tree!({"status": {"capacity": capacity, "allocatable": allocatable, "conditions": Tree::list(all),
-        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": meta::name(node)}],
-        "nodeInfo": node_info()}})
+
+    /// The status a kubelet gives its node: ready, with all there is for pods.
+    #[must_use]
+    pub fn ready_status(&self, node: &Tree, now: Time) -> Tree {
+        let capacity = &self.capacity;
+        let allocatable = node.at(path::ALLOCATABLE).filter(|tree| !tree.is_empty()).unwrap_or(capacity);
+        let mut all = node.items_at(path::CONDITIONS).to_vec();
+        for (kind, holds, reason, message) in [
+            (
+                "MemoryPressure",
+                false,
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            ("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            (conditions::READY, true, reasons::KUBELET_READY, "kubelet is posting ready status"),
+        ] {
+            condition::set(&mut all, &Wanted { kind, holds, reason, message }, now);
+        }
+        for (kind, holds, reason, message) in &self.conditions {
+            condition::set(&mut all, &Wanted { kind, holds: *holds, reason, message }, now);
+        }
+        let mut status = tree!({"capacity": capacity, "allocatable": allocatable, "conditions": Tree::list(all),
+            "addresses": [{"type": "InternalIP", "address": &self.address},
+                {"type": "Hostname", "address": meta::name(node)}],
+            "nodeInfo": self.info()});
+        if let Some(port) = self.port {
+            status = status.with(&["daemonEndpoints", "kubeletEndpoint", "Port"], i64::from(port));
+        }
+        if !self.features.is_empty() {
+            status = status.with(&["declaredFeatures"], Tree::list(self.features.iter()));
+        }
+        tree!({"status": status})
+    }
+
+    fn info(&self) -> Tree {
+        tree!({"architecture": &self.arch, "bootID": "", "containerRuntimeVersion": &self.runtime,
+            "kernelVersion": &self.kernel, "kubeProxyVersion": "", "kubeletVersion": "v1.37.1", "machineID": "",
+            "operatingSystem": "linux", "osImage": &self.system, "systemUUID": ""})
+    }
 }
 
 /// Whether a node is ready.
 #[must_use]
 pub fn is_ready(node: &Tree) -> bool {
     condition::holds(node.items_at(path::CONDITIONS), conditions::READY)
-}
-
-fn node_info() -> Tree {
-    tree!({"architecture": "amd64", "bootID": "", "containerRuntimeVersion": "muster-sim://1", "kernelVersion": "",
-        "kubeProxyVersion": "", "kubeletVersion": "v1.37.1", "machineID": "", "operatingSystem": "linux",
-        "osImage": "simulated", "systemUUID": ""})
 }
 
 #[cfg(test)]
@@ -181,7 +252,8 @@ mod tests {
         assert_eq!(found("cpu"), Some(4000));
         assert_eq!((found("memory"), found("pods"), found("x/gpu")), (Some(1024), Some(110), Some(2)));
         assert_eq!(facts.taints.len(), 1);
-        let ready = node.merge(&ready_status(&node, &tree!({"cpu": "4"}), "10.0.0.1", Time(0)));
+        let ready =
+            node.merge(&Machine::simulated(tree!({"cpu": "4"}), "10.0.0.1").ready_status(&node, Time(0)));
         assert!(is_ready(&ready) && !is_ready(&node));
     }
 }

@@ -138,8 +138,16 @@ paths! {
         HOSTNAME = "spec"."hostname";
         /// The Service that names the pod.
         SUBDOMAIN = "spec"."subdomain";
+        /// How long it may be active.
+        DEADLINE = "spec"."activeDeadlineSeconds";
+        /// How long it may take to stop.
+        GRACE = "spec"."terminationGracePeriodSeconds";
+        /// What else must hold before it is ready.
+        READINESS_GATES = "spec"."readinessGates";
         /// Phase.
         PHASE = "status"."phase";
+        /// Why it is in this phase.
+        REASON = "status"."reason";
         /// Conditions.
         CONDITIONS = "status"."conditions";
         /// Container statuses.
@@ -230,6 +238,20 @@ paths! {
         NON_ROOT = "securityContext"."runAsNonRoot";
         /// Whether it cannot write outside its volumes.
         READ_ONLY_ROOT = "securityContext"."readOnlyRootFilesystem";
+        /// Exit codes that decide about a restart.
+        RESTART_RULES = "restartPolicyRules";
+        /// Whether it has come up.
+        STARTUP = "startupProbe";
+        /// Whether it is alive.
+        LIVENESS = "livenessProbe";
+        /// Whether it can serve.
+        READINESS = "readinessProbe";
+        /// What is done once it runs.
+        POST_START = "lifecycle"."postStart";
+        /// What is done before it is stopped.
+        PRE_STOP = "lifecycle"."preStop";
+        /// The signal that asks it to stop.
+        STOP_SIGNAL = "lifecycle"."stopSignal";
     }
     /// A claim that a container uses.
     container_claim of "" "v1" "Pod" at ["spec", "containers", "[]", "resources", "claims", "[]"] {
@@ -317,6 +339,55 @@ paths! {
     volume_device of "" "v1" "Pod" at ["spec", "containers", "[]", "volumeDevices", "[]"] {
         /// Name.
         NAME = "name";
+    }
+    /// A rule about restarts.
+    restart_rule of "" "v1" "Pod" at ["spec", "containers", "[]", "restartPolicyRules", "[]"] {
+        /// What to do.
+        ACTION = "action";
+        /// How the codes are meant.
+        OPERATOR = "exitCodes"."operator";
+        /// The codes.
+        VALUES = "exitCodes"."values";
+    }
+    /// A probe.
+    probe of "" "v1" "Pod" at ["spec", "containers", "[]", "livenessProbe"] {
+        /// The first time, so long after the start.
+        DELAY = "initialDelaySeconds";
+        /// How often.
+        PERIOD = "periodSeconds";
+        /// How long it may take.
+        TIMEOUT = "timeoutSeconds";
+        /// Successes in a row that count.
+        SUCCESSES = "successThreshold";
+        /// Failures in a row that count.
+        FAILURES = "failureThreshold";
+        /// Grace of a container that fails it.
+        GRACE = "terminationGracePeriodSeconds";
+    }
+    /// What a probe or a hook does.
+    check of "" "v1" "Pod" at ["spec", "containers", "[]", "lifecycle", "preStop"] {
+        /// A command.
+        EXEC = "exec"."command";
+        /// A request.
+        HTTP = "httpGet";
+        /// Its path.
+        HTTP_PATH = "httpGet"."path";
+        /// Its port.
+        HTTP_PORT = "httpGet"."port";
+        /// Its host.
+        HTTP_HOST = "httpGet"."host";
+        /// Its scheme.
+        HTTP_SCHEME = "httpGet"."scheme";
+        /// Its headers.
+        HTTP_HEADERS = "httpGet"."httpHeaders";
+        /// A connection.
+        TCP = "tcpSocket";
+        /// Its port.
+        TCP_PORT = "tcpSocket"."port";
+        /// Its host.
+        TCP_HOST = "tcpSocket"."host";
+        /// A pause.
+        SLEEP = "sleep"."seconds";
     }
     /// A port of a container.
     container_port of "" "v1" "Pod" at ["spec", "containers", "[]", "ports", "[]"] {
@@ -579,6 +650,21 @@ paths! {
         FINISHED = "state"."terminated"."finishedAt";
         /// When it began.
         STARTED = "state"."running"."startedAt";
+        /// How it ended.
+        TERMINATED = "state"."terminated";
+    }
+    /// How a container ended.
+    terminated of "" "v1" "Pod" at ["status", "containerStatuses", "[]", "state", "terminated"] {
+        /// With which code.
+        CODE = "exitCode";
+        /// By which signal.
+        SIGNAL = "signal";
+        /// When it began.
+        STARTED = "startedAt";
+        /// When it ended.
+        FINISHED = "finishedAt";
+        /// Last words.
+        MESSAGE = "message";
     }
     /// A term of the required node affinity.
     node_term of "" "v1" "Pod" at ["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", "[]"] {

@@ -9,9 +9,10 @@ use crate::words::{conditions, finalizers, labels};
 use crate::{condition, meta};
 
 /// `status.phase`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Not running yet.
+    #[default]
     Pending,
     /// Running.
     Running,

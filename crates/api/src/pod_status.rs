@@ -78,65 +78,277 @@ pub fn read(pod: &Tree) -> Option<(Time, i64, bool)> {
     }
 }
 
-/// A strategic patch of `status`.
+/// A strategic patch of `status` for a pod all of whose containers do the same.
 #[must_use]
 pub fn patch(pod: &Tree, addresses: &Addresses, doing: &Doing, now: Time) -> Tree {
-    let mut all = pod.items_at(path::CONDITIONS).to_vec();
-    let generation = pod.int_at(&["metadata", "generation"]).unwrap_or(1);
-    for wanted in wanted_conditions(pod, doing) {
-        condition::set(&mut all, &wanted.as_wanted(), now);
-    }
-    let tidy = |c: &Tree| {
-        without_blanks(c).with(&["observedGeneration"], generation).with(condition_path::PROBED, Tree::Null)
+    let containers = pod::containers(pod).map(|(name, image)| simulated(pod, name, image, doing));
+    let report = Report {
+        phase: doing.phase(),
+        sandbox: !doing.phase().ended() && !matches!(doing, Doing::Creating),
+        containers: containers.collect(),
+        ..Report::default()
     };
-    let statuses = pod::containers(pod).map(|(name, image)| container_status(pod, &name, &image, doing));
-    let start = Time::of(pod.at(path::START_TIME)).unwrap_or(now);
-    tree!({"status": {
-        "phase": doing.phase().word(), "observedGeneration": generation,
-        "conditions": Tree::list(all.iter().map(tidy)),
-        "containerStatuses": Tree::list(statuses),
-        "hostIP": &addresses.host, "hostIPs": [{"ip": &addresses.host}],
-        "podIP": &addresses.pod, "podIPs": [{"ip": &addresses.pod}],
-        "startTime": start.to_seconds_text()}})
+    report.patch(pod, addresses, now)
 }
+
+/// All that a kubelet tells of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Phase.
+    pub phase: Phase,
+    /// Why it is in this phase; empty for the usual.
+    pub reason: Text,
+    /// The same in a sentence.
+    pub message: Text,
+    /// Whether the place where containers run is made.
+    pub sandbox: bool,
+    /// Init containers and sidecars.
+    pub inits: Vec<ContainerReport>,
+    /// The others.
+    pub containers: Vec<ContainerReport>,
+    /// Conditions that others must set before it is ready.
+    pub gates: Vec<Text>,
+    /// Why the pod has to go through no fault of its own: reason and message.
+    pub disruption: Option<(Text, Text)>,
+}
+
+/// What a kubelet tells of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerReport {
+    /// Name.
+    pub name: Text,
+    /// Image.
+    pub image: Text,
+    /// Which run of it; empty when there was none.
+    pub id: Text,
+    /// Whether it can serve; of an init container, whether it is done.
+    pub ready: bool,
+    /// Whether it has come up; of an init container that runs to its end, nothing.
+    pub started: Option<bool>,
+    /// How often it was restarted.
+    pub restarts: i64,
+    /// How it is.
+    pub state: ContainerState,
+    /// How the run before ended.
+    pub last: Option<Terminated>,
+    /// Whether it counts as initialized; of no meaning for main containers.
+    pub initialized: bool,
+    /// Whether it stays beside the main containers.
+    pub sidecar: bool,
+}
+
+/// How a container is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerState {
+    /// It does not run.
+    Waiting {
+        /// Why.
+        reason: Text,
+        /// The same in a sentence; may be empty.
+        message: Text,
+    },
+    /// It runs since then.
+    Running(Time),
+    /// It ended.
+    Ended(Terminated),
+}
+
+/// How a run of a container ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terminated {
+    /// Which run.
+    pub id: Text,
+    /// When it began.
+    pub since: Option<Time>,
+    /// When it ended.
+    pub until: Option<Time>,
+    /// With which code.
+    pub code: i64,
+    /// By which signal.
+    pub signal: Option<i64>,
+    /// Why.
+    pub reason: Text,
+    /// Last words; may be empty.
+    pub message: Text,
+}
+
+impl Report {
+    /// A strategic patch of `status`.
+    #[must_use]
+    pub fn patch(&self, pod: &Tree, addresses: &Addresses, now: Time) -> Tree {
+        let mut all = pod.items_at(path::CONDITIONS).to_vec();
+        let generation = pod.int_at(&["metadata", "generation"]).unwrap_or(1);
+        for wanted in self.conditions(&all) {
+            condition::set(&mut all, &wanted.as_wanted(), now);
+        }
+        let tidy = |c: &Tree| match OWN_CONDITIONS.contains(&c.str_at(condition_path::TYPE)) {
+            true => without_blanks(c)
+                .with(&["observedGeneration"], generation)
+                .with(condition_path::PROBED, Tree::Null),
+            false => c.clone(),
+        };
+        let start = Time::of(pod.at(path::START_TIME)).unwrap_or(now);
+        let statuses = |list: &[ContainerReport]| Tree::list(list.iter().map(ContainerReport::tree));
+        let mut status = tree!({
+            "phase": self.phase.word(), "observedGeneration": generation,
+            "conditions": Tree::list(all.iter().map(tidy)),
+            "containerStatuses": statuses(&self.containers),
+            "hostIP": &addresses.host, "hostIPs": [{"ip": &addresses.host}],
+            "podIP": &addresses.pod, "podIPs": [{"ip": &addresses.pod}],
+            "startTime": start.to_seconds_text()});
+        if !self.inits.is_empty() {
+            status = status.with(&["initContainerStatuses"], statuses(&self.inits));
+        }
+        for (key, text) in [("reason", &self.reason), ("message", &self.message)] {
+            if !text.is_empty() {
+                status = status.with(&[key], text);
+            }
+        }
+        tree!({"status": status})
+    }
+
+    fn conditions(&self, known: &[Tree]) -> Vec<Condition> {
+        use conditions::{CONTAINERS_READY, READY, READY_TO_START};
+        let sandbox = Condition::plain(READY_TO_START, self.sandbox);
+        let ready = self.ready(CONTAINERS_READY);
+        let pod_ready = if ready.holds { self.gated(known) } else { self.ready(READY) };
+        let disruption = self.disruption.as_ref().map(|(reason, message)| Condition {
+            kind: conditions::DISRUPTION_TARGET,
+            holds: true,
+            reason: reason.clone(),
+            message: message.to_string(),
+        });
+        let mut all = vec![sandbox, self.initialized(), pod_ready, ready];
+        all.extend(disruption);
+        all
+    }
+
+    fn initialized(&self) -> Condition {
+        let kind = conditions::INITIALIZED;
+        let left: Vec<&str> =
+            self.inits.iter().filter(|it| !it.initialized).map(|it| it.name.as_str()).collect();
+        match self.phase {
+            Phase::Succeeded => {
+                Condition { reason: reasons::POD_COMPLETED.into(), ..Condition::plain(kind, true) }
+            }
+            _ if left.is_empty() => Condition::plain(kind, true),
+            _ => Condition {
+                kind,
+                holds: false,
+                reason: reasons::CONTAINERS_NOT_INITIALIZED.into(),
+                message: format!("containers with incomplete status: [{}]", left.join(" ")),
+            },
+        }
+    }
+
+    fn ready(&self, kind: &'static str) -> Condition {
+        let because = |reason: &str| Condition { reason: reason.into(), ..Condition::plain(kind, false) };
+        match self.phase {
+            Phase::Succeeded => return because(reasons::POD_COMPLETED),
+            Phase::Failed => return because(reasons::POD_FAILED),
+            _ => {}
+        }
+        let beside = self.inits.iter().filter(|it| it.sidecar);
+        let unready = beside.chain(&self.containers).filter(|it| !it.ready);
+        let names: Vec<&str> = unready.map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return Condition::plain(kind, true);
+        }
+        let message = format!("containers with unready status: [{}]", names.join(" "));
+        Condition { message, ..because(reasons::CONTAINERS_NOT_READY) }
+    }
+
+    /// Ready, if the conditions of others are.
+    fn gated(&self, known: &[Tree]) -> Condition {
+        let open = self.gates.iter().filter(|gate| !condition::holds(known, gate));
+        let told = open.map(|gate| match condition::find(known, gate) {
+            None => format!("corresponding condition of pod readiness gate \"{gate}\" does not exist."),
+            Some(it) => {
+                let is = it.str_at(condition_path::STATUS);
+                format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {is}")
+            }
+        });
+        let told: Vec<String> = told.collect();
+        match told.is_empty() {
+            true => Condition::plain(conditions::READY, true),
+            false => Condition {
+                kind: conditions::READY,
+                holds: false,
+                reason: reasons::READINESS_GATES_NOT_READY.into(),
+                message: told.join(", "),
+            },
+        }
+    }
+}
+
+impl ContainerReport {
+    fn tree(&self) -> Tree {
+        let state = match &self.state {
+            ContainerState::Waiting { reason, message } if message.is_empty() => {
+                tree!({"waiting": {"reason": reason}})
+            }
+            ContainerState::Waiting { reason, message } => {
+                tree!({"waiting": {"reason": reason, "message": message}})
+            }
+            ContainerState::Running(since) => tree!({"running": {"startedAt": since.to_seconds_text()}}),
+            ContainerState::Ended(end) => end.tree(),
+        };
+        let last = self.last.as_ref().map_or_else(Tree::empty_map, Terminated::tree);
+        let image_id = if self.id.is_empty() { Text::new() } else { self.image.clone() };
+        let mut tree = tree!({"name": &self.name, "image": &self.image, "imageID": image_id, "lastState": last,
+            "ready": self.ready, "restartCount": self.restarts, "state": state});
+        if let Some(started) = self.started {
+            tree = tree.with(&["started"], started);
+        }
+        if !self.id.is_empty() {
+            tree = tree.with(&["containerID"], &self.id);
+        }
+        tree
+    }
+}
+
+impl Terminated {
+    fn tree(&self) -> Tree {
+        let time = |at: Option<Time>| at.map_or(Tree::Null, |at| Tree::from(at.to_seconds_text()));
+        let mut tree = tree!({"exitCode": self.code, "reason": &self.reason, "startedAt": time(self.since),
+            "finishedAt": time(self.until)});
+        if let Some(signal) = self.signal {
+            tree = tree.with(&["signal"], signal);
+        }
+        for (key, text) in [("containerID", &self.id), ("message", &self.message)] {
+            if !text.is_empty() {
+                tree = tree.with(&[key], text);
+            }
+        }
+        tree!({"terminated": tree})
+    }
+}
+
+/// The conditions that a kubelet writes, that of the scheduler among them.
+const OWN_CONDITIONS: &[&str] = &[
+    conditions::POD_SCHEDULED,
+    conditions::READY_TO_START,
+    conditions::INITIALIZED,
+    conditions::READY,
+    conditions::CONTAINERS_READY,
+    conditions::DISRUPTION_TARGET,
+];
 
 struct Condition {
     kind: &'static str,
     holds: bool,
-    reason: &'static str,
+    reason: Text,
     message: String,
 }
 
 impl Condition {
-    fn as_wanted(&self) -> Wanted<'_> {
-        Wanted { kind: self.kind, holds: self.holds, reason: self.reason, message: &self.message }
+    fn plain(kind: &'static str, holds: bool) -> Condition {
+        Condition { kind, holds, reason: Text::new(), message: String::new() }
     }
-}
 
-fn wanted_conditions(pod: &Tree, doing: &Doing) -> Vec<Condition> {
-    let plain = |kind, holds| Condition { kind, holds, reason: "", message: String::new() };
-    let because = |kind, reason| Condition { kind, holds: false, reason, message: String::new() };
-    let unready = |kind| {
-        let names: Vec<Text> = pod::containers(pod).map(|(name, _)| name).collect();
-        let message = format!("containers with unready status: [{}]", names.join(" "));
-        Condition { kind, holds: false, reason: reasons::CONTAINERS_NOT_READY, message }
-    };
-    use conditions::{CONTAINERS_READY, INITIALIZED, READY, READY_TO_START};
-    let (sandbox, ready): (bool, fn(&'static str) -> Option<&'static str>) = match doing.phase() {
-        Phase::Succeeded => (false, |_| Some(reasons::POD_COMPLETED)),
-        Phase::Failed => (false, |_| Some(reasons::POD_FAILED)),
-        _ => (!matches!(doing, Doing::Creating), |_| None),
-    };
-    let state = |kind| match (ready(kind), doing) {
-        (Some(reason), _) => because(kind, reason),
-        (None, Doing::Running { .. }) => plain(kind, true),
-        (None, _) => unready(kind),
-    };
-    let initialized = match doing.phase() {
-        Phase::Succeeded => Condition { reason: reasons::POD_COMPLETED, ..plain(INITIALIZED, true) },
-        _ => plain(INITIALIZED, true),
-    };
-    vec![plain(READY_TO_START, sandbox), initialized, state(READY), state(CONTAINERS_READY)]
+    fn as_wanted(&self) -> Wanted<'_> {
+        Wanted { kind: self.kind, holds: self.holds, reason: &self.reason, message: &self.message }
+    }
 }
 
 /// Empty reasons and messages are left out, as they are on the wire.
@@ -146,26 +358,45 @@ fn without_blanks(condition: &Tree) -> Tree {
     })
 }
 
-fn container_status(pod: &Tree, name: &Text, image: &Text, doing: &Doing) -> Tree {
-    let id = format!("sim://{}/{name}", meta::uid(pod));
-    let ended = |since: Time, until: Time, code: i64| {
-        let reason = if code == 0 { reasons::CONTAINER_COMPLETED } else { reasons::CONTAINER_ERROR };
-        tree!({"terminated": {"containerID": &id, "exitCode": code, "reason": reason,
-            "startedAt": since.to_seconds_text(), "finishedAt": until.to_seconds_text()}})
+fn simulated(pod: &Tree, name: Text, image: Text, doing: &Doing) -> ContainerReport {
+    let id = Text::from(format!("sim://{}/{name}", meta::uid(pod)));
+    let ended = |since: Time, until: Time, code: i64| Terminated {
+        id: id.clone(),
+        since: Some(since),
+        until: Some(until),
+        code,
+        signal: None,
+        reason: if code == 0 { reasons::CONTAINER_COMPLETED } else { reasons::CONTAINER_ERROR }.into(),
+        message: Text::new(),
     };
-    let base = tree!({"name": name, "image": image, "imageID": "", "lastState": {}, "ready": false, "started": false,
-        "restartCount": 0});
-    let known = tree!({"imageID": image, "containerID": &id});
-    match *doing {
-        Doing::Creating => base.merge(&tree!({"state": {"waiting": {"reason": reasons::CONTAINER_CREATING}}})),
-        Doing::Running { since, restarts } => base.merge(&known).merge(&tree!({"ready": true, "started": true,
-            "restartCount": restarts, "state": {"running": {"startedAt": since.to_seconds_text()}}})),
-        Doing::Waiting { since, until, code, restarts } => base.merge(&known).merge(&tree!({"restartCount": restarts,
-            "lastState": ended(since, until, code),
-            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "the container is restarted after a pause"}}})),
-        Doing::Ended { since, until, code, restarts } => base
-            .merge(&known)
-            .merge(&tree!({"restartCount": restarts, "state": ended(since, until, code)})),
+    let waiting = |reason: &str, message: &str| ContainerState::Waiting {
+        reason: reason.into(),
+        message: message.into(),
+    };
+    let (state, restarts, last) = match *doing {
+        Doing::Creating => (waiting(reasons::CONTAINER_CREATING, ""), 0, None),
+        Doing::Running { since, restarts } => (ContainerState::Running(since), restarts, None),
+        Doing::Waiting { since, until, code, restarts } => {
+            let why = waiting(reasons::CRASH_LOOP, "the container is restarted after a pause");
+            (why, restarts, Some(ended(since, until, code)))
+        }
+        Doing::Ended { since, until, code, restarts } => {
+            (ContainerState::Ended(ended(since, until, code)), restarts, None)
+        }
+    };
+    let runs = matches!(doing, Doing::Running { .. });
+    let id = if matches!(doing, Doing::Creating) { Text::new() } else { id };
+    ContainerReport {
+        name,
+        image,
+        id,
+        ready: runs,
+        started: Some(runs),
+        restarts,
+        state,
+        last,
+        initialized: true,
+        sidecar: false,
     }
 }
 

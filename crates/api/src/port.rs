@@ -35,6 +35,8 @@ pub enum Part {
     Scale,
     /// `/finalize`.
     Finalize,
+    /// `/token`: a create that answers with a token.
+    Token,
 }
 
 /// What a call is about.

@@ -50,6 +50,8 @@ pub mod annotations {
     pub const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
     /// What was declared of a simulated device, in few letters.
     pub const SIM_MANIFEST: &str = "muster.dev/sim-manifest";
+    /// Marks a node that runs processes, and of which machine.
+    pub const LOCAL_NODE: &str = "muster.dev/local";
     /// Marks a node whose kubelet is simulated, and by whom; its devices too.
     pub const SIM_NODE: &str = "muster.dev/simulated";
 }
@@ -198,6 +200,42 @@ pub mod reasons {
     pub const POD_FAILED: &str = "PodFailed";
     /// Condition: some containers are not ready.
     pub const CONTAINERS_NOT_READY: &str = "ContainersNotReady";
+    /// Condition: some init containers are not done.
+    pub const CONTAINERS_NOT_INITIALIZED: &str = "ContainersNotInitialized";
+    /// Condition: what others must set is not set.
+    pub const READINESS_GATES_NOT_READY: &str = "ReadinessGatesNotReady";
+    /// Container state: waits for the init containers.
+    pub const POD_INITIALIZING: &str = "PodInitializing";
+    /// Container state: waits before it is restarted.
+    pub const CRASH_LOOP: &str = "CrashLoopBackOff";
+    /// Container state: it could not be started.
+    pub const START_ERROR: &str = "StartError";
+    /// Container state: the machine cannot start it now.
+    pub const RUN_ERROR: &str = "RunContainerError";
+    /// Container state: it took more memory than it may.
+    pub const OOM_KILLED: &str = "OOMKilled";
+    /// Container state: nobody knows how it ended.
+    pub const CONTAINER_STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+    /// Pod: the node was stopped in good order.
+    pub const TERMINATED: &str = "Terminated";
+    /// Condition: the kubelet ended the pod.
+    pub const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+    /// Event: a container was made.
+    pub const CREATED: &str = "Created";
+    /// Event: a container is being stopped.
+    pub const KILLING: &str = "Killing";
+    /// Event: something of a container failed.
+    pub const FAILED: &str = "Failed";
+    /// Event: a container waits before it is restarted.
+    pub const BACK_OFF: &str = "BackOff";
+    /// Event: a probe failed.
+    pub const UNHEALTHY: &str = "Unhealthy";
+    /// Event: what is done once a container runs went wrong.
+    pub const FAILED_POST_START: &str = "FailedPostStartHook";
+    /// Event: what is done before a container stops went wrong.
+    pub const FAILED_PRE_STOP: &str = "FailedPreStopHook";
+    /// Event: a command runs with the programs of this machine.
+    pub const HOST_PROGRAM: &str = "HostProgram";
     /// Container state: being made.
     pub const CONTAINER_CREATING: &str = "ContainerCreating";
     /// Container state: it cannot be run as it is written.

@@ -220,6 +220,7 @@ fn target(call: &Call) -> Target {
         Part::Eviction => "eviction",
         Part::Scale => "scale",
         Part::Finalize => "finalize",
+        Part::Token => "token",
     };
     let name = if matches!(call.act, Act::Create(_)) && part.is_empty() {
         Text::new()

@@ -42,6 +42,7 @@ fn address(call: &Call) -> String {
         Part::Eviction => path += "/eviction",
         Part::Scale => path += "/scale",
         Part::Finalize => path += "/finalize",
+        Part::Token => path += "/token",
     }
     let manager = format!("?fieldManager={}", call.by);
     match &call.act {

@@ -1,4 +1,4 @@
-//! Addresses of simulated pods: unique ones of 10.244.0.0/16, while they last.
+//! Addresses of pods: unique ones of a /16, while they last. Simulated pods have 10.244.0.0/16, processes one of loopback.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,35 @@ use muster_tree::Text;
 /// How many addresses there are; network and broadcast are left out.
 const ADDRESSES: u32 = 65_534;
 
+/// The addresses of simulated pods.
+const SIMULATED: [u8; 2] = [10, 244];
+
 /// The pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
+    net: [u8; 2],
     held: BTreeMap<u32, Uid>,
     by_pod: BTreeMap<Uid, u32>,
     next: u32,
 }
 
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool::of(SIMULATED)
+    }
+}
+
 impl Pool {
+    /// The addresses that begin with these two bytes.
+    #[must_use]
+    pub fn of(net: [u8; 2]) -> Pool {
+        Pool { net, held: BTreeMap::new(), by_pod: BTreeMap::new(), next: 0 }
+    }
+
     /// An address for a pod; the one it has, if it has one. When all are taken, one is shared.
     pub fn take(&mut self, pod: &Uid) -> Text {
         if let Some(number) = self.by_pod.get(pod) {
-            return text(*number);
+            return self.text(*number);
         }
         for _ in 0..ADDRESSES {
             self.next = self.next % ADDRESSES + 1;
@@ -29,12 +45,12 @@ impl Pool {
             }
         }
         self.hold(pod, self.next);
-        text(self.next)
+        self.text(self.next)
     }
 
     /// A pod that was seen with an address holds it.
     pub fn known(&mut self, pod: &Uid, address: &str) {
-        if let Some(number) = number(address).filter(|_| !self.by_pod.contains_key(pod)) {
+        if let Some(number) = self.number(address).filter(|_| !self.by_pod.contains_key(pod)) {
             self.hold(pod, number);
         }
     }
@@ -50,15 +66,17 @@ impl Pool {
         self.held.insert(number, pod.clone());
         self.by_pod.insert(pod.clone(), number);
     }
-}
 
-fn text(number: u32) -> Text {
-    Text::from(format!("10.244.{}.{}", number / 256, number % 256))
-}
+    fn text(&self, number: u32) -> Text {
+        let [first, second] = self.net;
+        Text::from(format!("{first}.{second}.{}.{}", number / 256, number % 256))
+    }
 
-fn number(address: &str) -> Option<u32> {
-    let (high, low) = address.strip_prefix("10.244.")?.split_once('.')?;
-    Some(high.parse::<u32>().ok()? * 256 + low.parse::<u32>().ok()?)
+    fn number(&self, address: &str) -> Option<u32> {
+        let [first, second] = self.net;
+        let (high, low) = address.strip_prefix(&format!("{first}.{second}."))?.split_once('.')?;
+        Some(high.parse::<u32>().ok()? * 256 + low.parse::<u32>().ok()?)
+    }
 }
 
 #[cfg(test)]

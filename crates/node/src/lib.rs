@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use muster_api::event::{About, Event, Severity};
 use muster_api::lease::{self, NODE_LEASE_RENEW};
+use muster_api::node::Machine;
 use muster_api::paths::{node as node_path, pod as pod_path};
 use muster_api::pod_status::Addresses;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target, Uid};
@@ -156,7 +157,7 @@ impl SimNodes {
             let manifest = &own.manifest;
             let capacity = manifest.at(node_path::CAPACITY).or(manifest.at(node_path::ALLOCATABLE));
             let capacity = capacity.cloned().unwrap_or_else(Tree::empty_map);
-            let status = node::ready_status(&live.tree, &capacity, &own.address, now);
+            let status = Machine::simulated(capacity, &own.address).ready_status(&live.tree, now);
             steps.push(Step::One(call(key.target(Part::Status), uid_guard(live), Act::Strategic(status))));
         }
         let (renewal, next) = renew(key, live, caches, now);

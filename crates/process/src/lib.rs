@@ -14,6 +14,7 @@
 //!
 //! Kubernetes: restarts, probes and grace are the node's. Images: a command runs with the programs of this machine.
 
+pub mod checks;
 pub mod launch;
 pub mod layout;
 pub mod port;

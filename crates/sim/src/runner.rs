@@ -253,6 +253,7 @@ fn what(call: &Call) -> String {
         Part::Eviction => "/eviction",
         Part::Scale => "/scale",
         Part::Finalize => "/finalize",
+        Part::Token => "/token",
     };
     format!("{verb} {}{part}", call.on.kind.plural)
 }

@@ -97,7 +97,7 @@ fn what_builders_make_has_no_unknown_field() {
         ("", "v1", "Event", event::counted("m", 2, now)),
         ("coordination.k8s.io", "v1", "Lease", lease::of_node(&"n".into(), &"u".into(), now)),
         ("coordination.k8s.io", "v1", "Lease", lease::renewal(now)),
-        ("", "v1", "Node", node::ready_status(&sim, &tree!({"cpu": "1"}), "a", now)),
+        ("", "v1", "Node", node::Machine::simulated(tree!({"cpu": "1"}), "a").ready_status(&sim, now)),
         ("", "v1", "Node", sim.clone()),
         pod_status(Doing::Creating),
         pod_status(Doing::Running { since, restarts }),

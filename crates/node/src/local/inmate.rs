@@ -1,0 +1,405 @@
+//! One pod of this machine: its life, and what its steps do to the machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_api::event::{About, Event, Severity};
+use muster_api::paths::pod as pod_path;
+use muster_api::pod::Phase;
+use muster_api::pod_status::Addresses;
+use muster_api::pod_work::Work;
+use muster_api::port::{Object, Uid};
+use muster_api::time::Time;
+use muster_api::words::{managers, reasons};
+use muster_api::{condition, kinds, meta, words};
+use muster_control::{Key, Step};
+use muster_process::{Id, Launch, Resident, State};
+use muster_tree::{Text, Tree};
+
+use super::Setup;
+use super::being::Trouble;
+use super::dress::{self, Problem, Volume};
+use super::life::{Asked, Deed, EndWhy, Ending, Life, Looks, Next, check_of};
+use super::look::Place;
+use super::machine::Machine;
+use super::report::{crash_loop, report};
+use super::ring::Found;
+
+/// What cannot be begun is tried again after this time, or when something it waits for changes.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// Rounds of deciding and doing in one step; each round only does what the one before made possible.
+const ROUNDS_MAX: usize = 8;
+
+/// A pod of this machine.
+pub struct Inmate {
+    /// Its key.
+    pub key: Key,
+    uid: Uid,
+    work: Work,
+    life: Life,
+    address: Text,
+    /// What was put on disk; `None` before the first time.
+    volumes: Option<BTreeMap<Text, Volume>>,
+    /// Whether objects it names have changed since.
+    stale: bool,
+    hosts: Option<String>,
+    /// Problems that were told, so that each is told once.
+    told: Option<String>,
+    newest: Time,
+}
+
+/// What came of a step.
+#[derive(Default)]
+pub struct Stepped {
+    /// A status to write.
+    pub status: Option<Tree>,
+    /// Whether its deletion can be finished.
+    pub bury: bool,
+    /// Events.
+    pub notes: Vec<Step>,
+    /// When to look again.
+    pub again_at: Option<Time>,
+}
+
+/// Whether a run is under way.
+#[must_use]
+pub fn is_up(state: &State) -> bool {
+    !matches!(state, State::Ended(_))
+}
+
+impl Inmate {
+    /// A pod as the folders and its status tell of it; a new one when they tell nothing.
+    #[must_use]
+    pub fn revive(key: &Key, pod: &Tree, address: Text, machine: &dyn Machine) -> Inmate {
+        let work = Work::of(pod);
+        let mut life = Life::new(&work);
+        let uid = meta::uid(pod);
+        let runs: Vec<Id> = machine.containers().all().into_iter().filter(|id| id.pod == *uid).collect();
+        for (one, being) in work.containers.iter().zip(&mut life.beings) {
+            let mut mine: Vec<&Id> = runs.iter().filter(|id| *id.container == *one.name).collect();
+            mine.sort_by_key(|id| id.attempt);
+            for id in mine {
+                being.notice();
+                being.begun(id.attempt);
+                being.state = machine.containers().state(id);
+            }
+            super::report::recall(pod, one, being);
+        }
+        let initialized =
+            condition::holds(pod.items_at(pod_path::CONDITIONS), words::conditions::INITIALIZED);
+        life.initialized = initialized && !pod.items_at(pod_path::CONTAINER_STATUSES).is_empty();
+        Inmate {
+            key: key.clone(),
+            uid,
+            work,
+            life,
+            address,
+            volumes: None,
+            stale: true,
+            hosts: None,
+            told: None,
+            newest: Time::default(),
+        }
+    }
+
+    /// One step: looks at the machine, decides, does, and says what to tell.
+    pub fn step(&mut self, pod: &Tree, place: &mut Place<'_>) -> Stepped {
+        let mut out = Stepped::default();
+        self.newest = place.now;
+        self.look_at_runs(place.machine);
+        let ended = Phase::of(pod.str_at(pod_path::PHASE)).ended();
+        if !ended {
+            self.dress_again(pod, place);
+            self.write_hosts(pod, place);
+        }
+        for found in place.ring.take(&self.uid) {
+            self.hear(pod, found, place, &mut out);
+        }
+        let asked = Asked {
+            since: Time::of(pod.at(pod_path::START_TIME)).unwrap_or(place.now),
+            gone_by: meta::deleting(pod),
+            shutdown_by: None,
+            over: ended,
+        };
+        for _ in 0..ROUNDS_MAX {
+            let next = self.life.next(&self.work, &asked, place.now);
+            out.again_at = next.wake;
+            if next.deeds.is_empty() {
+                break;
+            }
+            self.perform(pod, next, place, &mut out);
+        }
+        if ended {
+            out.bury = meta::deleting(pod).is_some() && meta::grace_secs(pod) != 0 && self.life.over();
+            return out;
+        }
+        out.status = self.status(pod, &place.setup.told.address, place.now);
+        out
+    }
+
+    /// The status, if it says anything new.
+    fn status(&self, pod: &Tree, host: &Text, now: Time) -> Option<Tree> {
+        let report = report(pod, &self.work, &self.life, now);
+        let addresses = Addresses { host: host.clone(), pod: self.address.clone() };
+        let patch = report.patch(pod, &addresses, now);
+        (pod.merge(&patch) != *pod).then_some(patch)
+    }
+
+    fn look_at_runs(&mut self, machine: &dyn Machine) {
+        for at in 0..self.life.beings.len() {
+            let being = &self.life.beings[at];
+            if being.up()
+                && let Some(state) = self.id(at).and_then(|id| machine.containers().state(&id))
+            {
+                self.life.beings[at].state = Some(state);
+            }
+        }
+    }
+
+    /// The newest run of a container.
+    fn id(&self, at: usize) -> Option<Id> {
+        let attempt = self.life.beings[at].attempt?;
+        let container = self.work.containers[at].name.to_string();
+        Some(Id { pod: self.uid.to_string(), container, attempt })
+    }
+
+    fn hear(&mut self, pod: &Tree, found: Found, place: &mut Place<'_>, out: &mut Stepped) {
+        if self.life.beings[found.container].attempt != Some(found.attempt) {
+            return;
+        }
+        let next = self.life.heard(&self.work, found.container, found.what, found.result, place.now);
+        self.perform(pod, next, place, out);
+    }
+
+    fn perform(&mut self, pod: &Tree, next: Next, place: &mut Place<'_>, out: &mut Stepped) {
+        for deed in next.deeds {
+            match deed {
+                Deed::Note(severity, reason, message) => {
+                    out.notes.push(note(pod, severity, reason, &message));
+                }
+                Deed::Start(at, attempt) => self.start(pod, at, attempt, place, out),
+                Deed::Signal(at, signal) => {
+                    if let Some(id) = self.id(at) {
+                        place.machine.containers().signal(&id, signal);
+                    }
+                }
+                Deed::Kill(at) => {
+                    if let Some(id) = self.id(at) {
+                        place.machine.containers().kill(&id);
+                    }
+                }
+                Deed::Check(at, what) => self.check(at, what, place),
+            }
+        }
+    }
+
+    fn check(&mut self, at: usize, what: Looks, place: &mut Place<'_>) {
+        let Some(id) = self.id(at) else { return };
+        let Some((check, timeout)) = check_of(&self.work.containers[at], what) else { return };
+        let (ring, attempt, uid) = (place.ring.clone(), id.attempt, self.uid.clone());
+        let done = move |result| ring.leave(&uid, Found { container: at, attempt, what, result });
+        place.machine.check(&id, &self.address, check, timeout, Box::new(done));
+    }
+
+    fn start(&mut self, pod: &Tree, at: usize, attempt: u32, place: &mut Place<'_>, out: &mut Stepped) {
+        match self.launch(pod, at, attempt, place) {
+            Ok(launch) => {
+                self.told = None;
+                self.forget_old(at, attempt, place.machine);
+                self.life.begun(at, attempt);
+                self.note_start(pod, at, &launch, out);
+            }
+            Err(problem) => {
+                if self.told.as_ref() != Some(&problem.message) {
+                    out.notes.push(note(pod, Severity::Warning, problem.event, &problem.message));
+                    self.told = Some(problem.message.clone());
+                }
+                let again = place.now + TRY_AGAIN;
+                let (reason, message) = (problem.waiting.into(), problem.message.as_str().into());
+                self.life.cannot(at, Trouble { reason, message, again });
+            }
+        }
+    }
+
+    fn launch(
+        &mut self,
+        pod: &Tree,
+        at: usize,
+        attempt: u32,
+        place: &mut Place<'_>,
+    ) -> Result<Launch, Problem> {
+        self.lay_volumes(pod, place)?;
+        let name = &self.work.containers[at].name;
+        let containers =
+            pod.items_at(pod_path::INIT_CONTAINERS).iter().chain(pod.items_at(pod_path::CONTAINERS));
+        let container = containers.into_iter().find(|it| meta_name(it) == name.as_str()).cloned();
+        let container = container.unwrap_or_else(Tree::empty_map);
+        let volumes = self.volumes.clone().unwrap_or_default();
+        let lookup = place.lookup();
+        let launch = {
+            let house = place.house(&lookup, &self.address);
+            dress::launch(pod, &container, attempt, &volumes, &house)?
+        };
+        place.machine.containers().start(&launch).map_err(|message| Problem {
+            event: reasons::FAILED,
+            waiting: reasons::RUN_ERROR,
+            message: format!("Error: {message}"),
+        })?;
+        Ok(launch)
+    }
+
+    fn note_start(&self, pod: &Tree, at: usize, launch: &Launch, out: &mut Stepped) {
+        let one = &self.work.containers[at];
+        let mut say = |reason, text: &str| out.notes.push(note(pod, Severity::Normal, reason, text));
+        if launch.id.attempt == 0 {
+            let program = &launch.argv[0];
+            let text = format!(
+                "Image \"{}\" is only a name here: {program:?} runs with the programs of this machine",
+                one.image
+            );
+            say(reasons::HOST_PROGRAM, &text);
+        }
+        say(reasons::CREATED, &format!("Container created: {}", one.name));
+        say(reasons::STARTED, &format!("Container started: {}", one.name));
+        if launch.id.attempt > 1 {
+            let text = crash_loop(pod, one, &self.life.beings[at]);
+            out.notes.push(note(pod, Severity::Warning, reasons::BACK_OFF, &text));
+        }
+    }
+
+    /// Of earlier runs only the last one is kept, for its log.
+    fn forget_old(&self, at: usize, attempt: u32, machine: &dyn Machine) {
+        let Some(old) = attempt.checked_sub(2) else { return };
+        let container = self.work.containers[at].name.to_string();
+        // What cannot be removed now goes with the pod.
+        let _ = machine.containers().forget(&Id { pod: self.uid.to_string(), container, attempt: old });
+    }
+
+    /// Puts the volumes on disk, once.
+    fn lay_volumes(&mut self, pod: &Tree, place: &mut Place<'_>) -> Result<(), Problem> {
+        if self.volumes.is_some() {
+            return Ok(());
+        }
+        let lookup = place.lookup();
+        let volumes = dress::volumes(pod, &place.house(&lookup, &self.address))?;
+        for (name, volume) in &volumes {
+            place.machine.lay(volume).map_err(|why| Problem::with_volume(name, &why))?;
+        }
+        self.volumes = Some(volumes);
+        self.stale = false;
+        Ok(())
+    }
+
+    /// Files that were made of objects follow their objects.
+    fn dress_again(&mut self, pod: &Tree, place: &mut Place<'_>) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        self.life.hope(place.now);
+        let Some(old) = &self.volumes else { return };
+        let lookup = place.lookup();
+        let Ok(new) = dress::volumes(pod, &place.house(&lookup, &self.address)) else { return };
+        for (name, volume) in new.iter().filter(|(name, volume)| old.get(*name) != Some(volume)) {
+            if let Err(why) = place.machine.lay(volume) {
+                tracing::warn!(pod = %self.key.name, volume = %name, %why, "a volume was not brought up to date");
+                self.stale = true;
+                return;
+            }
+        }
+        self.volumes = Some(new);
+    }
+
+    fn write_hosts(&mut self, pod: &Tree, place: &mut Place<'_>) {
+        if self.hosts.is_some() {
+            return;
+        }
+        let text = place.hosts(pod, &self.address);
+        match place.machine.write_hosts(&self.uid, &text) {
+            Ok(()) => self.hosts = Some(text),
+            Err(why) => tracing::warn!(pod = %self.key.name, %why, "the hosts file was not written"),
+        }
+    }
+
+    /// Names of other pods have changed.
+    pub fn neighbours_changed(&mut self) {
+        self.hosts = None;
+    }
+
+    /// An object that this pod may name has changed.
+    pub fn wardrobe_changed(&mut self) -> Key {
+        self.stale = true;
+        self.key.clone()
+    }
+
+    /// Ends what is left by force; whether something still runs.
+    pub fn end_by_force(&mut self, machine: &dyn Machine) -> bool {
+        self.stop_now(machine, false, true)
+    }
+
+    /// What others may know of this pod.
+    #[must_use]
+    pub fn resident(&self) -> Resident {
+        let all = || self.work.containers.iter().zip(&self.life.beings);
+        let waits = |name: &Text, why: &str| (name.to_string(), why.to_owned());
+        Resident {
+            uid: self.uid.to_string(),
+            address: self.address.to_string(),
+            attempts: all().filter_map(|(one, being)| Some((one.name.to_string(), being.attempt?))).collect(),
+            containers: all().map(|(one, _)| one.name.to_string()).collect(),
+            waiting: all()
+                .filter(|(_, being)| being.attempt.is_none())
+                .map(|(one, being)| match &being.trouble {
+                    Some(trouble) => waits(&one.name, &trouble.reason),
+                    None if self.life.initialized => waits(&one.name, reasons::CONTAINER_CREATING),
+                    None => waits(&one.name, reasons::POD_INITIALIZING),
+                })
+                .collect(),
+        }
+    }
+
+    /// How long the pod may take to stop.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        if self.life.beings.iter().any(super::being::Being::up) { self.work.grace } else { Duration::ZERO }
+    }
+
+    /// Asks all runs to stop, or ends them by force; whether something still runs.
+    pub fn stop_now(&mut self, machine: &dyn Machine, ask: bool, force: bool) -> bool {
+        self.look_at_runs(machine);
+        for at in (0..self.life.beings.len()).filter(|at| self.life.beings[*at].up()) {
+            let Some(id) = self.id(at) else { continue };
+            if ask {
+                machine.containers().signal(&id, self.work.containers[at].stop_signal);
+            }
+            if force {
+                machine.containers().kill(&id);
+            }
+        }
+        self.life.beings.iter().any(super::being::Being::up)
+    }
+
+    /// What to tell of a pod that was ended by the node's stop.
+    pub fn last_words(&mut self, pod: &Object, setup: &Setup, machine: &dyn Machine) -> Option<Tree> {
+        let pod = &pod.tree;
+        if Phase::of(pod.str_at(pod_path::PHASE)).ended() {
+            return None;
+        }
+        self.look_at_runs(machine);
+        self.life.ending.get_or_insert(Ending { why: EndWhy::Shutdown, by: self.newest });
+        self.status(pod, &setup.told.address, self.newest)
+    }
+}
+
+fn meta_name(container: &Tree) -> &str {
+    container.str_at(muster_api::paths::container::NAME)
+}
+
+fn note(pod: &Tree, severity: Severity, reason: &'static str, message: &str) -> Step {
+    Step::Note(Event {
+        by: managers::KUBELET.clone(),
+        about: About::of(&kinds::PODS, "Pod", pod),
+        severity,
+        reason: reason.into(),
+        message: message.into(),
+    })
+}

@@ -1,0 +1,184 @@
+//! Looks at containers: a command beside them, a request, a connection, a pause. Each has a thread and a bound in time.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use muster_api::pod_work::Check;
+
+use crate::layout::Id;
+use crate::port::{Containers, ExecOptions};
+
+/// What a failed command may say, at most.
+const OUTPUT_MAX: u64 = 10 * 1024;
+/// What an answer's first line may be, at most.
+const ANSWER_MAX: u64 = 8 * 1024;
+
+/// What is told when a look is over.
+pub type Done = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// Begins a look; `done` is called from its thread, in time.
+pub fn begin(
+    containers: Arc<dyn Containers>,
+    id: Id,
+    address: String,
+    check: Check,
+    timeout: Duration,
+    done: Done,
+) {
+    let body = move || done(look(&*containers, &id, &address, &check, timeout));
+    // Without a thread there is no look; the next one has another chance.
+    let _ = std::thread::Builder::new().name("check".to_owned()).stack_size(256 * 1024).spawn(body);
+}
+
+fn look(
+    containers: &dyn Containers,
+    id: &Id,
+    address: &str,
+    check: &Check,
+    timeout: Duration,
+) -> Result<(), String> {
+    let host = |named: &str| if named.is_empty() { address.to_owned() } else { named.to_owned() };
+    match check {
+        Check::Exec(command) => {
+            exec(containers, id, command.iter().map(ToString::to_string).collect(), timeout)
+        }
+        Check::Http { tls: true, .. } => {
+            Err("HTTPS requests are not made by this node: use HTTP, a TCP connection or a command"
+                .to_owned())
+        }
+        Check::Http { host: named, port, path, headers, tls: false } => {
+            let headers: Vec<(String, String)> =
+                headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            http(&host(named), *port, path, &headers, timeout)
+        }
+        Check::Tcp { host: named, port } => connect(&host(named), *port, timeout).map(|_| ()),
+        Check::Sleep(pause) => {
+            std::thread::sleep(*pause);
+            Ok(())
+        }
+        Check::Other(word) => {
+            Err(format!("{word} checks are not made by this node: use httpGet, tcpSocket or exec"))
+        }
+    }
+}
+
+fn exec(containers: &dyn Containers, id: &Id, argv: Vec<String>, timeout: Duration) -> Result<(), String> {
+    let mut exec = containers.exec(id, &ExecOptions { argv, stdin: false, tty: false })?;
+    let kill = exec.process.killer();
+    let (ended, end) = channel();
+    let output = exec.stdout.take().into_iter().chain(exec.stderr.take());
+    let readers: Vec<_> = output.map(|pipe| std::thread::spawn(move || drain(pipe))).collect();
+    std::thread::spawn(move || {
+        let _ = ended.send(exec.process.wait());
+    });
+    let code = end.recv_timeout(timeout);
+    // Descendants may hold the pipes open; with them gone the readers end.
+    kill();
+    let said: String = readers.into_iter().filter_map(|it| it.join().ok()).collect();
+    match code {
+        Ok(Ok(0)) => Ok(()),
+        Ok(Ok(_)) => Err(said),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("command timed out: it took longer than {timeout:?}")),
+    }
+}
+
+/// The beginning of what is said; the rest is read and dropped, so that nobody waits for us.
+fn drain(mut pipe: impl Read) -> String {
+    let mut first = Vec::new();
+    let _ = pipe.by_ref().take(OUTPUT_MAX).read_to_end(&mut first);
+    let _ = io::copy(&mut pipe, &mut io::sink());
+    String::from_utf8_lossy(&first).into_owned()
+}
+
+fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
+    let told = |error: io::Error| format!("dial tcp {host}:{port}: {error}");
+    let mut addresses = (host, port).to_socket_addrs().map_err(told)?;
+    let address = addresses.next().ok_or_else(|| format!("{host} has no address"))?;
+    TcpStream::connect_timeout(&address, timeout).map_err(told)
+}
+
+fn http(
+    host: &str,
+    port: u16,
+    path: &str,
+    headers: &[(String, String)],
+    timeout: Duration,
+) -> Result<(), String> {
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let url = format!("http://{host}:{port}{path}");
+    let told = |error: io::Error| format!("Get \"{url}\": {error}");
+    let mut stream = connect(host, port, timeout).map_err(|why| format!("Get \"{url}\": {why}"))?;
+    stream.set_read_timeout(Some(timeout)).map_err(told)?;
+    stream.set_write_timeout(Some(timeout)).map_err(told)?;
+    let named = |name: &str| headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !named("Host") {
+        request += &format!("Host: {host}:{port}\r\n");
+    }
+    if !named("User-Agent") {
+        request += "User-Agent: kube-probe/1.37\r\n";
+    }
+    if !named("Accept") {
+        request += "Accept: */*\r\n";
+    }
+    headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
+    request += "\r\n";
+    stream.write_all(request.as_bytes()).map_err(told)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut line).map_err(told)?;
+    let code: u16 = line.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    match code {
+        200..400 => Ok(()),
+        0 => Err(format!("Get \"{url}\": not an HTTP answer: {:?}", line.trim_end())),
+        _ => Err(format!("HTTP probe failed with statuscode: {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    /// A server that answers one request with this line.
+    fn answering(line: &'static str) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            stream.write_all(line.as_bytes()).unwrap();
+        });
+        port
+    }
+
+    #[test]
+    fn requests_are_judged_by_their_code() {
+        for (line, want) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", None),
+            ("HTTP/1.1 302 Found\r\n\r\n", None),
+            ("HTTP/1.1 503 Busy\r\n\r\n", Some("HTTP probe failed with statuscode: 503")),
+            ("hello\n", Some("not an HTTP answer")),
+        ] {
+            let found = http("127.0.0.1", answering(line), "health", &[], SOON);
+            match want {
+                None => assert_eq!(found, Ok(()), "{line}"),
+                Some(words) => assert!(found.unwrap_err().contains(words), "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_listening_is_told_with_the_address() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let why = connect("127.0.0.1", port, SOON).unwrap_err();
+        assert!(why.contains(&format!("dial tcp 127.0.0.1:{port}")), "{why}");
+    }
+}
