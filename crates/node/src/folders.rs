@@ -1,6 +1,8 @@
 //! Folders that are volumes: the one place that touches the disk.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use muster_tree::Text;
@@ -119,7 +121,9 @@ impl Folders for DiskFolders {
         std::fs::create_dir_all(&self.root).map_err(wrong)?;
         // The mark first: a folder without one is somebody's.
         std::fs::write(self.mark(name), "").map_err(wrong)?;
-        std::fs::create_dir(folder).map_err(wrong)
+        std::fs::create_dir(&folder).map_err(wrong)?;
+        // Whoever a pod runs as: the claim is the pod's. As a folder without a mark it would be somebody's already.
+        std::fs::set_permissions(folder, Permissions::from_mode(0o777)).map_err(wrong)
     }
 
     fn keep(&mut self, name: &str) -> Result<(), String> {

@@ -26,7 +26,17 @@ pub(super) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Doubling every sign protects any text, and a text without signs needs no protection.
+        #[test]
+        fn a_protected_text_comes_back(text in ".*") {
+            prop_assert_eq!(expand(&text.replace('$', "$$"), |_| Some("value".to_owned())), text);
+        }
+    }
 
     #[test]
     fn references() {

@@ -31,6 +31,9 @@ mod names;
 mod rendezvous;
 mod volume;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,349 @@
+//! Variables: where they come from, in which order, and what is said when they cannot be had.
+
+use muster_process::Isolation;
+use muster_tree::{Text, Tree, tree};
+
+use super::{Place, World, config_map, pod, secret};
+
+fn world() -> World {
+    let claim = |uid: &str, results: Tree| {
+        tree!({"kind": "ResourceClaim", "metadata": {"name": format!("claim-{uid}"), "namespace": "n", "uid": "r"},
+            "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": uid}],
+                "allocation": {"devices": {"results": results}}}})
+    };
+    let device = |request: &str, driver: &str, name: &str| tree!({"request": request, "driver": driver, "pool": "node", "device": name});
+    let waiting =
+        claim("u-1", Tree::Null).with(&["metadata", "name"], "waiting").without(&["status", "allocation"]);
+    World::of([
+        config_map("config", &tree!({"a": "1", "b.c": "2", "ref": "$(a)"})),
+        secret("secret", &tree!({"key": "aHVzaA==", "bytes": "/w==", "nul": "AA=="})),
+        claim(
+            "u-1",
+            Tree::list([
+                device("gpu", "gpu.nvidia.com", "gpu-3"),
+                device("gpu", "gpu.nvidia.com", "gpu-1"),
+                device("nic/fast", "net.example.com", "eth1"),
+            ]),
+        ),
+        claim("other", Tree::Null),
+        waiting,
+    ])
+}
+
+/// The variables that a container asks for, without those that all have.
+fn own(place: &Place, container: &Tree, spec: &Tree) -> Result<Vec<(String, String)>, String> {
+    let quiet = tree!({"enableServiceLinks": false}).merge(spec);
+    let made = place.launch(&pod(container, &quiet)).map_err(|it| it.message)?;
+    Ok(made
+        .env
+        .into_iter()
+        .filter(|(name, _)| !["PATH", "HOSTNAME", "HOME"].contains(&name.as_str()))
+        .collect())
+}
+
+fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn values_and_references() {
+    let place = Place::of(world());
+    let from = |source: Tree| tree!({"env": [{"name": "A", "valueFrom": source}]});
+    for (says, container, want) in [
+        ("none", tree!({}), Ok(pairs(&[]))),
+        (
+            "plain",
+            tree!({"env": [{"name": "A", "value": "x"}, {"name": "B"}]}),
+            Ok(pairs(&[("A", "x"), ("B", "")])),
+        ),
+        (
+            "earlier ones may be named, later ones not",
+            tree!({"env": [{"name": "A", "value": "$(B)$(C)"}, {"name": "B", "value": "b"},
+                {"name": "C", "value": "$(A)-$(B)-$$(B)"}]}),
+            Ok(pairs(&[("A", "$(B)$(C)"), ("B", "b"), ("C", "$(B)$(C)-b-$(B)")])),
+        ),
+        (
+            "said twice: the last one counts, in the place of the first",
+            tree!({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}, {"name": "A", "value": "2"}]}),
+            Ok(pairs(&[("A", "2"), ("B", "1")])),
+        ),
+        (
+            "whole objects come first, with their prefix, and are not looked through",
+            tree!({"env": [{"name": "X_a", "value": "mine"}, {"name": "Y", "value": "$(X_b.c)"}],
+                "envFrom": [{"prefix": "X_", "configMapRef": {"name": "config"}}]}),
+            Ok(pairs(&[("X_a", "mine"), ("X_b.c", "2"), ("X_ref", "$(a)"), ("Y", "2")])),
+        ),
+        (
+            "later objects over earlier ones",
+            tree!({"envFrom": [{"configMapRef": {"name": "config"}}, {"prefix": "", "configMapRef": {"name": "config"}}]}),
+            Ok(pairs(&[("a", "1"), ("b.c", "2"), ("ref", "$(a)")])),
+        ),
+        (
+            "an object that may be missing",
+            tree!({"envFrom": [{"configMapRef": {"name": "no", "optional": true}}, {"secretRef": {"name": "no", "optional": true}}]}),
+            Ok(pairs(&[])),
+        ),
+        (
+            "an object that may not",
+            tree!({"envFrom": [{"secretRef": {"name": "no"}}]}),
+            Err("secret \"no\" not found"),
+        ),
+        ("a key", from(tree!({"configMapKeyRef": {"name": "config", "key": "a"}})), Ok(pairs(&[("A", "1")]))),
+        (
+            "a secret key",
+            from(tree!({"secretKeyRef": {"name": "secret", "key": "key"}})),
+            Ok(pairs(&[("A", "hush")])),
+        ),
+        (
+            "no such object",
+            from(tree!({"configMapKeyRef": {"name": "no", "key": "a"}})),
+            Err("configmap \"no\" not found"),
+        ),
+        (
+            "no such key",
+            from(tree!({"secretKeyRef": {"name": "secret", "key": "no"}})),
+            Err("couldn't find key no in Secret n/secret"),
+        ),
+        (
+            "no such key, which may be missing",
+            from(tree!({"configMapKeyRef": {"name": "config", "key": "no", "optional": true}})),
+            Ok(pairs(&[])),
+        ),
+        (
+            "bytes that are no text",
+            from(tree!({"secretKeyRef": {"name": "secret", "key": "bytes"}})),
+            Err("the value of key \"bytes\" is not UTF-8 text and cannot be a variable"),
+        ),
+        (
+            "a NUL",
+            from(tree!({"secretKeyRef": {"name": "secret", "key": "nul"}})),
+            Err("the value of variable \"A\" contains a NUL character"),
+        ),
+        (
+            "a field",
+            from(tree!({"fieldRef": {"fieldPath": "metadata.labels['app']"}})),
+            Ok(pairs(&[("A", "x")])),
+        ),
+        ("the node", from(tree!({"fieldRef": {"fieldPath": "spec.nodeName"}})), Ok(pairs(&[("A", "node")]))),
+        (
+            "the account",
+            from(tree!({"fieldRef": {"fieldPath": "spec.serviceAccountName"}})),
+            Ok(pairs(&[("A", "robot")])),
+        ),
+        (
+            "the address",
+            from(tree!({"fieldRef": {"fieldPath": "status.podIP"}})),
+            Ok(pairs(&[("A", "127.1.0.1")])),
+        ),
+        (
+            "the node's",
+            from(tree!({"fieldRef": {"fieldPath": "status.hostIPs"}})),
+            Ok(pairs(&[("A", "10.0.0.7")])),
+        ),
+        (
+            "no field",
+            from(tree!({"fieldRef": {"fieldPath": "status.phase"}})),
+            Err("unsupported fieldPath: status.phase"),
+        ),
+        (
+            "a resource without a limit is the node's",
+            from(tree!({"resourceFieldRef": {"resource": "limits.cpu"}})),
+            Ok(pairs(&[("A", "8")])),
+        ),
+    ] {
+        assert_eq!(own(&place, &container, &tree!({})), want.map_err(str::to_owned), "{says}");
+    }
+}
+
+#[test]
+fn files_with_variables() {
+    let place = Place::of(world());
+    let with = |path: &str, key: &str, optional: bool| {
+        let file = tree!({"volumeName": "v", "path": path, "key": key, "optional": optional});
+        tree!({"env": [{"name": "A", "valueFrom": {"fileKeyRef": file}}]})
+    };
+    let spec = tree!({"volumes": [{"name": "v", "emptyDir": {}}]});
+    let file = "pods/u-1/volumes/v/env";
+    let write = |words: &str| std::fs::write(place.folder.path().join(file), words).unwrap();
+    assert!(
+        own(&place, &with("env", "K", false), &spec)
+            .unwrap_err()
+            .starts_with("couldn't parse env file: env: ")
+    );
+    write("K='v'\nL=''\n");
+    for (says, container, want) in [
+        ("a key", with("env", "K", false), Ok(pairs(&[("A", "v")]))),
+        (
+            "no such key",
+            with("env", "M", false),
+            Err("environment variable key \"M\" not found in file \"env\""),
+        ),
+        ("no such key, which may be missing", with("env", "M", true), Ok(pairs(&[]))),
+        ("an empty value is as good as none", with("env", "L", true), Ok(pairs(&[]))),
+    ] {
+        assert_eq!(own(&place, &container, &spec), want.map_err(str::to_owned), "{says}");
+    }
+    let out = own(&place, &with("../../../../secret", "K", true), &spec).unwrap_err();
+    std::fs::write(place.folder.path().join("secret"), "K='v'").unwrap();
+    assert!(out.starts_with("couldn't parse env file"), "{out}");
+    let out = own(&place, &with("../../../../secret", "K", true), &spec).unwrap_err();
+    assert!(out.ends_with("leads out of the volume"), "{out}");
+}
+
+fn service(namespace: &str, name: &str, address: &str, ports: Tree) -> Tree {
+    tree!({"kind": "Service", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterIP": address, "ports": ports}})
+}
+
+#[test]
+fn services_are_told_unless_unwanted() {
+    let https = tree!([{"name": "https", "port": 443, "protocol": "TCP"}]);
+    let mut place = Place::of(World::of([
+        service("default", "kubernetes", "10.0.0.1", https),
+        service(
+            "n",
+            "my-db",
+            "10.0.0.2",
+            tree!([{"port": 5432}, {"name": "web-ui", "port": 80, "protocol": "UDP"}]),
+        ),
+        service("n", "headless", "None", tree!([{"port": 1}])),
+        service("other", "far", "10.0.0.3", tree!([{"port": 1}])),
+    ]));
+    let api = |host: &str, port: &str| {
+        let link = format!("tcp://{host}:{port}");
+        let all = [
+            ("KUBERNETES_PORT".to_owned(), link.clone()),
+            (format!("KUBERNETES_PORT_{port}_TCP"), link),
+            (format!("KUBERNETES_PORT_{port}_TCP_ADDR"), host.to_owned()),
+            (format!("KUBERNETES_PORT_{port}_TCP_PORT"), port.to_owned()),
+            (format!("KUBERNETES_PORT_{port}_TCP_PROTO"), "tcp".to_owned()),
+            ("KUBERNETES_SERVICE_HOST".to_owned(), host.to_owned()),
+            ("KUBERNETES_SERVICE_PORT".to_owned(), port.to_owned()),
+            ("KUBERNETES_SERVICE_PORT_HTTPS".to_owned(), port.to_owned()),
+        ];
+        all.to_vec()
+    };
+    let database = pairs(&[
+        ("MY_DB_PORT", "tcp://10.0.0.2:5432"),
+        ("MY_DB_PORT_5432_TCP", "tcp://10.0.0.2:5432"),
+        ("MY_DB_PORT_5432_TCP_ADDR", "10.0.0.2"),
+        ("MY_DB_PORT_5432_TCP_PORT", "5432"),
+        ("MY_DB_PORT_5432_TCP_PROTO", "tcp"),
+        ("MY_DB_PORT_80_UDP", "udp://10.0.0.2:80"),
+        ("MY_DB_PORT_80_UDP_ADDR", "10.0.0.2"),
+        ("MY_DB_PORT_80_UDP_PORT", "80"),
+        ("MY_DB_PORT_80_UDP_PROTO", "udp"),
+        ("MY_DB_SERVICE_HOST", "10.0.0.2"),
+        ("MY_DB_SERVICE_PORT", "5432"),
+        ("MY_DB_SERVICE_PORT_WEB_UI", "80"),
+    ]);
+    let wanted = tree!({"enableServiceLinks": true});
+    let both = [api("10.0.0.1", "443"), database].concat();
+    assert_eq!(own(&place, &tree!({}), &wanted), Ok(both));
+    assert_eq!(own(&place, &tree!({}), &tree!({})), Ok(api("10.0.0.1", "443")));
+    let named = tree!({"env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "me"}, {"name": "X", "value": "$(MY_DB_SERVICE_PORT)"}]});
+    let got = own(&place, &named, &wanted).unwrap();
+    assert_eq!(got[..2], pairs(&[("KUBERNETES_SERVICE_HOST", "me"), ("X", "5432")]));
+    assert_eq!(got.iter().filter(|(name, _)| name == "KUBERNETES_SERVICE_HOST").count(), 1);
+    place.server = Some(("127.0.0.1".into(), 6443));
+    assert_eq!(
+        own(&place, &tree!({}), &tree!({})),
+        Ok(api("127.0.0.1", "6443")),
+        "where it can be reached from here"
+    );
+}
+
+#[test]
+fn every_container_has_a_home_a_name_and_programs() {
+    let mut place = Place::of(World::default());
+    let base = |place: &Place, container: &Tree| {
+        let made = place.launch(&pod(container, &tree!({"hostname": "h"}))).unwrap();
+        (made.env, made.mounts.into_iter().map(|it| (it.source, it.target)).collect::<Vec<_>>())
+    };
+    let home = place.folder.path().join("pods/u-1/home");
+    let (env, mounts) = base(&place, &tree!({"tty": true}));
+    let want = [("PATH", "/usr/bin:/bin"), ("HOSTNAME", "h"), ("HOME", "/muster/home"), ("TERM", "xterm")];
+    assert_eq!(env, pairs(&want));
+    assert_eq!(mounts, [(home.clone(), "/muster/home".into())]);
+    let (env, _) =
+        base(&place, &tree!({"env": [{"name": "HOME", "value": "/x"}, {"name": "PATH", "value": "/y"}]}));
+    assert_eq!(env, pairs(&[("HOSTNAME", "h"), ("HOME", "/x"), ("PATH", "/y")]));
+    place.isolation = Isolation::None;
+    let (env, mounts) = base(&place, &tree!({}));
+    assert_eq!(env[2], ("HOME".to_owned(), home.display().to_string()));
+    assert_eq!(mounts, [], "there is nothing that could be mounted over");
+}
+
+#[test]
+fn devices_are_told_by_request() {
+    let place = Place::of(world());
+    let spec = |claim: &str| tree!({"resourceClaims": [{"name": "c", "resourceClaimName": claim}]});
+    let uses = |claims: Tree| tree!({"resources": {"claims": claims}});
+    let refused =
+        |why: &str| Err(format!("Failed to prepare dynamic resources: prepare dynamic resources: {why}"));
+    for (says, container, claim, want) in [
+        (
+            "all requests",
+            uses(tree!([{"name": "c"}])),
+            "claim-u-1",
+            Ok(pairs(&[
+                ("CUDA_VISIBLE_DEVICES", "3,1"),
+                ("MUSTER_DEVICES_GPU", "gpu-3,gpu-1"),
+                ("MUSTER_DEVICES_NIC", "eth1"),
+            ])),
+        ),
+        (
+            "one request",
+            uses(tree!([{"name": "c", "request": "nic"}])),
+            "claim-u-1",
+            Ok(pairs(&[("MUSTER_DEVICES_NIC", "eth1")])),
+        ),
+        ("a container that uses none", tree!({}), "claim-u-1", Ok(pairs(&[]))),
+        (
+            "somebody else's",
+            uses(tree!([{"name": "c"}])),
+            "claim-other",
+            refused("pod p (u-1) is not allowed to use ResourceClaim claim-other (r)"),
+        ),
+        (
+            "none given yet",
+            uses(tree!([{"name": "c"}])),
+            "waiting",
+            refused("ResourceClaim waiting: claim is not allocated yet"),
+        ),
+        (
+            "no such claim",
+            uses(tree!([{"name": "c"}])),
+            "no",
+            refused("fetch ResourceClaim no: resourceclaims.resource.k8s.io \"no\" not found"),
+        ),
+    ] {
+        assert_eq!(own(&place, &container, &spec(claim)), want, "{says}");
+    }
+}
+
+#[test]
+fn where_names_cannot_be_resolved_the_meeting_point_is_an_address() {
+    let mut place = Place::of(World::default());
+    place.world.addresses.insert("p-0.s/n".to_owned(), Text::from("127.1.0.9"));
+    let container = tree!({"command": ["run", "--at=$(MASTER_ADDR):1"], "env": [
+        {"name": "MASTER_ADDR", "value": "p-0.s"},
+        {"name": "PET_RDZV_ENDPOINT", "value": "$(MASTER_ADDR):29500"},
+        {"name": "JAX_COORDINATOR_ADDRESS", "value": "p-0.s:1234"},
+        {"name": "TPU_WORKER_HOSTNAMES", "value": "p-0.s,p-1.s"},
+        {"name": "OTHER", "value": "p-0.s"}]});
+    let spec = tree!({"enableServiceLinks": false});
+    let made = place.launch(&pod(&container, &spec)).unwrap();
+    assert!(made.env.contains(&("MASTER_ADDR".to_owned(), "p-0.s".to_owned())), "a hosts file does it");
+    place.isolation = Isolation::None;
+    let made = place.launch(&pod(&container, &spec)).unwrap();
+    let want = [
+        ("MASTER_ADDR", "127.1.0.9"),
+        ("PET_RDZV_ENDPOINT", "127.1.0.9:29500"),
+        ("JAX_COORDINATOR_ADDRESS", "127.1.0.9:1234"),
+        ("TPU_WORKER_HOSTNAMES", "127.1.0.9,p-1.s"),
+        ("OTHER", "p-0.s"),
+    ];
+    assert_eq!(made.env[3..], pairs(&want));
+    assert_eq!(made.argv, ["run", "--at=127.1.0.9:1"]);
+}

@@ -1,0 +1,138 @@
+//! A small world around one pod.
+
+mod disk;
+mod environment;
+mod launching;
+mod sources;
+
+use std::collections::BTreeMap;
+
+use muster_api::meta;
+use muster_process::{Isolation, Launch, Layout};
+use muster_tree::{Text, Tree, tree};
+
+use super::{House, Lookup, Problem, Volume, launch, lay, volumes};
+
+/// Objects by kind, namespace and name, and what only a server could know.
+#[derive(Default)]
+struct World {
+    objects: Vec<Tree>,
+    tokens: BTreeMap<String, Text>,
+    addresses: BTreeMap<String, Text>,
+}
+
+impl World {
+    fn of(objects: impl IntoIterator<Item = Tree>) -> World {
+        World { objects: objects.into_iter().collect(), ..World::default() }
+    }
+
+    fn find(&self, kind: &str, namespace: &str, name: &str) -> Option<Tree> {
+        let fits = |it: &&Tree| {
+            meta::kind_word(it) == kind && meta::namespace(it) == namespace && meta::name(it) == name
+        };
+        self.objects.iter().find(fits).cloned()
+    }
+}
+
+impl Lookup for World {
+    fn config_map(&self, namespace: &Text, name: &Text) -> Option<Tree> {
+        self.find("ConfigMap", namespace, name)
+    }
+
+    fn secret(&self, namespace: &Text, name: &Text) -> Option<Tree> {
+        self.find("Secret", namespace, name)
+    }
+
+    fn claim(&self, namespace: &Text, name: &Text) -> Option<Tree> {
+        self.find("PersistentVolumeClaim", namespace, name)
+    }
+
+    fn volume(&self, name: &Text) -> Option<Tree> {
+        self.find("PersistentVolume", "", name)
+    }
+
+    fn services(&self, namespace: &Text) -> Vec<Tree> {
+        let fits = |it: &&Tree| meta::kind_word(it) == "Service" && meta::namespace(it) == *namespace;
+        self.objects.iter().filter(fits).cloned().collect()
+    }
+
+    fn resource_claim(&self, namespace: &Text, name: &Text) -> Option<Tree> {
+        self.find("ResourceClaim", namespace, name)
+    }
+
+    fn token(&self, _pod: &Tree, audience: &str, expires_secs: i64) -> Option<Text> {
+        self.tokens.get(&format!("{audience}/{expires_secs}")).cloned()
+    }
+
+    fn address_of(&self, host: &str, namespace: &Text) -> Option<Text> {
+        self.addresses.get(&format!("{host}/{namespace}")).cloned()
+    }
+}
+
+/// A folder of this machine with the world in it.
+struct Place {
+    folder: tempfile::TempDir,
+    layout: Layout,
+    world: World,
+    isolation: Isolation,
+    server: Option<(Text, u16)>,
+    user: (u32, u32),
+}
+
+impl Place {
+    fn of(world: World) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(folder.path().join("pods"));
+        Place { folder, layout, world, isolation: Isolation::Namespaces, server: None, user: (0, 0) }
+    }
+
+    fn house(&self) -> House<'_> {
+        House {
+            layout: &self.layout,
+            lookup: &self.world,
+            pod_address: "127.1.0.1".into(),
+            node_address: "10.0.0.7".into(),
+            allocatable: tree!({"cpu": "8", "memory": "16Gi"}),
+            isolation: self.isolation,
+            server: self.server.clone(),
+            search_path: "/usr/bin:/bin".into(),
+            user: self.user,
+        }
+    }
+
+    fn volumes(&self, pod: &Tree) -> Result<BTreeMap<Text, Volume>, Problem> {
+        volumes(pod, &self.house())
+    }
+
+    /// The first container, with all volumes laid.
+    fn launch(&self, pod: &Tree) -> Result<Launch, Problem> {
+        let volumes = self.volumes(pod)?;
+        for (name, volume) in &volumes {
+            lay(volume).map_err(|why| Problem::with_volume(name, &why))?;
+        }
+        launch(pod, &pod.items_at(&["spec", "containers"])[0], 0, &volumes, &self.house())
+    }
+}
+
+/// A pod with one container, which runs `true` unless it says otherwise.
+fn pod(container: &Tree, spec: &Tree) -> Tree {
+    let container = tree!({"name": "c", "image": "i", "command": ["true"]}).merge(container);
+    tree!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "uid": "u-1", "labels": {"app": "x"}},
+        "spec": tree!({"containers": [container], "nodeName": "node", "serviceAccountName": "robot"}).merge(spec)})
+}
+
+/// The same, with a volume `v` of this kind that stands at `/v`.
+fn pod_with(volume: &Tree, spec: &Tree) -> Tree {
+    let volume = tree!({"name": "v"}).merge(volume);
+    let mounted = tree!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    pod(&mounted, &tree!({"volumes": [volume]}).merge(spec))
+}
+
+fn config_map(name: &str, data: &Tree) -> Tree {
+    tree!({"kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}, "data": data})
+}
+
+fn secret(name: &str, data: &Tree) -> Tree {
+    tree!({"kind": "Secret", "metadata": {"name": name, "namespace": "n"}, "data": data})
+}
