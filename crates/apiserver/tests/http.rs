@@ -11,5 +11,7 @@ mod bad_input;
 mod identity;
 #[path = "http/reading.rs"]
 mod reading;
+#[path = "http/streams.rs"]
+mod streams;
 #[path = "http/watching.rs"]
 mod watching;

@@ -172,6 +172,7 @@ fn server_options(
         identity,
         static_tokens: Vec::new(),
         checks: vec![Check::passed("store"), ready.clone()],
+        nodes: None,
         bounds: Bounds::default(),
         metrics: metrics.clone(),
         clock: clock.clone(),

@@ -133,6 +133,7 @@ fn server_options(listener: TcpListener, identity: Identity) -> ServerOptions {
         identity,
         static_tokens: Vec::new(),
         checks: Vec::new(),
+        nodes: None,
         bounds: Bounds::default(),
         metrics: Arc::default(),
         clock: Arc::new(Machine),

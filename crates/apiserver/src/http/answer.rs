@@ -1,7 +1,7 @@
 //! Answers on their way out: bytes, headers, compression.
 
-use std::convert::Infallible;
-use std::io::Write;
+use std::future::Future;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,9 +14,11 @@ use http::header::{
 use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use muster_tree::Tree;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::accept::Text;
+use super::away::Stay;
+use super::nodes::NodeBody;
 use crate::status::Status;
 
 /// Bodies longer than this are compressed when the client asks for it.
@@ -30,32 +32,63 @@ pub enum AnswerBody {
     Full(Option<Bytes>),
     /// Piece by piece, for as long as the other side keeps the sender.
     Pieces(mpsc::Receiver<Bytes>),
+    /// As a node sends it.
+    Held(Box<Held>),
+}
+
+/// A node's body, with its place; it ends at the latest when the server stops.
+pub struct Held {
+    body: NodeBody,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    /// This body; with nothing to stay for when the connection has become another's.
+    pub(super) fn new(body: NodeBody, stay: Option<Stay>) -> Held {
+        match stay {
+            Some(Stay { place, mut stop }) => {
+                let stopped = Box::pin(async move { stop.stopped().await });
+                Held { body, stopped, _place: Some(place) }
+            }
+            None => Held { body, stopped: Box::pin(std::future::pending()), _place: None },
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.stopped.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => Pin::new(&mut self.body).poll_frame(cx),
+        }
+    }
 }
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             AnswerBody::Full(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             AnswerBody::Pieces(pieces) => {
                 pieces.poll_recv(cx).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
             }
+            AnswerBody::Held(held) => held.poll(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, AnswerBody::Full(None))
+        match self {
+            AnswerBody::Full(bytes) => bytes.is_none(),
+            AnswerBody::Pieces(_) => false,
+            AnswerBody::Held(held) => held.body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             AnswerBody::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            AnswerBody::Pieces(_) => SizeHint::default(),
+            AnswerBody::Pieces(_) | AnswerBody::Held(_) => SizeHint::default(),
         }
     }
 }
@@ -160,8 +193,13 @@ fn with_body(code: u16, media_type: &'static str, body: AnswerBody) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    no_cache(&mut reply);
     reply
+}
+
+/// Says that nobody may keep the answer.
+pub fn no_cache(reply: &mut Reply) {
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
 }
 
 fn compressed(bytes: &[u8]) -> Vec<u8> {

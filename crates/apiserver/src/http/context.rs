@@ -11,11 +11,13 @@ use muster_api::ports::{Clock, Entropy};
 use super::accept::{self, Answer, Offer};
 use super::answer::Style;
 use super::auth::Authenticator;
+use super::away::Dialer;
 use super::discover::Discovery;
 use super::health::Check;
 use super::limits::{Bounds, Limits};
 use super::lines::Lines;
 use super::metrics::Metrics;
+use super::nodes::NodeDoor;
 use super::query::Query;
 use super::stop::Stop;
 use crate::engine::Engine;
@@ -40,6 +42,10 @@ pub struct Shared {
     pub lines: Arc<Lines>,
     /// What must be ready.
     pub checks: Vec<Check>,
+    /// The nodes of this process.
+    pub nodes: Option<Arc<dyn NodeDoor>>,
+    /// The way to all others.
+    pub dialer: Dialer,
     /// The address listened on.
     pub address: SocketAddr,
     /// Host names that are ours; any host when `None`.

@@ -23,6 +23,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// The user in the admin's certificate.
 pub const ADMIN_USER: &str = "muster-admin";
+/// The user that calls nodes.
+const NODE_CLIENT: &str = "kube-apiserver-kubelet-client";
 /// The group that may do everything.
 pub const MASTERS: &str = "system:masters";
 /// The first address of the service range.
@@ -114,8 +116,20 @@ impl Identity {
     /// # Errors
     /// When it cannot be made.
     pub fn admin_certificate(&self) -> Result<Certified, IdentityError> {
+        self.client_certificate(ADMIN_USER)
+    }
+
+    /// The client certificate that the server itself shows to nodes.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn node_client_certificate(&self) -> Result<Certified, IdentityError> {
+        self.client_certificate(NODE_CLIENT)
+    }
+
+    fn client_certificate(&self, user: &str) -> Result<Certified, IdentityError> {
         let mut params = self.params(Vec::new())?;
-        params.distinguished_name.push(DnType::CommonName, ADMIN_USER);
+        params.distinguished_name.push(DnType::CommonName, user);
         params.distinguished_name.push(DnType::OrganizationName, MASTERS);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let (certificate, key) = self.sign(&params)?;

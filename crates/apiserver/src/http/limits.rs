@@ -15,6 +15,8 @@ pub const WRITES_MAX: usize = 200;
 pub const READS_MAX: usize = 400;
 /// Watches at once.
 pub const WATCHES_MAX: usize = 2_000;
+/// Logs, commands, attachments and forwarded ports at once.
+pub const STREAMS_MAX: usize = 500;
 /// How long a request that is no watch may take.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 /// The most bytes of headers.
@@ -33,13 +35,21 @@ pub struct Bounds {
     pub reads: usize,
     /// Watches at once.
     pub watches: usize,
+    /// Logs, commands, attachments and forwarded ports at once.
+    pub streams: usize,
     /// How long a request that is no watch may take.
     pub deadline: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { writes: WRITES_MAX, reads: READS_MAX, watches: WATCHES_MAX, deadline: DEADLINE }
+        Self {
+            writes: WRITES_MAX,
+            reads: READS_MAX,
+            watches: WATCHES_MAX,
+            streams: STREAMS_MAX,
+            deadline: DEADLINE,
+        }
     }
 }
 
@@ -52,6 +62,8 @@ pub enum Load {
     Read,
     /// A watch.
     Watch,
+    /// A log, a command, an attachment or forwarded ports.
+    Stream,
 }
 
 /// Counts what goes on.
@@ -59,6 +71,7 @@ pub struct Limits {
     writes: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     watches: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
 }
 
 impl Limits {
@@ -66,7 +79,12 @@ impl Limits {
     #[must_use]
     pub fn new(bounds: &Bounds) -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
-        Self { writes: places(bounds.writes), reads: places(bounds.reads), watches: places(bounds.watches) }
+        Self {
+            writes: places(bounds.writes),
+            reads: places(bounds.reads),
+            watches: places(bounds.watches),
+            streams: places(bounds.streams),
+        }
     }
 
     /// A place, kept until the permit is dropped.
@@ -78,6 +96,7 @@ impl Limits {
             Load::Write => &self.writes,
             Load::Read => &self.reads,
             Load::Watch => &self.watches,
+            Load::Stream => &self.streams,
         };
         places.clone().try_acquire_owned().map_err(|_| too_many())
     }

@@ -13,7 +13,9 @@
 
 pub mod accept;
 pub mod answer;
+mod ask;
 pub mod auth;
+pub mod away;
 pub mod body;
 pub mod context;
 pub mod discover;
@@ -25,11 +27,13 @@ pub mod kubeconfig;
 pub mod limits;
 pub mod lines;
 pub mod metrics;
+pub mod nodes;
 mod pieces;
 pub mod query;
 mod reads;
 mod route;
 mod stop;
+mod streams;
 pub mod verb;
 mod watch;
 mod writes;
@@ -50,12 +54,14 @@ use tokio_rustls::TlsAcceptor;
 
 use self::answer::AnswerBody;
 use self::auth::{AccountTokens, Authenticator, user_of_certificate};
+use self::away::Dialer;
 use self::context::Shared;
 use self::health::Check;
 use self::identity::{ADMIN_USER, Identity, IdentityError, MASTERS, SERVING_NAMES};
 use self::jwt::TokenKey;
 use self::limits::{Bounds, CONNECTIONS_MAX, HANDSHAKE_MAX, HEADER_BYTES_MAX, Limits};
 use self::metrics::{Metrics, SharedRegistry};
+use self::nodes::NodeDoor;
 use self::stop::{Stop, Stopper};
 use crate::engine::Engine;
 use crate::request::User;
@@ -79,6 +85,8 @@ pub struct ServerOptions {
     pub static_tokens: Vec<(String, User)>,
     /// What must be ready besides the server itself.
     pub checks: Vec<Check>,
+    /// The nodes of this process, if it has any: their pods' logs and commands need no network.
+    pub nodes: Option<Arc<dyn NodeDoor>>,
     /// Bounds.
     pub bounds: Bounds,
     /// Numbers of all parts of the process.
@@ -117,6 +125,7 @@ impl Server {
         options.listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(options.listener)?;
         let tls = options.identity.tls(Some(address.ip()))?;
+        let dialer = Dialer::new(&options.identity.node_client_certificate()?)?;
         let (stopper, stop) = stop::pair();
         let key = TokenKey::new(options.identity.token_key())
             .ok_or(IdentityError::Damaged("key for service account tokens"))?;
@@ -140,6 +149,8 @@ impl Server {
             discovery: discover::Discovery::default(),
             lines: Arc::default(),
             checks,
+            nodes: options.nodes,
+            dialer,
             address,
             hosts: hosts(address),
             clock: options.clock,

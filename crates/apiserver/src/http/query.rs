@@ -43,7 +43,8 @@ impl Query {
     }
 
     /// All values of a parameter.
-    fn all(&self, key: &str) -> Vec<&str> {
+    #[must_use]
+    pub fn all(&self, key: &str) -> Vec<&str> {
         self.0.iter().filter(|(k, _)| k == key).map(|(_, v)| v.as_str()).collect()
     }
 
@@ -57,7 +58,11 @@ impl Query {
         self.get(key).map(|value| !matches!(value, "0" | "false"))
     }
 
-    fn number(&self, key: &str) -> Result<Option<i64>, Status> {
+    /// A whole number.
+    ///
+    /// # Errors
+    /// 400 when it is not one.
+    pub fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(key).filter(|t| !t.is_empty()) else {
             return Ok(None);
         };

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
 use super::answer::{self, Reply, Style};
+use super::ask::Part;
 use super::auth;
 use super::body;
 use super::context::{Request, Shared};
@@ -27,6 +28,7 @@ use super::limits::Load;
 use super::metrics::RequestLabels;
 use super::query::Query;
 use super::reads::{self, Place};
+use super::streams;
 use super::verb::{self, Verb};
 use super::writes;
 use crate::request::{Target, User};
@@ -99,6 +101,10 @@ async fn answer(
         Err(status) => return answer::status(&status, Style::PLAIN),
     };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
+    // What a stream needs of the connection travels with the body.
+    let mut carrier = hyper::Request::new(body);
+    *carrier.version_mut() = parts.version;
+    *carrier.extensions_mut() = parts.extensions;
     let request = Request { method: parts.method, query, headers: parts.headers, user };
     let result = match info::parse(&path) {
         None => Err(Status::bad_request("the path of the request is not valid percent-encoded UTF-8")),
@@ -107,7 +113,7 @@ async fn answer(
             shared.limits.enter(Load::Read).and_then(|_place| discover::answer(shared, &request, &words))
         }
         Some(Info::Resource { target, watch_prefix }) => {
-            resource(shared, &request, target, watch_prefix, body, labels).await
+            resource(shared, &request, target, watch_prefix, carrier, labels).await
         }
     };
     result.unwrap_or_else(|status| refused(&status, &request))
@@ -162,7 +168,7 @@ async fn resource(
     request: &Request,
     target: Target,
     watch_prefix: bool,
-    body: Incoming,
+    carrier: hyper::Request<Incoming>,
     labels: &mut RequestLabels,
 ) -> Result<Reply, Status> {
     let found = shared.engine.registry().find(&target.group, &target.version, &target.resource);
@@ -176,9 +182,12 @@ async fn resource(
     let verb = Verb::of(&request.method, &target, watch).ok_or_else(Status::method_not_allowed)?;
     labels.verb = verb.word().to_owned();
     verb::check(&resource, version, &target, verb)?;
+    if let Some(part) = Part::of(&target) {
+        return streams::answer(shared, request, &target, part, carrier).await;
+    }
     let place = Place { resource, version };
     let deadline = deadline(shared, request)?;
-    let work = handle(shared, request, &place, target, verb, body);
+    let work = handle(shared, request, &place, target, verb, carrier.into_body());
     let mut reply = timeout(deadline, work).await.unwrap_or_else(|_| Err(too_slow(deadline)))?;
     let deprecation = &place.resource.versions[place.version].deprecation;
     answer::warn(&mut reply, Some(deprecation.as_str()).filter(|text| !text.is_empty()));

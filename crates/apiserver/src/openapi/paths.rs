@@ -124,6 +124,9 @@ fn subresource(
     of: &Place<'_>,
     components: &mut Components,
 ) -> Option<(String, Tree)> {
+    if sub.name == "log" {
+        return None;
+    }
     let (group, version, kind) = &sub.response_kind;
     let tag = kind_tag(group, version, kind);
     let object = if tag == of.tag { Text::from(of.object) } else { components.kind(&sub.response_kind)? };

@@ -13,9 +13,21 @@ use crate::kinds;
 const NOT_SERVED: [(&str, &str); 3] =
     [("", "replicationcontrollers"), ("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")];
 
-/// Subresources that the engine knows how to serve.
-const SUBRESOURCES: [&str; 8] =
-    ["binding", "ephemeralcontainers", "eviction", "finalize", "resize", "scale", "status", "token"];
+/// Subresources that are served: by the engine, or by the nodes of pods.
+const SUBRESOURCES: [&str; 12] = [
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "resize",
+    "scale",
+    "status",
+    "token",
+];
 
 /// All built-in resources that are served.
 #[must_use]

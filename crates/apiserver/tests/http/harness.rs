@@ -12,6 +12,7 @@ use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::identity::{Certified, Identity};
 use muster_apiserver::http::limits::Bounds;
+use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions};
 use muster_store::{Store, StoreOptions};
 use muster_tree::Tree;
@@ -49,7 +50,7 @@ pub struct World {
     pub address: SocketAddr,
     pub token: String,
     pub ready: Check,
-    authority: String,
+    pub authority: String,
     admin: Certified,
 }
 
@@ -59,6 +60,11 @@ impl World {
     }
 
     pub fn bounded(bounds: Bounds) -> Self {
+        Self::with(bounds, None)
+    }
+
+    /// With nodes in its process.
+    pub fn with(bounds: Bounds, nodes: Option<Arc<dyn NodeDoor>>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(FixedClock);
         let entropy: Arc<dyn Entropy> = Arc::new(Counted(AtomicU64::new(1)));
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
@@ -75,6 +81,7 @@ impl World {
             identity,
             static_tokens: Vec::new(),
             checks: vec![ready.clone()],
+            nodes,
             bounds,
             metrics: Arc::default(),
             clock,
@@ -155,11 +162,18 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
+impl World {
+    /// Stops the server, as an orderly end of the process does.
+    pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             self.runtime.block_on(server.stop());
         }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
