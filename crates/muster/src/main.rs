@@ -26,6 +26,10 @@ use clap::Parser;
 const COULD_NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
+    // Supervisors of containers are this program too, and want it before it has a second thread.
+    if let Some(code) = muster_process::run_hidden_command(std::env::args_os()) {
+        return code;
+    }
     let done: Result<(), Box<dyn Error>> = match cli::Cli::parse().command {
         cli::Command::Up(flags) => up::run(*flags).map_err(Into::into),
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),

@@ -4,6 +4,14 @@
 //! how it goes ([`State`]). Each container has a small supervisor process of its own, which outlives the server: it keeps
 //! the log, waits, and writes down how the container ended. A server that comes back finds everything in the folders.
 //!
+//! ```text
+//! server ── Processes ─┬─ thread per run: waits for the locks
+//!                      └─ folder per run: orders, log, end
+//! supervisor (__supervise)  keeps the log, looks after limits, writes the end
+//!   └─ first process (__inside)  namespaces, view, limits; then `init` of the container
+//!        └─ the command
+//! ```
+//!
 //! # Invariants
 //!
 //! - A container that was started once is never started twice: its folder is made before its process.
@@ -14,13 +22,31 @@
 //!
 //! Kubernetes: restarts, probes and grace are the node's. Images: a command runs with the programs of this machine.
 
+mod beside;
+mod cgroup;
 pub mod checks;
+mod clock;
+mod exec;
+mod files;
+mod inside;
 pub mod launch;
 pub mod layout;
+pub mod logs;
 pub mod port;
+mod probe;
+mod processes;
+mod remove;
 pub mod roster;
+mod supervise;
+mod system;
+#[cfg(test)]
+mod testing;
+mod words;
 
 pub use launch::{Identity, Isolation, Launch, Limits, Mount};
 pub use layout::{Id, Layout};
-pub use port::{Applied, Attached, Containers, Ended, Exec, ExecOptions, State, Why};
+pub use logs::{LogOptions, LogReader};
+pub use port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Why};
+pub use processes::Processes;
 pub use roster::{Resident, Roster};
+pub use words::run as run_hidden_command;

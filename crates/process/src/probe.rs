@@ -1,0 +1,52 @@
+//! What this machine allows, tried out in a process of its own: what it does cannot be undone.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::system::{confine, namespaces};
+use crate::words;
+
+/// What was found; `None` when it works, else why not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Namespaces.
+    pub namespaces: Option<String>,
+    /// Landlock.
+    pub landlock: Option<String>,
+}
+
+/// Asks a child.
+#[must_use]
+pub fn ask(program: &Path) -> Found {
+    let failed = |why: String| Found { namespaces: Some(why.clone()), landlock: Some(why) };
+    let output =
+        Command::new(program).arg(words::PROBE).arg("/").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    match output {
+        Ok(output) => {
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| failed("cannot be tried".to_owned()))
+        }
+        Err(error) => failed(format!("cannot be tried: {error}")),
+    }
+}
+
+/// The child.
+pub fn main(_: &Path) -> ExitCode {
+    let found = Found { namespaces: try_namespaces().err(), landlock: try_landlock().err() };
+    match serde_json::to_writer(std::io::stdout(), &found) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn try_namespaces() -> Result<(), String> {
+    namespaces::separate_processes()
+        .and_then(|_| namespaces::separate_the_rest("probe"))
+        .map_err(|error| format!("this machine does not allow them: {error}"))
+}
+
+fn try_landlock() -> Result<(), String> {
+    confine::no_new_privileges().map_err(|error| error.to_string())?;
+    confine::write_only_below(std::iter::empty())
+}

@@ -1,0 +1,251 @@
+//! The supervisor of one run: starts the first process, keeps the log, waits, and writes the end down.
+//!
+//! It is a process of its own that outlives the server. It has one thread (namespaces demand it) and one loop, which
+//! waits for output, input, signals and the first process, and looks after limits now and then.
+//!
+//! # Invariants
+//!
+//! - The locks it was started with (see [`crate::files`]) are held until what they stand for is over.
+//! - The end is written before it exits; then nothing of the container is left.
+
+mod end;
+mod input;
+mod output;
+mod watchdog;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use crate::cgroup::Leaf;
+use crate::clock;
+use crate::files::{self, Orders, Running};
+use crate::inside::{Said, Told};
+use crate::launch::Isolation;
+use crate::system::channel::{self, Want};
+use crate::system::confine;
+use crate::system::namespaces::{self, Power};
+use crate::system::processes::{self, Gone, Table};
+use crate::system::signals::{self, Signals};
+use crate::words;
+use end::End;
+use input::Input;
+use output::Output;
+use watchdog::Watchdog;
+
+/// How long output is read after the last process has ended: whoever still holds it open is not ours.
+const DRAIN_FOR: Duration = Duration::from_secs(1);
+
+/// Runs a supervisor. Its standard input and output are the locks.
+pub fn main(dir: &Path) -> ExitCode {
+    match supervise(dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("supervisor of {}: {error}", dir.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(dir: &Path) -> io::Result<()> {
+    confine::own_session();
+    let signals = Signals::block()?;
+    let orders: Orders = files::read(dir, files::ORDERS).ok_or_else(|| io::Error::other("no orders"))?;
+    let table = Table::open()?;
+    let me = table.know(std::process::id().cast_signed()).ok_or_else(|| io::Error::other("no /proc"))?;
+    files::write(dir, files::SUPERVISOR, &me)?;
+    // The server leaves the mark first and looks for us second; we do it the other way round.
+    let ended = if dir.join(files::KILL).exists() {
+        End::killed_before_it_began()
+    } else {
+        match Supervisor::begin(dir, &orders, signals, table) {
+            Ok(supervisor) => supervisor.run()?,
+            Err(message) => End::not_started(message),
+        }
+    };
+    end::write_down(dir, &orders.launch, ended)
+}
+
+struct Supervisor<'a> {
+    dir: &'a Path,
+    orders: &'a Orders,
+    signals: Signals,
+    /// Gone when the first process is.
+    channel: Option<OwnedFd>,
+    first: i32,
+    first_gone: Option<Gone>,
+    output: Output,
+    input: Input,
+    watchdog: Watchdog,
+    leaf: Option<Leaf>,
+    end: End,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Up to the first process, which is told to go.
+    fn begin(
+        dir: &'a Path,
+        orders: &'a Orders,
+        signals: Signals,
+        table: Table,
+    ) -> Result<Supervisor<'a>, String> {
+        let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+        let launch = &orders.launch;
+        let leaf = orders.cgroup.as_ref().and_then(|parent| Leaf::make(parent, &launch.id, &launch.limits));
+        let (output, theirs) = Output::open(dir, orders).map_err(said("open the log"))?;
+        let (input, stdin) = Input::open(dir, launch, output.terminal()).map_err(said("open the input"))?;
+        let power = separate(launch.isolation)?;
+        let (ours, child_end) = channel::pair().map_err(said("make a channel"))?;
+        let first = start_first(dir, orders, child_end, theirs).map_err(said("start the first process"))?;
+        if let Some(leaf) = &leaf {
+            leaf.add(first).map_err(said("enter the control group"))?;
+        }
+        let go = Told::Go { as_root: power == Power::Root };
+        let files: Vec<_> = stdin.iter().map(AsFd::as_fd).collect();
+        channel::send(&ours, &go, &files).map_err(said("tell the first process to go"))?;
+        let watchdog = Watchdog::new(table, launch, leaf.as_ref());
+        Ok(Supervisor {
+            dir,
+            orders,
+            signals,
+            channel: Some(ours),
+            first,
+            first_gone: None,
+            output,
+            input,
+            watchdog,
+            leaf,
+            end: End::default(),
+        })
+    }
+
+    fn run(mut self) -> io::Result<End> {
+        while self.channel.is_some() || self.first_gone.is_none() {
+            self.turn(None)?;
+        }
+        if self.orders.launch.isolation == Isolation::None {
+            end_descendants();
+        }
+        let until = clock::steady() + DRAIN_FOR;
+        while self.output.is_open() && clock::steady() < until {
+            self.turn(Some(until.saturating_sub(clock::steady())))?;
+        }
+        self.output.close();
+        self.end.first_gone(self.first_gone, self.leaf.as_ref().is_some_and(Leaf::is_out_of_memory));
+        if let Some(leaf) = self.leaf.take() {
+            leaf.remove();
+        }
+        Ok(self.end)
+    }
+
+    /// Waits for something and sees to it.
+    fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let time = [most, self.output.flush_in(), self.watchdog.look_in()].into_iter().flatten().min();
+        let mut wanted = vec![(self.signals.as_fd(), Want::Read)];
+        wanted.extend(self.channel.as_ref().map(|channel| (channel.as_fd(), Want::Read)));
+        let outputs_from = wanted.len();
+        self.output.want(&mut wanted);
+        let inputs_from = wanted.len();
+        self.input.want(&mut wanted);
+        let ready = channel::wait(&wanted, time)?;
+        if self.channel.is_some() && ready[1] {
+            self.hear()?;
+        }
+        self.output.take(&ready[outputs_from..inputs_from]);
+        self.input.take(&ready[inputs_from..]);
+        self.take_signals();
+        if let Some(why) = self.watchdog.look(self.first) {
+            self.end.blame(why);
+            self.end_all();
+        }
+        Ok(())
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                signals::CHILD => {
+                    let gone = processes::reap().into_iter().find(|gone| gone.pid == self.first);
+                    self.first_gone = self.first_gone.or(gone);
+                }
+                signals::END_ALL => self.end_all(),
+                // The machine is going down: the container should know.
+                signals::TERM => signals::send(self.first, signals::TERM),
+                _ => {}
+            }
+        }
+    }
+
+    fn end_all(&mut self) {
+        if self.first_gone.is_some() {
+            return;
+        }
+        match self.orders.launch.isolation {
+            Isolation::Namespaces => signals::send(self.first, signals::KILL),
+            Isolation::None => {
+                let gone = end_descendants().into_iter().find(|gone| gone.pid == self.first);
+                self.first_gone = self.first_gone.or(gone);
+            }
+        }
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let Some(channel) = &self.channel else { return Ok(()) };
+        match channel::receive::<Said>(channel)? {
+            None => self.channel = None,
+            Some((Said::MapUsers, _)) => {
+                namespaces::map_all(self.first)?;
+                channel::send(channel, &Told::Mapped, &[])?;
+            }
+            Some((Said::Started { missing }, _)) => self.started(missing)?,
+            Some((Said::NotStarted { message }, _)) => self.end = End::not_started(message),
+            Some((Said::Ended { code, signal }, _)) => self.end.command_ended(code, signal),
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, missing: Vec<String>) -> io::Result<()> {
+        let since_micros = clock::now_micros();
+        self.end.began(since_micros);
+        let first =
+            self.watchdog.know(self.first).ok_or_else(|| io::Error::other("the first process is gone"))?;
+        files::write(self.dir, files::RUNNING, &Running { since_micros, first, missing })?;
+        // Lets go of the lock that says we are getting ready.
+        nix::unistd::dup2_stdout(File::open("/dev/null")?)?;
+        Ok(())
+    }
+}
+
+fn separate(isolation: Isolation) -> Result<Power, String> {
+    match isolation {
+        Isolation::Namespaces => namespaces::separate_processes().map_err(|error| {
+            format!("this machine allows no namespaces ({error}): allow user namespaces, or use `--isolation none`")
+        }),
+        Isolation::None => {
+            confine::adopt_orphans().map_err(|error| format!("adopt orphans: {error}"))?;
+            Ok(Power::Ordinary)
+        }
+    }
+}
+
+fn start_first(dir: &Path, orders: &Orders, end: OwnedFd, theirs: output::Theirs) -> io::Result<i32> {
+    confine::give(&theirs.stdout, &orders.launch.user);
+    confine::give(&theirs.stderr, &orders.launch.user);
+    let child = words::command(Path::new(words::OWN_PROGRAM), words::INSIDE, dir, &orders.launch)
+        .stdin(Stdio::from(end))
+        .stdout(Stdio::from(theirs.stdout))
+        .stderr(Stdio::from(theirs.stderr))
+        .spawn()?;
+    Ok(child.id().cast_signed())
+}
+
+/// Ends all that descends from this process.
+fn end_descendants() -> Vec<Gone> {
+    let table = Table::open();
+    table.map_or(Vec::new(), |table| {
+        processes::end_all(|| table.descendants(std::process::id().cast_signed()))
+    })
+}

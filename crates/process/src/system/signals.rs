@@ -1,0 +1,71 @@
+//! Signals as something to wait for, and sending them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+/// Ends everything of a container; sent to its supervisor.
+pub const END_ALL: i32 = Signal::SIGUSR1 as i32;
+/// A child has ended.
+pub const CHILD: i32 = Signal::SIGCHLD as i32;
+/// Asks to end.
+pub const TERM: i32 = Signal::SIGTERM as i32;
+/// Cannot be caught.
+pub const KILL: i32 = Signal::SIGKILL as i32;
+
+/// All signals of this process, to be read one by one.
+pub struct Signals {
+    all: SignalFd,
+}
+
+impl Signals {
+    /// From now on no signal interrupts this process.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn block() -> io::Result<Signals> {
+        let set = ours();
+        set.thread_block()?;
+        Ok(Signals { all: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
+    }
+
+    /// Does something with no signal blocked: children that are started meanwhile begin so.
+    pub fn unblocked<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _ = ours().thread_unblock();
+        let done = run();
+        let _ = ours().thread_block();
+        done
+    }
+
+    /// The next signal that has come.
+    #[must_use]
+    pub fn next(&self) -> Option<i32> {
+        let info = self.all.read_signal().ok()??;
+        i32::try_from(info.ssi_signo).ok()
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.all.as_fd()
+    }
+}
+
+fn ours() -> SigSet {
+    let mut set = SigSet::all();
+    // Faults of our own must end us, not be queued.
+    for fault in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT] {
+        set.remove(fault);
+    }
+    set
+}
+
+/// Sends a signal to a child of ours. Gone is fine.
+pub fn send(pid: i32, signal: i32) {
+    if let Ok(signal) = Signal::try_from(signal) {
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+    }
+}

@@ -1,0 +1,194 @@
+//! Beginnings and ends.
+
+use std::path::PathBuf;
+
+use muster_process::{Containers, Id, Isolation, State, Why};
+
+use crate::world::{BOTH, World, eventually, processes_with, word};
+
+const TERM: i32 = 15;
+const KILL: i32 = 9;
+
+#[test]
+fn ends() {
+    let cases = [
+        ("well", "exit 0", (0, None)),
+        ("with a code", "exit 7", (7, None)),
+        ("by a signal", "kill -TERM $$", (143, Some(TERM))),
+        ("by itself, with children left", "sleep 1000 & exit 3", (3, None)),
+    ];
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        for (at, (says, script, want)) in cases.into_iter().enumerate() {
+            let (ended, log) = world.run(&world.sh(&format!("ends{at}"), script));
+            assert_eq!(
+                (ended.code, ended.signal, ended.why),
+                (want.0, want.1, Why::Exited),
+                "{says}: {ended:?} {log}"
+            );
+            assert!(ended.since_micros.is_some_and(|since| since <= ended.until_micros), "{says}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_cannot_run_says_what_to_do() {
+    let cases: [(&str, &[&str], &[&str]); 4] = [
+        ("not there", &["no-such-program", "x"], &["no-such-program", "PATH=", "install it"]),
+        ("a path that leads nowhere", &["/no/such/program"], &["/no/such/program", "images are not pulled"]),
+        ("not executable", &["/etc/passwd"], &["/etc/passwd", "chmod +x"]),
+        ("a folder", &["/usr"], &["folder"]),
+    ];
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        for (at, (says, argv, words)) in cases.iter().enumerate() {
+            let (ended, _) = world.run(&world.launch(&format!("cannot{at}"), argv));
+            assert_eq!((ended.code, ended.why, ended.since_micros), (128, Why::NotStarted, None), "{says}");
+            for word in *words {
+                assert!(ended.message.contains(word), "{says}: {}", ended.message);
+            }
+        }
+    }
+}
+
+#[test]
+fn environment_and_folder() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let mut launch = world.sh("env", "env; pwd");
+        launch.env = vec![("A".into(), "one two".into()), ("PATH".into(), "/usr/bin:/bin".into())];
+        launch.dir = Some(PathBuf::from("/usr"));
+        let (ended, log) = world.run(&launch);
+        assert_eq!(ended.code, 0, "{log}");
+        assert!(
+            log.contains("A=one two\n") && log.contains("PATH=/usr/bin:/bin\n") && log.contains("HOME="),
+            "{log}"
+        );
+        assert!(!log.contains("CARGO_"), "nothing of the server's: {log}");
+        assert!(log.ends_with("/usr\n"), "{log}");
+    }
+}
+
+#[test]
+fn signals_go_to_the_command() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let polite =
+            world.sh("polite", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.02; done");
+        let id = world.start(&polite);
+        world.says(&id, "ready");
+        world.running(&id);
+        world.processes.signal(&id, TERM);
+        assert_eq!(world.ended(&id).code, 5);
+        assert!(world.text(&id).contains("bye"));
+
+        let plain = world.launch("plain", &["sleep", "1000"]);
+        let id = world.start(&plain);
+        world.processes.signal(&id, TERM);
+        assert_eq!(world.ended(&id).signal, Some(TERM), "also when it comes before it runs; it is no `init`");
+    }
+}
+
+#[test]
+fn one_that_ignores_signals_is_killed_with_its_tree() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let mark = word("stubborn");
+        let script = format!(
+            "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done # {mark}' & \
+             (sh -c 'while :; do sleep 0.05; done # {mark}' &) ; echo ready; while :; do sleep 0.05; done # {mark}"
+        );
+        let id = world.start(&world.sh("stubborn", &script));
+        world.says(&id, "ready");
+        world.running(&id);
+        eventually("all three run", || processes_with(&mark).len() >= 3);
+        world.processes.signal(&id, TERM);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(matches!(world.processes.state(&id), Some(State::Running { .. })));
+        world.processes.kill(&id);
+        let ended = world.ended(&id);
+        assert_eq!((ended.code, ended.signal, ended.why), (137, Some(KILL), Why::Exited));
+        assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
+    }
+}
+
+#[test]
+fn killed_while_it_starts() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        for at in 0..10 {
+            let id = world.start(&world.launch(&format!("early{at}"), &["sleep", "1000"]));
+            std::thread::sleep(std::time::Duration::from_millis(at));
+            world.processes.kill(&id);
+            let ended = world.ended(&id);
+            assert_eq!((ended.code, ended.why), (137, Why::Exited), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_is_begun_once() {
+    let world = World::new(Isolation::None);
+    let launch = world.sh("once", "exit 0");
+    world.run(&launch);
+    assert!(world.processes.start(&launch).is_err());
+    let mut empty = world.launch("empty", &[]);
+    assert!(world.processes.start(&empty).unwrap_err().contains("command"), "nothing to run");
+    empty.argv = vec!["true".into()];
+    assert_eq!(world.run(&empty).0.code, 0, "a refusal leaves nothing behind");
+}
+
+#[test]
+fn folders_go_when_asked() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let launch = world
+            .sh("gone", "cd $MUSTER_POD_ROOT/tmp; mkdir -p a/b; echo x > a/b/c; chmod 555 a/b a; sleep 1000");
+        let id = world.start(&launch);
+        world.running(&id);
+        assert!(world.processes.remove(&id.pod).is_err(), "it runs");
+        assert!(world.processes.forget(&id).is_err(), "it runs");
+        world.processes.kill(&id);
+        world.ended(&id);
+        let again = muster_process::Launch {
+            id: Id { attempt: 1, ..id.clone() },
+            argv: vec!["true".into()],
+            ..launch
+        };
+        world.run(&again);
+        world.processes.forget(&id).unwrap();
+        assert_eq!(world.processes.all(), std::slice::from_ref(&again.id));
+        world.processes.remove(&id.pod).unwrap();
+        assert!(!world.layout().pod(&id.pod).exists());
+        assert_eq!(world.processes.all(), []);
+        world.processes.remove(&id.pod).unwrap();
+    }
+}
+
+#[test]
+fn last_words() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let place = if isolation == Isolation::None {
+            "$MUSTER_POD_ROOT/dev/termination-log"
+        } else {
+            "/dev/termination-log"
+        };
+        let (ended, _) = world.run(&world.sh("words", &format!("echo -n because > {place}; exit 1")));
+        assert_eq!(ended.message, "because");
+        let mut launch = world.sh("fallback", "echo one; echo two >&2; exit 1");
+        launch.message_from_log = true;
+        assert_eq!(sorted(&world.run(&launch).0.message), "one\ntwo");
+        let mut launch = world.sh("fine", "echo one; exit 0");
+        launch.message_from_log = true;
+        assert_eq!(world.run(&launch).0.message, "", "only for those that fail");
+        let (ended, _) = world.run(&world.sh("many", &format!("yes word | head -c 10000 > {place}")));
+        assert_eq!(ended.message.len(), 4096);
+    }
+}
+
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}

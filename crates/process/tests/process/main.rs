@@ -1,0 +1,8 @@
+//! Containers as processes, as the local node uses them: through the port, with real supervisors.
+
+#![allow(clippy::unwrap_used, reason = "a test may give up")]
+
+mod adopt;
+mod life;
+mod view;
+mod world;

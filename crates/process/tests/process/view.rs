@@ -1,0 +1,133 @@
+//! What a container sees.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use muster_process::{Identity, Isolation, Mount};
+
+use crate::world::World;
+
+fn volume(world: &World, name: &str, text: &str) -> PathBuf {
+    let dir = world.dir.path().join("volumes").join(name);
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("file"), text).unwrap();
+    dir
+}
+
+fn mount(source: &Path, target: &str, read_only: bool) -> Mount {
+    Mount { source: source.to_owned(), target: PathBuf::from(target), read_only }
+}
+
+#[test]
+fn volumes_at_places_the_machine_does_not_have() {
+    let world = World::new(Isolation::Namespaces);
+    let (a, b, c) = (volume(&world, "a", "in a"), volume(&world, "b", "in b"), volume(&world, "c", "in c"));
+    let script = "cat /no/such/place/file /var/run/secrets/kubernetes.io/serviceaccount/file /etc/deep/er/one; \
+                  cat /no/such/place/inner/file; \
+                  echo new > /no/such/place/new && ! touch /var/run/secrets/kubernetes.io/serviceaccount/x 2>/dev/null && \
+                  ls /etc/passwd /usr/bin/env && test -e /dev/null && echo fine";
+    let mut launch = world.sh("places", script);
+    launch.mounts = vec![
+        mount(&a, "/no/such/place", false),
+        mount(&b, "/var/run/secrets/kubernetes.io/serviceaccount", true),
+        mount(&c.join("file"), "/etc/deep/er/one", true),
+        mount(&c, "/no/such/place/inner", false),
+    ];
+    let (ended, log) = world.run(&launch);
+    assert_eq!(ended.code, 0, "{log} {ended:?}");
+    assert!(log.starts_with("in ain bin cin c") && log.ends_with("fine\n"), "{log}");
+    assert_eq!(fs::read_to_string(a.join("new")).unwrap(), "new\n");
+    for path in ["/no", "/var/run/secrets/kubernetes.io", "/etc/deep"] {
+        assert!(!Path::new(path).exists(), "{path}: the machine was touched");
+    }
+}
+
+#[test]
+fn names_and_processes_are_its_own() {
+    let world = World::new(Isolation::Namespaces);
+    let (ended, log) =
+        world.run(&world.sh("own", "cat /etc/hosts; uname -n; ls -d /proc/[0-9]* | wc -l; ls /dev/shm /tmp"));
+    assert_eq!(ended.code, 0, "{log}");
+    assert!(log.contains("127.9.9.9 my-pod\n"), "{log}");
+    let rest: Vec<&str> = log.lines().skip_while(|line| !line.contains("127.9.9.9")).skip(1).collect();
+    assert_eq!(rest[0], "my-pod");
+    assert!(rest[1].parse::<u32>().unwrap() < 10, "{log}");
+    assert_eq!(rest[2..].join("\n").trim(), "/dev/shm:\n\n/tmp:", "empty, both");
+}
+
+#[test]
+fn writes_stay_in_its_own_folders() {
+    let world = World::new(Isolation::Namespaces);
+    let outside = world.dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let script = format!(
+        "echo a > /tmp/a && echo b > /dev/shm/b && echo c > /dev/null && \
+         ! echo d > {0}/d 2>/dev/null && ! mkdir {0}/e 2>/dev/null && echo held",
+        outside.display()
+    );
+    let mut launch = world.sh("writes", &script);
+    launch.env.push(("HOME".into(), "/nowhere".into()));
+    let (ended, log) = world.run(&launch);
+    assert!(ended.code == 0 && log.contains("held"), "{log}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    assert!(!Path::new("/tmp/a").exists());
+}
+
+#[test]
+fn a_read_only_root() {
+    let world = World::new(Isolation::Namespaces);
+    let data = volume(&world, "data", "");
+    let script = "! touch /tmp/x 2>/dev/null && ! touch /x 2>/dev/null && ! touch /etc/x 2>/dev/null && \
+                  echo y > /data/y && echo z > /dev/null && echo -n w > /dev/termination-log && echo held";
+    let mut launch = world.sh("ro", script);
+    launch.read_only_root = true;
+    launch.mounts = vec![mount(&data, "/data", false)];
+    launch.env.push(("HOME".into(), "/tmp".into()));
+    let (ended, log) = world.run(&launch);
+    assert!(ended.code == 0 && log.contains("held"), "{log} {ended:?}");
+    assert_eq!(ended.message, "w");
+}
+
+#[test]
+fn another_user() {
+    let world = World::new(Isolation::Namespaces);
+    let mut launch = world
+        .sh("user", "id -u; id -g; echo x > /tmp/x; echo y > /dev/stderr; echo -n z > /dev/termination-log");
+    launch.user = Identity { uid: Some(4711), gid: Some(4712), groups: Vec::new() };
+    let (ended, log) = world.run(&launch);
+    assert_eq!((ended.code, ended.message.as_str()), (0, "z"), "{log}");
+    assert!(log.starts_with("4711\n4712\n"), "{log}");
+}
+
+#[test]
+fn a_working_directory_that_is_not_there_is_made() {
+    let world = World::new(Isolation::Namespaces);
+    let mut launch = world.sh("wd", "pwd");
+    launch.dir = Some(PathBuf::from("/work-dir/of/mine"));
+    let (ended, log) = world.run(&launch);
+    assert_eq!((ended.code, log.as_str()), (0, "/work-dir/of/mine\n"));
+}
+
+#[test]
+fn a_volume_that_is_not_there_is_named() {
+    let world = World::new(Isolation::Namespaces);
+    let mut launch = world.sh("novolume", "true");
+    launch.mounts = vec![mount(Path::new("/no/such/source"), "/data", false)];
+    let (ended, _) = world.run(&launch);
+    assert!(ended.message.contains("/no/such/source") && ended.message.contains("/data"), "{ended:?}");
+}
+
+#[test]
+fn without_namespaces_volumes_are_below_a_root() {
+    let world = World::new(Isolation::None);
+    let (a, b) = (volume(&world, "a", "in a"), volume(&world, "b", "in b"));
+    let mut launch = world.sh(
+        "links",
+        "cat $MUSTER_POD_ROOT/data/file $MUSTER_POD_ROOT/model/x/file; cat $MUSTER_POD_ROOT/etc/hosts; pwd",
+    );
+    launch.mounts = vec![mount(&a, "/data", false), mount(&b, "/model/x", true)];
+    let (ended, log) = world.run(&launch);
+    assert_eq!(ended.code, 0, "{log}");
+    assert!(log.starts_with("in ain b") && log.contains("127.9.9.9 my-pod"), "{log}");
+    assert!(log.trim_end().ends_with("/root"), "it starts in the pod's folder: {log}");
+}

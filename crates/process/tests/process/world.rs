@@ -1,0 +1,167 @@
+//! A place to run containers in, for one test.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use muster_process::logs::Bounds;
+use muster_process::{
+    Containers, Ended, Id, Identity, Isolation, Launch, Layout, Limits, LogOptions, LogReader, Processes,
+    State,
+};
+use tempfile::TempDir;
+
+/// Far more than anything here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub const BOTH: [Isolation; 2] = [Isolation::Namespaces, Isolation::None];
+
+pub struct World {
+    pub dir: TempDir,
+    pub isolation: Isolation,
+    pub processes: Processes,
+    bell: Receiver<Id>,
+}
+
+impl World {
+    pub fn new(isolation: Isolation) -> World {
+        World::over(tempfile::tempdir().unwrap(), isolation)
+    }
+
+    /// A server over a folder that may have been another's.
+    pub fn over(dir: TempDir, isolation: Isolation) -> World {
+        let (ring, bell) = channel();
+        let layout = Layout::new(dir.path().join("pods"));
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_muster-hidden"));
+        let bell_rope = Box::new(move |id: &Id| drop(ring.send(id.clone())));
+        let processes = Processes::open(layout, program, isolation, bell_rope).unwrap();
+        World { dir, isolation, processes, bell }
+    }
+
+    /// The server goes away, the folder stays.
+    pub fn leave(self) -> TempDir {
+        self.dir
+    }
+
+    pub fn with_log_bounds(mut self, bounds: Bounds) -> World {
+        self.processes = self.processes.with_log_bounds(bounds);
+        self
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::new(self.dir.path().join("pods"))
+    }
+
+    pub fn launch(&self, name: &str, argv: &[&str]) -> Launch {
+        let id = Id { pod: format!("uid-{name}"), container: "main".into(), attempt: 0 };
+        std::fs::create_dir_all(self.layout().pod(&id.pod)).unwrap();
+        let hosts = self.layout().hosts(&id.pod);
+        std::fs::write(&hosts, "127.0.0.1 localhost\n127.9.9.9 my-pod\n").unwrap();
+        Launch {
+            pod_name: format!("default/{name}"),
+            image: "none".into(),
+            argv: argv.iter().map(|it| (*it).to_owned()).collect(),
+            env: vec![("LANG".into(), "C".into())],
+            dir: None,
+            mounts: Vec::new(),
+            hosts,
+            hostname: "my-pod".into(),
+            stdin: false,
+            stdin_once: false,
+            tty: false,
+            user: Identity::default(),
+            limits: Limits { processes: 512, ..Limits::default() },
+            read_only_root: false,
+            message_path: PathBuf::from("/dev/termination-log"),
+            message_from_log: false,
+            isolation: self.isolation,
+            id,
+        }
+    }
+
+    pub fn sh(&self, name: &str, script: &str) -> Launch {
+        self.launch(name, &["sh", "-c", script])
+    }
+
+    pub fn start(&self, launch: &Launch) -> Id {
+        self.processes.start(launch).unwrap();
+        launch.id.clone()
+    }
+
+    /// Starts and waits for the end; also what it wrote.
+    pub fn run(&self, launch: &Launch) -> (Ended, String) {
+        let id = self.start(launch);
+        let ended = self.ended(&id);
+        (ended, self.text(&id))
+    }
+
+    pub fn ended(&self, id: &Id) -> Ended {
+        self.until(id, |state| if let State::Ended(ended) = state { Some(ended) } else { None })
+    }
+
+    pub fn running(&self, id: &Id) {
+        self.until(id, |state| match state {
+            State::Running { .. } => Some(()),
+            State::Starting => None,
+            State::Ended(ended) => panic!("ended early: {ended:?}"),
+        });
+    }
+
+    fn until<T>(&self, id: &Id, wanted: impl Fn(State) -> Option<T>) -> T {
+        loop {
+            let state = self.processes.state(id).expect("it was begun");
+            if let Some(found) = wanted(state.clone()) {
+                return found;
+            }
+            if self.bell.recv_timeout(PATIENCE).is_err() {
+                panic!("nothing rang; {id} is {state:?}");
+            }
+        }
+    }
+
+    pub fn log(&self, id: &Id, options: LogOptions) -> String {
+        let mut reader = LogReader::open(&self.processes.log(id), options).unwrap();
+        let mut all = Vec::new();
+        while let Some(bytes) = reader.next_bytes().unwrap() {
+            all.extend(bytes);
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    pub fn text(&self, id: &Id) -> String {
+        self.log(id, LogOptions::default())
+    }
+
+    /// Waits until the log says something.
+    pub fn says(&self, id: &Id, words: &str) {
+        eventually(&format!("{id} says {words:?}"), || self.text(id).contains(words));
+    }
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
+
+/// Processes of this machine whose command line has this word.
+pub fn processes_with(word: &str) -> Vec<i32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            let line =
+                std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
+            *pid != std::process::id().cast_signed() && String::from_utf8_lossy(&line).contains(word)
+        })
+        .collect()
+}
+
+/// A word that no other test has.
+pub fn word(name: &str) -> String {
+    format!("{name}{}", std::process::id())
+}
