@@ -240,8 +240,6 @@ pub mod reasons {
     pub const CONTAINER_CREATING: &str = "ContainerCreating";
     /// Container state: it cannot be run as it is written.
     pub const CREATE_CONTAINER_CONFIG: &str = "CreateContainerConfigError";
-    /// Event: a container could not be made.
-    pub const FAILED_CONTAINER: &str = "Failed";
     /// Event: a volume could not be made.
     pub const FAILED_MOUNT: &str = "FailedMount";
     /// Event: devices are not there yet.
@@ -350,6 +348,8 @@ pub const ROOT_CA: &str = "kube-root-ca.crt";
 pub const NAMESPACE_TERMINATING: &str = "because it is being terminated";
 /// The namespace of the leases of nodes.
 pub const NODE_LEASES: &str = "kube-node-lease";
+/// Under which name the cluster stands in all whole names.
+pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// The Service of the API server.
 pub const KUBERNETES_SERVICE: &str = "kubernetes";
 /// The namespace of events about cluster-scoped objects.

@@ -211,7 +211,7 @@ impl Inmate {
             }
             Err(problem) => {
                 if self.told.as_ref() != Some(&problem.message) {
-                    out.notes.push(note(pod, Severity::Warning, problem.event, &problem.message));
+                    out.notes.push(note(pod, Severity::Warning, problem.event, &problem.note()));
                     self.told = Some(problem.message.clone());
                 }
                 let again = place.now + TRY_AGAIN;
@@ -243,7 +243,7 @@ impl Inmate {
         place.machine.containers().start(&launch).map_err(|message| Problem {
             event: reasons::FAILED,
             waiting: reasons::RUN_ERROR,
-            message: format!("Error: {message}"),
+            message,
         })?;
         Ok(launch)
     }

@@ -12,6 +12,7 @@
 //! - Nothing of a pod is removed from disk while a run of it is alive, or while the server knows the pod.
 
 pub mod being;
+pub mod dns;
 pub mod dress;
 mod inmate;
 pub mod life;

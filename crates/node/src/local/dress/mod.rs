@@ -45,7 +45,7 @@ use muster_tree::{Text, Tree};
 
 pub use disk::lay;
 pub use files::File;
-pub use names::{hostname, hosts, neighbours};
+pub use names::{Member, hostname, hosts, members, neighbours};
 pub use volume::{HostKind, Volume, volumes};
 
 /// What other objects say; answered from caches.
@@ -133,22 +133,16 @@ impl Problem {
 
     /// A container cannot be run as it is written.
     fn with_container(message: String) -> Problem {
-        Problem { event: reasons::FAILED_CONTAINER, waiting: reasons::CREATE_CONTAINER_CONFIG, message }
+        Problem { event: reasons::FAILED, waiting: reasons::CREATE_CONTAINER_CONFIG, message }
     }
 
     /// The message of the event.
     #[must_use]
     pub fn note(&self) -> String {
-        if self.event == reasons::FAILED_CONTAINER {
+        if self.event == reasons::FAILED {
             return format!("Error: {}", self.message);
         }
         self.message.clone()
-    }
-
-    /// The message of the waiting container: there is none while volumes are being made.
-    #[must_use]
-    pub fn waiting_message(&self) -> Option<&str> {
-        (self.waiting != reasons::CONTAINER_CREATING).then_some(self.message.as_str())
     }
 }
 

@@ -1,15 +1,13 @@
 //! The names of a pod and of its neighbours: host name and hosts file.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use muster_api::paths::{host_alias, pod as path, service as service_path};
-use muster_api::selector::Selector;
-use muster_api::words::conditions;
-use muster_api::{condition, meta, pod::Phase};
+use muster_api::words::CLUSTER_DOMAIN as DOMAIN;
+use muster_api::{meta, slice};
 use muster_tree::{Text, Tree};
 
-/// Under which name the cluster stands in all whole names.
-const DOMAIN: &str = "cluster.local";
 /// Longest host name.
 const HOSTNAME_MAX: usize = 63;
 /// Longest whole name that can be a host name.
@@ -72,48 +70,54 @@ pub fn hosts(pod: &Tree, address: &str, neighbours: &[(Vec<String>, String)]) ->
     out
 }
 
+/// A pod that a Service chose.
+#[derive(Debug, Clone)]
+pub struct Member<'a> {
+    /// The pod.
+    pub pod: &'a Tree,
+    /// Its address.
+    pub address: &'a Text,
+    /// Its own name within the Service, if it has one.
+    pub hostname: Option<&'a str>,
+    /// Whether the Service is called after it: it is ready, or the Service does not mind.
+    pub published: bool,
+}
+
+/// The pods of a Service that have an address and have not ended.
+#[must_use]
+pub fn members<'a>(service: &Tree, pods: &'a [(Tree, Text)]) -> Vec<Member<'a>> {
+    let name = meta::name(service);
+    let one = |(pod, address): &'a (Tree, Text)| {
+        let is_its = meta::namespace(pod) == meta::namespace(service) && slice::selects(service, pod);
+        let endpoint = slice::endpoint(service, &pod.with(path::POD_IP, address), None).filter(|_| is_its)?;
+        let hostname = pod.str_at(path::HOSTNAME);
+        let named = !hostname.is_empty() && pod.str_at(path::SUBDOMAIN) == name;
+        let published = endpoint.bool_at(&["conditions", "ready"]) == Some(true);
+        Some(Member { pod, address, hostname: named.then_some(hostname), published })
+    };
+    pods.iter().filter_map(one).collect()
+}
+
 /// Which names pods of headless Services have: given all Services, and the pods of a namespace with their addresses.
 ///
 /// A pod is called `<hostname>.<subdomain>` as soon as it has an address; a Service is called after those of its pods that
 /// are ready, or after all when it says so.
 #[must_use]
 pub fn neighbours(namespace: &Text, services: &[Tree], pods: &[(Tree, Text)]) -> Vec<(Vec<String>, String)> {
-    let is_headless = |it: &&Tree| {
-        meta::namespace(it) == *namespace && it.str_at(service_path::CLUSTER_IP) == "None" && selects_some(it)
-    };
-    let headless: Vec<(Text, Selector, bool)> = services.iter().filter(is_headless).map(service).collect();
-    let mut all = Vec::new();
-    for (pod, address) in pods {
-        let ended = Phase::of(pod.str_at(path::PHASE)).ended();
-        if address.is_empty() || ended || meta::namespace(pod) != *namespace {
-            continue;
-        }
-        let (own, subdomain) = (pod.str_at(path::HOSTNAME), pod.str_at(path::SUBDOMAIN));
-        let ready = condition::holds(pod.items_at(path::CONDITIONS), conditions::READY);
-        let mut names = Vec::new();
-        for (name, _, early) in headless.iter().filter(|(_, selector, _)| selector.selects(pod)) {
-            if !own.is_empty() && subdomain == name {
-                names.extend(forms(&format!("{own}.{name}"), namespace));
-            }
-            if ready || *early {
-                names.extend(forms(name, namespace));
-            }
-        }
-        if !names.is_empty() {
-            all.push((names, address.to_string()));
+    let is_headless =
+        |it: &&Tree| meta::namespace(it) == *namespace && it.str_at(service_path::CLUSTER_IP) == "None";
+    let mut all: BTreeMap<&Text, Vec<String>> = BTreeMap::new();
+    for service in services.iter().filter(is_headless) {
+        let name = meta::name(service);
+        for member in members(service, pods) {
+            let names = all.entry(member.address).or_default();
+            let own = member.hostname.map(|own| forms(&format!("{own}.{name}"), namespace));
+            names.extend(own.into_iter().flatten());
+            names.extend(member.published.then(|| forms(&name, namespace)).into_iter().flatten());
         }
     }
-    all
-}
-
-fn selects_some(service: &Tree) -> bool {
-    !service.entries_at(service_path::SELECTOR).is_empty()
-}
-
-fn service(it: &Tree) -> (Text, Selector, bool) {
-    let labels = it.at(service_path::SELECTOR).cloned().unwrap_or_default();
-    let selector = Selector::of(Some(&Tree::map([("matchLabels", labels)])));
-    (meta::name(it), selector, it.bool_at(service_path::PUBLISH_NOT_READY) == Some(true))
+    all.retain(|_, names| !names.is_empty());
+    all.into_iter().map(|(address, names)| (names, address.to_string())).collect()
 }
 
 /// A name as pods of the namespace may write it, the whole one first.

@@ -48,7 +48,7 @@ fn commands() {
                     ("Failed", "CreateContainerConfigError"),
                     "{says}"
                 );
-                assert_eq!(problem.waiting_message(), Some(want), "{says}");
+                assert_eq!(problem.message, want, "{says}");
                 assert_eq!(problem.note(), format!("Error: {want}"), "{says}");
             }
         }

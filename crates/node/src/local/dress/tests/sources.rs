@@ -13,7 +13,7 @@ fn one(place: &Place, volume: &Tree, spec: &Tree) -> Result<Volume, String> {
         Err(problem) => problem,
     };
     assert_eq!((problem.event, problem.waiting), ("FailedMount", "ContainerCreating"));
-    assert_eq!(problem.waiting_message(), None, "a kubelet says nothing there");
+    assert_eq!(problem.note(), problem.message);
     Err(problem.message)
 }
 
