@@ -21,3 +21,4 @@ mod operator;
 mod placements;
 mod port;
 mod programs;
+mod run;

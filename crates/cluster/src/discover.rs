@@ -7,13 +7,33 @@ use muster_tree::{Text, Tree};
 /// The form that lists everything in one answer.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// A kind that a server has, in one version, as manifests name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// The kind as paths name it.
+    pub kind: Kind,
+    /// The word in `kind:`.
+    pub word: Text,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
 /// All kinds that can be followed, each in the version the server prefers.
 pub async fn kinds(client: &Client) -> Result<Vec<Kind>, kube::Error> {
+    Ok(documents(client).await?.iter().flat_map(read).collect())
+}
+
+/// All kinds of which objects can be made, in all versions.
+pub async fn served(client: &Client) -> Result<Vec<Served>, kube::Error> {
+    Ok(documents(client).await?.iter().flat_map(read_served).collect())
+}
+
+async fn documents(client: &Client) -> Result<Vec<Tree>, kube::Error> {
     let mut all = Vec::new();
     for root in ["/api", "/apis"] {
         let request = http::Request::get(root).header(http::header::ACCEPT, AGGREGATED).body(Vec::new());
         let text = client.request_text(request.map_err(kube::Error::HttpError)?).await?;
-        all.extend(read(&Tree::parse(text.as_bytes()).unwrap_or_default()));
+        all.push(Tree::parse(text.as_bytes()).unwrap_or_default());
     }
     Ok(all)
 }
@@ -35,9 +55,32 @@ fn read(document: &Tree) -> Vec<Kind> {
     all
 }
 
+/// The kinds in a discovery document of which objects can be made.
+fn read_served(document: &Tree) -> Vec<Served> {
+    let mut all = Vec::new();
+    for group in document.items_at(&["items"]) {
+        for version in group.items_at(&["versions"]) {
+            for resource in version.items_at(&["resources"]).iter().filter(|r| can(r, "create")) {
+                let kind = Kind {
+                    group: group.text_at(&["metadata", "name"]),
+                    version: version.text_at(&["version"]),
+                    plural: resource.text_at(&["resource"]),
+                };
+                let word = resource.text_at(&["responseKind", "kind"]);
+                let namespaced = resource.str_at(&["scope"]) == "Namespaced";
+                all.push(Served { kind, word, namespaced });
+            }
+        }
+    }
+    all
+}
+
 fn can_be_followed(resource: &Tree) -> bool {
-    let verbs: Vec<Text> = resource.items_at(&["verbs"]).iter().map(|verb| verb.text_at(&[])).collect();
-    ["list", "watch"].iter().all(|want| verbs.iter().any(|verb| verb == want))
+    ["list", "watch"].iter().all(|want| can(resource, want))
+}
+
+fn can(resource: &Tree, want: &str) -> bool {
+    resource.items_at(&["verbs"]).iter().any(|verb| verb.as_str() == Some(want))
 }
 
 #[cfg(test)]
@@ -45,6 +88,18 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
+
+    #[test]
+    fn every_version_of_what_can_be_made() {
+        let resource = |plural: &str, word: &str, scope: &str| tree!({"resource": plural, "responseKind": {"kind": word}, "scope": scope, "verbs": ["create", "get"]});
+        let (inside, outside) = (resource("as", "A", "Namespaced"), resource("as", "A", "Cluster"));
+        let document = tree!({"items": [{"metadata": {"name": "g"}, "versions": [
+            {"version": "v1", "resources": [inside, {"resource": "cs", "verbs": ["get"]}]},
+            {"version": "v1beta1", "resources": [outside]}]}]});
+        let found = read_served(&document);
+        let words = |s: &Served| format!("{}/{} {} {}", s.kind.group, s.kind.version, s.word, s.namespaced);
+        assert_eq!(found.iter().map(words).collect::<Vec<_>>(), ["g/v1 A true", "g/v1beta1 A false"]);
+    }
 
     #[test]
     fn the_preferred_version_of_what_can_be_followed() {

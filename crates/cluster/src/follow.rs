@@ -25,10 +25,20 @@ const EVENTS_AT_ONCE_MAX: usize = 1_000;
 /// Batches that may wait to be pulled.
 const BATCHES_WAITING_MAX: usize = 16;
 
-/// Starts following.
-pub fn start(runtime: &Handle, client: Client, kind: &Kind, sharing: Arc<Mutex<Sharing>>) -> Following {
+/// Starts following; in all namespaces unless one is named.
+pub fn start(
+    runtime: &Handle,
+    client: Client,
+    kind: &Kind,
+    namespace: Option<&str>,
+    sharing: Arc<Mutex<Sharing>>,
+) -> Following {
+    let api = match namespace {
+        Some(namespace) => kube::Api::<Held>::namespaced_with(client, namespace, &named(kind)),
+        None => kube::Api::<Held>::all_with(client, &named(kind)),
+    };
     let inbox = Arc::new(Inbox::default());
-    let task = runtime.spawn(read(client, kind.clone(), sharing, inbox.clone()));
+    let task = runtime.spawn(read(api, kind.clone(), sharing, inbox.clone()));
     Following { inbox, task: task.abort_handle() }
 }
 
@@ -96,8 +106,7 @@ impl Inbox {
     }
 }
 
-async fn read(client: Client, kind: Kind, sharing: Arc<Mutex<Sharing>>, inbox: Arc<Inbox>) {
-    let api = kube::Api::<Held>::all_with(client, &named(&kind));
+async fn read(api: kube::Api<Held>, kind: Kind, sharing: Arc<Mutex<Sharing>>, inbox: Arc<Inbox>) {
     let events = watcher(api, watcher::Config::default()).default_backoff().ready_chunks(EVENTS_AT_ONCE_MAX);
     let mut events = pin!(events);
     let mut gather = Gather::default();

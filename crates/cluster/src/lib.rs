@@ -18,6 +18,7 @@ mod discover;
 mod follow;
 mod held;
 mod lead;
+mod logs;
 pub mod reply;
 pub mod request;
 
@@ -34,7 +35,9 @@ use muster_tree::Sharing;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+pub use discover::Served;
 pub use lead::{Lead, LeadError};
+pub use logs::{LINE_BYTES_MAX, LogLines, LogOf};
 
 /// Requests under way at any time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 64;
@@ -116,7 +119,40 @@ impl KubeApi {
         &self.server
     }
 
-    async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+    /// The namespace that the kubeconfig's context names.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.client.default_namespace()
+    }
+
+    /// All kinds of which the server can make objects, in all versions.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    pub async fn served(&self) -> Result<Vec<Served>, Refusal> {
+        discover::served(&self.client).await.map_err(|e| Refusal::Unknown(in_full(&e)))
+    }
+
+    /// As [`Api::follow`], in one namespace only.
+    #[must_use]
+    pub fn follow_in(&self, kind: &Kind, namespace: &str) -> Box<dyn Follow> {
+        let client = self.client.clone();
+        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), self.sharing.clone()))
+    }
+
+    /// Begins to read the log of a container.
+    ///
+    /// # Errors
+    /// There is none, or not yet.
+    pub async fn log(&self, of: &LogOf) -> Result<LogLines, Refusal> {
+        logs::open(&self.client, of).await
+    }
+
+    /// Performs one call and waits for its reply.
+    ///
+    /// # Errors
+    /// Why it was not done, or that nobody knows.
+    pub async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
         let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
         match tokio::time::timeout(CALL_TIME_MAX, self.exchange(call)).await {
             Ok(result) => result,
@@ -151,7 +187,7 @@ impl Api for KubeApi {
     }
 
     fn follow(&self, kind: &Kind) -> Box<dyn Follow> {
-        Box::new(follow::start(&self.runtime, self.client.clone(), kind, self.sharing.clone()))
+        Box::new(follow::start(&self.runtime, self.client.clone(), kind, None, self.sharing.clone()))
     }
 
     fn abilities(&self) -> Abilities {

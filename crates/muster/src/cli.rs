@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -19,12 +20,84 @@ pub struct Cli {
 pub enum Command {
     /// Starts a control plane on this machine.
     Up(Box<UpFlags>),
+    /// Runs work and shows how it goes: on a control plane started for it, or on a server that is named.
+    Run(Box<RunFlags>),
     /// Simulates nodes for an API server, real or embedded.
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`.
     Operator(OperatorFlags),
     /// Prints the version.
     Version,
+}
+
+/// The flags of `run`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["files", "ranks"])))]
+pub struct RunFlags {
+    /// Manifests: a file, a folder (not the folders inside it), or `-` for standard input; may be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    pub files: Vec<PathBuf>,
+    /// Runs a command so many times, side by side, each copy with its RANK.
+    #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    pub ranks: Option<u32>,
+    /// The command of the ranks, after `--`.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "files")]
+    pub command: Vec<String>,
+    /// The server to run on [default: a control plane of its own, gone afterwards].
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sim_nodes", "nodes"])]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of objects that name none.
+    #[arg(short = 'n', long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Ends the work after this time, e.g. `90s`, `10m`, `1h30m`.
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub timeout: Option<Duration>,
+    /// Leaves everything as it is afterwards; a control plane of its own stays until a signal comes.
+    #[arg(long)]
+    pub keep: bool,
+    /// Prints what would be submitted, and submits nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// `json`: the summary as one JSON object on stdout, log lines on stderr. With `--dry-run`: how to print.
+    #[arg(short = 'o', long, value_enum)]
+    pub output: Option<Output>,
+    /// Prints no log lines.
+    #[arg(long)]
+    pub no_logs: bool,
+    /// Shows no progress, and a summary only when something went wrong.
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Number of simulated nodes.
+    #[arg(long, value_name = "N", conflicts_with = "nodes")]
+    pub sim_nodes: Option<u32>,
+    /// Node and ResourceSlice manifests; each Node becomes a simulated node.
+    #[arg(long, value_name = "FILE")]
+    pub nodes: Option<PathBuf>,
+    /// How much to log.
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub log_level: LogLevel,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// Copies of a command that one machine is asked to run.
+const RANKS_MAX: i64 = 1_000;
+
+/// Reads `90s`, `10m`, `1h30m`.
+fn time_span(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration =
+        text.parse().map_err(|_| "write for example 90s, 10m or 1h30m".to_owned())?;
+    Duration::try_from(span).map_err(|_| "a time cannot be negative".to_owned())
+}
+
+/// How something is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// YAML.
+    Yaml,
+    /// JSON.
+    Json,
 }
 
 /// The flags of `node`.
@@ -167,6 +240,33 @@ mod tests {
         let cli = Cli::try_parse_from(["muster", "up", "--controllers", "-job,-gc"]).unwrap();
         let Command::Up(flags) = cli.command else { panic!("up was asked for") };
         assert_eq!(flags.controllers.as_deref(), Some("-job,-gc"));
+    }
+
+    #[test]
+    fn files_or_ranks() {
+        let run = |args: &[&str]| {
+            let all = ["muster", "run"].into_iter().chain(args.iter().copied());
+            Cli::try_parse_from(all).map(|cli| match cli.command {
+                Command::Run(flags) => *flags,
+                _ => panic!("run was asked for"),
+            })
+        };
+        assert_eq!(run(&["-f", "a", "-f", "-"]).unwrap().files.len(), 2);
+        let ranks = run(&["--ranks", "4", "--timeout", "1h30m", "--", "sh", "-c", "x"]).unwrap();
+        assert_eq!(ranks.command, ["sh", "-c", "x"]);
+        assert_eq!(ranks.timeout, Some(Duration::from_secs(5400)));
+        for wrong in [
+            &[][..],
+            &["--ranks", "4"],
+            &["--ranks", "0", "--", "x"],
+            &["-f", "a", "--", "x"],
+            &["-f", "a", "--ranks", "2", "--", "x"],
+            &["-f", "a", "--timeout", "soon"],
+            &["-f", "a", "--timeout", "-1s"],
+            &["-f", "a", "--kubeconfig", "k", "--sim-nodes", "1"],
+        ] {
+            assert!(run(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

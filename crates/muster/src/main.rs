@@ -13,6 +13,7 @@ mod numbers;
 mod operator;
 mod plane;
 mod ports;
+mod run;
 mod settings;
 mod up;
 mod who;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
     }
     let done: Result<(), Box<dyn Error>> = match cli::Cli::parse().command {
         cli::Command::Up(flags) => up::run(*flags).map_err(Into::into),
+        cli::Command::Run(flags) => match run::run(&flags) {
+            Ok(code) => return code,
+            Err(error) => Err(error.into()),
+        },
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
         cli::Command::Version => {

@@ -1,0 +1,230 @@
+//! Logs of all containers, read while they run.
+//!
+//! One task per container reads its runs one after the other and hands lines on. When nobody takes them, the task
+//! stops reading and the server holds the rest.
+//!
+//! # Invariants
+//!
+//! - Every line of a run is handed on once, also over a broken connection: lines carry the time they were written.
+//! - At most [`LOGS_AT_ONCE_MAX`] logs are read at once; further ones wait their turn, nothing is left out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::meta;
+use muster_api::pod::Phase;
+use muster_api::port::{Refusal, Uid};
+use muster_cluster::{KubeApi, LogOf};
+use muster_tree::{Text, Tree};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use crate::run::pods::{self, Run};
+
+/// Logs that are read at once.
+pub const LOGS_AT_ONCE_MAX: usize = 256;
+/// Lines that may wait to be printed.
+const LINES_WAITING_MAX: usize = 1_024;
+/// How often a log is asked for that is not there yet, or whose connection broke.
+const TRIES_MAX: u32 = 20;
+/// The pause between two tries.
+const TRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// What a log says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A line.
+    Line(String),
+    /// The log cannot be read, and why.
+    Unreadable(String),
+}
+
+/// Who says something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    /// Namespace of the pod.
+    pub namespace: Text,
+    /// The pod.
+    pub pod: Text,
+    /// Its UID.
+    pub uid: Uid,
+    /// The container.
+    pub container: Text,
+    /// Whether it is one of several.
+    pub one_of_several: bool,
+}
+
+/// Something said.
+pub type Spoken = (Arc<Speaker>, Said);
+
+/// All logs.
+pub struct Logs {
+    api: KubeApi,
+    slots: Arc<Semaphore>,
+    to: mpsc::Sender<Spoken>,
+    known: BTreeMap<(Uid, Text), Known>,
+    tasks: JoinSet<()>,
+}
+
+/// A container whose runs are read.
+struct Known {
+    /// The newest run that was handed to its task.
+    attempt: i64,
+    /// Closed when no more runs come.
+    runs: Option<mpsc::UnboundedSender<Run>>,
+}
+
+impl Logs {
+    /// Begins, with no log yet. What they say comes out of the receiver.
+    #[must_use]
+    pub fn new(api: KubeApi) -> (Logs, mpsc::Receiver<Spoken>) {
+        let (to, from) = mpsc::channel(LINES_WAITING_MAX);
+        let slots = Arc::new(Semaphore::new(LOGS_AT_ONCE_MAX));
+        (Logs { api, slots, to, known: BTreeMap::new(), tasks: JoinSet::new() }, from)
+    }
+
+    /// Reads what of this pod's runs is not read yet.
+    pub fn look_at(&mut self, pod: &Tree) {
+        let uid = meta::uid(pod);
+        for run in pods::runs(pod) {
+            let key = (uid.clone(), run.container.clone());
+            let known = match self.known.get_mut(&key) {
+                Some(known) => known,
+                None => {
+                    let runs = self.begin(pod, &run.container);
+                    self.known.entry(key).or_insert(Known { attempt: -1, runs: Some(runs) })
+                }
+            };
+            if run.attempt > known.attempt {
+                known.attempt = run.attempt;
+                // A task that is gone has said why.
+                let _ = known.runs.as_ref().map(|runs| runs.send(run));
+            }
+        }
+        if Phase::of(pod.str_at(&["status", "phase"])).ended() {
+            self.close(&uid);
+        }
+    }
+
+    /// No further runs of this pod come.
+    fn close(&mut self, uid: &Uid) {
+        let from = (uid.clone(), Text::new());
+        let own = self.known.range_mut(from..).take_while(|((of, _), _)| of == uid);
+        own.for_each(|(_, known)| known.runs = None);
+    }
+
+    /// No further runs come of any pod. Returns what has to be waited for.
+    pub fn close_all(self) -> JoinSet<()> {
+        self.tasks
+    }
+
+    fn begin(&mut self, pod: &Tree, container: &Text) -> mpsc::UnboundedSender<Run> {
+        let speaker = Arc::new(Speaker {
+            namespace: meta::namespace(pod),
+            pod: meta::name(pod),
+            uid: meta::uid(pod),
+            container: container.clone(),
+            one_of_several: pods::has_several(pod),
+        });
+        let (runs, mut next) = mpsc::unbounded_channel();
+        let (api, slots, to) = (self.api.clone(), self.slots.clone(), self.to.clone());
+        self.tasks.spawn(async move {
+            let mut reader = Reader { api, speaker, to, last: None };
+            while let Some(run) = next.recv().await {
+                let Ok(_slot) = slots.acquire().await else { return };
+                reader.read(&run).await;
+            }
+        });
+        runs
+    }
+}
+
+/// Reads the runs of one container.
+struct Reader {
+    api: KubeApi,
+    speaker: Arc<Speaker>,
+    to: mpsc::Sender<Spoken>,
+    /// When the last line was written that was handed on.
+    last: Option<String>,
+}
+
+impl Reader {
+    async fn read(&mut self, run: &Run) {
+        let mut problem = String::new();
+        for _ in 0..TRIES_MAX {
+            match self.try_read(run).await {
+                Ok(()) => return,
+                Err(Refusal::NotFound(words) | Refusal::Forbidden(words)) => {
+                    problem = words;
+                    break;
+                }
+                Err(other) => problem = other.words(),
+            }
+            tokio::time::sleep(TRY_PAUSE).await;
+        }
+        self.say(Said::Unreadable(problem)).await;
+    }
+
+    async fn try_read(&mut self, run: &Run) -> Result<(), Refusal> {
+        let Speaker { namespace, pod, container, .. } = self.speaker.as_ref();
+        let of = LogOf {
+            namespace: namespace.clone(),
+            pod: pod.clone(),
+            container: container.clone(),
+            previous: run.previous,
+            follow: !run.previous,
+            since: self.last.clone(),
+        };
+        let mut lines = self.api.log(&of).await?;
+        let mut known = self.last.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+        while let Some(line) = lines.next().await.map_err(Refusal::Unknown)? {
+            let (at, text) = stamped(&line);
+            if known
+                .is_some_and(|known| at.is_some_and(|at| at.parse().is_ok_and(|at: Timestamp| at <= known)))
+            {
+                continue;
+            }
+            known = None;
+            self.last = at.map(str::to_owned).or(self.last.take());
+            self.say(Said::Line(text.to_owned())).await;
+        }
+        Ok(())
+    }
+
+    async fn say(&self, said: Said) {
+        // Nobody listens any more at the end of the run.
+        let _ = self.to.send((self.speaker.clone(), said)).await;
+    }
+}
+
+/// The time in front of a line, and the line. The further parts of a long line have none.
+fn stamped(line: &str) -> (Option<&str>, &str) {
+    let looks_like_time =
+        |word: &str| word.len() >= 20 && word.as_bytes()[4] == b'-' && word.as_bytes()[10] == b'T';
+    match line.split_once(' ') {
+        Some((at, text)) if looks_like_time(at) => (Some(at), text),
+        _ if looks_like_time(line) => (Some(line), ""),
+        _ => (None, line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_carry_their_time() {
+        let at = "2026-01-02T03:04:05.123456789Z";
+        for (line, want) in [
+            (format!("{at} hello world"), (Some(at), "hello world")),
+            (format!("{at} "), (Some(at), "")),
+            (at.to_owned(), (Some(at), "")),
+            ("rest of a long line".to_owned(), (None, "rest of a long line")),
+            (String::new(), (None, "")),
+        ] {
+            assert_eq!(stamped(&line), want, "{line}");
+        }
+    }
+}

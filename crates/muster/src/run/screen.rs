@@ -1,0 +1,295 @@
+//! Printing: progress that changes in place on a terminal, plain lines elsewhere, and log lines with a name in front.
+//!
+//! Log lines are data and go to stdout; everything else is talk and goes to stderr. When the data is a JSON summary,
+//! log lines are talk too.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use console::{Color, Style, Term};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use muster_api::port::Uid;
+use muster_api::time::Time;
+
+use crate::run::logs::{Said, Speaker, Spoken};
+use crate::run::picture::{Ended, Row};
+use crate::run::words;
+
+/// Pieces of work that are shown on a terminal at once.
+const ROWS_SHOWN_MAX: usize = 12;
+/// Elsewhere a piece of work is told of no more often than this.
+const TOLD_PAUSE: Duration = Duration::from_secs(1);
+/// Lines of each pod that are kept for the summary.
+const LAST_LINES: usize = 10;
+/// Letters of a line that is kept.
+const LAST_LINE_CHARS_MAX: usize = 400;
+/// Colours that tell pods apart, on dark and on light.
+const COLOURS: [Color; 6] =
+    [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Red];
+/// What turns while work runs.
+const TURNS: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
+
+/// What shall be printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Progress.
+    pub progress: bool,
+    /// Log lines.
+    pub logs: bool,
+    /// Whether stdout is for machines.
+    pub json: bool,
+}
+
+/// Everything that prints.
+pub struct Screen {
+    wanted: Wanted,
+    colour: bool,
+    live: Option<Live>,
+    told: BTreeMap<String, (Vec<String>, Time)>,
+    names: Names,
+    tails: BTreeMap<Uid, VecDeque<String>>,
+    told_unreadable: bool,
+}
+
+/// The block of lines that changes in place.
+struct Live {
+    all: MultiProgress,
+    block: ProgressBar,
+    turn: usize,
+}
+
+/// How pods are named in front of their lines.
+#[derive(Default)]
+struct Names {
+    width: usize,
+    colours: BTreeMap<Uid, usize>,
+}
+
+impl Screen {
+    /// As the terminal, the environment and the flags have it.
+    #[must_use]
+    pub fn new(wanted: Wanted) -> Screen {
+        let stdout = !wanted.json && io::stdout().is_terminal();
+        let stderr = io::stderr().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = if wanted.json { stderr } else { stdout };
+        Screen {
+            wanted,
+            colour: terminal && !plain,
+            live: (wanted.progress && stderr).then(Live::new),
+            told: BTreeMap::new(),
+            names: Names::default(),
+            tails: BTreeMap::new(),
+            told_unreadable: false,
+        }
+    }
+
+    /// Shows how the work stands.
+    pub fn show(&mut self, rows: &[Row], took: Duration, now: Time) {
+        if let Some(live) = &mut self.live {
+            live.show(rows, took);
+            return;
+        }
+        if !self.wanted.progress {
+            return;
+        }
+        for row in rows.iter().filter(|row| !is_quiet(row, took)) {
+            self.tell(row, now);
+        }
+    }
+
+    /// A piece of work as plain lines, when they have changed and not too often.
+    fn tell(&mut self, row: &Row, now: Time) {
+        let mut lines = vec![format!("{}: {}", row.title, words::counts(row))];
+        lines.extend(words::reasons(row).iter().map(|reason| format!("{}: {reason}", row.title)));
+        let soon = |(old, at): &(Vec<String>, Time)| *old == lines || now.since(*at) < TOLD_PAUSE;
+        if self.told.get(&row.title).is_some_and(soon) && row.ended.is_none() {
+            return;
+        }
+        let old = self.told.insert(row.title.clone(), (lines.clone(), now)).map(|(old, _)| old);
+        for line in lines.iter().filter(|line| !old.as_ref().is_some_and(|old| old.contains(line))) {
+            eprintln!("{line}");
+        }
+    }
+
+    /// Prints what logs said.
+    pub fn print(&mut self, spoken: &mut Vec<Spoken>) {
+        let mut text = String::new();
+        let mut notes = Vec::new();
+        for (speaker, said) in spoken.drain(..) {
+            match said {
+                Said::Line(line) => {
+                    if self.wanted.logs {
+                        text += &self.names.line(&speaker, &line, self.colour);
+                    }
+                    self.keep(&speaker, &line);
+                }
+                Said::Unreadable(why) if !self.told_unreadable && self.wanted.logs => {
+                    self.told_unreadable = true;
+                    notes.push(format!("{}: its log cannot be read: {why}", speaker.pod));
+                }
+                Said::Unreadable(_) => {}
+            }
+        }
+        let json = self.wanted.json;
+        self.between(|| {
+            // Whoever closed stdout does not want them.
+            let _ = if json {
+                io::stderr().write_all(text.as_bytes())
+            } else {
+                io::stdout().write_all(text.as_bytes())
+            };
+            notes.iter().for_each(|note| eprintln!("{note}"));
+        });
+    }
+
+    /// Prints talk.
+    pub fn talk(&self, text: &str) {
+        self.between(|| eprintln!("{text}"));
+    }
+
+    /// Takes the block off the terminal, so that what is printed stays.
+    pub fn finish(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.block.finish_and_clear();
+        }
+    }
+
+    /// The last lines of a pod.
+    #[must_use]
+    pub fn last_lines(&self, uid: &str) -> Vec<String> {
+        self.tails.get(uid).map(|lines| lines.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    fn keep(&mut self, speaker: &Speaker, line: &str) {
+        let tail = self.tails.entry(speaker.uid.clone()).or_default();
+        if tail.len() == LAST_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(line.chars().take(LAST_LINE_CHARS_MAX).collect());
+    }
+
+    fn between(&self, print: impl FnOnce()) {
+        match &self.live {
+            Some(live) => live.all.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+impl Names {
+    fn line(&mut self, speaker: &Speaker, text: &str, colour: bool) -> String {
+        let container = speaker.one_of_several.then_some(speaker.container.as_str());
+        let name = words::name(&speaker.pod, container);
+        self.width = self.width.max(name.chars().count());
+        let next = self.colours.len();
+        let which = *self.colours.entry(speaker.uid.clone()).or_insert(next);
+        let front = format!("{name:<width$} |", width = self.width);
+        let style = Style::new().fg(COLOURS[which % COLOURS.len()]).force_styling(colour);
+        format!("{} {text}\n", style.apply_to(front))
+    }
+}
+
+impl Live {
+    fn new() -> Live {
+        let all = MultiProgress::new();
+        let block = all.add(ProgressBar::new_spinner());
+        block.set_style(ProgressStyle::with_template("{msg}").expect("a template that never changes"));
+        Live { all, block, turn: 0 }
+    }
+
+    fn show(&mut self, rows: &[Row], took: Duration) {
+        self.turn += 1;
+        let width = usize::from(Term::stderr().size().1).max(20);
+        let turn = TURNS[self.turn % TURNS.len()];
+        self.block.set_message(block(rows, took, turn, width));
+        self.block.tick();
+    }
+}
+
+/// That there are no pods is no news at the beginning, nor at the end.
+fn is_quiet(row: &Row, took: Duration) -> bool {
+    row.counts == [0; 5] && (row.ended.is_some() || took < TOLD_PAUSE)
+}
+
+/// The block: a line for each piece of work and, below it, why pods of it do not run.
+fn block(rows: &[Row], took: Duration, turn: char, width: usize) -> String {
+    let mut lines = Vec::new();
+    // What goes on is worth more than what is over.
+    let (over, going): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.ended.is_some());
+    for row in going.iter().chain(&over).take(ROWS_SHOWN_MAX) {
+        let mark = match &row.ended {
+            None => turn,
+            Some(Ended::Completed) => '✓',
+            Some(Ended::Failed(_)) => '✗',
+        };
+        lines.push(format!("{mark} {}  {}", row.title, words::counts(row)));
+        lines.extend(words::reasons(row).iter().map(|reason| format!("    {reason}")));
+    }
+    if rows.len() > ROWS_SHOWN_MAX {
+        lines.push(format!("  and {} more", rows.len() - ROWS_SHOWN_MAX));
+    }
+    lines.push(format!("  {}", words::span(took)));
+    let fits = |line: String| line.chars().take(width - 1).collect::<String>();
+    lines.into_iter().map(fits).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn row(title: &str, running: usize, ended: Option<Ended>) -> Row {
+        let counts = [0, 0, running, 0, 0];
+        Row { title: title.to_owned(), counts, reasons: Vec::new(), suspended: false, ended }
+    }
+
+    #[test]
+    fn what_goes_on_stands_above_what_is_over() {
+        let mut rows = vec![row("job/a", 0, Some(Ended::Completed)), row("job/b", 2, None)];
+        rows[1].reasons.push(("Unschedulable: a long story".to_owned(), 1, "b-0".into()));
+        let text = block(&rows, Duration::from_secs(3), '*', 20);
+        assert_eq!(text, "* job/b  2 running\n    b-0: Unschedula\n✓ job/a  no pods ye\n  3.0s");
+        let many: Vec<Row> = (0..ROWS_SHOWN_MAX + 3).map(|n| row(&format!("job/{n}"), 1, None)).collect();
+        assert!(block(&many, Duration::ZERO, '*', 80).contains("and 3 more"));
+    }
+
+    #[test]
+    fn lines_have_a_name_in_front() {
+        let speaker = |pod: &str, one_of_several| Speaker {
+            namespace: "n".into(),
+            pod: pod.into(),
+            uid: pod.into(),
+            container: "c".into(),
+            one_of_several,
+        };
+        let mut names = Names::default();
+        assert_eq!(names.line(&speaker("long-name", false), "a", false), "long-name | a\n");
+        assert_eq!(names.line(&speaker("p", false), "b", false), "p         | b\n");
+        assert_eq!(names.line(&speaker("p", true), "", false), "p/c       | \n");
+        let coloured = names.line(&speaker("p", false), "b", true);
+        assert_eq!(coloured, "\u{1b}[33mp         |\u{1b}[0m b\n", "the text itself stays as it is");
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_no_more() {
+        let wanted = Wanted { progress: false, logs: false, json: false };
+        let mut screen = Screen::new(wanted);
+        let speaker = Arc::new(Speaker {
+            namespace: "n".into(),
+            pod: "p".into(),
+            uid: "u".into(),
+            container: "c".into(),
+            one_of_several: false,
+        });
+        let line = |n: usize| (speaker.clone(), Said::Line(format!("{n} {}", "x".repeat(1000))));
+        screen.print(&mut (0..LAST_LINES + 2).map(line).collect());
+        let kept = screen.last_lines("u");
+        assert_eq!(kept.len(), LAST_LINES);
+        assert!(kept[0].starts_with("2 ") && kept[0].chars().count() == LAST_LINE_CHARS_MAX);
+        assert!(screen.last_lines("other").is_empty());
+    }
+}

@@ -1,0 +1,208 @@
+//! Pictures, fed by hand: rows, verdicts and summaries.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_api::port::{Batch, Change, Object};
+use muster_api::time::Time;
+use muster_tree::{Tree, tree};
+
+use super::picture::{Ended, Picture, Watch, Work, WorkKind};
+use super::summary::{Outcome, Summary};
+use super::words;
+
+const BEGAN: Time = Time(0);
+
+fn job_work() -> Work {
+    Work { kind: WorkKind::Job, namespace: "n".into(), name: "train".into(), uid: "job".into() }
+}
+
+fn pod_work() -> Work {
+    Work { kind: WorkKind::Pod, namespace: "n".into(), name: "one".into(), uid: "one".into() }
+}
+
+fn object(tree: Tree) -> Object {
+    Object { tree, revision: 1 }
+}
+
+fn job(uid: &str, status: Tree) -> Tree {
+    tree!({"metadata": {"name": "train", "namespace": "n", "uid": uid}, "status": status})
+}
+
+fn ended_job(kind: &str, reason: &str) -> Tree {
+    job(
+        "job",
+        tree!({"succeeded": 1, "failed": 1, "conditions": [
+        {"type": kind, "status": "True", "reason": reason, "message": "words"}]}),
+    )
+}
+
+fn pod(uid: &str, owner: &str, phase: &str, code: i64) -> Tree {
+    let ended = if matches!(phase, "Succeeded" | "Failed") {
+        tree!({"terminated": {"exitCode": code, "reason": "Error"}})
+    } else {
+        tree!({"running": {}})
+    };
+    tree!({"metadata": {"name": uid, "namespace": "n", "uid": uid,
+            "ownerReferences": [{"kind": "Job", "name": "train", "uid": owner, "controller": true}]},
+        "spec": {"nodeName": "local", "containers": [{"name": "c"}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "c", "restartCount": 1, "state": ended}]}})
+}
+
+fn after(secs: u64) -> Time {
+    BEGAN + Duration::from_secs(secs)
+}
+
+fn put(picture: &mut Picture, watch: Watch, tree: Tree) {
+    picture.feed(watch, "n", Batch::Changes(vec![Change::Put(object(tree))]), after(1));
+}
+
+fn gone(picture: &mut Picture, watch: Watch, tree: Tree) {
+    picture.feed(watch, "n", Batch::Changes(vec![Change::Gone(object(tree))]), after(2));
+}
+
+#[test]
+fn only_the_works_own_pods_count() {
+    let mut picture = Picture::new(vec![job_work()], BEGAN);
+    put(&mut picture, Watch::Jobs, job("job", tree!({})));
+    put(&mut picture, Watch::Pods, pod("a", "job", "Running", 0));
+    put(&mut picture, Watch::Pods, pod("b", "job", "Succeeded", 0));
+    put(&mut picture, Watch::Pods, pod("stranger", "other", "Failed", 1));
+    let rows = picture.rows();
+    assert_eq!(words::counts(&rows[0]), "1 running, 1 finished");
+    assert_eq!(picture.verdict(), None);
+    assert_eq!(picture.live().count(), 1);
+}
+
+#[test]
+fn a_warning_tells_why_a_pod_does_not_start_whichever_comes_first() {
+    let event =
+        tree!({"involvedObject": {"uid": "a"}, "type": "Warning", "reason": "FailedMount", "message": "m"});
+    let starting = pod("a", "job", "Pending", 0).with(
+        &["status", "containerStatuses"],
+        tree!([{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]),
+    );
+    for order in [[0, 1], [1, 0]] {
+        let mut picture = Picture::new(vec![job_work()], BEGAN);
+        for which in order {
+            match which {
+                0 => put(&mut picture, Watch::Events, event.clone()),
+                _ => put(&mut picture, Watch::Pods, starting.clone()),
+            }
+        }
+        assert_eq!(words::reasons(&picture.rows()[0]), ["a: FailedMount: m"]);
+    }
+}
+
+#[test]
+fn verdicts() {
+    let failed = |why: &str| Some(Ended::Failed(why.to_owned()));
+    let deleted = || failed("somebody deleted it before it ended");
+    let ended = |phase: &str| pod("one", "", phase, 0);
+    type Step = fn(&mut Picture, Watch, Tree);
+    let (put, gone): (Step, Step) = (put, gone);
+    for (says, work, steps, want) in [
+        ("nothing is known", job_work(), vec![], None),
+        ("it goes on", job_work(), vec![(put, Watch::Jobs, job("job", tree!({})))], None),
+        (
+            "it completed",
+            job_work(),
+            vec![(put, Watch::Jobs, ended_job("Complete", ""))],
+            Some(Ended::Completed),
+        ),
+        (
+            "it failed",
+            job_work(),
+            vec![(put, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"))],
+            failed("BackoffLimitExceeded: words"),
+        ),
+        (
+            "it will fail, but its pods have not ended",
+            job_work(),
+            vec![(put, Watch::Jobs, ended_job("FailureTarget", "x"))],
+            None,
+        ),
+        ("it was deleted", job_work(), vec![(gone, Watch::Jobs, job("job", tree!({})))], deleted()),
+        (
+            "its time to live was over before we saw the end",
+            job_work(),
+            vec![(put, Watch::Jobs, job("job", tree!({}))), (gone, Watch::Jobs, ended_job("Complete", ""))],
+            Some(Ended::Completed),
+        ),
+        (
+            "a namesake says nothing",
+            job_work(),
+            vec![(put, Watch::Jobs, ended_job("Complete", "").with(&["metadata", "uid"], "other"))],
+            None,
+        ),
+        ("a pod runs", pod_work(), vec![(put, Watch::Pods, ended("Running"))], None),
+        ("a pod ended", pod_work(), vec![(put, Watch::Pods, ended("Succeeded"))], Some(Ended::Completed)),
+        ("a pod failed", pod_work(), vec![(put, Watch::Pods, ended("Failed"))], failed("")),
+        ("a pod was deleted", pod_work(), vec![(gone, Watch::Pods, ended("Running"))], deleted()),
+    ] {
+        let mut picture = Picture::new(vec![work], BEGAN);
+        for (step, watch, tree) in steps {
+            step(&mut picture, watch, tree);
+        }
+        assert_eq!(picture.verdict(), want, "{says}");
+    }
+}
+
+#[test]
+fn one_failure_among_several_is_a_failure_once_all_have_ended() {
+    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, Watch::Jobs, ended_job("Failed", "x"));
+    assert_eq!(picture.verdict(), None, "the pod still runs");
+    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
+    assert!(matches!(picture.verdict(), Some(Ended::Failed(_))));
+}
+
+#[test]
+fn a_new_listing_shows_what_went_away_meanwhile() {
+    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, Watch::Pods, pod("one", "", "Running", 0));
+    put(&mut picture, Watch::Pods, pod("a", "job", "Succeeded", 0));
+    picture.feed(Watch::Pods, "other", Batch::Reset(Vec::new()), after(3));
+    assert_eq!(picture.live().count(), 1, "another namespace");
+    picture.feed(Watch::Pods, "n", Batch::Reset(Vec::new()), after(3));
+    assert_eq!(picture.live().count(), 0);
+    assert!(matches!(picture.end_of(&pod_work()), Some(Ended::Failed(_))));
+    assert_eq!(words::counts(&picture.rows()[0]), "1 finished", "what ended stays");
+}
+
+fn failed_picture() -> Picture {
+    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, Watch::Pods, pod("train-0-aaaaa", "job", "Succeeded", 0));
+    put(&mut picture, Watch::Pods, pod("train-1-bbbbb", "job", "Failed", 3));
+    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
+    put(&mut picture, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
+    picture
+}
+
+#[test]
+fn the_summary_tells_what_failed_and_its_last_lines() {
+    let lines = |uid: &str| vec![format!("last words of {uid}")];
+    let summary = Summary::of(&failed_picture(), Outcome::Failed, after(90), &BTreeMap::new(), lines);
+    insta::assert_snapshot!(summary.text());
+    insta::assert_snapshot!(summary.tree().to_yaml());
+}
+
+#[test]
+fn what_was_ended_did_not_fail_by_itself() {
+    let held_up = [("job".into(), vec!["train-2: Unschedulable: no room".to_owned()])].into();
+    let summary = Summary::of(&failed_picture(), Outcome::Interrupted, after(90), &held_up, |_| Vec::new());
+    let text = summary.text();
+    assert!(
+        text.contains("job/train interrupted before all its pods ran\n  train-2: Unschedulable: no room"),
+        "{text}"
+    );
+    assert!(text.contains("job/train  interrupted"), "{text}");
+    assert!(text.contains("pod/one    completed"), "{text}");
+}
+
+#[test]
+fn codes_are_those_of_the_contract() {
+    let codes =
+        [Outcome::Completed, Outcome::Failed, Outcome::TimedOut, Outcome::Interrupted, Outcome::Terminated];
+    assert_eq!(codes.map(Outcome::code), [0, 1, 124, 130, 143]);
+}
