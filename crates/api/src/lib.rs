@@ -31,6 +31,7 @@ pub mod selector;
 pub mod slice;
 pub mod suffix;
 pub mod time;
+pub mod token;
 pub mod toleration;
 pub mod volume;
 pub mod words;

@@ -116,6 +116,12 @@ pub fn machine_mark(node: &Tree) -> Option<&str> {
     meta::annotation(node, annotations::LOCAL_NODE)
 }
 
+/// The mark of whoever plays a node's kubelet, of those we know: a machine of ours or a simulator.
+#[must_use]
+pub fn player(node: &Tree) -> Option<&str> {
+    machine_mark(node).or_else(|| simulator(node))
+}
+
 /// A merge patch that makes a node the one of this machine, simulated no longer.
 #[must_use]
 pub fn run_by(mark: &str) -> Tree {

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine;
 use futures::future::join_all;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -83,6 +84,7 @@ pub enum ConnectError {
 pub struct KubeApi {
     client: Client,
     server: Arc<str>,
+    authority: Arc<str>,
     runtime: Handle,
     slots: Arc<Semaphore>,
     /// What the caches hold shares its branches, as in the embedded store.
@@ -97,6 +99,7 @@ impl KubeApi {
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<KubeApi, ConnectError> {
         let config = configuration(kubeconfig).await?;
         let server = config.cluster_url.to_string();
+        let authority: String = config.root_cert.iter().flatten().map(|der| pem(der)).collect();
         let silent = |problem: String| ConnectError::Silent { server: server.clone(), problem };
         let client = Client::try_from(config).map_err(|e| silent(in_full(&e)))?;
         client
@@ -107,6 +110,7 @@ impl KubeApi {
         Ok(KubeApi {
             client,
             server: server.into(),
+            authority: authority.into(),
             runtime: Handle::current(),
             slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
             sharing: Arc::default(),
@@ -117,6 +121,12 @@ impl KubeApi {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// The authority that certifies the server, in PEM; empty when the kubeconfig names none.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
     }
 
     /// The namespace that the kubeconfig's context names.
@@ -216,6 +226,15 @@ fn stranger(error: &kube::Error, server: &str) -> Option<ConnectError> {
         }
         _ => None,
     }
+}
+
+/// A certificate in PEM.
+fn pem(der: &[u8]) -> String {
+    const LINE: usize = 64;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(LINE).map(|line| std::str::from_utf8(line).unwrap_or_default()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
 async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {

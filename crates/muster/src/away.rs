@@ -64,6 +64,11 @@ impl Away {
         &self.api
     }
 
+    /// Where tasks of this connection run.
+    pub fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
     /// Waits for something; `None` when a signal came before.
     pub fn wait<T>(&mut self, for_what: impl Future<Output = T>) -> Option<T> {
         let Away { runtime, interrupt, terminate, .. } = self;

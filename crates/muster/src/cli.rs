@@ -116,9 +116,21 @@ pub struct NodeFlags {
     /// Keeps volumes in this folder [default: $XDG_DATA_HOME/muster/node].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// This machine as a node that runs processes; not built yet.
+    /// This machine as a node that runs pods as processes.
     #[arg(long)]
     pub local: bool,
+    /// The name of the node that this machine is [default: its host name].
+    #[arg(long, requires = "local")]
+    pub name: Option<String>,
+    /// How pods of this machine are kept apart.
+    #[arg(long, value_enum, default_value_t = Isolation::Auto, requires = "local")]
+    pub isolation: Isolation,
+    /// Where the API server asks for logs and commands; it must reach this address.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "local")]
+    pub listen: SocketAddr,
+    /// Who may ask: callers with a certificate of this authority [default: that of the kubeconfig].
+    #[arg(long, value_name = "FILE", requires = "local")]
+    pub client_ca: Option<PathBuf>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,
@@ -177,6 +189,9 @@ pub struct UpFlags {
     /// A `muster.dev/v1alpha1` Configuration; flags win over it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// How pods of this machine are kept apart [default: auto].
+    #[arg(long, value_enum)]
+    pub isolation: Option<Isolation>,
     /// When a write counts as kept.
     #[arg(long, value_enum)]
     pub durability: Option<Durability>,
@@ -186,6 +201,19 @@ pub struct UpFlags {
     /// How log lines look.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
+}
+
+/// How pods of this machine are kept apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// Namespaces where this machine allows them, else plain processes.
+    #[default]
+    Auto,
+    /// Own user, mount, process, host-name and IPC namespaces, or none at all.
+    Namespaces,
+    /// Plain processes; volumes are below `$MUSTER_POD_ROOT`.
+    None,
 }
 
 /// When a write counts as kept.

@@ -8,7 +8,7 @@ use muster_control::schedule::Packing;
 use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
-use crate::cli::{Durability, LogFormat, LogLevel};
+use crate::cli::{Durability, Isolation, LogFormat, LogLevel};
 
 const API_VERSION: &str = "muster.dev/v1alpha1";
 const KIND: &str = "Configuration";
@@ -43,6 +43,10 @@ pub struct Config {
     pub feature_gates: BTreeMap<String, bool>,
     /// What pods fill nodes up by: `devices` (default), `everything` or `nothing`.
     pub packing: Option<Packed>,
+    /// `--isolation`.
+    pub isolation: Option<Isolation>,
+    /// Processes and threads of a container on this machine, at most.
+    pub pod_pids_limit: Option<u32>,
     /// `--durability`.
     pub durability: Option<Durability>,
     /// `--log-level`.

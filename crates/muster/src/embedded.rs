@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::http::health::Check;
@@ -12,18 +13,27 @@ use muster_apiserver::http::identity::{Identity, IdentityError};
 use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
 use muster_apiserver::http::limits::Bounds;
 use muster_apiserver::http::metrics::SharedRegistry;
+use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
+use muster_apiserver::local::LocalApi;
+use muster_kubelet::Kubelet;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
 use muster_tree::Text;
 
 use crate::cli::Durability;
+use crate::door::Door;
+use crate::local::{LocalError, LocalNode};
 use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
-use crate::{names, who};
+use crate::{local, names, nodes, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
+/// The name of the node that this machine is.
+const LOCAL_NODE: &str = "local";
+/// The controller that runs nodes.
+const NODE_CONTROLLER: &str = "node";
 
 /// Why it did not start.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +71,9 @@ pub enum EmbeddedError {
     /// The controllers.
     #[error(transparent)]
     Plane(#[from] PlaneError),
+    /// This machine as a node.
+    #[error(transparent)]
+    Local(#[from] LocalError),
     /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
@@ -85,6 +98,10 @@ pub struct Embedded {
     plane: Plane,
     address: String,
     kubeconfig: PathBuf,
+    /// Serves logs and commands of this machine's pods.
+    kubelet: Option<Arc<Kubelet>>,
+    /// The folder of what does not outlive it.
+    passing: Option<PathBuf>,
 }
 
 impl Embedded {
@@ -100,13 +117,19 @@ impl Embedded {
         let access = access(&identity, &listener)?;
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
+        let local = local_node(settings, &engine)?;
         let ready = Plane::check();
         let metrics = SharedRegistry::default();
-        let options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
+        let mut options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
+        let kubelet = local.as_ref().map(|node| Arc::new(node.kubelet(&clock)));
+        options.nodes = kubelet
+            .clone()
+            .map(|kubelet| -> Arc<dyn NodeDoor> { Arc::new(Door { node: LOCAL_NODE.into(), kubelet }) });
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
-        let plane = Plane::start(&engine, &clock, settings, &access.authority, &ready, &metrics)?;
-        Ok(Embedded { store, server, plane, address: access.server, kubeconfig })
+        let plane = Plane::start(&engine, &clock, settings, local, &access.authority, &ready, &metrics)?;
+        let passing = (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place));
+        Ok(Embedded { store, server, plane, address: access.server, kubeconfig, kubelet, passing })
     }
 
     /// Where it serves.
@@ -128,10 +151,35 @@ impl Embedded {
 
     /// Stops in order: no request is taken any more, then controllers and nodes end, then the store is closed.
     pub async fn stop(self) {
+        if let Some(kubelet) = &self.kubelet {
+            kubelet.stop();
+        }
         self.server.stop().await;
         self.plane.stop();
         self.store.close();
+        if let Some(folder) = self.passing {
+            // Absent when no pod ever ran; what cannot be removed is left to whoever cleans temporary files.
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
+}
+
+/// This machine as a node, unless others were asked for.
+fn local_node(settings: &Settings, engine: &Engine) -> Result<Option<LocalNode>, LocalError> {
+    if settings.nodes != settings::Nodes::Local || !settings.controllers.contains(NODE_CONTROLLER) {
+        return Ok(None);
+    }
+    let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
+    let wanted = local::Wanted {
+        name: LOCAL_NODE.into(),
+        folder: nodes::home(&settings.place),
+        passing: settings.place == Place::Ephemeral,
+        isolation: settings.isolation,
+        processes_max: settings.pod_pids_limit,
+        kubelet: None,
+        api: &api,
+    };
+    local::make(&wanted).map(Some)
 }
 
 fn open_store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Store, EmbeddedError> {

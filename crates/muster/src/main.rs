@@ -3,8 +3,10 @@
 mod away;
 mod cli;
 mod config;
+mod door;
 mod embedded;
 mod gates;
+mod local;
 mod log;
 mod names;
 mod node;

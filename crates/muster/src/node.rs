@@ -1,31 +1,58 @@
-//! `muster node`: simulated nodes for any API server.
+//! `muster node`: nodes for any API server, simulated ones or this machine.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use muster_api::ports::Entropy;
-use muster_node::provision::Provisioner;
+use muster_api::port::Api;
+use muster_api::ports::{Clock, Entropy};
+use muster_kubelet::{Kubelet, ListenError, Listening};
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::NodeFlags;
+use crate::local::{LocalError, LocalNode};
 use crate::nodes::{self, NodesError};
-use crate::ports::SystemEntropy;
+use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{Place, SettingsError};
-use crate::{log, settings};
+use crate::{local, log, settings};
 
 /// Why `node` ended.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// No local node yet.
-    #[error(
-        "this machine cannot be a node yet: processes are not run\n\nhint: `--sim-nodes N` makes simulated nodes"
-    )]
-    Local,
+    /// This machine cannot be a node.
+    #[error(transparent)]
+    Local(#[from] LocalError),
     /// The file of nodes.
     #[error(transparent)]
     Nodes(#[from] NodesError),
     /// The folder of volumes.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The address for logs and commands.
+    #[error("listening on {address}: {source}\n\nhint: choose another address with `--listen`")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file of an authority.
+    #[error("{path}: {source}", path = path.display())]
+    Authority {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is none.
+    #[error(
+        "the kubeconfig names no certificate authority, so nobody could ask for logs and commands\n\nhint: name one with `--client-ca FILE`"
+    )]
+    NoAuthority,
+    /// Logs and commands.
+    #[error(transparent)]
+    Kubelet(#[from] ListenError),
     /// No connection.
     #[error(transparent)]
     Away(#[from] AwayError),
@@ -48,14 +75,20 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
     let asked = match (flags.sim_nodes, &flags.nodes) {
         (Some(count), _) => settings::Nodes::Simulated(count),
         (None, Some(path)) => settings::Nodes::File(path.clone()),
-        (None, None) => return Err(NodeError::Local),
+        (None, None) => settings::Nodes::Local,
     };
-    let mark = mark();
-    let mut controllers = nodes::read(&asked)?.controllers(&mark);
-    let folders = nodes::folders(&place(flags)?);
-    controllers.push(Box::new(Provisioner::new(&mark, Box::new(folders))));
+    let place = place(flags)?;
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
-    match away.run(controllers, announce, std::future::pending())? {
+    let local = flags.local.then(|| local_node(flags, &place, &away)).transpose()?;
+    let (local, kubelet) = local.unzip();
+    let nodes = nodes::read(&asked, local)?;
+    let controllers = nodes.with_volumes(&mark(), Box::new(nodes::folders(&place)));
+    let local = flags.local;
+    let end = away.run(controllers, move |server| announce(server, local), std::future::pending())?;
+    if let Some((kubelet, _)) = kubelet {
+        kubelet.stop();
+    }
+    match end {
         End::Crashed => Err(NodeError::Crashed),
         End::Stopped | End::Beside => Ok(()),
     }
@@ -74,8 +107,46 @@ fn mark() -> String {
     format!("node-{:016x}", u64::from_le_bytes(bytes))
 }
 
+/// This machine as a node of that server, and its kubelet, which listens.
+fn local_node(
+    flags: &NodeFlags,
+    place: &Place,
+    away: &Away,
+) -> Result<(LocalNode, (Arc<Kubelet>, Listening)), NodeError> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = flags.name.clone().unwrap_or_else(|| host.trim().to_lowercase());
+    let listener = TcpListener::bind(flags.listen)
+        .map_err(|source| NodeError::Listen { address: flags.listen, source })?;
+    let api: Arc<dyn Api> = Arc::new(away.api().clone());
+    let node = local::make(&local::Wanted {
+        name: name.as_str().into(),
+        folder: nodes::home(place),
+        passing: false,
+        isolation: flags.isolation,
+        processes_max: None,
+        kubelet: Some(listener.local_addr()?),
+        api: &api,
+    })?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let kubelet = Arc::new(node.kubelet(&clock));
+    let _inside = away.enter();
+    let listening = kubelet.listen(listener, &authority(flags, away)?, &name)?;
+    Ok((node, (kubelet, listening)))
+}
+
+/// Who certifies those that may ask for logs and commands.
+fn authority(flags: &NodeFlags, away: &Away) -> Result<String, NodeError> {
+    match &flags.client_ca {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|source| NodeError::Authority { path: path.clone(), source }),
+        None if away.api().authority().is_empty() => Err(NodeError::NoAuthority),
+        None => Ok(away.api().authority().to_owned()),
+    }
+}
+
 /// The line that scripts wait for.
 #[expect(clippy::print_stdout, reason = "that the nodes join is the data of this command")]
-fn announce(server: &str) {
-    println!("simulated nodes join {server}");
+fn announce(server: &str, local: bool) {
+    let who = if local { "this machine joins" } else { "simulated nodes join" };
+    println!("{who} {server}");
 }

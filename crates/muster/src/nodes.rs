@@ -9,6 +9,7 @@ use muster_node::plane::Nodes;
 use muster_node::published;
 use muster_tree::Tree;
 
+use crate::local::LocalNode;
 use crate::settings;
 
 /// The folder of volumes.
@@ -35,13 +36,15 @@ pub enum NodesError {
     },
 }
 
-/// The nodes of flags and files.
+/// The nodes of flags and files; `local` is this machine, where it is one of them.
 ///
 /// # Errors
 /// The file cannot be read, or holds something else.
-pub fn read(asked: &settings::Nodes) -> Result<Nodes, NodesError> {
+pub fn read(asked: &settings::Nodes, local: Option<LocalNode>) -> Result<Nodes, NodesError> {
     Ok(match asked {
-        settings::Nodes::Local => Nodes::Local,
+        settings::Nodes::Local => {
+            local.map_or(Nodes::Count(0), |node| Nodes::Local(node.mark, node.controller))
+        }
         settings::Nodes::Simulated(count) => Nodes::Count(*count as usize),
         settings::Nodes::File(path) => Nodes::Manifests(read_file(path)?),
     })
@@ -50,12 +53,19 @@ pub fn read(asked: &settings::Nodes) -> Result<Nodes, NodesError> {
 /// Where volumes of this machine are, beside the data. What is not kept is removed at the end.
 #[must_use]
 pub fn folders(place: &settings::Place) -> DiskFolders {
+    let volumes = home(place).join(VOLUMES);
     match place {
-        settings::Place::Folder(data) => DiskFolders::lasting(data.join(VOLUMES)),
-        settings::Place::Ephemeral => {
-            let own = format!("muster-{}", std::process::id());
-            DiskFolders::passing(std::env::temp_dir().join(own).join(VOLUMES))
-        }
+        settings::Place::Folder(_) => DiskFolders::lasting(volumes),
+        settings::Place::Ephemeral => DiskFolders::passing(volumes),
+    }
+}
+
+/// Where pods and volumes of this machine are.
+#[must_use]
+pub fn home(place: &settings::Place) -> PathBuf {
+    match place {
+        settings::Place::Folder(data) => data.clone(),
+        settings::Place::Ephemeral => std::env::temp_dir().join(format!("muster-{}", std::process::id())),
     }
 }
 

@@ -14,6 +14,7 @@ use muster_apiserver::local::LocalApi;
 use muster_node::plane::{self, Shells, Tidings, Told};
 use tokio::sync::oneshot;
 
+use crate::local::LocalNode;
 use crate::nodes::{self, NodesError};
 use crate::numbers;
 use crate::settings::Settings;
@@ -51,12 +52,13 @@ impl Plane {
         engine: &Engine,
         clock: &Arc<dyn Clock>,
         settings: &Settings,
+        local: Option<LocalNode>,
         root_ca: &str,
         ready: &Check,
         metrics: &SharedRegistry,
     ) -> Result<Plane, PlaneError> {
         tracing::info!(controllers = ?settings.controllers, nodes = ?settings.nodes, gates = ?settings.gates, "starting");
-        let nodes = nodes::read(&settings.nodes)?;
+        let nodes = nodes::read(&settings.nodes, local)?;
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let (ready, lost) = (ready.clone(), ready.clone());
         let (crash, crashed) = oneshot::channel();

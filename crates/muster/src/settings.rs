@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use muster_control::schedule::Packing;
 
-use crate::cli::{Durability, LogFormat, LogLevel, UpFlags};
+use crate::cli::{Durability, Isolation, LogFormat, LogLevel, UpFlags};
 use crate::config::Config;
 use crate::gates::{self, GateError};
 use crate::names::{self, CONTROLLERS, UnknownName};
@@ -53,6 +53,10 @@ pub struct Settings {
     pub gates: BTreeMap<&'static str, bool>,
     /// What nodes are filled up by.
     pub packing: Packing,
+    /// How pods of this machine are kept apart.
+    pub isolation: Isolation,
+    /// Processes and threads of a container, at most.
+    pub pod_pids_limit: Option<u32>,
     /// Whether writes wait for the disk.
     pub durability: Durability,
     /// How much to log.
@@ -110,6 +114,8 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
         admission,
         gates: gates::with(from_file.chain(from_flags))?,
         packing: file.packing.unwrap_or_default().into(),
+        isolation: flags.isolation.or(file.isolation).unwrap_or_default(),
+        pod_pids_limit: file.pod_pids_limit,
         durability: flags.durability.or(file.durability).unwrap_or(Durability::Strict),
         log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Warn),
         log_format: flags.log_format.or(file.log_format).unwrap_or(LogFormat::Text),

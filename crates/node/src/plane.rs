@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_api::node;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_control::accounts::Accounts;
@@ -18,18 +17,17 @@ use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
 use muster_control::volumes::Volumes;
 use muster_control::{Controller, LoopOptions};
-use muster_tree::{Text, Tree, literal};
+use muster_tree::{Text, Tree};
 
+use crate::SimNodes;
 use crate::folders::Folders;
 use crate::provision::Provisioner;
 use crate::published::{self, Published};
-use crate::{SimNodes, capacity};
 
 /// Which nodes there are.
-#[derive(Debug, Clone)]
 pub enum Nodes {
-    /// One node called `local`; simulated until there is a node that runs processes.
-    Local,
+    /// This machine, whose pods are processes, and its mark.
+    Local(Text, Box<dyn Controller>),
     /// So many simulated ones.
     Count(usize),
     /// One simulated node for each Node manifest, with the devices of ResourceSlices and DeviceClasses.
@@ -37,21 +35,29 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    /// The nodes and their devices, marked as those of `mark`.
+    /// The nodes, their devices and their volumes, marked as those of `mark` unless they have a mark of their own.
     #[must_use]
-    pub fn controllers(self, mark: &str) -> Vec<Box<dyn Controller>> {
-        let (nodes, devices) = match self {
-            Nodes::Local => {
-                (SimNodes::of([node::simulated(&literal!("local"), &capacity())], mark), Vec::new())
-            }
-            Nodes::Count(count) => (SimNodes::count(count, mark), Vec::new()),
+    pub fn with_volumes(self, mark: &str, folders: Box<dyn Folders>) -> Vec<Box<dyn Controller>> {
+        let mark = match &self {
+            Nodes::Local(own, _) => own.clone(),
+            _ => mark.into(),
+        };
+        let mut all = self.controllers(&mark);
+        all.push(Box::new(Provisioner::new(&mark, folders)));
+        all
+    }
+
+    fn controllers(self, mark: &str) -> Vec<Box<dyn Controller>> {
+        let (nodes, devices): (Box<dyn Controller>, _) = match self {
+            Nodes::Local(_, node) => (node, Vec::new()),
+            Nodes::Count(count) => (Box::new(SimNodes::count(count, mark)), Vec::new()),
             Nodes::Manifests(manifests) => {
                 let (devices, nodes): (Vec<Tree>, Vec<Tree>) =
                     manifests.into_iter().partition(|it| published::kind_of(it).is_some());
-                (SimNodes::of(nodes, mark), devices)
+                (Box::new(SimNodes::of(nodes, mark)), devices)
             }
         };
-        vec![Box::new(nodes), Box::new(Published::of(devices, mark))]
+        vec![nodes, Box::new(Published::of(devices, mark))]
     }
 }
 
@@ -102,8 +108,7 @@ pub fn start(
     let mut chosen = controllers(told);
     chosen.retain(|one| names.contains(one.name()));
     let mut groups = vec![chosen];
-    let mut nodes = nodes.controllers(OWN_NODES);
-    nodes.push(Box::new(Provisioner::new(OWN_NODES, folders)));
+    let nodes = nodes.with_volumes(OWN_NODES, folders);
     if nodes.iter().all(|one| names.contains(one.name())) {
         groups.push(nodes);
     }

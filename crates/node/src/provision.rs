@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_secs(15);
 
 /// The provisioner.
 pub struct Provisioner {
-    /// What tells our nodes from those of another simulator.
+    /// What tells our nodes from those of others.
     mark: Text,
     folders: Box<dyn Folders>,
     /// Folders whose volume has not been seen yet.
@@ -79,7 +79,7 @@ impl Controller for Provisioner {
             }
             kind if *kind == kinds::NODES => {
                 // Whoever plays it, if it is there at all, makes its volumes.
-                let player = |it: Option<&Object>| it.map(|it| node::simulator(&it.tree).map(str::to_owned));
+                let player = |it: Option<&Object>| it.map(|it| node::player(&it.tree).map(str::to_owned));
                 if player(seen.before) == player(seen.after) {
                     return Vec::new();
                 }
@@ -140,7 +140,7 @@ impl Provisioner {
             match caches.get(&kinds::NODES, &Text::new(), name) {
                 // The scheduler chose a node that is gone: it shall choose again.
                 None => return Some(Plan::of(vec![reschedule(claim)])),
-                Some(live) if node::simulator(&live.tree) != Some(&self.mark) => return None,
+                Some(live) if node::player(&live.tree) != Some(&self.mark) => return None,
                 Some(live) => host = Some(node::host(&live.tree)),
             }
         }

@@ -71,6 +71,8 @@ pub struct Orders {
     pub cgroup: Option<PathBuf>,
     /// How much log is kept.
     pub log: Bounds,
+    /// The process with which the container ends, however that ends: nobody would find it again.
+    pub passing: Option<i32>,
 }
 
 /// A process that can be told from a later one with the same number.

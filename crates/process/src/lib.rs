@@ -47,6 +47,8 @@ pub use launch::{Identity, Isolation, Launch, Limits, Mount};
 pub use layout::{Id, Layout};
 pub use logs::{LogOptions, LogReader};
 pub use port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Why};
+pub use probe::namespaces_missing;
 pub use processes::Processes;
 pub use roster::{Resident, Roster};
+pub use system::confine::disk_bytes;
 pub use words::run as run_hidden_command;

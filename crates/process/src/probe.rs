@@ -31,6 +31,12 @@ pub fn ask(program: &Path) -> Found {
     }
 }
 
+/// Why containers cannot have namespaces here; `None` when they can. `program` must call [`crate::run_hidden_command`].
+#[must_use]
+pub fn namespaces_missing(program: &Path) -> Option<String> {
+    ask(program).namespaces
+}
+
 /// The child.
 pub fn main(_: &Path) -> ExitCode {
     let found = Found { namespaces: try_namespaces().err(), landlock: try_landlock().err() };

@@ -44,6 +44,8 @@ pub struct Processes {
     found: Found,
     cgroup: Result<PathBuf, String>,
     log: Bounds,
+    /// Whether runs end with this process.
+    passing: bool,
 }
 
 struct Shared {
@@ -81,11 +83,20 @@ impl Processes {
             found,
             cgroup: cgroup::delegated(),
             log: Bounds::DEFAULT,
+            passing: false,
         };
         for id in begun(&all.shared.layout)? {
             all.adopt(id)?;
         }
         Ok(all)
+    }
+
+    /// Runs that begin from now on end with this process, however it ends: for servers whose folders nobody opens again.
+    /// The thread that begins them must live as long as they shall.
+    #[must_use]
+    pub fn passing(mut self) -> Processes {
+        self.passing = true;
+        self
     }
 
     /// Keeps another amount of log, for runs that begin from now on.
@@ -132,6 +143,7 @@ impl Processes {
             home: own("HOME", "/"),
             cgroup: self.cgroup.clone().ok(),
             log: self.log,
+            passing: self.passing.then(|| std::process::id().cast_signed()),
         }
     }
 

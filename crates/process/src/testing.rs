@@ -35,5 +35,6 @@ pub fn orders(change: impl FnOnce(&mut Launch)) -> Orders {
         home: "/home/server".into(),
         cgroup: None,
         log: Bounds::DEFAULT,
+        passing: None,
     }
 }

@@ -236,10 +236,11 @@ impl Inmate {
         let container = container.unwrap_or_else(Tree::empty_map);
         let volumes = self.volumes.clone().unwrap_or_default();
         let lookup = place.lookup();
-        let launch = {
+        let mut launch = {
             let house = place.house(&lookup, &self.address);
             dress::launch(pod, &container, attempt, &volumes, &house)?
         };
+        launch.limits.processes = place.setup.processes_max.unwrap_or(launch.limits.processes);
         place.machine.containers().start(&launch).map_err(|message| Problem {
             event: reasons::FAILED,
             waiting: reasons::RUN_ERROR,

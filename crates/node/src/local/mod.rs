@@ -67,6 +67,8 @@ pub struct Setup {
     pub search_path: Text,
     /// User and group number of this process.
     pub user: (u32, u32),
+    /// Processes and threads of a container, at most; a usual bound when absent.
+    pub processes_max: Option<u32>,
     /// Asks for a token of a pod's service account; it comes by the ring.
     pub ask_token: Option<AskToken>,
 }

@@ -58,7 +58,8 @@ fn supervise(dir: &Path) -> io::Result<()> {
     let me = table.know(std::process::id().cast_signed()).ok_or_else(|| io::Error::other("no /proc"))?;
     files::write(dir, files::SUPERVISOR, &me)?;
     // The server leaves the mark first and looks for us second; we do it the other way round.
-    let ended = if dir.join(files::KILL).exists() {
+    let abandoned = orders.passing.is_some_and(|server| confine::end_all_with(server).is_err());
+    let ended = if abandoned || dir.join(files::KILL).exists() {
         End::killed_before_it_began()
     } else {
         match Supervisor::begin(dir, &orders, signals, table) {

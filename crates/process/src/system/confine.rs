@@ -24,6 +24,27 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?)
 }
 
+/// Has this process told to end everything when its parent, the process with this number, ends.
+///
+/// # Errors
+/// It is gone already, or what the system said.
+pub fn end_all_with(parent: i32) -> io::Result<()> {
+    let signal = nix::sys::signal::Signal::try_from(super::signals::END_ALL)?;
+    nix::sys::prctl::set_pdeathsig(signal)?;
+    // It may have gone just before.
+    match nix::unistd::getppid().as_raw() == parent {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// How many bytes the file system of a path has.
+#[must_use]
+pub fn disk_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_blocks.saturating_mul(found.f_frsize))
+}
+
 /// Orphans among our descendants become our children.
 ///
 /// # Errors

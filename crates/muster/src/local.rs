@@ -1,0 +1,223 @@
+//! This machine as a node: what is found out about it, and the parts that make it one.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use muster_api::node::Machine;
+use muster_api::port::Api;
+use muster_api::ports::{Clock, Entropy};
+use muster_api::token;
+use muster_control::Controller;
+use muster_kubelet::Kubelet;
+use muster_node::local::machine::Here;
+use muster_node::local::ring::Ring;
+use muster_node::local::{AskToken, Local, Setup};
+use muster_process::{Applied, Containers, Isolation, Layout, Processes, Roster};
+use muster_tree::{Text, Tree, tree};
+
+use crate::cli;
+use crate::ports::SystemEntropy;
+
+/// This program, also when its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// The address of a node that only its own process reaches.
+const LOOPBACK: &str = "127.0.0.1";
+/// The folder of pods.
+const PODS: &str = "pods";
+/// The file that tells this machine's pods from another's.
+const MARK: &str = "machine";
+/// Pods that a machine takes, as a kubelet has it.
+const PODS_MAX: i64 = 110;
+/// The abilities of our kubelet that a real API server asks for.
+const FEATURES: [&str; 1] = ["ExtendWebSocketsToKubelet"];
+
+/// Why this machine cannot be a node.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// A file or folder.
+    #[error("{path}: {source}", path = path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Isolation that was asked for.
+    #[error(
+        "pods cannot have namespaces of their own here: {0}\n\nhint: `--isolation none` runs them as plain processes"
+    )]
+    NoNamespaces(String),
+}
+
+/// What is asked of the node.
+pub struct Wanted<'a> {
+    /// Its name.
+    pub name: Text,
+    /// The folder of everything it keeps.
+    pub folder: PathBuf,
+    /// Whether pods end with this process, however it ends.
+    pub passing: bool,
+    /// How pods are kept apart.
+    pub isolation: cli::Isolation,
+    /// Processes and threads of a container, at most.
+    pub processes_max: Option<u32>,
+    /// Where its kubelet answers, if over the network.
+    pub kubelet: Option<SocketAddr>,
+    /// For tokens of service accounts.
+    pub api: &'a Arc<dyn Api>,
+}
+
+/// A node that is ready to start.
+pub struct LocalNode {
+    /// What tells it from other machines.
+    pub mark: Text,
+    /// Drives its pods.
+    pub controller: Box<dyn Controller>,
+    /// Runs their containers.
+    pub containers: Arc<dyn Containers>,
+    /// Who lives there.
+    pub roster: Arc<Roster>,
+}
+
+impl LocalNode {
+    /// Serves logs and commands of its pods.
+    #[must_use]
+    pub fn kubelet(&self, clock: &Arc<dyn Clock>) -> Kubelet {
+        Kubelet::new(self.containers.clone(), self.roster.clone(), clock.clone())
+    }
+}
+
+/// Makes this machine a node.
+///
+/// # Errors
+/// Its folder cannot be used, or the isolation that was asked for is not to be had.
+pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
+    let program = PathBuf::from(OWN_PROGRAM);
+    let isolation = choose(wanted.isolation, &program)?;
+    let mark = mark(&wanted.folder)?;
+    let layout = Layout::new(wanted.folder.join(PODS));
+    let ring = Arc::new(Ring::default());
+    let bell = {
+        let ring = ring.clone();
+        Box::new(move |id: &muster_process::Id| ring.ring(&id.pod))
+    };
+    let in_the_way = |source| LocalError::Folder { path: layout.root().into(), source };
+    let processes = Processes::open(layout.clone(), program, isolation, bell).map_err(in_the_way)?;
+    let processes = if wanted.passing { processes.passing() } else { processes };
+    let containers: Arc<dyn Containers> = Arc::new(processes);
+    let roster = Arc::new(Roster::default());
+    let setup = Setup {
+        name: wanted.name.clone(),
+        told: told(&wanted.folder, wanted.kubelet, &containers.applied()),
+        isolation,
+        net: net(&mark),
+        search_path: std::env::var("PATH").unwrap_or_default().into(),
+        user: own_ids(),
+        processes_max: wanted.processes_max,
+        ask_token: Some(ask_token(wanted.api, &ring)),
+        mark: mark.clone(),
+    };
+    let here = Here::new(containers.clone(), layout);
+    let controller = Box::new(Local::new(setup, Box::new(here), ring, roster.clone()));
+    Ok(LocalNode { mark, controller, containers, roster })
+}
+
+fn choose(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError> {
+    if asked == cli::Isolation::None {
+        return Ok(Isolation::None);
+    }
+    match (muster_process::namespaces_missing(program), asked) {
+        (None, _) => Ok(Isolation::Namespaces),
+        (Some(why), cli::Isolation::Namespaces) => Err(LocalError::NoNamespaces(why)),
+        (Some(why), _) => {
+            tracing::warn!(%why, "pods run as plain processes: no namespaces, volumes below $MUSTER_POD_ROOT");
+            Ok(Isolation::None)
+        }
+    }
+}
+
+/// What tells this machine from others; made once for a folder.
+fn mark(folder: &Path) -> Result<Text, LocalError> {
+    let path = folder.join(MARK);
+    let in_the_way = |source| LocalError::Folder { path: path.clone(), source };
+    match fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(in_the_way(error)),
+        _ => {}
+    }
+    let mut bytes = [0; 8];
+    SystemEntropy.fill(&mut bytes);
+    let text = format!("local-{:016x}", u64::from_le_bytes(bytes));
+    fs::create_dir_all(folder).and_then(|()| fs::write(&path, &text)).map_err(in_the_way)?;
+    Ok(text.into())
+}
+
+/// The addresses of its pods: of loopback, and seldom those of another muster on this machine.
+fn net(mark: &str) -> [u8; 2] {
+    const FIRST: u8 = 16;
+    const COUNT: u32 = 224;
+    let sum = mark.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    [127, FIRST + u8::try_from(sum % COUNT).expect("a remainder of less than 256")]
+}
+
+fn told(folder: &Path, kubelet: Option<SocketAddr>, applied: &[Applied]) -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let system = read("/etc/os-release");
+    let system = system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    Machine {
+        capacity: capacity(folder),
+        address: kubelet.map_or_else(|| LOOPBACK.into(), |at| at.ip().to_string().into()),
+        port: kubelet.map(|at| at.port()),
+        arch: match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        }
+        .into(),
+        kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+        system: system.unwrap_or("Linux").trim_matches('"').into(),
+        runtime: concat!("process://", env!("CARGO_PKG_VERSION")).into(),
+        features: FEATURES.iter().map(|word| Text::from(*word)).collect(),
+        conditions: applied.iter().map(condition).collect(),
+    }
+}
+
+fn condition(one: &Applied) -> (Text, bool, Text, Text) {
+    let kind = Text::from(format!("muster.dev/{}", one.what.replace(' ', "-")));
+    match &one.missing {
+        None => (kind, true, "Applied".into(), format!("applied to pods: {}", one.what).into()),
+        Some(why) => (kind, false, "NotApplied".into(), why.as_str().into()),
+    }
+}
+
+fn capacity(folder: &Path) -> Tree {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let memory = memory.and_then(|text| text.trim().strip_suffix(" kB")).unwrap_or("1048576");
+    let disk = muster_process::disk_bytes(folder).unwrap_or(0);
+    tree!({"cpu": cores.to_string(), "memory": format!("{memory}Ki"), "pods": PODS_MAX.to_string(),
+        "ephemeral-storage": format!("{}Ki", disk / 1024)})
+}
+
+/// User and group number of this process.
+fn own_ids() -> (u32, u32) {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()))
+}
+
+fn ask_token(api: &Arc<dyn Api>, ring: &Arc<Ring>) -> AskToken {
+    let (api, ring) = (api.clone(), ring.clone());
+    Box::new(move |pod, audience, seconds| {
+        let (call, uid) = token::request(pod, audience, seconds);
+        let (ring, audience) = (ring.clone(), audience.to_owned());
+        let heard = move |reply: Result<muster_api::port::Object, _>| match reply {
+            Ok(object) => ring.leave_token(&uid, &audience, token::of(&object.tree)),
+            Err(refusal) => tracing::warn!(?refusal, "no token of a service account; it is asked for again"),
+        };
+        api.call(call, Box::new(heard));
+    })
+}

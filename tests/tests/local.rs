@@ -1,0 +1,212 @@
+//! Pods run as processes of this machine: each file of `tests/pods` with namespaces and without, adoption after a
+//! `kill -9`, and an end that leaves nothing behind.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use muster_tests::beside::until;
+use muster_tests::differential::{Server, Step};
+use muster_tests::plane::{Mortal, Plane};
+use muster_tree::{Tree, tree};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// So few processes that a bomb is small.
+const CONFIG: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\npodPidsLimit: 100\n";
+
+/// A file of `tests/pods`.
+struct Case {
+    name: String,
+    want: Tree,
+    without: String,
+    objects: Vec<Tree>,
+}
+
+fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pods");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "yaml"));
+    files.sort();
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut documents = Tree::parse_yaml_documents(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let head = documents.remove(0);
+        assert!(!head.entries_at(&["want"]).is_empty(), "{}: nothing is wanted", path.display());
+        Case {
+            name: path.file_stem().unwrap().to_string_lossy().into_owned(),
+            want: head.at(&["want"]).cloned().unwrap(),
+            without: head.str_at(&["without"]).to_owned(),
+            objects: documents,
+        }
+    };
+    files.iter().map(read).collect()
+}
+
+fn create(server: &Server, object: &Tree) {
+    let path = match object.str_at(&["kind"]) {
+        "Pod" => "/api/v1/namespaces/default/pods",
+        "ConfigMap" => "/api/v1/namespaces/default/configmaps",
+        "Secret" => "/api/v1/namespaces/default/secrets",
+        "Service" => "/api/v1/namespaces/default/services",
+        "Job" => "/apis/batch/v1/namespaces/default/jobs",
+        "PersistentVolumeClaim" => "/api/v1/namespaces/default/persistentvolumeclaims",
+        other => panic!("no path for {other}"),
+    };
+    let answer = server.send("POST", path, &Step::default(), object.to_json_bytes()).unwrap();
+    assert!(answer.code == 201, "{}: {}", object.to_json(), answer.body);
+}
+
+/// What stands at a path such as `containerStatuses.0.ready` of the status.
+fn at(status: &Tree, path: &str) -> Tree {
+    path.split('.').fold(status.clone(), |tree, step| match step.parse::<usize>() {
+        Ok(index) => tree.items().get(index).cloned().unwrap_or(Tree::Null),
+        Err(_) => tree.get(step).cloned().unwrap_or(Tree::Null),
+    })
+}
+
+/// Where a pod is not as it is wanted.
+fn differs(pod: &Tree, want: &Tree) -> Vec<String> {
+    let status = pod.at(&["status"]).cloned().unwrap_or(Tree::Null);
+    let check = |(path, want): &(muster_tree::Text, Tree)| {
+        let found = at(&status, path);
+        let is = match (want.as_str(), found.as_str()) {
+            (Some(want), Some(found)) if want.starts_with('~') => found.contains(&want[1..]),
+            (Some(want), Some(found)) => found.trim_end() == want.trim_end(),
+            _ => found == *want,
+        };
+        (!is).then(|| format!("{path} is {}, not {}", found.to_json(), want.to_json()))
+    };
+    want.entries().iter().filter_map(check).collect()
+}
+
+fn play(isolation: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("muster.yaml");
+    std::fs::write(&config, CONFIG).unwrap();
+    let config = config.display().to_string();
+    let plane = Plane::start(&["--ephemeral", "--isolation", isolation, "--config", &config]).unwrap();
+    let server = plane.server().unwrap();
+    let cases: Vec<Case> = cases().into_iter().filter(|case| case.without != isolation).collect();
+    assert!(cases.len() > 10);
+    cases.iter().flat_map(|case| &case.objects).for_each(|object| create(&server, object));
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let path = format!("{PODS}/{}", case.name);
+        let mut found = Vec::new();
+        for _ in 0..600 {
+            let pod = server.get(&path).unwrap().body;
+            found = differs(&pod, &case.want);
+            if found.is_empty() {
+                break;
+            }
+            let ended = ["Succeeded", "Failed"].contains(&pod.str_at(&["status", "phase"]));
+            if ended {
+                found.push(pod.at(&["status"]).map(Tree::to_json).unwrap_or_default());
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        wrong.extend((!found.is_empty()).then(|| format!("{}:\n  {}", case.name, found.join("\n  "))));
+    }
+    assert!(wrong.is_empty(), "with isolation {isolation}:\n{}", wrong.join("\n"));
+    eprintln!("{} pods ran as processes with isolation {isolation}", cases.len());
+}
+
+#[test]
+fn pods_with_namespaces() {
+    play("namespaces");
+}
+
+#[test]
+fn pods_without_namespaces() {
+    play("none");
+}
+
+fn pod(name: &str, command: &str) -> Tree {
+    tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "any", "command": ["sh", "-c", command]}]}})
+}
+
+fn phase(pod: &Tree) -> &str {
+    pod.str_at(&["status", "phase"])
+}
+
+/// Processes of this machine whose command line has this in it.
+fn processes(mark: &str) -> usize {
+    let output = Command::new("ps").args(["-eo", "args"]).output().expect("ps starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter(|line| line.contains(mark) && !line.contains("__")).count()
+}
+
+/// A word that no other process has.
+fn mark(what: &str) -> String {
+    format!("{what}-{}", std::process::id())
+}
+
+#[test]
+fn a_killed_server_finds_its_pods_again() {
+    for isolation in ["namespaces", "none"] {
+        let mut mortal = Mortal::with(&["--isolation", isolation]).unwrap();
+        let server = mortal.server().unwrap();
+        let marker = mark(&format!("adopted-{isolation}"));
+        create(&server, &pod("stays", &format!("echo {marker}; while true; do sleep 0.1; done")));
+        create(&server, &pod("ends", "sleep 2; exit 5"));
+        for name in ["stays", "ends"] {
+            until(&server, &format!("{PODS}/{name}"), "it runs", |pod| (phase(pod) == "Running").then_some(()));
+        }
+        let before = server.get(&format!("{PODS}/stays")).unwrap().body;
+        mortal.kill();
+        assert_eq!(processes(&marker), 1, "pods outlive a killed server");
+        std::thread::sleep(Duration::from_secs(3));
+        mortal.revive().unwrap();
+        let server = mortal.server().unwrap();
+        let ended = until(&server, &format!("{PODS}/ends"), "its end is told", |pod| {
+            (phase(pod) == "Failed").then(|| pod.clone())
+        });
+        assert_eq!(differs(&ended, &tree!({"containerStatuses.0.state.terminated.exitCode": 5})), [""; 0]);
+        let after = server.get(&format!("{PODS}/stays")).unwrap().body;
+        let state = |pod: &Tree| at(pod, "status.containerStatuses.0");
+        assert_eq!(state(&before), state(&after), "nothing happened to it");
+        assert_eq!(processes(&marker), 1, "neither lost nor doubled");
+        server.send("DELETE", &format!("{PODS}/stays"), &Step::default(), Vec::new()).unwrap();
+        until(&server, &format!("{PODS}/stays"), "it is gone", |pod| {
+            (pod.str_at(&["kind"]) == "Status").then_some(())
+        });
+        assert_eq!(processes(&marker), 0, "with isolation {isolation} a deleted pod leaves nothing");
+    }
+}
+
+#[test]
+fn an_orderly_stop_leaves_nothing_behind() {
+    for isolation in ["namespaces", "none"] {
+        let marker = mark(&format!("stopped-{isolation}"));
+        let plane = Plane::start(&["--ephemeral", "--isolation", isolation]).unwrap();
+        let server = plane.server().unwrap();
+        create(&server, &pod("deaf", &format!("trap '' TERM; echo {marker}; (sleep 1000 & sleep 1000)")));
+        until(&server, &format!("{PODS}/deaf"), "it runs", |pod| (phase(pod) == "Running").then_some(()));
+        assert!(processes(&marker) >= 1);
+        drop(plane);
+        assert_eq!(processes(&marker), 0, "isolation {isolation}");
+    }
+}
+
+#[test]
+fn what_was_missing_comes_and_the_pod_runs() {
+    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let server = plane.server().unwrap();
+    let waits = pod("waits", "test \"$A\" = x").with(
+        &["spec", "containers"],
+        tree!([{"name": "main", "image": "any", "command": ["sh", "-c", "test \"$A\" = x"],
+            "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}]}]),
+    );
+    create(&server, &waits);
+    until(&server, &format!("{PODS}/waits"), "it waits", |pod| {
+        let told = at(pod, "status.containerStatuses.0.state.waiting.message");
+        told.as_str().is_some_and(|text| text.contains("configmap \"late\" not found")).then_some(())
+    });
+    let late = tree!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"a": "x"}});
+    create(&server, &late);
+    until(&server, &format!("{PODS}/waits"), "it is done", |pod| (phase(pod) == "Succeeded").then_some(()));
+}
