@@ -166,6 +166,16 @@ paths! {
         SERVICE_LINKS = "spec"."enableServiceLinks";
         /// More lines of the hosts file.
         HOST_ALIASES = "spec"."hostAliases";
+        /// Whether the network is the host's.
+        HOST_NETWORK = "spec"."hostNetwork";
+        /// Who is asked for names.
+        DNS_POLICY = "spec"."dnsPolicy";
+        /// Further name servers.
+        DNS_SERVERS = "spec"."dnsConfig"."nameservers";
+        /// Further domains in which short names are looked for.
+        DNS_SEARCHES = "spec"."dnsConfig"."searches";
+        /// Further options of looking up names.
+        DNS_OPTIONS = "spec"."dnsConfig"."options";
         /// Whether the whole name is the host name.
         FQDN = "spec"."setHostnameAsFQDN";
         /// A host name that comes before all others.
@@ -182,6 +192,13 @@ paths! {
         GROUPS = "spec"."securityContext"."supplementalGroups";
         /// The group of volumes.
         FS_GROUP = "spec"."securityContext"."fsGroup";
+    }
+    /// An option of looking up names.
+    dns_option of "" "v1" "Pod" at ["spec", "dnsConfig", "options", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Value.
+        VALUE = "value";
     }
     /// A line of a pod's hosts file.
     host_alias of "" "v1" "Pod" at ["spec", "hostAliases", "[]"] {

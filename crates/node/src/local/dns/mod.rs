@@ -12,6 +12,7 @@
 //!
 //! Zone transfers, signatures, `ExternalName` Services, names of single pods below `pod.cluster.local`.
 
+mod book;
 mod names;
 mod wire;
 
@@ -22,6 +23,7 @@ use std::net::IpAddr;
 
 use muster_api::words::CLUSTER_DOMAIN as DOMAIN;
 
+pub use book::Book;
 pub use names::Names;
 use wire::{Query, Refusal, Reply};
 

@@ -322,6 +322,22 @@ fn askers_take_turns() {
 }
 
 #[test]
+fn a_book_tells_what_is_now() {
+    let book = Book::new(Some("127.0.0.1".parse().unwrap()));
+    let service = |name: &str| tree!({"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": "10.0.0.1"}});
+    let first = |name: &str| match book.answer(&query(&format!("{name}.default.svc.cluster.local"), 1), UDP) {
+        Answer::Reply(bytes) => read(&bytes).remove(1),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(first("kubernetes"), "authority cluster.local. SOA");
+    book.set(vec![service("kubernetes"), service("s")], Vec::new());
+    assert_eq!(first("kubernetes"), "kubernetes.default.svc.cluster.local. A 127.0.0.1");
+    assert_eq!(first("s"), "s.default.svc.cluster.local. A 10.0.0.1");
+    book.set(vec![service("t")], Vec::new());
+    assert_eq!(first("s"), "authority cluster.local. SOA");
+}
+
+#[test]
 fn a_failure_is_a_reply_too() {
     let bytes = failure(&query("example.org", 1)).unwrap();
     assert_eq!((read(&bytes), &bytes[..2]), (vec!["failed".to_owned()], &[0x12, 0x34][..]));

@@ -29,6 +29,7 @@ mod links;
 mod mounts;
 mod names;
 mod rendezvous;
+mod resolv;
 mod volume;
 
 #[cfg(test)]
@@ -73,6 +74,20 @@ pub trait Lookup {
 
     /// The address of a pod or Service by a name that pods of this namespace may use.
     fn address_of(&self, host: &str, namespace: &Text) -> Option<Text>;
+
+    /// The name server of pods, where there is one; else they ask those of this machine.
+    fn resolver(&self) -> Option<Resolver> {
+        None
+    }
+}
+
+/// A name server that knows pods and Services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolver {
+    /// Its address; its port is the usual one.
+    pub address: Text,
+    /// The domains in which this machine looks for short names.
+    pub search: Vec<Text>,
 }
 
 /// Where the pod lives.
@@ -149,6 +164,9 @@ impl Problem {
 /// Under this name the pod's private home is among its volumes; no volume of a pod can be called so.
 pub const HOME: &str = "/home";
 
+/// Under this name the file that tells where names are looked up is among the volumes of a pod that has one of its own.
+pub const RESOLV: &str = "/resolv";
+
 /// Where the private home stands in a container. Not at `/root` or the user's own home: programs of this machine may be
 /// installed there.
 const HOME_TARGET: &str = "/muster/home";
@@ -167,7 +185,8 @@ pub fn launch(
     let user = identity::of(pod, container, house)?;
     let own = env::of(pod, container, volumes, house)?;
     let argv = command(container, &own)?;
-    let wanted = mounts::of(container, &own, volumes)?;
+    let mut wanted = mounts::of(container, &own, volumes)?;
+    wanted.extend(resolv::mount(container, volumes, house.isolation));
     let mut mounts = Vec::new();
     for mount in wanted {
         mounts.push(disk::settle(&mount, house.isolation).map_err(Problem::with_container)?);

@@ -11,7 +11,7 @@ use muster_api::{meta, quantity};
 use muster_tree::{Text, Tree};
 
 use super::files::{File, Source};
-use super::{HOME, House, Problem, fields};
+use super::{HOME, House, Problem, RESOLV, fields, resolv};
 
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +124,7 @@ pub fn volumes(pod: &Tree, house: &House<'_>) -> Result<BTreeMap<Text, Volume>, 
         limit_bytes: None,
     };
     let mut all = BTreeMap::from([(Text::from(HOME), home)]);
+    all.extend(resolv::volume(pod, house).map(|it| (Text::from(RESOLV), it)));
     for it in pod.items_at(pod_path::VOLUMES) {
         let name = it.text_at(path::NAME);
         if used.contains(name.as_str()) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use muster_process::{Identity, Isolation, Limits};
 use muster_tree::{Tree, tree};
 
+use super::super::Resolver;
 use super::super::identity::PROCESSES_MAX;
 use super::{Place, World, config_map, pod, pod_with};
 
@@ -278,6 +279,28 @@ fn parts_have_the_rights_of_their_volume() {
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     let part = &made.mounts[0].source;
     assert_eq!((mode(part), mode(part.parent().unwrap())), (0o2777, 0o2777));
+}
+
+#[test]
+fn names_are_looked_up_where_the_pod_is_told() {
+    let mut place = Place::of(World::default());
+    place.world.resolver = Some(Resolver { address: "127.5.5.5".into(), search: Vec::new() });
+    let files = |place: &Place, container: &Tree, volumes: Tree| {
+        let made = place.launch(&pod(container, &tree!({"volumes": volumes}))).unwrap();
+        let all = made.mounts.into_iter().filter(|it| it.target == Path::new("/etc/resolv.conf"));
+        all.map(|it| (std::fs::read_to_string(it.source).unwrap_or_default(), it.read_only))
+            .collect::<Vec<_>>()
+    };
+    let own = files(&place, &tree!({}), Tree::Null);
+    assert!(own.len() == 1 && own[0].0.starts_with("nameserver 127.5.5.5\n") && own[0].1, "{own:?}");
+    let taken = tree!({"volumeMounts": [{"name": "s", "mountPath": "/etc/resolv.conf"}]});
+    assert_eq!(
+        files(&place, &taken, tree!([{"name": "s", "emptyDir": {}}])),
+        [(String::new(), false)],
+        "the pod's own"
+    );
+    place.isolation = Isolation::None;
+    assert_eq!(files(&place, &tree!({}), Tree::Null), [], "there is nothing that could be mounted over");
 }
 
 #[test]

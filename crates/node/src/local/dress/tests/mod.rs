@@ -11,7 +11,7 @@ use muster_api::meta;
 use muster_process::{Isolation, Launch, Layout};
 use muster_tree::{Text, Tree, tree};
 
-use super::{House, Lookup, Problem, Volume, launch, lay, volumes};
+use super::{House, Lookup, Problem, Resolver, Volume, launch, lay, volumes};
 
 /// Objects by kind, namespace and name, and what only a server could know.
 #[derive(Default)]
@@ -19,6 +19,7 @@ struct World {
     objects: Vec<Tree>,
     tokens: BTreeMap<String, Text>,
     addresses: BTreeMap<String, Text>,
+    resolver: Option<Resolver>,
 }
 
 impl World {
@@ -66,6 +67,10 @@ impl Lookup for World {
 
     fn address_of(&self, host: &str, namespace: &Text) -> Option<Text> {
         self.addresses.get(&format!("{host}/{namespace}")).cloned()
+    }
+
+    fn resolver(&self) -> Option<Resolver> {
+        self.resolver.clone()
     }
 }
 
