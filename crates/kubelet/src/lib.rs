@@ -17,6 +17,7 @@
 mod answer;
 mod attach;
 pub mod dialect;
+pub mod dns;
 mod exec;
 mod forward;
 mod listen;
