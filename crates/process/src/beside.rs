@@ -138,7 +138,7 @@ impl Beside {
             let ready = channel::wait(&wanted, None).unwrap_or_else(|_| vec![true, true]);
             while self.signals.next().is_some() {}
             if ready[1] {
-                let _ = processes::end_all(|| self.tree());
+                processes::end_all(|| self.tree(), || drop(processes::reap()));
                 break 128 + signals::KILL;
             }
         };

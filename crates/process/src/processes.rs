@@ -375,7 +375,7 @@ impl Shared {
         let mark = format!("{POD_ROOT}={}", dir.join(files::ROOT).display());
         if files::read::<Orders>(dir, files::ORDERS).is_some_and(|it| it.launch.isolation == Isolation::None)
         {
-            let _ = processes::end_all(|| self.table.with_environment(&mark));
+            processes::end_all(|| self.table.with_environment(&mark), || ());
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::system::signals::Signals;
 /// The variable that says where volumes are when they cannot be at their places.
 pub const POD_ROOT: &str = "MUSTER_POD_ROOT";
 /// How far beyond the limit of processes the kernel's own bound lies: the watchdog should be first, since it says why.
-const BACKSTOP: u64 = 2;
+const BACKSTOP_BEYOND: u64 = 256;
 
 /// A command that runs.
 pub struct Started {
@@ -123,7 +123,7 @@ pub fn start_dir(launch: &Launch, dir: &Path) -> PathBuf {
 /// Why it cannot be applied, when it must be.
 pub fn confine(orders: &Orders, missing: &mut Vec<String>) -> Result<(), String> {
     let launch = &orders.launch;
-    confine::bound_processes(u64::from(launch.limits.processes) * BACKSTOP)
+    confine::bound_processes(u64::from(launch.limits.processes) + BACKSTOP_BEYOND)
         .map_err(|error| format!("bound processes: {error}"))?;
     confine::no_new_privileges().map_err(|error| format!("give up privileges: {error}"))?;
     if let Err(why) = confine::write_only_below(writable(orders).iter().map(PathBuf::as_path)) {

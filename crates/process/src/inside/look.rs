@@ -20,7 +20,7 @@ pub fn find(program: &str, path: &str, dir: &Path) -> Result<PathBuf, String> {
         // An empty entry means the folder the command starts in.
         match check(&dir.join(folder).join(program)) {
             Ok(found) => return Ok(found),
-            Err(problem) if problem.kind == Kind::Absent => {}
+            Err(problem) if problem.kind != Kind::Unfit => {}
             Err(problem) => {
                 refused =
                     refused.or(Some(format!("{}: {problem}", dir.join(folder).join(program).display())));
@@ -39,6 +39,8 @@ pub fn find(program: &str, path: &str, dir: &Path) -> Result<PathBuf, String> {
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Absent,
+    /// A folder on the way is closed to this user: nobody knows what is in it.
+    Closed,
     Unfit,
 }
 
@@ -69,7 +71,7 @@ fn check(path: &Path) -> Result<PathBuf, Problem> {
                 says: "there is no such file on this machine; images are not pulled here".to_owned(),
             })
         }
-        Err(error) => Err(unfit(&error.to_string())),
+        Err(error) => Err(Problem { kind: Kind::Closed, says: error.to_string() }),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::files::{self, Orders};
 use crate::launch::{Isolation, Launch};
 use crate::system::channel::{self, Want};
 use crate::system::namespaces::Power;
-use crate::system::processes::{self, Table};
+use crate::system::processes;
 use crate::system::signals::{self, Signals};
 use crate::system::{confine, mounts, namespaces, terminal};
 use command::Started;
@@ -170,9 +170,7 @@ fn stay(started: &Started, isolation: Isolation) -> Said {
     let end = wait_for_end(started);
     if isolation == Isolation::None {
         // The kernel does this for process namespaces.
-        if let Ok(table) = Table::open() {
-            let _ = processes::end_all(|| table.descendants(std::process::id().cast_signed()));
-        }
+        processes::end_descendants();
     }
     end
 }

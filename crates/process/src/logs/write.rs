@@ -164,3 +164,26 @@ impl LogWriter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_costs_lines_and_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+        log.take(Stream::Stdout, b"before\n", 0);
+        log.file = Some(File::options().write(true).open("/dev/full").unwrap());
+        log.take(Stream::Stdout, b"one\ntwo\n", 1);
+        log.take(Stream::Stderr, b"three\n", 2);
+        assert_eq!(log.dropped, 3);
+        log.file = None;
+        log.take(Stream::Stdout, b"after\n", 3);
+        log.take(Stream::Stdout, b"again\n", 4);
+        let text = fs::read_to_string(dir.path().join("00000001.log")).unwrap();
+        let texts: Vec<&str> = text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
+        let lost = "[muster: 3 lines of output were lost: the disk was full]";
+        assert_eq!(texts, ["before", lost, "after", "again"]);
+    }
+}

@@ -125,10 +125,12 @@ impl<'a> Supervisor<'a> {
 
     fn run(mut self) -> io::Result<End> {
         while self.channel.is_some() || self.first_gone.is_none() {
-            self.turn(None)?;
+            if let Err(error) = self.turn(None) {
+                self.give_up(&error)?;
+            }
         }
         if self.orders.launch.isolation == Isolation::None {
-            end_descendants();
+            processes::end_descendants();
         }
         let until = clock::steady() + DRAIN_FOR;
         while self.output.is_open() && clock::steady() < until {
@@ -140,6 +142,16 @@ impl<'a> Supervisor<'a> {
             leaf.remove();
         }
         Ok(self.end)
+    }
+
+    /// Something went wrong outside the container: it is not left alone with that.
+    fn give_up(&mut self, error: &io::Error) -> io::Result<()> {
+        if self.channel.take().is_none() {
+            return Err(io::Error::new(error.kind(), error.to_string()));
+        }
+        self.end = End::not_started(format!("the container's supervisor: {error}"));
+        self.end_all();
+        Ok(())
     }
 
     /// Waits for something and sees to it.
@@ -187,7 +199,7 @@ impl<'a> Supervisor<'a> {
         match self.orders.launch.isolation {
             Isolation::Namespaces => signals::send(self.first, signals::KILL),
             Isolation::None => {
-                let gone = end_descendants().into_iter().find(|gone| gone.pid == self.first);
+                let gone = processes::end_descendants().into_iter().find(|gone| gone.pid == self.first);
                 self.first_gone = self.first_gone.or(gone);
             }
         }
@@ -241,12 +253,4 @@ fn start_first(dir: &Path, orders: &Orders, end: OwnedFd, theirs: output::Theirs
         .stderr(Stdio::from(theirs.stderr))
         .spawn()?;
     Ok(child.id().cast_signed())
-}
-
-/// Ends all that descends from this process.
-fn end_descendants() -> Vec<Gone> {
-    let table = Table::open();
-    table.map_or(Vec::new(), |table| {
-        processes::end_all(|| table.descendants(std::process::id().cast_signed()))
-    })
 }

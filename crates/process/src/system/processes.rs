@@ -179,10 +179,9 @@ impl Handle {
 }
 
 /// Ends all that `list` names, looking again until it names none: whoever forks meanwhile is found by the next look.
-/// Everybody is stopped first, so that a bomb does not grow faster than it is taken apart. Those of them that were our
-/// children come back.
-pub fn end_all(list: impl Fn() -> Vec<i32>) -> Vec<Gone> {
-    let mut gone = Vec::new();
+/// Everybody is stopped first, so that a bomb does not grow faster than it is taken apart. After each look `between` is
+/// called: who ends its own children must reap them, and who ends others must not reap at all.
+pub fn end_all(list: impl Fn() -> Vec<i32>, mut between: impl FnMut()) {
     let mut stopped = BTreeSet::new();
     for _ in 0..LOOKS_MAX {
         let new: Vec<i32> = list().into_iter().filter(|pid| stopped.insert(*pid)).collect();
@@ -197,8 +196,17 @@ pub fn end_all(list: impl Fn() -> Vec<i32>) -> Vec<Gone> {
             break;
         }
         all.iter().for_each(|pid| signals::send(*pid, signals::KILL));
-        gone.extend(reap());
+        between();
         std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+/// Ends all descendants of this process; those that were its children come back.
+pub fn end_descendants() -> Vec<Gone> {
+    let mut gone = Vec::new();
+    if let Ok(table) = Table::open() {
+        let own = std::process::id().cast_signed();
+        end_all(|| table.descendants(own), || gone.extend(reap()));
     }
     gone
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -29,6 +31,7 @@ impl Signals {
     pub fn block() -> io::Result<Signals> {
         let set = ours();
         set.thread_block()?;
+        forget_ignored()?;
         Ok(Signals { all: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
@@ -56,11 +59,27 @@ impl AsFd for Signals {
 
 fn ours() -> SigSet {
     let mut set = SigSet::all();
-    // Faults of our own must end us, not be queued.
-    for fault in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT] {
-        set.remove(fault);
-    }
+    Signal::iterator().filter(|it| is_fault(*it)).for_each(|fault| set.remove(fault));
     set
+}
+
+/// A signal that our parent ignores (a shell does that for what it runs in the background) would be ignored by all our
+/// descendants. One with a handler is not: running another program puts it back to its default. The handlers themselves
+/// do nothing that anybody looks at.
+fn forget_ignored() -> io::Result<()> {
+    let seen = Arc::new(AtomicBool::new(false));
+    for signal in
+        Signal::iterator().filter(|it| !is_fault(*it) && !matches!(it, Signal::SIGKILL | Signal::SIGSTOP))
+    {
+        signal_hook::flag::register(signal as i32, Arc::clone(&seen))?;
+    }
+    Ok(())
+}
+
+/// Faults of our own must end us, not be queued.
+fn is_fault(signal: Signal) -> bool {
+    use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+    matches!(signal, SIGABRT | SIGBUS | SIGFPE | SIGILL | SIGSEGV)
 }
 
 /// Sends a signal to a child of ours. Gone is fine.

@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod adopt;
+mod beside;
 mod life;
+mod limits;
+mod logs;
+mod ordinary;
 mod view;
 mod world;

@@ -1,0 +1,79 @@
+//! Containers that take too much. Every bomb here stops by itself.
+
+use muster_process::logs::Bounds;
+use muster_process::{Containers, Isolation, Why};
+
+use crate::world::{BOTH, World, processes_with, word};
+
+#[test]
+fn a_fork_bomb_is_ended() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let mark = word("bomb");
+        // 300 processes that end after ten seconds at the latest.
+        let script = format!(
+            "i=0; while [ $i -lt 300 ]; do sh -c 'sleep 10; : {mark}' & i=$((i+1)); done; sleep 10; exit 0"
+        );
+        let mut launch = world.sh("bomb", &script);
+        launch.limits.processes = 64;
+        let (ended, log) = world.run(&launch);
+        assert_eq!(
+            (ended.code, ended.signal, ended.why),
+            (137, Some(9), Why::TooManyProcesses),
+            "{isolation:?} {ended:?} {log}"
+        );
+        assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
+        assert_eq!(world.run(&world.sh("after", "exit 0")).0.code, 0, "life goes on");
+    }
+}
+
+#[test]
+fn threads_count() {
+    let python = "/usr/bin/python3";
+    if !std::path::Path::new(python).exists() {
+        eprintln!("skipped: no {python} on this machine");
+        return;
+    }
+    let world = World::new(Isolation::Namespaces);
+    let program = "import threading, time\nfor i in range(100): threading.Thread(target=time.sleep, args=(10,), daemon=True).start()\ntime.sleep(10)";
+    let mut launch = world.launch("threads", &[python, "-c", program]);
+    launch.limits.processes = 32;
+    assert_eq!(world.run(&launch).0.why, Why::TooManyProcesses);
+}
+
+#[test]
+fn too_much_memory() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        // `tail` keeps what has no newline: 200 megabytes, in one of two processes.
+        let mut launch = world.sh("memory", "head -c 200000000 /dev/zero | tail | sleep 10");
+        launch.limits.memory_bytes = Some(64 * 1024 * 1024);
+        let (ended, _) = world.run(&launch);
+        assert_eq!((ended.code, ended.signal, ended.why), (137, Some(9), Why::OutOfMemory), "{isolation:?}");
+        let mut launch = world.sh("modest", "head -c 10000000 /dev/zero | tail > /dev/null");
+        launch.limits.memory_bytes = Some(64 * 1024 * 1024);
+        assert_eq!(world.run(&launch).0.code, 0);
+    }
+}
+
+#[test]
+fn endless_output_is_bounded() {
+    let world =
+        World::new(Isolation::Namespaces).with_log_bounds(Bounds { file_bytes_max: 100_000, files_max: 3 });
+    let (ended, log) = world.run(&world.sh("talk", "yes 'all work and no play' | head -n 200000; echo done"));
+    assert_eq!(ended.code, 0);
+    assert!(log.ends_with("done\n") && log.len() < 400_000, "{}", log.len());
+}
+
+#[test]
+fn what_is_not_applied_is_told() {
+    let world = World::new(Isolation::None);
+    let applied = world.processes.applied();
+    let missing = |what: &str| applied.iter().find(|it| it.what == what).and_then(|it| it.missing.clone());
+    assert!(missing("namespaces").is_some_and(|why| why.contains("--isolation none")));
+    let world = World::new(Isolation::Namespaces);
+    for it in world.processes.applied() {
+        eprintln!("{}: {}", it.what, it.missing.as_deref().unwrap_or("applied"));
+    }
+    assert_eq!(world.processes.applied()[0].missing, None, "these tests need namespaces");
+}

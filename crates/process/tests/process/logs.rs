@@ -1,0 +1,203 @@
+//! Logs: what was written is what is read, cut, rotated and followed as asked.
+
+use std::fs;
+use std::path::Path;
+
+use muster_api::time::Time;
+use muster_process::logs::{Bounds, LINE_BYTES_MAX, LogWriter, Stream};
+use muster_process::{LogOptions, LogReader};
+use proptest::prelude::*;
+
+const SECOND: i64 = 1_000_000_000;
+/// Some instant.
+const START: i64 = 1_700_000_000 * SECOND;
+
+fn read(dir: &Path, options: LogOptions) -> String {
+    String::from_utf8(read_bytes(dir, options)).unwrap()
+}
+
+fn read_bytes(dir: &Path, options: LogOptions) -> Vec<u8> {
+    let mut reader = LogReader::open(dir, options).unwrap();
+    let mut all = Vec::new();
+    while let Some(bytes) = reader.next_bytes().unwrap() {
+        all.extend(bytes);
+    }
+    all
+}
+
+fn small(file_bytes_max: u64, files_max: u64) -> Bounds {
+    Bounds { file_bytes_max, files_max }
+}
+
+/// Five lines, a second apart; the third goes to stderr.
+fn five(dir: &Path) {
+    let mut log = LogWriter::open(dir, Bounds::DEFAULT).unwrap();
+    for at in 0..5 {
+        let stream = if at == 2 { Stream::Stderr } else { Stream::Stdout };
+        log.take(stream, format!("line {at}\n").as_bytes(), START + at * SECOND);
+    }
+}
+
+#[test]
+fn options() {
+    let dir = tempfile::tempdir().unwrap();
+    five(dir.path());
+    let none = LogOptions::default();
+    let since = Some(Time((START + 3 * SECOND) / 1_000));
+    let cases = [
+        ("all", none.clone(), "line 0\nline 1\nline 2\nline 3\nline 4\n"),
+        ("the end", LogOptions { tail_lines: Some(2), ..none.clone() }, "line 3\nline 4\n"),
+        (
+            "more than there is",
+            LogOptions { tail_lines: Some(9), ..none.clone() },
+            "line 0\nline 1\nline 2\nline 3\nline 4\n",
+        ),
+        ("nothing", LogOptions { tail_lines: Some(0), ..none.clone() }, ""),
+        ("since", LogOptions { since, ..none.clone() }, "line 3\nline 4\n"),
+        ("since, the end of it", LogOptions { since, tail_lines: Some(1), ..none.clone() }, "line 4\n"),
+        (
+            "since, and fewer than that",
+            LogOptions { since, tail_lines: Some(4), ..none.clone() },
+            "line 3\nline 4\n",
+        ),
+        ("bytes", LogOptions { limit_bytes: Some(9), ..none.clone() }, "line 0\nli"),
+        ("no bytes", LogOptions { limit_bytes: Some(0), ..none.clone() }, ""),
+        ("one stream", LogOptions { stream: Some(Stream::Stderr), ..none.clone() }, "line 2\n"),
+        (
+            "the end of one",
+            LogOptions { stream: Some(Stream::Stdout), tail_lines: Some(3), ..none.clone() },
+            "line 1\nline 3\nline 4\n",
+        ),
+        (
+            "stamps",
+            LogOptions { timestamps: true, tail_lines: Some(1), ..none },
+            "2023-11-14T22:13:24.000000000Z line 4\n",
+        ),
+    ];
+    for (says, options, want) in cases {
+        assert_eq!(read(dir.path(), options), want, "{says}");
+    }
+    assert_eq!(
+        read(&dir.path().join("nowhere"), LogOptions { tail_lines: Some(1), ..LogOptions::default() }),
+        ""
+    );
+}
+
+#[test]
+fn on_disk_it_is_what_other_tools_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+    log.take(Stream::Stdout, b"whole\npart", START);
+    log.flush(START + 1);
+    log.take(Stream::Stdout, b" and end\n", START + 2);
+    let stamp = "2023-11-14T22:13:20.00000000";
+    let want = format!("{stamp}0Z stdout F whole\n{stamp}1Z stdout P part\n{stamp}2Z stdout F  and end\n");
+    assert_eq!(fs::read_to_string(dir.path().join("00000001.log")).unwrap(), want);
+    assert_eq!(read(dir.path(), LogOptions::default()), "whole\npart and end\n");
+    let stamps = LogOptions { timestamps: true, tail_lines: Some(1), ..LogOptions::default() };
+    assert_eq!(
+        read(dir.path(), stamps),
+        format!("{stamp}1Z part and end\n"),
+        "one stamp per line, one line per newline"
+    );
+}
+
+#[test]
+fn long_lines_are_whole_again_when_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+    let long = format!("{}\n", "x".repeat(3 * LINE_BYTES_MAX + 5));
+    for piece in long.as_bytes().chunks(1000) {
+        log.take(Stream::Stdout, piece, START);
+    }
+    log.take(Stream::Stdout, b"next\n", START);
+    assert_eq!(read(dir.path(), LogOptions::default()), format!("{long}next\n"));
+    let tail = LogOptions { tail_lines: Some(2), ..LogOptions::default() };
+    assert_eq!(read(dir.path(), tail), format!("{long}next\n"), "parts are not lines");
+    let file = fs::read_to_string(dir.path().join("00000001.log")).unwrap();
+    assert!(file.lines().all(|line| line.len() < LINE_BYTES_MAX + 60));
+}
+
+#[test]
+fn old_files_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = LogWriter::open(dir.path(), small(1000, 3)).unwrap();
+    for at in 0..1000 {
+        log.take(Stream::Stdout, format!("line {at}\n").as_bytes(), START + at);
+    }
+    let sizes: Vec<u64> =
+        fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).collect();
+    assert_eq!(sizes.len(), 3);
+    assert!(sizes.iter().all(|size| *size <= 1100), "{sizes:?}");
+    let all = read(dir.path(), LogOptions::default());
+    assert!(all.ends_with("line 998\nline 999\n") && !all.contains("line 1\n"), "{all}");
+    let tail = LogOptions { tail_lines: Some(30), ..LogOptions::default() };
+    assert_eq!(read(dir.path(), tail).lines().next(), Some("line 970"), "over the border of files");
+}
+
+#[test]
+fn who_follows_misses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut reader = LogReader::at_end(dir.path()).unwrap();
+    assert_eq!(reader.next_bytes().unwrap(), None, "there is no log yet");
+    let mut log = LogWriter::open(dir.path(), small(500, 3)).unwrap();
+    let mut got = Vec::new();
+    let mut want = Vec::new();
+    for at in 0..500 {
+        let line = format!("line {at}\n");
+        want.extend_from_slice(line.as_bytes());
+        log.take(Stream::Stdout, line.as_bytes(), START + at);
+        if at % 7 == 0 {
+            while let Some(bytes) = reader.next_bytes().unwrap() {
+                got.extend(bytes);
+            }
+        }
+    }
+    while let Some(bytes) = reader.next_bytes().unwrap() {
+        got.extend(bytes);
+    }
+    assert_eq!(String::from_utf8(got), String::from_utf8(want));
+}
+
+#[test]
+fn who_is_too_slow_goes_on_with_what_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = LogWriter::open(dir.path(), small(500, 2)).unwrap();
+    log.take(Stream::Stdout, b"first\n", START);
+    let mut reader = LogReader::open(dir.path(), LogOptions::default()).unwrap();
+    assert_eq!(reader.next_bytes().unwrap().as_deref(), Some(b"first\n".as_slice()));
+    for at in 0..200 {
+        log.take(Stream::Stdout, format!("line {at}\n").as_bytes(), START + at);
+    }
+    let mut last = Vec::new();
+    while let Some(bytes) = reader.next_bytes().unwrap() {
+        last = bytes;
+    }
+    assert_eq!(last, b"line 199\n");
+}
+
+proptest! {
+    /// Whatever is written in whatever pieces: all of it is read, and the last lines are the last lines of it.
+    #[test]
+    fn tails_are_ends(
+        pieces in proptest::collection::vec((any::<bool>(), "[a\n]{0,40}"), 0..40),
+        file_bytes in 60_u64..2000,
+        tail in 0_u64..30,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LogWriter::open(dir.path(), small(file_bytes, 1000)).unwrap();
+        let mut all = String::new();
+        for (at, (flush, text)) in pieces.iter().enumerate() {
+            log.take(Stream::Stdout, text.as_bytes(), START + i64::try_from(at).unwrap());
+            if *flush {
+                log.flush(START);
+            }
+            all.push_str(text);
+        }
+        log.flush(START);
+        prop_assert_eq!(read(dir.path(), LogOptions::default()), all.clone());
+        let lines: Vec<&str> = all.split_inclusive('\n').collect();
+        let want = lines[lines.len().saturating_sub(usize::try_from(tail).unwrap())..].concat();
+        prop_assert_eq!(read(dir.path(), LogOptions { tail_lines: Some(tail), ..LogOptions::default() }), want);
+    }
+}
