@@ -30,7 +30,8 @@ fn cases() -> Vec<Case> {
     files.sort();
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).unwrap();
-        let mut documents = Tree::parse_yaml_documents(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut documents =
+            Tree::parse_yaml_documents(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let head = documents.remove(0);
         assert!(!head.entries_at(&["want"]).is_empty(), "{}: nothing is wanted", path.display());
         Case {
@@ -154,7 +155,9 @@ fn a_killed_server_finds_its_pods_again() {
         create(&server, &pod("stays", &format!("echo {marker}; while true; do sleep 0.1; done")));
         create(&server, &pod("ends", "sleep 2; exit 5"));
         for name in ["stays", "ends"] {
-            until(&server, &format!("{PODS}/{name}"), "it runs", |pod| (phase(pod) == "Running").then_some(()));
+            until(&server, &format!("{PODS}/{name}"), "it runs", |pod| {
+                (phase(pod) == "Running").then_some(())
+            });
         }
         let before = server.get(&format!("{PODS}/stays")).unwrap().body;
         mortal.kill();
@@ -206,7 +209,8 @@ fn what_was_missing_comes_and_the_pod_runs() {
         let told = at(pod, "status.containerStatuses.0.state.waiting.message");
         told.as_str().is_some_and(|text| text.contains("configmap \"late\" not found")).then_some(())
     });
-    let late = tree!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"a": "x"}});
+    let late =
+        tree!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"a": "x"}});
     create(&server, &late);
     until(&server, &format!("{PODS}/waits"), "it is done", |pod| (phase(pod) == "Succeeded").then_some(()));
 }

@@ -15,6 +15,7 @@ mod kubectl_delete;
 mod kubectl_get;
 mod kubectl_patch;
 mod lives;
+mod local;
 mod metrics;
 mod node;
 mod operator;

@@ -181,8 +181,9 @@ impl Report {
         for wanted in self.conditions(&all) {
             condition::set(&mut all, &wanted.as_wanted(), now);
         }
+        let known = pod.items_at(path::CONDITIONS);
         let tidy = |c: &Tree| match OWN_CONDITIONS.contains(&c.str_at(condition_path::TYPE)) {
-            true => without_blanks(c)
+            true => without_blanks(c, condition::find(known, c.str_at(condition_path::TYPE)))
                 .with(&["observedGeneration"], generation)
                 .with(condition_path::PROBED, Tree::Null),
             false => c.clone(),
@@ -351,10 +352,15 @@ impl Condition {
     }
 }
 
-/// Empty reasons and messages are left out, as they are on the wire.
-fn without_blanks(condition: &Tree) -> Tree {
+/// Empty reasons and messages are left out, as they are on the wire; one that was there before has to be taken away.
+fn without_blanks(condition: &Tree, known: Option<&Tree>) -> Tree {
     [condition_path::REASON, condition_path::MESSAGE].iter().fold(condition.clone(), |tree, path| {
-        if tree.str_at(path).is_empty() { tree.without(path) } else { tree }
+        let was_said = known.is_some_and(|known| !known.str_at(path).is_empty());
+        match (tree.str_at(path).is_empty(), was_said) {
+            (false, _) => tree,
+            (true, true) => tree.with(path, Tree::Null),
+            (true, false) => tree.without(path),
+        }
     })
 }
 

@@ -56,6 +56,8 @@ fn read<T: de::DeserializeOwned>(text: &str, duplicates: DuplicateKeyPolicy) -> 
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: YAML_NODES_MAX },
         duplicate_keys: duplicates,
+        // `0400` is a file mode in every manifest there is; kubectl reads it so.
+        legacy_octal_numbers: true,
     };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|e| ParseError::new(e.to_string()))
 }
@@ -154,6 +156,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
 #[cfg(test)]
 mod tests {
     use crate::{Repeated, Tree, tree};
+
+    #[test]
+    fn modes_are_octal() {
+        for (text, want) in [("0400", 256), ("0o400", 256), ("400", 400), ("0", 0), ("-010", -8)] {
+            assert_eq!(Tree::parse_yaml(text).unwrap(), Tree::Int(want), "{text}");
+        }
+        assert_eq!(Tree::parse_yaml("\"0400\"").unwrap(), Tree::from("0400"), "a text stays one");
+    }
 
     #[test]
     fn repeated_keys_are_refused_or_told() {
