@@ -136,6 +136,14 @@ impl Real {
         self.start_ours(binary, &["node", "--sim-nodes", &nodes.to_string(), "--data-dir", &data])
     }
 
+    /// Makes this machine a node of it, under this name, in this isolation; returns the process.
+    pub fn join_local(&mut self, binary: &Path, name: &str, isolation: &str) -> Result<u32, String> {
+        let data = self.folder.path().join(format!("node-{name}")).display().to_string();
+        let authority = self.folder.path().join("certs").join("apiserver.crt").display().to_string();
+        let words = ["node", "--local", "--name", name, "--isolation", isolation, "--data-dir", &data];
+        self.start_ours(binary, &[&words[..], &["--client-ca", &authority]].concat())
+    }
+
     /// Starts a command of ours beside it; returns the process.
     pub fn start_ours(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
         let config = self.own_kubeconfig()?;
