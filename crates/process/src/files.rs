@@ -15,12 +15,15 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::Launch;
+use crate::layout::{Id, Layout};
 use crate::logs::Bounds;
 use crate::port::Ended;
 
@@ -132,4 +135,96 @@ pub fn write_end(dir: &Path, ended: &Ended) -> io::Result<()> {
     file.sync_data()?;
     drop(file);
     fs::rename(space, dir.join(ENDED))
+}
+
+/// All runs that have a folder.
+///
+/// # Errors
+/// What the system said.
+pub fn begun(layout: &Layout) -> io::Result<Vec<Id>> {
+    let mut all = Vec::new();
+    for pod in names(layout.root())? {
+        for container in names(&layout.pod(&pod).join("containers"))? {
+            for attempt in names(&layout.container(&pod, &container))? {
+                if let Ok(attempt) = attempt.parse() {
+                    all.push(Id { pod: pod.clone(), container: container.clone(), attempt });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The names in a folder; none when it is not there.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        other => other?,
+    };
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// Blocks until nobody else holds the lock.
+pub fn wait_for_lock(path: &Path) {
+    if let Ok(file) = File::open(path) {
+        let _ = file.lock();
+    }
+}
+
+/// A new file, locked by us.
+///
+/// # Errors
+/// What the system said.
+pub fn locked(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// What is made.
+#[derive(Clone, Copy)]
+pub enum Made {
+    /// A folder.
+    Folder,
+    /// An empty file.
+    File,
+}
+
+/// Makes something that every user of the container may write to, whatever mask the server has.
+///
+/// # Errors
+/// What the system said.
+pub fn open_to_all(path: &Path, made: Made) -> io::Result<()> {
+    let mode = match made {
+        Made::Folder => {
+            fs::create_dir(path)?;
+            0o1777
+        }
+        Made::File => {
+            File::create(path)?;
+            0o666
+        }
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// A pipe with a name.
+///
+/// # Errors
+/// What the system said.
+pub fn make_pipe(path: &Path) -> io::Result<()> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?)
+}
+
+/// Opens a named pipe for writing; an error when nobody reads it.
+///
+/// # Errors
+/// What the system said.
+pub fn open_pipe(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }

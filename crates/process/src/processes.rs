@@ -9,14 +9,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_api::time::Time;
-use rustix::fs::{Mode, OFlags};
 
 use crate::files::{self, Known, Orders, Running};
 use crate::inside::command::POD_ROOT;
@@ -85,7 +83,7 @@ impl Processes {
             log: Bounds::DEFAULT,
             passing: false,
         };
-        for id in begun(&all.shared.layout)? {
+        for id in files::begun(&all.shared.layout)? {
             all.adopt(id)?;
         }
         Ok(all)
@@ -152,16 +150,17 @@ impl Processes {
         files::write(dir, files::ORDERS, &self.orders(launch))?;
         files::set_space_aside(dir)?;
         fs::create_dir(dir.join(files::ROOT))?;
-        open_to_all(&dir.join(files::TMP), Made::Folder)?;
-        open_to_all(&dir.join(files::MESSAGE), Made::File)?;
+        files::open_to_all(&dir.join(files::TMP), files::Made::Folder)?;
+        files::open_to_all(&dir.join(files::MESSAGE), files::Made::File)?;
         if launch.stdin {
-            make_pipe(&dir.join(files::STDIN))?;
+            files::make_pipe(&dir.join(files::STDIN))?;
         }
         if launch.tty {
-            make_pipe(&dir.join(files::SIZE))?;
+            files::make_pipe(&dir.join(files::SIZE))?;
         }
         // The locks are taken here and go over to the supervisor, so that there is no moment without them.
-        let (alive, starting) = (locked(&dir.join(files::ALIVE))?, locked(&dir.join(files::STARTING))?);
+        let (alive, starting) =
+            (files::locked(&dir.join(files::ALIVE))?, files::locked(&dir.join(files::STARTING))?);
         let complaints = File::options().append(true).create(true).open(dir.join(files::COMPLAINTS))?;
         words::command(&self.program, words::SUPERVISE, dir, launch)
             .stdin(Stdio::from(alive))
@@ -255,13 +254,13 @@ impl Containers for Processes {
         let dir = self.running(id)?;
         let stdin = match dir.join(files::STDIN) {
             path if path.exists() => {
-                Some(open_pipe(&path).map_err(|error| format!("container {id}: {error}"))?)
+                Some(files::open_pipe(&path).map_err(|error| format!("container {id}: {error}"))?)
             }
             _ => None,
         };
         let size = dir.join(files::SIZE);
         let resize = move |columns: u16, rows: u16| {
-            if let Ok(mut pipe) = open_pipe(&size) {
+            if let Ok(mut pipe) = files::open_pipe(&size) {
                 let _ = io::Write::write_all(&mut pipe, format!("{columns} {rows}\n").as_bytes());
             }
         };
@@ -331,12 +330,12 @@ impl Shared {
     /// The life of one thread: waits for the run to begin, then for its end.
     fn watch(&self, id: &Id, child: Option<Child>) {
         let dir = self.layout.run(id);
-        wait_for_lock(&dir.join(files::STARTING));
+        files::wait_for_lock(&dir.join(files::STARTING));
         if let Some(running) = files::read::<Running>(&dir, files::RUNNING) {
             self.set_running(id, running);
             (self.bell)(id);
         }
-        wait_for_lock(&dir.join(files::ALIVE));
+        files::wait_for_lock(&dir.join(files::ALIVE));
         if let Some(mut child) = child {
             let _ = child.wait();
         }
@@ -385,76 +384,4 @@ fn lost_message(dir: &Path) -> String {
     format!("the container's supervisor ended without telling how the container did {complaints}")
         .trim_end()
         .to_owned()
-}
-
-/// All runs that have a folder.
-fn begun(layout: &Layout) -> io::Result<Vec<Id>> {
-    let mut all = Vec::new();
-    for pod in names(layout.root())? {
-        for container in names(&layout.pod(&pod).join("containers"))? {
-            for attempt in names(&layout.container(&pod, &container))? {
-                if let Ok(attempt) = attempt.parse() {
-                    all.push(Id { pod: pod.clone(), container: container.clone(), attempt });
-                }
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// The names in a folder; none when it is not there.
-fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        other => other?,
-    };
-    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-/// Blocks until nobody else holds the lock.
-fn wait_for_lock(path: &Path) {
-    if let Ok(file) = File::open(path) {
-        let _ = file.lock();
-    }
-}
-
-fn locked(path: &Path) -> io::Result<File> {
-    let file = File::create(path)?;
-    file.lock()?;
-    Ok(file)
-}
-
-#[derive(Clone, Copy)]
-enum Made {
-    Folder,
-    File,
-}
-
-/// Makes something that every user of the container may write to, whatever mask the server has.
-fn open_to_all(path: &Path, made: Made) -> io::Result<()> {
-    let mode = match made {
-        Made::Folder => {
-            fs::create_dir(path)?;
-            0o1777
-        }
-        Made::File => {
-            File::create(path)?;
-            0o666
-        }
-    };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-}
-
-fn make_pipe(path: &Path) -> io::Result<()> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?)
-}
-
-/// Opens a named pipe for writing; an error when nobody reads it.
-fn open_pipe(path: &Path) -> io::Result<File> {
-    let file = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
-    rustix::io::ioctl_fionbio(&file, false)?;
-    Ok(file)
 }
