@@ -32,7 +32,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use muster_api::port::{Abilities, Act, Api, Call, Follow, Kind, Object, Refusal, Reply};
-use muster_tree::Sharing;
+use muster_tree::{Sharing, Text};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -121,6 +121,13 @@ impl KubeApi {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Host and port of the server.
+    #[must_use]
+    pub fn host(&self) -> Option<(Text, u16)> {
+        let address: http::Uri = self.server.parse().ok()?;
+        Some((address.host()?.into(), address.port_u16().unwrap_or(443)))
     }
 
     /// The authority that certifies the server, in PEM; empty when the kubeconfig names none.

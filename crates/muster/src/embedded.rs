@@ -1,12 +1,13 @@
 //! The whole control plane in this process: started the same way by `up` and `run`, and stopped in order.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
+use muster_apiserver::admission::{Hook, TokenVolume};
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::identity::{Identity, IdentityError};
@@ -32,6 +33,10 @@ use crate::{local, names, nodes, who};
 const CONTEXT: &str = "muster";
 /// The name of the node that this machine is.
 const LOCAL_NODE: &str = "local";
+/// Where pods of this machine reach the server.
+const LOOPBACK: &str = "127.0.0.1";
+/// The controller that makes service accounts.
+const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
 /// The controller that runs nodes.
 const NODE_CONTROLLER: &str = "node";
 
@@ -117,7 +122,7 @@ impl Embedded {
         let access = access(&identity, &listener)?;
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
-        let local = local_node(settings, &engine)?;
+        let local = local_node(settings, &engine, listener.local_addr()?)?;
         let ready = Plane::check();
         let metrics = SharedRegistry::default();
         let mut options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
@@ -165,9 +170,19 @@ impl Embedded {
 }
 
 /// This machine as a node, unless others were asked for.
-fn local_node(settings: &Settings, engine: &Engine) -> Result<Option<LocalNode>, LocalError> {
+fn local_node(
+    settings: &Settings,
+    engine: &Engine,
+    server: SocketAddr,
+) -> Result<Option<LocalNode>, LocalError> {
     if settings.nodes != settings::Nodes::Local || !settings.controllers.contains(NODE_CONTROLLER) {
         return Ok(None);
+    }
+    // Where accounts are looked after, and their steps are not switched off, pods have their tokens.
+    if [ACCOUNTS_CONTROLLER, NODE_CONTROLLER].iter().all(|name| settings.controllers.contains(*name))
+        && settings.admission.contains(TokenVolume.name())
+    {
+        engine.add_hook(Arc::new(TokenVolume));
     }
     let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
     let wanted = local::Wanted {
@@ -177,6 +192,7 @@ fn local_node(settings: &Settings, engine: &Engine) -> Result<Option<LocalNode>,
         isolation: settings.isolation,
         processes_max: settings.pod_pids_limit,
         kubelet: None,
+        server: Some((LOOPBACK.into(), server.port())),
         api: &api,
     };
     local::make(&wanted).map(Some)

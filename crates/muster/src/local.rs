@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_api::node::Machine;
 use muster_api::port::Api;
@@ -25,6 +26,8 @@ use crate::ports::SystemEntropy;
 const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The address of a node that only its own process reaches.
 const LOOPBACK: &str = "127.0.0.1";
+/// A token is replaced when so much of its time is over.
+const REFRESH_PERCENT: u32 = 80;
 /// The folder of pods.
 const PODS: &str = "pods";
 /// The file that tells this machine's pods from another's.
@@ -66,6 +69,8 @@ pub struct Wanted<'a> {
     pub processes_max: Option<u32>,
     /// Where its kubelet answers, if over the network.
     pub kubelet: Option<SocketAddr>,
+    /// Where pods reach the API server; what the Service `kubernetes` says when absent.
+    pub server: Option<(Text, u16)>,
     /// For tokens of service accounts.
     pub api: &'a Arc<dyn Api>,
 }
@@ -116,6 +121,7 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
         net: net(&mark),
         search_path: std::env::var("PATH").unwrap_or_default().into(),
         user: own_ids(),
+        server: wanted.server.clone(),
         processes_max: wanted.processes_max,
         ask_token: Some(ask_token(wanted.api, &ring)),
         mark: mark.clone(),
@@ -211,11 +217,12 @@ fn own_ids() -> (u32, u32) {
 
 fn ask_token(api: &Arc<dyn Api>, ring: &Arc<Ring>) -> AskToken {
     let (api, ring) = (api.clone(), ring.clone());
-    Box::new(move |pod, audience, seconds| {
+    Box::new(move |pod, audience, seconds, now| {
         let (call, uid) = token::request(pod, audience, seconds);
         let (ring, audience) = (ring.clone(), audience.to_owned());
+        let refresh = now + Duration::from_secs(seconds.unsigned_abs()) * REFRESH_PERCENT / 100;
         let heard = move |reply: Result<muster_api::port::Object, _>| match reply {
-            Ok(object) => ring.leave_token(&uid, &audience, token::of(&object.tree)),
+            Ok(object) => ring.leave_token(&uid, &audience, token::of(&object.tree), refresh),
             Err(refusal) => tracing::warn!(?refusal, "no token of a service account; it is asked for again"),
         };
         api.call(call, Box::new(heard));

@@ -124,6 +124,7 @@ fn local_node(
         passing: false,
         isolation: flags.isolation,
         processes_max: None,
+        server: away.api().host(),
         kubelet: Some(listener.local_addr()?),
         api: &api,
     })?;

@@ -6,12 +6,14 @@
 mod builtin;
 mod priority;
 mod storage_class;
+mod token_volume;
 
 use std::sync::Arc;
 
 use muster_tree::{Text, Tree};
 
 pub use builtin::BUILTIN;
+pub use token_volume::TokenVolume;
 
 use crate::kinds::Look;
 use crate::registry::Resource;

@@ -108,6 +108,9 @@ impl Inmate {
         self.newest = place.now;
         self.look_at_runs(place.machine);
         let ended = Phase::of(pod.str_at(pod_path::PHASE)).ended();
+        let (fresh, mut refresh) = place.ring.take_fresh(&self.uid);
+        let overdue = refresh.take_if(|at| *at <= place.now).is_some();
+        self.stale |= fresh || overdue;
         if !ended {
             self.dress_again(pod, place);
             self.write_hosts(pod, place);
@@ -133,6 +136,7 @@ impl Inmate {
             out.bury = meta::deleting(pod).is_some() && meta::grace_secs(pod) != 0 && self.life.over();
             return out;
         }
+        out.again_at = out.again_at.into_iter().chain(refresh).min();
         out.status = self.status(pod, &place.setup.told.address, place.now);
         out
     }

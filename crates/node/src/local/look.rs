@@ -30,13 +30,14 @@ pub struct Cached<'a> {
     caches: &'a Caches,
     setup: &'a Setup,
     ring: &'a Ring,
+    now: Time,
 }
 
 impl<'a> Place<'a> {
     /// What other objects say.
     #[must_use]
     pub fn lookup(&self) -> Cached<'a> {
-        Cached { caches: self.caches, setup: self.setup, ring: self.ring }
+        Cached { caches: self.caches, setup: self.setup, ring: self.ring, now: self.now }
     }
 
     /// Where a pod with this address lives.
@@ -49,7 +50,7 @@ impl<'a> Place<'a> {
             node_address: self.setup.told.address.clone(),
             allocatable: self.setup.told.capacity.clone(),
             isolation: self.setup.isolation,
-            server: None,
+            server: self.setup.server.clone(),
             search_path: self.setup.search_path.clone(),
             user: self.setup.user,
         }
@@ -105,13 +106,16 @@ impl Lookup for Cached<'_> {
     }
 
     fn token(&self, pod: &Tree, audience: &str, expires_secs: i64) -> Option<Text> {
-        let known = self.ring.token(&meta::uid(pod), audience);
-        if known.is_none()
+        let uid = meta::uid(pod);
+        let known = self.ring.token(&uid, audience);
+        let old = known.as_ref().is_none_or(|(_, refresh)| *refresh <= self.now);
+        if old
             && let Some(ask) = &self.setup.ask_token
+            && self.ring.may_ask(&uid, audience, self.now)
         {
-            ask(pod, audience, expires_secs);
+            ask(pod, audience, expires_secs, self.now);
         }
-        known
+        known.map(|(token, _)| token)
     }
 
     fn address_of(&self, host: &str, namespace: &Text) -> Option<Text> {

@@ -67,14 +67,16 @@ pub struct Setup {
     pub search_path: Text,
     /// User and group number of this process.
     pub user: (u32, u32),
+    /// Where pods reach the API server; what the Service `kubernetes` says when absent.
+    pub server: Option<(Text, u16)>,
     /// Processes and threads of a container, at most; a usual bound when absent.
     pub processes_max: Option<u32>,
     /// Asks for a token of a pod's service account; it comes by the ring.
     pub ask_token: Option<AskToken>,
 }
 
-/// Asks for a token of the service account of a pod, for an audience, for so many seconds.
-pub type AskToken = Box<dyn Fn(&Tree, &str, i64) + Send>;
+/// Asks for a token of the service account of a pod, for an audience, for so many seconds from now on.
+pub type AskToken = Box<dyn Fn(&Tree, &str, i64, Time) + Send>;
 
 /// The local node.
 pub struct Local {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
+use muster_api::time::Time;
 use muster_control::{Doorbell, Key};
 use muster_tree::Text;
 
@@ -27,7 +29,20 @@ pub struct Ring {
     bell: OnceLock<Doorbell>,
     keys: Mutex<BTreeMap<String, Key>>,
     found: Mutex<BTreeMap<String, Vec<Found>>>,
-    tokens: Mutex<BTreeMap<String, BTreeMap<Text, Text>>>,
+    tokens: Mutex<BTreeMap<String, Tokens>>,
+}
+
+/// A token that was asked for is asked for again after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// The tokens of a pod by audience.
+#[derive(Debug, Default)]
+struct Tokens {
+    /// Each with the time when a new one is wanted.
+    tokens: BTreeMap<Text, (Text, Time)>,
+    asked: BTreeMap<Text, Time>,
+    /// Whether one came that nobody has looked at.
+    fresh: bool,
 }
 
 impl Ring {
@@ -70,17 +85,38 @@ impl Ring {
         all.remove(uid).unwrap_or_default()
     }
 
-    /// Leaves a token for this audience.
-    pub fn leave_token(&self, uid: &str, audience: &str, token: Text) {
+    /// Leaves a token for this audience; a new one is wanted at `refresh`.
+    pub fn leave_token(&self, uid: &str, audience: &str, token: Text, refresh: Time) {
         let mut all = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(uid.to_owned()).or_default().insert(audience.into(), token);
+        let known = all.entry(uid.to_owned()).or_default();
+        known.fresh = true;
+        known.tokens.insert(audience.into(), (token, refresh));
         drop(all);
         self.ring(uid);
     }
 
-    /// The token for this audience, if it came.
-    pub fn token(&self, uid: &str, audience: &str) -> Option<Text> {
+    /// The token for this audience, if it came, and when a new one is wanted.
+    pub fn token(&self, uid: &str, audience: &str) -> Option<(Text, Time)> {
         let all = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(uid)?.get(audience).cloned()
+        all.get(uid)?.tokens.get(audience).cloned()
+    }
+
+    /// Whether a token for this audience may be asked for now; notes that it is.
+    pub fn may_ask(&self, uid: &str, audience: &str, now: Time) -> bool {
+        let mut all = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = &mut all.entry(uid.to_owned()).or_default().asked;
+        let waits = asked.get(audience).is_some_and(|at| now < *at + ASK_AGAIN);
+        if !waits {
+            asked.insert(audience.into(), now);
+        }
+        !waits
+    }
+
+    /// Whether tokens came since the last time, and when the next new one is wanted.
+    pub fn take_fresh(&self, uid: &str) -> (bool, Option<Time>) {
+        let mut all = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = all.get_mut(uid) else { return (false, None) };
+        let next = known.tokens.values().map(|(_, refresh)| *refresh).min();
+        (std::mem::take(&mut known.fresh), next)
     }
 }
