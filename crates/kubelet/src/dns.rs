@@ -80,9 +80,9 @@ impl Host {
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
+                // The zone of an address that is only valid on one link has no place in an address of ours.
                 Some("nameserver") => {
-                    let told = words.next().and_then(|it| it.parse::<IpAddr>().ok());
-                    host.servers.extend(told.map(|address| SocketAddr::new(address, PORT)));
+                    host.servers.extend(words.next().and_then(|it| it.parse::<IpAddr>().ok()).map(server))
                 }
                 Some("search") => host.search = words.map(|it| it.trim_end_matches('.').to_owned()).collect(),
                 _ => {}
@@ -92,6 +92,10 @@ impl Host {
         host.search.retain(|it| !it.is_empty());
         host
     }
+}
+
+fn server(address: IpAddr) -> SocketAddr {
+    SocketAddr::new(address, PORT)
 }
 
 /// A name server, until this is dropped.

@@ -1,10 +1,12 @@
 //! From a request to its answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use hyper::upgrade::OnUpgrade;
 use muster_process::{Id, Resident, State};
+use tokio::time::sleep;
 
 use crate::answer::{self, Answer, Refusal};
 use crate::dialect::{self, Dialect};
@@ -15,16 +17,20 @@ use crate::session::Session;
 use crate::upgrade::{self, Wish};
 use crate::{Kubelet, attach, exec, forward, logs, tunnel};
 
+/// How often one looks whether a container has started, and how long apart.
+const START_TRIES: u32 = 250;
+const START_PAUSE: Duration = Duration::from_millis(20);
+
 impl Kubelet {
     /// Answers one request. Must be called within a tokio runtime.
-    pub async fn serve<B>(self: &Arc<Self>, mut request: Request<B>) -> Answer {
+    pub async fn serve<B: Send>(self: &Arc<Self>, mut request: Request<B>) -> Answer {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let answer = match path::parse(request.uri().path()) {
             None => Err(Refusal::new(404, "404 page not found")),
             Some(Ask::Healthz) => Ok(answer::text(200, "ok")),
             Some(Ask::Logs(which)) => self.logs(&which, &query).await,
-            Some(Ask::Exec(which)) => self.exec(&which, &query, &mut request),
-            Some(Ask::Attach(which)) => self.attach(&which, &query, &mut request),
+            Some(Ask::Exec(which)) => self.exec(&which, &query, &mut request).await,
+            Some(Ask::Attach(which)) => self.attach(&which, &query, &mut request).await,
             Some(Ask::Ports(which)) => self.ports(&which, &query, &mut request),
         };
         answer.unwrap_or_else(Answer::from)
@@ -44,7 +50,7 @@ impl Kubelet {
         logs::answer(self.containers.clone(), id, options, place, self.stopping()).await
     }
 
-    fn exec<B>(
+    async fn exec<B>(
         self: &Arc<Self>,
         which: &Which,
         query: &Query,
@@ -52,14 +58,15 @@ impl Kubelet {
     ) -> Result<Answer, Refusal> {
         let streams = Streams::of(query)?;
         let argv = options::command(query)?;
-        let id = self.running(which, || format!("container not found ({:?})", which.container))?;
+        let lacks = || format!("container not found ({:?})", which.container);
+        let id = self.running(which, lacks).await?;
         let containers = self.containers.clone();
         self.upgrade(request, dialect::COMMANDS, move |session| {
             exec::run(containers, id, argv, streams, session)
         })
     }
 
-    fn attach<B>(
+    async fn attach<B>(
         self: &Arc<Self>,
         which: &Which,
         query: &Query,
@@ -67,7 +74,7 @@ impl Kubelet {
     ) -> Result<Answer, Refusal> {
         let streams = Streams::of(query)?;
         let lacks = || format!("container {} not found in pod {}", which.container, which.full_name());
-        let id = self.running(which, lacks)?;
+        let id = self.running(which, lacks).await?;
         let containers = self.containers.clone();
         self.upgrade(request, dialect::COMMANDS, move |session| attach::run(containers, id, streams, session))
     }
@@ -79,7 +86,10 @@ impl Kubelet {
         request: &mut Request<B>,
     ) -> Result<Answer, Refusal> {
         let resident = self.resident(which)?;
-        if !resident.attempts.keys().any(|name| self.is_running(&resident, name).is_some()) {
+        let runs = |name: &String| {
+            self.newest(&resident, name).is_some_and(|(_, state)| !matches!(state, State::Ended(_)))
+        };
+        if !resident.attempts.keys().any(runs) {
             return Err(Refusal::new(500, format!("pod not found ({:?})", which.full_name())));
         }
         let target = Target { pod: which.pod.clone(), uid: resident.uid, address: resident.address };
@@ -98,15 +108,23 @@ impl Kubelet {
         found.ok_or_else(|| Refusal::new(404, "pod does not exist"))
     }
 
-    fn is_running(&self, resident: &Resident, container: &str) -> Option<Id> {
+    fn newest(&self, resident: &Resident, container: &str) -> Option<(Id, State)> {
         let attempt = *resident.attempts.get(container)?;
         let id = Id { pod: resident.uid.clone(), container: container.to_owned(), attempt };
-        matches!(self.containers.state(&id), Some(State::Running { .. })).then_some(id)
+        let state = self.containers.state(&id)?;
+        Some((id, state))
     }
 
-    fn running(&self, which: &Which, lacks: impl Fn() -> String) -> Result<Id, Refusal> {
-        let id = self.is_running(&self.resident(which)?, &which.container);
-        id.ok_or_else(|| Refusal::new(500, lacks()))
+    /// The run of the container that is meant. One that is just starting is waited for.
+    async fn running(&self, which: &Which, lacks: impl Fn() -> String) -> Result<Id, Refusal> {
+        for _ in 0..START_TRIES {
+            match self.newest(&self.resident(which)?, &which.container) {
+                Some((id, State::Running { .. })) => return Ok(id),
+                Some((_, State::Starting)) => sleep(START_PAUSE).await,
+                Some((_, State::Ended(_))) | None => break,
+            }
+        }
+        Err(Refusal::new(500, lacks()))
     }
 
     /// Turns the connection into a WebSocket and lets `work` talk over it.

@@ -18,8 +18,9 @@ const HEADERS_BYTES_MAX: usize = 16 << 10;
 const ZLIB_HEAD: [u8; 2] = [0x78, 0xbb];
 /// The checksum of the dictionary.
 pub(super) const DICTIONARY_ID: [u8; 4] = [0xe3, 0xc6, 0xa7, 0xc2];
-/// The number of headers, none, as a stored block of a compressed stream.
-const NO_HEADERS: [u8; 9] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0];
+/// The number of headers, none, as a stored block of a compressed stream; and an empty block, at which readers give out
+/// what they have.
+const NO_HEADERS: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 const CONTROL: u8 = 0x80;
 const VERSION: u8 = 3;
 const FIN: u8 = 1;

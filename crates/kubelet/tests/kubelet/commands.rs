@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use muster_process::State;
 use muster_tree::tree;
 
-use crate::harness::{V4, V5, World};
+use crate::harness::{V4, V5, World, running};
 
 fn sh(script: &str, streams: &str) -> String {
     let script: String = form_urlencoded::byte_serialize(script.as_bytes()).collect();
@@ -48,6 +49,18 @@ async fn input_ends_when_the_client_says_so() {
     let (out, _, ended) = client.outcome().await;
     assert_eq!((out.len(), ended.str_at(&["status"])), (long.len(), "Success"));
     assert_eq!(*world.containers.sizes.lock().unwrap(), [(80, 24)]);
+}
+
+#[tokio::test]
+async fn a_container_that_is_just_starting_is_waited_for() {
+    let world = World::new();
+    world.containers.set("main", 1, State::Starting);
+    let path = sh("echo a", "output=1");
+    let (client, ()) = tokio::join!(world.stream(&path, V5), async {
+        tokio::task::yield_now().await;
+        world.containers.set("main", 1, running());
+    });
+    assert_eq!(client.unwrap().outcome().await.0, "a\n");
 }
 
 #[tokio::test]
