@@ -62,8 +62,13 @@ pub struct Kubectl {
 impl Kubectl {
     /// kubectl against the shared server, in a new namespace named after the test; `None` where there is no kubectl.
     pub fn new(test: &str) -> Option<Kubectl> {
+        Kubectl::on(Plane::shared, test)
+    }
+
+    /// The same against another server, which is only started where there is a kubectl.
+    pub fn on(plane: impl FnOnce() -> &'static Plane, test: &str) -> Option<Kubectl> {
         let program = program("MUSTER_TEST_KUBECTL", test)?;
-        let kubectl = Kubectl { program, plane: Plane::shared(), namespace: test.replace('_', "-") };
+        let kubectl = Kubectl { program, plane: plane(), namespace: test.replace('_', "-") };
         kubectl.ok(&["create", "namespace", &kubectl.namespace]);
         Some(kubectl)
     }
@@ -129,6 +134,8 @@ pub struct Said {
     args: String,
     /// Whether it ended well.
     pub success: bool,
+    /// Its exit code, if no signal ended it.
+    pub code: Option<i32>,
     /// Its output.
     pub out: String,
     /// Its complaints.
@@ -139,7 +146,8 @@ impl Said {
     fn of(args: &[&str], output: &Output) -> Said {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let success = output.status.success();
-        Said { args: args.join(" "), success, out: text(&output.stdout), err: text(&output.stderr) }
+        let code = output.status.code();
+        Said { args: args.join(" "), success, code, out: text(&output.stdout), err: text(&output.stderr) }
     }
 
     /// The output of a run that must have gone well.

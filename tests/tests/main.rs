@@ -23,3 +23,4 @@ mod placements;
 mod port;
 mod programs;
 mod run;
+mod streams;

@@ -2,7 +2,10 @@
 //! first argument: for every ConfigMap with a wish it keeps a Secret that it owns, and says so in an annotation.
 //!
 //! It uses what controllers use: the `Controller` with an owned kind (metadata watches), server-side apply, finalizers,
-//! a streaming list, typed and dynamic objects. It ends with an error when anything is not as it should be.
+//! a streaming list, typed and dynamic objects. With `streams` as second argument it uses logs, commands, attaching and
+//! ports of pods instead. It ends with an error when anything is not as it should be.
+
+mod streams;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -45,6 +48,10 @@ struct World {
 async fn main() -> Result<(), Failure> {
     let namespace = std::env::args().nth(1).ok_or("usage: kube-rs-test NAMESPACE (with KUBECONFIG set)")?;
     let client = Client::try_default().await?;
+    if std::env::args().nth(2).as_deref() == Some("streams") {
+        let all = streams::all(client, &namespace);
+        return tokio::time::timeout(PATIENCE, all).await.map_err(|_| "the streams took too long")?;
+    }
     let world = Arc::new(World { client: client.clone(), namespace: namespace.clone() });
     let controller = tokio::spawn(control(world.clone()));
     tokio::time::timeout(PATIENCE, story(&world)).await.map_err(|_| "the story took too long")??;
