@@ -111,12 +111,8 @@ impl NameServer {
     ///
     /// # Errors
     /// The address cannot be used.
-    pub async fn start(
-        at: IpAddr,
-        teller: Arc<dyn Teller>,
-        servers: Vec<SocketAddr>,
-    ) -> io::Result<NameServer> {
-        let (udp, tcp) = bind(at).await?;
+    pub fn start(at: IpAddr, teller: Arc<dyn Teller>, servers: Vec<SocketAddr>) -> io::Result<NameServer> {
+        let (udp, tcp) = bind(at)?;
         let address = udp.local_addr()?;
         // To ask oneself would never end.
         let servers = servers.into_iter().filter(|it| *it != address).take(SERVERS_MAX).collect();
@@ -140,13 +136,13 @@ impl NameServer {
     }
 }
 
-async fn bind(at: IpAddr) -> io::Result<(UdpSocket, TcpListener)> {
-    if let Ok(both) = bind_both(at, PORT).await {
+fn bind(at: IpAddr) -> io::Result<(UdpSocket, TcpListener)> {
+    if let Ok(both) = bind_both(at, PORT) {
         return Ok(both);
     }
     let mut last = Err(io::Error::from(io::ErrorKind::AddrInUse));
     for _ in 0..PORT_TRIES {
-        last = bind_both(at, 0).await;
+        last = bind_both(at, 0);
         if last.is_ok() {
             break;
         }
@@ -154,10 +150,12 @@ async fn bind(at: IpAddr) -> io::Result<(UdpSocket, TcpListener)> {
     last
 }
 
-async fn bind_both(at: IpAddr, port: u16) -> io::Result<(UdpSocket, TcpListener)> {
-    let udp = UdpSocket::bind((at, port)).await?;
-    let tcp = TcpListener::bind(udp.local_addr()?).await?;
-    Ok((udp, tcp))
+fn bind_both(at: IpAddr, port: u16) -> io::Result<(UdpSocket, TcpListener)> {
+    let udp = std::net::UdpSocket::bind((at, port))?;
+    let tcp = std::net::TcpListener::bind(udp.local_addr()?)?;
+    udp.set_nonblocking(true)?;
+    tcp.set_nonblocking(true)?;
+    Ok((UdpSocket::from_std(udp)?, TcpListener::from_std(tcp)?))
 }
 
 struct Serving {
@@ -330,7 +328,7 @@ mod tests {
 
     /// Another server: lies first, over UDP.
     async fn other() -> (SocketAddr, JoinSet<()>) {
-        let (udp, tcp) = bind(LOOPBACK).await.unwrap();
+        let (udp, tcp) = bind(LOOPBACK).unwrap();
         let address = udp.local_addr().unwrap();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -358,8 +356,7 @@ mod tests {
     #[tokio::test]
     async fn own_names_are_told_and_others_asked_for() {
         let (other, _tasks) = other().await;
-        let server =
-            NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await, other]).await.unwrap();
+        let server = NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await, other]).unwrap();
         let at = server.address();
         assert_eq!(by_udp(at, &query(1, "own")).await, "own 512");
         assert_eq!(
@@ -381,7 +378,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_nobody_knows_that_is_said() {
-        let server = NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await]).await.unwrap();
+        let server = NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await]).unwrap();
         assert_eq!(by_udp(server.address(), &query(1, "far")).await, "failed");
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
         send(&mut stream, &query(1, "far")).await.unwrap();

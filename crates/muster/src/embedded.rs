@@ -18,6 +18,7 @@ use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
 use muster_kubelet::Kubelet;
+use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
 use muster_tree::Text;
 
@@ -105,6 +106,8 @@ pub struct Embedded {
     kubeconfig: PathBuf,
     /// Serves logs and commands of this machine's pods.
     kubelet: Option<Arc<Kubelet>>,
+    /// Ends with this value.
+    _names: Option<NameServer>,
     /// The folder of what does not outlive it.
     passing: Option<PathBuf>,
 }
@@ -122,7 +125,8 @@ impl Embedded {
         let access = access(&identity, &listener)?;
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
-        let local = local_node(settings, &engine, listener.local_addr()?)?;
+        let mut local = local_node(settings, &engine, listener.local_addr()?)?;
+        let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
         let metrics = SharedRegistry::default();
         let mut options = server_options(listener, identity, &ready, &metrics, &clock, &entropy);
@@ -134,7 +138,16 @@ impl Embedded {
         let kubeconfig = write_kubeconfigs(settings, &access)?;
         let plane = Plane::start(&engine, &clock, settings, local, &access.authority, &ready, &metrics)?;
         let passing = (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place));
-        Ok(Embedded { store, server, plane, address: access.server, kubeconfig, kubelet, passing })
+        Ok(Embedded {
+            store,
+            server,
+            plane,
+            address: access.server,
+            kubeconfig,
+            kubelet,
+            _names: names,
+            passing,
+        })
     }
 
     /// Where it serves.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use muster_api::ports::{Clock, Entropy};
 use muster_api::token;
 use muster_control::Controller;
 use muster_kubelet::Kubelet;
+use muster_kubelet::dns::{self, NameServer, Teller};
+use muster_node::local::dns::{Answer, Book, failure};
+use muster_node::local::dress::Resolver;
 use muster_node::local::machine::Here;
 use muster_node::local::ring::Ring;
 use muster_node::local::{AskToken, Local, Setup};
@@ -85,6 +88,8 @@ pub struct LocalNode {
     pub containers: Arc<dyn Containers>,
     /// Who lives there.
     pub roster: Arc<Roster>,
+    /// Knows the names of pods and Services, where it may listen on the usual port.
+    pub names: Option<NameServer>,
 }
 
 impl LocalNode {
@@ -95,7 +100,7 @@ impl LocalNode {
     }
 }
 
-/// Makes this machine a node.
+/// Makes this machine a node. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// Its folder cannot be used, or the isolation that was asked for is not to be had.
@@ -114,11 +119,14 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     let processes = if wanted.passing { processes.passing() } else { processes };
     let containers: Arc<dyn Containers> = Arc::new(processes);
     let roster = Arc::new(Roster::default());
+    let net = net(&mark);
+    let (names, told_names) = name_server(isolation, net, wanted).unzip();
     let setup = Setup {
+        names: told_names,
         name: wanted.name.clone(),
         told: told(&wanted.folder, wanted.kubelet, &containers.applied()),
         isolation,
-        net: net(&mark),
+        net,
         search_path: std::env::var("PATH").unwrap_or_default().into(),
         user: own_ids(),
         server: wanted.server.clone(),
@@ -128,7 +136,7 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     };
     let here = Here::new(containers.clone(), layout);
     let controller = Box::new(Local::new(setup, Box::new(here), ring, roster.clone()));
-    Ok(LocalNode { mark, controller, containers, roster })
+    Ok(LocalNode { mark, controller, containers, roster, names })
 }
 
 fn choose(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError> {
@@ -167,6 +175,49 @@ fn net(mark: &str) -> [u8; 2] {
     const COUNT: u32 = 224;
     let sum = mark.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     [127, FIRST + u8::try_from(sum % COUNT).expect("a remainder of less than 256")]
+}
+
+/// Answers for a book of names.
+struct Reader(Arc<Book>);
+
+impl Teller for Reader {
+    fn tell(&self, query: &[u8], room: usize) -> dns::Told {
+        match self.0.answer(query, room) {
+            Answer::Reply(reply) => dns::Told::Reply(reply),
+            Answer::Elsewhere => dns::Told::Elsewhere,
+            Answer::Nothing => dns::Told::Nothing,
+        }
+    }
+
+    fn failure(&self, query: &[u8]) -> Option<Vec<u8>> {
+        failure(query)
+    }
+}
+
+/// A name server for pods: only where files can name it, which they do without a port, and pods can have such files.
+fn name_server(
+    isolation: Isolation,
+    net: [u8; 2],
+    wanted: &Wanted<'_>,
+) -> Option<(NameServer, (Arc<Book>, Resolver))> {
+    if isolation == Isolation::None {
+        return None;
+    }
+    let server = wanted.server.as_ref().and_then(|(host, _)| host.parse().ok());
+    let book = Arc::new(Book::new(server));
+    let host = dns::Host::read(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    // The last address of the net is never a pod's.
+    let at = Ipv4Addr::new(net[0], net[1], u8::MAX, u8::MAX);
+    let started = NameServer::start(at.into(), Arc::new(Reader(book.clone())), host.servers);
+    let names = started.inspect_err(|error| tracing::info!(%at, %error, "no name server for pods")).ok()?;
+    if !names.is_usual() {
+        tracing::info!(
+            "no name server for pods: port 53 may not be had; names of pods are in their hosts files"
+        );
+        return None;
+    }
+    let search = host.search.iter().map(|it| Text::from(it.as_str())).collect();
+    Some((names, (book, Resolver { address: at.to_string().into(), search })))
 }
 
 fn told(folder: &Path, kubelet: Option<SocketAddr>, applied: &[Applied]) -> Machine {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
+use muster_kubelet::dns::NameServer;
 use muster_kubelet::{Kubelet, ListenError, Listening};
 
 use crate::away::{Away, AwayError, End};
@@ -80,13 +81,13 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
     let place = place(flags)?;
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
     let local = flags.local.then(|| local_node(flags, &place, &away)).transpose()?;
-    let (local, kubelet) = local.unzip();
+    let (local, beside) = local.unzip();
     let nodes = nodes::read(&asked, local)?;
     let controllers = nodes.with_volumes(&mark(), Box::new(nodes::folders(&place)));
     let local = flags.local;
     let end = away.run(controllers, move |server| announce(server, local), std::future::pending())?;
-    if let Some((kubelet, _)) = kubelet {
-        kubelet.stop();
+    if let Some(beside) = beside {
+        beside.kubelet.stop();
     }
     match end {
         End::Crashed => Err(NodeError::Crashed),
@@ -107,18 +108,22 @@ fn mark() -> String {
     format!("node-{:016x}", u64::from_le_bytes(bytes))
 }
 
-/// This machine as a node of that server, and its kubelet, which listens.
-fn local_node(
-    flags: &NodeFlags,
-    place: &Place,
-    away: &Away,
-) -> Result<(LocalNode, (Arc<Kubelet>, Listening)), NodeError> {
+/// What serves beside the node that this machine is; ends with this value.
+struct Beside {
+    kubelet: Arc<Kubelet>,
+    _listening: Listening,
+    _names: Option<NameServer>,
+}
+
+/// This machine as a node of that server, and what serves beside it.
+fn local_node(flags: &NodeFlags, place: &Place, away: &Away) -> Result<(LocalNode, Beside), NodeError> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = flags.name.clone().unwrap_or_else(|| host.trim().to_lowercase());
     let listener = TcpListener::bind(flags.listen)
         .map_err(|source| NodeError::Listen { address: flags.listen, source })?;
     let api: Arc<dyn Api> = Arc::new(away.api().clone());
-    let node = local::make(&local::Wanted {
+    let _inside = away.enter();
+    let mut node = local::make(&local::Wanted {
         name: name.as_str().into(),
         folder: nodes::home(place),
         passing: false,
@@ -130,9 +135,9 @@ fn local_node(
     })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let kubelet = Arc::new(node.kubelet(&clock));
-    let _inside = away.enter();
     let listening = kubelet.listen(listener, &authority(flags, away)?, &name)?;
-    Ok((node, (kubelet, listening)))
+    let names = node.names.take();
+    Ok((node, Beside { kubelet, _listening: listening, _names: names }))
 }
 
 /// Who certifies those that may ask for logs and commands.

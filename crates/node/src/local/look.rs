@@ -7,7 +7,8 @@ use muster_control::{Caches, Seen};
 use muster_tree::{Text, Tree};
 
 use super::Setup;
-use super::dress::{self, House, Lookup};
+use super::dns::Book;
+use super::dress::{self, House, Lookup, Resolver};
 use super::machine::Machine;
 use super::ring::Ring;
 
@@ -118,11 +119,22 @@ impl Lookup for Cached<'_> {
         known.map(|(token, _)| token)
     }
 
+    fn resolver(&self) -> Option<Resolver> {
+        self.setup.names.as_ref().map(|(_, resolver)| resolver.clone())
+    }
+
     fn address_of(&self, host: &str, namespace: &Text) -> Option<Text> {
         let all = self.neighbours(namespace);
         let found = all.iter().find(|(names, _)| names.iter().any(|name| name == host));
         found.map(|(_, address)| Text::from(address.as_str()))
     }
+}
+
+/// Puts all names of now into the book.
+pub fn fill(book: &Book, caches: &Caches) {
+    let services = caches.all(&kinds::SERVICES).map(|it| it.tree.clone()).collect();
+    let pods = caches.all(&kinds::PODS).map(|it| (it.tree.clone(), it.tree.text_at(pod_path::POD_IP)));
+    book.set(services, pods.collect());
 }
 
 /// Whether a change of a pod or service may change names of others.

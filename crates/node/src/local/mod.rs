@@ -38,6 +38,8 @@ use muster_control::{Caches, Controller, Doorbell, Key, Plan, Seen, Step, Wake};
 use muster_process::{Isolation, Roster};
 use muster_tree::{Text, Tree};
 
+use self::dns::Book;
+use self::dress::Resolver;
 use self::inmate::Inmate;
 use self::machine::Machine;
 use self::ring::Ring;
@@ -69,6 +71,8 @@ pub struct Setup {
     pub user: (u32, u32),
     /// Where pods reach the API server; what the Service `kubernetes` says when absent.
     pub server: Option<(Text, u16)>,
+    /// The name server of its pods, and the book it reads; without one they ask those of this machine.
+    pub names: Option<(Arc<Book>, Resolver)>,
     /// Processes and threads of a container, at most; a usual bound when absent.
     pub processes_max: Option<u32>,
     /// Asks for a token of a pod's service account; it comes by the ring.
@@ -90,6 +94,8 @@ pub struct Local {
     strangers: BTreeSet<String>,
     /// Whether the name is ours.
     registered: bool,
+    /// Whether names have changed since they were put into the book.
+    names_changed: bool,
 }
 
 impl Local {
@@ -105,6 +111,7 @@ impl Local {
             inmates: BTreeMap::new(),
             strangers: BTreeSet::new(),
             registered: true,
+            names_changed: true,
         }
     }
 
@@ -240,6 +247,7 @@ impl Controller for Local {
             let mine = seen.key.kind == kinds::PODS && self.is_mine(&seen.newest().tree);
             let mut wakes: Vec<Wake> = if mine { vec![seen.key.clone().into()] } else { Vec::new() };
             if look::names_changed(seen) {
+                self.names_changed = true;
                 for inmate in self.inmates_of(namespace) {
                     inmate.neighbours_changed();
                     wakes.push(Wake { key: inmate.key.clone(), after: NEIGHBOURS_AFTER });
@@ -251,6 +259,11 @@ impl Controller for Local {
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        if std::mem::take(&mut self.names_changed)
+            && let Some((book, _)) = &self.setup.names
+        {
+            look::fill(book, caches);
+        }
         if key.kind == kinds::NODES {
             self.sweep();
             self.plan_node(key, caches, now)
