@@ -144,12 +144,18 @@ impl Mortal {
         }
     }
 
+    /// Its data folder.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Starts again on the same data.
     pub fn revive(&mut self) -> Result<(), String> {
         let path = self.folder.path();
         let _ = std::fs::remove_file(path.join("kubeconfig"));
         let mut command = Command::new(binary()?);
-        command.args(up(path)).arg("--data-dir").arg(path.join("data")).args(&self.args);
+        command.args(up(path)).arg("--data-dir").arg(self.data()).args(&self.args);
         let child = spawn(command.stdin(Stdio::null()), path)?;
         wait_ready(self.child.insert(child), path)
     }

@@ -23,4 +23,5 @@ mod placements;
 mod port;
 mod programs;
 mod run;
+mod snapshot;
 mod streams;

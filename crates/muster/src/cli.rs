@@ -26,6 +26,9 @@ pub enum Command {
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`.
     Operator(OperatorFlags),
+    /// Saves the store of a data folder in one file, or restores it.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
     /// Prints the version.
     Version,
 }
@@ -137,6 +140,26 @@ pub struct NodeFlags {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// What to do with a snapshot.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// Saves all objects, keys and certificates of a data folder that no server uses.
+    Save(SnapshotFlags),
+    /// Restores them into an empty data folder.
+    Restore(SnapshotFlags),
+}
+
+/// The flags of `snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotFlags {
+    /// The snapshot; it holds keys and is readable by its owner only.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The data folder [default: $XDG_DATA_HOME/muster].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
 }
 
 /// The flags of `operator`.

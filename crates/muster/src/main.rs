@@ -17,6 +17,7 @@ mod plane;
 mod ports;
 mod run;
 mod settings;
+mod snapshot;
 mod up;
 mod who;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         },
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
+        cli::Command::Snapshot(command) => snapshot::run(&command).map_err(Into::into),
         cli::Command::Version => {
             print_version();
             Ok(())

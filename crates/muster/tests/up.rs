@@ -63,7 +63,7 @@ fn what_is_in_use_is_refused_with_the_name_of_who_has_it() {
     let error = refused(&["--ephemeral", "--listen", &first.address]);
     assert!(error.contains(&format!("{} is in use by muster (pid {pid})", first.address)), "{error}");
     let error = refused(&["--data-dir", text(&data), "--listen", "127.0.0.1:0"]);
-    assert!(error.contains("is in use by") && error.contains(&pid), "{error}");
+    assert!(error.contains(&format!("{} is in use by muster (pid {pid})", data.display())), "{error}");
 
     let kubeconfig = data.join("kubeconfig");
     assert_eq!(std::fs::metadata(&kubeconfig).unwrap().permissions().mode() & 0o777, 0o600);

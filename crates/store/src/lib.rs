@@ -17,6 +17,7 @@
 mod codec;
 mod committer;
 mod contract;
+pub mod copy;
 mod cursor;
 mod disk;
 mod head;

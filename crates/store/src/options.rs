@@ -57,12 +57,12 @@ pub enum SyncMode {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Somebody else has it open.
-    #[error("{path} is in use by process {pid}: stop it, or choose another data directory")]
+    #[error("{path} is in use by {who}: stop it, or choose another data directory", path = path.display())]
     InUse {
         /// The data directory.
         path: PathBuf,
         /// Who holds it, as written in its lock file.
-        pid: String,
+        who: String,
     },
     /// The operating system refused.
     #[error("{action} {path}: {source}")]

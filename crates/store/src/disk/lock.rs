@@ -1,7 +1,7 @@
 //! One process per data directory.
 //!
-//! The lock belongs to the open file, so the operating system gives it back however its holder ends; the pid
-//! inside only names the holder and may be that of somebody long gone.
+//! The lock belongs to the open file, so the operating system gives it back however its holder ends; the program and
+//! pid inside only name the holder and may be those of somebody long gone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -32,22 +32,32 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::InUse { path: directory.to_owned(), pid: holder(&mut file) });
+                return Err(OpenError::InUse { path: directory.to_owned(), who: holder(&mut file) });
             }
             Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
         }
         file.set_len(0).map_err(io("write"))?;
-        file.write_all(std::process::id().to_string().as_bytes()).map_err(io("write"))?;
+        file.write_all(own_name().as_bytes()).map_err(io("write"))?;
         file.rewind().map_err(io("write"))?;
         Ok(Self { _file: file })
     }
 }
 
-/// The pid in the lock file.
+/// Program and pid of this process, as others shall read them.
+fn own_name() -> String {
+    let program = std::env::current_exe().ok();
+    let program =
+        program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    format!("{} (pid {})", program.as_deref().unwrap_or("a process"), std::process::id())
+}
+
+/// Who wrote the lock file.
 fn holder(file: &mut File) -> String {
-    let mut pid = String::new();
-    match file.read_to_string(&mut pid) {
-        Ok(_) if !pid.trim().is_empty() => pid.trim().to_owned(),
-        _ => "unknown".to_owned(),
+    let mut who = String::new();
+    match file.read_to_string(&mut who).map(|_| who.trim()) {
+        Ok("") | Err(_) => "another process".to_owned(),
+        // Older versions wrote the pid alone.
+        Ok(pid) if pid.bytes().all(|b| b.is_ascii_digit()) => format!("process {pid}"),
+        Ok(who) => who.to_owned(),
     }
 }

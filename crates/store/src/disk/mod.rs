@@ -18,6 +18,7 @@ mod lock;
 mod snapshot;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 pub(crate) use commit::Base;
 use faults::Faulty;
 pub use faults::{DiskAct, DiskFaults};
-use lock::Lock;
+pub(crate) use lock::Lock;
 use snapshot::{Rolling, Snapshot};
 
 use crate::codec::decode;
@@ -39,7 +40,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// redb's cache: reads after the start are none, so it only holds pages that commits change.
 const CACHE_BYTES: usize = 8 << 20;
 /// The file's name within the data directory.
-const STORE_FILE: &str = "store.redb";
+pub(crate) const STORE_FILE: &str = "store.redb";
 
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 const BASE: TableDefinition<(u64, u32), &[u8]> = TableDefinition::new("base");
@@ -145,9 +146,16 @@ impl Disk {
         if half.exists() {
             std::fs::remove_file(&half)?;
         }
+        // It will hold keys: it is nobody else's to read.
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
         drop(Database::create(&half).map_err(std::io::Error::other)?);
         std::fs::rename(&half, &self.path)?;
         std::fs::File::open(directory)?.sync_all()
+    }
+
+    /// Closes the file, but keeps the directory.
+    pub(crate) fn close(&mut self) {
+        self.db = None;
     }
 
     /// Bytes that a start would read.

@@ -118,7 +118,7 @@ fn a_directory_in_use_is_refused_by_name() {
     let refused = Store::open(directory.path(), StoreOptions::default(), Arc::new(Hand::default()));
     let error = refused.err().unwrap();
     assert!(matches!(error, OpenError::InUse { .. }));
-    assert!(error.to_string().contains(&format!("in use by process {}", std::process::id())), "{error}");
+    assert!(error.to_string().contains(&format!("(pid {})", std::process::id())), "{error}");
     store.close();
     assert!(matches!(write(&store, vec![create(&key("a", "", "b"), 1)]), Err(WriteError::Disk(_))));
     drop(open(directory.path(), StoreOptions::default()));

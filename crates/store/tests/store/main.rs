@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod copy;
 mod damage;
 mod durable;
 mod kill;
