@@ -22,6 +22,7 @@ mod operator;
 mod placements;
 mod port;
 mod programs;
+mod quickstart;
 mod run;
 mod snapshot;
 mod streams;

@@ -30,19 +30,13 @@ pub struct LogOf {
     pub previous: bool,
     /// Whether to go on until the container ends.
     pub follow: bool,
-    /// From this instant on, in RFC 3339.
-    pub since: Option<String>,
 }
 
 impl LogOf {
     fn address(&self) -> String {
-        let LogOf { namespace, pod, container, previous, follow, since } = self;
+        let LogOf { namespace, pod, container, previous, follow } = self;
         let root = request::root(&PODS, namespace);
-        let since = since.as_ref().map(|at| format!("&sinceTime={}", at.replace('+', "%2B")));
-        format!(
-            "{root}/{pod}/log?container={container}&timestamps=true&follow={follow}&previous={previous}{}",
-            since.unwrap_or_default()
-        )
+        format!("{root}/{pod}/log?container={container}&timestamps=true&follow={follow}&previous={previous}")
     }
 }
 
@@ -124,11 +118,10 @@ mod tests {
             container: "c".into(),
             previous: false,
             follow: true,
-            since: Some("2026-01-02T03:04:05.1Z".to_owned()),
         };
         assert_eq!(
             of.address(),
-            "/api/v1/namespaces/n/pods/p/log?container=c&timestamps=true&follow=true&previous=false&sinceTime=2026-01-02T03:04:05.1Z"
+            "/api/v1/namespaces/n/pods/p/log?container=c&timestamps=true&follow=true&previous=false"
         );
     }
 }

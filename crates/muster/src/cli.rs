@@ -47,7 +47,7 @@ pub struct RunFlags {
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "files")]
     pub command: Vec<String>,
     /// The server to run on [default: a control plane of its own, gone afterwards].
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sim_nodes", "nodes"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sim_nodes", "nodes", "isolation"])]
     pub kubeconfig: Option<PathBuf>,
     /// The namespace of objects that name none.
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
@@ -76,6 +76,9 @@ pub struct RunFlags {
     /// Node and ResourceSlice manifests; each Node becomes a simulated node.
     #[arg(long, value_name = "FILE")]
     pub nodes: Option<PathBuf>,
+    /// How pods of this machine are kept apart [default: auto].
+    #[arg(long, value_enum)]
+    pub isolation: Option<Isolation>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

@@ -93,6 +93,7 @@ fn up_flags(flags: &RunFlags, folder: &Path) -> UpFlags {
         nodes: flags.nodes.clone().filter(|_| !flags.dry_run),
         sim_nodes,
         controllers,
+        isolation: flags.isolation,
         ..UpFlags::default()
     }
 }

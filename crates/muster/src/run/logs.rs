@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - Every line of a run is handed on once, also over a broken connection: lines carry the time they were written.
+//! - Every line of a run is handed on once, also over a broken connection and a restart: lines carry the time they
+//!   were written. (A server keeps the logs of the last two runs only; who crashes faster than one can ask loses some.)
 //! - At most [`LOGS_AT_ONCE_MAX`] logs are read at once; further ones wait their turn, nothing is left out.
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ const LINES_WAITING_MAX: usize = 1_024;
 const TRIES_MAX: u32 = 20;
 /// The pause between two tries.
 const TRY_PAUSE: Duration = Duration::from_millis(250);
+/// Stretches of a container's log that are told apart.
+const SPANS_MAX: usize = 64;
 
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +73,10 @@ pub struct Logs {
 
 /// A container whose runs are read.
 struct Known {
-    /// The newest run that was handed to its task.
+    /// The newest run that was handed to its task as the present one.
     attempt: i64,
+    /// And as the one before.
+    previous: i64,
     /// Closed when no more runs come.
     runs: Option<mpsc::UnboundedSender<Run>>,
 }
@@ -94,11 +99,13 @@ impl Logs {
                 Some(known) => known,
                 None => {
                     let runs = self.begin(pod, &run.container);
-                    self.known.entry(key).or_insert(Known { attempt: -1, runs: Some(runs) })
+                    self.known.entry(key).or_insert(Known { attempt: -1, previous: -1, runs: Some(runs) })
                 }
             };
-            if run.attempt > known.attempt {
-                known.attempt = run.attempt;
+            // A run that was asked for while it was the present one may have been followed by the next meanwhile.
+            let newest = if run.previous { &mut known.previous } else { &mut known.attempt };
+            if run.attempt > *newest {
+                *newest = run.attempt;
                 // A task that is gone has said why.
                 let _ = known.runs.as_ref().map(|runs| runs.send(run));
             }
@@ -131,7 +138,7 @@ impl Logs {
         let (runs, mut next) = mpsc::unbounded_channel();
         let (api, slots, to) = (self.api.clone(), self.slots.clone(), self.to.clone());
         self.tasks.spawn(async move {
-            let mut reader = Reader { api, speaker, to, last: None };
+            let mut reader = Reader { api, speaker, to, printed: Printed::default() };
             while let Some(run) = next.recv().await {
                 let Ok(_slot) = slots.acquire().await else { return };
                 reader.read(&run).await;
@@ -146,16 +153,19 @@ struct Reader {
     api: KubeApi,
     speaker: Arc<Speaker>,
     to: mpsc::Sender<Spoken>,
-    /// When the last line was written that was handed on.
-    last: Option<String>,
+    printed: Printed,
 }
 
 impl Reader {
     async fn read(&mut self, run: &Run) {
         let mut problem = String::new();
         for _ in 0..TRIES_MAX {
-            match self.try_read(run).await {
+            let done = self.try_read(run).await;
+            self.printed.end_span();
+            match done {
                 Ok(()) => return,
+                // It was deleted: nobody expects more of it.
+                Err(Refusal::NotFound(words)) if words.starts_with("pods ") => return,
                 Err(Refusal::NotFound(words) | Refusal::Forbidden(words)) => {
                     problem = words;
                     break;
@@ -175,20 +185,13 @@ impl Reader {
             container: container.clone(),
             previous: run.previous,
             follow: !run.previous,
-            since: self.last.clone(),
         };
         let mut lines = self.api.log(&of).await?;
-        let mut known = self.last.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
         while let Some(line) = lines.next().await.map_err(Refusal::Unknown)? {
             let (at, text) = stamped(&line);
-            if known
-                .is_some_and(|known| at.is_some_and(|at| at.parse().is_ok_and(|at: Timestamp| at <= known)))
-            {
-                continue;
+            if self.printed.is_new(at.and_then(|at| at.parse().ok())) {
+                self.say(Said::Line(text.to_owned())).await;
             }
-            known = None;
-            self.last = at.map(str::to_owned).or(self.last.take());
-            self.say(Said::Line(text.to_owned())).await;
         }
         Ok(())
     }
@@ -196,6 +199,39 @@ impl Reader {
     async fn say(&self, said: Said) {
         // Nobody listens any more at the end of the run.
         let _ = self.to.send((self.speaker.clone(), said)).await;
+    }
+}
+
+/// Which stretches of time of a container's log were handed on.
+#[derive(Debug, Default)]
+struct Printed {
+    /// Those of connections that are over.
+    spans: Vec<(Timestamp, Timestamp)>,
+    /// That of this connection.
+    now: Option<(Timestamp, Timestamp)>,
+    /// Whether the last line was new: the further parts of a long line have no time of their own.
+    last: bool,
+}
+
+impl Printed {
+    /// Whether a line written at an instant is to be handed on; then it counts as such.
+    fn is_new(&mut self, at: Option<Timestamp>) -> bool {
+        let Some(at) = at else { return self.last };
+        self.last = !self.spans.iter().any(|(from, to)| (*from..=*to).contains(&at));
+        if self.last {
+            let from = self.now.map_or(at, |(from, _)| from);
+            self.now = Some((from, at));
+        }
+        self.last
+    }
+
+    /// A connection is over.
+    fn end_span(&mut self) {
+        self.spans.extend(self.now.take());
+        if self.spans.len() > SPANS_MAX {
+            let (from, _) = self.spans.remove(0);
+            self.spans[0].0 = self.spans[0].0.min(from);
+        }
     }
 }
 
@@ -213,6 +249,33 @@ fn stamped(line: &str) -> (Option<&str>, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_new_once() {
+        let at = |secs: i64| Some(Timestamp::from_second(secs).unwrap());
+        let mut printed = Printed::default();
+        // Asked for the first run, and the second was there already.
+        assert!(
+            printed.is_new(at(10)) && printed.is_new(at(11)) && printed.is_new(at(11)),
+            "two at one time"
+        );
+        assert!(printed.is_new(None), "the rest of a long line");
+        printed.end_span();
+        assert!(printed.is_new(at(1)) && printed.is_new(at(2)), "the run before");
+        printed.end_span();
+        assert!(
+            !printed.is_new(at(10)) && !printed.is_new(None) && !printed.is_new(at(11)),
+            "again the second run"
+        );
+        assert!(printed.is_new(at(12)), "and what it said since");
+        printed.end_span();
+        for n in 0..3 * SPANS_MAX as i64 {
+            assert!(printed.is_new(at(100 + n)));
+            printed.end_span();
+        }
+        assert!(printed.spans.len() <= SPANS_MAX);
+        assert!(!printed.is_new(at(101)) && !printed.is_new(at(12)));
+    }
 
     #[test]
     fn lines_carry_their_time() {

@@ -218,23 +218,19 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
 }
 
 fn stopped(text: &mut String, part: &Part, result: &str) {
-    if !part.held_up.is_empty() {
-        let _ = writeln!(text, "\n{} {result} before all its pods ran", part.work.title());
-        for reason in &part.held_up {
-            let _ = writeln!(text, "  {reason}");
-        }
+    if part.held_up.is_empty() {
+        return;
     }
-    failed_pods(text, part);
+    let _ = writeln!(text, "\n{} {result} before all its pods ran", part.work.title());
+    for reason in &part.held_up {
+        let _ = writeln!(text, "  {reason}");
+    }
 }
 
 fn failure(text: &mut String, part: &Part) {
     let Some(Ended::Failed(why)) = &part.ended else { return };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     let _ = writeln!(text, "\n{} failed{why}", part.work.title());
-    failed_pods(text, part);
-}
-
-fn failed_pods(text: &mut String, part: &Part) {
     for pod in &part.failed_pods {
         let exits = pod.exits.iter().map(|exit| {
             let words = pods::words(&exit.reason, &exit.message);
