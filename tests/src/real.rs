@@ -25,6 +25,8 @@ pub(crate) const TOKEN: &str = "judge-token";
 const READY_TRIES: u32 = 600;
 /// The pause between two looks.
 const READY_PAUSE: Duration = Duration::from_millis(100);
+/// Signs the certificate that the API server shows to nodes.
+const NODE_AUTHORITY: &str = "node-authority.crt";
 /// Ends the processes given as arguments when its own input closes, which it does when the test process is gone.
 const GUARD: &str = r#"cat >/dev/null; kill -9 "$@""#;
 /// The names of our `--controllers`, and what does that work in a real plane.
@@ -139,7 +141,7 @@ impl Real {
     /// Makes this machine a node of it, under this name, in this isolation; returns the process.
     pub fn join_local(&mut self, binary: &Path, name: &str, isolation: &str) -> Result<u32, String> {
         let data = self.folder.path().join(format!("node-{name}")).display().to_string();
-        let authority = self.folder.path().join("certs").join("apiserver.crt").display().to_string();
+        let authority = self.folder.path().join(NODE_AUTHORITY).display().to_string();
         let words = ["node", "--local", "--name", name, "--isolation", isolation, "--data-dir", &data];
         self.start_ours(binary, &[&words[..], &["--client-ca", &authority]].concat())
     }
@@ -243,6 +245,23 @@ fn etcd(folder: &Path, client: u16, peer: u16, disk: Disk) -> Result<Child, Stri
     ]))
 }
 
+/// What the API server shows to nodes, and who signed it; the paths of certificate and key.
+fn node_client(folder: &Path) -> Result<(String, String), Box<dyn std::error::Error>> {
+    let authority_key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(Vec::new())?;
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key)?.pem();
+    write(folder, NODE_AUTHORITY, &authority)?;
+    let issuer = rcgen::Issuer::from_ca_cert_pem(&authority, authority_key)?;
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = params.signed_by(&key, &issuer)?.pem();
+    let path = write(folder, "node-client.crt", &certificate)?;
+    Ok((path, write(folder, "node-client.key", &key.serialize_pem())?))
+}
+
 fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
     let key = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
     let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
@@ -250,8 +269,12 @@ fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
     let tokens = write(folder, "tokens.csv", &format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
     let versions = ["scheduling.k8s.io/v1beta1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"];
     let versions: Vec<String> = versions.iter().map(|v| format!("{v}=true")).collect();
+    let (node_certificate, node_key) = node_client(folder).map_err(|e| e.to_string())?;
     spawn(
         Command::new(program("kube-apiserver")?)
+            .arg(format!("--kubelet-client-certificate={node_certificate}"))
+            .arg(format!("--kubelet-client-key={node_key}"))
+            .arg("--kubelet-preferred-address-types=InternalIP")
             .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={secure}"))

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use muster_tests::clients::{Kubectl, assert_has, eventually, program};
-use muster_tests::plane::Plane;
+use muster_tests::clients::{Kubectl, assert_has, eventually, program, skip};
+use muster_tests::plane::{Plane, binary};
+use muster_tests::real::{self, Real};
 
 /// A server whose only node is this machine.
 fn local() -> &'static Plane {
@@ -163,24 +164,15 @@ fn commands_have_terminals() {
     let Some(kubectl) = kubectl("exec_tty") else { return };
     pod(&kubectl, "runs", &[("a", STAYS)], "");
     until_ready(&kubectl, "runs");
-    let inner = kubectl.command(&[
-        "exec",
-        "-it",
-        "runs",
-        "--",
-        "sh",
-        "-c",
-        "test -t 0 && test -t 1 && stty size; exit 5",
-    ]);
+    // The size comes with the first frames, which the command may be ahead of.
+    let script = "test -t 0 && test -t 1 || exit 9; until stty size | grep -v ^0; do sleep 0.1; done; exit 5";
+    let inner = kubectl.command(&["exec", "-it", "runs", "--", "sh", "-c", script]);
     let mut words = vec![inner.get_program().to_string_lossy().into_owned()];
     words.extend(inner.get_args().map(|arg| format!("'{}'", arg.to_string_lossy())));
     let line = format!("stty rows 33 cols 99; {}", words.join(" "));
     let output = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output();
     let Ok(output) = output else {
-        return muster_tests::clients::skip(
-            "commands_have_terminals",
-            "there is no `script` on this machine",
-        );
+        return skip("commands_have_terminals", "there is no `script` on this machine");
     };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("33 99"), "{text}");
@@ -281,6 +273,46 @@ spec:
     let mut stream = TcpStream::connect(("127.0.0.1", ports[1])).unwrap();
     let _ = stream.read_to_string(&mut nothing);
     assert_eq!(nothing, "", "nobody listens there");
+}
+
+/// kubectl against a real API server: what it said, and its code.
+fn on_real(config: &Path, args: &[&str], input: &str) -> (String, String, Option<i32>) {
+    let mut command = Command::new(real::program("kubectl").unwrap());
+    command.arg("--kubeconfig").arg(config).args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn a_real_api_server_reaches_the_pods_of_this_machine() {
+    if let Some(reason) = real::missing() {
+        return skip("streams_on_real", &reason);
+    }
+    let mut real = Real::with(&["scheduler", "node"]).unwrap();
+    real.join_local(&binary().unwrap(), "here", "namespaces").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = real.kubeconfig(folder.path(), real.server.base()).unwrap();
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  \
+         - {{name: a, image: host, stdin: true, command: [sh, -c, {:?}]}}\n",
+        format!("echo one; read -r line; echo heard $line; {STAYS}")
+    );
+    let created = on_real(&config, &["create", "--filename", "-"], &manifest);
+    assert_eq!(created.2, Some(0), "{created:?}");
+    let ready = on_real(&config, &["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"], "");
+    assert_eq!(ready.2, Some(0), "{ready:?}");
+    eventually("its log", || match on_real(&config, &["logs", "p"], "") {
+        (out, _, Some(0)) if out == "one\n" => Ok(()),
+        other => Err(other),
+    });
+    let said = on_real(&config, &["exec", "-i", "p", "--", "sh", "-c", "cat; exit 7"], "typed");
+    assert_eq!((said.0.as_str(), said.2), ("typed", Some(7)), "{said:?}");
+    let refused = on_real(&config, &["logs", "p", "--previous"], "");
+    assert_has(&refused.1, &["previous terminated container \"a\" in pod \"p\" not found"]);
 }
 
 fn passes(test: &str, command: &mut Command) {
