@@ -82,7 +82,7 @@ impl Host {
             match words.next() {
                 // The zone of an address that is only valid on one link has no place in an address of ours.
                 Some("nameserver") => {
-                    host.servers.extend(words.next().and_then(|it| it.parse::<IpAddr>().ok()).map(server))
+                    host.servers.extend(words.next().and_then(|it| it.parse::<IpAddr>().ok()).map(server));
                 }
                 Some("search") => host.search = words.map(|it| it.trim_end_matches('.').to_owned()).collect(),
                 _ => {}
