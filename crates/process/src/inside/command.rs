@@ -132,19 +132,15 @@ pub fn confine(orders: &Orders, missing: &mut Vec<String>) -> Result<(), String>
     Ok(())
 }
 
-/// Where a container may write.
+/// Where a container may write. Its own variables have no say: a home it can write to is a mount.
 fn writable(orders: &Orders) -> Vec<PathBuf> {
     let launch = &orders.launch;
-    let home =
-        launch.env.iter().rev().find(|(name, _)| name == "HOME").map_or(&orders.home, |(_, home)| home);
     let mut all = vec![
         PathBuf::from("/tmp"),
         PathBuf::from("/dev"),
         PathBuf::from("/proc"),
         launch.message_path.clone(),
     ];
-    // A home of `/` would mean everything.
-    all.extend(Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some()));
     all.extend(launch.mounts.iter().filter(|it| !it.read_only).map(|it| it.target.clone()));
     all
 }
@@ -186,7 +182,7 @@ mod tests {
     #[test]
     fn writable_paths() {
         let all = writable(&crate::testing::orders(|launch| {
-            launch.env = vec![("HOME".into(), "/".into())];
+            launch.env = vec![("HOME".into(), "/etc".into())];
             launch.mounts = vec![
                 crate::Mount { source: "/a".into(), target: "/data".into(), read_only: false },
                 crate::Mount { source: "/b".into(), target: "/model".into(), read_only: true },
@@ -194,6 +190,6 @@ mod tests {
         }));
         assert!(all.contains(&PathBuf::from("/data")));
         assert!(!all.contains(&PathBuf::from("/model")), "read-only");
-        assert!(!all.contains(&PathBuf::from("/")), "a home of everything is none");
+        assert!(!all.contains(&PathBuf::from("/etc")), "what it calls its home is not thereby its own");
     }
 }

@@ -116,7 +116,7 @@ fn apart(dir: &Path, orders: &Orders, power: Power, missing: &mut Vec<String>) -
     confine::die_with_parent().map_err(|error| Some(format!("depend on the supervisor: {error}")))?;
     namespaces::separate_the_rest(&launch.hostname)
         .map_err(|error| Some(format!("make namespaces: {error}; `--isolation none` does without them")))?;
-    view::enter(dir, launch).map_err(Some)?;
+    view::enter(dir, launch, missing).map_err(Some)?;
     own_process_table(launch, power, missing);
     users(launch, power)?;
     command::confine(orders, missing).map_err(Some)?;
@@ -132,10 +132,8 @@ fn own_process_table(launch: &Launch, power: Power, missing: &mut Vec<String>) {
     if confine::bounds_process_numbers() {
         confine::bound_process_numbers(launch.limits.processes);
     }
-    // Root inside is the machine's root to these files: they ask for no capability.
-    let sys = Path::new("/proc/sys");
-    if power == Power::Root && mounts::show(sys, sys).and_then(|()| mounts::make_read_only(sys)).is_err() {
-        missing.push("a read-only /proc/sys".to_owned());
+    if power == Power::Root {
+        missing.extend(mounts::make_switches_read_only().into_iter().map(|at| format!("a read-only {at}")));
     }
 }
 
@@ -143,10 +141,10 @@ fn users(launch: &Launch, power: Power) -> Result<(), Option<String>> {
     let who = &launch.user;
     let said = |error: io::Error| Some(format!("become user {:?}, group {:?}: {error}", who.uid, who.gid));
     match power {
-        Power::Ordinary => match (who.uid.unwrap_or(0), who.gid.unwrap_or(0)) {
-            (0, 0) => Ok(()),
-            (uid, gid) => namespaces::become_in_own_users(uid, gid).map_err(said),
-        },
+        // Also for its root: whoever is root where the mounts were made can undo them.
+        Power::Ordinary => {
+            namespaces::become_in_own_users(who.uid.unwrap_or(0), who.gid.unwrap_or(0)).map_err(said)
+        }
         Power::Root => {
             namespaces::separate_users().map_err(said)?;
             channel::send(io::stdin(), &Said::MapUsers, &[]).map_err(|_| None)?;

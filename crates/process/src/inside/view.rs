@@ -45,15 +45,16 @@ enum Form {
     File,
 }
 
-/// Builds the view of a run and makes it this process's own.
+/// Builds the view of a run and makes it this process's own. What is not as it should be is added to `missing`.
 ///
 /// # Errors
 /// Which place could not be made, and what the system said.
-pub fn enter(dir: &Path, launch: &Launch) -> Result<(), String> {
-    let root = dir.join(files::ROOT);
-    let view =
-        View::begin(root.clone()).map_err(|error| format!("make a root for the container: {error}"))?;
-    view.furnish(dir, launch)?;
+pub fn enter(dir: &Path, launch: &Launch, missing: &mut Vec<String>) -> Result<(), String> {
+    let said = |error: io::Error| format!("make a root for the container: {error}");
+    // The table of mounts has no symbolic links in its paths.
+    let root = fs::canonicalize(dir.join(files::ROOT)).map_err(said)?;
+    let view = View::begin(root.clone()).map_err(said)?;
+    view.furnish(dir, launch, missing)?;
     mounts::enter(&root).map_err(|error| format!("enter the container's root: {error}"))
 }
 
@@ -63,47 +64,67 @@ impl View {
         mounts::memory(&root, "mode=755,size=16m")?;
         mounts::keep_out_of_copies(&root)?;
         let mut view = View { root, ground: BTreeMap::new() };
-        view.show_entries(Path::new("/"), Path::new("/"), |name, _| name != "tmp" && name != "dev")?;
+        view.show_entries(Path::new("/"), Path::new("/"), |name, _| !matches!(name, "tmp" | "dev" | "run"))?;
         Ok(view)
     }
 
-    fn furnish(mut self, dir: &Path, launch: &Launch) -> Result<(), String> {
+    fn furnish(mut self, dir: &Path, launch: &Launch, missing: &mut Vec<String>) -> Result<(), String> {
         let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
-        self.make_dev(launch).map_err(said("make /dev for the container"))?;
+        self.make_dev(launch, missing).map_err(said("make /dev for the container"))?;
+        self.make_run().map_err(said("make /run for the container"))?;
         self.make(Path::new("/tmp"), Form::Folder).map_err(said("make /tmp for the container"))?;
-        let own =
-            |source: PathBuf, target: &Path| Mount { source, target: target.to_owned(), read_only: false };
-        let mut all = vec![
-            own(launch.hosts.clone(), Path::new("/etc/hosts")),
-            own(dir.join(files::MESSAGE), &launch.message_path),
-        ];
-        if !launch.read_only_root {
-            all.push(own(dir.join(files::TMP), Path::new("/tmp")));
-        }
-        all.extend_from_slice(&launch.mounts);
-        let mut places = vec![self.at(Path::new("/dev/shm"))];
-        for mount in &all {
-            places.push(self.put(mount)?);
+        let mut places = BTreeMap::from([
+            (self.at(Path::new("/proc")), true),
+            (self.at(Path::new("/dev/shm")), true),
+            (self.at(Path::new("/dev/pts")), true),
+        ]);
+        for mount in own_mounts(dir, launch).iter().chain(&launch.mounts) {
+            places.insert(self.put(mount)?, !mount.read_only);
         }
         if let Some(start) = &launch.dir {
             self.place(start, Form::Folder).map_err(said("make the working directory"))?;
         }
-        if launch.read_only_root {
-            let keep = |at: &Path| places.iter().any(|place| at.starts_with(place));
-            mounts::make_all_read_only(&self.root, keep).map_err(said("make the root read-only"))?;
-        }
+        // Landlock lets everybody change modes, owners and times of what is theirs: the machine's things are not.
+        let refused = mounts::make_all_read_only(&self.root, |at| may_write(&places, at))
+            .map_err(said("make the machine's folders read-only"))?;
+        missing.extend(refused.into_iter().map(|(at, error)| {
+            let inside = at.strip_prefix(&self.root).unwrap_or(&at);
+            format!("a read-only /{}: {error}", inside.display())
+        }));
         Ok(())
     }
 
-    /// `/dev` without disks and consoles, with shared memory of its own.
-    fn make_dev(&mut self, launch: &Launch) -> io::Result<()> {
-        self.make(Path::new("/dev"), Form::Folder)?;
-        self.show_entries(Path::new("/dev"), Path::new("/dev"), |name, kind| {
-            !kind.is_block_device() && !is_console(name) && name != "shm" && name != "mqueue"
-        })?;
+    /// `/dev` with what every program expects, processors for graphics and the like, and terminals and shared memory of
+    /// its own; no disks, no consoles.
+    fn make_dev(&mut self, launch: &Launch, missing: &mut Vec<String>) -> io::Result<()> {
+        let dev = Path::new("/dev");
+        self.make(dev, Form::Folder)?;
+        self.show_entries(dev, dev, |name, kind| !kind.is_block_device() && is_for_all(name))?;
+        self.make(Path::new("/dev/pts"), Form::Folder)?;
+        match mounts::terminals(&self.at(Path::new("/dev/pts"))) {
+            Ok(()) => symlink("pts/ptmx", self.at(Path::new("/dev/ptmx")))?,
+            Err(error) => missing.push(format!("a /dev/pts of its own: {error}")),
+        }
         self.make(Path::new("/dev/shm"), Form::Folder)?;
         let size = launch.limits.memory_bytes.map_or(String::new(), |bytes| format!(",size={bytes}"));
         mounts::memory(&self.at(Path::new("/dev/shm")), &format!("mode=1777{size}"))
+    }
+
+    /// `/run` without the machine's services, whose sockets lead out of the container. Links stay: some systems have
+    /// their programs behind one.
+    fn make_run(&mut self) -> io::Result<()> {
+        let run = Path::new("/run");
+        self.make(run, Form::Folder)?;
+        if run.is_dir() {
+            self.show_entries(run, run, |_, kind| kind.is_symlink())?;
+        }
+        // Names of the network are often looked up by a file in there.
+        match fs::canonicalize("/etc/resolv.conf") {
+            Ok(names) if names.starts_with(run) => {
+                self.try_put(&Mount { source: names.clone(), target: names, read_only: true }).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Shows a mount at its place; where that is while the view is built.
@@ -245,11 +266,34 @@ fn show_entry(from: &Path, to: &Path, kind: fs::FileType) -> io::Result<()> {
     }
 }
 
-/// Consoles and their memory: nothing for a container, and there are many.
-fn is_console(name: &str) -> bool {
-    let digits = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    name.strip_prefix("tty").is_some_and(|rest| digits(rest) || rest.starts_with('S'))
-        || name.starts_with("vcs")
+/// What every container has of its own.
+fn own_mounts(dir: &Path, launch: &Launch) -> Vec<Mount> {
+    let own = |source: PathBuf, target: &Path, read_only: bool| Mount {
+        source,
+        target: target.to_owned(),
+        read_only,
+    };
+    let mut all = vec![
+        own(launch.hosts.clone(), Path::new("/etc/hosts"), true),
+        own(dir.join(files::MESSAGE), &launch.message_path, false),
+    ];
+    if !launch.read_only_root {
+        all.push(own(dir.join(files::TMP), Path::new("/tmp"), false));
+    }
+    all
+}
+
+/// Whether a mount stays writable: the deepest place at or above it decides.
+fn may_write(places: &BTreeMap<PathBuf, bool>, at: &Path) -> bool {
+    at.ancestors().find_map(|path| places.get(path)).copied().unwrap_or(false)
+}
+
+/// Devices that are for every program, and those that compute.
+fn is_for_all(name: &str) -> bool {
+    matches!(name, "null" | "zero" | "full" | "random" | "urandom" | "tty")
+        || matches!(name, "fd" | "stdin" | "stdout" | "stderr")
+        || matches!(name, "dri" | "kfd" | "infiniband")
+        || name.starts_with("nvidia")
 }
 
 /// The names of a path, from the root on.
@@ -289,11 +333,36 @@ mod tests {
     }
 
     #[test]
-    fn consoles() {
-        for (name, want) in
-            [("tty1", true), ("ttyS0", true), ("tty", false), ("vcsa1", true), ("null", false)]
-        {
-            assert_eq!(is_console(name), want, "{name}");
+    fn devices() {
+        let cases = [
+            ("null", true),
+            ("tty", true),
+            ("nvidia0", true),
+            ("dri", true),
+            ("tty1", false),
+            ("kmsg", false),
+            ("fuse", false),
+            ("vda", false),
+        ];
+        for (name, want) in cases {
+            assert_eq!(is_for_all(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_deepest_place_decides() {
+        let places = [("/r/data", true), ("/r/data/model", false), ("/r/data/model/cache", true)]
+            .map(|(at, may)| (PathBuf::from(at), may));
+        let cases = [
+            ("the machine's", "/r/etc", false),
+            ("a volume", "/r/data", true),
+            ("something mounted in it", "/r/data/disk", true),
+            ("a read-only volume in a volume", "/r/data/model/disk", false),
+            ("one in that", "/r/data/model/cache", true),
+            ("a namesake", "/r/data2", false),
+        ];
+        for (says, at, want) in cases {
+            assert_eq!(may_write(&places.clone().into(), Path::new(at)), want, "{says}");
         }
     }
 }

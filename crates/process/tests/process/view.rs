@@ -74,6 +74,54 @@ fn writes_stay_in_its_own_folders() {
 }
 
 #[test]
+fn the_machines_files_keep_their_modes_and_times() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let world = World::new(Isolation::Namespaces);
+    let outside = world.dir.path().join("outside");
+    fs::write(&outside, "").unwrap();
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o600)).unwrap();
+    let data = volume(&world, "data", "");
+    // Its own things it may change.
+    let script = format!(
+        "! chmod 4777 {0} 2>/dev/null && ! touch -d 2001-01-01 {0} 2>/dev/null && ! chmod 600 /dev/null 2>/dev/null && \
+         ! chmod 777 /sys /etc /run 2>/dev/null && chmod 600 /data/file && touch -d 2001-01-01 /data/file && \
+         echo x > /tmp/x && chmod 600 /tmp/x && chmod 600 /dev/termination-log && echo held",
+        outside.display()
+    );
+    let mut launch = world.sh("modes", &script);
+    launch.mounts = vec![mount(&data, "/data", false)];
+    // A home of its choosing is not thereby its own.
+    launch.env.push(("HOME".into(), world.dir.path().display().to_string()));
+    let before = fs::metadata(&outside).unwrap();
+    let (ended, log) = world.run(&launch);
+    let after = fs::metadata(&outside).unwrap();
+    assert_eq!((after.mode(), after.mtime()), (before.mode(), before.mtime()), "{log}");
+    assert!(ended.code == 0 && log.contains("held"), "{log} {ended:?}");
+    assert_eq!(fs::metadata(data.join("file")).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn devices_and_services_of_the_machine_are_hidden() {
+    let world = World::new(Isolation::Namespaces);
+    let script = "echo $(ls /dev); ls /dev/pts; echo x > /dev/null; head -c 1 /dev/urandom > /dev/zero; \
+                  for it in sys irq bus fs; do test ! -e /proc/$it || ! chmod 700 /proc/$it 2>/dev/null || echo open $it; done; \
+                  find /run -type s";
+    let (ended, log) = world.run(&world.sh("devices", script));
+    assert_eq!(ended.code, 0, "{log}");
+    let mut lines = log.lines();
+    let allowed = "fd full null ptmx pts random shm stderr stdin stdout termination-log tty urandom zero";
+    let others: Vec<&str> = lines
+        .next()
+        .unwrap()
+        .split(' ')
+        .filter(|it| !allowed.split(' ').any(|allowed| allowed == *it))
+        .filter(|it| !it.starts_with("nvidia") && !["dri", "kfd", "infiniband"].contains(it))
+        .collect();
+    assert_eq!(others, Vec::<&str>::new());
+    assert_eq!(lines.collect::<Vec<_>>(), ["ptmx"], "no terminals of others, no open switches, no sockets");
+}
+
+#[test]
 fn a_read_only_root() {
     let world = World::new(Isolation::Namespaces);
     let data = volume(&world, "data", "");
