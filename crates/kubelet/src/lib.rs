@@ -1,7 +1,7 @@
 //! The HTTP side of a node: logs, commands, attaching and ports of its containers.
 //!
 //! The paths, queries and words are those of a real kubelet, because a real API server calls them too. [`Kubelet`]
-//! answers requests wherever they come from: handed over in process, or from its own TLS [`listen`]er.
+//! answers requests wherever they come from: handed over in process, or from its own TLS door ([`Kubelet::listen`]).
 //!
 //! # Invariants
 //!
