@@ -26,6 +26,11 @@ impl Names {
     #[must_use]
     pub fn of(services: &[Tree], pods: &[(Tree, Text)], server: Option<IpAddr>) -> Names {
         let mut names = Names::default();
+        // It is there without a Service too, and never at the address of one: nothing forwards those.
+        if let Some(address) = server {
+            let base = format!("{KUBERNETES_SERVICE}.{DEFAULT_NAMESPACE}.svc.{DOMAIN}");
+            names.add(base, Record::Address(address));
+        }
         for service in services {
             let (name, namespace) = (meta::name(service), meta::namespace(service));
             let base = format!("{name}.{namespace}.svc.{DOMAIN}");
