@@ -24,7 +24,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-node", &["muster-tree", "muster-api", "muster-control", "muster-process"]),
     (
         "muster-sim",
-        &["muster-tree", "muster-api", "muster-apiserver", "muster-store", "muster-control", "muster-node"],
+        &[
+            "muster-tree",
+            "muster-api",
+            "muster-apiserver",
+            "muster-store",
+            "muster-control",
+            "muster-node",
+            "muster-process",
+        ],
     ),
 ];
 

@@ -16,11 +16,13 @@
 
 mod chance;
 mod faults;
+mod machine;
 mod runner;
 mod trace;
 mod world;
 
 pub use chance::{Dice, VirtualClock};
 pub use faults::{Faults, Happened};
+pub use machine::Played;
 pub use runner::Sent;
 pub use world::{World, heartbeat};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_api::port::{Act, Api, Call, Follow, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
-use muster_control::{CallId, Calls, Controller, Input, Loop, LoopOptions, Output};
+use muster_control::{CallId, Calls, Controller, Input, Key, Loop, LoopOptions, Output};
 
 use muster_tree::Text;
 
@@ -31,6 +31,9 @@ pub enum Fate {
 /// Calls by who makes them and what they do, such as `create pods`.
 pub type Sent = BTreeMap<(Text, String), u64>;
 
+/// Keys that somebody has rung for, by the number of their controller.
+type Bells = Arc<Mutex<Vec<(usize, Key)>>>;
+
 /// A loop with what surrounds it.
 pub struct Runner {
     make: Make,
@@ -45,12 +48,14 @@ pub struct Runner {
     late: BTreeSet<Kind>,
     sent: Sent,
     happened: Happened,
+    bells: Bells,
 }
 
 impl Runner {
     /// A fresh loop.
     pub fn new(api: Arc<dyn Api>, make: Make) -> Runner {
         let it = Loop::new(make(), &api.abilities().kinds, LoopOptions::default());
+        let bells = Bells::default();
         let mut runner = Runner {
             make,
             api,
@@ -62,9 +67,26 @@ impl Runner {
             late: BTreeSet::new(),
             sent: Sent::new(),
             happened: Happened::default(),
+            bells,
         };
+        runner.hang_bells();
         runner.follow_all();
         runner
+    }
+
+    /// Bells ring into a list of the runner's; those of a loop that crashed ring for nobody.
+    fn hang_bells(&mut self) {
+        self.bells = Bells::default();
+        let bells = &self.bells;
+        self.it.hang_bells(|number| {
+            let bells = bells.clone();
+            Arc::new(move |key| bells.lock().unwrap_or_else(PoisonError::into_inner).push((number, key)))
+        });
+    }
+
+    /// Whether somebody has rung.
+    pub fn is_rung(&self) -> bool {
+        !self.bells.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// The loop.
@@ -119,6 +141,8 @@ impl Runner {
 
     /// Lets it have its turn.
     pub fn turn(&mut self, now: Time) {
+        let rung = std::mem::take(&mut *self.bells.lock().unwrap_or_else(PoisonError::into_inner));
+        rung.into_iter().for_each(|(number, key)| self.it.take(Input::Rung(number, key), now));
         let outputs = self.it.turn(now);
         self.wake = None;
         for output in outputs {
@@ -171,6 +195,7 @@ impl Runner {
             }
         }
         self.it = Loop::new((self.make)(), &self.api.abilities().kinds, LoopOptions::default());
+        self.hang_bells();
         (self.wake, self.stalled) = (None, None);
         self.late.clear();
         self.happened.crashes += 1;

@@ -20,6 +20,7 @@ use muster_tree::{Text, Tree};
 
 use crate::chance::{Dice, VirtualClock};
 use crate::faults::{Faults, Happened, STALL_SECS_MAX};
+use crate::machine::Played;
 use crate::runner::{Fate, Runner, Sent, do_calls};
 use crate::trace::Trace;
 
@@ -39,6 +40,8 @@ pub struct World {
     delivered: u64,
     /// Whether the loop of nodes stands still.
     silent: bool,
+    /// A machine whose node runs processes.
+    machine: Option<Arc<Played>>,
 }
 
 /// The loop of nodes.
@@ -73,7 +76,27 @@ impl World {
             writes: BTreeMap::new(),
             delivered: 0,
             silent: false,
+            machine: None,
         }
+    }
+
+    /// Adds a node that runs processes, in a loop of its own, on a machine that outlives it.
+    pub fn add_machine(&mut self) {
+        let machine = Arc::new(Played::new(self.clock.clone()));
+        self.machine = Some(machine.clone());
+        let node = move || vec![machine.node()];
+        self.loops.push(Runner::new(self.api.clone(), Box::new(node)));
+        self.delivered = 0;
+    }
+
+    /// That machine.
+    ///
+    /// # Panics
+    ///
+    /// There is none.
+    #[must_use]
+    pub fn machine(&self) -> Arc<Played> {
+        self.machine.clone().expect("a machine was added")
     }
 
     /// Creates an object as a user would.
@@ -127,8 +150,9 @@ impl World {
                 continue;
             }
             self.read_trace();
-            let next = self.awake().into_iter().filter_map(|at| self.loops[at].wake_at()).min();
-            match next.filter(|at| *at < end) {
+            let wakes = self.awake().into_iter().filter_map(|at| self.loops[at].wake_at());
+            let change = self.machine.as_ref().and_then(|machine| machine.next_change());
+            match wakes.chain(change).min().filter(|at| *at < end) {
                 Some(at) => self.pass_to(at.max(self.now())),
                 None => {
                     self.clock.advance_to(end);
@@ -282,13 +306,14 @@ impl World {
 
     fn pass_to(&mut self, at: Time) {
         self.clock.advance_to(at);
+        self.machine.iter().for_each(|machine| machine.ring());
         for awake in self.awake() {
             let one = &mut self.loops[awake];
             if one.unstall(at) {
                 // What it held back is to be delivered now.
                 self.delivered = 0;
             }
-            if one.wake_at().is_some_and(|wake| wake <= at) {
+            if one.is_rung() || one.wake_at().is_some_and(|wake| wake <= at) {
                 one.turn(at);
             }
         }

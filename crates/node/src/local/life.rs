@@ -196,14 +196,16 @@ impl Life {
             return;
         }
         self.initialized = true;
+        let mut mains = work.containers.iter().zip(&self.beings).filter(|(one, _)| one.role == Role::Main);
+        // First: a sidecar that was stopped because all is done must not come back after a crash.
+        if mains.all(|(one, being)| being.done(one)) {
+            self.ending = Some(Ending { why: EndWhy::Done, by: now + work.grace });
+            return;
+        }
         for (at, one) in work.containers.iter().enumerate() {
             if one.role != Role::Init && !self.beings[at].done(one) {
                 self.try_begin(at, now, next);
             }
-        }
-        let mains = work.containers.iter().zip(&self.beings).filter(|(one, _)| one.role == Role::Main);
-        if mains.into_iter().all(|(one, being)| being.done(one)) {
-            self.ending = Some(Ending { why: EndWhy::Done, by: now + work.grace });
         }
     }
 

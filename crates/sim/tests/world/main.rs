@@ -12,6 +12,7 @@ mod lasting;
 mod nodes;
 mod play;
 mod policies;
+mod processes;
 mod scenario;
 mod seeds;
 mod urgent;
