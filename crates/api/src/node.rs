@@ -235,6 +235,15 @@ impl Machine {
     }
 }
 
+/// The status of a node whose kubelet stops in good order.
+#[must_use]
+pub fn stopped_status(node: &Tree, now: Time) -> Tree {
+    let mut all = node.items_at(path::CONDITIONS).to_vec();
+    let (reason, message) = (reasons::KUBELET_NOT_READY, "the node was stopped");
+    condition::set(&mut all, &Wanted { kind: conditions::READY, holds: false, reason, message }, now);
+    tree!({"status": {"conditions": Tree::list(all)}})
+}
+
 /// Whether a node is ready.
 #[must_use]
 pub fn is_ready(node: &Tree) -> bool {

@@ -669,6 +669,8 @@ paths! {
         STARTED = "state"."running"."startedAt";
         /// How it ended.
         TERMINATED = "state"."terminated";
+        /// How the run before ended.
+        LAST_END = "lastState"."terminated";
     }
     /// How a container ended.
     terminated of "" "v1" "Pod" at ["status", "containerStatuses", "[]", "state", "terminated"] {

@@ -248,6 +248,8 @@ pub mod reasons {
     pub const CONTAINER_COMPLETED: &str = "Completed";
     /// Container state: ended with another code.
     pub const CONTAINER_ERROR: &str = "Error";
+    /// Node condition: it takes no pods.
+    pub const KUBELET_NOT_READY: &str = "KubeletNotReady";
     /// Node condition: all is well.
     pub const KUBELET_READY: &str = "KubeletReady";
     /// Event: a container runs.

@@ -22,8 +22,8 @@ pub(crate) async fn run(containers: Arc<dyn Containers>, id: Id, streams: Stream
     let reader = blocking(move || LogReader::at_end(&folder)).await.map_err(|error| error.to_string());
     // The log is opened first: what the container says to the first input is then seen.
     let ends = reader.and_then(|reader| {
-        let attached = containers.attach(&id)?;
-        let stdin = attached.stdin.filter(|_| streams.stdin).map(Drain::new).transpose();
+        let attached = containers.attach(&id, streams.stdin)?;
+        let stdin = attached.stdin.map(Drain::new).transpose();
         Ok((reader, stdin.map_err(|error| error.to_string())?, attached.resize))
     });
     let (reader, stdin, resize) = match ends {

@@ -15,6 +15,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::answer::{Answer, Refusal};
 use crate::{Kubelet, STREAMS_MAX, Stop};
@@ -23,6 +24,10 @@ use crate::{Kubelet, STREAMS_MAX, Stop};
 const CONNECTIONS_MAX: usize = STREAMS_MAX + 128;
 /// How long a client may take for its TLS handshake, and for the head of a request.
 const HELLO_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The names that API servers have towards their nodes, as installers give them.
+const SERVERS: [&str; 4] =
+    ["kube-apiserver", "kube-apiserver-kubelet-client", "system:kube-apiserver", "apiserver-kubelet-client"];
 
 /// Why a node does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -137,20 +142,33 @@ async fn accept_all(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccept
     }
 }
 
+/// Whether a certificate is that of an API server or of the cluster's masters. The same authority certifies nodes and
+/// users of all kinds, who may not run commands here.
+fn is_server(certificate: &CertificateDer<'_>) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+    let subject = certificate.subject();
+    let named = |name: &str| SERVERS.contains(&name);
+    let groups = ["system:masters", "kubeadm:cluster-admins"];
+    subject.iter_common_name().filter_map(|it| it.as_str().ok()).any(named)
+        || subject.iter_organization().filter_map(|it| it.as_str().ok()).any(|group| groups.contains(&group))
+}
+
 async fn connection(kubelet: Arc<Kubelet>, stream: TcpStream, tls: TlsAcceptor) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(HELLO_WAIT_MAX, tls.accept(stream)).await else {
         return tracing::debug!("TLS handshake with the node");
     };
     // The verifier has looked at it: one that is there is good.
-    let certified = stream.get_ref().1.peer_certificates().is_some_and(|all| !all.is_empty());
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
+    let caller = certificate.map(|certificate| is_server(certificate));
     let mut stop = kubelet.stopping();
     let service = service_fn(move |request| {
         let kubelet = kubelet.clone();
         async move {
-            let answer: Answer = match certified {
-                true => kubelet.serve(request).await,
-                false => Refusal::new(401, "Unauthorized").into(),
+            let answer: Answer = match caller {
+                Some(true) => kubelet.serve(request).await,
+                Some(false) => Refusal::new(403, "Forbidden: only API servers may ask a node").into(),
+                None => Refusal::new(401, "Unauthorized").into(),
             };
             Ok::<Answer, std::convert::Infallible>(answer)
         }

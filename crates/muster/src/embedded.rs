@@ -28,7 +28,7 @@ use crate::local::{LocalError, LocalNode};
 use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
-use crate::{local, names, nodes, who};
+use crate::{local, names, nodes, private, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
@@ -120,6 +120,9 @@ impl Embedded {
     pub fn start(settings: &Settings, listener: TcpListener) -> Result<Embedded, EmbeddedError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        if let Place::Folder(folder) = &settings.place {
+            private::folder(folder)?;
+        }
         let store = open_store(settings, &clock)?;
         let identity = Identity::of_store(&store, clock.as_ref(), entropy.as_ref())?;
         let access = access(&identity, &listener)?;
@@ -137,7 +140,8 @@ impl Embedded {
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
         let plane = Plane::start(&engine, &clock, settings, local, &access.authority, &ready, &metrics)?;
-        let passing = (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place));
+        let passing =
+            (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place)).transpose()?;
         Ok(Embedded {
             store,
             server,
@@ -200,7 +204,8 @@ fn local_node(
     let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
     let wanted = local::Wanted {
         name: LOCAL_NODE.into(),
-        folder: nodes::home(&settings.place),
+        folder: nodes::home(&settings.place)
+            .map_err(|source| LocalError::Folder { path: std::env::temp_dir(), source })?,
         passing: settings.place == Place::Ephemeral,
         isolation: settings.isolation,
         processes_max: settings.pod_pids_limit,

@@ -22,8 +22,8 @@ use muster_node::local::{AskToken, Local, Setup};
 use muster_process::{Applied, Containers, Isolation, Layout, Processes, Roster};
 use muster_tree::{Text, Tree, tree};
 
-use crate::cli;
 use crate::ports::SystemEntropy;
+use crate::{cli, private};
 
 /// This program, also when its file was replaced meanwhile.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -107,14 +107,20 @@ impl LocalNode {
 pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     let program = PathBuf::from(OWN_PROGRAM);
     let isolation = choose(wanted.isolation, &program)?;
-    let mark = mark(&wanted.folder)?;
     let layout = Layout::new(wanted.folder.join(PODS));
+    let in_the_way = |source| LocalError::Folder { path: layout.root().into(), source };
+    // Without namespaces a container's own user must reach its folder from outside.
+    let others_pass = isolation == Isolation::None && own_ids().0 == 0;
+    for folder in [wanted.folder.as_path(), layout.root()] {
+        let make = if others_pass { private::passage } else { private::folder };
+        make(folder).map_err(in_the_way)?;
+    }
+    let mark = mark(&wanted.folder)?;
     let ring = Arc::new(Ring::default());
     let bell = {
         let ring = ring.clone();
         Box::new(move |id: &muster_process::Id| ring.ring(&id.pod))
     };
-    let in_the_way = |source| LocalError::Folder { path: layout.root().into(), source };
     let processes = Processes::open(layout.clone(), program, isolation, bell).map_err(in_the_way)?;
     let processes = if wanted.passing { processes.passing() } else { processes };
     let containers: Arc<dyn Containers> = Arc::new(processes);

@@ -15,6 +15,7 @@ mod numbers;
 mod operator;
 mod plane;
 mod ports;
+mod private;
 mod run;
 mod settings;
 mod snapshot;

@@ -9,6 +9,7 @@ use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_kubelet::dns::NameServer;
 use muster_kubelet::{Kubelet, ListenError, Listening};
+use muster_store::{FolderLock, OpenError};
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::NodeFlags;
@@ -16,7 +17,7 @@ use crate::local::{LocalError, LocalNode};
 use crate::nodes::{self, NodesError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{Place, SettingsError};
-use crate::{local, log, settings};
+use crate::{local, log, private, settings};
 
 /// Why `node` ended.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum NodeError {
     /// The file of nodes.
     #[error(transparent)]
     Nodes(#[from] NodesError),
+    /// The folder is another's.
+    #[error(transparent)]
+    Folder(#[from] OpenError),
     /// The folder of volumes.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -83,7 +87,7 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
     let local = flags.local.then(|| local_node(flags, &place, &away)).transpose()?;
     let (local, beside) = local.unzip();
     let nodes = nodes::read(&asked, local)?;
-    let controllers = nodes.with_volumes(&mark(), Box::new(nodes::folders(&place)));
+    let controllers = nodes.with_volumes(&mark(), Box::new(nodes::folders(&place)?));
     let local = flags.local;
     let end = away.run(controllers, move |server| announce(server, local), std::future::pending())?;
     if let Some(beside) = beside {
@@ -113,6 +117,7 @@ struct Beside {
     kubelet: Arc<Kubelet>,
     _listening: Listening,
     _names: Option<NameServer>,
+    _lock: FolderLock,
 }
 
 /// This machine as a node of that server, and what serves beside it.
@@ -122,10 +127,14 @@ fn local_node(flags: &NodeFlags, place: &Place, away: &Away) -> Result<(LocalNod
     let listener = TcpListener::bind(flags.listen)
         .map_err(|source| NodeError::Listen { address: flags.listen, source })?;
     let api: Arc<dyn Api> = Arc::new(away.api().clone());
+    let folder = nodes::home(place)?;
+    private::folder(&folder)?;
+    // Two nodes on one folder would run the same pods twice.
+    let lock = FolderLock::take(&folder)?;
     let _inside = away.enter();
     let mut node = local::make(&local::Wanted {
         name: name.as_str().into(),
-        folder: nodes::home(place),
+        folder: folder.clone(),
         passing: false,
         isolation: flags.isolation,
         processes_max: None,
@@ -137,7 +146,7 @@ fn local_node(flags: &NodeFlags, place: &Place, away: &Away) -> Result<(LocalNod
     let kubelet = Arc::new(node.kubelet(&clock));
     let listening = kubelet.listen(listener, &authority(flags, away)?, &name)?;
     let names = node.names.take();
-    Ok((node, Beside { kubelet, _listening: listening, _names: names }))
+    Ok((node, Beside { kubelet, _listening: listening, _names: names, _lock: lock }))
 }
 
 /// Who certifies those that may ask for logs and commands.

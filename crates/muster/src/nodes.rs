@@ -10,7 +10,7 @@ use muster_node::published;
 use muster_tree::Tree;
 
 use crate::local::LocalNode;
-use crate::settings;
+use crate::{private, settings};
 
 /// The folder of volumes.
 const VOLUMES: &str = "volumes";
@@ -51,21 +51,25 @@ pub fn read(asked: &settings::Nodes, local: Option<LocalNode>) -> Result<Nodes, 
 }
 
 /// Where volumes of this machine are, beside the data. What is not kept is removed at the end.
-#[must_use]
-pub fn folders(place: &settings::Place) -> DiskFolders {
-    let volumes = home(place).join(VOLUMES);
-    match place {
+///
+/// # Errors
+/// There is no place for what is not kept.
+pub fn folders(place: &settings::Place) -> io::Result<DiskFolders> {
+    let volumes = home(place)?.join(VOLUMES);
+    Ok(match place {
         settings::Place::Folder(_) => DiskFolders::lasting(volumes),
         settings::Place::Ephemeral => DiskFolders::passing(volumes),
-    }
+    })
 }
 
 /// Where pods and volumes of this machine are.
-#[must_use]
-pub fn home(place: &settings::Place) -> PathBuf {
+///
+/// # Errors
+/// There is no place for what is not kept.
+pub fn home(place: &settings::Place) -> io::Result<PathBuf> {
     match place {
-        settings::Place::Folder(data) => data.clone(),
-        settings::Place::Ephemeral => std::env::temp_dir().join(format!("muster-{}", std::process::id())),
+        settings::Place::Folder(data) => Ok(data.clone()),
+        settings::Place::Ephemeral => private::passing(),
     }
 }
 

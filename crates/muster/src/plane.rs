@@ -25,6 +25,9 @@ pub enum PlaneError {
     /// The file of nodes.
     #[error(transparent)]
     Nodes(#[from] NodesError),
+    /// No folder.
+    #[error("making a folder for what is not kept: {0}")]
+    Folder(io::Error),
     /// No thread.
     #[error("starting the controllers: {0}")]
     Thread(io::Error),
@@ -70,7 +73,7 @@ impl Plane {
             }),
         };
         let told = Told { root_ca: root_ca.into(), packing: settings.packing };
-        let folders = Box::new(nodes::folders(&settings.place));
+        let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
             .map_err(PlaneError::Thread)?;
         numbers::register(metrics, shells.asked());

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_api::pod_work::Check;
@@ -15,6 +15,11 @@ use crate::port::{Containers, ExecOptions};
 const OUTPUT_MAX: u64 = 10 * 1024;
 /// What an answer's first line may be, at most.
 const ANSWER_MAX: u64 = 8 * 1024;
+
+/// What a thread needs that only waits.
+const STACK_BYTES: usize = 256 * 1024;
+/// How long what a command said may take to be read after it ended: somebody it left behind may hold its output open.
+const QUIET_MAX: Duration = Duration::from_secs(1);
 
 /// What is told when a look is over.
 pub type Done = Box<dyn FnOnce(Result<(), String>) + Send>;
@@ -28,9 +33,19 @@ pub fn begin(
     timeout: Duration,
     done: Done,
 ) {
-    let body = move || done(look(&*containers, &id, &address, &check, timeout));
-    // Without a thread there is no look; the next one has another chance.
-    let _ = std::thread::Builder::new().name("check".to_owned()).stack_size(256 * 1024).spawn(body);
+    // Without a thread there is no look, which must be told too: shared, so that either can.
+    let done = Arc::new(Mutex::new(Some(done)));
+    let tell = |done: &Mutex<Option<Done>>, found| {
+        if let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            done(found);
+        }
+    };
+    let theirs = done.clone();
+    let body = move || tell(&theirs, look(&*containers, &id, &address, &check, timeout));
+    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(STACK_BYTES).spawn(body);
+    if let Err(error) = thread {
+        tell(&done, Err(format!("no thread for a look: {error}")));
+    }
 }
 
 fn look(
@@ -69,15 +84,20 @@ fn exec(containers: &dyn Containers, id: &Id, argv: Vec<String>, timeout: Durati
     let mut exec = containers.exec(id, &ExecOptions { argv, stdin: false, tty: false })?;
     let kill = exec.process.killer();
     let (ended, end) = channel();
-    let output = exec.stdout.take().into_iter().chain(exec.stderr.take());
-    let readers: Vec<_> = output.map(|pipe| std::thread::spawn(move || drain(pipe))).collect();
+    let (heard, said) = channel();
+    for pipe in exec.stdout.take().into_iter().chain(exec.stderr.take()) {
+        let heard = heard.clone();
+        std::thread::spawn(move || {
+            let _ = heard.send(drain(pipe));
+        });
+    }
+    drop(heard);
     std::thread::spawn(move || {
         let _ = ended.send(exec.process.wait());
     });
     let code = end.recv_timeout(timeout);
-    // Descendants may hold the pipes open; with them gone the readers end.
     kill();
-    let said: String = readers.into_iter().filter_map(|it| it.join().ok()).collect();
+    let said: String = std::iter::from_fn(|| said.recv_timeout(QUIET_MAX).ok()).collect();
     match code {
         Ok(Ok(0)) => Ok(()),
         Ok(Ok(_)) => Err(said),

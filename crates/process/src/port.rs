@@ -150,11 +150,11 @@ pub trait Containers: Send + Sync {
     /// In words: it does not run, or the command cannot be found.
     fn exec(&self, id: &Id, options: &ExecOptions) -> Result<Exec, String>;
 
-    /// The live ends of a running container.
+    /// The live ends of a running container; its input only if it is wanted: whoever takes it may end it.
     ///
     /// # Errors
     /// In words: it does not run.
-    fn attach(&self, id: &Id) -> Result<Attached, String>;
+    fn attach(&self, id: &Id, stdin: bool) -> Result<Attached, String>;
 
     /// The folder of a run's log.
     fn log(&self, id: &Id) -> PathBuf;

@@ -250,12 +250,11 @@ impl Containers for Processes {
         exec::start(&self.program, &dir, &orders.launch, options)
     }
 
-    fn attach(&self, id: &Id) -> Result<Attached, String> {
+    fn attach(&self, id: &Id, stdin: bool) -> Result<Attached, String> {
         let dir = self.running(id)?;
         let stdin = match dir.join(files::STDIN) {
-            path if path.exists() => {
-                Some(files::open_pipe(&path).map_err(|error| format!("container {id}: {error}"))?)
-            }
+            // One that nobody reads any more has ended for all: there is output still.
+            path if stdin && path.exists() => files::open_pipe(&path).ok(),
             _ => None,
         };
         let size = dir.join(files::SIZE);

@@ -209,7 +209,7 @@ impl Containers for Played {
         Err("nothing runs beside played containers".to_owned())
     }
 
-    fn attach(&self, _: &Id) -> Result<Attached, String> {
+    fn attach(&self, _: &Id, _: bool) -> Result<Attached, String> {
         Err("played containers have no ends".to_owned())
     }
 

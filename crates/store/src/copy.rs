@@ -20,7 +20,7 @@ use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{Disk, FORMAT, Lock, STORE_FILE};
+use crate::disk::{Disk, FORMAT, FolderLock, STORE_FILE};
 use crate::share::Shelter;
 use crate::state::State;
 use crate::{OpenError, StoreOptions};
@@ -140,7 +140,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Copied, CopyError> {
     if inside.next().is_some() {
         return Err(CopyError::NotEmpty { path: directory.to_owned() });
     }
-    let lock = Lock::take(directory)?;
+    let lock = FolderLock::take(directory)?;
     let (store, half) = (directory.join(STORE_FILE), directory.join(STORE_FILE).with_extension("new"));
     let done = unpack(file, &half, copied.bytes).and_then(|()| finish(&half, &store));
     let opened = match done {

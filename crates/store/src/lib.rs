@@ -30,7 +30,7 @@ mod store;
 
 pub use contract::*;
 pub use cursor::Cursor;
-pub use disk::{DiskAct, DiskFaults};
+pub use disk::{DiskAct, DiskFaults, FolderLock};
 pub use muster_schema::object::Object;
 pub use options::*;
 pub use store::Store;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -69,7 +69,7 @@ impl ServerCertVerifier for Anybody {
 }
 
 /// Asks for `/healthz` with a certificate of this authority, or none.
-async fn ask(port: u16, client: Option<&Authority>) -> Result<(u16, String), String> {
+async fn ask(port: u16, client: Option<(&Authority, &str)>) -> Result<(u16, String), String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -78,9 +78,10 @@ async fn ask(port: u16, client: Option<&Authority>) -> Result<(u16, String), Str
         .with_custom_certificate_verifier(Arc::new(Anybody));
     let config = match client {
         None => builder.with_no_client_auth(),
-        Some(authority) => {
+        Some((authority, name)) => {
             let key = KeyPair::generate().unwrap();
-            let params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+            let mut params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
             let chain = vec![params.signed_by(&key, &authority.issuer).unwrap().der().clone()];
             let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
             builder.with_client_auth_cert(chain, key).unwrap()
@@ -105,9 +106,12 @@ async fn only_those_whom_the_authority_certified_are_let_in() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let listening = world.kubelet.listen(listener, &ours.pem, "node").unwrap();
     let port = listening.address().port();
-    assert_eq!(ask(port, Some(&ours)).await, Ok((200, "ok".to_owned())));
+    let server = "kube-apiserver-kubelet-client";
+    assert_eq!(ask(port, Some((&ours, server))).await, Ok((200, "ok".to_owned())));
+    let (code, why) = ask(port, Some((&ours, "system:node:other"))).await.unwrap();
+    assert_eq!((code, why.contains("only API servers")), (403, true), "another node");
     assert_eq!(ask(port, None).await, Ok((401, "Unauthorized".to_owned())));
-    assert!(ask(port, Some(&theirs)).await.is_err(), "signed by somebody else");
+    assert!(ask(port, Some((&theirs, server))).await.is_err(), "signed by somebody else");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(world.kubelet.listen(listener, "", "node").is_err(), "no authority, no door");
 }

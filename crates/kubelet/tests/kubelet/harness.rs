@@ -156,7 +156,7 @@ impl Containers for Fake {
         })
     }
 
-    fn attach(&self, _id: &Id) -> Result<Attached, String> {
+    fn attach(&self, _id: &Id, _stdin: bool) -> Result<Attached, String> {
         let sizes = self.sizes.clone();
         let resize = Box::new(move |width, height| sizes.lock().unwrap().push((width, height)));
         Ok(Attached { stdin: self.stdin.lock().unwrap().take(), resize })

@@ -1,19 +1,19 @@
 //! One pod of this machine: its life, and what its steps do to the machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::{About, Event, Severity};
 use muster_api::paths::pod as pod_path;
 use muster_api::pod::Phase;
 use muster_api::pod_status::Addresses;
-use muster_api::pod_work::Work;
+use muster_api::pod_work::{Check, Work};
 use muster_api::port::{Object, Uid};
 use muster_api::time::Time;
 use muster_api::words::{managers, reasons};
 use muster_api::{condition, kinds, meta, words};
 use muster_control::{Key, Step};
-use muster_process::{Id, Launch, Resident, State};
+use muster_process::{Id, Launch, Resident, State, Why};
 use muster_tree::{Text, Tree};
 
 use super::Setup;
@@ -27,6 +27,8 @@ use super::ring::Found;
 
 /// What cannot be begun is tried again after this time, or when something it waits for changes.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// For so long nobody is told that a token is missing: it was asked for.
+const TOKEN_WAIT: Duration = Duration::from_secs(5);
 /// Rounds of deciding and doing in one step; each round only does what the one before made possible.
 const ROUNDS_MAX: usize = 8;
 
@@ -43,8 +45,10 @@ pub struct Inmate {
     /// Whether objects it names have changed since.
     stale: bool,
     hosts: Option<String>,
-    /// Problems that were told, so that each is told once.
-    told: Option<String>,
+    /// Problems that were told since the last start, so that each is told once.
+    told: BTreeSet<String>,
+    /// Since when it waits for something that comes by itself.
+    quiet_since: Option<Time>,
     newest: Time,
 }
 
@@ -97,7 +101,8 @@ impl Inmate {
             volumes: None,
             stale: true,
             hosts: None,
-            told: None,
+            told: BTreeSet::new(),
+            quiet_since: None,
             newest: Time::default(),
         }
     }
@@ -106,7 +111,9 @@ impl Inmate {
     pub fn step(&mut self, pod: &Tree, place: &mut Place<'_>) -> Stepped {
         let mut out = Stepped::default();
         self.newest = place.now;
-        self.look_at_runs(place.machine);
+        for at in self.look_at_runs(place.machine) {
+            self.note_news(pod, at, &mut out);
+        }
         let ended = Phase::of(pod.str_at(pod_path::PHASE)).ended();
         let (fresh, mut refresh) = place.ring.take_fresh(&self.uid);
         let overdue = refresh.take_if(|at| *at <= place.now).is_some();
@@ -137,7 +144,11 @@ impl Inmate {
             return out;
         }
         out.again_at = out.again_at.into_iter().chain(refresh).min();
-        out.status = self.status(pod, &place.setup.told.address, place.now);
+        // Who waits for a moment only has nothing to tell yet.
+        let silent = self.quiet_since.is_some() && pod.str_at(pod_path::POD_IP).is_empty();
+        if !silent {
+            out.status = self.status(pod, &place.setup.told.address, place.now);
+        }
         out
     }
 
@@ -149,14 +160,36 @@ impl Inmate {
         (pod.merge(&patch) != *pod).then_some(patch)
     }
 
-    fn look_at_runs(&mut self, machine: &dyn Machine) {
+    /// Takes in how runs go; those of which there is something new.
+    fn look_at_runs(&mut self, machine: &dyn Machine) -> Vec<usize> {
+        let mut news = Vec::new();
         for at in 0..self.life.beings.len() {
-            let being = &self.life.beings[at];
-            if being.up()
-                && let Some(state) = self.id(at).and_then(|id| machine.containers().state(&id))
-            {
-                self.life.beings[at].state = Some(state);
+            if !self.life.beings[at].up() {
+                continue;
             }
+            let state = self.id(at).and_then(|id| machine.containers().state(&id));
+            let being = &mut self.life.beings[at];
+            if state.is_some() && state != being.state {
+                being.state = state;
+                news.push(at);
+            }
+        }
+        news
+    }
+
+    /// Tells that a run began, or that it could not.
+    fn note_news(&self, pod: &Tree, at: usize, out: &mut Stepped) {
+        let name = &self.work.containers[at].name;
+        match &self.life.beings[at].state {
+            Some(State::Running { .. }) => {
+                let text = format!("Container started: {name}");
+                out.notes.push(note(pod, Severity::Normal, reasons::STARTED, &text));
+            }
+            Some(State::Ended(end)) if end.why == Why::NotStarted => {
+                let text = format!("Error: container {name}: {}", end.message);
+                out.notes.push(note(pod, Severity::Warning, reasons::FAILED, &text));
+            }
+            _ => {}
         }
     }
 
@@ -208,21 +241,36 @@ impl Inmate {
     fn start(&mut self, pod: &Tree, at: usize, attempt: u32, place: &mut Place<'_>, out: &mut Stepped) {
         match self.launch(pod, at, attempt, place) {
             Ok(launch) => {
-                self.told = None;
+                self.told.clear();
+                self.quiet_since = None;
                 self.forget_old(at, attempt, place.machine);
                 self.life.begun(at, attempt);
                 self.note_start(pod, at, &launch, out);
             }
+            Err(problem) if self.is_on_its_way(&problem, place.now) => {
+                let trouble = Trouble {
+                    reason: problem.waiting.into(),
+                    message: Text::new(),
+                    again: place.now + TOKEN_WAIT,
+                };
+                self.life.cannot(at, trouble);
+            }
             Err(problem) => {
-                if self.told.as_ref() != Some(&problem.message) {
+                self.quiet_since = None;
+                if self.told.insert(problem.message.clone()) {
                     out.notes.push(note(pod, Severity::Warning, problem.event, &problem.note()));
-                    self.told = Some(problem.message.clone());
                 }
                 let again = place.now + TRY_AGAIN;
                 let (reason, message) = (problem.waiting.into(), problem.message.as_str().into());
                 self.life.cannot(at, Trouble { reason, message, again });
             }
         }
+    }
+
+    /// A token was asked for and comes in a moment: nothing to tell people about yet.
+    fn is_on_its_way(&mut self, problem: &Problem, now: Time) -> bool {
+        let since = *self.quiet_since.get_or_insert(now);
+        problem.message.contains(dress::NO_TOKEN_YET) && now < since + TOKEN_WAIT
     }
 
     fn launch(
@@ -238,6 +286,7 @@ impl Inmate {
             pod.items_at(pod_path::INIT_CONTAINERS).iter().chain(pod.items_at(pod_path::CONTAINERS));
         let container = containers.into_iter().find(|it| meta_name(it) == name.as_str()).cloned();
         let container = container.unwrap_or_else(Tree::empty_map);
+        self.refuse_odd_checks(at)?;
         let volumes = self.volumes.clone().unwrap_or_default();
         let lookup = place.lookup();
         let mut launch = {
@@ -253,6 +302,23 @@ impl Inmate {
         Ok(launch)
     }
 
+    /// A probe that nobody here can make would end a healthy container.
+    fn refuse_odd_checks(&self, at: usize) -> Result<(), Problem> {
+        let one = &self.work.containers[at];
+        let all = [Looks::Startup, Looks::Liveness, Looks::Readiness, Looks::PostStart, Looks::PreStop];
+        let checks = all.iter().filter_map(|what| check_of(one, *what).map(|(check, _)| check));
+        let odd = checks.filter_map(|check| match check {
+            Check::Other(word) => Some(word.to_string()),
+            Check::Http { tls: true, .. } => Some("httpGet over HTTPS".to_owned()),
+            _ => None,
+        });
+        odd.take(1).map(Err).collect::<Result<(), String>>().map_err(|word| Problem {
+            event: reasons::FAILED,
+            waiting: "CreateContainerConfigError",
+            message: format!("{word} checks are not made by this node: use httpGet, tcpSocket or exec"),
+        })
+    }
+
     fn note_start(&self, pod: &Tree, at: usize, launch: &Launch, out: &mut Stepped) {
         let one = &self.work.containers[at];
         let mut say = |reason, text: &str| out.notes.push(note(pod, Severity::Normal, reason, text));
@@ -265,7 +331,6 @@ impl Inmate {
             say(reasons::HOST_PROGRAM, &text);
         }
         say(reasons::CREATED, &format!("Container created: {}", one.name));
-        say(reasons::STARTED, &format!("Container started: {}", one.name));
         if launch.id.attempt > 1 {
             let text = crash_loop(pod, one, &self.life.beings[at]);
             out.notes.push(note(pod, Severity::Warning, reasons::BACK_OFF, &text));

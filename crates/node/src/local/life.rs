@@ -144,7 +144,8 @@ impl Life {
         let mains = work.containers.iter().zip(&self.beings).filter(|(one, _)| one.role == Role::Main);
         let codes = mains.map(|(_, being)| being.end().map_or(1, |end| i64::from(end.code)));
         match self.ending.as_ref().map(|ending| ending.why) {
-            Some(EndWhy::Deadline | EndWhy::InitFailed) => Phase::Failed,
+            // What was cut short has not done its work, however politely it ended.
+            Some(EndWhy::Deadline | EndWhy::InitFailed | EndWhy::Shutdown) => Phase::Failed,
             _ => Work::end_phase(codes),
         }
     }

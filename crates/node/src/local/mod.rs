@@ -92,8 +92,12 @@ pub struct Local {
     inmates: BTreeMap<Uid, Inmate>,
     /// Pods on disk that the server does not know any more.
     strangers: BTreeSet<String>,
-    /// Whether the name is ours.
+    /// Whether the name is ours: nothing is done to pods before that is known.
     registered: bool,
+    /// Whether somebody deleted the node, or has its name: it stays away until the next start.
+    gone: bool,
+    /// The time of the last look at anything.
+    newest: Time,
     /// Whether names have changed since they were put into the book.
     names_changed: bool,
 }
@@ -110,7 +114,9 @@ impl Local {
             roster,
             inmates: BTreeMap::new(),
             strangers: BTreeSet::new(),
-            registered: true,
+            registered: false,
+            gone: false,
+            newest: Time::default(),
             names_changed: true,
         }
     }
@@ -237,7 +243,9 @@ impl Controller for Local {
         let namespace = &seen.key.namespace;
         if seen.key.kind == kinds::NODES {
             let mine = seen.key.name == self.setup.name;
-            self.registered &= !(mine && seen.after.is_none());
+            if mine && seen.after.is_none() && self.registered {
+                (self.registered, self.gone) = (false, true);
+            }
             return mine.then(|| seen.key.clone().into()).into_iter().collect();
         }
         if seen.key.kind == kinds::LEASES {
@@ -259,6 +267,7 @@ impl Controller for Local {
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        self.newest = now;
         if std::mem::take(&mut self.names_changed)
             && let Some((book, _)) = &self.setup.names
         {

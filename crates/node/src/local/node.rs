@@ -15,7 +15,7 @@ use crate::{call, name_taken, renew, uid_guard};
 
 impl Local {
     pub(super) fn plan_node(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
-        if !self.registered {
+        if self.gone {
             return Plan::nothing();
         }
         let mark = &self.setup.mark;
@@ -31,6 +31,7 @@ impl Local {
         if node::machine_mark(&live.tree) != Some(mark.as_str()) {
             return self.take_over(key, live, caches, now);
         }
+        let newly = !std::mem::replace(&mut self.registered, true);
         let mut steps = Vec::new();
         let status = self.setup.told.ready_status(&live.tree, now);
         if live.tree.merge(&status) != live.tree {
@@ -38,7 +39,9 @@ impl Local {
         }
         let (renewal, next) = renew(key, live, caches, now);
         steps.extend(renewal.map(Step::One));
-        Plan::of(steps).again(next)
+        let pods = caches.on_node(&key.name).filter(|_| newly);
+        let wake = pods.map(|pod| Key::of(&kinds::PODS, &pod.tree)).collect();
+        Plan { wake, ..Plan::of(steps).again(next) }
     }
 
     /// A node of this name is taken over when nobody runs it: a simulated one, or one whose lease is over.
@@ -51,7 +54,7 @@ impl Local {
             let take = Act::Merge(node::run_by(&self.setup.mark));
             return Plan::of(vec![Step::One(call(key.target(Part::Main), guard, take))]);
         }
-        self.registered = false;
+        (self.registered, self.gone) = (false, true);
         tracing::error!(
             node = %key.name,
             "a node of this name is run by somebody else; delete it, or choose another name"
@@ -94,9 +97,20 @@ impl Local {
         }
     }
 
-    pub(super) fn release(&self, caches: &Caches) -> Option<Call> {
-        let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), &self.setup.name)?;
-        let on = meta::target(&kinds::LEASES, &lease.tree, Part::Main);
-        self.registered.then(|| call(on, uid_guard(lease), Act::Merge(lease::release())))
+    /// Nobody shall send pods here any more, and the next one may take the node over at once.
+    pub(super) fn release(&self, caches: &Caches) -> Vec<Call> {
+        if !self.registered {
+            return Vec::new();
+        }
+        let node = caches.get(&kinds::NODES, &Text::new(), &self.setup.name).map(|live| {
+            let on = meta::target(&kinds::NODES, &live.tree, Part::Status);
+            let status = node::stopped_status(&live.tree, self.newest);
+            call(on, uid_guard(live), Act::Strategic(status))
+        });
+        let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), &self.setup.name).map(|lease| {
+            let on = meta::target(&kinds::LEASES, &lease.tree, Part::Main);
+            call(on, uid_guard(lease), Act::Merge(lease::release()))
+        });
+        node.into_iter().chain(lease).collect()
     }
 }

@@ -50,10 +50,15 @@ pub fn report(pod: &Tree, work: &Work, life: &Life, now: Time) -> Report {
     }
 }
 
-/// Pending until every main container was begun.
+/// Pending until every main container has run.
 fn phase(work: &Work, life: &Life) -> Phase {
+    let has_run = |being: &Being| match being.state {
+        None => false,
+        Some(State::Starting) => being.last.is_some(),
+        Some(_) => true,
+    };
     let mut mains = work.containers.iter().zip(&life.beings).filter(|(one, _)| one.role == Role::Main);
-    match mains.all(|(_, being)| being.attempt.is_some()) {
+    match mains.all(|(_, being)| has_run(being)) {
         true => Phase::Running,
         false => Phase::Pending,
     }
@@ -160,20 +165,23 @@ pub fn recall(pod: &Tree, one: &ContainerWork, being: &mut Being) {
     else {
         return;
     };
-    if being.attempt.is_some() {
-        being.started = status.bool_at(&["started"]) == Some(true);
-        being.ready = status.bool_at(&["ready"]) == Some(true);
-        if being.started {
-            being.post_start = Hook::Done;
+    let restarts = status.int_at(status_path::RESTARTS).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let running = Time::of(status.at(status_path::STARTED));
+    if let Some(attempt) = being.attempt {
+        // What is told of an earlier run is not true of this one.
+        if attempt == restarts && running.is_some() {
+            being.started = status.bool_at(&["started"]) == Some(true);
+            being.ready = status.bool_at(&["ready"]) == Some(true);
+            if being.started {
+                being.post_start = Hook::Done;
+            }
         }
         return;
     }
-    let restarts = status.int_at(status_path::RESTARTS).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-    let running = Time::of(status.at(status_path::STARTED));
-    let end = match (status.at(status_path::TERMINATED), running) {
-        (Some(told), _) => ended(told),
-        (None, Some(since)) => lost(since),
-        (None, None) => return,
+    let end = match (status.at(status_path::TERMINATED), running, status.at(status_path::LAST_END)) {
+        (Some(told), ..) | (None, None, Some(told)) => ended(told),
+        (None, Some(since), _) => lost(since),
+        (None, None, None) => return,
     };
     being.begun(restarts);
     being.state = Some(State::Ended(end));

@@ -78,7 +78,7 @@ fn what_cannot_run_beside_says_so() {
     world.processes.kill(&id);
     world.ended(&id);
     assert!(refused(&id, &["true"]).contains("does not run"));
-    assert!(world.processes.attach(&id).err().unwrap_or_default().contains("does not run"));
+    assert!(world.processes.attach(&id, true).err().unwrap_or_default().contains("does not run"));
     assert!(refused(&Id { attempt: 9, ..id }, &["true"]).contains("never started"));
 }
 
@@ -151,7 +151,7 @@ fn attached_input() {
         launch.stdin_once = true;
         let id = world.start(&launch);
         world.running(&id);
-        let attached = world.processes.attach(&id).unwrap();
+        let attached = world.processes.attach(&id, true).unwrap();
         let mut stdin = attached.stdin.unwrap();
         stdin.write_all(b"one\ntwo\n").unwrap();
         drop(stdin);
@@ -163,7 +163,7 @@ fn attached_input() {
         let id = world.start(&launch);
         world.running(&id);
         for word in ["one", "two", "three"] {
-            let mut stdin = world.processes.attach(&id).unwrap().stdin.unwrap();
+            let mut stdin = world.processes.attach(&id, true).unwrap().stdin.unwrap();
             stdin.write_all(format!("{word}\n").as_bytes()).unwrap();
             drop(stdin);
             world.says(&id, &format!("got {word}"));
@@ -187,7 +187,7 @@ fn a_container_with_a_terminal() {
         world.says(&id, "name? ");
         world.running(&id);
         let mut follow = LogReader::at_end(&world.processes.log(&id)).unwrap();
-        let attached = world.processes.attach(&id).unwrap();
+        let attached = world.processes.attach(&id, true).unwrap();
         (attached.resize)(120, 40);
         // Sizes and words go different ways.
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -14,13 +14,13 @@ const LOCK_FILE: &str = "lock";
 
 /// Held while this process has the data directory.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct FolderLock {
     _file: File,
 }
 
-impl Lock {
+impl FolderLock {
     /// Takes the data directory for this process, or says who has it.
-    pub(crate) fn take(directory: &Path) -> Result<Self, OpenError> {
+    pub fn take(directory: &Path) -> Result<Self, OpenError> {
         let path = directory.join(LOCK_FILE);
         let io = |action| {
             let path = path.clone();

@@ -28,7 +28,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 pub(crate) use commit::Base;
 use faults::Faulty;
 pub use faults::{DiskAct, DiskFaults};
-pub(crate) use lock::Lock;
+pub use lock::FolderLock;
 use snapshot::{Rolling, Snapshot};
 
 use crate::codec::decode;
@@ -74,7 +74,7 @@ pub(crate) struct Disk {
     leftovers: bool,
     /// Whether commits wait for the next forced one.
     unsynced: bool,
-    _lock: Lock,
+    _lock: FolderLock,
 }
 
 impl Drop for Disk {
@@ -95,7 +95,7 @@ impl Disk {
     ) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { action: "make", path: directory.to_owned(), source };
         std::fs::create_dir_all(directory).map_err(io)?;
-        let lock = Lock::take(directory)?;
+        let lock = FolderLock::take(directory)?;
         let mut disk = Self {
             path: directory.join(STORE_FILE),
             db: None,

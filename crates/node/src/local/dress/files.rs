@@ -41,6 +41,8 @@ const MODE: u32 = 0o644;
 /// Mode of tokens whose owner or group is known.
 const PRIVATE: u32 = 0o600;
 /// How long a token lives where nothing is told.
+/// How the problem of a token that has not come yet begins.
+pub const NO_TOKEN_YET: &str = "failed to fetch token";
 const TOKEN_SECS: i64 = 3600;
 /// Longest path of a file.
 const PATH_MAX: usize = 4096;
@@ -195,7 +197,7 @@ impl Source<'_> {
         let seconds = source.int_at(token_path::SECONDS).unwrap_or(TOKEN_SECS);
         let Some(token) = self.house.lookup.token(self.pod, audience, seconds) else {
             let account = self.pod.str_at(pod_path::ACCOUNT);
-            return Err(format!("failed to fetch token: there is none of service account {account:?} yet"));
+            return Err(format!("{NO_TOKEN_YET}: there is none of service account {account:?} yet"));
         };
         let user = only_user(self.pod);
         let is_known = user.is_some() || self.pod.int_at(pod_path::FS_GROUP).is_some();

@@ -45,7 +45,7 @@ use muster_process::{Id, Isolation, Launch, Layout};
 use muster_tree::{Text, Tree};
 
 pub use disk::lay;
-pub use files::File;
+pub use files::{File, NO_TOKEN_YET};
 pub use names::{Member, hostname, hosts, members, neighbours};
 pub use volume::{HostKind, Volume, volumes};
 
