@@ -37,7 +37,9 @@ fn run(example: &str, user: User) -> (i32, String) {
     let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     open(folder.path());
     let (program, file) = (folder.path().join("muster"), folder.path().join(example));
-    std::fs::copy(binary().unwrap(), &program).unwrap();
+    // By another process: a program that this one has open for writing, as any process begun meanwhile would too,
+    // cannot be run.
+    assert!(Command::new("cp").arg(binary().unwrap()).arg(&program).status().unwrap().success());
     std::fs::copy(root().join("examples").join(example), &file).unwrap();
     let home = folder.path().join("home");
     std::fs::create_dir(&home).unwrap();
