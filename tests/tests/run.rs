@@ -127,13 +127,25 @@ fn what_cannot_be_run_says_what_to_do() {
         ("an unknown kind", format!("{}---\n{unknown}", job("j", 0)), "work.yaml document 2: no kind Thing"),
         ("no work", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n".to_owned(), "there is no work"),
         ("an unknown field", job("j", 0).replace("completions", "completion"), "unknown field"),
-        ("twice the same", format!("{}---\n{}", job("j", 0), job("j", 0)), "it exists already"),
+        ("twice the same", format!("{}---\n{}", job("j", 0), job("j", 0)), "Job j stands in "),
     ] {
         let output = runs.run(&text, &[]);
         let (stdout, stderr) = said(&output);
         assert_eq!((code(&output), stdout.as_str()), (2, ""), "{says}: {stderr}");
         assert!(stderr.contains(words) && stderr.contains("\n\nhint: "), "{says}: {stderr}");
     }
+}
+
+#[test]
+fn what_can_never_run_ends_by_itself() {
+    let without = job("stuck", 0).replace("command", "args");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("work.yaml");
+    std::fs::write(&file, without).unwrap();
+    let output = Runs::command(&["-f", &file.display().to_string()]).output().unwrap();
+    let (_, stderr) = said(&output);
+    assert_eq!(code(&output), 2, "{stderr}");
+    assert!(stderr.contains("could not be run") && stderr.contains("has no command"), "{stderr}");
 }
 
 #[test]

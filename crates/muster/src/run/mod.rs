@@ -32,7 +32,6 @@ use std::time::Duration;
 
 use muster_api::port::Refusal;
 use muster_api::ports::Entropy;
-use muster_cluster::KubeApi;
 use muster_tree::{Tree, tree};
 
 use crate::cli::{Output, RunFlags};
@@ -77,6 +76,9 @@ pub enum RunError {
     #[error("starting: {0}")]
     System(#[from] io::Error),
 }
+
+/// How long pods may wait for what nobody will give them.
+const HELD_MAX: Duration = Duration::from_secs(20);
 
 /// Runs the work.
 ///
@@ -150,7 +152,7 @@ async fn session(
     let mut submitted = Submitted::default();
     let done = submit::submit(api, &served, &items, signals, &mut submitted).await;
     let outcome = match done {
-        Ok(()) if signals.first().is_none() => Ok(work(flags, api, &submitted, signals).await),
+        Ok(()) if signals.first().is_none() => Ok(work(flags, site, &submitted, signals).await),
         Ok(()) => Ok(signals.first().unwrap_or(Outcome::Interrupted)),
         Err(error) => Err(error),
     };
@@ -159,13 +161,15 @@ async fn session(
 }
 
 /// Follows the work to its end and tells of it.
-async fn work(flags: &RunFlags, api: &KubeApi, submitted: &Submitted, signals: &Signals) -> Outcome {
+async fn work(flags: &RunFlags, site: &Site, submitted: &Submitted, signals: &Signals) -> Outcome {
     let json = flags.output == Some(Output::Json);
     let screen = Screen::new(Wanted { progress: !flags.quiet, logs: !flags.no_logs, json });
-    let mut watching = Watching::start(api, submitted.works.clone(), screen);
-    let outcome = watching.until_over(flags.timeout, signals).await;
+    let mut watching = Watching::start(&site.api, submitted.works.clone(), screen);
+    // On a plane of our own nobody else makes what is missing.
+    let held_max = site.own_kubeconfig.as_ref().map(|_| HELD_MAX);
+    let outcome = watching.until_over(flags.timeout, held_max, signals).await;
     if !matches!(outcome, Outcome::Completed | Outcome::Failed) {
-        let signals_so_far = usize::from(outcome != Outcome::TimedOut);
+        let signals_so_far = usize::from(matches!(outcome, Outcome::Interrupted | Outcome::Terminated));
         watching.end(signals, signals_so_far).await;
     }
     let summary = watching.conclude(outcome).await;

@@ -264,6 +264,24 @@ impl Picture {
         Some(failed.unwrap_or(Ended::Completed))
     }
 
+    /// Whether nothing runs and every pod waits for what only somebody from outside can give it.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let mut any = false;
+        self.live().inspect(|_| any = true).all(pods::is_held) && any
+    }
+
+    /// Whether all pods that Jobs have counted were seen to end: watches may lag behind each other.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.works.iter().all(|work| {
+            let Some(job) = self.jobs.get(&work.uid) else { return true };
+            let status = JobFacts::of(&job.tree).status;
+            let ended = |pod: &&Tree| Phase::of(pod.str_at(&["status", "phase"])).ended();
+            self.pods_of(work).filter(ended).count() >= (status.succeeded + status.failed) as usize
+        })
+    }
+
     /// How a piece of work ended, if it has.
     #[must_use]
     pub fn end_of(&self, work: &Work) -> Option<Ended> {

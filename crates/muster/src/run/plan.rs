@@ -76,6 +76,7 @@ pub fn plan(documents: &[Document], served: &[Served], namespace: &str) -> Resul
     }
     let item = |document: &Document| item(document, &known, namespace, documents);
     let mut items: Vec<Item> = documents.iter().map(item).collect::<Result<_, _>>()?;
+    refuse_twins(&items)?;
     if !items.iter().any(|item| item.is_work) {
         return Err(PlanError::NoWork { files: files_of(documents) });
     }
@@ -102,6 +103,26 @@ pub fn with_namespaces(items: &[Item]) -> Vec<Item> {
         is_work: false,
     };
     missing.map(namespace).collect::<Vec<_>>().into_iter().chain(items.iter().cloned()).collect()
+}
+
+/// Two documents for one object: the second would be refused when the first already runs.
+fn refuse_twins(items: &[Item]) -> Result<(), PlanError> {
+    for (at, item) in items.iter().enumerate() {
+        let name = meta::name(&item.tree);
+        let same = |other: &&Item| {
+            other.kind == item.kind
+                && meta::name(&other.tree) == name
+                && meta::namespace(&other.tree) == meta::namespace(&item.tree)
+        };
+        if let Some(first) = items[..at].iter().find(same).filter(|_| !name.is_empty()) {
+            return Err(PlanError::Document {
+                origin: item.origin.clone(),
+                problem: format!("{} stands in {} already", item.title(), first.origin),
+                hint: "give one of them another name, or name the file once".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Others may live in namespaces, and be of kinds that definitions make.

@@ -107,9 +107,29 @@ pub struct Exit {
     pub message: Text,
 }
 
-/// The containers of a pod that ended badly.
+/// Reasons of containers that wait for something which only somebody from outside can give them.
+const HELD: [&str; 4] =
+    ["CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "InvalidImageName"];
+
+/// Whether a pod waits for what only somebody from outside can give it: a command, an object that it names.
+#[must_use]
+pub fn is_held(pod: &Tree) -> bool {
+    let waiting = |status: &Tree| status.at(&["state", "waiting"]).cloned();
+    statuses(pod).filter_map(waiting).any(|waiting| {
+        // A container that is merely being made has nothing to say.
+        let says = !waiting.str_at(&["message"]).is_empty();
+        let reason = waiting.str_at(&["reason"]);
+        HELD.contains(&reason) || reason == "ContainerCreating" && says
+    })
+}
+
+/// The containers of a pod that ended badly; those that never ran have no end.
 #[must_use]
 pub fn bad_exits(pod: &Tree) -> Vec<Exit> {
+    exits(pod).filter(|exit| exit.reason != "ContainerStatusUnknown").collect()
+}
+
+fn exits(pod: &Tree) -> impl Iterator<Item = Exit> + '_ {
     let ended = |status: &Tree| {
         let ended =
             status.at(&["state", "terminated"]).or_else(|| status.at(&["lastState", "terminated"]))?;
@@ -121,7 +141,7 @@ pub fn bad_exits(pod: &Tree) -> Vec<Exit> {
             message: ended.text_at(&["message"]),
         })
     };
-    statuses(pod).filter_map(ended).collect()
+    statuses(pod).filter_map(ended)
 }
 
 /// Why the pod as a whole failed, if it says so itself: `DeadlineExceeded`, `Evicted`.
@@ -150,7 +170,9 @@ pub fn runs(pod: &Tree) -> Vec<Run> {
         let attempt = status.int_at(container_status::RESTARTS).unwrap_or(0);
         let there = |what: &str| status.at(&["state", what]).is_some_and(|it| !it.is_null());
         let earlier = status.at(&["lastState", "terminated"]).is_some_and(|it| !it.is_null());
-        let now = there("running") || there("terminated");
+        let never = status.str_at(&["state", "terminated", "reason"]) == "ContainerStatusUnknown"
+            && status.str_at(&["containerID"]).is_empty();
+        let now = there("running") || there("terminated") && !never;
         if now && earlier && attempt > 0 {
             all.push(Run { container: container.clone(), attempt: attempt - 1, previous: true });
         }

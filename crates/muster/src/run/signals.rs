@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, counted: the first ends the work with grace, the second at once.
+//! SIGINT, SIGTERM and SIGHUP (the terminal is gone), counted: the first ends the work with grace, the second at once.
 
 use std::io;
 
@@ -19,14 +19,18 @@ impl Signals {
     /// # Errors
     /// The system refuses.
     pub fn listen() -> io::Result<Signals> {
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate, mut hangup) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
         let (tell, came) = watch::channel(Vec::new());
         tokio::spawn(async move {
             loop {
                 let outcome = tokio::select! {
                     Some(()) = interrupt.recv() => Outcome::Interrupted,
                     Some(()) = terminate.recv() => Outcome::Terminated,
+                    Some(()) = hangup.recv() => Outcome::Terminated,
                     else => return,
                 };
                 tell.send_modify(|came| came.push(outcome));

@@ -23,6 +23,8 @@ pub enum Outcome {
     Completed,
     /// Some failed.
     Failed,
+    /// It can never run: pods wait for what nobody will give them.
+    Stuck,
     /// The time was up.
     TimedOut,
     /// Somebody sent SIGINT.
@@ -38,6 +40,7 @@ impl Outcome {
         match self {
             Outcome::Completed => 0,
             Outcome::Failed => 1,
+            Outcome::Stuck => 2,
             Outcome::TimedOut => 124,
             Outcome::Interrupted => 130,
             Outcome::Terminated => 143,
@@ -50,6 +53,7 @@ impl Outcome {
         match self {
             Outcome::Completed => "completed",
             Outcome::Failed => "failed",
+            Outcome::Stuck => "could not be run",
             Outcome::TimedOut => "timed out",
             Outcome::Interrupted => "interrupted",
             Outcome::Terminated => "terminated",

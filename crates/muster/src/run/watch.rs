@@ -1,6 +1,6 @@
 //! Following the work until it ends, or is ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ const LINES_AT_ONCE_MAX: usize = 256;
 const LAST_LINES_MAX: Duration = Duration::from_secs(10);
 /// How much longer than their grace ending pods are waited for.
 const END_EXTRA: Duration = Duration::from_secs(15);
+/// How long pods of ended Jobs are waited for.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
 /// How long pods that are ended without grace are waited for.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
@@ -44,6 +46,8 @@ pub struct Watching {
     began: Time,
     /// Why pods did not run when we ended the work.
     held_up: BTreeMap<Uid, Vec<String>>,
+    /// The work that had not ended when we ended it.
+    cut_short: BTreeSet<Uid>,
 }
 
 impl Watching {
@@ -64,12 +68,25 @@ impl Watching {
         }
         let (logs, spoken) = Logs::new(api.clone());
         let picture = Picture::new(works, began);
-        let (bell, held_up) = (Arc::default(), BTreeMap::new());
-        Watching { api: api.clone(), picture, watches, bell, logs, spoken, screen, began, held_up }
+        let (bell, held_up, cut_short) = (Arc::default(), BTreeMap::new(), BTreeSet::new());
+        Watching { api: api.clone(), picture, watches, bell, logs, spoken, screen, began, held_up, cut_short }
     }
 
     /// Waits until all work has ended, the time is up or a signal comes.
-    pub async fn until_over(&mut self, time_max: Option<Duration>, signals: &Signals) -> Outcome {
+    ///
+    /// With `held_max`, nobody else gives pods what they lack: when all have waited for it so long, it is over too.
+    pub async fn until_over(
+        &mut self,
+        time_max: Option<Duration>,
+        held_max: Option<Duration>,
+        signals: &Signals,
+    ) -> Outcome {
+        let mut held_since = None;
+        let mut is_stuck = move |picture: &Picture| {
+            let since = picture.is_held().then(|| held_since.unwrap_or_else(Instant::now));
+            held_since = since;
+            since.zip(held_max).is_some_and(|(since, max)| since.elapsed() >= max)
+        };
         let deadline = time_max.map(|max| Instant::now() + max);
         let up = async {
             match deadline {
@@ -78,11 +95,11 @@ impl Watching {
             }
         };
         tokio::select! {
-            ended = self.until(|picture| picture.verdict().is_some()) => {
-                let () = ended;
+            () = self.until(|picture| picture.verdict().is_some() || is_stuck(picture)) => {
                 match self.picture.verdict() {
                     Some(Ended::Completed) => Outcome::Completed,
-                    _ => Outcome::Failed,
+                    Some(Ended::Failed(_)) => Outcome::Failed,
+                    None => Outcome::Stuck,
                 }
             }
             outcome = signals.wait(1) => outcome,
@@ -96,6 +113,8 @@ impl Watching {
         self.screen.talk("ending the work; once more ends it without grace");
         let works = self.picture.works().to_vec();
         let reasons = self.picture.rows().into_iter().map(|row| words::reasons(&row));
+        let lives = |work: &&Work| self.picture.end_of(work).is_none();
+        self.cut_short = works.iter().filter(lives).map(|work| work.uid.clone()).collect();
         self.held_up = works.iter().map(|work| work.uid.clone()).zip(reasons).collect();
         submit::end(&self.api, &works).await;
         let gone = self.until(|picture| picture.live().next().is_none());
@@ -117,8 +136,10 @@ impl Watching {
     /// Prints the last lines and tells how it ended.
     pub async fn conclude(mut self, outcome: Outcome) -> Summary {
         self.pull();
+        // What a Job counts may be known before its pods are: their logs and codes are the point of a summary.
+        let _ = tokio::time::timeout(SETTLE_MAX, self.until(Picture::is_settled)).await;
         self.screen.show(&self.picture.rows(), self.took(), SystemClock.now());
-        let Watching { logs, mut spoken, mut screen, picture, held_up, .. } = self;
+        let Watching { logs, mut spoken, mut screen, picture, held_up, cut_short, .. } = self;
         let mut tasks = logs.close_all();
         let mut lines = Vec::new();
         let all = async {
@@ -131,11 +152,17 @@ impl Watching {
             screen.talk("not all lines of the logs came in time");
         }
         screen.finish();
-        Summary::of(&picture, outcome, SystemClock.now(), &held_up, |uid| screen.last_lines(uid))
+        let now = SystemClock.now();
+        let mut summary = Summary::of(&picture, outcome, now, &held_up, |uid| screen.last_lines(uid));
+        // However well it ended then: it was cut short.
+        for part in summary.parts.iter_mut().filter(|part| cut_short.contains(&part.work.uid)) {
+            part.ended = None;
+        }
+        summary
     }
 
     /// Follows until the picture is as wanted.
-    async fn until(&mut self, wanted: impl Fn(&Picture) -> bool) {
+    async fn until(&mut self, mut wanted: impl FnMut(&Picture) -> bool) {
         let mut pause = tokio::time::interval(SHOW_PAUSE);
         let mut lines = Vec::new();
         while !wanted(&self.picture) {
