@@ -10,6 +10,7 @@ use std::process::{ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup;
 use crate::files::{self, Orders, Running};
 use crate::inside::command;
 use crate::launch::Isolation;
@@ -59,6 +60,7 @@ struct Beside {
     first: i32,
     pid: i32,
     signals: Signals,
+    isolation: Isolation,
 }
 
 fn begin(dir: &Path) -> Result<Option<Beside>, String> {
@@ -71,11 +73,17 @@ fn begin(dir: &Path) -> Result<Option<Beside>, String> {
     let table = Table::open().map_err(|error| format!("/proc: {error}"))?;
     confine::own_session();
     let signals = Signals::block().map_err(|error| format!("listen to signals: {error}"))?;
+    File::create(dir.join(files::BESIDE)).map_err(|error| format!("leave a mark: {error}"))?;
+    if let Some(parent) = &orders.cgroup {
+        // None is there when the watchdog has to do.
+        let _ = cgroup::enter(parent, &orders.launch.id);
+    }
     enter(&orders, &running, &table)?;
     let pid = start(&orders, dir, (&argv, tty), io_files, &signals)?;
     channel::send(io::stdin(), &Answer::Started, &[])
         .map_err(|error| format!("answer the server: {error}"))?;
-    Ok(Some(Beside { table, first: running.first.pid, pid, signals }))
+    let isolation = orders.launch.isolation;
+    Ok(Some(Beside { table, first: running.first.pid, pid, signals, isolation }))
 }
 
 /// Into the container.
@@ -142,6 +150,10 @@ impl Beside {
                 break 128 + signals::KILL;
             }
         };
+        if self.isolation == Isolation::None {
+            // Elsewhere the container adopts them, and they end with it.
+            processes::end_descendants();
+        }
         Answer::Ended(code)
     }
 

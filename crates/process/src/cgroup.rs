@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::launch::Limits;
 use crate::layout::Id;
@@ -17,6 +18,10 @@ const OWN_LEAF: &str = "muster.server";
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 /// The length of a turn for a share of the processors, in microseconds.
 const PERIOD_MICROS: u64 = 100_000;
+/// How often a leaf whose processes are being ended is tried to be removed.
+const REMOVALS_MAX: u32 = 100;
+/// How long between two tries.
+const BETWEEN_REMOVALS: Duration = Duration::from_millis(2);
 
 /// The control group in which containers get their leaves.
 ///
@@ -76,6 +81,13 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// The one that a lost run left, if it did.
+    #[must_use]
+    pub fn left_by(parent: &Path, id: &Id) -> Option<Leaf> {
+        let dir = parent.join(leaf_name(id));
+        dir.is_dir().then_some(Leaf { dir })
+    }
+
     /// Makes one with these limits; `None` when it cannot be made: the watchdog has to do then.
     #[must_use]
     pub fn make(parent: &Path, id: &Id, limits: &Limits) -> Option<Leaf> {
@@ -84,7 +96,6 @@ impl Leaf {
         let leaf = Leaf { dir };
         for (file, text) in settings(limits) {
             if fs::write(leaf.dir.join(file), text).is_err() {
-                leaf.remove();
                 return None;
             }
         }
@@ -104,11 +115,33 @@ impl Leaf {
     pub fn is_out_of_memory(&self) -> bool {
         fs::read_to_string(self.dir.join("memory.events")).is_ok_and(|text| oom_kills(&text) > 0)
     }
+}
 
-    /// Removes it; it must be empty.
-    pub fn remove(self) {
-        let _ = fs::remove_dir(&self.dir);
+/// Ends what is in it, and removes it: nobody else will.
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        if let Ok(mut kill) = fs::File::options().write(true).open(self.dir.join("cgroup.kill")) {
+            let _ = io::Write::write_all(&mut kill, b"1");
+        }
+        for _ in 0..REMOVALS_MAX {
+            match fs::remove_dir(&self.dir) {
+                // Those that were ended take a moment to go.
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(BETWEEN_REMOVALS);
+                }
+                _ => return,
+            }
+        }
     }
+}
+
+/// Moves this process into the leaf of a run.
+///
+/// # Errors
+/// The run has none, or what the system said.
+pub fn enter(parent: &Path, id: &Id) -> io::Result<()> {
+    let mut procs = fs::File::options().write(true).open(parent.join(leaf_name(id)).join("cgroup.procs"))?;
+    io::Write::write_all(&mut procs, std::process::id().to_string().as_bytes())
 }
 
 /// A name that is one word and cannot lead out of its folder.
@@ -173,6 +206,17 @@ mod tests {
             assert_eq!(own_group(own, mounts), want.map(PathBuf::from), "{says}");
         }
         assert_eq!(own_group("0::/x\n", "25 1 0:22 / /sys rw - sysfs sysfs rw\n"), None, "not mounted");
+    }
+
+    #[test]
+    fn a_leaf_goes_with_its_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let id = Id { pod: "uid".into(), container: "main".into(), attempt: 2 };
+        assert!(Leaf::left_by(parent.path(), &id).is_none());
+        assert!(enter(parent.path(), &id).is_err(), "it has none");
+        fs::create_dir(parent.path().join(leaf_name(&id))).unwrap();
+        drop(Leaf::left_by(parent.path(), &id).unwrap());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]

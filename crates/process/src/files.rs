@@ -7,6 +7,7 @@
 //! | `alive` | supervisor holds a lock on it | until the supervisor is gone |
 //! | `supervisor.json` | supervisor | it listens to signals from now on |
 //! | `running.json` | supervisor | since when the command runs, and under which first process |
+//! | `beside` | commands beside it | there were such: look for processes elsewhere, too |
 //! | `kill` | server | somebody wants it ended, also before it listens |
 //! | `ended.json` | supervisor | how it ended; the last thing it writes |
 //! | `log/` | supervisor | output, see [`crate::logs`] |
@@ -55,6 +56,8 @@ pub const ROOT: &str = "root";
 pub const TMP: &str = "tmp";
 /// See the table above.
 pub const MESSAGE: &str = "message";
+/// See the table above.
+pub const BESIDE: &str = "beside";
 /// What the supervisor itself has to complain about.
 pub const COMPLAINTS: &str = "supervisor.log";
 

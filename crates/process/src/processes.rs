@@ -11,13 +11,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_api::time::Time;
 
+use crate::cgroup::Leaf;
 use crate::files::{self, Known, Orders, Running};
-use crate::inside::command::POD_ROOT;
+use crate::inside::command;
 use crate::launch::{Isolation, Launch};
 use crate::layout::{Id, Layout};
 use crate::logs::Bounds;
@@ -123,14 +125,17 @@ impl Processes {
         if let Some(running) = files::read::<Running>(&dir, files::RUNNING) {
             self.shared.set_running(&id, running);
         }
-        self.watch(id, None)
+        let _ = self.watch(id)?.send(None);
+        Ok(())
     }
 
-    fn watch(&self, id: Id, child: Option<Child>) -> io::Result<()> {
+    /// A thread that watches a run as soon as it is given its supervisor; an adopted one is no child of ours.
+    fn watch(&self, id: Id) -> io::Result<Sender<Option<Child>>> {
         let shared = Arc::clone(&self.shared);
-        let watch = move || shared.watch(&id, child);
+        let (go, begun) = channel::<Option<Child>>();
+        let watch = move || begun.into_iter().take(1).for_each(|child| shared.watch(&id, child));
         std::thread::Builder::new().name("run".to_owned()).stack_size(STACK_BYTES).spawn(watch)?;
-        Ok(())
+        Ok(go)
     }
 
     fn orders(&self, launch: &Launch) -> Orders {
@@ -184,12 +189,15 @@ impl Containers for Processes {
             .map_err(said)?;
         // This is the moment from which on it was begun.
         fs::create_dir(&dir).map_err(said)?;
-        let child = self.begin(&dir, launch).map_err(|error| {
+        // The thread first: a run that nobody watches must not begin.
+        let begun = self.watch(launch.id.clone()).and_then(|go| Ok((go, self.begin(&dir, launch)?)));
+        let (go, child) = begun.map_err(|error| {
             let _ = remove::folder(&dir);
             said(error)
         })?;
         self.shared.set(&launch.id, State::Starting);
-        self.watch(launch.id.clone(), Some(child)).map_err(said)
+        let _ = go.send(Some(child));
+        Ok(())
     }
 
     fn state(&self, id: &Id) -> Option<State> {
@@ -370,11 +378,12 @@ impl Shared {
             first.signal(signals::KILL);
             let _ = first.wait_gone(LEFTOVERS_WITHIN);
         }
-        let mark = format!("{POD_ROOT}={}", dir.join(files::ROOT).display());
-        if files::read::<Orders>(dir, files::ORDERS).is_some_and(|it| it.launch.isolation == Isolation::None)
-        {
+        let Some(orders) = files::read::<Orders>(dir, files::ORDERS) else { return };
+        if orders.launch.isolation == Isolation::None {
+            let mark = command::mark(dir);
             processes::end_all(|| self.table.with_environment(&mark), || ());
         }
+        drop(orders.cgroup.and_then(|parent| Leaf::left_by(&parent, &orders.launch.id)));
     }
 }
 

@@ -31,7 +31,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
         PROBE => probe::main,
         _ => return None,
     };
-    Some(run(&PathBuf::from(args.next()?)))
+    let dir = PathBuf::from(args.next()?);
+    close_inherited();
+    Some(run(&dir))
+}
+
+/// Closes what the server's own parent left open: nobody told the hidden commands of it, and containers would get it.
+fn close_inherited() {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = open.filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok()).collect();
+    // The folder itself is among them, and closed by now.
+    for file in open.into_iter().filter(|it| *it > 2) {
+        let _ = nix::unistd::close(file);
+    }
 }
 
 /// One of the hidden commands, with words for people who look at the process table.

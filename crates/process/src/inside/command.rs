@@ -101,6 +101,12 @@ pub fn environment(orders: &Orders, dir: &Path) -> BTreeMap<String, String> {
     all
 }
 
+/// By this entry of their environment the processes of a run without namespaces are known.
+#[must_use]
+pub fn mark(dir: &Path) -> String {
+    format!("{POD_ROOT}={}", dir.join(files::ROOT).display())
+}
+
 /// Where a command starts.
 #[must_use]
 pub fn start_dir(launch: &Launch, dir: &Path) -> PathBuf {

@@ -25,7 +25,7 @@ use crate::launch::{Isolation, Launch};
 use crate::system::channel::{self, Want};
 use crate::system::namespaces::Power;
 use crate::system::processes;
-use crate::system::signals::{self, Signals};
+use crate::system::signals::{self, Sender, Signals};
 use crate::system::{confine, mounts, namespaces, terminal};
 use command::Started;
 
@@ -183,8 +183,9 @@ fn wait_for_end(started: &Started) -> Said {
         }
         let wanted = [(started.signals.as_fd(), Want::Read), (supervisor.as_fd(), Want::Read)];
         let Ok(ready) = channel::wait(&wanted, None) else { return lost };
-        while let Some(signal) = started.signals.next() {
-            if signal != signals::CHILD {
+        while let Some((signal, sender)) = started.signals.next_with_sender() {
+            // What the terminal sent to us it sent to the command, too.
+            if signal != signals::CHILD && sender == Sender::Process {
                 signals::send(started.pid, signal);
             }
         }

@@ -73,6 +73,12 @@ impl LogWriter {
         self.open.iter().any(|open| !open.is_empty())
     }
 
+    /// How many lines could not be written, so far without a word of it in the log.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.dropped
+    }
+
     /// Writes text that waits for its newline, as a part: a prompt must be seen before the answer.
     pub fn flush(&mut self, now_nanos: i64) {
         let stamp = line::stamp(now_nanos);

@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::clock;
 use crate::files;
@@ -28,6 +31,7 @@ pub struct End {
     command: Option<(i32, Option<i32>)>,
     why: Option<Why>,
     message: Option<String>,
+    lost_lines: u64,
 }
 
 impl End {
@@ -51,6 +55,11 @@ impl End {
     /// The command runs.
     pub fn began(&mut self, since_micros: i64) {
         self.since_micros = Some(since_micros);
+    }
+
+    /// So many lines of its output are not in the log, and nothing there says so.
+    pub fn lost(&mut self, lines: u64) {
+        self.lost_lines = lines;
     }
 
     /// The supervisor is about to end it for this reason. The first reason counts.
@@ -94,7 +103,22 @@ pub fn write_down(dir: &Path, launch: &Launch, end: End) -> io::Result<()> {
         Some(message) => clip(message.clone()),
         None => last_words(dir, launch, failed),
     };
+    let message = with_lost(message, end.lost_lines);
     files::write_end(dir, &end.finish(clock::now_micros(), message))
+}
+
+/// Adds what the log could not say itself.
+fn with_lost(mut message: String, lines: u64) -> String {
+    if lines == 0 {
+        return message;
+    }
+    let says = format!("{lines} lines of output were lost: the disk was full");
+    let most = usize::try_from(MESSAGE_BYTES_MAX).unwrap_or(usize::MAX) - says.len() - 1;
+    message.truncate(message.floor_char_boundary(most));
+    if !message.is_empty() && !message.ends_with('\n') {
+        message.push('\n');
+    }
+    message + &says
 }
 
 fn last_words(dir: &Path, launch: &Launch, failed: bool) -> String {
@@ -103,8 +127,14 @@ fn last_words(dir: &Path, launch: &Launch, failed: bool) -> String {
 }
 
 fn read_tail(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+    // Without isolation a container may have put anything there: a pipe would be waited for without end.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let length = found.len();
     file.seek(SeekFrom::Start(length.saturating_sub(MESSAGE_BYTES_MAX)))?;
     let mut bytes = Vec::new();
     file.take(MESSAGE_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -170,6 +200,16 @@ mod tests {
             let ended = end.finish(9, String::new());
             assert_eq!((ended.code, ended.signal, ended.why), want, "{says}");
         }
+    }
+
+    #[test]
+    fn lost_output_is_told() {
+        let note = "7 lines of output were lost: the disk was full";
+        assert_eq!(with_lost("why".into(), 0), "why");
+        assert_eq!(with_lost(String::new(), 7), note);
+        assert_eq!(with_lost("why".into(), 7), format!("why\n{note}"));
+        let long = with_lost("ä".repeat(2048), 7);
+        assert!(long.len() <= 4096 && long.ends_with(note), "{}", long.len());
     }
 
     #[test]

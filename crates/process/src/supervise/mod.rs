@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::cgroup::Leaf;
 use crate::clock;
 use crate::files::{self, Orders, Running};
-use crate::inside::{Said, Told};
+use crate::inside::{Said, Told, command};
 use crate::launch::Isolation;
 use crate::system::channel::{self, Want};
 use crate::system::confine;
@@ -107,7 +107,7 @@ impl<'a> Supervisor<'a> {
         let go = Told::Go { as_root: power == Power::Root };
         let files: Vec<_> = stdin.iter().map(AsFd::as_fd).collect();
         channel::send(&ours, &go, &files).map_err(said("tell the first process to go"))?;
-        let watchdog = Watchdog::new(table, launch, leaf.as_ref());
+        let watchdog = Watchdog::new(table, dir, launch, leaf.as_ref());
         Ok(Supervisor {
             dir,
             orders,
@@ -131,16 +131,16 @@ impl<'a> Supervisor<'a> {
         }
         if self.orders.launch.isolation == Isolation::None {
             processes::end_descendants();
+            // Commands beside it are nobody's descendants of ours.
+            processes::end_marked(&command::mark(self.dir));
         }
         let until = clock::steady() + DRAIN_FOR;
         while self.output.is_open() && clock::steady() < until {
             self.turn(Some(until.saturating_sub(clock::steady())))?;
         }
-        self.output.close();
+        self.end.lost(self.output.close());
         self.end.first_gone(self.first_gone, self.leaf.as_ref().is_some_and(Leaf::is_out_of_memory));
-        if let Some(leaf) = self.leaf.take() {
-            leaf.remove();
-        }
+        drop(self.leaf.take());
         Ok(self.end)
     }
 

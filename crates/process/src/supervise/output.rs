@@ -82,7 +82,6 @@ impl Output {
     pub fn take(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
         let (log, block) = (&mut self.log, &mut self.block);
-        let mut any = false;
         self.sources.retain_mut(|(stream, file)| {
             if ready.next() != Some(&true) {
                 return true;
@@ -90,7 +89,6 @@ impl Output {
             match file.read(block) {
                 Ok(0) => false,
                 Ok(read) => {
-                    any = true;
                     log.take(*stream, &block[..read], clock::now_nanos());
                     true
                 }
@@ -99,18 +97,20 @@ impl Output {
                 Err(_) => false,
             }
         });
-        if any {
-            self.flush_at = self.log.is_open().then(|| clock::steady() + FLUSH_AFTER);
-        } else if self.flush_at.is_some_and(|at| at <= clock::steady()) {
+        let now = clock::steady();
+        // From the first text that waits on: one that comes in bits must not be put off for ever.
+        self.flush_at = self.log.is_open().then(|| self.flush_at.unwrap_or(now + FLUSH_AFTER));
+        if self.flush_at.is_some_and(|at| at <= now) {
             self.log.flush(clock::now_nanos());
             self.flush_at = None;
         }
     }
 
-    /// Nothing more will come.
-    pub fn close(&mut self) {
+    /// Nothing more will come. How many lines were lost without a word of it in the log.
+    pub fn close(&mut self) -> u64 {
         self.sources.clear();
         self.log.flush(clock::now_nanos());
+        self.log.lost()
     }
 }
 

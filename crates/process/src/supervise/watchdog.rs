@@ -1,11 +1,14 @@
 //! Holds a container to its limits where no control group does: looks at its processes and has it ended.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cgroup::Leaf;
 use crate::clock;
-use crate::files::Known;
-use crate::launch::{Launch, Limits};
+use crate::files::{self, Known};
+use crate::inside::command;
+use crate::launch::{Isolation, Launch, Limits};
 use crate::port::Why;
 use crate::system::processes::Table;
 
@@ -24,6 +27,9 @@ struct Used {
 /// Looks after one container.
 pub struct Watchdog {
     table: Table,
+    /// The run's folder.
+    dir: PathBuf,
+    isolation: Isolation,
     limits: Limits,
     /// Whether there is anything to look for.
     on: bool,
@@ -33,8 +39,15 @@ pub struct Watchdog {
 impl Watchdog {
     /// Nothing to do where a control group has the limits.
     #[must_use]
-    pub fn new(table: Table, launch: &Launch, leaf: Option<&Leaf>) -> Watchdog {
-        Watchdog { table, limits: launch.limits.clone(), on: leaf.is_none(), next: clock::steady() }
+    pub fn new(table: Table, dir: &Path, launch: &Launch, leaf: Option<&Leaf>) -> Watchdog {
+        Watchdog {
+            table,
+            dir: dir.to_owned(),
+            isolation: launch.isolation,
+            limits: launch.limits.clone(),
+            on: leaf.is_none(),
+            next: clock::steady(),
+        }
     }
 
     /// When to look next.
@@ -55,7 +68,7 @@ impl Watchdog {
         if !self.on || now < self.next {
             return None;
         }
-        let pids = self.table.descendants(first);
+        let pids = self.members(first);
         let used = self.used(&pids);
         self.next = now + if is_near(used, &self.limits) { NEAR } else { CALM };
         match judge(used, &self.limits)? {
@@ -68,6 +81,29 @@ impl Watchdog {
                 Some(why)
             }
         }
+    }
+
+    /// All processes of the container but the first. Commands beside it are no descendants of that: where there were any,
+    /// the whole machine is searched, which takes longer.
+    fn members(&self, first: i32) -> Vec<i32> {
+        let mut all: BTreeSet<i32> = self.table.descendants(first).into_iter().collect();
+        if self.dir.join(files::BESIDE).exists() {
+            let beside = match self.isolation {
+                Isolation::None => self.table.with_environment(&command::mark(&self.dir)),
+                Isolation::Namespaces => self.in_namespace_of(first),
+            };
+            let below: Vec<i32> = beside.iter().flat_map(|pid| self.table.descendants(*pid)).collect();
+            all.extend(beside.into_iter().chain(below));
+            all.remove(&first);
+        }
+        all.into_iter().collect()
+    }
+
+    fn in_namespace_of(&self, first: i32) -> Vec<i32> {
+        let Some(own) = self.table.namespace(first) else { return Vec::new() };
+        let mut all = self.table.all();
+        all.retain(|pid| self.table.namespace(*pid).as_ref() == Some(&own));
+        all
     }
 
     fn used(&self, pids: &[i32]) -> Used {

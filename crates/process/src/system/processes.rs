@@ -136,11 +136,21 @@ impl Table {
     /// Those of all processes whose environment has this entry.
     #[must_use]
     pub fn with_environment(&self, entry: &str) -> Vec<i32> {
-        let has = |pid: &i32| {
-            let bytes = self.read(&format!("{pid}/environ")).unwrap_or_default();
-            bytes.split(|byte| *byte == 0).any(|it| it == entry.as_bytes())
-        };
-        self.all().into_iter().filter(has).collect()
+        self.all().into_iter().filter(|pid| self.has_environment(*pid, entry)).collect()
+    }
+
+    /// Whether a process was begun with this entry in its environment.
+    #[must_use]
+    pub fn has_environment(&self, pid: i32, entry: &str) -> bool {
+        let bytes = self.read(&format!("{pid}/environ")).unwrap_or_default();
+        bytes.split(|byte| *byte == 0).any(|it| it == entry.as_bytes())
+    }
+
+    /// The process namespace of a process, in the kernel's words.
+    #[must_use]
+    pub fn namespace(&self, pid: i32) -> Option<String> {
+        let link = rustix::fs::readlinkat(&self.dir, format!("{pid}/ns/pid"), Vec::new()).ok()?;
+        link.into_string().ok()
     }
 
     /// The entries of a folder that are numbers.
@@ -209,6 +219,13 @@ pub fn end_descendants() -> Vec<Gone> {
         end_all(|| table.descendants(own), || gone.extend(reap()));
     }
     gone
+}
+
+/// Ends all processes of this machine whose environment has this entry. They need not be our descendants.
+pub fn end_marked(entry: &str) {
+    if let Ok(table) = Table::open() {
+        end_all(|| table.with_environment(entry), || drop(reap()));
+    }
 }
 
 /// How a child ended.

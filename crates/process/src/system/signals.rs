@@ -18,6 +18,18 @@ pub const TERM: i32 = Signal::SIGTERM as i32;
 /// Cannot be caught.
 pub const KILL: i32 = Signal::SIGKILL as i32;
 
+/// The kernel's word for signals of its own, a terminal's among them (`SI_KERNEL`).
+const BY_KERNEL: i32 = 0x80;
+
+/// Who sent a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The kernel: for a terminal everybody in front gets it.
+    Kernel,
+    /// A process.
+    Process,
+}
+
 /// All signals of this process, to be read one by one.
 pub struct Signals {
     all: SignalFd,
@@ -46,8 +58,15 @@ impl Signals {
     /// The next signal that has come.
     #[must_use]
     pub fn next(&self) -> Option<i32> {
+        self.next_with_sender().map(|(signal, _)| signal)
+    }
+
+    /// The next signal that has come, and who sent it.
+    #[must_use]
+    pub fn next_with_sender(&self) -> Option<(i32, Sender)> {
         let info = self.all.read_signal().ok()??;
-        i32::try_from(info.ssi_signo).ok()
+        let sender = if info.ssi_code == BY_KERNEL { Sender::Kernel } else { Sender::Process };
+        Some((i32::try_from(info.ssi_signo).ok()?, sender))
     }
 }
 

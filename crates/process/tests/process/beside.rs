@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 
-use muster_process::{Containers, Exec, ExecOptions, Id, Isolation, LogReader};
+use muster_process::{Containers, Exec, ExecOptions, Id, Isolation, LogReader, Why};
 
 use crate::world::{BOTH, World, eventually, processes_with, word};
 
@@ -105,6 +105,55 @@ fn ended_with_all_descendants() {
         world.processes.kill(&id);
         world.ended(&id);
     }
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_the_container() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let id = sleeper(&world, "behind");
+        let mark = word("behind");
+        let script = format!("setsid sh -c 'while :; do sleep 0.05; done # {mark}' >/dev/null 2>&1 & exit 4");
+        let (code, ..) = finish(world.processes.exec(&id, &options(&["sh", "-c", &script])).unwrap());
+        assert_eq!(code, 4);
+        if isolation == Isolation::None {
+            assert_eq!(processes_with(&mark), Vec::<i32>::new(), "nobody would end it later");
+        }
+        world.processes.kill(&id);
+        world.ended(&id);
+        assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
+    }
+}
+
+#[test]
+fn commands_beside_count_for_the_limits() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let mut launch = world.sh("counted", "echo ready; while :; do sleep 0.05; done");
+        launch.limits.processes = 32;
+        let id = world.start(&launch);
+        world.says(&id, "ready");
+        world.running(&id);
+        let script = "i=0; while [ $i -lt 60 ]; do sleep 10 & i=$((i+1)); done; sleep 10";
+        let exec = world.processes.exec(&id, &options(&["sh", "-c", script])).unwrap();
+        assert_eq!(world.ended(&id).why, Why::TooManyProcesses, "{isolation:?}");
+        drop(exec);
+    }
+}
+
+#[test]
+fn an_interrupt_comes_once() {
+    let world = World::new(Isolation::Namespaces);
+    let script = "n=0; trap 'n=$((n+1)); echo interrupt $n' INT; echo ready; \
+                  i=0; while [ $i -lt 20 ]; do sleep 0.05; i=$((i+1)); done; exit $n";
+    let mut launch = world.sh("interrupt", script);
+    (launch.stdin, launch.tty) = (true, true);
+    let id = world.start(&launch);
+    world.says(&id, "ready");
+    world.running(&id);
+    let mut stdin = world.processes.attach(&id, true).unwrap().stdin.unwrap();
+    stdin.write_all(b"\x03").unwrap();
+    assert_eq!(world.ended(&id).code, 1, "{}", world.text(&id));
 }
 
 #[test]

@@ -187,6 +187,42 @@ fn last_words() {
     }
 }
 
+#[test]
+fn last_words_that_are_no_file_are_none() {
+    let world = World::new(Isolation::None);
+    let at = world.layout().run(&world.sh("pipe", "").id).join("message");
+    let script = format!("rm {0} && mkfifo {0} && exit 3", at.display());
+    let (ended, log) = world.run(&world.sh("pipe", &script));
+    assert_eq!((ended.code, ended.message.as_str()), (3, ""), "{log}");
+    world.processes.remove("uid-pipe").unwrap();
+}
+
+#[test]
+fn a_line_that_grows_bit_by_bit_is_seen() {
+    let world = World::new(Isolation::None);
+    let id = world.start(&world.sh("progress", "while :; do printf .; sleep 0.01; done"));
+    world.says(&id, "...");
+    world.processes.kill(&id);
+    world.ended(&id);
+}
+
+#[test]
+fn open_files_of_the_servers_parent_stay_outside() {
+    // A file without close-on-exec cannot be made here without unsafe code: a shell in between has one.
+    let program =
+        std::env::var("MUSTER_HIDDEN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_muster-hidden").into());
+    let dir = tempfile::tempdir().unwrap();
+    let fake = dir.path().join("leaky");
+    std::fs::write(&fake, format!("#!/bin/sh\nexec 7</dev/null\nexec {program} \"$@\"\n")).unwrap();
+    let open: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&fake, open).unwrap();
+    for isolation in BOTH {
+        let world = World::with_program(tempfile::tempdir().unwrap(), isolation, fake.clone());
+        let (ended, log) = world.run(&world.sh("files", "test ! -e /proc/self/fd/7 && echo closed"));
+        assert_eq!((ended.code, log.as_str()), (0, "closed\n"), "{isolation:?} {ended:?}");
+    }
+}
+
 fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

@@ -30,10 +30,15 @@ impl World {
 
     /// A server over a folder that may have been another's.
     pub fn over(dir: TempDir, isolation: Isolation) -> World {
-        let (ring, bell) = channel();
-        let layout = Layout::new(dir.path().join("pods"));
         let built = env!("CARGO_BIN_EXE_muster-hidden");
         let program = std::env::var_os("MUSTER_HIDDEN").map_or_else(|| PathBuf::from(built), PathBuf::from);
+        World::with_program(dir, isolation, program)
+    }
+
+    /// A server whose hidden commands another program runs.
+    pub fn with_program(dir: TempDir, isolation: Isolation, program: PathBuf) -> World {
+        let (ring, bell) = channel();
+        let layout = Layout::new(dir.path().join("pods"));
         let bell_rope = Box::new(move |id: &Id| drop(ring.send(id.clone())));
         let processes = Processes::open(layout, program, isolation, bell_rope).unwrap();
         World { dir, isolation, processes, bell }
