@@ -307,14 +307,15 @@ impl Inmate {
         let one = &self.work.containers[at];
         let all = [Looks::Startup, Looks::Liveness, Looks::Readiness, Looks::PostStart, Looks::PreStop];
         let checks = all.iter().filter_map(|what| check_of(one, *what).map(|(check, _)| check));
-        let odd = checks.filter_map(|check| match check {
+        let mut odd = checks.filter_map(|check| match check {
             Check::Other(word) => Some(word.to_string()),
             Check::Http { tls: true, .. } => Some("httpGet over HTTPS".to_owned()),
             _ => None,
         });
-        odd.take(1).map(Err).collect::<Result<(), String>>().map_err(|word| Problem {
+        let Some(word) = odd.next() else { return Ok(()) };
+        Err(Problem {
             event: reasons::FAILED,
-            waiting: "CreateContainerConfigError",
+            waiting: reasons::CREATE_CONTAINER_CONFIG,
             message: format!("{word} checks are not made by this node: use httpGet, tcpSocket or exec"),
         })
     }
