@@ -63,8 +63,14 @@ impl Plane {
 
     /// Starts a server with these further arguments of `muster up`.
     pub fn start(args: &[&str]) -> Result<Plane, String> {
+        Plane::start_in(&std::env::temp_dir(), args)
+    }
+
+    /// Starts a server whose temporary files are in this folder.
+    pub fn start_in(temporary: &Path, args: &[&str]) -> Result<Plane, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let mut command = Command::new("sh");
+        command.env("TMPDIR", temporary);
         command.args(["-c", GUARD, "sh"]).arg(binary()?).args(up(folder.path())).args(args);
         command.stdin(Stdio::piped());
         let mut child = spawn(&mut command, folder.path())?;

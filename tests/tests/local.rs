@@ -220,6 +220,56 @@ fn an_orderly_stop_leaves_nothing_behind() {
     }
 }
 
+/// A small file system of its own, gone with the value.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount(megabytes: u32) -> Result<Small, String> {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let size = format!("size={megabytes}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path());
+        match mount.output() {
+            Ok(output) if output.status.success() => Ok(Small(folder)),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => Err(format!("mount: {error}")),
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_a_pod_and_nobody_else() {
+    let small = match Small::mount(32) {
+        Ok(small) => small,
+        Err(why) => {
+            return eprintln!("skipped: a_full_disk_stops_a_pod_and_nobody_else: no small disk: {why}");
+        }
+    };
+    let plane = Plane::start_in(small.0.path(), &["--ephemeral"]).unwrap();
+    let server = plane.server().unwrap();
+    create(&server, &pod("greedy", "dd if=/dev/zero of=/tmp/big bs=1M count=64 || exit 3"));
+    let ended = until(&server, &format!("{PODS}/greedy"), "it ends", |pod| {
+        (phase(pod) == "Failed").then(|| pod.clone())
+    });
+    let code = at(&ended, "status.containerStatuses.0.state.terminated.exitCode");
+    assert_eq!(code, Tree::Int(3), "{}", ended.to_json());
+    // With no room at all a pod cannot begin, and says why; with room again it does.
+    create(&server, &pod("next", "echo here"));
+    until(&server, &format!("{PODS}/next"), "it waits and says why", |pod| {
+        let waiting = at(pod, "status.containerStatuses.0.state.waiting.message");
+        let told = waiting.as_str().is_some_and(|text| text.contains("No space left"));
+        (told || phase(pod) == "Succeeded").then_some(())
+    });
+    server.send("DELETE", &format!("{PODS}/greedy"), &Step::default(), Vec::new()).unwrap();
+    until(&server, &format!("{PODS}/next"), "it runs", |pod| (phase(pod) == "Succeeded").then_some(()));
+}
+
 #[test]
 fn what_was_missing_comes_and_the_pod_runs() {
     let plane = Plane::start(&["--ephemeral"]).unwrap();
