@@ -253,6 +253,8 @@ paths! {
         RUN_AS_GROUP = "securityContext"."runAsGroup";
         /// Whether it may not be root.
         NON_ROOT = "securityContext"."runAsNonRoot";
+        /// When its image is fetched.
+        PULL_POLICY = "imagePullPolicy";
         /// Whether it cannot write outside its volumes.
         READ_ONLY_ROOT = "securityContext"."readOnlyRootFilesystem";
         /// Exit codes that decide about a restart.

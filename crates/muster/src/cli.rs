@@ -79,6 +79,9 @@ pub struct RunFlags {
     /// How pods of this machine are kept apart [default: auto].
     #[arg(long, value_enum)]
     pub isolation: Option<Isolation>,
+    /// Who runs containers on this machine [default: process].
+    #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "sim_nodes", "nodes", "ranks"])]
+    pub runtime: Option<Runtime>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,
@@ -131,6 +134,9 @@ pub struct NodeFlags {
     /// How pods of this machine are kept apart.
     #[arg(long, value_enum, default_value_t = Isolation::Auto, requires = "local")]
     pub isolation: Isolation,
+    /// Who runs containers on this machine.
+    #[arg(long, value_enum, default_value_t = Runtime::Process, requires = "local")]
+    pub runtime: Runtime,
     /// Where the API server asks for logs and commands; it must reach this address.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "local")]
     pub listen: SocketAddr,
@@ -218,6 +224,9 @@ pub struct UpFlags {
     /// How pods of this machine are kept apart [default: auto].
     #[arg(long, value_enum)]
     pub isolation: Option<Isolation>,
+    /// Who runs containers on this machine [default: process].
+    #[arg(long, value_enum)]
+    pub runtime: Option<Runtime>,
     /// When a write counts as kept.
     #[arg(long, value_enum)]
     pub durability: Option<Durability>,
@@ -240,6 +249,19 @@ pub enum Isolation {
     Namespaces,
     /// Plain processes; volumes are below `$MUSTER_POD_ROOT`.
     None,
+}
+
+/// Who runs containers on this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// Processes with the programs of this machine; images are only names.
+    #[default]
+    Process,
+    /// docker, with real images.
+    Docker,
+    /// podman, with real images.
+    Podman,
 }
 
 /// When a write counts as kept.
@@ -318,6 +340,9 @@ mod tests {
             &["-f", "a", "--timeout", "soon"],
             &["-f", "a", "--timeout", "-1s"],
             &["-f", "a", "--kubeconfig", "k", "--sim-nodes", "1"],
+            &["-f", "a", "--kubeconfig", "k", "--runtime", "podman"],
+            &["--ranks", "2", "--runtime", "podman", "--", "x"],
+            &["-f", "a", "--runtime", "runc"],
         ] {
             assert!(run(wrong).is_err(), "{wrong:?}");
         }

@@ -8,7 +8,7 @@ use muster_control::schedule::Packing;
 use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
-use crate::cli::{Durability, Isolation, LogFormat, LogLevel};
+use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime};
 
 const API_VERSION: &str = "muster.dev/v1alpha1";
 const KIND: &str = "Configuration";
@@ -45,6 +45,8 @@ pub struct Config {
     pub packing: Option<Packed>,
     /// `--isolation`.
     pub isolation: Option<Isolation>,
+    /// `--runtime`.
+    pub runtime: Option<Runtime>,
     /// Processes and threads of a container on this machine, at most.
     pub pod_pids_limit: Option<u32>,
     /// `--durability`.
@@ -129,14 +131,18 @@ mod tests {
     #[test]
     fn a_file_is_strict() {
         let head = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
-        let good = format!("{head}listen: 127.0.0.1:0\ncontrollers: ['*', '-job']\nlogLevel: debug\n");
+        let good = format!(
+            "{head}listen: 127.0.0.1:0\ncontrollers: ['*', '-job']\nlogLevel: debug\nruntime: podman\n"
+        );
         let config = parse(&good).unwrap();
         assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(config.log_level, Some(LogLevel::Debug));
+        assert_eq!(config.runtime, Some(Runtime::Podman));
         for (says, text, words) in [
             ("an unknown key", format!("{head}listne: x\n"), "listne"),
             ("another kind", "apiVersion: v1\nkind: Pod\n".to_owned(), "expected kind Configuration"),
             ("both places", format!("{head}ephemeral: true\ndataDir: x\n"), "exclude each other"),
+            ("an unknown engine", format!("{head}runtime: runc\n"), "runc"),
             ("a wrong address", format!("{head}listen: here\n"), "address"),
         ] {
             let error = parse(&text).unwrap_err();

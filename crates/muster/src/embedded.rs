@@ -208,6 +208,7 @@ fn local_node(
             .map_err(|source| LocalError::Folder { path: std::env::temp_dir(), source })?,
         passing: settings.place == Place::Ephemeral,
         isolation: settings.isolation,
+        runtime: settings.runtime,
         processes_max: settings.pod_pids_limit,
         kubelet: None,
         server: Some((LOOPBACK.into(), server.port())),

@@ -19,7 +19,7 @@ use muster_node::local::dress::Resolver;
 use muster_node::local::machine::Here;
 use muster_node::local::ring::Ring;
 use muster_node::local::{AskToken, Local, Setup};
-use muster_process::{Applied, Containers, Isolation, Layout, Processes, Roster};
+use muster_process::{Applied, Containers, Engine, Isolation, Layout, Processes, Roster};
 use muster_tree::{Text, Tree, tree};
 
 use crate::ports::SystemEntropy;
@@ -56,6 +56,9 @@ pub enum LocalError {
         "pods cannot have namespaces of their own here: {0}\n\nhint: `--isolation none` runs them as plain processes"
     )]
     NoNamespaces(String),
+    /// The container engine that was asked for.
+    #[error("{0}")]
+    NoEngine(String),
 }
 
 /// What is asked of the node.
@@ -68,6 +71,8 @@ pub struct Wanted<'a> {
     pub passing: bool,
     /// How pods are kept apart.
     pub isolation: cli::Isolation,
+    /// Who runs containers.
+    pub runtime: cli::Runtime,
     /// Processes and threads of a container, at most.
     pub processes_max: Option<u32>,
     /// Where its kubelet answers, if over the network.
@@ -106,7 +111,12 @@ impl LocalNode {
 /// Its folder cannot be used, or the isolation that was asked for is not to be had.
 pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     let program = PathBuf::from(OWN_PROGRAM);
-    let isolation = choose(wanted.isolation, &program)?;
+    let engine = engine(wanted.runtime)?;
+    let isolation = match &engine {
+        // The engine keeps them apart: volumes stand at their places.
+        Some(_) => Isolation::Namespaces,
+        None => choose(wanted.isolation, &program)?,
+    };
     let layout = Layout::new(wanted.folder.join(PODS));
     let in_the_way = |source| LocalError::Folder { path: layout.root().into(), source };
     // Without namespaces a container's own user must reach its folder from outside.
@@ -121,8 +131,14 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
         let ring = ring.clone();
         Box::new(move |id: &muster_process::Id| ring.ring(&id.pod))
     };
-    let processes = Processes::open(layout.clone(), program, isolation, bell).map_err(in_the_way)?;
-    let processes = if wanted.passing { processes.passing() } else { processes };
+    let own = if engine.is_some() { Isolation::None } else { isolation };
+    let mut processes = Processes::open(layout.clone(), program, own, bell).map_err(in_the_way)?;
+    if wanted.passing {
+        processes = processes.passing();
+    }
+    if let Some((engine, _)) = &engine {
+        processes = processes.with_engine(*engine);
+    }
     let containers: Arc<dyn Containers> = Arc::new(processes);
     let roster = Arc::new(Roster::default());
     let net = net(&mark);
@@ -130,8 +146,12 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     let setup = Setup {
         names: told_names,
         name: wanted.name.clone(),
-        told: told(&wanted.folder, wanted.kubelet, &containers.applied()),
+        told: Machine {
+            runtime: runtime(engine.as_ref()),
+            ..told(&wanted.folder, wanted.kubelet, &containers.applied())
+        },
         isolation,
+        images: engine.is_some(),
         net,
         search_path: std::env::var("PATH").unwrap_or_default().into(),
         user: own_ids(),
@@ -143,6 +163,25 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
     let here = Here::new(containers.clone(), layout);
     let controller = Box::new(Local::new(setup, Box::new(here), ring, roster.clone()));
     Ok(LocalNode { mark, controller, containers, roster, names })
+}
+
+/// The container engine that was asked for, and its version.
+fn engine(asked: cli::Runtime) -> Result<Option<(Engine, String)>, LocalError> {
+    let engine = match asked {
+        cli::Runtime::Process => return Ok(None),
+        cli::Runtime::Docker => Engine::Docker,
+        cli::Runtime::Podman => Engine::Podman,
+    };
+    let version = engine.version().map_err(LocalError::NoEngine)?;
+    Ok(Some((engine, version)))
+}
+
+/// What the node says runs its containers.
+fn runtime(engine: Option<&(Engine, String)>) -> Text {
+    match engine {
+        Some((engine, version)) => format!("{}://{version}", engine.program()).into(),
+        None => concat!("process://", env!("CARGO_PKG_VERSION")).into(),
+    }
 }
 
 fn choose(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError> {
@@ -242,7 +281,7 @@ fn told(folder: &Path, kubelet: Option<SocketAddr>, applied: &[Applied]) -> Mach
         .into(),
         kernel: read("/proc/sys/kernel/osrelease").trim().into(),
         system: system.unwrap_or("Linux").trim_matches('"').into(),
-        runtime: concat!("process://", env!("CARGO_PKG_VERSION")).into(),
+        runtime: Text::new(),
         features: FEATURES.iter().map(|word| Text::from(*word)).collect(),
         conditions: applied.iter().map(condition).collect(),
     }

@@ -137,6 +137,7 @@ fn local_node(flags: &NodeFlags, place: &Place, away: &Away) -> Result<(LocalNod
         folder: folder.clone(),
         passing: false,
         isolation: flags.isolation,
+        runtime: flags.runtime,
         processes_max: None,
         server: away.api().host(),
         kubelet: Some(listener.local_addr()?),

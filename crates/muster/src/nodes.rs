@@ -68,7 +68,8 @@ pub fn folders(place: &settings::Place) -> io::Result<DiskFolders> {
 /// There is no place for what is not kept.
 pub fn home(place: &settings::Place) -> io::Result<PathBuf> {
     match place {
-        settings::Place::Folder(data) => Ok(data.clone()),
+        // Others stand in other folders: supervisors, and an engine that is asked to mount a part of it.
+        settings::Place::Folder(data) => std::path::absolute(data),
         settings::Place::Ephemeral => private::passing(),
     }
 }

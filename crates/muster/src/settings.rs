@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use muster_control::schedule::Packing;
 
-use crate::cli::{Durability, Isolation, LogFormat, LogLevel, UpFlags};
+use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime, UpFlags};
 use crate::config::Config;
 use crate::gates::{self, GateError};
 use crate::names::{self, CONTROLLERS, UnknownName};
@@ -55,6 +55,8 @@ pub struct Settings {
     pub packing: Packing,
     /// How pods of this machine are kept apart.
     pub isolation: Isolation,
+    /// Who runs containers on this machine.
+    pub runtime: Runtime,
     /// Processes and threads of a container, at most.
     pub pod_pids_limit: Option<u32>,
     /// Whether writes wait for the disk.
@@ -115,6 +117,7 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
         gates: gates::with(from_file.chain(from_flags))?,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),
+        runtime: flags.runtime.or(file.runtime).unwrap_or_default(),
         pod_pids_limit: file.pod_pids_limit,
         durability: flags.durability.or(file.durability).unwrap_or(Durability::Strict),
         log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Warn),
@@ -146,6 +149,11 @@ mod tests {
         assert_eq!(settled.packing, Packing::Devices);
         let packed = Config { packing: Some(config::Packed::Everything), ..file() };
         assert_eq!(settle(UpFlags::default(), packed, None).unwrap().packing, Packing::Everything);
+        assert_eq!(settled.runtime, Runtime::Process);
+        let named = || Config { runtime: Some(Runtime::Podman), ..file() };
+        assert_eq!(settle(UpFlags::default(), named(), None).unwrap().runtime, Runtime::Podman);
+        let asked = UpFlags { runtime: Some(Runtime::Docker), ..UpFlags::default() };
+        assert_eq!(settle(asked, named(), None).unwrap().runtime, Runtime::Docker);
         let flags =
             UpFlags { data_dir: Some("d".into()), controllers: Some("-job".into()), ..UpFlags::default() };
         let settled = settle(flags, file(), None).unwrap();

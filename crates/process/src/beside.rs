@@ -11,6 +11,7 @@ use std::process::{ExitCode, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
+use crate::engine;
 use crate::files::{self, Orders, Running};
 use crate::inside::command;
 use crate::launch::Isolation;
@@ -18,6 +19,9 @@ use crate::system::channel::{self, Want};
 use crate::system::processes::{self, Table};
 use crate::system::signals::{self, Signals};
 use crate::system::{confine, namespaces, terminal};
+
+/// Files that come along always: output and errors.
+const OUTPUTS: usize = 2;
 
 /// What the server asks.
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,11 +78,20 @@ fn begin(dir: &Path) -> Result<Option<Beside>, String> {
     confine::own_session();
     let signals = Signals::block().map_err(|error| format!("listen to signals: {error}"))?;
     File::create(dir.join(files::BESIDE)).map_err(|error| format!("leave a mark: {error}"))?;
-    if let Some(parent) = &orders.cgroup {
-        // None is there when the watchdog has to do.
-        let _ = cgroup::enter(parent, &orders.launch.id);
-    }
-    enter(&orders, &running, &table)?;
+    let argv = match orders.engine {
+        Some(engine) => {
+            let has_input = tty || io_files.len() > OUTPUTS;
+            engine::argv::exec(engine, &engine::name(&orders.launch.id), &argv, has_input, tty)
+        }
+        None => {
+            if let Some(parent) = &orders.cgroup {
+                // None is there when the watchdog has to do.
+                let _ = cgroup::enter(parent, &orders.launch.id);
+            }
+            enter(&orders, &running, &table)?;
+            argv
+        }
+    };
     let pid = start(&orders, dir, (&argv, tty), io_files, &signals)?;
     channel::send(io::stdin(), &Answer::Started, &[])
         .map_err(|error| format!("answer the server: {error}"))?;
@@ -118,7 +131,7 @@ fn start(
     if tty {
         env.entry("TERM".to_owned()).or_insert_with(|| "xterm".to_owned());
     }
-    let mut run = command::prepare(argv, &env, &command::start_dir(&orders.launch, dir))?;
+    let mut run = command::prepare(argv, &env, &command::start_dir(orders, dir))?;
     let mut io_files = io_files.into_iter();
     let stdout = io_files.next().ok_or("no output was passed")?;
     if tty {

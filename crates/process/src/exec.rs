@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::beside::{Answer, Ask};
-use crate::launch::Launch;
+use crate::files::Orders;
 use crate::port::{Exec, ExecOptions, ExecProcess};
 use crate::system::channel::{self, Want};
 use crate::system::{signals, terminal};
@@ -22,11 +22,11 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// In words: it does not run, or the command cannot be found.
-pub fn start(program: &Path, dir: &Path, launch: &Launch, options: &ExecOptions) -> Result<Exec, String> {
+pub fn start(program: &Path, dir: &Path, orders: &Orders, options: &ExecOptions) -> Result<Exec, String> {
     let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let (ours, theirs) = channel::pair().map_err(said("make a channel"))?;
     let mut ends = Ends::open(options).map_err(said("make pipes"))?;
-    let child = words::command(program, words::BESIDE, dir, launch)
+    let child = words::command(program, words::BESIDE, dir, orders)
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -12,6 +12,7 @@
 //! | `ended.json` | supervisor | how it ended; the last thing it writes |
 //! | `log/` | supervisor | output, see [`crate::logs`] |
 //! | `stdin`, `size` | pipes with names | input, and the terminal's size as `COLUMNS ROWS` lines |
+//! | `engine.log` | container engine | what it said when it made the container |
 //! | `root`, `tmp`, `message` | server | where the view is built; its `/tmp`; its last words |
 
 use std::fs::{self, File};
@@ -23,6 +24,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::Engine;
 use crate::launch::Launch;
 use crate::layout::{Id, Layout};
 use crate::logs::Bounds;
@@ -58,6 +60,8 @@ pub const TMP: &str = "tmp";
 pub const MESSAGE: &str = "message";
 /// See the table above.
 pub const BESIDE: &str = "beside";
+/// What a container engine said when it made the container.
+pub const ENGINE: &str = "engine.log";
 /// What the supervisor itself has to complain about.
 pub const COMPLAINTS: &str = "supervisor.log";
 
@@ -79,6 +83,9 @@ pub struct Orders {
     pub log: Bounds,
     /// The process with which the container ends, however that ends: nobody would find it again.
     pub passing: Option<i32>,
+    /// The container engine that runs it, if one does.
+    #[serde(default)]
+    pub engine: Option<Engine>,
 }
 
 /// A process that can be told from a later one with the same number.

@@ -15,8 +15,14 @@ pub struct Launch {
     pub pod_name: String,
     /// The image: only a name here; container engines run it.
     pub image: String,
-    /// Program and arguments; never empty.
+    /// Program and arguments; never empty, unless the program is the image's.
     pub argv: Vec<String>,
+    /// Whether the program is the image's own, and `argv` has only its arguments: an engine can run such.
+    #[serde(default)]
+    pub image_program: bool,
+    /// Whether an engine may fetch the image.
+    #[serde(default)]
+    pub pull: Pull,
     /// The whole environment; nothing of the server's own is added but `PATH` and, where absent, `HOME`.
     pub env: Vec<(String, String)>,
     /// Where it starts; `/` or, without isolation, the pod's folder when absent.
@@ -45,6 +51,16 @@ pub struct Launch {
     pub message_from_log: bool,
     /// How it is kept apart.
     pub isolation: Isolation,
+}
+
+/// Whether an image may be fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pull {
+    /// When it is not here.
+    #[default]
+    Missing,
+    /// Never.
+    Never,
 }
 
 /// A folder or file of this machine that stands at a path of the container.

@@ -20,12 +20,14 @@
 //!
 //! # Deliberately absent
 //!
-//! Kubernetes: restarts, probes and grace are the node's. Images: a command runs with the programs of this machine.
+//! Kubernetes: restarts, probes and grace are the node's. Images of our own: a command runs with the programs of this
+//! machine, unless a container engine ([`Engine`]) was named: then the first process has it run the image.
 
 mod beside;
 mod cgroup;
 pub mod checks;
 mod clock;
+mod engine;
 mod exec;
 mod files;
 mod inside;
@@ -43,7 +45,8 @@ mod system;
 mod testing;
 mod words;
 
-pub use launch::{Identity, Isolation, Launch, Limits, Mount};
+pub use engine::Engine;
+pub use launch::{Identity, Isolation, Launch, Limits, Mount, Pull};
 pub use layout::{Id, Layout};
 pub use logs::{LogOptions, LogReader};
 pub use port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Why};

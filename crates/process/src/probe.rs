@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::launch::Isolation;
+use crate::port::Applied;
 use crate::system::{confine, namespaces};
 use crate::words;
 
@@ -29,6 +31,24 @@ pub fn ask(program: &Path) -> Found {
         }
         Err(error) => failed(format!("cannot be tried: {error}")),
     }
+}
+
+/// The same for people, and what holds limits: `cgroup` says why no control group does.
+#[must_use]
+pub fn applied(isolation: Isolation, found: &Found, cgroup: Option<String>) -> Vec<Applied> {
+    let off = (isolation == Isolation::None).then(|| "switched off by `--isolation none`".to_owned());
+    vec![
+        Applied { what: "namespaces", missing: off.clone().or_else(|| found.namespaces.clone()) },
+        Applied { what: "landlock", missing: off.or_else(|| found.landlock.clone()) },
+        Applied {
+            what: "cpu limits",
+            missing: cgroup.as_ref().map(|why| format!("only control groups can hold them: {why}")),
+        },
+        Applied {
+            what: "memory and process limits by the kernel",
+            missing: cgroup.map(|why| format!("a watchdog looks after them instead: {why}")),
+        },
+    ]
 }
 
 /// Why containers cannot have namespaces here; `None` when they can. `program` must call [`crate::run_hidden_command`].

@@ -18,6 +18,7 @@ use std::time::Duration;
 use muster_api::time::Time;
 
 use crate::cgroup::Leaf;
+use crate::engine::{self, Engine};
 use crate::files::{self, Known, Orders, Running};
 use crate::inside::command;
 use crate::launch::{Isolation, Launch};
@@ -44,6 +45,8 @@ pub struct Processes {
     found: Found,
     cgroup: Result<PathBuf, String>,
     log: Bounds,
+    /// Who runs containers, if we do not.
+    engine: Option<Engine>,
     /// Whether runs end with this process.
     passing: bool,
 }
@@ -83,6 +86,7 @@ impl Processes {
             found,
             cgroup: cgroup::delegated(),
             log: Bounds::DEFAULT,
+            engine: None,
             passing: false,
         };
         for id in files::begun(&all.shared.layout)? {
@@ -96,6 +100,13 @@ impl Processes {
     #[must_use]
     pub fn passing(mut self) -> Processes {
         self.passing = true;
+        self
+    }
+
+    /// Has a container engine run the images of runs that begin from now on.
+    #[must_use]
+    pub fn with_engine(mut self, engine: Engine) -> Processes {
+        self.engine = Some(engine);
         self
     }
 
@@ -140,19 +151,26 @@ impl Processes {
 
     fn orders(&self, launch: &Launch) -> Orders {
         let own = |name: &str, absent: &str| std::env::var(name).unwrap_or_else(|_| absent.to_owned());
+        let mut launch = launch.clone();
+        if self.engine.is_some() {
+            // The engine keeps containers apart.
+            launch.isolation = Isolation::None;
+        }
         Orders {
-            launch: launch.clone(),
+            launch,
             path: own("PATH", PATH),
             home: own("HOME", "/"),
-            cgroup: self.cgroup.clone().ok(),
+            cgroup: self.cgroup.clone().ok().filter(|_| self.engine.is_none()),
             log: self.log,
             passing: self.passing.then(|| std::process::id().cast_signed()),
+            engine: self.engine,
         }
     }
 
     /// Fills a run's new folder and starts its supervisor.
     fn begin(&self, dir: &Path, launch: &Launch) -> io::Result<Child> {
-        files::write(dir, files::ORDERS, &self.orders(launch))?;
+        let orders = self.orders(launch);
+        files::write(dir, files::ORDERS, &orders)?;
         files::set_space_aside(dir)?;
         fs::create_dir(dir.join(files::ROOT))?;
         files::open_to_all(&dir.join(files::TMP), files::Made::Folder)?;
@@ -167,7 +185,7 @@ impl Processes {
         let (alive, starting) =
             (files::locked(&dir.join(files::ALIVE))?, files::locked(&dir.join(files::STARTING))?);
         let complaints = File::options().append(true).create(true).open(dir.join(files::COMPLAINTS))?;
-        words::command(&self.program, words::SUPERVISE, dir, launch)
+        words::command(&self.program, words::SUPERVISE, dir, &orders)
             .stdin(Stdio::from(alive))
             .stdout(Stdio::from(starting))
             .stderr(Stdio::from(complaints))
@@ -177,7 +195,7 @@ impl Processes {
 
 impl Containers for Processes {
     fn start(&self, launch: &Launch) -> Result<(), String> {
-        if launch.argv.is_empty() {
+        if self.engine.is_none() && (launch.argv.is_empty() || launch.image_program) {
             return Err(
                 "no command: nothing is pulled here, so `command` must name a program of this machine"
                     .to_owned(),
@@ -255,7 +273,7 @@ impl Containers for Processes {
         let dir = self.running(id)?;
         let orders: Orders =
             files::read(&dir, files::ORDERS).ok_or("the container's orders cannot be read")?;
-        exec::start(&self.program, &dir, &orders.launch, options)
+        exec::start(&self.program, &dir, &orders, options)
     }
 
     fn attach(&self, id: &Id, stdin: bool) -> Result<Attached, String> {
@@ -279,21 +297,10 @@ impl Containers for Processes {
     }
 
     fn applied(&self) -> Vec<Applied> {
-        let off =
-            (self.isolation == Isolation::None).then(|| "switched off by `--isolation none`".to_owned());
-        let cgroup = self.cgroup.clone().err();
-        vec![
-            Applied { what: "namespaces", missing: off.clone().or_else(|| self.found.namespaces.clone()) },
-            Applied { what: "landlock", missing: off.or_else(|| self.found.landlock.clone()) },
-            Applied {
-                what: "cpu limits",
-                missing: cgroup.as_ref().map(|why| format!("only control groups can hold them: {why}")),
-            },
-            Applied {
-                what: "memory and process limits by the kernel",
-                missing: cgroup.map(|why| format!("a watchdog looks after them instead: {why}")),
-            },
-        ]
+        if self.engine.is_some() {
+            return vec![Applied { what: "images", missing: None }];
+        }
+        probe::applied(self.isolation, &self.found, self.cgroup.clone().err())
     }
 }
 
@@ -379,7 +386,9 @@ impl Shared {
             let _ = first.wait_gone(LEFTOVERS_WITHIN);
         }
         let Some(orders) = files::read::<Orders>(dir, files::ORDERS) else { return };
-        if orders.launch.isolation == Isolation::None {
+        if let Some(engine) = orders.engine {
+            engine.remove(&engine::name(&orders.launch.id));
+        } else if orders.launch.isolation == Isolation::None {
             let mark = command::mark(dir);
             processes::end_all(|| self.table.with_environment(&mark), || ());
         }

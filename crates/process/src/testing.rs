@@ -13,6 +13,8 @@ pub fn orders(change: impl FnOnce(&mut Launch)) -> Orders {
         pod_name: "default/pod".into(),
         image: "image".into(),
         argv: vec!["true".into()],
+        image_program: false,
+        pull: crate::launch::Pull::default(),
         env: Vec::new(),
         dir: None,
         mounts: Vec::new(),
@@ -36,5 +38,6 @@ pub fn orders(change: impl FnOnce(&mut Launch)) -> Orders {
         cgroup: None,
         log: Bounds::DEFAULT,
         passing: None,
+        engine: None,
     }
 }

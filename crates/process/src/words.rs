@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::launch::Launch;
+use crate::files::Orders;
 use crate::{beside, inside, probe, supervise};
 
 /// A supervisor.
@@ -47,10 +47,13 @@ fn close_inherited() {
 }
 
 /// One of the hidden commands, with words for people who look at the process table.
-pub(crate) fn command(program: &Path, word: &str, dir: &Path, launch: &Launch) -> Command {
+pub(crate) fn command(program: &Path, word: &str, dir: &Path, orders: &Orders) -> Command {
+    let launch = &orders.launch;
     let mut command = Command::new(program);
-    // Nothing of the server's environment is a container's business.
-    command.env_clear();
+    // Nothing of the server's environment is a container's business; an engine may need all of it.
+    if orders.engine.is_none() {
+        command.env_clear();
+    }
     command.arg0("muster").arg(word).arg(dir).arg(&launch.pod_name).arg(&launch.id.container);
     command
 }

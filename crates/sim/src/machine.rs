@@ -78,6 +78,7 @@ impl Played {
             mark: "played".into(),
             told: node::Machine::simulated(capacity, "127.0.0.1"),
             isolation: Isolation::Namespaces,
+            images: false,
             net: [127, 16],
             search_path: "/bin".into(),
             user: (0, 0),

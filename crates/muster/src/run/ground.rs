@@ -94,6 +94,7 @@ fn up_flags(flags: &RunFlags, folder: &Path) -> UpFlags {
         sim_nodes,
         controllers,
         isolation: flags.isolation,
+        runtime: flags.runtime,
         ..UpFlags::default()
     }
 }

@@ -245,7 +245,7 @@ impl Inmate {
                 self.quiet_since = None;
                 self.forget_old(at, attempt, place.machine);
                 self.life.begun(at, attempt);
-                self.note_start(pod, at, &launch, out);
+                self.note_start(pod, at, &launch, place.setup.images, out);
             }
             Err(problem) if self.is_on_its_way(&problem, place.now) => {
                 let trouble = Trouble {
@@ -320,10 +320,10 @@ impl Inmate {
         })
     }
 
-    fn note_start(&self, pod: &Tree, at: usize, launch: &Launch, out: &mut Stepped) {
+    fn note_start(&self, pod: &Tree, at: usize, launch: &Launch, images: bool, out: &mut Stepped) {
         let one = &self.work.containers[at];
         let mut say = |reason, text: &str| out.notes.push(note(pod, Severity::Normal, reason, text));
-        if launch.id.attempt == 0 {
+        if launch.id.attempt == 0 && !images {
             let program = &launch.argv[0];
             let text = format!(
                 "Image \"{}\" is only a name here: {program:?} runs with the programs of this machine",

@@ -51,6 +51,7 @@ impl<'a> Place<'a> {
             node_address: self.setup.told.address.clone(),
             allocatable: self.setup.told.capacity.clone(),
             isolation: self.setup.isolation,
+            images: self.setup.images,
             server: self.setup.server.clone(),
             search_path: self.setup.search_path.clone(),
             user: self.setup.user,

@@ -63,6 +63,8 @@ pub struct Setup {
     pub told: Told,
     /// How containers are kept apart.
     pub isolation: Isolation,
+    /// Whether a container engine runs images.
+    pub images: bool,
     /// The first two bytes of the addresses of its pods.
     pub net: [u8; 2],
     /// Where programs are looked for.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::look;
 use crate::files::{self, Orders};
-use crate::launch::{Identity, Isolation, Launch};
+use crate::launch::{Identity, Isolation};
 use crate::system::confine;
 use crate::system::signals::Signals;
 
@@ -31,9 +31,23 @@ pub struct Started {
 /// # Errors
 /// Why not, and what to do.
 pub fn start(orders: &Orders, dir: &Path, stdin: Option<File>, signals: Signals) -> Result<Started, String> {
+    start_with(&orders.launch.argv, orders, dir, stdin, signals)
+}
+
+/// Starts another command in its place: that of an engine, which runs the container's own.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn start_with(
+    argv: &[String],
+    orders: &Orders,
+    dir: &Path,
+    stdin: Option<File>,
+    signals: Signals,
+) -> Result<Started, String> {
     let launch = &orders.launch;
     let env = environment(orders, dir);
-    let start_in = start_dir(launch, dir);
+    let start_in = start_dir(orders, dir);
     let input = match stdin {
         Some(file) => Stdio::from(file),
         None if launch.tty => {
@@ -41,13 +55,13 @@ pub fn start(orders: &Orders, dir: &Path, stdin: Option<File>, signals: Signals)
         }
         None => Stdio::null(),
     };
-    let mut command = prepare(&launch.argv, &env, &start_in)?;
+    let mut command = prepare(argv, &env, &start_in)?;
     command.stdin(input);
     if !launch.tty {
         // `kill 0` inside must not reach the first process. With a terminal the group must be the one in front.
         command.process_group(0);
     }
-    let pid = spawn(&mut command, &launch.argv, &signals)?;
+    let pid = spawn(&mut command, argv, &signals)?;
     Ok(Started { pid, signals })
 }
 
@@ -85,10 +99,16 @@ pub fn spawn(command: &mut Command, argv: &[String], signals: &Signals) -> Resul
     }
 }
 
-/// The whole environment: what was ordered, and little else.
+/// The whole environment: what was ordered, and little else. An engine has the server's.
 #[must_use]
 pub fn environment(orders: &Orders, dir: &Path) -> BTreeMap<String, String> {
     let launch = &orders.launch;
+    if orders.engine.is_some() {
+        let own = std::env::vars_os();
+        return own
+            .filter_map(|(name, it)| Some((name.into_string().ok()?, it.into_string().ok()?)))
+            .collect();
+    }
     let mut all =
         BTreeMap::from([("PATH".to_owned(), orders.path.clone()), ("HOME".to_owned(), orders.home.clone())]);
     if launch.tty {
@@ -109,8 +129,11 @@ pub fn mark(dir: &Path) -> String {
 
 /// Where a command starts.
 #[must_use]
-pub fn start_dir(launch: &Launch, dir: &Path) -> PathBuf {
-    let root = dir.join(files::ROOT);
+pub fn start_dir(orders: &Orders, dir: &Path) -> PathBuf {
+    let (launch, root) = (&orders.launch, dir.join(files::ROOT));
+    if orders.engine.is_some() {
+        return root;
+    }
     match (&launch.dir, launch.isolation) {
         (Some(start), Isolation::Namespaces) => start.clone(),
         (None, Isolation::Namespaces) => PathBuf::from("/"),

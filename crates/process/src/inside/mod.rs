@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::life;
 use crate::files::{self, Orders};
 use crate::launch::{Isolation, Launch};
 use crate::system::channel::{self, Want};
@@ -56,6 +57,8 @@ pub enum Said {
         /// Why, and what to do.
         message: String,
     },
+    /// The kernel ended it for its memory, as a container engine tells.
+    OutOfMemory,
     /// The command has ended.
     Ended {
         /// Exit code; 128 + n for a signal n.
@@ -67,8 +70,8 @@ pub enum Said {
 
 /// Runs the first process.
 pub fn main(dir: &Path) -> ExitCode {
-    let said = match begin(dir) {
-        Ok((started, launch)) => Some(stay(&started, launch.isolation)),
+    let said = match live(dir) {
+        Ok(said) => Some(said),
         Err(Some(message)) => Some(Said::NotStarted { message }),
         // The supervisor is gone.
         Err(None) => None,
@@ -79,8 +82,8 @@ pub fn main(dir: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Everything up to the command; `None` for an error when nobody is there to hear it.
-fn begin(dir: &Path) -> Result<(Started, Launch), Option<String>> {
+/// Everything up to the command, and its life; `None` for an error when nobody is there to hear it.
+fn live(dir: &Path) -> Result<Said, Option<String>> {
     let orders: Orders =
         files::read(dir, files::ORDERS).ok_or_else(|| Some("the orders cannot be read".to_owned()))?;
     let (told, mut files) = listen()?;
@@ -89,6 +92,7 @@ fn begin(dir: &Path) -> Result<(Started, Launch), Option<String>> {
     confine::own_session();
     let mut missing = Vec::new();
     match orders.launch.isolation {
+        _ if orders.engine.is_some() => {}
         Isolation::Namespaces => apart(dir, &orders, power, &mut missing)?,
         Isolation::None => together(dir, &orders)?,
     }
@@ -97,9 +101,12 @@ fn begin(dir: &Path) -> Result<(Started, Launch), Option<String>> {
     }
     // Before the command runs, so that no signal meant for it is lost or ends us.
     let signals = Signals::block().map_err(|error| Some(format!("listen to signals: {error}")))?;
+    if let Some(engine) = orders.engine {
+        return life::live(engine, &orders, dir, files.pop(), signals);
+    }
     let started = command::start(&orders, dir, files.pop(), signals).map_err(Some)?;
     channel::send(io::stdin(), &Said::Started { missing }, &[]).map_err(|_| None)?;
-    Ok((started, orders.launch))
+    Ok(stay(&started, orders.launch.isolation))
 }
 
 fn listen() -> Result<(Told, Vec<std::fs::File>), Option<String>> {

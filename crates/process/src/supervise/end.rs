@@ -100,6 +100,8 @@ impl End {
 pub fn write_down(dir: &Path, launch: &Launch, end: End) -> io::Result<()> {
     let failed = end.command.is_none_or(|(code, _)| code != 0);
     let message = match &end.message {
+        // What an engine said when it could not start the container is in the log.
+        Some(message) if message.is_empty() => log_tail(&dir.join(files::LOG)),
         Some(message) => clip(message.clone()),
         None => last_words(dir, launch, failed),
     };

@@ -22,9 +22,11 @@ use std::time::Duration;
 
 use crate::cgroup::Leaf;
 use crate::clock;
+use crate::engine;
 use crate::files::{self, Orders, Running};
 use crate::inside::{Said, Told, command};
 use crate::launch::Isolation;
+use crate::port::Why;
 use crate::system::channel::{self, Want};
 use crate::system::confine;
 use crate::system::namespaces::{self, Power};
@@ -38,6 +40,8 @@ use watchdog::Watchdog;
 
 /// How long output is read after the last process has ended: whoever still holds it open is not ours.
 const DRAIN_FOR: Duration = Duration::from_secs(1);
+/// How long an engine's client may take to end after its container has.
+const FORCE_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs a supervisor. Its standard input and output are the locks.
 pub fn main(dir: &Path) -> ExitCode {
@@ -83,6 +87,8 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     leaf: Option<Leaf>,
     end: End,
+    /// When the client of an engine that was asked to end its container is ended, too.
+    force_at: Option<Duration>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -98,7 +104,7 @@ impl<'a> Supervisor<'a> {
         let leaf = orders.cgroup.as_ref().and_then(|parent| Leaf::make(parent, &launch.id, &launch.limits));
         let (output, theirs) = Output::open(dir, orders).map_err(said("open the log"))?;
         let (input, stdin) = Input::open(dir, launch, output.terminal()).map_err(said("open the input"))?;
-        let power = separate(launch.isolation)?;
+        let power = separate(orders)?;
         let (ours, child_end) = channel::pair().map_err(said("make a channel"))?;
         let first = start_first(dir, orders, child_end, theirs).map_err(said("start the first process"))?;
         if let Some(leaf) = &leaf {
@@ -107,7 +113,7 @@ impl<'a> Supervisor<'a> {
         let go = Told::Go { as_root: power == Power::Root };
         let files: Vec<_> = stdin.iter().map(AsFd::as_fd).collect();
         channel::send(&ours, &go, &files).map_err(said("tell the first process to go"))?;
-        let watchdog = Watchdog::new(table, dir, launch, leaf.as_ref());
+        let watchdog = Watchdog::new(table, dir, orders, leaf.as_ref());
         Ok(Supervisor {
             dir,
             orders,
@@ -120,6 +126,7 @@ impl<'a> Supervisor<'a> {
             watchdog,
             leaf,
             end: End::default(),
+            force_at: None,
         })
     }
 
@@ -134,6 +141,7 @@ impl<'a> Supervisor<'a> {
             // Commands beside it are nobody's descendants of ours.
             processes::end_marked(&command::mark(self.dir));
         }
+        self.remove_leftovers();
         let until = clock::steady() + DRAIN_FOR;
         while self.output.is_open() && clock::steady() < until {
             self.turn(Some(until.saturating_sub(clock::steady())))?;
@@ -142,6 +150,15 @@ impl<'a> Supervisor<'a> {
         self.end.first_gone(self.first_gone, self.leaf.as_ref().is_some_and(Leaf::is_out_of_memory));
         drop(self.leaf.take());
         Ok(self.end)
+    }
+
+    /// A first process that ended by itself has removed the engine's container.
+    fn remove_leftovers(&self) {
+        if let Some(engine) = self.orders.engine
+            && self.first_gone.is_some_and(|gone| gone.code != 0)
+        {
+            engine.remove(&engine::name(&self.orders.launch.id));
+        }
     }
 
     /// Something went wrong outside the container: it is not left alone with that.
@@ -156,7 +173,9 @@ impl<'a> Supervisor<'a> {
 
     /// Waits for something and sees to it.
     fn turn(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let time = [most, self.output.flush_in(), self.watchdog.look_in()].into_iter().flatten().min();
+        let force_in = self.force_at.map(|at| at.saturating_sub(clock::steady()));
+        let time = [most, self.output.flush_in(), self.watchdog.look_in(), force_in];
+        let time = time.into_iter().flatten().min();
         let mut wanted = vec![(self.signals.as_fd(), Want::Read)];
         wanted.extend(self.channel.as_ref().map(|channel| (channel.as_fd(), Want::Read)));
         let outputs_from = wanted.len();
@@ -172,6 +191,9 @@ impl<'a> Supervisor<'a> {
         self.take_signals();
         if let Some(why) = self.watchdog.look(self.first) {
             self.end.blame(why);
+            self.end_all();
+        }
+        if self.force_at.is_some_and(|at| at <= clock::steady()) {
             self.end_all();
         }
         Ok(())
@@ -196,6 +218,9 @@ impl<'a> Supervisor<'a> {
         if self.first_gone.is_some() {
             return;
         }
+        if !self.is_time_for_force() {
+            return;
+        }
         match self.orders.launch.isolation {
             Isolation::Namespaces => signals::send(self.first, signals::KILL),
             Isolation::None => {
@@ -203,6 +228,20 @@ impl<'a> Supervisor<'a> {
                 self.first_gone = self.first_gone.or(gone);
             }
         }
+    }
+
+    /// Whether our own processes are to be ended now. An engine is asked to end its container first: then its client,
+    /// which passes on what the container still wrote, ends by itself.
+    fn is_time_for_force(&mut self) -> bool {
+        let Some(engine) = self.orders.engine else { return true };
+        let asked = self.force_at.is_some();
+        let until = *self.force_at.get_or_insert_with(|| clock::steady() + FORCE_AFTER);
+        let done = !asked && engine.signal(&engine::name(&self.orders.launch.id), signals::KILL);
+        let is_time = !done && (!asked || until <= clock::steady());
+        if is_time {
+            self.force_at = None;
+        }
+        is_time
     }
 
     fn hear(&mut self) -> io::Result<()> {
@@ -215,6 +254,7 @@ impl<'a> Supervisor<'a> {
             }
             Some((Said::Started { missing }, _)) => self.started(missing)?,
             Some((Said::NotStarted { message }, _)) => self.end = End::not_started(message),
+            Some((Said::OutOfMemory, _)) => self.end.blame(Why::OutOfMemory),
             Some((Said::Ended { code, signal }, _)) => self.end.command_ended(code, signal),
         }
         Ok(())
@@ -232,8 +272,10 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-fn separate(isolation: Isolation) -> Result<Power, String> {
-    match isolation {
+fn separate(orders: &Orders) -> Result<Power, String> {
+    match orders.launch.isolation {
+        // What an engine leaves running is the engine's.
+        _ if orders.engine.is_some() => Ok(Power::Ordinary),
         Isolation::Namespaces => namespaces::separate_processes().map_err(|error| {
             format!("this machine allows no namespaces ({error}): allow user namespaces, or use `--isolation none`")
         }),
@@ -247,7 +289,7 @@ fn separate(isolation: Isolation) -> Result<Power, String> {
 fn start_first(dir: &Path, orders: &Orders, end: OwnedFd, theirs: output::Theirs) -> io::Result<i32> {
     confine::give(&theirs.stdout, &orders.launch.user);
     confine::give(&theirs.stderr, &orders.launch.user);
-    let child = words::command(Path::new(words::OWN_PROGRAM), words::INSIDE, dir, &orders.launch)
+    let child = words::command(Path::new(words::OWN_PROGRAM), words::INSIDE, dir, orders)
         .stdin(Stdio::from(end))
         .stdout(Stdio::from(theirs.stdout))
         .stderr(Stdio::from(theirs.stderr))

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::cgroup::Leaf;
 use crate::clock;
-use crate::files::{self, Known};
+use crate::files::{self, Known, Orders};
 use crate::inside::command;
-use crate::launch::{Isolation, Launch, Limits};
+use crate::launch::{Isolation, Limits};
 use crate::port::Why;
 use crate::system::processes::Table;
 
@@ -37,15 +37,15 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Nothing to do where a control group has the limits.
+    /// Nothing to do where a control group or an engine has the limits.
     #[must_use]
-    pub fn new(table: Table, dir: &Path, launch: &Launch, leaf: Option<&Leaf>) -> Watchdog {
+    pub fn new(table: Table, dir: &Path, orders: &Orders, leaf: Option<&Leaf>) -> Watchdog {
         Watchdog {
             table,
             dir: dir.to_owned(),
-            isolation: launch.isolation,
-            limits: launch.limits.clone(),
-            on: leaf.is_none(),
+            isolation: orders.launch.isolation,
+            limits: orders.launch.limits.clone(),
+            on: leaf.is_none() && orders.engine.is_none(),
             next: clock::steady(),
         }
     }

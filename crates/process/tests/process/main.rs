@@ -4,6 +4,7 @@
 
 mod adopt;
 mod beside;
+mod engine;
 mod figures;
 mod life;
 mod limits;

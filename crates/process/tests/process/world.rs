@@ -49,6 +49,11 @@ impl World {
         self.dir
     }
 
+    pub fn with_engine(mut self, engine: muster_process::Engine) -> World {
+        self.processes = self.processes.with_engine(engine);
+        self
+    }
+
     pub fn with_log_bounds(mut self, bounds: Bounds) -> World {
         self.processes = self.processes.with_log_bounds(bounds);
         self
@@ -67,6 +72,8 @@ impl World {
             pod_name: format!("default/{name}"),
             image: "none".into(),
             argv: argv.iter().map(|it| (*it).to_owned()).collect(),
+            image_program: false,
+            pull: muster_process::Pull::Never,
             env: vec![("LANG".into(), "C".into())],
             dir: None,
             mounts: Vec::new(),

@@ -34,6 +34,10 @@ fn refuse_root(pod: &Tree, container: &Tree, house: &House<'_>, user: &mut Ident
     };
     match (user.uid, house.user.0) {
         (Some(0), _) => Err(format!("container's runAsUser breaks non-root policy {}", who())),
+        (None, _) if house.images => Err(format!(
+            "container has runAsNonRoot, and the user of its image is not known here: set runAsUser {}",
+            who()
+        )),
         (None, 0) => Err(format!("container has runAsNonRoot and image will run as root {}", who())),
         (None, own) if house.isolation == Isolation::Namespaces => {
             user.uid = Some(own);

@@ -13,7 +13,8 @@
 //!
 //! # Deliberately absent
 //!
-//! Images, capabilities, SELinux and seccomp: a command runs with the programs of this machine. Sizes of volumes are known
+//! Images, capabilities, SELinux and seccomp: a command runs with the programs of this machine, or a container engine has
+//! the image. Sizes of volumes are known
 //! and not enforced, and `medium: Memory` is a folder on disk. `fsGroup` is given to the top of a claimed folder, not to
 //! everything in it. A part of a volume that a container swaps for a link between the check and the mount is not noticed.
 
@@ -41,7 +42,7 @@ use std::path::{Path, PathBuf};
 use muster_api::meta;
 use muster_api::paths::container as path;
 use muster_api::words::reasons;
-use muster_process::{Id, Isolation, Launch, Layout};
+use muster_process::{Id, Isolation, Launch, Layout, Pull};
 use muster_tree::{Text, Tree};
 
 pub use disk::lay;
@@ -104,6 +105,8 @@ pub struct House<'a> {
     pub allocatable: Tree,
     /// How containers are kept apart.
     pub isolation: Isolation,
+    /// Whether a container engine runs images: else they are only names.
+    pub images: bool,
     /// Where containers reach the API server; `None` when they are told what the Service `kubernetes` says.
     pub server: Option<(Text, u16)>,
     /// Where programs are looked for: the server's `PATH`.
@@ -184,7 +187,7 @@ pub fn launch(
 ) -> Result<Launch, Problem> {
     let user = identity::of(pod, container, house)?;
     let own = env::of(pod, container, volumes, house)?;
-    let argv = command(container, &own)?;
+    let (argv, image_program) = command(container, &own, house.images)?;
     let mut wanted = mounts::of(container, &own, volumes)?;
     wanted.extend(resolv::mount(container, volumes, house.isolation));
     let mut mounts = Vec::new();
@@ -202,6 +205,8 @@ pub fn launch(
         pod_name: format!("{}/{}", meta::namespace(pod), meta::name(pod)),
         image: container.text_at(path::IMAGE).to_string(),
         argv,
+        image_program,
+        pull: if container.str_at(path::PULL_POLICY) == "Never" { Pull::Never } else { Pull::Missing },
         env: env::whole(own, &base(pod, house, home, tty)),
         dir: (!dir.is_empty()).then(|| PathBuf::from(dir)),
         mounts,
@@ -219,15 +224,17 @@ pub fn launch(
     })
 }
 
-/// Program and arguments. Images are only names here, so that there is no program but the one the pod names.
-fn command(container: &Tree, env: &env::Env) -> Result<Vec<String>, Problem> {
+/// Program and arguments, and whether the program is the image's own. Where images are only names, there is no program
+/// but the one the pod names.
+fn command(container: &Tree, env: &env::Env, images: bool) -> Result<(Vec<String>, bool), Problem> {
     let expanded = |items: &[Tree]| -> Vec<String> {
         let texts = items.iter().filter_map(Tree::as_str);
         texts.map(|text| expand::expand(text, |name| env.get(name).map(str::to_owned))).collect()
     };
     let mut argv = expanded(container.items_at(path::COMMAND));
     let args = expanded(container.items_at(path::ARGS));
-    if argv.is_empty() {
+    let image_program = argv.is_empty();
+    if image_program && !images {
         let (name, image) = (container.str_at(path::NAME), container.str_at(path::IMAGE));
         let alone = if args.is_empty() { "" } else { "; args alone are not enough" };
         return Err(Problem::with_container(format!(
@@ -241,7 +248,7 @@ fn command(container: &Tree, env: &env::Env) -> Result<Vec<String>, Problem> {
             "command or argument {text:?} contains a NUL character"
         )));
     }
-    Ok(argv)
+    Ok((argv, image_program))
 }
 
 /// The private home as the container sees it.
@@ -250,7 +257,7 @@ fn home(
     house: &House<'_>,
     mounts: &mut Vec<muster_process::Mount>,
 ) -> Option<PathBuf> {
-    let folder = volumes.get(HOME).map(Volume::path)?;
+    let folder = volumes.get(HOME).map(Volume::path).filter(|_| !house.images)?;
     if house.isolation == Isolation::None {
         return Some(folder.to_owned());
     }
@@ -260,10 +267,10 @@ fn home(
     Some(target)
 }
 
-/// Variables that every container has, unless it sets them itself.
+/// Variables that every container has, unless it sets them itself. An image has a `PATH` of its own, and a home.
 fn base(pod: &Tree, house: &House<'_>, home: Option<PathBuf>, tty: bool) -> Vec<(String, String)> {
-    let mut all =
-        vec![("PATH".to_owned(), house.search_path.to_string()), ("HOSTNAME".to_owned(), hostname(pod))];
+    let mut all = vec![("HOSTNAME".to_owned(), hostname(pod))];
+    all.extend((!house.images).then(|| ("PATH".to_owned(), house.search_path.to_string())));
     all.extend(home.map(|home| ("HOME".to_owned(), home.display().to_string())));
     all.extend(tty.then(|| ("TERM".to_owned(), "xterm".to_owned())));
     all

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use muster_process::{Identity, Isolation, Limits};
+use muster_process::{Identity, Isolation, Limits, Pull};
 use muster_tree::{Tree, tree};
 
 use super::super::Resolver;
@@ -54,6 +54,33 @@ fn commands() {
             }
         }
     }
+}
+
+#[test]
+fn images_that_are_run() {
+    let place = Place { images: true, ..Place::of(World::default()) };
+    for (says, container, argv, of_image, pull) in [
+        ("a command", tree!({"command": ["a"], "args": ["b"]}), vec!["a", "b"], false, Pull::Missing),
+        ("the image's own", tree!({"command": []}), vec![], true, Pull::Missing),
+        ("with arguments", tree!({"command": [], "args": ["b"]}), vec!["b"], true, Pull::Missing),
+        ("never fetched", tree!({"imagePullPolicy": "Never"}), vec!["true"], false, Pull::Never),
+        ("always wanted", tree!({"imagePullPolicy": "Always"}), vec!["true"], false, Pull::Missing),
+    ] {
+        let made = place.launch(&pod(&container, &tree!({}))).unwrap();
+        assert_eq!(
+            (made.argv, made.image_program, made.pull),
+            (argv.into_iter().map(str::to_owned).collect(), of_image, pull,),
+            "{says}"
+        );
+        let has = |name: &str| made.env.iter().any(|(it, _)| it == name);
+        assert!(!has("PATH") && !has("HOME") && has("HOSTNAME"), "{says}: those of the image");
+        assert_eq!(made.mounts, [], "{says}: no home of ours");
+    }
+    let unknown = tree!({"securityContext": {"runAsNonRoot": true}});
+    let problem = place.launch(&pod(&unknown, &tree!({}))).unwrap_err();
+    assert!(problem.message.contains("set runAsUser"), "{}", problem.message);
+    let known = tree!({"securityContext": {"runAsNonRoot": true, "runAsUser": 7}});
+    assert_eq!(place.launch(&pod(&known, &tree!({}))).unwrap().user.uid, Some(7));
 }
 
 #[test]

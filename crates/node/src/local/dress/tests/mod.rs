@@ -80,6 +80,7 @@ struct Place {
     layout: Layout,
     world: World,
     isolation: Isolation,
+    images: bool,
     server: Option<(Text, u16)>,
     user: (u32, u32),
 }
@@ -88,7 +89,15 @@ impl Place {
     fn of(world: World) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::new(folder.path().join("pods"));
-        Place { folder, layout, world, isolation: Isolation::Namespaces, server: None, user: (0, 0) }
+        Place {
+            folder,
+            layout,
+            world,
+            isolation: Isolation::Namespaces,
+            images: false,
+            server: None,
+            user: (0, 0),
+        }
     }
 
     fn house(&self) -> House<'_> {
@@ -99,6 +108,7 @@ impl Place {
             node_address: "10.0.0.7".into(),
             allocatable: tree!({"cpu": "8", "memory": "16Gi"}),
             isolation: self.isolation,
+            images: self.images,
             server: self.server.clone(),
             search_path: "/usr/bin:/bin".into(),
             user: self.user,

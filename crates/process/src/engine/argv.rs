@@ -1,0 +1,282 @@
+//! What engines are told. Both understand the same words.
+
+use std::path::Path;
+
+use super::{Engine, Seen};
+use crate::launch::{Launch, Mount, Pull};
+
+/// What the answer to [`inspect`] looks like.
+const FORMAT: &str = "{{.State.Running}} {{.State.OOMKilled}} {{.State.StartedAt}}";
+/// The year of what never was.
+const NEVER: &str = "0001-";
+
+/// Has a container made, and its image fetched where that is wanted.
+#[must_use]
+pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
+    let mut all = Words::of(&["create", "--name", name, "--network", "host"]);
+    all.add(&["--hostname", &launch.hostname]);
+    // Volumes belong to this machine; relabelling them would take them away from others.
+    all.add(&["--security-opt", "label=disable"]);
+    let own = [
+        Mount { source: launch.hosts.clone(), target: "/etc/hosts".into(), read_only: false },
+        Mount { source: message.into(), target: launch.message_path.clone(), read_only: false },
+    ];
+    let is_taken = |it: &&Mount| !launch.mounts.iter().any(|other| other.target == it.target);
+    for it in launch.mounts.iter().chain(own.iter().filter(is_taken)) {
+        all.add(&["--mount", &mount(it)]);
+    }
+    for (name, value) in &launch.env {
+        all.add(&["--env", &format!("{name}={value}")]);
+    }
+    if let Some(dir) = &launch.dir {
+        all.add(&["--workdir", &dir.display().to_string()]);
+    }
+    identity(launch, &mut all);
+    limits(launch, &mut all);
+    all.add_if(launch.read_only_root, "--read-only");
+    all.add_if(launch.stdin, "--interactive");
+    all.add_if(launch.tty, "--tty");
+    let pull = match launch.pull {
+        Pull::Missing => "missing",
+        Pull::Never => "never",
+    };
+    all.add(&["--pull", pull]);
+    let args = match launch.argv.split_first() {
+        Some((program, args)) if !launch.image_program => {
+            all.add(&["--entrypoint", program]);
+            args
+        }
+        _ => &launch.argv,
+    };
+    all.add(&[&launch.image]);
+    all.0.extend_from_slice(args);
+    all.0
+}
+
+fn identity(launch: &Launch, all: &mut Words) {
+    let user = &launch.user;
+    let who = match (user.uid, user.gid) {
+        (Some(uid), Some(gid)) => Some(format!("{uid}:{gid}")),
+        (Some(uid), None) => Some(uid.to_string()),
+        (None, Some(gid)) => Some(format!(":{gid}")),
+        (None, None) => None,
+    };
+    if let Some(who) = who {
+        all.add(&["--user", &who]);
+    }
+    for group in &user.groups {
+        all.add(&["--group-add", &group.to_string()]);
+    }
+}
+
+fn limits(launch: &Launch, all: &mut Words) {
+    let limits = &launch.limits;
+    if let Some(bytes) = limits.memory_bytes {
+        all.add(&["--memory", &bytes.to_string()]);
+    }
+    if let Some(millis) = limits.cpu_millis {
+        all.add(&["--cpus", &format!("{}.{:03}", millis / 1000, millis % 1000)]);
+    }
+    all.add(&["--pids-limit", &limits.processes.to_string()]);
+}
+
+/// A mount in the words of engines: a line of comma-separated values.
+fn mount(it: &Mount) -> String {
+    let field = |name: &str, path: &Path| {
+        let text = format!("{name}={}", path.display());
+        match text.contains([',', '"']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        }
+    };
+    let end = if it.read_only { ",readonly" } else { "" };
+    format!("type=bind,{},{}{end}", field("source", &it.source), field("target", &it.target))
+}
+
+/// Starts a container that was made, and stays with it.
+#[must_use]
+pub fn start(engine: Engine, name: &str, stdin: bool) -> Vec<String> {
+    let mut all = Words::of(&[engine.program(), "start", "--attach"]);
+    all.add_if(stdin, "--interactive");
+    all.add(&[name]);
+    all.0
+}
+
+/// Runs a command beside a container.
+#[must_use]
+pub fn exec(engine: Engine, name: &str, argv: &[String], stdin: bool, tty: bool) -> Vec<String> {
+    let mut all = Words::of(&[engine.program(), "exec"]);
+    all.add_if(stdin, "--interactive");
+    all.add_if(tty, "--tty");
+    all.add(&[name]);
+    all.0.extend_from_slice(argv);
+    all.0
+}
+
+/// Asks how a container does; see [`seen`].
+#[must_use]
+pub fn inspect(name: &str) -> Vec<String> {
+    Words::of(&["inspect", "--type", "container", "--format", FORMAT, name]).0
+}
+
+/// Reads the answer to [`inspect`].
+#[must_use]
+pub fn seen(text: &str) -> Option<Seen> {
+    let mut words = text.split_whitespace();
+    let mut flag = || words.next()?.parse::<bool>().ok();
+    let (runs, out_of_memory) = (flag()?, flag()?);
+    Some(Seen { runs, out_of_memory, ran: !words.next()?.starts_with(NEVER) })
+}
+
+/// Sends a signal.
+#[must_use]
+pub fn kill(name: &str, signal: i32) -> Vec<String> {
+    Words::of(&["kill", "--signal", &signal.to_string(), name]).0
+}
+
+/// Removes a container, and the volumes that its image made for it.
+#[must_use]
+pub fn remove(name: &str) -> Vec<String> {
+    Words::of(&["rm", "--force", "--volumes", name]).0
+}
+
+struct Words(Vec<String>);
+
+impl Words {
+    fn of(words: &[&str]) -> Words {
+        Words(words.iter().map(|it| (*it).to_owned()).collect())
+    }
+
+    fn add(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(|it| (*it).to_owned()));
+    }
+
+    fn add_if(&mut self, wanted: bool, word: &str) {
+        if wanted {
+            self.add(&[word]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::{Identity, Limits};
+
+    fn made(change: impl FnOnce(&mut Launch)) -> String {
+        let orders = crate::testing::orders(change);
+        create(&orders.launch, "muster-pod-main-0", Path::new("/run/message")).join(" ")
+    }
+
+    #[test]
+    fn a_plain_container() {
+        assert_eq!(
+            made(|_| ()),
+            "create --name muster-pod-main-0 --network host --hostname pod --security-opt label=disable \
+             --mount type=bind,source=/etc/hosts,target=/etc/hosts \
+             --mount type=bind,source=/run/message,target=/dev/termination-log \
+             --pids-limit 64 --pull missing --entrypoint true image"
+        );
+    }
+
+    #[test]
+    fn what_a_launch_says_an_engine_is_told() {
+        type Change = fn(&mut Launch);
+        let cases: &[(&str, Change, &str)] = &[
+            (
+                "a program and arguments",
+                |it| it.argv = vec!["sh".into(), "-c".into(), "x".into()],
+                " --entrypoint sh image -c x",
+            ),
+            (
+                "the image's program, with arguments",
+                |it| (it.image_program, it.argv) = (true, vec!["a".into()]),
+                "--pull missing image a",
+            ),
+            (
+                "the image's program and arguments",
+                |it| (it.image_program, it.argv) = (true, Vec::new()),
+                "--pull missing image",
+            ),
+            ("nothing is fetched", |it| it.pull = Pull::Never, " --pull never "),
+            (
+                "volumes come first",
+                |it| it.mounts = vec![Mount { source: "/s".into(), target: "/t".into(), read_only: true }],
+                " label=disable --mount type=bind,source=/s,target=/t,readonly --mount ",
+            ),
+            (
+                "a comma in a path",
+                |it| it.mounts = vec![Mount { source: "/a,b".into(), target: "/t".into(), read_only: false }],
+                " --mount type=bind,\"source=/a,b\",target=/t ",
+            ),
+            (
+                "a volume in place of the hosts file",
+                |it| {
+                    let target = "/etc/hosts".into();
+                    it.mounts = vec![Mount { source: "/mine".into(), target, read_only: false }];
+                },
+                " label=disable --mount type=bind,source=/mine,target=/etc/hosts --mount type=bind,source=/run/message",
+            ),
+            (
+                "variables",
+                |it| it.env = vec![("A".into(), "1 2".into()), ("B".into(), "x=y".into())],
+                " --env A=1 2 --env B=x=y ",
+            ),
+            ("a folder to start in", |it| it.dir = Some("/w".into()), " --workdir /w "),
+            (
+                "somebody else",
+                |it| it.user = Identity { uid: Some(5), gid: Some(6), groups: vec![7, 8] },
+                " --user 5:6 --group-add 7 --group-add 8 ",
+            ),
+            ("only a user", |it| it.user.uid = Some(5), " --user 5 "),
+            ("only a group", |it| it.user.gid = Some(6), " --user :6 "),
+            (
+                "limits",
+                |it| {
+                    it.limits = Limits { cpu_millis: Some(1250), memory_bytes: Some(4096), processes: 9 };
+                },
+                " --memory 4096 --cpus 1.250 --pids-limit 9 ",
+            ),
+            ("a part of a core", |it| it.limits.cpu_millis = Some(50), " --cpus 0.050 "),
+            ("a root that is only read", |it| it.read_only_root = true, " --read-only "),
+            ("input and a terminal", |it| (it.stdin, it.tty) = (true, true), " --interactive --tty --pull "),
+        ];
+        for (says, change, want) in cases {
+            let told = made(*change);
+            assert!(format!("{told} ").contains(&format!("{want} ")[..want.len()]), "{says}: {told}");
+            assert!(
+                want.ends_with(' ') || want.contains("source=/run") || told.ends_with(want),
+                "{says}: {told}"
+            );
+        }
+    }
+
+    #[test]
+    fn beside_and_start() {
+        let argv = ["sh".to_owned(), "-c".to_owned()];
+        assert_eq!(exec(Engine::Docker, "n", &argv, false, false).join(" "), "docker exec n sh -c");
+        assert_eq!(
+            exec(Engine::Podman, "n", &argv, true, true).join(" "),
+            "podman exec --interactive --tty n sh -c"
+        );
+        assert_eq!(start(Engine::Docker, "n", false).join(" "), "docker start --attach n");
+        assert_eq!(start(Engine::Podman, "n", true).join(" "), "podman start --attach --interactive n");
+    }
+
+    #[test]
+    fn answers() {
+        let seen_as = |runs, out_of_memory, ran| Some(Seen { runs, ran, out_of_memory });
+        let cases = [
+            ("docker, running", "true false 2026-01-02T03:04:05Z\n", seen_as(true, false, true)),
+            ("podman, running", "true false 2026-01-02 03:04:05.6 +0000 UTC\n", seen_as(true, false, true)),
+            ("docker, never", "false false 0001-01-01T00:00:00Z", seen_as(false, false, false)),
+            ("podman, never", "false false 0001-01-01 00:00:00 +0000 UTC", seen_as(false, false, false)),
+            ("out of memory", "false true 2026-01-02T03:04:05Z", seen_as(false, true, true)),
+            ("something else", "[]", None),
+            ("nothing", "", None),
+        ];
+        for (says, text, want) in cases {
+            assert_eq!(seen(text), want, "{says}");
+        }
+    }
+}
