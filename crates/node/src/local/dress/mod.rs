@@ -269,8 +269,8 @@ fn home(
 
 /// Variables that every container has, unless it sets them itself. An image has a `PATH` of its own, and a home.
 fn base(pod: &Tree, house: &House<'_>, home: Option<PathBuf>, tty: bool) -> Vec<(String, String)> {
-    let mut all = vec![("HOSTNAME".to_owned(), hostname(pod))];
-    all.extend((!house.images).then(|| ("PATH".to_owned(), house.search_path.to_string())));
+    let path = (!house.images).then(|| ("PATH".to_owned(), house.search_path.to_string()));
+    let mut all: Vec<_> = path.into_iter().chain([("HOSTNAME".to_owned(), hostname(pod))]).collect();
     all.extend(home.map(|home| ("HOME".to_owned(), home.display().to_string())));
     all.extend(tty.then(|| ("TERM".to_owned(), "xterm".to_owned())));
     all
