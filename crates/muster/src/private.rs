@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// Its owner only.
 const OWNER: u32 = 0o700;
@@ -48,12 +48,14 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
 /// # Errors
 /// What the system said.
 pub fn passing() -> io::Result<PathBuf> {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(known) = FOLDER.get().filter(|known| known.is_dir()) {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut folder = FOLDER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = folder.as_ref().filter(|known| known.is_dir()) {
         return Ok(known.clone());
     }
-    let made = tempfile::Builder::new().prefix("muster-").tempdir()?.keep();
-    Ok(FOLDER.get_or_init(|| made).clone())
+    let owner = Permissions::from_mode(OWNER);
+    let made = tempfile::Builder::new().prefix("muster-").permissions(owner).tempdir()?.keep();
+    Ok(folder.insert(made).clone())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Where the work runs: the embedded plane, started for it, or a server that was named.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use muster_cluster::{ConnectError, KubeApi};
@@ -50,7 +52,11 @@ impl Ground {
             let api = KubeApi::connect(flags.kubeconfig.as_deref()).await?;
             return Ok((Site { api, own_kubeconfig: None }, Ground { own: None }));
         }
-        let folder = tempfile::Builder::new().prefix("muster-run-").tempdir().map_err(GroundError::Folder)?;
+        let folder = tempfile::Builder::new()
+            .prefix("muster-run-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(GroundError::Folder)?;
         let settings = settings::settle(up_flags(flags, folder.path()), Config::default(), None)?;
         let plane = Embedded::start(&settings, embedded::listen(&settings)?)?;
         match KubeApi::connect(Some(plane.kubeconfig())).await {
