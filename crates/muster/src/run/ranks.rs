@@ -142,7 +142,7 @@ mod tests {
         Ranks {
             count: 4,
             command: ["sh", "-c", "echo $RANK $(hostname)"].map(str::to_owned).to_vec(),
-            folder: "/work/train".into(),
+            folder: "/srv/train".into(),
             home: Some("/home/me".into()),
             env: [("SECRET", "x"), ("PATH", "/usr/bin:/bin"), ("VIRTUAL_ENV", "/v")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
