@@ -10,8 +10,6 @@ use std::process::{ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup;
-use crate::engine;
 use crate::files::{self, Orders, Running};
 use crate::inside::command;
 use crate::launch::Isolation;
@@ -19,6 +17,7 @@ use crate::system::channel::{self, Want};
 use crate::system::processes::{self, Table};
 use crate::system::signals::{self, Signals};
 use crate::system::{confine, namespaces, terminal};
+use crate::{cgroup, engine};
 
 /// Files that come along always: output and errors.
 const OUTPUTS: usize = 2;
@@ -77,13 +76,13 @@ fn begin(dir: &Path) -> Result<Option<Beside>, String> {
     let table = Table::open().map_err(|error| format!("/proc: {error}"))?;
     confine::own_session();
     let signals = Signals::block().map_err(|error| format!("listen to signals: {error}"))?;
-    File::create(dir.join(files::BESIDE)).map_err(|error| format!("leave a mark: {error}"))?;
     let argv = match orders.engine {
         Some(engine) => {
             let has_input = tty || io_files.len() > OUTPUTS;
             engine::argv::exec(engine, &engine::name(&orders.launch.id), &argv, has_input, tty)
         }
         None => {
+            File::create(dir.join(files::BESIDE)).map_err(|error| format!("leave a mark: {error}"))?;
             if let Some(parent) = &orders.cgroup {
                 // None is there when the watchdog has to do.
                 let _ = cgroup::enter(parent, &orders.launch.id);

@@ -147,6 +147,15 @@ pub fn write_end(dir: &Path, ended: &Ended) -> io::Result<()> {
     fs::rename(space, dir.join(ENDED))
 }
 
+/// What to tell of a run whose supervisor is gone and has written no end down.
+#[must_use]
+pub fn lost_message(dir: &Path) -> String {
+    let complaints = fs::read_to_string(dir.join(COMPLAINTS)).unwrap_or_default();
+    format!("the container's supervisor ended without telling how the container did {complaints}")
+        .trim_end()
+        .to_owned()
+}
+
 /// All runs that have a folder.
 ///
 /// # Errors

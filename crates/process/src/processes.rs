@@ -372,7 +372,7 @@ impl Shared {
             code: 128 + signals::KILL,
             signal: None,
             why: Why::Lost,
-            message: lost_message(&dir),
+            message: files::lost_message(&dir),
         };
         // So that the next server tells the same.
         let _ = files::write_end(&dir, &ended);
@@ -394,11 +394,4 @@ impl Shared {
         }
         drop(orders.cgroup.and_then(|parent| Leaf::left_by(&parent, &orders.launch.id)));
     }
-}
-
-fn lost_message(dir: &Path) -> String {
-    let complaints = fs::read_to_string(dir.join(files::COMPLAINTS)).unwrap_or_default();
-    format!("the container's supervisor ended without telling how the container did {complaints}")
-        .trim_end()
-        .to_owned()
 }

@@ -13,7 +13,7 @@ use crate::inside::Said;
 use crate::inside::command::{self, Started};
 use crate::system::channel::{self, Want};
 use crate::system::processes::{self, Gone};
-use crate::system::signals::{self, Signals};
+use crate::system::signals::{self, Sender, Signals};
 
 /// How often we look whether a container that is being started runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -82,10 +82,7 @@ fn follow(
     let client = command::start_with(&argv, orders, dir, stdin, signals).map_err(Some)?;
     let mut told = false;
     let forward = |signal| {
-        // The client tells the engine itself how large its terminal is.
-        if signal != signals::RESIZED {
-            engine.signal(name, signal);
-        }
+        engine.signal(name, signal);
     };
     let gone = wait(&client, forward, || {
         told = told || (engine.look(name).is_some_and(|it| it.runs) && tell_started().is_ok());
@@ -125,8 +122,9 @@ fn wait(client: &Started, forward: impl Fn(i32), mut settled: impl FnMut() -> bo
         is_settled = is_settled || settled();
         let wanted = [(client.signals.as_fd(), Want::Read), (supervisor.as_fd(), Want::Read)];
         let ready = channel::wait(&wanted, (!is_settled).then_some(LOOK_EVERY)).ok()?;
-        while let Some(signal) = client.signals.next() {
-            if signal != signals::CHILD {
+        while let Some((signal, sender)) = client.signals.next_with_sender() {
+            // What the terminal sent to us it sent to the client, too.
+            if signal != signals::CHILD && sender == Sender::Process {
                 forward(signal);
             }
         }

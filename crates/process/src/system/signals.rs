@@ -18,9 +18,6 @@ pub const TERM: i32 = Signal::SIGTERM as i32;
 /// Cannot be caught.
 pub const KILL: i32 = Signal::SIGKILL as i32;
 
-/// The terminal has another size.
-pub const RESIZED: i32 = Signal::SIGWINCH as i32;
-
 /// The kernel's word for signals of its own, a terminal's among them (`SI_KERNEL`).
 const BY_KERNEL: i32 = 0x80;
 
