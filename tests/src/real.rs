@@ -23,6 +23,9 @@ const KUBE: &str = "kube-1.37.1";
 pub(crate) const TOKEN: &str = "judge-token";
 /// How long the server may take to be ready.
 const READY_TRIES: u32 = 600;
+/// How long a command of ours may take to end.
+const STOP_TRIES: u32 = 750;
+const STOP_PAUSE: Duration = Duration::from_millis(20);
 /// The pause between two looks.
 const READY_PAUSE: Duration = Duration::from_millis(100);
 /// Signs the certificate that the API server shows to nodes.
@@ -61,12 +64,15 @@ pub struct Real {
     pub server: Server,
     /// Ended when dropped, in this order.
     processes: Vec<Child>,
+    /// Those of them that are commands of ours.
+    ours: Vec<u32>,
     guards: Vec<Child>,
     folder: TempDir,
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
+        self.stop_ours();
         // The guards go first: later the numbers of the processes may be another's.
         for child in self.guards.iter_mut().chain(&mut self.processes) {
             // Already gone is fine.
@@ -96,6 +102,26 @@ pub fn missing() -> Option<String> {
 }
 
 impl Real {
+    /// A node of ours that is killed leaves its pods running, so ours are asked to end.
+    fn stop_ours(&mut self) {
+        let is_ours = |child: &&mut Child| self.ours.contains(&child.id());
+        let ours: Vec<&mut Child> = self.processes.iter_mut().filter(is_ours).collect();
+        for child in &ours {
+            // Already gone is fine.
+            let _ =
+                Command::new("kill").args(["-TERM", &child.id().to_string()]).stderr(Stdio::null()).status();
+        }
+        for child in ours {
+            let ended = (0..STOP_TRIES).any(|_| {
+                std::thread::sleep(STOP_PAUSE);
+                !matches!(child.try_wait(), Ok(None))
+            });
+            if !ended {
+                eprintln!("process {} of ours does not end and is killed", child.id());
+            }
+        }
+    }
+
     /// Starts one with the only controllers that do not write into the objects that are compared.
     pub fn start() -> Result<Real, String> {
         Real::with(&["gc", "namespace"])
@@ -150,6 +176,7 @@ impl Real {
     pub fn start_ours(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
         let config = self.own_kubeconfig()?;
         let child = spawn(Command::new(binary).args(words).arg("--kubeconfig").arg(config))?;
+        self.ours.push(child.id());
         self.add(child)
     }
 
@@ -164,7 +191,7 @@ impl Real {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let [client, peer, secure] = free_ports()?;
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
-        let mut real = Real { server, processes: Vec::new(), guards: Vec::new(), folder };
+        let mut real = Real { server, processes: Vec::new(), ours: Vec::new(), guards: Vec::new(), folder };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
         real.add(apiserver(real.folder.path(), client, secure)?)?;
         real.wait()?;
