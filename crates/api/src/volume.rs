@@ -18,6 +18,19 @@ pub fn made_name(claim: &Tree) -> Text {
 /// How the names of volumes begin that were made for claims.
 pub const MADE: &str = "pvc-";
 
+/// Fields of a volume's spec that do not say where it is.
+pub const NOT_SOURCES: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
 /// A reference to a claim, as volumes carry it.
 #[must_use]
 pub fn reference(claim: &Object) -> Tree {

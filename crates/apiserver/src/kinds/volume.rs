@@ -1,5 +1,6 @@
 //! PersistentVolumes and StorageClasses.
 
+use muster_api::volume::NOT_SOURCES;
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
@@ -14,19 +15,6 @@ use crate::status::Status;
 pub(super) struct Volume;
 
 const SPEC: At<'static> = At::Root("spec");
-
-/// Fields of the spec that are not the source of the volume.
-const NOT_SOURCES: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
 
 impl Strategy for Volume {
     fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use muster_api::paths::{
     claim, container, env, file_ref, mount, pod as pod_path, pod_volume as path, volume, volume_device,
 };
+use muster_api::volume::NOT_SOURCES;
 use muster_api::words::{finalizers, storage};
 use muster_api::{meta, quantity};
 use muster_tree::{Text, Tree};
@@ -265,19 +266,6 @@ fn volume_of(claim: &Tree, house: &House<'_>) -> Result<Tree, String> {
     }
     Ok(found)
 }
-
-/// Fields of a volume's spec that do not say where it is.
-const NOT_SOURCES: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
 
 /// The folder of a volume. Those that we made, and local ones, are given to the pod's group; others of the host are not
 /// ours to give.
