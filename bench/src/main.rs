@@ -10,6 +10,7 @@
 mod api;
 mod beside;
 mod client;
+mod containers;
 mod jobs;
 mod measure;
 mod schedule;
@@ -19,7 +20,8 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 8] = ["schema", "store", "schedule", "beside", "jobs", "large", "up", "api"];
+const BENCHES: [&str; 9] =
+    ["schema", "store", "schedule", "containers", "beside", "jobs", "large", "up", "api"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
             "schema" => schema::run(),
             "store" => store::run(),
             "schedule" => schedule::run(),
+            "containers" => containers::run(),
             "beside" => beside::run(options.disk),
             "jobs" => jobs::run(&options),
             "large" => jobs::run_large(),

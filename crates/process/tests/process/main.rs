@@ -5,7 +5,6 @@
 mod adopt;
 mod beside;
 mod engine;
-mod figures;
 mod life;
 mod limits;
 mod logs;
