@@ -22,7 +22,7 @@ pub enum Command {
     Up(Box<UpFlags>),
     /// Runs work and shows how it goes: on a control plane started for it, or on a server that is named.
     Run(Box<RunFlags>),
-    /// Simulates nodes for an API server, real or embedded.
+    /// Gives nodes to an API server, real or embedded: simulated ones, or this machine.
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`.
     Operator(OperatorFlags),
