@@ -263,8 +263,8 @@ impl<'a> Supervisor<'a> {
     fn started(&mut self, missing: Vec<String>) -> io::Result<()> {
         let since_micros = clock::now_micros();
         self.end.began(since_micros);
-        let first =
-            self.watchdog.know(self.first).ok_or_else(|| io::Error::other("the first process is gone"))?;
+        // Ended right after it said so: how is seen next.
+        let Some(first) = self.watchdog.know(self.first) else { return Ok(()) };
         files::write(self.dir, files::RUNNING, &Running { since_micros, first, missing })?;
         // Lets go of the lock that says we are getting ready.
         nix::unistd::dup2_stdout(File::open("/dev/null")?)?;

@@ -17,11 +17,10 @@ fn a_fork_bomb_is_ended() {
         let mut launch = world.sh("bomb", &script);
         launch.limits.processes = 64;
         let (ended, log) = world.run(&launch);
-        assert_eq!(
-            (ended.code, ended.signal, ended.why),
-            (137, Some(9), Why::TooManyProcesses),
-            "{isolation:?} {ended:?} {log}"
-        );
+        // A control group refuses the process that is one too many, and the shell gives up. Without one all are ended.
+        let was_refused = log.contains("Cannot fork") && ended.code != 0;
+        let was_ended = (ended.code, ended.signal, ended.why) == (137, Some(9), Why::TooManyProcesses);
+        assert!(was_refused || was_ended, "{isolation:?} {ended:?} {log}");
         assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
         assert_eq!(world.run(&world.sh("after", "exit 0")).0.code, 0, "life goes on");
     }
