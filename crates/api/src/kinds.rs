@@ -38,6 +38,8 @@ kinds! {
     ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices";
     /// Jobs.
     JOBS = "batch" "v1" "jobs";
+    /// JobSets.
+    JOBSETS = "jobset.x-k8s.io" "v1alpha2" "jobsets";
     /// Budgets of disruption.
     BUDGETS = "policy" "v1" "poddisruptionbudgets";
     /// Claims to devices.

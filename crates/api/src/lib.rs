@@ -15,6 +15,7 @@ pub mod event;
 pub mod job;
 pub mod job_pod;
 pub mod job_policy;
+pub mod jobset;
 pub mod kinds;
 pub mod lease;
 pub mod meta;

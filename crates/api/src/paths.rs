@@ -1025,6 +1025,183 @@ paths! {
         /// Values.
         VALUES = "values";
     }
+    /// A JobSet.
+    jobset of "jobset.x-k8s.io" "v1alpha2" "JobSet" at [] {
+        /// Its replicatedJobs.
+        JOBS = "spec"."replicatedJobs";
+        /// Whether pods have names.
+        HOSTNAMES = "spec"."network"."enableDNSHostnames";
+        /// The domain of those names.
+        SUBDOMAIN = "spec"."network"."subdomain";
+        /// Whether pods that are not ready have them, too.
+        PUBLISH_NOT_READY = "spec"."network"."publishNotReadyAddresses";
+        /// All or any.
+        SUCCESS_OPERATOR = "spec"."successPolicy"."operator";
+        /// Of which replicatedJobs.
+        SUCCESS_TARGETS = "spec"."successPolicy"."targetReplicatedJobs";
+        /// What failures mean.
+        FAILURE = "spec"."failurePolicy";
+        /// In which order replicatedJobs start.
+        STARTUP_ORDER = "spec"."startupPolicy"."startupPolicyOrder";
+        /// Whether suspended.
+        SUSPEND = "spec"."suspend";
+        /// The coordinator.
+        COORDINATOR = "spec"."coordinator";
+        /// Who manages it.
+        MANAGED_BY = "spec"."managedBy";
+        /// Time to live when finished.
+        TTL = "spec"."ttlSecondsAfterFinished";
+        /// Shared volumes.
+        VOLUMES = "spec"."volumeClaimPolicies";
+        /// Status.
+        STATUS = "status";
+    }
+    /// What failures of a JobSet mean.
+    jobset_failure of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "failurePolicy"] {
+        /// Restarts that count, at most.
+        MAX_RESTARTS = "maxRestarts";
+        /// How Jobs are made anew.
+        STRATEGY = "restartStrategy";
+        /// Rules.
+        RULES = "rules";
+    }
+    /// A rule about failures of a JobSet.
+    jobset_rule of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "failurePolicy", "rules", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// What to do.
+        ACTION = "action";
+        /// For which reasons.
+        REASONS = "onJobFailureReasons";
+        /// For which messages.
+        PATTERNS = "onJobFailureMessagePatterns";
+        /// For which replicatedJobs.
+        TARGETS = "targetReplicatedJobs";
+    }
+    /// The coordinator of a JobSet.
+    jobset_coordinator of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "coordinator"] {
+        /// Of which replicatedJob.
+        JOB = "replicatedJob";
+        /// Which Job.
+        JOB_INDEX = "jobIndex";
+        /// Which pod.
+        POD_INDEX = "podIndex";
+    }
+    /// A replicatedJob of a JobSet.
+    replicated_job of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "replicatedJobs", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// The group it belongs to.
+        GROUP = "groupName";
+        /// How many Jobs.
+        REPLICAS = "replicas";
+        /// The Job.
+        TEMPLATE = "template";
+        /// Labels of the Job.
+        JOB_LABELS = "template"."metadata"."labels";
+        /// Annotations of the Job.
+        JOB_ANNOTATIONS = "template"."metadata"."annotations";
+        /// Spec of the Job.
+        JOB_SPEC = "template"."spec";
+        /// Pods at once.
+        PARALLELISM = "template"."spec"."parallelism";
+        /// Successes wanted.
+        COMPLETIONS = "template"."spec"."completions";
+        /// Completion mode.
+        MODE = "template"."spec"."completionMode";
+        /// The pods.
+        POD_TEMPLATE = "template"."spec"."template";
+        /// Spec of the pods.
+        POD_SPEC = "template"."spec"."template"."spec";
+        /// What must be before it.
+        DEPENDS_ON = "dependsOn";
+        /// Device claims.
+        CLAIMS = "resourceClaimTemplates";
+    }
+    /// What a replicatedJob waits for.
+    jobset_dependency of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "replicatedJobs", "[]", "dependsOn", "[]"] {
+        /// Which other one.
+        NAME = "name";
+        /// How far that must be.
+        STATUS = "status";
+    }
+    /// The template of a device claim of a replicatedJob.
+    jobset_claim of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "replicatedJobs", "[]", "resourceClaimTemplates", "[]"] {
+        /// Name.
+        NAME = "metadata"."name";
+        /// Labels.
+        LABELS = "metadata"."labels";
+        /// Annotations.
+        ANNOTATIONS = "metadata"."annotations";
+        /// Labels again.
+        SPEC_LABELS = "spec"."metadata"."labels";
+        /// Annotations again.
+        SPEC_ANNOTATIONS = "spec"."metadata"."annotations";
+        /// Devices.
+        DEVICES = "spec"."devices";
+        /// Devices, as claim templates of the cluster have them.
+        LONG_DEVICES = "spec"."spec"."devices";
+        /// Which containers name it.
+        CONTAINERS = "containers";
+        /// When it goes.
+        DELETION = "deletionPolicy";
+    }
+    /// Shared volumes of a JobSet.
+    jobset_volumes of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "volumeClaimPolicies", "[]"] {
+        /// Templates.
+        TEMPLATES = "templates";
+        /// What becomes of them.
+        WHEN_DELETED = "retentionPolicy"."whenDeleted";
+    }
+    /// The template of a shared volume of a JobSet.
+    jobset_volume of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["spec", "volumeClaimPolicies", "[]", "templates", "[]"] {
+        /// Name.
+        NAME = "metadata"."name";
+        /// Namespace, which it may not have.
+        NAMESPACE = "metadata"."namespace";
+        /// Labels.
+        LABELS = "metadata"."labels";
+        /// Annotations.
+        ANNOTATIONS = "metadata"."annotations";
+        /// Spec.
+        SPEC = "spec";
+    }
+    /// The status of a JobSet.
+    jobset_status of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["status"] {
+        /// Conditions.
+        CONDITIONS = "conditions";
+        /// Restarts of the whole.
+        RESTARTS = "restarts";
+        /// Those that count.
+        COUNTED = "restartsCountTowardsMax";
+        /// How it ended.
+        TERMINAL = "terminalState";
+        /// Each replicatedJob.
+        JOBS = "replicatedJobsStatus";
+        /// The last attempt in place that is over.
+        IN_PLACE_PREVIOUS = "previousInPlaceRestartAttempt";
+        /// The attempt in place that all pods have reached.
+        IN_PLACE_CURRENT = "currentInPlaceRestartAttempt";
+    }
+    /// The status of a replicatedJob.
+    replicated_status of "jobset.x-k8s.io" "v1alpha2" "JobSet" at ["status", "replicatedJobsStatus", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Jobs whose pods are all ready or done.
+        READY = "ready";
+        /// Jobs that succeeded.
+        SUCCEEDED = "succeeded";
+        /// Jobs that failed.
+        FAILED = "failed";
+        /// Jobs with pods.
+        ACTIVE = "active";
+        /// Suspended Jobs.
+        SUSPENDED = "suspended";
+        /// Restarts of single Jobs.
+        RESTARTS = "jobRestarts";
+        /// Those that count.
+        COUNTED = "jobRestartsCountTowardsMax";
+    }
     /// A Job's status.
     job_status of "batch" "v1" "Job" at ["status"] {
         /// Active pods.

@@ -334,6 +334,10 @@ pub mod managers {
     pub static CLAIM_EVENTS: Text = literal!("resource_claim");
     /// The watcher over nodes.
     pub static NODE_LIFECYCLE: Text = literal!("node-lifecycle-controller");
+    /// The JobSet controller, as it writes.
+    pub static JOBSET: Text = literal!("jobset-controller");
+    /// The same, as the source of events.
+    pub static JOBSET_EVENTS: Text = literal!("jobset");
     /// Evicts pods from tainted nodes.
     pub static TAINTS: Text = literal!("taint-eviction-controller");
 }
@@ -356,3 +360,73 @@ pub const CLUSTER_DOMAIN: &str = "cluster.local";
 pub const KUBERNETES_SERVICE: &str = "kubernetes";
 /// The namespace of events about cluster-scoped objects.
 pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// JobSets: their group, and the keys that are a label and an annotation alike of Jobs and of their pods.
+pub mod jobset {
+    /// The group and version of JobSets.
+    pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
+    /// The kind of JobSets.
+    pub const KIND: &str = "JobSet";
+    /// The value of `spec.managedBy` that means us.
+    pub const CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
+    /// The JobSet's name.
+    pub const NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+    /// The JobSet's UID.
+    pub const UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+    /// The replicatedJob's name.
+    pub const GROUP: &str = "jobset.sigs.k8s.io/replicatedjob-name";
+    /// How many Jobs the replicatedJob has.
+    pub const REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+    /// How many Jobs the JobSet has.
+    pub const GLOBAL_REPLICAS: &str = "jobset.sigs.k8s.io/global-replicas";
+    /// The Job's place in its replicatedJob.
+    pub const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
+    /// The Job's place in the JobSet.
+    pub const JOB_GLOBAL_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
+    /// A hash of namespace and Job name.
+    pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
+    /// The group that several replicatedJobs may form.
+    pub const GROUP_NAME: &str = "jobset.sigs.k8s.io/group-name";
+    /// How many Jobs that group has.
+    pub const GROUP_REPLICAS: &str = "jobset.sigs.k8s.io/group-replicas";
+    /// The Job's place in that group.
+    pub const JOB_GROUP_INDEX: &str = "jobset.sigs.k8s.io/job-group-index";
+    /// How often the whole JobSet had been restarted when the Job was made.
+    pub const RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+    /// How often the Job itself had been restarted when it was made.
+    pub const JOB_RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
+    /// The address of the coordinator.
+    pub const COORDINATOR: &str = "jobset.sigs.k8s.io/coordinator";
+    /// Annotation of users: the label of nodes whose values are the places of which each Job has one for itself.
+    pub const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+    /// Annotation of users: nodes are labelled beforehand.
+    pub const NODE_SELECTOR: &str = "alpha.jobset.sigs.k8s.io/node-selector";
+    /// The label of such nodes.
+    pub const NAMESPACED_JOB: &str = "alpha.jobset.sigs.k8s.io/namespaced-job";
+    /// The taint of such nodes.
+    pub const NO_SCHEDULE: &str = "alpha.jobset.sigs.k8s.io/no-schedule";
+    /// Label of pods: their priority.
+    pub const PRIORITY: &str = "jobset.sigs.k8s.io/priority";
+    /// Annotation of pods: how often they were restarted in place.
+    pub const IN_PLACE_ATTEMPT: &str = "jobset.sigs.k8s.io/in-place-restart-attempt";
+    /// Annotation of JobSets: the agent in their pods does nothing.
+    pub const NO_IN_PLACE: &str = "jobset.sigs.k8s.io/disable-in-place-restart";
+    /// Label of device claims: the template they were made from.
+    pub const CLAIM_TEMPLATE: &str = "jobset.sigs.k8s.io/resource-claim-template";
+
+    /// Condition types.
+    pub mod conditions {
+        /// All is done.
+        pub const COMPLETED: &str = "Completed";
+        /// It failed.
+        pub const FAILED: &str = "Failed";
+        /// It is suspended.
+        pub const SUSPENDED: &str = "Suspended";
+        /// Its Jobs are being made anew.
+        pub const RESTARTING: &str = "RestartingJobSet";
+        /// Its replicatedJobs start one after the other.
+        pub const STARTING: &str = "StartupPolicyInProgress";
+        /// They have all started.
+        pub const STARTED: &str = "StartupPolicyCompleted";
+    }
+}

@@ -1,0 +1,66 @@
+//! What is filled in and refused when JobSets and their pods are written.
+//!
+//! The same functions answer in process and as webhooks of a cluster.
+
+use muster_schema::error::FieldError;
+use muster_tree::{Text, Tree};
+
+use crate::Gates;
+
+/// What can be switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Features.
+    pub gates: Gates,
+    /// Whether a pod template that overrides a claim template is refused.
+    pub reject_overrides: bool,
+}
+
+/// Objects that admission may look at. The errors are words for the client.
+pub trait Live {
+    /// A volume claim.
+    ///
+    /// # Errors
+    /// It cannot be told whether there is one.
+    fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
+
+    /// A node.
+    ///
+    /// # Errors
+    /// It cannot be told whether there is one.
+    fn node(&self, name: &str) -> Result<Option<Tree>, String>;
+
+    /// The pods of a namespace that have this label.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String>;
+}
+
+/// What is asked about a write.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Namespace of the request: objects need not carry it.
+    pub namespace: &'a Text,
+    /// The object as it would be.
+    pub object: &'a Tree,
+    /// The object as it is; absent on create.
+    pub old: Option<&'a Tree>,
+    /// Other objects.
+    pub live: &'a dyn Live,
+    /// Switches.
+    pub settings: &'a Settings,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// The object with changes; `None` when there are none.
+    pub changed: Option<Tree>,
+    /// Everything that is wrong with fields: the write is refused with 422.
+    pub problems: Vec<FieldError>,
+    /// Why it is refused for another reason, with 403.
+    pub refused: Option<String>,
+    /// What the client should hear.
+    pub warnings: Vec<String>,
+}
