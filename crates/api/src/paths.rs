@@ -49,6 +49,8 @@ paths! {
         CREATED = "metadata"."creationTimestamp";
         /// When deleted.
         DELETED = "metadata"."deletionTimestamp";
+        /// The beginning of a name that the server makes.
+        GENERATE_NAME = "metadata"."generateName";
         /// How often the spec was changed.
         GENERATION = "metadata"."generation";
         /// Grace of the delete.
@@ -1035,13 +1037,17 @@ paths! {
         SUBDOMAIN = "spec"."network"."subdomain";
         /// Whether pods that are not ready have them, too.
         PUBLISH_NOT_READY = "spec"."network"."publishNotReadyAddresses";
+        /// When it is complete.
+        SUCCESS = "spec"."successPolicy";
         /// All or any.
         SUCCESS_OPERATOR = "spec"."successPolicy"."operator";
         /// Of which replicatedJobs.
         SUCCESS_TARGETS = "spec"."successPolicy"."targetReplicatedJobs";
         /// What failures mean.
         FAILURE = "spec"."failurePolicy";
-        /// In which order replicatedJobs start.
+        /// How replicatedJobs start.
+        STARTUP = "spec"."startupPolicy";
+        /// In which order.
         STARTUP_ORDER = "spec"."startupPolicy"."startupPolicyOrder";
         /// Whether suspended.
         SUSPEND = "spec"."suspend";
@@ -1113,6 +1119,12 @@ paths! {
         POD_TEMPLATE = "template"."spec"."template";
         /// Spec of the pods.
         POD_SPEC = "template"."spec"."template"."spec";
+        /// Whether their containers start again.
+        RESTART_POLICY = "template"."spec"."template"."spec"."restartPolicy";
+        /// Failed pods of a Job, at most.
+        BACKOFF_LIMIT = "template"."spec"."backoffLimit";
+        /// When failed pods are replaced.
+        REPLACEMENT = "template"."spec"."podReplacementPolicy";
         /// What must be before it.
         DEPENDS_ON = "dependsOn";
         /// Device claims.

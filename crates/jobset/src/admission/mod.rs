@@ -2,8 +2,18 @@
 //!
 //! The same functions answer in process and as webhooks of a cluster.
 
+mod defaults;
+mod pods;
+mod sets;
+#[cfg(test)]
+mod testing;
+
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
+
+pub use defaults::default_jobset;
+pub use pods::{mutate_pod, validate_pod};
+pub use sets::validate_jobset;
 
 use crate::Gates;
 

@@ -1,0 +1,157 @@
+//! What is filled in when a JobSet is created.
+//!
+//! Doing it twice changes nothing: whoever applies the same manifest again does not raise its generation. What is of
+//! another type than the schema wants is left for the schema to refuse.
+
+use muster_api::paths::{jobset as path, jobset_failure, jobset_rule, jobset_volumes, replicated_job as job};
+use muster_tree::{Tree, tree};
+
+use super::{Answer, Asked};
+
+/// Fills in what a new JobSet leaves out. On an update nothing is.
+#[must_use]
+pub fn default_jobset(asked: &Asked<'_>) -> Answer {
+    if asked.old.is_some() || !asked.object.is_map() {
+        return Answer::default();
+    }
+    let filled = defaulted(asked.object);
+    Answer { changed: (filled != *asked.object).then_some(filled), ..Answer::default() }
+}
+
+fn defaulted(set: &Tree) -> Tree {
+    let set = absent_is(set, path::SUCCESS, || tree!({"operator": "All"}));
+    let set = absent_is(&set, path::STARTUP, || tree!({"startupPolicyOrder": "AnyOrder"}));
+    let set = each(&set, path::JOBS, |_, one| replicated_job(one));
+    // Where the pods' domain is not named it stays so: the name of the JobSet may not be known yet.
+    let set = absent_is(&set, path::HOSTNAMES, || true.into());
+    let set = absent_is(&set, path::PUBLISH_NOT_READY, || true.into());
+    let rules = [path::FAILURE, jobset_failure::RULES].concat();
+    let set = each(&set, &rules, rule);
+    each(&set, path::VOLUMES, |_, policy| absent_is(policy, jobset_volumes::WHEN_DELETED, || "Delete".into()))
+}
+
+fn replicated_job(one: &Tree) -> Tree {
+    // The two templates are the user's to write: what is filled in must not make one.
+    let one = match one.at(job::JOB_SPEC) {
+        Some(_) => absent_is(one, job::MODE, || "Indexed".into()),
+        None => one.clone(),
+    };
+    match one.at(job::POD_TEMPLATE) {
+        Some(_) => empty_is(&one, job::RESTART_POLICY, || "OnFailure".into()),
+        None => one,
+    }
+}
+
+fn rule(at: usize, rule: &Tree) -> Tree {
+    empty_is(rule, jobset_rule::NAME, || format!("failurePolicyRule{at}").into())
+}
+
+/// Sets what is absent, unless something on the way there is no map.
+fn absent_is(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
+    match path.split_last() {
+        Some((_, way)) if tree.at(path).is_none_or(Tree::is_null) && is_way(tree, way) => {
+            tree.with(path, value())
+        }
+        _ => tree.clone(),
+    }
+}
+
+/// The same for empty text.
+fn empty_is(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
+    match tree.at(path) {
+        Some(Tree::Text(text)) if text.is_empty() => tree.with(path, value()),
+        _ => absent_is(tree, path, value),
+    }
+}
+
+fn is_way(tree: &Tree, way: &[&str]) -> bool {
+    (0..=way.len()).all(|steps| tree.at(&way[..steps]).is_none_or(|it| it.is_map() || it.is_null()))
+}
+
+/// Changes each item of the list at a path.
+fn each(tree: &Tree, path: &[&str], change: impl FnMut(usize, &Tree) -> Tree) -> Tree {
+    match tree.at(path) {
+        Some(list) if list.is_list() => tree.with(path, list.map_items(change)),
+        _ => tree.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::testing::{Nothing, asked};
+
+    fn filled(set: &Tree) -> Tree {
+        let nothing = Nothing::default();
+        default_jobset(&asked(set, None, &nothing)).changed.unwrap_or_else(|| set.clone())
+    }
+
+    #[test]
+    fn what_is_absent_is_filled_in() {
+        let set = tree!({"spec": {
+            "failurePolicy": {"rules": [{"action": "FailJobSet"}, {"name": "", "action": "FailJobSet"},
+                {"name": "mine", "action": "FailJobSet"}]},
+            "replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {}}}}}],
+            "volumeClaimPolicies": [{}, {"retentionPolicy": {}}, {"retentionPolicy": {"whenDeleted": "Retain"}}]}});
+        assert_eq!(
+            filled(&set),
+            tree!({"spec": {
+                "failurePolicy": {"rules": [{"name": "failurePolicyRule0", "action": "FailJobSet"},
+                    {"name": "failurePolicyRule1", "action": "FailJobSet"},
+                    {"name": "mine", "action": "FailJobSet"}]},
+                "network": {"enableDNSHostnames": true, "publishNotReadyAddresses": true},
+                "replicatedJobs": [{"name": "a", "template": {"spec": {"completionMode": "Indexed",
+                    "template": {"spec": {"restartPolicy": "OnFailure"}}}}}],
+                "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+                "successPolicy": {"operator": "All"},
+                "volumeClaimPolicies": [{"retentionPolicy": {"whenDeleted": "Delete"}},
+                    {"retentionPolicy": {"whenDeleted": "Delete"}},
+                    {"retentionPolicy": {"whenDeleted": "Retain"}}]}})
+        );
+    }
+
+    #[test]
+    fn what_is_said_stays() {
+        let set = tree!({"spec": {
+            "network": {"enableDNSHostnames": false, "publishNotReadyAddresses": false, "subdomain": "s"},
+            "replicatedJobs": [{"name": "a", "template": {"spec": {"completionMode": "NonIndexed",
+                "template": {"spec": {"restartPolicy": "Never"}}}}}],
+            "startupPolicy": {"startupPolicyOrder": "InOrder"}, "successPolicy": {"operator": "Any"}}});
+        let nothing = Nothing::default();
+        assert_eq!(default_jobset(&asked(&set, None, &nothing)), Answer::default());
+    }
+
+    #[test]
+    fn filling_in_twice_changes_nothing() {
+        let nothing = Nothing::default();
+        for set in [
+            tree!({}),
+            tree!({"spec": {}}),
+            tree!({"spec": {"network": {}, "replicatedJobs": [], "failurePolicy": {"maxRestarts": 1}}}),
+            tree!({"spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {}}}}]}}),
+        ] {
+            let once = filled(&set);
+            assert_eq!(default_jobset(&asked(&once, None, &nothing)), Answer::default(), "{set}");
+        }
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_left_to_it() {
+        for set in [
+            tree!({"spec": "text"}),
+            tree!({"spec": {"network": 1, "successPolicy": [], "startupPolicy": 2}}),
+            tree!({"spec": {"network": 1, "successPolicy": [], "startupPolicy": 2,
+                "replicatedJobs": [1, {"template": 2}, {"template": {"spec": []}}, {}], "failurePolicy": {"rules": 3},
+                "volumeClaimPolicies": [4, {"retentionPolicy": 5}]}}),
+        ] {
+            assert_eq!(filled(&set), set);
+        }
+        assert_eq!(filled(&Tree::Null), Tree::Null);
+    }
+
+    #[test]
+    fn updates_are_left_alone() {
+        let (set, nothing) = (tree!({"spec": {}}), Nothing::default());
+        assert_eq!(default_jobset(&asked(&set, Some(&set), &nothing)), Answer::default());
+    }
+}
