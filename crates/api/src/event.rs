@@ -58,7 +58,13 @@ pub struct Event {
     pub reason: Text,
     /// `message`.
     pub message: Text,
+    /// What its writer was doing; empty where events are told the old way. With it the event is of the new kind, whose
+    /// repetition is a series.
+    pub action: Text,
 }
+
+/// Which of several equal writers tells; the new kind of events must say it.
+const INSTANCE: &str = "muster";
 
 impl Event {
     /// The namespace its v1 Event lives in.
@@ -83,18 +89,31 @@ impl Event {
         if !about.namespace.is_empty() {
             object = object.with(&["namespace"], &about.namespace);
         }
-        tree!({"apiVersion": "v1", "kind": "Event",
+        let event = tree!({"apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": self.namespace()},
             "involvedObject": object, "type": severity, "reason": &self.reason, "message": message,
             "count": count, "firstTimestamp": first.to_seconds_text(), "lastTimestamp": last.to_seconds_text(),
-            "source": {"component": &self.by}, "reportingComponent": &self.by, "reportingInstance": ""})
+            "source": {"component": &self.by}, "reportingComponent": &self.by, "reportingInstance": ""});
+        if self.action.is_empty() {
+            return event;
+        }
+        let new = tree!({"action": &self.action, "reportingInstance": INSTANCE, "eventTime": first.to_micros_text()});
+        event.merge(&new).merge(&self.series(count, last))
     }
-}
 
-/// A merge patch that counts one more of a noted event.
-#[must_use]
-pub fn counted(message: &str, count: u32, last: Time) -> Tree {
-    tree!({"count": count, "message": message, "lastTimestamp": last.to_seconds_text()})
+    /// A merge patch that counts one more of a noted event.
+    #[must_use]
+    pub fn counted(&self, message: &str, count: u32, last: Time) -> Tree {
+        let patch = tree!({"count": count, "message": message, "lastTimestamp": last.to_seconds_text()});
+        patch.merge(&self.series(count, last))
+    }
+
+    fn series(&self, count: u32, last: Time) -> Tree {
+        if self.action.is_empty() || count < 2 {
+            return Tree::empty_map();
+        }
+        tree!({"series": {"count": count, "lastObservedTime": last.to_micros_text()}})
+    }
 }
 
 /// What such a patch, or an Event, says.

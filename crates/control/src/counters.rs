@@ -6,6 +6,8 @@ use std::time::Duration;
 use muster_api::port::{Act, Call, Part};
 use muster_tree::Text;
 
+use crate::jobsets::JobSetNumbers;
+
 /// What kind of call it was: its verb and the plural of its kind.
 pub type CallKind = (&'static str, Text);
 
@@ -36,6 +38,8 @@ pub struct Counters {
     pub in_flight: u64,
     /// What the scheduler among the controllers counts.
     pub scheduling: Scheduling,
+    /// What the JobSet controller counts.
+    pub jobsets: JobSetNumbers,
 }
 
 /// What a scheduler counts.
@@ -85,10 +89,16 @@ impl std::ops::AddAssign<&Scheduling> for Scheduling {
         for (place, count) in &other.pending {
             *self.pending.entry(place).or_default() += count;
         }
-        for (mine, others) in self.waits.counts.iter_mut().zip(other.waits.counts) {
+        self.waits += &other.waits;
+    }
+}
+
+impl std::ops::AddAssign<&Waits> for Waits {
+    fn add_assign(&mut self, other: &Waits) {
+        for (mine, others) in self.counts.iter_mut().zip(other.counts) {
             *mine += others;
         }
-        self.waits.sum = self.waits.sum.saturating_add(other.waits.sum);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 }
 
@@ -120,6 +130,7 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.queue_len += other.queue_len;
         self.in_flight += other.in_flight;
         self.scheduling += &other.scheduling;
+        self.jobsets += &other.jobsets;
         for (kind, count) in &other.calls_by {
             *self.calls_by.entry(kind.clone()).or_default() += count;
         }

@@ -224,6 +224,7 @@ fn elsewhere(key: &Key, object: &Object, owner: &Owner) -> Event {
         owner.api_version, owner.kind, key.namespace, owner.name, owner.uid, key.namespace
     );
     Event {
+        action: Text::new(),
         by: managers::GC.clone(),
         about,
         severity: Severity::Warning,

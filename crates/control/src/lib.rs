@@ -22,6 +22,7 @@ pub mod claims;
 pub mod counters;
 pub mod gc;
 pub mod jobs;
+pub mod jobsets;
 pub mod lifecycle;
 pub mod loops;
 pub mod namespaces;

@@ -172,6 +172,7 @@ fn evict(key: &Key, pod: &Object, now: Time) -> Plan {
     });
     let delete = Act::Delete { cascade: Cascade::Background, grace_secs: None };
     let note = Event {
+        action: Text::new(),
         by: managers::TAINTS.clone(),
         about: About::of(&kinds::PODS, "Pod", &pod.tree),
         severity: Severity::Normal,

@@ -117,6 +117,8 @@ enum Purpose {
 struct Sent {
     purpose: Purpose,
     calls: Calls,
+    /// What is told when it was done.
+    told: Option<Event>,
     repeats: u32,
     /// How often the kind of the first call had been listed when it was sent.
     resets: u64,
@@ -124,7 +126,7 @@ struct Sent {
 
 impl Sent {
     fn new(purpose: Purpose, calls: Calls) -> Sent {
-        Sent { purpose, calls, repeats: 0, resets: 0 }
+        Sent { purpose, calls, told: None, repeats: 0, resets: 0 }
     }
 }
 
@@ -367,6 +369,15 @@ impl Loop {
                 Step::Each(calls) => {
                     calls.into_iter().map(|call| (Purpose::Step(slot.clone()), Calls::One(call))).collect()
                 }
+                Step::EachTold(calls) => {
+                    plan.outstanding = calls.len();
+                    let one = |(call, event)| Sent {
+                        told: Some(event),
+                        ..Sent::new(Purpose::Step(slot.clone()), Calls::One(call))
+                    };
+                    self.outbox.extend(calls.into_iter().map(one));
+                    if plan.outstanding == 0 { continue } else { return }
+                }
                 Step::Look(call, want) => vec![(Purpose::Look(slot.clone(), want), Calls::One(call))],
             };
             if post.is_empty() {
@@ -436,6 +447,11 @@ impl Loop {
             self.keep_refusal(call, why);
         }
         let refusal = refused.map(|(_, why)| why);
+        if refusal.is_none()
+            && let Some(event) = sent.told.take()
+        {
+            self.note(&event, now);
+        }
         self.counters.refusals += u64::from(refusal.is_some());
         if matches!(refusal, Some(Refusal::Unknown(_))) && sent.repeats < REPEATS_MAX {
             self.counters.repeats += 1;
@@ -457,7 +473,7 @@ impl Loop {
                 let Calls::One(made) = sent.calls else { unreachable!("only one call meets itself") };
                 let look = Call { act: Act::Get, ..made.clone() };
                 let purpose = Purpose::Met(slot, made);
-                self.outbox.push_back(Sent::new(purpose, Calls::One(look)));
+                self.outbox.push_back(Sent { told: sent.told, ..Sent::new(purpose, Calls::One(look)) });
             }
             (Purpose::Step(slot), refusal) => self.settled(&slot, refusal, now),
             (Purpose::Met(slot, made), refusal) => {

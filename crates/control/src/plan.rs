@@ -87,6 +87,8 @@ pub enum Step {
     Together(Vec<Call>),
     /// Calls side by side: each may happen or not, the step is done when all did.
     Each(Vec<Call>),
+    /// The same, and each that happened is told.
+    EachTold(Vec<(Call, Event)>),
     /// Looks at live state first; another answer than wanted drops the rest.
     Look(Call, Want),
     /// Notes an event; never waited for.

@@ -35,6 +35,7 @@ struct Group {
     about: About,
     severity: Severity,
     reason: Text,
+    action: Text,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +103,7 @@ impl Recorder {
             return None;
         }
         let call = match written.stored {
-            true => call(event, &written.name, Act::Merge(event::counted(&message, written.count, now))),
+            true => call(event, &written.name, Act::Merge(event.counted(&message, written.count, now))),
             false => {
                 let tree = event.tree(&written.name, &message, written.count, written.first, now);
                 call(event, &written.name, Act::Create(tree))
@@ -129,6 +130,7 @@ impl Recorder {
             severity: group.severity,
             reason: group.reason.clone(),
             message: message.clone(),
+            action: group.action.clone(),
         };
         let tree = event.tree(&written.name, &message, written.count, written.first, now);
         Some(call(&event, &written.name, Act::Create(tree)))
@@ -140,6 +142,7 @@ impl Recorder {
             about: event.about.clone(),
             severity: event.severity,
             reason: event.reason.clone(),
+            action: event.action.clone(),
         };
         if !self.series.contains_key(&group) {
             self.series_order.push_back(group.clone());
@@ -228,6 +231,7 @@ mod tests {
             severity: Severity::Normal,
             reason: "SuccessfulCreate".into(),
             message: message.into(),
+            action: Text::new(),
         }
     }
 

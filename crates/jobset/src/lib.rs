@@ -2,7 +2,11 @@
 //!
 //! # Invariants
 //!
-//! - Everything here is a function of its arguments.
+//! - Everything here is a function of its arguments: same picture, same steps, same order.
+//! - Each step of a plan is safe to repeat, and the status that says "once more" is written before anything is deleted
+//!   for it: a crash between any two steps restarts nothing twice.
+//! - Nothing of a stranger's is touched: Jobs are told by the UID of their owner, claims too.
+//! - A volume that is to be kept is never given an owner, and nothing here deletes a volume.
 //!
 //! # Deliberately absent
 //!
@@ -10,6 +14,9 @@
 //! the API of a cluster.
 
 pub mod admission;
+pub mod build;
+pub mod children;
+pub mod plan;
 
 /// Switches of single features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

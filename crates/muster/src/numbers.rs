@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_control::counters::{Scheduling, Waits};
+use muster_control::jobsets::JobSetNumbers;
 use muster_control::run::Health;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -50,8 +51,31 @@ impl<F: Fn() -> Health + Send + Sync + 'static> Collector for Numbers<F> {
         let kinds =
             kinds.map(|((verb, plural), count)| ([("verb", *verb), ("resource", plural.as_str())], *count));
         family(into, "muster_controller_calls", "Calls of controllers", kinds)?;
-        scheduling(into, &all.scheduling)
+        scheduling(into, &all.scheduling)?;
+        jobsets(into, &all.jobsets)
     }
+}
+
+/// What the JobSet controller counts; the first two have the names that dashboards know.
+fn jobsets(into: &mut DescriptorEncoder<'_>, all: &JobSetNumbers) -> fmt::Result {
+    let ends = [
+        ("jobset_failed", "JobSets that failed", &all.failed),
+        ("jobset_completed", "JobSets that completed", &all.completed),
+    ];
+    for (name, help, numbers) in ends {
+        let labelled = numbers.iter();
+        let labelled = labelled.map(|((namespace, set), count)| {
+            ([("jobset_name", set.as_str()), ("namespace", namespace.as_str())], *count)
+        });
+        family(into, name, help, labelled)?;
+    }
+    let restarts = all.restarts.iter();
+    let restarts = restarts.map(|((namespace, reason), count)| {
+        ([("namespace", namespace.as_str()), ("reason", reason.as_str())], *count)
+    });
+    family(into, "jobset_restarts", "Restarts of whole JobSets", restarts)?;
+    let help = "From a restart until all Jobs were ready";
+    waits(into, "jobset_restart_duration_seconds", help, &all.restart_times)
 }
 
 /// What the scheduler counts, under the names that kube-scheduler has for it.
@@ -68,12 +92,16 @@ fn scheduling(into: &mut DescriptorEncoder<'_>, all: &Scheduling) -> fmt::Result
     }
     let help = "How long pods waited for a node, gates not counted";
     let name = "scheduler_pod_scheduling_sli_duration_seconds";
+    waits(into, name, help, &all.waits)
+}
+
+fn waits(into: &mut DescriptorEncoder<'_>, name: &str, help: &str, waits: &Waits) -> fmt::Result {
     let mut metric = into.encode_descriptor(name, help, None, MetricType::Histogram)?;
     let bounds = Waits::bounds().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(all.waits.counts).collect();
-    let count = all.waits.counts.iter().sum();
+    let buckets: Vec<(f64, u64)> = bounds.zip(waits.counts).collect();
+    let count = waits.counts.iter().sum();
     metric.encode_histogram::<prometheus_client::encoding::NoLabelSet>(
-        all.waits.sum.as_secs_f64(),
+        waits.sum.as_secs_f64(),
         count,
         &buckets,
         None,

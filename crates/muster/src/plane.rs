@@ -72,7 +72,7 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
-        let told = Told { root_ca: root_ca.into(), packing: settings.packing };
+        let told = Told { root_ca: root_ca.into(), packing: settings.packing, ..Told::default() };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
             .map_err(PlaneError::Thread)?;

@@ -300,6 +300,7 @@ fn renew(key: &Key, node: &Object, caches: &Caches, now: Time) -> (Option<Call>,
 fn name_taken(node: &Object) -> Event {
     let message = "Not simulated: this node is somebody else's. Give the manifest another name, or delete this node first";
     Event {
+        action: Text::new(),
         by: managers::KUBELET.clone(),
         about: About::of(&kinds::NODES, "Node", &node.tree),
         severity: Severity::Warning,

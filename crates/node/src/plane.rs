@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use muster_api::kinds;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_control::accounts::Accounts;
 use muster_control::claims::Claims;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
+use muster_control::jobsets::{Gates, JobSets};
 use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
@@ -71,6 +73,8 @@ pub struct Told {
     pub root_ca: Text,
     /// What nodes are filled up by.
     pub packing: Packing,
+    /// Features of JobSets.
+    pub jobsets: Gates,
 }
 
 /// All controllers there are, nodes apart.
@@ -87,6 +91,7 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
         Box::<Lifecycle>::default(),
         Box::<Claims>::default(),
         Box::new(Accounts::new(told.root_ca)),
+        Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone()))),
     ]
 }
 

@@ -236,7 +236,14 @@ fn note(claim: &Object, severity: Severity, reason: &str, message: String) -> St
 
 fn event(about: About, severity: Severity, reason: &str, message: String) -> Step {
     let by = managers::LOCAL_PATH.clone();
-    Step::Note(Event { by, about, severity, reason: reason.into(), message: message.into() })
+    Step::Note(Event {
+        action: Text::new(),
+        by,
+        about,
+        severity,
+        reason: reason.into(),
+        message: message.into(),
+    })
 }
 
 #[cfg(test)]

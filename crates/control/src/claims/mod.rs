@@ -203,6 +203,7 @@ fn write(claim: &Object, part: Part, act: Act) -> Call {
 
 fn complaint(pod: &Object, within: &Text, why: &str) -> Event {
     Event {
+        action: Text::new(),
         by: managers::CLAIM_EVENTS.clone(),
         about: About::of(&kinds::PODS, "Pod", &pod.tree),
         severity: Severity::Warning,

@@ -57,7 +57,7 @@ pub fn untrack_orphan(pod: &Object) -> Call {
 /// A note about a Job.
 pub fn note(job: &Tree, severity: Severity, reason: Text, message: String) -> Event {
     let about = About::of(&kinds::JOBS, "Job", job);
-    Event { by: managers::JOB.clone(), about, severity, reason, message: message.into() }
+    Event { action: Text::new(), by: managers::JOB.clone(), about, severity, reason, message: message.into() }
 }
 
 fn untracking() -> Act {

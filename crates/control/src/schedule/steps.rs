@@ -123,5 +123,5 @@ fn note(pod: &Object, severity: Severity, reason: &str, message: String) -> Even
 
 fn note_by(by: Text, pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
     let about = About::of(&kinds::PODS, "Pod", &pod.tree);
-    Event { by, about, severity, reason: reason.into(), message: message.into() }
+    Event { action: Text::new(), by, about, severity, reason: reason.into(), message: message.into() }
 }

@@ -176,7 +176,14 @@ fn note(by: &Text, kind: &Kind, object: &Object, severity: Severity, reason: &st
         "Pod"
     };
     let about = About::of(kind, word, &object.tree);
-    Step::Note(Event { by: by.clone(), about, severity, reason: reason.into(), message: message.into() })
+    Step::Note(Event {
+        action: Text::new(),
+        by: by.clone(),
+        about,
+        severity,
+        reason: reason.into(),
+        message: message.into(),
+    })
 }
 
 /// A read of an object that decides whether the plan goes on.

@@ -467,6 +467,7 @@ fn meta_name(container: &Tree) -> &str {
 
 fn note(pod: &Tree, severity: Severity, reason: &'static str, message: &str) -> Step {
     Step::Note(Event {
+        action: Text::new(),
         by: managers::KUBELET.clone(),
         about: About::of(&kinds::PODS, "Pod", pod),
         severity,

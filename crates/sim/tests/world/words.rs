@@ -65,8 +65,14 @@ fn what_builders_make_has_no_unknown_field() {
         &NewPod { index: Some(1), suffix: "abcde".into(), before: Some(Failures { counted: 1, ignored: 1 }) },
     );
     let about = About::of(&kinds::JOBS, "Job", &job);
-    let note =
-        Event { by: "b".into(), about, severity: Severity::Normal, reason: "R".into(), message: "m".into() };
+    let note = Event {
+        action: Text::new(),
+        by: "b".into(),
+        about,
+        severity: Severity::Normal,
+        reason: "R".into(),
+        message: "m".into(),
+    };
     let status = JobStatus {
         active: 1,
         ready: Some(1),

@@ -1,0 +1,82 @@
+//! What a JobSet sees of its namespace.
+
+use muster_api::jobset::JobSetFacts;
+use muster_api::paths::{container_status as container, meta as meta_path, pod as pod_path};
+use muster_api::port::{Kind, Object};
+use muster_api::words::jobset as words;
+use muster_api::{condition, kinds, meta};
+use muster_jobset::plan::{Around, Held, InPlacePod, Parent};
+use muster_tree::{Text, Tree};
+
+use crate::cache::Caches;
+
+/// The kind of owners that read the result of a JobSet.
+const TRAIN_JOB: &str = "TrainJob";
+/// Conditions of theirs that say they have.
+const TRAIN_JOB_ENDS: [&str; 2] = ["Complete", "Failed"];
+
+/// The namespace of a JobSet.
+pub struct Namespace<'a> {
+    pub set: &'a Tree,
+    pub facts: &'a JobSetFacts,
+    pub caches: &'a Caches,
+    pub claims: Option<&'a Kind>,
+}
+
+impl Namespace<'_> {
+    fn held(&self, kind: &Kind, name: &Text) -> Option<Held> {
+        let Object { tree, .. } = self.caches.get(kind, &self.facts.namespace, name)?;
+        Some(Held {
+            uid: meta::uid(tree),
+            controller: meta::controller(tree),
+            deleting: meta::deleting(tree).is_some(),
+        })
+    }
+}
+
+impl Around for Namespace<'_> {
+    fn job(&self, name: &Text) -> Option<Held> {
+        self.held(&kinds::JOBS, name)
+    }
+
+    fn service(&self, name: &Text) -> Option<Held> {
+        self.held(&kinds::SERVICES, name)
+    }
+
+    fn volume_claim(&self, name: &Text) -> Option<Held> {
+        self.held(&kinds::CLAIMS, name)
+    }
+
+    fn device_claim(&self, name: &Text) -> Option<Held> {
+        self.held(self.claims?, name)
+    }
+
+    fn pods(&self) -> Vec<InPlacePod> {
+        let pods = self.caches.in_namespace(&kinds::PODS, &self.facts.namespace);
+        let own = pods.filter(|pod| meta::label(&pod.tree, words::NAME) == Some(self.facts.name.as_str()));
+        own.map(|pod| in_place(&pod.tree)).collect()
+    }
+
+    fn parent(&self) -> Parent {
+        let Some(owner) = meta::controller(self.set).filter(|owner| owner.kind == TRAIN_JOB) else {
+            return Parent::None;
+        };
+        let Some((_, parent)) = self.caches.by_uid(&owner.uid) else { return Parent::Unseen };
+        let all = parent.tree.items_at(&["status", "conditions"]);
+        let knows = TRAIN_JOB_ENDS.iter().any(|kind| condition::holds(all, kind));
+        if knows { Parent::Knows } else { Parent::Waits }
+    }
+}
+
+fn in_place(pod: &Tree) -> InPlacePod {
+    let lists = [pod_path::INIT_STATUSES, pod_path::CONTAINER_STATUSES];
+    let all = lists.into_iter().flat_map(|list| pod.items_at(list));
+    let restarts = all.filter_map(|it| it.int_at(container::RESTARTS)).max().unwrap_or(0);
+    InPlacePod {
+        restarts: u32::try_from(restarts).unwrap_or(0),
+        failed: pod.str_at(pod_path::PHASE) == "Failed",
+        attempt: pod
+            .at(meta_path::ANNOTATIONS)
+            .and_then(|all| all.get(words::IN_PLACE_ATTEMPT)?.as_text().cloned()),
+    }
+}

@@ -1,0 +1,322 @@
+//! The objects that a JobSet makes.
+
+use std::collections::BTreeMap;
+
+use muster_api::jobset::{ClaimTemplate, Exclusive, JobSetFacts, ReplicatedJob, VolumeTemplate, names};
+use muster_api::meta::Owner;
+use muster_api::paths::{job as job_path, replicated_job};
+use muster_api::port::Kind;
+use muster_api::words::jobset as words;
+use muster_api::{kinds, meta};
+use muster_tree::{Text, Tree, tree};
+
+use crate::Gates;
+use crate::children::Ref;
+
+/// Means all containers.
+pub const ALL_CONTAINERS: &str = "*";
+
+/// What all Jobs of a JobSet have in common, and where each stands among them.
+pub struct Builder<'a> {
+    set: &'a JobSetFacts,
+    gates: Gates,
+    /// By replicatedJob.
+    places: BTreeMap<&'a str, Place>,
+}
+
+/// Where the Jobs of one replicatedJob stand.
+struct Place {
+    global: u32,
+    in_group: u32,
+    group_replicas: u32,
+}
+
+impl<'a> Builder<'a> {
+    /// For this JobSet.
+    #[must_use]
+    pub fn new(set: &'a JobSetFacts, gates: Gates) -> Builder<'a> {
+        let (mut global, mut groups) = (0, BTreeMap::<&str, u32>::new());
+        let mut places = BTreeMap::new();
+        for it in &set.jobs {
+            let in_group = groups.entry(&it.group).or_default();
+            places.insert(it.name.as_str(), Place { global, in_group: *in_group, group_replicas: 0 });
+            *in_group += it.replicas;
+            global += it.replicas;
+        }
+        for it in &set.jobs {
+            let place = places.get_mut(it.name.as_str()).expect("it was put there");
+            place.group_replicas = groups[it.group.as_str()];
+        }
+        Builder { set, gates, places }
+    }
+
+    /// The Job at a place.
+    #[must_use]
+    pub fn job(&self, of: &ReplicatedJob, index: u32) -> Tree {
+        let set = self.set;
+        let name = names::job(&set.name, &of.name, index);
+        let words = Tree::map(self.words(of, index, &name));
+        let own = Exclusive::of(of.template.at(&["metadata", "annotations"]));
+        let exclusive = if own.topology.is_some() { &own } else { &set.exclusive };
+        let notes = words.merge(&exclusive_notes(exclusive));
+        let metadata = tree!({"name": &name, "namespace": &set.namespace, "ownerReferences": Tree::list([self.owner()])})
+            .with(&["labels"], over(of.template.at(&["metadata", "labels"]), &words))
+            .with(&["annotations"], over(of.template.at(&["metadata", "annotations"]), &notes));
+        let spec = of.template.at(&["spec"]).cloned().unwrap_or_else(Tree::empty_map);
+        let pod = spec.at(&["template"]).cloned().unwrap_or_else(Tree::empty_map);
+        let pod = pod
+            .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &words))
+            .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
+            .with(&["spec"], self.pod_spec(of, &pod, &name, exclusive));
+        let spec = spec.with(&["template"], pod).with(&["suspend"], set.suspend);
+        let spec = filled(spec, &["completionMode"], "Indexed");
+        tree!({"apiVersion": "batch/v1", "kind": "Job"}).with(&["metadata"], metadata).with(&["spec"], spec)
+    }
+
+    /// The reference to the JobSet in what it owns.
+    #[must_use]
+    pub fn owner(&self) -> Tree {
+        Owner::controller_tree(words::API_VERSION, words::KIND, &self.set.name, &self.set.uid)
+    }
+
+    /// The headless Service that gives pods their names.
+    #[must_use]
+    pub fn service(&self) -> Tree {
+        let set = self.set;
+        let selector = Tree::map([(words::NAME, &set.name)]);
+        tree!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": &set.network.subdomain, "namespace": &set.namespace, "ownerReferences": Tree::list([self.owner()])},
+            "spec": {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": set.network.publish_not_ready}})
+    }
+
+    /// A shared volume's claim.
+    #[must_use]
+    pub fn volume_claim(&self, of: &VolumeTemplate) -> Tree {
+        let set = self.set;
+        let label = Tree::map([(words::NAME, &set.name)]);
+        let metadata = tree!({"name": names::volume_claim(&of.name, &set.name), "namespace": &set.namespace})
+            .with(&["labels"], over(of.labels.as_ref(), &label))
+            .with_option(&["annotations"], of.annotations.clone())
+            .with_option(&["ownerReferences"], (!of.retain).then(|| Tree::list([self.owner()])));
+        tree!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"})
+            .with(&["metadata"], metadata)
+            .with(&["spec"], of.spec.clone())
+    }
+
+    /// The device claim of a Job, in the shape of this version of the kind.
+    #[must_use]
+    pub fn device_claim(&self, kind: &Kind, job: &Tree, of: &ClaimTemplate) -> Tree {
+        let Ref { name, uid } = Ref::of(job);
+        let keys =
+            [words::NAME, words::UID, words::GROUP, words::JOB_INDEX, words::JOB_KEY, words::RESTART_ATTEMPT];
+        let own = keys.into_iter().filter_map(|key| Some((key, meta::label(job, key)?.to_owned())));
+        let own = own.chain([(words::CLAIM_TEMPLATE, of.name.to_string())]);
+        let labels = of.labels.iter().fold(Tree::empty_map(), |all, more| all.merge(more));
+        let notes = of.annotations.iter().fold(Tree::empty_map(), |all, more| all.merge(more));
+        let owner = Owner::controller_tree(&meta::api_version(&kinds::JOBS), "Job", &name, &uid);
+        let metadata = tree!({"name": names::device_claim(&name, &of.name), "namespace": &self.set.namespace,
+            "ownerReferences": Tree::list([owner])})
+        .with(&["labels"], labels.merge(&Tree::map(own.collect::<Vec<_>>())))
+        .with_option(&["annotations"], (!notes.is_empty()).then_some(notes));
+        tree!({"apiVersion": meta::api_version(kind), "kind": "ResourceClaim"})
+            .with(&["metadata"], metadata)
+            .with(&["spec", "devices"], devices(&of.devices, kind.version != "v1beta1"))
+    }
+
+    /// What stands in labels and in annotations of a Job and of its pods alike.
+    fn words(&self, of: &ReplicatedJob, index: u32, name: &Text) -> Vec<(&'static str, Text)> {
+        let set = self.set;
+        let place = &self.places[of.name.as_str()];
+        let number = |n: u32| Text::from(n.to_string());
+        let restarts = set.status.job(&of.name).and_then(|it| it.restarts.get(index as usize)).copied();
+        let mut all = vec![
+            (words::NAME, set.name.clone()),
+            (words::UID, set.uid.clone()),
+            (words::GROUP, of.name.clone()),
+            (words::REPLICAS, number(of.replicas)),
+            (words::GLOBAL_REPLICAS, Text::from(set.replicas().to_string())),
+            (words::JOB_INDEX, number(index)),
+            (words::JOB_GLOBAL_INDEX, number(place.global + index)),
+            (words::JOB_KEY, names::job_key(&set.namespace, name)),
+            (words::GROUP_NAME, of.group.clone()),
+            (words::GROUP_REPLICAS, number(place.group_replicas)),
+            (words::JOB_GROUP_INDEX, number(place.in_group + index)),
+            (words::RESTART_ATTEMPT, number(set.status.restarts)),
+        ];
+        if self.gates.restart_job {
+            all.push((words::JOB_RESTART_ATTEMPT, number(restarts.unwrap_or(0))));
+        }
+        all.extend(set.coordinator.iter().map(|it| (words::COORDINATOR, it.clone())));
+        all
+    }
+
+    fn pod_spec(&self, of: &ReplicatedJob, pod: &Tree, job: &Text, exclusive: &Exclusive) -> Tree {
+        let set = self.set;
+        let mut spec = pod.at(&["spec"]).cloned().unwrap_or_else(Tree::empty_map);
+        spec = filled(spec, &["restartPolicy"], "OnFailure");
+        if set.network.hostnames {
+            spec = spec.with(&["subdomain"], &set.network.subdomain);
+        }
+        if exclusive.topology.is_some() && exclusive.node_selector.is_some() {
+            spec = beforehand(&spec, &set.namespace, job);
+        }
+        let mounted: Vec<&VolumeTemplate> = set.volumes.iter().filter(|it| mounts(&spec, &it.name)).collect();
+        if !mounted.is_empty() {
+            let volume = |it: &&VolumeTemplate| {
+                let claim = names::volume_claim(&it.name, &set.name);
+                tree!({"name": &it.name, "persistentVolumeClaim": {"claimName": claim}})
+            };
+            spec = appended(&spec, "volumes", mounted.iter().map(volume));
+        }
+        let templates = of.claims.iter().filter(|it| !overrides(of, &it.name));
+        templates.fold(spec, |spec, it| with_claim(&spec, it, job))
+    }
+}
+
+/// Whether the pod template has a claim of this name itself: then it wins.
+#[must_use]
+pub fn overrides(of: &ReplicatedJob, name: &str) -> bool {
+    let own = of.template.items_at(&["spec", "template", "spec", "resourceClaims"]);
+    own.iter().any(|it| it.str_at(&["name"]) == name)
+}
+
+/// The claim templates of a replicatedJob that count.
+pub fn effective(of: &ReplicatedJob) -> impl Iterator<Item = &ClaimTemplate> {
+    of.claims.iter().filter(|it| !overrides(of, &it.name))
+}
+
+/// A map of ours over one of the user's.
+fn over(theirs: Option<&Tree>, ours: &Tree) -> Tree {
+    theirs.filter(|it| it.is_map()).map_or_else(|| ours.clone(), |theirs| theirs.merge(ours))
+}
+
+fn filled(tree: Tree, path: &[&str], word: &str) -> Tree {
+    if tree.str_at(path).is_empty() { tree.with(path, word) } else { tree }
+}
+
+fn exclusive_notes(of: &Exclusive) -> Tree {
+    let Some(topology) = &of.topology else { return Tree::empty_map() };
+    let selector = of.node_selector.iter().map(|it| (words::NODE_SELECTOR, it.clone()));
+    Tree::map([(words::EXCLUSIVE_TOPOLOGY, topology.clone())].into_iter().chain(selector))
+}
+
+/// Pods of nodes that somebody labelled and tainted for one Job.
+fn beforehand(spec: &Tree, namespace: &Text, job: &Text) -> Tree {
+    let place = Text::from(format!("{namespace}_{job}"));
+    let toleration = tree!({"key": words::NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"});
+    let spec = spec.with(
+        &["nodeSelector"],
+        over(spec.at(&["nodeSelector"]), &Tree::map([(words::NAMESPACED_JOB, place)])),
+    );
+    appended(&spec, "tolerations", [toleration])
+}
+
+fn appended(spec: &Tree, list: &str, more: impl IntoIterator<Item = Tree>) -> Tree {
+    let all: Vec<Tree> = spec.items_at(&[list]).iter().cloned().chain(more).collect();
+    spec.with(&[list], Tree::list(all))
+}
+
+const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
+
+/// Whether some container mounts a volume of this name.
+#[must_use]
+pub fn mounts(pod_spec: &Tree, volume: &str) -> bool {
+    let containers = CONTAINERS.iter().flat_map(|list| pod_spec.items_at(&[*list]));
+    containers.flat_map(|it| it.items_at(&["volumeMounts"])).any(|it| it.str_at(&["name"]) == volume)
+}
+
+fn with_claim(spec: &Tree, template: &ClaimTemplate, job: &Text) -> Tree {
+    let entry =
+        tree!({"name": &template.name, "resourceClaimName": names::device_claim(job, &template.name)});
+    let spec = appended(spec, "resourceClaims", [entry]);
+    let picked = |name: &str| template.containers.iter().any(|it| it == ALL_CONTAINERS || it == name);
+    let reference = |container: &Tree| {
+        let has = container
+            .items_at(&["resources", "claims"])
+            .iter()
+            .any(|it| it.str_at(&["name"]) == template.name);
+        if has || !picked(container.str_at(&["name"])) {
+            return container.clone();
+        }
+        let resources = container.at(&["resources"]).cloned().unwrap_or_else(Tree::empty_map);
+        container.with(&["resources"], appended(&resources, "claims", [tree!({"name": &template.name})]))
+    };
+    CONTAINERS.iter().fold(spec, |spec, list| match spec.at(&[*list]) {
+        Some(containers) => spec.with(&[*list], containers.map_items(|_, it| reference(it))),
+        None => spec.clone(),
+    })
+}
+
+/// What a request says itself where it asks for one kind of devices only.
+const FLAT: [&str; 7] =
+    ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
+
+/// The devices in the shape of today, or in that of old servers: what was written in either is moved.
+fn devices(asked: &Tree, today: bool) -> Tree {
+    let request = |it: &Tree| {
+        let exactly = it.at(&["exactly"]).cloned();
+        match (today, exactly) {
+            (true, None) if it.at(&["firstAvailable"]).is_none() => {
+                let moved = FLAT.iter().filter_map(|key| Some((*key, it.get(key)?.clone())));
+                let moved = Tree::map(moved.collect::<Vec<_>>());
+                FLAT.iter().fold(it.clone(), |it, key| it.without_key(key)).with(&["exactly"], moved)
+            }
+            (false, Some(exactly)) => it.without_key("exactly").merge(&exactly),
+            _ => it.clone(),
+        }
+    };
+    match asked.at(&["requests"]) {
+        Some(requests) => asked.with(&["requests"], requests.map_items(|_, it| request(it))),
+        None => asked.clone(),
+    }
+}
+
+/// A merge patch that makes the Job run again with what the template says now, or with nothing else changed.
+#[must_use]
+pub fn resume(live: &Tree, wanted: &Tree) -> Tree {
+    resume_template(live, wanted).unwrap_or_else(Tree::empty_map).with(job_path::SUSPEND, false)
+}
+
+/// What of the pod template differs from what is wanted, as a merge patch: labels and annotations come on top, where
+/// pods may run is as the template says and nothing else, so that nothing of an earlier admission stays.
+#[must_use]
+pub fn resume_template(live: &Tree, wanted: &Tree) -> Option<Tree> {
+    let [live, wanted] = [live, wanted].map(|job| job.at(job_path::TEMPLATE).cloned().unwrap_or_default());
+    let mut patch = Tree::empty_map();
+    for key in ["labels", "annotations"] {
+        let path = ["metadata", key];
+        let have = live.at(&path).cloned().unwrap_or_else(Tree::empty_map);
+        let want = over(Some(&have), wanted.at(&path).unwrap_or(&Tree::empty_map()));
+        patch = patch.with_option(&path, have.merge_patch_to(&want));
+    }
+    for key in ["nodeSelector", "tolerations", "schedulingGates"] {
+        let path = ["spec", key];
+        let [have, want] = [&live, &wanted].map(|it| it.at(&path).filter(|it| !it.is_empty()).cloned());
+        patch = match (have, want) {
+            (have, want) if have == want => patch,
+            (Some(have), Some(want)) if have.is_map() => patch.with_option(&path, have.merge_patch_to(&want)),
+            (_, want) => patch.with(&path, want.unwrap_or(Tree::Null)),
+        };
+    }
+    (!patch.is_empty()).then(|| Tree::empty_map().with(job_path::TEMPLATE, patch))
+}
+
+/// A merge patch that makes a Job as wide as the template says, if it is not.
+#[must_use]
+pub fn resize(live: &Tree, of: &ReplicatedJob) -> Option<Tree> {
+    if of.parallelism != of.completions {
+        return None;
+    }
+    let wanted = Tree::from(of.parallelism.unwrap_or(1));
+    let same = |path: &[&str]| live.at(path) == Some(&wanted);
+    let differs = !same(job_path::PARALLELISM) || !same(job_path::COMPLETIONS);
+    differs.then(|| {
+        Tree::empty_map().with(job_path::PARALLELISM, wanted.clone()).with(job_path::COMPLETIONS, wanted)
+    })
+}
+
+/// Where the pod template of a replicatedJob is.
+#[must_use]
+pub fn pod_spec(replicated: &Tree) -> &Tree {
+    replicated.at(replicated_job::POD_SPEC).unwrap_or(&Tree::Null)
+}

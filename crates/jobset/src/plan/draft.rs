@@ -1,0 +1,144 @@
+//! The status as it will be, and what is to be told about it.
+
+use muster_api::condition::{self, Wanted};
+use muster_api::event::Severity;
+use muster_api::jobset::{JobSetStatus, ReplicatedStatus};
+use muster_api::paths::condition as path;
+use muster_api::time::Time;
+use muster_api::words::jobset::conditions;
+use muster_tree::{Text, Tree};
+
+use super::Observed;
+use crate::children::Sorted;
+
+/// An event that follows the status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    pub severity: Severity,
+    pub reason: Text,
+    pub message: String,
+}
+
+/// A status that is being written.
+pub struct Draft<'a> {
+    seen: &'a Observed<'a>,
+    pub status: JobSetStatus,
+    pub said: Vec<Said>,
+    now: Time,
+}
+
+impl<'a> Draft<'a> {
+    /// The status as it was, with the Jobs as they are.
+    pub fn new(seen: &'a Observed<'a>, sorted: &Sorted<'_>) -> Draft<'a> {
+        let mut status = seen.set.status.clone();
+        let jobs = tally(seen, sorted);
+        let sorted_by_name = |jobs: &[ReplicatedStatus]| {
+            let mut jobs = jobs.to_vec();
+            jobs.sort_by(|a, b| a.name.cmp(&b.name));
+            jobs
+        };
+        // The order in which they stand means nothing.
+        if sorted_by_name(&jobs) != sorted_by_name(&status.jobs) {
+            status.jobs = jobs;
+        }
+        Draft { seen, status, said: Vec::new(), now: seen.now.whole_seconds() }
+    }
+
+    /// Sets a condition, and tells it when that changes anything. What does not hold and never did is not told.
+    pub fn set(&mut self, severity: Severity, wanted: &Wanted<'_>) {
+        let all = &mut self.status.conditions;
+        if !wanted.holds && condition::find(all, wanted.kind).is_none() {
+            return;
+        }
+        if wanted.holds {
+            turn_off(all, other_of(wanted.kind));
+        }
+        if condition::set(all, wanted, self.now) {
+            self.say(severity, wanted.reason, wanted.message.to_owned());
+        }
+    }
+
+    /// Tells something with the status.
+    pub fn say(&mut self, severity: Severity, reason: &str, message: String) {
+        self.said.push(Said { severity, reason: reason.into(), message });
+    }
+
+    /// A restart is over when all Jobs are ready or done.
+    pub fn all_ready(&mut self) {
+        let ready: u64 =
+            self.status.jobs.iter().map(|it| u64::from(it.ready) + u64::from(it.succeeded)).sum();
+        if !self.seen.set.suspend && ready == self.seen.set.replicas() {
+            self.not_restarting("JobsReady", "all jobs are ready");
+        }
+    }
+
+    /// No restart is under way any more.
+    pub fn not_restarting(&mut self, reason: &str, message: &str) {
+        self.set(Severity::Normal, &Wanted { kind: conditions::RESTARTING, holds: false, reason, message });
+    }
+
+    /// It failed.
+    pub fn fail(&mut self, reason: &str, message: &str) {
+        self.set(Severity::Warning, &Wanted { kind: conditions::FAILED, holds: true, reason, message });
+        self.not_restarting("JobSetFailed", "jobset failed");
+        self.status.terminal = "Failed".into();
+    }
+
+    /// It is complete.
+    pub fn complete(&mut self) {
+        let message = "jobset completed successfully";
+        let wanted = Wanted { kind: conditions::COMPLETED, holds: true, reason: "AllJobsCompleted", message };
+        self.set(Severity::Normal, &wanted);
+        self.not_restarting("JobSetCompleted", message);
+        self.status.terminal = "Completed".into();
+    }
+}
+
+/// Each replicatedJob, counted by the Jobs of the present attempt.
+fn tally(seen: &Observed<'_>, sorted: &Sorted<'_>) -> Vec<ReplicatedStatus> {
+    let old = &seen.set.status;
+    let mut all: Vec<ReplicatedStatus> = Vec::with_capacity(seen.set.jobs.len());
+    for of in &seen.set.jobs {
+        let kept = old.job(&of.name);
+        let numbers =
+            |of: fn(&ReplicatedStatus) -> &Vec<u32>| kept.map(|it| of(it).clone()).unwrap_or_default();
+        all.push(ReplicatedStatus {
+            name: of.name.clone(),
+            restarts: numbers(|it| &it.restarts),
+            counted: numbers(|it| &it.counted),
+            ..ReplicatedStatus::default()
+        });
+    }
+    let mut count = |group: Option<&str>, add: &dyn Fn(&mut ReplicatedStatus, u32)| {
+        let at = group.and_then(|name| seen.set.jobs.iter().position(|it| it.name == name));
+        // A Job of no replicatedJob of ours is nobody's business.
+        if let Some(at) = at {
+            add(&mut all[at], seen.set.jobs[at].pods());
+        }
+    };
+    for child in &sorted.active {
+        count(child.group, &|it, pods| {
+            it.ready += u32::from(child.ready_or_succeeded >= pods);
+            it.active += u32::from(child.active > 0);
+            it.suspended += u32::from(child.suspend);
+        });
+    }
+    sorted.successful.iter().for_each(|child| count(child.group, &|it, _| it.succeeded += 1));
+    sorted.failed.iter().for_each(|child| count(child.group, &|it, _| it.failed += 1));
+    all
+}
+
+/// The condition that cannot hold beside this one.
+fn other_of(kind: &str) -> &'static str {
+    match kind {
+        conditions::STARTING => conditions::STARTED,
+        conditions::STARTED => conditions::STARTING,
+        _ => "",
+    }
+}
+
+fn turn_off(all: &mut [Tree], kind: &str) {
+    for it in all.iter_mut().filter(|it| it.str_at(path::TYPE) == kind) {
+        *it = it.with(path::STATUS, "False");
+    }
+}

@@ -1,0 +1,279 @@
+//! JobSets played without a server: a plan is made and done, over trees, until nothing is left to do.
+
+mod basics;
+mod claims;
+mod failures;
+mod pauses;
+mod volumes;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_api::jobset::JobSetFacts;
+use muster_api::kinds;
+use muster_api::meta;
+use muster_api::port::Kind;
+use muster_api::time::Time;
+use muster_tree::{Text, Tree, tree};
+
+use super::{Action, Around, Held, InPlacePod, Made, Observed, Parent, plan};
+use crate::Gates;
+use crate::children::{Child, Ref};
+
+/// A namespace with one JobSet.
+pub struct Played {
+    pub set: Tree,
+    pub objects: BTreeMap<(&'static str, Text), Tree>,
+    pub gates: Gates,
+    pub claims: Option<Kind>,
+    pub pods: Vec<InPlacePod>,
+    pub parent: Parent,
+    pub now: Time,
+    pub told_at: Option<Time>,
+    /// Whether deleted Jobs linger until somebody calls `gone`.
+    pub lingers: bool,
+    pub said: Vec<(Text, String)>,
+    /// Everything done, in short words.
+    pub done: Vec<String>,
+    made: u32,
+}
+
+impl Played {
+    /// One with this spec, as admission leaves it.
+    pub fn new(spec: &Tree) -> Played {
+        Played::named("s", spec)
+    }
+
+    pub fn named(name: &str, spec: &Tree) -> Played {
+        let set = tree!({"metadata": {"name": name, "namespace": "n", "uid": "set-uid", "generation": 1},
+            "spec": tree!({"network": {"enableDNSHostnames": true}}).merge(spec)});
+        Played {
+            set,
+            objects: BTreeMap::new(),
+            gates: Gates::default(),
+            claims: Some(kinds::RESOURCE_CLAIMS.clone()),
+            pods: Vec::new(),
+            parent: Parent::None,
+            now: Time(0),
+            told_at: None,
+            lingers: false,
+            said: Vec::new(),
+            done: Vec::new(),
+            made: 0,
+        }
+    }
+
+    /// The steps that would be done now.
+    pub fn steps(&self) -> Vec<Action> {
+        let facts = JobSetFacts::of(&self.set);
+        let children: Vec<Child<'_>> = self
+            .all("job")
+            .filter(|it| meta::controller(it).is_some_and(|owner| owner.uid == facts.uid))
+            .map(Child::of)
+            .collect();
+        plan(&Observed {
+            set: &facts,
+            children: &children,
+            around: self,
+            gates: self.gates,
+            claims: self.claims.as_ref(),
+            told_at: self.told_at,
+            now: self.now,
+        })
+    }
+
+    /// One pass.
+    pub fn pass(&mut self) {
+        self.now = self.now + Duration::from_secs(5);
+        for action in self.steps() {
+            self.perform(action);
+        }
+    }
+
+    /// Passes until nothing more happens.
+    pub fn settle(&mut self) {
+        for _ in 0..20 {
+            let before = (self.set.clone(), self.objects.clone());
+            self.pass();
+            if before == (self.set.clone(), self.objects.clone()) {
+                return;
+            }
+        }
+        panic!("it does not come to rest: {:?}", self.done);
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::CreateService(it) => self.put("service", &it),
+            Action::CreateVolumeClaims(made) => self.make("volume", made),
+            Action::CreateClaims(made) => self.make("claim", made),
+            Action::CreateJobs(jobs) => jobs.into_iter().for_each(|it| self.put("job", &it)),
+            Action::DeleteJobs(jobs) => jobs.into_iter().for_each(|it| self.delete_job(&it)),
+            Action::DeleteClaims(gone) => gone.into_iter().for_each(|it| {
+                self.done.push(format!("-claim {}", it.name));
+                self.objects.remove(&("claim", it.name));
+            }),
+            Action::ClearStarts(jobs) => jobs.into_iter().for_each(|it| {
+                self.change("job", &it.name, &tree!({"status": {"startTime": Tree::Null}}));
+            }),
+            Action::Change(jobs) => jobs.into_iter().for_each(|(it, patch)| {
+                self.done.push(format!("~job {}", it.name));
+                self.change("job", &it.name, &patch);
+            }),
+            Action::Write(status) => {
+                self.done.push("status".to_owned());
+                self.set = self.set.with(&["status"], status.tree(&Tree::Null));
+                self.told_at = Some(self.now);
+            }
+            Action::Note(_, reason, message) | Action::NoteOnce(_, reason, message) => {
+                self.said.push((reason, message));
+            }
+            Action::DeleteSet => self.done.push("-set".to_owned()),
+            Action::LookAgain(_) => {}
+        }
+    }
+
+    fn make(&mut self, sort: &'static str, made: Vec<Made>) {
+        for Made { object, told } in made {
+            self.said.extend(told.map(|(reason, message)| (reason.into(), message)));
+            self.put(sort, &object);
+        }
+    }
+
+    /// Puts an object there, with a UID of its own.
+    pub fn put(&mut self, sort: &'static str, object: &Tree) {
+        self.made += 1;
+        let object = object.with(&["metadata", "uid"], format!("{sort}-{}", self.made));
+        let name = meta::name(&object);
+        self.done.push(format!("+{sort} {name}"));
+        assert!(self.objects.insert((sort, name.clone()), object).is_none(), "{sort} {name} was there");
+    }
+
+    fn delete_job(&mut self, it: &Ref) {
+        self.done.push(format!("-job {}", it.name));
+        assert_eq!(meta::uid(self.one("job", &it.name)), it.uid);
+        match self.lingers {
+            true => self.change(
+                "job",
+                &it.name,
+                &tree!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            ),
+            false => self.gone(&it.name.clone()),
+        }
+    }
+
+    /// A Job is gone, and its claims with it.
+    pub fn gone(&mut self, job: &str) {
+        let uid = meta::uid(self.one("job", job));
+        self.objects.remove(&("job", job.into()));
+        self.objects.retain(|_, it| meta::controller(it).is_none_or(|owner| owner.uid != uid));
+    }
+
+    /// A merge patch.
+    pub fn change(&mut self, sort: &'static str, name: &str, patch: &Tree) {
+        let object = self.objects.get_mut(&(sort, name.into())).unwrap_or_else(|| panic!("no {sort} {name}"));
+        *object = object.merge(patch);
+    }
+
+    /// A Job of the JobSet ends.
+    pub fn end(&mut self, job: &str, kind: &str, reason: &str, message: &str) {
+        let at = self.now.to_seconds_text();
+        self.change("job", job, &tree!({"status": {"active": Tree::Null, "ready": 0, "conditions": [
+            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": at}]}}));
+    }
+
+    pub fn fail(&mut self, job: &str) {
+        self.end(job, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
+    }
+
+    pub fn succeed(&mut self, job: &str) {
+        self.end(job, "Complete", "CompletionsReached", "");
+    }
+
+    /// All pods of a Job are ready.
+    pub fn ready(&mut self, job: &str) {
+        self.change("job", job, &tree!({"status": {"active": 1, "ready": 1}}));
+    }
+
+    pub fn one(&self, sort: &'static str, name: &str) -> &Tree {
+        self.objects
+            .get(&(sort, name.into()))
+            .unwrap_or_else(|| panic!("no {sort} {name} in {:?}", self.names(sort)))
+    }
+
+    pub fn all(&self, sort: &'static str) -> impl Iterator<Item = &Tree> {
+        self.objects.iter().filter(move |((it, _), _)| *it == sort).map(|(_, object)| object)
+    }
+
+    pub fn names(&self, sort: &'static str) -> Vec<String> {
+        self.all(sort).map(|it| meta::name(it).to_string()).collect()
+    }
+
+    /// The conditions as `type status reason`.
+    pub fn conditions(&self) -> Vec<String> {
+        let all = self.set.items_at(&["status", "conditions"]).iter();
+        all.map(|it| ["type", "status", "reason"].map(|key| it.str_at(&[key]).to_owned()).join(" ")).collect()
+    }
+
+    /// Numbers of a replicatedJob: ready, succeeded, failed, active, suspended.
+    pub fn counts(&self, name: &str) -> [i64; 5] {
+        let all = self.set.items_at(&["status", "replicatedJobsStatus"]);
+        let of = all.iter().find(|it| it.str_at(&["name"]) == name).unwrap_or(&Tree::Null);
+        ["ready", "succeeded", "failed", "active", "suspended"].map(|key| of.int_at(&[key]).unwrap_or(-1))
+    }
+
+    pub fn reasons(&self) -> Vec<&str> {
+        self.said.iter().map(|(reason, _)| reason.as_str()).collect()
+    }
+
+    pub fn terminal(&self) -> &str {
+        self.set.str_at(&["status", "terminalState"])
+    }
+
+    pub fn restarts(&self) -> (i64, i64) {
+        let number = |key| self.set.int_at(&["status", key]).unwrap_or(0);
+        (number("restarts"), number("restartsCountTowardsMax"))
+    }
+
+    fn held(&self, sort: &'static str, name: &Text) -> Option<Held> {
+        let it = self.objects.get(&(sort, name.clone()))?;
+        Some(Held {
+            uid: meta::uid(it),
+            controller: meta::controller(it),
+            deleting: meta::deleting(it).is_some(),
+        })
+    }
+}
+
+impl Around for Played {
+    fn job(&self, name: &Text) -> Option<Held> {
+        self.held("job", name)
+    }
+    fn service(&self, name: &Text) -> Option<Held> {
+        self.held("service", name)
+    }
+    fn volume_claim(&self, name: &Text) -> Option<Held> {
+        self.held("volume", name)
+    }
+    fn device_claim(&self, name: &Text) -> Option<Held> {
+        self.held("claim", name)
+    }
+    fn pods(&self) -> Vec<InPlacePod> {
+        self.pods.clone()
+    }
+    fn parent(&self) -> Parent {
+        self.parent
+    }
+}
+
+/// A replicatedJob of plain pods.
+pub fn jobs(name: &str, replicas: u32) -> Tree {
+    let pod = tree!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}});
+    tree!({"name": name, "groupName": "default", "replicas": replicas,
+        "template": {"spec": {"completionMode": "Indexed", "parallelism": 1, "completions": 1, "template": pod}}})
+}
+
+/// A spec of these replicatedJobs.
+pub fn spec(jobs: &[Tree], more: &Tree) -> Tree {
+    tree!({"replicatedJobs": Tree::list(jobs.iter().cloned())}).merge(more)
+}
