@@ -7,7 +7,7 @@ use muster_api::job_pod::{self, Failures, NewPod, pod_of};
 use muster_api::pod_status::{Addresses, Doing};
 use muster_api::port::Object;
 use muster_api::time::Time;
-use muster_api::{event, kinds, lease, node, paths, pod, pod_status, volume};
+use muster_api::{kinds, lease, node, paths, pod, pod_status, volume};
 use muster_schema::node::View;
 use muster_schema::structure;
 use muster_schema::table::{KindRow, builtin};
@@ -66,7 +66,7 @@ fn what_builders_make_has_no_unknown_field() {
     );
     let about = About::of(&kinds::JOBS, "Job", &job);
     let note = Event {
-        action: Text::new(),
+        action: "A".into(),
         by: "b".into(),
         about,
         severity: Severity::Normal,
@@ -104,8 +104,8 @@ fn what_builders_make_has_no_unknown_field() {
         ("", "v1", "PersistentVolumeClaim", volume::claim_for(&made, &"c".into(), &claim.tree)),
         ("", "v1", "PersistentVolumeClaim", volume::with_volume(&tree!({}), &held).unwrap()),
         ("batch", "v1", "Job", tree!({"status": status.tree(&Tree::Null)})),
-        ("", "v1", "Event", note.tree(&"e".into(), "m", 1, now, now)),
-        ("", "v1", "Event", event::counted("m", 2, now)),
+        ("", "v1", "Event", note.tree(&"e".into(), "m", 2, now, now)),
+        ("", "v1", "Event", note.counted("m", 2, now)),
         ("coordination.k8s.io", "v1", "Lease", lease::of_node(&"n".into(), &"u".into(), now)),
         ("coordination.k8s.io", "v1", "Lease", lease::renewal(now)),
         ("", "v1", "Node", node::Machine::simulated(tree!({"cpu": "1"}), "a").ready_status(&sim, now)),
