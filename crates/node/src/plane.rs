@@ -10,7 +10,7 @@ use muster_control::accounts::Accounts;
 use muster_control::claims::Claims;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
-use muster_control::jobsets::{Gates, JobSets};
+use muster_control::jobsets::{Exclusive, Gates, JobSets};
 use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
@@ -91,6 +91,7 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
         Box::<Lifecycle>::default(),
         Box::<Claims>::default(),
         Box::new(Accounts::new(told.root_ca)),
+        Box::<Exclusive>::default(),
         Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone()))),
     ]
 }

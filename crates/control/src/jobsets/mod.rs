@@ -7,6 +7,7 @@
 
 mod around;
 mod calls;
+mod exclusive;
 mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use self::around::Namespace;
 use crate::cache::{Caches, Seen};
 use crate::counters::Counters;
 use crate::plan::{Controller, Key, Plan, Wake};
+pub use exclusive::Exclusive;
 pub use numbers::JobSetNumbers;
 use numbers::Numbers;
 
