@@ -1145,6 +1145,12 @@ paths! {
         LABELS = "metadata"."labels";
         /// Annotations.
         ANNOTATIONS = "metadata"."annotations";
+        /// Namespace, which it may not have.
+        NAMESPACE = "metadata"."namespace";
+        /// The beginning of a name, which it may not have.
+        GENERATE_NAME = "metadata"."generateName";
+        /// A second name, which it may not have.
+        SPEC_NAME = "spec"."metadata"."name";
         /// Labels again.
         SPEC_LABELS = "spec"."metadata"."labels";
         /// Annotations again.

@@ -166,6 +166,11 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::NotFound, value: value.into(), detail: String::new() }
     }
 
+    /// A problem that is no single field's.
+    pub fn internal(path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::Internal, value: Tree::Null, detail: detail.into() }
+    }
+
     /// The message without the path: what stands in `details.causes[].message`.
     #[must_use]
     pub fn message(&self) -> String {

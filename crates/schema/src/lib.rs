@@ -18,11 +18,12 @@ pub mod error;
 pub mod fields;
 pub mod formats;
 pub mod json_patch;
+pub mod names;
 pub mod node;
 pub mod object;
 pub mod patch;
 mod path;
-mod pattern;
+pub mod pattern;
 pub mod proto;
 pub mod rules;
 #[cfg(test)]

@@ -7,8 +7,11 @@ use crate::node::Bounds;
 /// The most memory one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Compiles a pattern; the error says what is wrong with it.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+/// Compiles a pattern.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(&translate(pattern)).size_limit(PATTERN_BYTES_MAX).build().map_err(|e| {
         let text = e.to_string();
         text.rsplit("error: ").next().unwrap_or(&text).trim().to_owned()

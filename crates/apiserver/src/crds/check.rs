@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use muster_schema::crd;
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_tree::Tree;
 
-use crate::engine::names;
 use crate::kinds::{Errors, shown};
 
 const APPROVED: &str = "api-approved.kubernetes.io";

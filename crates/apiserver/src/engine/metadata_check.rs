@@ -1,11 +1,11 @@
 //! What `metadata` may hold.
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
 use super::metadata::is_doomed;
-use super::names;
 use crate::kinds::{Errors, NameRule};
 
 /// Keys and values of all annotations together, in bytes.

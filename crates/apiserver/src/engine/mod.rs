@@ -24,7 +24,6 @@ mod list;
 mod look;
 pub(crate) mod metadata;
 pub(crate) mod metadata_check;
-pub(crate) mod names;
 mod patch;
 mod prepare;
 mod read;

@@ -1,12 +1,12 @@
 //! PersistentVolumeClaims.
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::quantity::Quantity;
 use super::{Cx, Errors, Strategy, affinity_check};
-use crate::engine::names;
 use crate::status::Status;
 
 /// What claims do differently.

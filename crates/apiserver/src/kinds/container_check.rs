@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::at::At;
 use super::quantity::Quantity;
 use super::{Errors, security_check};
-use crate::engine::names;
 
 /// What containers may refer to.
 struct Known<'a> {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::rules;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::{Cx, Errors, Generation, Strategy, device_check, device_convert, shown};
-use crate::engine::names;
 use crate::registry::Resource;
 use crate::status::Status;
 

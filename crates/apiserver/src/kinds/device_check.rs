@@ -1,12 +1,12 @@
 //! What a device in a slice may say of itself, and what claims and classes may say to drivers.
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_tree::Tree;
 
 use super::Errors;
 use super::at::At;
 use super::node::check_taint;
-use crate::engine::names;
 
 /// The forms a value may have, in the order that refusals name them.
 const FORMS: [&str; 8] = ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];

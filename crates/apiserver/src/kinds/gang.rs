@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree, tree};
 
 use super::at::At;
 use super::{Cx, Errors, Generation, Strategy, gang_convert, shown};
-use crate::engine::names;
 use crate::registry::Resource;
 use crate::status::Status;
 

@@ -1,13 +1,13 @@
 //! What a Job may ask for.
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::selector::Labels;
 use muster_tree::{Tree, tree};
 
 use super::at::At;
 use super::{Errors, affinity_check, job_policy, pod_check, shown};
 use crate::engine::metadata_check::{check_annotations, check_labels};
-use crate::engine::names;
 
 /// Most pods at once of an indexed Job.
 const PARALLELISM_MAX: i64 = 100_000;
@@ -17,11 +17,6 @@ const FAILED_INDEXES_MAX: i64 = 100_000;
 const COMPLETIONS_SOFT_MAX: i64 = 100_000;
 /// Then this many pods at once and this many failed indexes.
 const TIGHT_MAX: i64 = 10_000;
-/// Longest `managedBy`.
-const MANAGED_BY_MAX: usize = 63;
-/// What may stand in the path of a `managedBy`, besides letters and digits.
-const PATH_SIGNS: &[u8] = b"/-._~%!$&'()*+,;=:";
-const PATH_WORDS: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
 
 /// What is wrong with a new Job.
 pub(super) fn job(job: &Tree, errors: &mut Errors) {
@@ -147,22 +142,7 @@ fn managed_by(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let Some(name) = spec.get("managedBy").and_then(Tree::as_str) else {
         return;
     };
-    let at = at.field("managedBy");
-    let (domain, path) = name.split_once('/').unwrap_or((name, ""));
-    if name.is_empty() {
-        at.required(errors);
-    } else if domain.is_empty() || path.is_empty() {
-        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.push(FieldError::invalid(at, name, why));
-    } else {
-        at.problems(domain, names::subdomain(domain), errors);
-        if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || PATH_SIGNS.contains(&byte)) {
-            errors.push(FieldError::invalid(at, path, PATH_WORDS));
-        }
-    }
-    if name.len() > MANAGED_BY_MAX {
-        errors.push(FieldError::too_long(at, MANAGED_BY_MAX));
-    }
+    errors.extend(names::manager(&at.field("managedBy").to_string(), name));
 }
 
 fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {

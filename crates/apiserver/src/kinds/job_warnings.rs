@@ -1,8 +1,7 @@
 //! What is allowed in a Job and yet seldom meant.
 
+use muster_schema::names;
 use muster_tree::Tree;
-
-use crate::engine::names;
 
 /// More completions than this, and
 const COMPLETIONS_MAX: i64 = 100_000;

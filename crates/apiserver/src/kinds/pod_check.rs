@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::at::At;
 use super::{Errors, affinity_check, container_check, security_check, shown, volume_check};
 use crate::engine::metadata_check::check_labels;
-use crate::engine::names;
 
 /// Longest deadline in seconds.
 const DEADLINE_MAX: i64 = i32::MAX as i64;

@@ -97,6 +97,6 @@ fn role_ref(role: &Tree, kind: &str, errors: &mut Errors) {
     if name.is_empty() {
         at.field("name").required(errors);
     } else {
-        at.field("name").problems(name, crate::engine::names::path_segment(name), errors);
+        at.field("name").problems(name, muster_schema::names::path_segment(name), errors);
     }
 }

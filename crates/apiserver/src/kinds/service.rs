@@ -250,7 +250,7 @@ fn external(spec: &Tree, errors: &mut Errors) {
     }
     let name = spec.str_at(&["externalName"]).trim_end_matches('.');
     if !name.is_empty() {
-        SPEC.field("externalName").problems(name, crate::engine::names::subdomain(name), errors);
+        SPEC.field("externalName").problems(name, muster_schema::names::subdomain(name), errors);
     }
 }
 
@@ -275,7 +275,7 @@ fn ports(ports: &[Tree], errors: &mut Errors) {
             "" if ports.len() > 1 => at.field("name").required(errors),
             "" => {}
             name => {
-                at.field("name").problems(name, crate::engine::names::label(name), errors);
+                at.field("name").problems(name, muster_schema::names::label(name), errors);
                 if !names.insert(name) {
                     errors.push(FieldError::duplicate(at.field("name"), name));
                 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
+use muster_schema::names;
 use muster_tree::Tree;
 
 use super::Errors;
 use super::at::At;
-use crate::engine::names;
 
 /// Highest file mode.
 const MODE_MAX: i64 = 0o777;

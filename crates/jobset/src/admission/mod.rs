@@ -2,18 +2,29 @@
 //!
 //! The same functions answer in process and as webhooks of a cluster.
 
+mod alike;
+mod claim_names;
+mod claims;
+mod coordinator;
+mod create;
 mod defaults;
+mod devices;
+mod failure;
+mod jobs;
+mod leader;
+mod network;
 mod pods;
-mod sets;
+mod reuse;
 #[cfg(test)]
 mod testing;
+mod update;
+mod volumes;
 
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
 pub use defaults::default_jobset;
 pub use pods::{mutate_pod, validate_pod};
-pub use sets::validate_jobset;
 
 use crate::Gates;
 
@@ -73,4 +84,13 @@ pub struct Answer {
     pub refused: Option<String>,
     /// What the client should hear.
     pub warnings: Vec<String>,
+}
+
+/// Whether a JobSet may be created, or changed as it would be.
+#[must_use]
+pub fn validate_jobset(asked: &Asked<'_>) -> Answer {
+    match asked.old {
+        None => create::check(asked),
+        Some(old) => update::check(asked, old),
+    }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_api::meta;
-use muster_tree::{Text, Tree, literal};
+use muster_schema::error::FieldError;
+use muster_tree::{Text, Tree, literal, tree};
 
-use super::{Asked, Live, Settings};
+use super::{Answer, Asked, Live, Settings, validate_jobset};
+use crate::Gates;
 
 /// The namespace of everything here.
 pub static NAMESPACE: Text = literal!("n");
@@ -22,6 +24,11 @@ pub struct Nothing {
 }
 
 impl Nothing {
+    /// With these gates.
+    pub fn gated(gates: Gates) -> Nothing {
+        Nothing { settings: Settings { gates, reject_overrides: false }, ..Nothing::default() }
+    }
+
     fn whole(&self) -> Result<(), String> {
         self.broken.map_or(Ok(()), |words| Err(words.to_owned()))
     }
@@ -47,4 +54,43 @@ impl Live for Nothing {
 /// A question about an object.
 pub fn asked<'a>(object: &'a Tree, old: Option<&'a Tree>, live: &'a Nothing) -> Asked<'a> {
     Asked { namespace: &NAMESPACE, object, old, live, settings: &live.settings }
+}
+
+/// What is wrong, one line each.
+pub fn lines(problems: &[FieldError]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// A set that is right, changed by a part of its spec.
+pub fn set(spec: &Tree) -> Tree {
+    let good = tree!({"metadata": {"name": "s"}, "spec": {"replicatedJobs": [{"name": "w"}]}});
+    good.merge(&tree!({"spec": spec}))
+}
+
+/// What is wrong with a new set, with nothing else there.
+pub fn problems(set: &Tree) -> Vec<String> {
+    let nothing = Nothing::default();
+    lines(&validate_jobset(&asked(set, None, &nothing)).problems)
+}
+
+/// Exactly these problems, each told by some of its words.
+pub fn expect(set: &Tree, want: &[&str]) {
+    expect_with(set, &Nothing::default(), want);
+}
+
+/// The same with other objects there.
+pub fn expect_with(set: &Tree, live: &Nothing, want: &[&str]) {
+    compare(set, &validate_jobset(&asked(set, None, live)), want);
+}
+
+/// The same of a change.
+pub fn expect_update(old: &Tree, new: &Tree, live: &Nothing, want: &[&str]) {
+    compare(new, &validate_jobset(&asked(new, Some(old), live)), want);
+}
+
+fn compare(set: &Tree, answer: &Answer, want: &[&str]) {
+    let got = lines(&answer.problems);
+    let fits = got.len() == want.len() && got.iter().zip(want).all(|(line, words)| line.contains(words));
+    assert!(fits, "{set}\nwant {want:#?}\ngot {got:#?}");
+    assert_eq!(answer.refused, None);
 }

@@ -1,14 +1,12 @@
 //! The rules for label keys and values, and what to say when one is broken.
 
+use crate::names;
+
 const NAME_LEN_MAX: usize = 63;
-const PREFIX_LEN_MAX: usize = 253;
 
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
      alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const PREFIX_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -58,18 +56,7 @@ fn prefix_problems(prefix: &str) -> Vec<String> {
     if prefix.is_empty() {
         return vec!["must be non-empty".into()];
     }
-    let mut problems = Vec::new();
-    if prefix.len() > PREFIX_LEN_MAX {
-        problems.push(format!("must be no more than {PREFIX_LEN_MAX} bytes"));
-    }
-    let is_label = |part: &str| {
-        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        is_enclosed(part, inner) && part.bytes().all(|b| inner(b) || b == b'-')
-    };
-    if !prefix.split('.').all(is_label) {
-        problems.push(PREFIX_RULE.into());
-    }
-    problems
+    names::subdomain(prefix)
 }
 
 fn is_name(name: &str) -> bool {

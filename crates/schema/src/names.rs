@@ -1,15 +1,23 @@
-//! What names may look like. Keys and values of labels are checked by the schema's selectors.
+//! What names may look like. Keys and values of labels are checked by [`selector`](crate::selector).
 //!
-//! Each check answers with what is wrong; nothing means right.
+//! Each check answers with what is wrong, in the words that clients know; nothing means right.
+
+use crate::error::FieldError;
 
 /// Longest DNS label.
-pub(crate) const LABEL_MAX: usize = 63;
+pub const LABEL_MAX: usize = 63;
 /// Longest DNS subdomain.
-pub(crate) const SUBDOMAIN_MAX: usize = 253;
+pub const SUBDOMAIN_MAX: usize = 253;
+/// Longest name of whoever manages an object.
+const MANAGER_MAX: usize = 63;
+/// What may stand in the path of such a name, besides letters and digits.
+const PATH_SIGNS: &[u8] = b"/-._~%!$&'()*+,;=:";
 
 const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const WORD_WORDS: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_WORDS: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+const PATH_WORDS: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
 
 fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
@@ -26,7 +34,8 @@ fn too_long(max: usize) -> String {
 }
 
 /// What is wrong with a DNS label.
-pub(crate) fn label(text: &str) -> Vec<String> {
+#[must_use]
+pub fn label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > LABEL_MAX {
         wrong.push(too_long(LABEL_MAX));
@@ -39,7 +48,8 @@ pub(crate) fn label(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS label that must begin with a letter.
-pub(crate) fn word(text: &str) -> Vec<String> {
+#[must_use]
+pub fn word(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > LABEL_MAX {
         wrong.push(too_long(LABEL_MAX));
@@ -51,7 +61,8 @@ pub(crate) fn word(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS subdomain.
-pub(crate) fn subdomain(text: &str) -> Vec<String> {
+#[must_use]
+pub fn subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > SUBDOMAIN_MAX {
         wrong.push(too_long(SUBDOMAIN_MAX));
@@ -63,12 +74,35 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a name that only has to fit into a path.
-pub(crate) fn path_segment(text: &str) -> Vec<String> {
+#[must_use]
+pub fn path_segment(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
     }
     let bad = ["/", "%"].into_iter().filter(|part| text.contains(part));
     bad.map(|part| format!("may not contain '{part}'")).collect()
+}
+
+/// What is wrong with the name of whoever manages an object: a domain, a slash and a path.
+#[must_use]
+pub fn manager(at: &str, name: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (domain, path) = name.split_once('/').unwrap_or((name, ""));
+    if name.is_empty() {
+        errors.push(FieldError::required(at, ""));
+    } else if domain.is_empty() || path.is_empty() {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.push(FieldError::invalid(at, name, why));
+    } else {
+        errors.extend(subdomain(domain).into_iter().map(|why| FieldError::invalid(at, domain, why)));
+        if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || PATH_SIGNS.contains(&byte)) {
+            errors.push(FieldError::invalid(at, path, PATH_WORDS));
+        }
+    }
+    if name.len() > MANAGER_MAX {
+        errors.push(FieldError::too_long(at, MANAGER_MAX));
+    }
+    errors
 }
 
 #[cfg(test)]
@@ -84,6 +118,9 @@ mod tests {
             (label, "-a", false),
             (label, "", false),
             (label, &long, false),
+            (word, "a-1", true),
+            (word, "1-a", false),
+            (word, "a.b", false),
             (subdomain, "a.b-c.d", true),
             (subdomain, "a..b", false),
             (subdomain, "A", false),
@@ -92,6 +129,23 @@ mod tests {
             (path_segment, "..", false),
         ] {
             assert_eq!(check(text).is_empty(), right, "{text:?}: {:?}", check(text));
+        }
+    }
+
+    #[test]
+    fn managers() {
+        for (name, want) in [
+            ("acme.io/foo", vec![]),
+            ("", vec!["m: Required value"]),
+            ("acme.io", vec!["such as \"acme.io/foo\""]),
+            ("/foo", vec!["such as \"acme.io/foo\""]),
+            ("Acme/f o", vec!["\"Acme\": a lowercase RFC 1123 subdomain", "\"f o\": Invalid path"]),
+            (&format!("a/{}", "b".repeat(62)), vec!["m: Too long: may not be more than 63 bytes"]),
+        ] {
+            let errors = manager("m", name);
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(texts.len(), want.len(), "{name}: {texts:?}");
+            assert!(texts.iter().zip(&want).all(|(text, words)| text.contains(words)), "{texts:?}");
         }
     }
 }

@@ -1,0 +1,157 @@
+//! What a new JobSet may ask for.
+//!
+//! All that is wrong is told at once. What concerns no single field is told as an internal error, as clients of
+//! JobSets know it, with the path of what caused it.
+
+use muster_api::jobset::{JobSetFacts, Strategy};
+use muster_api::paths::meta;
+use muster_schema::error::FieldError;
+use muster_schema::names;
+use muster_tree::{Text, Tree};
+
+use super::{Answer, Asked, claims, coordinator, failure, jobs, network, volumes};
+
+/// Longest beginning of a name that the server completes.
+const BASE_MAX: usize = 58;
+/// Stands for the letters by which it does.
+const SUFFIX: &str = "xxxxx";
+
+/// A JobSet under check.
+pub(super) struct NewSet<'a> {
+    /// The question.
+    pub asked: &'a Asked<'a>,
+    /// What is read of it; its name is the one that it will have, or one of the same form.
+    pub facts: JobSetFacts,
+    /// Whether that name is the one it will have.
+    pub is_named: bool,
+}
+
+impl<'a> NewSet<'a> {
+    pub fn of(asked: &'a Asked<'a>) -> NewSet<'a> {
+        let given = asked.object.text_at(meta::NAME);
+        let is_named = !given.is_empty();
+        let name = if is_named { given } else { stand_in(asked.object.str_at(meta::GENERATE_NAME)) };
+        NewSet { asked, facts: JobSetFacts::of(&asked.object.with(meta::NAME, name)), is_named }
+    }
+
+    /// The JobSet as it was sent.
+    pub fn tree(&self) -> &'a Tree {
+        self.asked.object
+    }
+
+    /// Whether there is such a replicatedJob.
+    pub fn has_job(&self, name: &str) -> bool {
+        self.facts.job(name).is_some()
+    }
+
+    /// Whether pods restart where they are.
+    pub fn is_in_place(&self) -> bool {
+        self.facts.strategy() == Strategy::InPlace
+    }
+}
+
+/// A name as the server would make it.
+fn stand_in(base: &str) -> Text {
+    if base.is_empty() {
+        return Text::new();
+    }
+    // Beginnings are ASCII or refused elsewhere.
+    let base = base.get(..base.len().min(BASE_MAX)).unwrap_or(base);
+    Text::from(format!("{base}{SUFFIX}"))
+}
+
+/// Everything about a new JobSet.
+pub(super) fn check(asked: &Asked<'_>) -> Answer {
+    let set = NewSet::of(asked);
+    let mut answer = Answer::default();
+    if set.is_in_place() && !asked.settings.gates.in_place_restart {
+        let why =
+            "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled";
+        answer.problems.push(FieldError::internal("spec.failurePolicy.restartStrategy", why));
+    }
+    network::check(&set, &mut answer);
+    jobs::check(&set, &mut answer);
+    success(&set, &mut answer);
+    failure::check(&set, &mut answer);
+    coordinator::check(&set, &mut answer);
+    volumes::check(&set, &mut answer);
+    claims::check(&set, &mut answer);
+    answer
+}
+
+fn success(set: &NewSet<'_>, answer: &mut Answer) {
+    for (at, target) in set.facts.success.targets.iter().enumerate().filter(|(_, it)| !set.has_job(it)) {
+        answer.problems.push(FieldError::internal(
+            format!("spec.successPolicy.targetReplicatedJobs[{at}]"),
+            format!("invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs"),
+        ));
+    }
+}
+
+/// What is wrong with a DNS-1035 label; `too_long` are the words when it is that.
+pub(super) fn word(path: &str, value: &str, too_long: &str) -> Vec<FieldError> {
+    let words = names::word(value).into_iter();
+    words
+        .map(|why| match value.len() > names::LABEL_MAX && why.starts_with("must be no more than") {
+            true => FieldError::invalid(path, value, too_long),
+            false => FieldError::invalid(path, value, why),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+    use crate::Gates;
+    use crate::admission::testing::{Nothing, asked, problems, set};
+    use crate::admission::validate_jobset;
+
+    #[test]
+    fn a_set_without_jobs_is_legal() {
+        assert!(problems(&tree!({"metadata": {"name": "s"}, "spec": {}})).is_empty());
+    }
+
+    #[test]
+    fn in_place_restarts_need_their_gate() {
+        let set = set(&tree!({"failurePolicy": {"restartStrategy": "InPlaceRestart"}}));
+        assert_eq!(
+            problems(&set)[0],
+            "spec.failurePolicy.restartStrategy: Internal error: InPlaceRestart restart strategy cannot be set when \
+             InPlaceRestart feature gate is disabled"
+        );
+        let on = Nothing::gated(Gates { in_place_restart: true, ..Gates::default() });
+        let refused = validate_jobset(&asked(&set, None, &on)).problems;
+        assert!(refused.iter().all(|it| !it.detail.contains("feature gate")), "{refused:?}");
+    }
+
+    #[test]
+    fn targets_of_success_must_exist() {
+        let policy = |name: &str| set(&tree!({"successPolicy": {"targetReplicatedJobs": ["w", name]}}));
+        assert!(problems(&policy("w")).is_empty());
+        assert_eq!(
+            problems(&policy("x")),
+            [
+                "spec.successPolicy.targetReplicatedJobs[1]: Internal error: invalid replicatedJob name 'x' does not \
+              appear in .spec.ReplicatedJobs"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_that_the_server_makes_counts_with_what_it_adds() {
+        for (base, words) in [("a-", 0), (&*"a".repeat(54), 0), (&"a".repeat(55), 1), (&"a".repeat(99), 1)] {
+            let made = set(&tree!({})).without(meta::NAME).with(meta::GENERATE_NAME, base);
+            assert_eq!(problems(&made).len(), words, "{base}");
+        }
+        assert_eq!(stand_in(&"b".repeat(60)).len(), 63);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let set = set(&tree!({"managedBy": "x", "network": {"subdomain": "A"},
+            "successPolicy": {"targetReplicatedJobs": ["x"]}, "coordinator": {"replicatedJob": "x"}}));
+        assert_eq!(problems(&set).len(), 5, "{:?}", problems(&set));
+    }
+}

@@ -1,0 +1,176 @@
+//! Volume claims that are there already.
+//!
+//! A retained claim serves the next JobSet of its name. Whether it is what the template asks for is a matter of
+//! meaning: what the server fills in counts as asked for, and quantities are compared by value.
+
+use muster_api::{meta, paths::jobset_volume, paths::jobset_volumes};
+use muster_schema::error::FieldError;
+use muster_tree::{Text, Tree};
+
+use super::Answer;
+use super::alike::is_same_quantities;
+use super::create::NewSet;
+use super::volumes::Place;
+
+/// What the server, a provisioner or a binder fills in.
+const FILLED: [&str; 6] = [
+    "volumeMode",
+    "storageClassName",
+    "volumeName",
+    "dataSource",
+    "dataSourceRef",
+    "volumeAttributesClassName",
+];
+
+pub(super) fn check(set: &NewSet<'_>, place: &Place<'_>, claim: &Text, answer: &mut Answer) {
+    let there = match set.asked.live.volume_claim(set.asked.namespace, claim) {
+        Ok(there) => there,
+        Err(why) => {
+            let why = format!("failed to check for existing PVC {claim}: {why}");
+            answer.problems.push(FieldError::internal(place.field("name"), why));
+            return;
+        }
+    };
+    if let Some(there) = there {
+        existing(set, place, &there, answer);
+    }
+}
+
+fn existing(set: &NewSet<'_>, place: &Place<'_>, claim: &Tree, answer: &mut Answer) {
+    let name = meta::name(claim);
+    let wanted = place.template.at(jobset_volume::SPEC).unwrap_or(&Tree::Null);
+    if !is_served_by(wanted, claim.at(jobset_volume::SPEC).unwrap_or(&Tree::Null)) {
+        let why = format!("spec does not match existing PVC {name} in namespace {}", set.asked.namespace);
+        let path = place.field("spec");
+        answer.problems.push(FieldError::invalid(path, place.template.str_at(jobset_volume::NAME), why));
+    }
+    let when = place.policy.str_at(jobset_volumes::WHEN_DELETED);
+    if when != "Retain" {
+        let path = format!("spec.volumeClaimPolicies[{}].retentionPolicy.whenDeleted", place.policy_at);
+        let why = "retentionPolicy must be retain when PVC exists";
+        answer.problems.push(FieldError::invalid(path, when, why));
+    }
+    // It would vanish with its owner.
+    if let Some(owner) = meta::controller(claim) {
+        let why = format!("PVC {name} is controlled by {} {}", owner.kind, owner.name);
+        let template = place.template.str_at(jobset_volume::NAME);
+        answer.problems.push(FieldError::invalid(place.field("name"), template, why));
+    }
+}
+
+/// Whether a claim is what a template asks for.
+fn is_served_by(wanted: &Tree, given: &Tree) -> bool {
+    let keys = wanted.entries().iter().chain(given.entries()).map(|(key, _)| key.as_str());
+    keys.into_iter().all(|key| {
+        let (wanted, given) = (said(wanted, key), said(given, key));
+        match key {
+            "resources" => ["requests", "limits"].iter().all(|part| {
+                is_same_quantities(
+                    wanted.get(part).unwrap_or(&Tree::Null),
+                    given.get(part).unwrap_or(&Tree::Null),
+                )
+            }),
+            key if wanted.is_null() && FILLED.contains(&key) => true,
+            _ => wanted == given,
+        }
+    })
+}
+
+/// A field; an empty list or map is as good as none, empty text is not: no class is a choice.
+fn said<'a>(spec: &'a Tree, key: &str) -> &'a Tree {
+    spec.get(key).filter(|it| it.as_text().is_some() || !it.is_empty()).unwrap_or(&Tree::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::paths::meta as meta_path;
+    use muster_tree::tree;
+
+    use super::*;
+    use crate::admission::testing::{Nothing, expect_with, set};
+
+    fn with(spec: &Tree, when: &str) -> Tree {
+        set(&tree!({
+            "volumeClaimPolicies": [{"retentionPolicy": {"whenDeleted": when},
+                "templates": [{"metadata": {"name": "a"}, "spec": spec}]}],
+            "replicatedJobs": [{"name": "w", "template": {"spec": {"template": {"spec": {"containers": [
+                {"name": "c", "volumeMounts": [{"name": "a", "mountPath": "/a"}]}]}}}}}]}))
+    }
+
+    fn there(spec: &Tree) -> Nothing {
+        let claim = tree!({"metadata": {"name": "a-s"}, "spec": spec});
+        Nothing { volume_claims: [("a-s".to_owned(), claim)].into(), ..Nothing::default() }
+    }
+
+    fn asks(size: &str) -> Tree {
+        tree!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}})
+    }
+
+    /// Shows: 572-40, 572-41.
+    #[test]
+    fn a_retained_claim_serves_the_next_set() {
+        let given = asks("1Gi").merge(&tree!({"volumeMode": "Filesystem", "storageClassName": "standard",
+            "volumeName": "pv-1", "volumeAttributesClassName": "gold"}));
+        let retain = "spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted: Invalid value: \"Delete\": \
+                      retentionPolicy must be retain when PVC exists";
+        let other = "spec.volumeClaimPolicies[0].template[0].spec: Invalid value: \"a\": spec does not match existing \
+                     PVC a-s in namespace n";
+        for (says, wanted, when, want) in [
+            ("as it was", asks("1Gi"), "Retain", &[][..]),
+            ("another way to write the size", asks("1024Mi"), "Retain", &[]),
+            ("the class that it got", asks("1Gi").with(&["storageClassName"], "standard"), "Retain", &[]),
+            ("nothing where nothing is", asks("1Gi").with(&["selector"], tree!({})), "Retain", &[]),
+            ("another class", asks("1Gi").with(&["storageClassName"], "fast"), "Retain", &[other]),
+            ("no class at all", asks("1Gi").with(&["storageClassName"], ""), "Retain", &[other]),
+            ("another size", asks("2Gi"), "Retain", &[other]),
+            (
+                "a limit",
+                asks("1Gi").with(&["resources", "limits"], tree!({"storage": "1Gi"})),
+                "Retain",
+                &[other],
+            ),
+            ("other modes", asks("1Gi").with(&["accessModes"], tree!(["ReadOnlyMany"])), "Retain", &[other]),
+            ("no modes", asks("1Gi").without(&["accessModes"]), "Retain", &[other]),
+            ("it would be deleted", asks("1Gi"), "Delete", &[retain]),
+            ("both", asks("2Gi"), "Delete", &[other, retain]),
+        ] {
+            println!("{says}");
+            expect_with(&with(&wanted, when), &there(&given), want);
+        }
+    }
+
+    #[test]
+    fn sizes_beyond_what_thousandths_can_count_differ() {
+        expect_with(&with(&asks("20Pi"), "Retain"), &there(&asks("10Pi")), &["spec does not match"]);
+        expect_with(&with(&asks("20Pi"), "Retain"), &there(&asks("20480Ti")), &[]);
+    }
+
+    /// Shows: 572-42.
+    #[test]
+    fn a_claim_of_somebody_else_is_not_used() {
+        let mut live = there(&asks("1Gi"));
+        let owner = tree!([{"kind": "JobSet", "name": "other", "uid": "u", "controller": true}]);
+        for claim in live.volume_claims.values_mut() {
+            *claim = claim.with(meta_path::OWNERS, owner.clone());
+        }
+        let words = "spec.volumeClaimPolicies[0].template[0].name: Invalid value: \"a\": PVC a-s is controlled by \
+                     JobSet other";
+        expect_with(&with(&asks("1Gi"), "Retain"), &live, &[words]);
+        expect_with(&with(&asks("1Gi"), "Delete"), &live, &["must be retain", words]);
+    }
+
+    #[test]
+    fn not_knowing_is_a_refusal() {
+        let live = Nothing { broken: Some("the server is away"), ..Nothing::default() };
+        let words = "spec.volumeClaimPolicies[0].template[0].name: Internal error: failed to check for existing PVC \
+                     a-s: the server is away";
+        expect_with(&with(&asks("1Gi"), "Retain"), &live, &[words]);
+    }
+
+    /// Shows: 572-01.
+    #[test]
+    fn a_set_without_volumes_looks_at_none() {
+        let live = Nothing { broken: Some("nobody may look"), ..Nothing::default() };
+        expect_with(&set(&tree!({})), &live, &[]);
+    }
+}
