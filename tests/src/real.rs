@@ -36,7 +36,8 @@ const GUARD: &str = r#"cat >/dev/null; kill -9 "$@""#;
 const CONTROLLERS: [(&str, &str); 9] = [
     ("gc", "garbage-collector-controller"),
     ("namespace", "namespace-controller"),
-    ("job", "job-controller,ttl-after-finished-controller"),
+    // Ours counts what a quota limits when it is asked.
+    ("job", "job-controller,ttl-after-finished-controller,resourcequota-controller"),
     ("serviceaccount", "serviceaccount-controller"),
     ("podgc", "pod-garbage-collector-controller"),
     ("endpointslice", "endpointslice-controller"),

@@ -6,18 +6,20 @@ use muster_store::Key;
 use muster_tree::{Text, Tree, tree};
 
 use super::priority::Priority;
+use super::quota::Quota;
 use super::storage_class::DefaultStorageClass;
 use super::{AdmissionRequest, Hook, Operation, Verdict};
 use crate::status::{Named, Status};
 
 /// Names of the built-in steps, in their order.
-pub const BUILTIN: [&str; 6] = [
+pub const BUILTIN: [&str; 7] = [
     "NamespaceLifecycle",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
     "ServiceAccount",
     "Priority",
     "DefaultTolerationSeconds",
+    "ResourceQuota",
 ];
 
 /// The built-in steps, in their order.
@@ -29,6 +31,7 @@ pub(super) fn all() -> Vec<Arc<dyn Hook>> {
         Arc::new(ServiceAccount),
         Arc::new(Priority),
         Arc::new(TolerationSeconds),
+        Arc::new(Quota),
     ]
 }
 

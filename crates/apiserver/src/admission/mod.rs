@@ -5,6 +5,7 @@
 
 mod builtin;
 mod priority;
+mod quota;
 mod storage_class;
 mod token_volume;
 

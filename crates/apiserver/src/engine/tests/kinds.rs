@@ -336,3 +336,71 @@ fn eviction_spends_the_budget() {
     assert_eq!(world.get(path).unwrap().int_at(&["status", "disruptionsAllowed"]), Some(0));
     assert_eq!(world.create("-/v1/default/pods/q/eviction", eviction("q")).unwrap_err().code, 429);
 }
+
+#[test]
+fn quotas_limit_counts_and_storage() {
+    let claim = |name: &str, size: &str| {
+        tree!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+            "resources": {"requests": {"storage": size}}}})
+    };
+    let forbidden = "persistentvolumeclaims \"b\" is forbidden: exceeded quota: q, ";
+    // The quota, what is asked for beside one claim of 2Gi, and the words of the refusal.
+    let cases = [
+        ("enough", tree!({"persistentvolumeclaims": "2", "requests.storage": "3Gi"}), "1Gi", ""),
+        (
+            "too many",
+            tree!({"persistentvolumeclaims": "1"}),
+            "1Gi",
+            "requested: persistentvolumeclaims=1, used: persistentvolumeclaims=1, limited: persistentvolumeclaims=1",
+        ),
+        (
+            "too much",
+            tree!({"requests.storage": "3Gi"}),
+            "2Gi",
+            "requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi",
+        ),
+        (
+            "too many, counted in the other way",
+            tree!({"count/persistentvolumeclaims": "1"}),
+            "1Gi",
+            "requested: count/persistentvolumeclaims=1, used: count/persistentvolumeclaims=1, limited: count/persistentvolumeclaims=1",
+        ),
+        ("of another class", tree!({"slow.storageclass.storage.k8s.io/requests.storage": "1"}), "1Gi", ""),
+        (
+            "of its class",
+            tree!({"fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1"}),
+            "1Gi",
+            "limited: fast.storageclass.storage.k8s.io/persistentvolumeclaims=1",
+        ),
+        ("about others", tree!({"pods": "0", "count/jobs.batch": "0"}), "1Gi", ""),
+    ];
+    for (says, hard, size, words) in cases {
+        let world = World::new();
+        world.create("-/v1/default/persistentvolumeclaims", claim("a", "2Gi")).unwrap();
+        let quota = tree!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+        world.create("-/v1/default/resourcequotas", quota).unwrap();
+        let made = world.create("-/v1/default/persistentvolumeclaims", claim("b", size));
+        match made {
+            Ok(_) => assert_eq!(words, "", "{says}"),
+            Err(status) => {
+                assert_eq!((status.code, words.is_empty()), (403, false), "{says}: {}", status.message);
+                assert!(
+                    status.message.starts_with(forbidden) && status.message.contains(words),
+                    "{}",
+                    status.message
+                );
+            }
+        }
+    }
+    let world = World::new();
+    let none = tree!({"metadata": {"name": "q"}, "spec": {"hard": {"count/jobs.batch": "0"}}});
+    world.create("-/v1/default/resourcequotas", none).unwrap();
+    let job = tree!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "i"}]}}}});
+    let refused = world.create("batch/v1/default/jobs", job).unwrap_err();
+    assert!(
+        refused.message.starts_with("jobs.batch \"j\" is forbidden: exceeded quota: q"),
+        "{}",
+        refused.message
+    );
+}
