@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-schema", &["muster-tree", "muster-api"]),
     ("muster-store", &["muster-tree", "muster-api", "muster-schema"]),
     ("muster-apiserver", &["muster-tree", "muster-api", "muster-schema", "muster-store"]),
+    ("muster-hooks", &["muster-tree", "muster-api", "muster-store", "muster-apiserver", "muster-jobset"]),
     ("muster-job", &["muster-tree", "muster-api"]),
     ("muster-jobset", &["muster-tree", "muster-api", "muster-schema"]),
     ("muster-devices", &["muster-tree", "muster-api", "muster-schema"]),

@@ -43,6 +43,9 @@ pub struct Config {
     pub feature_gates: BTreeMap<String, bool>,
     /// What pods fill nodes up by: `devices` (default), `everything` or `nothing`.
     pub packing: Option<Packed>,
+    /// Device claims of JobSets.
+    #[serde(default)]
+    pub resource_claims: ResourceClaims,
     /// `--isolation`.
     pub isolation: Option<Isolation>,
     /// `--runtime`.
@@ -55,6 +58,15 @@ pub struct Config {
     pub log_level: Option<LogLevel>,
     /// `--log-format`.
     pub log_format: Option<LogFormat>,
+}
+
+/// Device claims of JobSets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceClaims {
+    /// Whether a pod template with a claim of its own, of the same name as a claim template, is refused.
+    #[serde(default)]
+    pub reject_overrides: bool,
 }
 
 /// What pods fill nodes up by.
@@ -138,8 +150,12 @@ mod tests {
         assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(config.log_level, Some(LogLevel::Debug));
         assert_eq!(config.runtime, Some(Runtime::Podman));
+        assert!(!config.resource_claims.reject_overrides);
+        let strict = format!("{head}resourceClaims: {{rejectOverrides: true}}\n");
+        assert!(parse(&strict).unwrap().resource_claims.reject_overrides);
         for (says, text, words) in [
             ("an unknown key", format!("{head}listne: x\n"), "listne"),
+            ("an unknown key below", format!("{head}resourceClaims: {{reject: true}}\n"), "reject"),
             ("another kind", "apiVersion: v1\nkind: Pod\n".to_owned(), "expected kind Configuration"),
             ("both places", format!("{head}ephemeral: true\ndataDir: x\n"), "exclude each other"),
             ("an unknown engine", format!("{head}runtime: runc\n"), "runc"),

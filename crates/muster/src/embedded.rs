@@ -17,6 +17,7 @@ use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
+use muster_hooks::JobSets;
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
@@ -28,7 +29,7 @@ use crate::local::{LocalError, LocalNode};
 use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
-use crate::{local, names, nodes, private, who};
+use crate::{gates, local, names, nodes, private, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
@@ -128,6 +129,7 @@ impl Embedded {
         let access = access(&identity, &listener)?;
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
+        admit_jobsets(settings, &engine);
         let mut local = local_node(settings, &engine, listener.local_addr()?)?;
         let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
@@ -183,6 +185,17 @@ impl Embedded {
             // Absent when no pod ever ran; what cannot be removed is left to whoever cleans temporary files.
             let _ = std::fs::remove_dir_all(folder);
         }
+    }
+}
+
+/// JobSets are filled in and judged, unless that is switched off.
+fn admit_jobsets(settings: &Settings, engine: &Engine) {
+    if settings.admission.contains(JobSets::NAME) {
+        let settings = muster_jobset::admission::Settings {
+            gates: gates::jobset(&settings.gates),
+            reject_overrides: settings.reject_overrides,
+        };
+        engine.add_hook(Arc::new(JobSets::new(settings)));
     }
 }
 

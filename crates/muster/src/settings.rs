@@ -1,6 +1,6 @@
 //! What `up` was asked, after flags, file and defaults were put together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -50,7 +50,9 @@ pub struct Settings {
     /// Admission steps that run.
     pub admission: BTreeSet<String>,
     /// Feature gates.
-    pub gates: BTreeMap<&'static str, bool>,
+    pub gates: gates::Chosen,
+    /// Whether pods of JobSets may not bring a device claim of the same name as one of theirs.
+    pub reject_overrides: bool,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// How pods of this machine are kept apart.
@@ -115,6 +117,7 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
         controllers,
         admission,
         gates: gates::with(from_file.chain(from_flags))?,
+        reject_overrides: file.resource_claims.reject_overrides,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),
         runtime: flags.runtime.or(file.runtime).unwrap_or_default(),

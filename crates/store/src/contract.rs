@@ -114,6 +114,8 @@ pub struct Expired {
 pub struct Range {
     /// Only this namespace; all when `None`.
     pub namespace: Option<Text>,
+    /// Only names that begin so; without a namespace it does not count.
+    pub beginning: Text,
     /// Only what comes after this (namespace, name).
     pub after: Option<(Text, Text)>,
     /// At most this many; all when `None`. The caller filters by selector, so it passes `None` or walks pages.

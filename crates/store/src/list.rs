@@ -34,7 +34,7 @@ impl Shelf {
     fn within<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Name, &'a Object)> {
         let from = start(range);
         let objects = self.objects.range((from, Bound::Unbounded));
-        objects.take_while(|(name, _)| range.namespace.as_ref().is_none_or(|only| name.0 == *only))
+        objects.take_while(|(name, _)| fits(range, name))
     }
 
     /// What the objects of the range that changed after `revision` were at it.
@@ -52,7 +52,7 @@ impl Shelf {
 
 /// Where the range begins.
 fn start(range: &Range) -> Bound<Name> {
-    let first = range.namespace.as_ref().map(|namespace| (namespace.clone(), Text::new()));
+    let first = range.namespace.as_ref().map(|namespace| (namespace.clone(), range.beginning.clone()));
     match (first, &range.after) {
         (Some(first), Some(after)) if first > *after => Bound::Included(first),
         (_, Some(after)) => Bound::Excluded(after.clone()),
@@ -61,10 +61,15 @@ fn start(range: &Range) -> Bound<Name> {
     }
 }
 
+/// Whether `name` is in the namespace of the range and begins as it asks.
+fn fits(range: &Range, name: &Name) -> bool {
+    let is_there = |only: &Text| name.0 == *only && name.1.starts_with(range.beginning.as_str());
+    range.namespace.as_ref().is_none_or(is_there)
+}
+
 /// Whether `name` is in the range.
 fn holds(range: &Range, name: &Name) -> bool {
-    range.namespace.as_ref().is_none_or(|only| name.0 == *only)
-        && range.after.as_ref().is_none_or(|after| name > after)
+    fits(range, name) && range.after.as_ref().is_none_or(|after| name > after)
 }
 
 /// The objects of `now`, replaced by what `undone` says of them, in order.

@@ -84,8 +84,8 @@ impl Engine {
         let mut range = Range {
             namespace: selection.namespace(),
             after: from.after.clone(),
-            limit: None,
             revision: from.revision,
+            ..Range::default()
         };
         let mut found: Vec<Object> = Vec::new();
         loop {

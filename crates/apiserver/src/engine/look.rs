@@ -55,7 +55,15 @@ impl Look for Engine {
     }
 
     fn in_namespace(&self, storage: &str, namespace: &Text) -> Vec<Object> {
-        let range = Range { namespace: Some(namespace.clone()), ..Range::default() };
+        self.named(storage, namespace, "")
+    }
+
+    fn named(&self, storage: &str, namespace: &Text, beginning: &str) -> Vec<Object> {
+        let range = Range {
+            namespace: Some(namespace.clone()),
+            beginning: Text::from(beginning),
+            ..Range::default()
+        };
         self.inner.store.list(storage, &range).map(|page| page.objects).unwrap_or_default()
     }
 

@@ -70,6 +70,9 @@ pub trait Look {
     /// Everything stored in one namespace under a resource's storage name.
     fn in_namespace(&self, storage: &str, namespace: &Text) -> Vec<Object>;
 
+    /// Of those the ones whose names begin so.
+    fn named(&self, storage: &str, namespace: &Text, beginning: &str) -> Vec<Object>;
+
     /// Takes the wanted or any free service address; `None` when it is taken, out of range, or none is left.
     fn take_service_ip(&self, wanted: Option<&str>) -> Option<String>;
 }

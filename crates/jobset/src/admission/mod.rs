@@ -56,6 +56,21 @@ pub trait Live {
     /// # Errors
     /// They cannot be listed.
     fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String>;
+
+    /// Of those the ones whose names begin so, for who can look them up by name; more than that does no harm.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    fn pods_named(
+        &self,
+        namespace: &str,
+        beginning: &str,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<Tree>, String> {
+        let _ = beginning;
+        self.pods(namespace, label, value)
+    }
 }
 
 /// What is asked about a write.

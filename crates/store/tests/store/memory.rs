@@ -80,6 +80,16 @@ fn lists_are_ordered_paged_and_of_any_kept_revision() {
             (vec![44], 0),
         ),
         (
+            "names that begin alike",
+            Range { namespace: Some(text("b")), beginning: text("n"), ..all.clone() },
+            (vec![44], 0),
+        ),
+        (
+            "names that begin alike, before they were there",
+            Range { namespace: Some(text("b")), beginning: text("n"), revision: Some(6), ..all.clone() },
+            (vec![], 0),
+        ),
+        (
             "a namespace after something before it",
             Range { namespace: Some(text("b")), after: Some((text("a"), text("z"))), ..all.clone() },
             (vec![0, 44], 0),
