@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod crds;
 mod kube;
 mod peers;
 mod process;
@@ -45,6 +46,7 @@ const TASKS: &[Task] = &[
         "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB]",
         soak::task,
     ),
+    ("crds", "make the definition of JobSets from our table of its fields", crds::task),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
 ];
 

@@ -16,6 +16,7 @@
 pub mod admission;
 pub mod build;
 pub mod children;
+pub mod crd;
 pub mod plan;
 
 /// Switches of single features.

@@ -1,0 +1,76 @@
+//! The definition of JobSets: what a server must know to serve them.
+//!
+//! The fields are said once, in [`fields`], by the words of [`part`]. Types of Kubernetes stand there as references
+//! (`$ref`) to components of the schema table; `cargo xtask crds` puts their fields in place and writes `crd.json`,
+//! which is what is installed.
+//!
+//! # Invariants
+//!
+//! - `crd.json` is what [`source`] says: a test of `xtask` makes it anew and compares.
+//! - It is structural: every server takes it, not ours alone.
+//!
+//! # Deliberately absent
+//!
+//! Prose, and rules that a schema cannot say: those are admission's.
+
+mod fields;
+mod part;
+
+use std::sync::OnceLock;
+
+use muster_api::kinds::JOBSETS;
+use muster_api::port::Kind;
+use muster_tree::{Tree, tree};
+
+/// The definition, as `cargo xtask crds` writes it.
+const DEFINITION: &str = include_str!("../crd.json");
+
+/// The definition, ready to be installed.
+///
+/// # Panics
+/// Never: the file is part of the build and a test reads it.
+#[must_use]
+pub fn definition() -> Tree {
+    static TREE: OnceLock<Tree> = OnceLock::new();
+    TREE.get_or_init(|| Tree::parse(DEFINITION.as_bytes()).expect("crd.json is JSON")).clone()
+}
+
+/// The definition with types of Kubernetes still named instead of spelled out.
+#[must_use]
+pub fn source() -> Tree {
+    let Kind { group, version, plural } = &JOBSETS;
+    tree!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {"kind": "JobSet", "listKind": "JobSetList", "plural": plural, "singular": "jobset"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": version,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": Tree::list(COLUMNS.map(column)),
+                "schema": {"openAPIV3Schema": fields::root().tree()},
+            }],
+        },
+    })
+}
+
+/// Heading, type and path of what `kubectl get` shows.
+const COLUMNS: [(&str, &str, &str); 5] = [
+    ("TerminalState", "string", ".status.terminalState"),
+    ("Restarts", "string", ".status.restarts"),
+    ("Completed", "string", r#".status.conditions[?(@.type=="Completed")].status"#),
+    ("Suspended", "string", ".spec.suspend"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+];
+
+fn column((name, kind, path): (&str, &str, &str)) -> Tree {
+    tree!({"name": name, "type": kind, "jsonPath": path})
+}
+
+#[cfg(test)]
+mod tests;
