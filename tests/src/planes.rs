@@ -145,8 +145,11 @@ fn wait_for_nodes(server: &Server) -> Result<(), String> {
 }
 
 fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {
+    // What our JobSet admission fills in, a server without our controller does not have.
+    let admission =
+        if controllers.contains(&"jobset") { "*,-ServiceAccount" } else { "*,-ServiceAccount,-jobset" };
     let (controllers, nodes) = (controllers.join(","), nodes.to_string());
     let mut args = vec!["--ephemeral", "--sim-nodes", &nodes, "--controllers", &controllers];
-    args.extend(["--admission", "*,-ServiceAccount"]);
+    args.extend(["--admission", admission]);
     Plane::start(&args)
 }

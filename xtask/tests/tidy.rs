@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-apiserver",
             "muster-store",
             "muster-control",
+            "muster-jobset",
             "muster-node",
             "muster-process",
         ],

@@ -21,7 +21,7 @@ use muster_hooks::JobSets;
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
-use muster_tree::Text;
+use muster_tree::{Text, Tree};
 
 use crate::cli::Durability;
 use crate::door::Door;
@@ -39,6 +39,8 @@ const LOCAL_NODE: &str = "local";
 const LOOPBACK: &str = "127.0.0.1";
 /// The controller that makes service accounts.
 const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
+/// The controller of JobSets.
+const JOBSET_CONTROLLER: &str = "jobset";
 /// The controller that runs nodes.
 const NODE_CONTROLLER: &str = "node";
 
@@ -251,8 +253,15 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
     EngineOptions {
         admission_off: off.collect(),
         root_ca: Text::from(identity.authority()),
+        definitions: definitions(settings),
         ..EngineOptions::default()
     }
+}
+
+/// What our controllers work on. With one of them off, its kinds are left to whoever brings another.
+fn definitions(settings: &Settings) -> Vec<Tree> {
+    let jobsets = settings.controllers.contains(JOBSET_CONTROLLER).then(muster_jobset::crd::definition);
+    jobsets.into_iter().collect()
 }
 
 fn server_options(

@@ -54,8 +54,10 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let dice = Dice::new(seed);
         let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
+        let options =
+            EngineOptions { definitions: vec![muster_jobset::crd::definition()], ..EngineOptions::default() };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
+        let engine = Engine::new(store, clock.clone(), entropy, options);
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = || plane::controllers(plane::Told::default());
         let kubelets = move || -> Vec<Box<dyn Controller>> {

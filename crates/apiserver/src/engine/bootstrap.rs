@@ -1,9 +1,12 @@
 //! The objects that every cluster starts with.
 
+use std::sync::mpsc;
+
 use muster_tree::{Text, Tree, tree};
 
 use super::Engine;
-use crate::request::{Body, Target, User, WriteAct, WriteOptions, WriteRequest};
+use crate::request::{Body, Patch, Target, User, WriteAct, WriteOptions, WriteRequest};
+use crate::status::Status;
 
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "muster-system"];
 
@@ -30,28 +33,59 @@ impl Engine {
         self.ensure("storage.k8s.io", "v1", "storageclasses", class);
     }
 
+    /// Installs the definitions that come with the server, or brings them up to date. This waits, so that their
+    /// objects are served from the first request on.
+    pub(super) fn install(&self) {
+        let (told, all_done) = mpsc::channel::<()>();
+        for definition in &self.inner.options.definitions {
+            let name = definition.text_at(&["metadata", "name"]);
+            let target = Target {
+                name: name.clone(),
+                ..collection("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+            };
+            let body = Body { tree: definition.clone(), duplicates: Vec::new() };
+            let told = told.clone();
+            self.write_own(target, WriteAct::Patch(Patch::Apply { body, force: true }), move |refused| {
+                if let Some(status) = refused {
+                    tracing::error!(%name, message = %status.message, "definition that comes with the server");
+                }
+                drop(told);
+            });
+        }
+        drop(told);
+        // Ends when the last write has been answered.
+        all_done.iter().for_each(drop);
+    }
+
     fn ensure(&self, group: &str, version: &str, plural: &str, tree: Tree) {
         let name = tree.text_at(&["metadata", "name"]);
-        let target = Target {
-            group: Text::from(group),
-            version: Text::from(version),
-            resource: Text::from(plural),
-            ..Target::default()
-        };
+        let target = collection(group, version, plural);
+        let act = WriteAct::Create(Body { tree, duplicates: Vec::new() });
+        let plural = Text::from(plural);
+        self.write_own(target, act, move |refused| {
+            if let Some(status) = refused.filter(|status| status.reason != "AlreadyExists") {
+                tracing::error!(%plural, %name, message = %status.message, "bootstrap object");
+            }
+        });
+    }
+
+    /// A write of the server itself; `done` hears why it was refused.
+    fn write_own(&self, target: Target, act: WriteAct, done: impl FnOnce(Option<Status>) + Send + 'static) {
         let options = WriteOptions { field_manager: Text::from("kube-apiserver"), ..WriteOptions::default() };
         let user = User {
             name: Text::from("system:apiserver"),
             uid: Text::new(),
             groups: vec![Text::from("system:masters")],
         };
-        let act = WriteAct::Create(Body { tree, duplicates: Vec::new() });
-        let plural = Text::from(plural);
-        let done = move |result: Result<_, crate::Status>| match result {
-            Err(status) if status.reason != "AlreadyExists" => {
-                tracing::error!(%plural, %name, message = %status.message, "bootstrap object");
-            }
-            _ => {}
-        };
-        self.write(WriteRequest { target, act, options, user }, Box::new(done));
+        self.write(WriteRequest { target, act, options, user }, Box::new(|result| done(result.err())));
+    }
+}
+
+fn collection(group: &str, version: &str, plural: &str) -> Target {
+    Target {
+        group: Text::from(group),
+        version: Text::from(version),
+        resource: Text::from(plural),
+        ..Target::default()
     }
 }

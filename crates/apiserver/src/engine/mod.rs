@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use muster_api::ports::{Clock, Entropy};
 use muster_store::Store;
-use muster_tree::Text;
+use muster_tree::{Text, Tree};
 
 pub(crate) use decode::unregistered;
 pub use read::is_future;
@@ -72,11 +72,18 @@ pub struct EngineOptions {
     pub root_ca: Text,
     /// The first two numbers of the range of service addresses.
     pub service_range: (u8, u8),
+    /// Definitions of custom resources that come with the server. What is stored under their names becomes what they say.
+    pub definitions: Vec<Tree>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { admission_off: Vec::new(), root_ca: Text::new(), service_range: (10, 96) }
+        Self {
+            admission_off: Vec::new(),
+            root_ca: Text::new(),
+            service_range: (10, 96),
+            definitions: Vec::new(),
+        }
     }
 }
 
@@ -121,6 +128,7 @@ impl Engine {
         let engine = Engine { inner: Arc::new(inner) };
         engine.reload_custom();
         engine.bootstrap();
+        engine.install();
         engine
     }
 

@@ -3,8 +3,10 @@
 use muster_tree::{Tree, tree};
 
 use super::{World, target};
+use crate::engine::EngineOptions;
 use crate::request::{DeleteOptions, ListOptions};
 
+const KIND: &str = "CustomResourceDefinition";
 const DEFINITIONS: &str = "apiextensions.k8s.io/v1/-/customresourcedefinitions";
 
 fn definition() -> Tree {
@@ -30,6 +32,37 @@ fn definition() -> Tree {
 
 fn widget(name: &str, color: &str) -> Tree {
     tree!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"color": color}})
+}
+
+#[test]
+fn definitions_of_the_server_are_installed_and_kept_up_to_date() {
+    let options = |definition: Tree| {
+        let definition =
+            definition.with_key("apiVersion", "apiextensions.k8s.io/v1".into()).with_key("kind", KIND.into());
+        EngineOptions { definitions: vec![definition], ..EngineOptions::default() }
+    };
+    let first = World::new().restarted(options(definition()));
+    let made = first.create("example.com/v1/default/widgets", widget("a", "red")).unwrap();
+    assert_eq!(made.int_at(&["spec", "replicas"]), Some(1), "served from the first request on");
+
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    first.merge(&path, tree!({"metadata": {"labels": {"mine": "yes"}}})).unwrap();
+    let before = first.get(&path).unwrap();
+    let again = first.restarted(options(definition()));
+    assert_eq!(again.get(&path).unwrap(), before, "the same definition writes nothing");
+
+    let newer = definition();
+    let versions = newer.items_at(&["spec", "versions"]);
+    let replicas = ["schema", "openAPIV3Schema", "properties", "spec", "properties", "replicas", "default"];
+    let newer =
+        newer.with(&["spec", "versions"], Tree::list([versions[0].with(&replicas, 2), versions[1].clone()]));
+    let upgraded = again.restarted(options(newer));
+    let made = upgraded.create("example.com/v1/default/widgets", widget("b", "red")).unwrap();
+    assert_eq!(made.int_at(&["spec", "replicas"]), Some(2), "another definition takes its place");
+    let after = upgraded.get(&path).unwrap();
+    assert_eq!(after.str_at(&["metadata", "labels", "mine"]), "yes", "what others wrote beside it stays");
+    let managers = after.items_at(&["metadata", "managedFields"]);
+    assert!(managers.iter().any(|m| m.str_at(&["manager"]) == "kube-apiserver"), "{after}");
 }
 
 #[test]

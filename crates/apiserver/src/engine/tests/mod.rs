@@ -47,8 +47,17 @@ impl World {
     pub fn new() -> World {
         let clock = Arc::new(Still(Mutex::new(Time::parse("2026-01-02T03:04:05Z").unwrap())));
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
+        World::start(store, clock, EngineOptions::default())
+    }
+
+    /// The next life of this world's store, with other options.
+    pub fn restarted(&self, options: EngineOptions) -> World {
+        World::start(self.engine.store().clone(), self.clock.clone(), options)
+    }
+
+    fn start(store: Store, clock: Arc<Still>, options: EngineOptions) -> World {
         let entropy = Arc::new(Counting(AtomicU64::new(0)));
-        let engine = Engine::new(store, clock.clone(), entropy, EngineOptions::default());
+        let engine = Engine::new(store, clock.clone(), entropy, options);
         World { engine, clock }
     }
 
