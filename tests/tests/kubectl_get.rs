@@ -175,3 +175,21 @@ fn wait_returns_when_it_has_come_true() {
     let refusal = kubectl.run(&["wait", "--for=delete", "configmap/stays", "--timeout=1s"]).refused();
     assert_has(&refusal, &["timed out"]);
 }
+
+/// Shows: 572-02, 762-01.
+#[test]
+fn jobsets_are_explained_and_listed_with_their_columns() {
+    let Some(kubectl) = Kubectl::new("jobset_definition") else { return };
+    let volumes = kubectl.ok(&["explain", "jobset.spec.volumeClaimPolicies"]);
+    assert_has(&volumes, &["volumeClaimPolicies", "retentionPolicy", "templates"]);
+    let claims = kubectl.ok(&["explain", "jobset.spec.replicatedJobs.resourceClaimTemplates"]);
+    assert_has(
+        &claims,
+        &["metadata", "-required-", "containers", "deletionPolicy", "OnJobCompletion, OnJobDeletion"],
+    );
+    let set =
+        "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a}, spec: {suspend: true}}";
+    kubectl.ok_with(&["create", "--filename", "-"], set);
+    let table = kubectl.ok(&["get", "jobsets"]);
+    assert_has(&table, &["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "true"]);
+}

@@ -157,10 +157,11 @@ fn perform(server: &Server, step: &Step, namespace: &str, so_far: &[Answer]) -> 
     let fill = |text: &str| fill_in(text, namespace, so_far);
     let (method, path) = step.parts();
     let path = fill(path).replace(' ', "%20");
-    let body = match (&step.body, &step.text) {
-        (Some(tree), _) => fill(&tree.to_json()),
-        (None, Some(text)) => fill(text),
-        (None, None) => String::new(),
+    let body = match (&step.body, &step.text, &step.file) {
+        (Some(tree), _, _) => fill(&tree.to_json()),
+        (None, Some(text), _) => fill(text),
+        (None, None, Some(file)) => read(file)?,
+        (None, None, None) => String::new(),
     };
     let mut answer = server.send(method, &path, step, body.clone().into_bytes())?;
     for _ in 0..UNTIL_TRIES {
@@ -171,6 +172,12 @@ fn perform(server: &Server, step: &Step, namespace: &str, so_far: &[Answer]) -> 
         answer = server.send(method, &path, step, body.clone().into_bytes())?;
     }
     Ok(answer)
+}
+
+/// A file of the workspace.
+fn read(file: &str) -> Result<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Replaces `{ns}`, `{uid:N}`, `{rv:N}` and `{continue:N}`.

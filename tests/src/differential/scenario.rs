@@ -39,6 +39,9 @@ impl Scenario {
             if let Some(body) = &step.body {
                 text += &format!("  body: {}\n", body.to_json());
             }
+            if let Some(file) = &step.file {
+                text += &format!("  file: {}\n", Tree::from(file).to_json());
+            }
             if step.code_only {
                 text += "  code_only: true\n";
             }
@@ -69,6 +72,9 @@ pub struct Step {
     /// A body as raw text, for bodies that are not well-formed.
     #[serde(default)]
     pub text: Option<String>,
+    /// A body from a file, whose path begins at the workspace's root.
+    #[serde(default)]
+    pub file: Option<String>,
     /// Whether only the code is compared: for objects that a controller of one server is still writing.
     #[serde(default)]
     pub code_only: bool,
