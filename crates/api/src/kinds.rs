@@ -62,6 +62,10 @@ kinds! {
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.
     CRDS = "apiextensions.k8s.io" "v1" "customresourcedefinitions";
+    /// Who may change objects before they are kept.
+    MUTATING_WEBHOOKS = "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations";
+    /// Who may refuse them.
+    VALIDATING_WEBHOOKS = "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations";
 }
 
 /// Built-in kinds without a namespace that may own something.

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::KubeApi;
 
 /// The namespace of what we keep on a cluster.
-const NAMESPACE: &str = "muster-system";
+pub const NAMESPACE: &str = "muster-system";
 /// The Lease.
 const LEASE: &str = "muster-operator";
 /// Seconds after which another may take over.

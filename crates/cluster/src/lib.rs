@@ -18,6 +18,7 @@ mod discover;
 mod follow;
 mod held;
 mod lead;
+mod list;
 mod logs;
 pub mod reply;
 pub mod request;
@@ -37,7 +38,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 pub use discover::Served;
-pub use lead::{Lead, LeadError};
+pub use lead::{Lead, LeadError, NAMESPACE};
 pub use logs::{LINE_BYTES_MAX, LogLines, LogOf};
 
 /// Requests under way at any time.
@@ -165,22 +166,55 @@ impl KubeApi {
         logs::open(&self.client, of).await
     }
 
+    /// The same connection with slots of its own: for answers that calls of this one may be waiting for.
+    #[must_use]
+    pub fn beside(&self) -> KubeApi {
+        KubeApi { slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)), ..self.clone() }
+    }
+
+    /// The objects of a namespace that have this label.
+    ///
+    /// # Errors
+    /// Why they are not told.
+    pub async fn labelled(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<Object>, Refusal> {
+        self.in_turn(list::labelled(&self.client, kind, namespace, label, value)).await
+    }
+
+    /// Has the server go through one call without keeping anything.
+    ///
+    /// # Errors
+    /// Why it would not be done, or that nobody knows.
+    pub async fn rehearse(&self, call: &Call) -> Result<Object, Refusal> {
+        self.in_turn(self.exchange(call, request::rehearsal(call)?)).await
+    }
+
     /// Performs one call and waits for its reply.
     ///
     /// # Errors
     /// Why it was not done, or that nobody knows.
     pub async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+        self.in_turn(self.exchange(call, request::of(call)?)).await
+    }
+
+    /// Waits for a slot, and no longer than a reply may take.
+    async fn in_turn<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
         let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
-        match tokio::time::timeout(CALL_TIME_MAX, self.exchange(call)).await {
+        match tokio::time::timeout(CALL_TIME_MAX, work).await {
             Ok(result) => result,
             Err(_) => Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))),
         }
     }
 
-    async fn exchange(&self, call: &Call) -> Result<Object, Refusal> {
+    async fn exchange(&self, call: &Call, request: http::Request<Vec<u8>>) -> Result<Object, Refusal> {
         let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
         call.makes_sense()?;
-        let response = self.client.send(request::of(call)?.map(Body::from)).await.map_err(unknown)?;
+        let response = self.client.send(request.map(Body::from)).await.map_err(unknown)?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
         let object = reply::read(code, &bytes).map_err(|refusal| call.understood(refusal))?;

@@ -12,10 +12,24 @@ const JSON: &str = "application/json";
 /// # Errors
 /// A name that fits in no address.
 pub fn of(call: &Call) -> Result<Request<Vec<u8>>, Refusal> {
+    made(call, address(call))
+}
+
+/// The request of a call of which nothing is kept.
+///
+/// # Errors
+/// A name that fits in no address.
+pub fn rehearsal(call: &Call) -> Result<Request<Vec<u8>>, Refusal> {
+    let address = address(call);
+    let and = if address.contains('?') { '&' } else { '?' };
+    made(call, format!("{address}{and}dryRun=All"))
+}
+
+fn made(call: &Call, address: String) -> Result<Request<Vec<u8>>, Refusal> {
     let (method, media, body) = body_of(call);
     Request::builder()
         .method(method)
-        .uri(address(call))
+        .uri(address)
         .header(ACCEPT, JSON)
         .header(CONTENT_TYPE, media)
         .body(body.map(|tree| tree.to_json_bytes()).unwrap_or_default())
@@ -113,6 +127,21 @@ mod tests {
     fn call(kind: &Kind, part: Part, act: Act, revision: Option<Revision>) -> Call {
         let on = Target { kind: kind.clone(), namespace: "n".into(), name: "a".into(), part };
         Call { by: literal!("me"), on, guard: Guard { uid: Some("u".into()), revision }, act }
+    }
+
+    #[test]
+    fn rehearsals_keep_nothing() {
+        let delete = Act::Delete { cascade: Cascade::Background, grace_secs: None };
+        for (act, want) in [
+            (
+                Act::Create(tree!({})),
+                "/api/v1/namespaces/n/pods?fieldManager=me&fieldValidation=Strict&dryRun=All",
+            ),
+            (delete, "/api/v1/namespaces/n/pods/a?dryRun=All"),
+        ] {
+            let request = rehearsal(&call(&kinds::PODS, Part::Main, act, None)).unwrap();
+            assert_eq!(request.uri(), want);
+        }
     }
 
     #[test]

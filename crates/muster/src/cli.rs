@@ -24,7 +24,7 @@ pub enum Command {
     Run(Box<RunFlags>),
     /// Gives nodes to an API server, real or embedded: simulated ones, or this machine.
     Node(NodeFlags),
-    /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`.
+    /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`, and admits JobSets.
     Operator(OperatorFlags),
     /// Saves the store of a data folder in one file, or restores it.
     #[command(subcommand)]
@@ -180,6 +180,15 @@ pub struct OperatorFlags {
     /// Controllers to run: comma separated, `*` for all, `-name` leaves one out.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub controllers: Option<String>,
+    /// Admission steps to run, as webhooks: comma separated, `*` for all, `-name` leaves one out.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub admission: Option<String>,
+    /// Feature gates, e.g. `A=true,B=false`.
+    #[arg(long, value_name = "GATES")]
+    pub feature_gates: Option<String>,
+    /// Where the API server asks the webhooks, which it must reach; port 0 picks a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub webhook_listen: SocketAddr,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

@@ -20,6 +20,7 @@ mod run;
 mod settings;
 mod snapshot;
 mod up;
+mod webhooks;
 mod who;
 
 use std::error::Error;

@@ -1,20 +1,32 @@
 //! `muster operator`: what a cluster lacks, run beside what it has.
+//!
+//! # Invariants
+//!
+//! - Only the one in charge registers its webhooks, and it says so after the server has asked them.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 
 use muster_api::ports::Entropy;
 use muster_cluster::{Lead, LeadError};
 use muster_control::Controller;
 use muster_control::schedule::Schedule;
+use muster_jobset::admission::Settings;
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
+use crate::gates::{self, GateError};
 use crate::log;
 use crate::names::{self, UnknownName};
 use crate::ports::SystemEntropy;
+use crate::webhooks::{LiveCluster, WebhookError, Webhooks};
 
 /// The controllers that a cluster has none of its own for.
 const CONTROLLERS: [&str; 1] = ["scheduler"];
+/// The admission steps that it has none of its own for.
+const ADMISSION: [&str; 1] = [JOBSET];
+const JOBSET: &str = "jobset";
 
 /// Why `operator` ended.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +34,12 @@ pub enum OperatorError {
     /// Flags.
     #[error(transparent)]
     Name(#[from] UnknownName),
+    /// Gates.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Admission.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
     /// No connection.
     #[error(transparent)]
     Away(#[from] AwayError),
@@ -41,15 +59,40 @@ pub enum OperatorError {
     System(#[from] io::Error),
 }
 
+/// What was asked for.
+struct Wanted {
+    controllers: BTreeSet<String>,
+    admission: BTreeSet<String>,
+    settings: Settings,
+    webhooks: SocketAddr,
+}
+
+impl Wanted {
+    fn of(flags: &OperatorFlags) -> Result<Wanted, OperatorError> {
+        let list = |flag: &Option<String>| flag.clone().unwrap_or_else(|| "*".to_owned());
+        let chosen = gates::parse(flags.feature_gates.as_deref().unwrap_or_default())?;
+        let gates = gates::jobset(&gates::with(chosen)?);
+        Ok(Wanted {
+            controllers: names::choose("controller", &list(&flags.controllers), &CONTROLLERS)?,
+            admission: names::choose("admission step", &list(&flags.admission), &ADMISSION)?,
+            settings: Settings { gates, ..Settings::default() },
+            webhooks: flags.webhook_listen,
+        })
+    }
+
+    fn controllers(&self) -> Vec<Box<dyn Controller>> {
+        let all: Vec<Box<dyn Controller>> = vec![Box::new(Schedule::beside_another())];
+        all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
+    }
+}
+
 /// Stands by until it leads, then runs until a signal comes.
 ///
 /// # Errors
 /// When it could not start, or was overtaken.
 pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     log::start(flags.log_level, flags.log_format);
-    let chosen = names::choose("controller", flags.controllers.as_deref().unwrap_or("*"), &CONTROLLERS)?;
-    let all: Vec<Box<dyn Controller>> = vec![Box::new(Schedule::beside_another())];
-    let controllers = all.into_iter().filter(|one| chosen.contains(one.name())).collect();
+    let wanted = Wanted::of(flags)?;
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
     let api = away.api().clone();
     let Some(lead) = away.wait(async { Lead::seek(&api, &identity()).await }) else { return Ok(()) };
@@ -57,7 +100,7 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let ended = match away.wait(lead.won()) {
         None => Ok(End::Stopped),
         Some(Err(error)) => return Err(error.into()),
-        Some(Ok(())) => away.run(controllers, announce, lead.lost()),
+        Some(Ok(())) => in_charge(&wanted, &mut away, &mut lead),
     };
     away.wait(lead.step_back());
     match ended? {
@@ -65,6 +108,30 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
         End::Crashed => Err(OperatorError::Crashed),
         End::Beside => Err(OperatorError::Overtaken),
     }
+}
+
+/// Serves and registers the webhooks, then runs the controllers until a signal comes or another leads.
+fn in_charge(wanted: &Wanted, away: &mut Away, lead: &mut Lead) -> Result<End, OperatorError> {
+    let mut webhooks = None;
+    if wanted.admission.contains(JOBSET) {
+        let api = away.api().clone();
+        let served = webhooks.insert(serve(wanted, away)?);
+        match away.wait(served.register(&api)) {
+            None => return Ok(End::Stopped),
+            Some(registered) => registered.map_err(WebhookError::from)?,
+        }
+    }
+    let ended = away.run(wanted.controllers(), announce, lead.lost());
+    if let Some(webhooks) = webhooks {
+        away.wait(webhooks.stop());
+    }
+    Ok(ended?)
+}
+
+fn serve(wanted: &Wanted, away: &Away) -> Result<Webhooks, WebhookError> {
+    let _inside = away.enter();
+    let live = Box::new(LiveCluster::new(away.api()));
+    Webhooks::start(wanted.webhooks, live, wanted.settings)
 }
 
 /// Tells this process from any other.

@@ -17,6 +17,7 @@ pub mod crd;
 pub mod error;
 pub mod fields;
 pub mod formats;
+pub mod json_diff;
 pub mod json_patch;
 pub mod names;
 pub mod node;

@@ -46,7 +46,15 @@ pub struct Undecodable(pub String);
 ///
 /// # Errors
 /// 413 beyond [`BODY_BYTES_MAX`], 400 when the client stops sending.
-pub async fn read(mut body: Incoming) -> Result<Bytes, Status> {
+pub async fn read(body: Incoming) -> Result<Bytes, Status> {
+    read_within(body, BODY_BYTES_MAX).await
+}
+
+/// As [`read`], within another bound.
+///
+/// # Errors
+/// 413 beyond the bound, 400 when the client stops sending.
+pub async fn read_within(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Status> {
     let mut whole = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
@@ -56,19 +64,19 @@ pub async fn read(mut body: Incoming) -> Result<Bytes, Status> {
             continue;
         };
         length += piece.len();
-        if length <= BODY_BYTES_MAX {
+        if length <= bytes_max {
             whole.extend_from_slice(&piece);
         } else if length > DRAINED_BYTES_MAX {
             break;
         }
     }
-    if length > BODY_BYTES_MAX { Err(too_large()) } else { Ok(whole.freeze()) }
+    if length > bytes_max { Err(too_large(bytes_max)) } else { Ok(whole.freeze()) }
 }
 
 /// 413 with the limit.
 #[must_use]
-pub fn too_large() -> Status {
-    let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+pub fn too_large(bytes_max: usize) -> Status {
+    let message = format!("Request entity too large: limit is {bytes_max}");
     Status::new(413, "RequestEntityTooLarge", message)
 }
 

@@ -1,0 +1,119 @@
+//! Admission of JobSets on a cluster: the same decisions as in the embedded server, asked for over HTTPS.
+//!
+//! # Invariants
+//!
+//! - First it serves, then it is registered, then the operator says that it is in charge.
+//! - Nothing grows with what clients send: connections, reviews and their size are bounded, and time is.
+//! - The authority is made at every start and kept nowhere; who registers tells the server about it.
+//!
+//! # Deliberately absent
+//!
+//! Who asks: whoever reaches the port may, as there is nothing to learn beyond the decision. Several replicas behind a
+//! Service, kept certificates and their rotation.
+
+mod hooks;
+mod live;
+mod register;
+mod review;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use muster_apiserver::http::authority::Authority;
+use muster_apiserver::http::identity::IdentityError;
+use muster_apiserver::http::listen::{Connected, Listener};
+use muster_apiserver::http::stop::{self, Stopper};
+use muster_cluster::KubeApi;
+use muster_jobset::admission::{Live, Settings};
+
+pub use self::live::LiveCluster;
+pub use self::register::RegisterError;
+use self::serve::Desk;
+use crate::ports::SystemClock;
+
+/// Connections at once: an API server keeps few and sends many questions over each.
+const CONNECTIONS_MAX: usize = 256;
+/// The names in the certificates: an authority may not be called as what it certifies.
+const CALLED: &str = "muster-webhooks";
+const AUTHORITY: &str = "muster-webhooks-ca";
+
+/// Why there are no webhooks.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// The address is everywhere, which is nowhere to call.
+    #[error(
+        "webhooks cannot be called at {0}\n\nhint: name the one address that the API server reaches with `--webhook-listen ADDRESS:PORT`"
+    )]
+    Everywhere(SocketAddr),
+    /// The address.
+    #[error("listening on {address}: {source}\n\nhint: choose another address with `--webhook-listen`")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The certificate.
+    #[error(transparent)]
+    Certificate(#[from] IdentityError),
+    /// The cluster.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
+/// Webhooks that are served, until they are stopped.
+pub struct Webhooks {
+    desk: Arc<Desk>,
+    base: String,
+    authority: Authority,
+    stopper: Stopper,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Webhooks {
+    /// Serves at this address; port 0 picks a free one. Wants to be called inside a runtime.
+    ///
+    /// # Errors
+    /// The address cannot be used.
+    pub fn start(
+        address: SocketAddr,
+        live: Box<dyn Live + Send + Sync>,
+        settings: Settings,
+    ) -> Result<Webhooks, WebhookError> {
+        if address.ip().is_unspecified() {
+            return Err(WebhookError::Everywhere(address));
+        }
+        let wrong = |source| WebhookError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(wrong)?;
+        let base = format!("https://{}", listener.local_addr().map_err(wrong)?);
+        let authority = Authority::passing(AUTHORITY, &SystemClock)?;
+        let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
+        let (stopper, stop) = stop::pair();
+        let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop).map_err(wrong)?;
+        let desk = Arc::new(Desk::new(live, settings));
+        let shared = desk.clone();
+        let serving = tokio::spawn(listener.serve(move |_: &Connected| {
+            let desk = shared.clone();
+            move |request| desk.clone().serve(request)
+        }));
+        Ok(Webhooks { desk, base, authority, stopper, serving })
+    }
+
+    /// Has the server of this connection ask here, and waits until it does.
+    ///
+    /// # Errors
+    /// It refuses, or does not reach us.
+    pub async fn register(&self, api: &KubeApi) -> Result<(), RegisterError> {
+        register::register(api, &self.desk, &self.base, self.authority.certificate()).await
+    }
+
+    /// Answers what was asked and nothing more.
+    pub async fn stop(self) {
+        self.stopper.stop();
+        let _ = self.serving.await;
+    }
+}
