@@ -8,11 +8,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
+use muster_api::kinds;
+use muster_api::port::Kind;
 use muster_api::ports::Entropy;
-use muster_cluster::{Lead, LeadError};
+use muster_cluster::{Lead, LeadError, Served};
 use muster_control::Controller;
+use muster_control::jobsets::{Exclusive, JobSets};
 use muster_control::schedule::Schedule;
 use muster_jobset::admission::Settings;
+use muster_tree::{Text, literal};
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
@@ -23,10 +27,16 @@ use crate::ports::SystemEntropy;
 use crate::webhooks::{LiveCluster, WebhookError, Webhooks};
 
 /// The controllers that a cluster has none of its own for.
-const CONTROLLERS: [&str; 1] = ["scheduler"];
+const CONTROLLERS: [&str; 2] = ["scheduler", JOBSET];
 /// The admission steps that it has none of its own for.
 const ADMISSION: [&str; 1] = [JOBSET];
 const JOBSET: &str = "jobset";
+/// The versions of device claims that are understood, the best first.
+const CLAIM_VERSIONS: [Text; 3] = [literal!("v1"), literal!("v1beta2"), literal!("v1beta1")];
+
+/// Nothing waits for the definition: hooks and controllers take JobSets up as soon as there are some.
+const NO_JOBSETS: &str = "this cluster does not know JobSets: the definition jobsets.jobset.x-k8s.io is missing. \
+    Install it with `muster crds | kubectl apply --server-side -f -`; JobSets are taken up when it is there";
 
 /// Why `operator` ended.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +56,9 @@ pub enum OperatorError {
     /// No election.
     #[error(transparent)]
     Lead(#[from] LeadError),
+    /// Which kinds there are.
+    #[error("the server does not tell which kinds it has: {0}")]
+    Kinds(String),
     /// Another leads.
     #[error("another took over the lead\n\nhint: start again to stand by")]
     Overtaken,
@@ -80,10 +93,26 @@ impl Wanted {
         })
     }
 
-    fn controllers(&self) -> Vec<Box<dyn Controller>> {
-        let all: Vec<Box<dyn Controller>> = vec![Box::new(Schedule::beside_another())];
+    /// Whether anything is to be done about JobSets.
+    fn jobsets(&self) -> bool {
+        self.controllers.contains(JOBSET) || self.admission.contains(JOBSET)
+    }
+
+    fn controllers(&self, served: &[Served]) -> Vec<Box<dyn Controller>> {
+        let all: Vec<Box<dyn Controller>> = vec![
+            Box::new(Schedule::beside_another()),
+            Box::<Exclusive>::default(),
+            Box::new(JobSets::new(self.settings.gates, claims(served))),
+        ];
         all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
     }
+}
+
+/// How device claims are called here.
+fn claims(served: &[Served]) -> Option<Kind> {
+    let mut versions =
+        CLAIM_VERSIONS.map(|version| Kind { version, ..kinds::RESOURCE_CLAIMS.clone() }).into_iter();
+    versions.find(|kind| served.iter().any(|it| it.kind == *kind))
 }
 
 /// Stands by until it leads, then runs until a signal comes.
@@ -112,16 +141,21 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
 
 /// Serves and registers the webhooks, then runs the controllers until a signal comes or another leads.
 fn in_charge(wanted: &Wanted, away: &mut Away, lead: &mut Lead) -> Result<End, OperatorError> {
+    let api = away.api().clone();
+    let Some(served) = away.wait(api.served()) else { return Ok(End::Stopped) };
+    let served = served.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
+    if !served.iter().any(|it| it.kind == kinds::JOBSETS) && wanted.jobsets() {
+        tracing::warn!("{NO_JOBSETS}");
+    }
     let mut webhooks = None;
     if wanted.admission.contains(JOBSET) {
-        let api = away.api().clone();
-        let served = webhooks.insert(serve(wanted, away)?);
-        match away.wait(served.register(&api)) {
+        let hooks = webhooks.insert(serve(wanted, away)?);
+        match away.wait(hooks.register(&api, &served)) {
             None => return Ok(End::Stopped),
             Some(registered) => registered.map_err(WebhookError::from)?,
         }
     }
-    let ended = away.run(wanted.controllers(), announce, lead.lost());
+    let ended = away.run(wanted.controllers(&served), announce, lead.lost());
     if let Some(webhooks) = webhooks {
         away.wait(webhooks.stop());
     }

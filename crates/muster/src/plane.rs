@@ -14,6 +14,7 @@ use muster_apiserver::local::LocalApi;
 use muster_node::plane::{self, Shells, Tidings, Told};
 use tokio::sync::oneshot;
 
+use crate::gates;
 use crate::local::LocalNode;
 use crate::nodes::{self, NodesError};
 use crate::numbers;
@@ -72,7 +73,8 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
-        let told = Told { root_ca: root_ca.into(), packing: settings.packing, ..Told::default() };
+        let jobsets = gates::of_jobsets(&settings.gates);
+        let told = Told { root_ca: root_ca.into(), packing: settings.packing, jobsets };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
             .map_err(PlaneError::Thread)?;

@@ -27,7 +27,7 @@ use muster_apiserver::http::authority::Authority;
 use muster_apiserver::http::identity::IdentityError;
 use muster_apiserver::http::listen::{Connected, Listener};
 use muster_apiserver::http::stop::{self, Stopper};
-use muster_cluster::KubeApi;
+use muster_cluster::{KubeApi, Served};
 use muster_jobset::admission::{Live, Settings};
 
 pub use self::live::LiveCluster;
@@ -103,12 +103,13 @@ impl Webhooks {
         Ok(Webhooks { desk, base, authority, stopper, serving })
     }
 
-    /// Has the server of this connection ask here, and waits until it does.
+    /// Has the server of this connection, which has these kinds, ask here, and waits until it does.
     ///
     /// # Errors
     /// It refuses, or does not reach us.
-    pub async fn register(&self, api: &KubeApi) -> Result<(), RegisterError> {
-        register::register(api, &self.desk, &self.base, self.authority.certificate()).await
+    pub async fn register(&self, api: &KubeApi, served: &[Served]) -> Result<(), RegisterError> {
+        let authority = self.authority.certificate();
+        register::register(api, served, &self.desk, &self.base, authority).await
     }
 
     /// Answers what was asked and nothing more.

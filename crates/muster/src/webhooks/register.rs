@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use muster_api::kinds;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Target};
 use muster_api::words::jobset as words;
-use muster_cluster::{KubeApi, NAMESPACE};
+use muster_cluster::{KubeApi, NAMESPACE, Served};
 use muster_tree::{Text, Tree, literal, tree};
 
 use super::hooks::{HOOKS, Say};
@@ -88,14 +88,20 @@ impl Configuration {
     }
 }
 
-/// Registers the hooks at this address, and waits until the server asks there.
+/// Registers the hooks at this address, and waits until the server asks there; where it has no JobSets it cannot yet.
 ///
 /// They stay registered when we end: JobSets are then refused, instead of being kept without anybody having looked at
 /// them. Only what this very call has made, and nobody could ever have used, is taken back.
 ///
 /// # Errors
 /// The server refuses, or does not reach us.
-pub async fn register(api: &KubeApi, desk: &Desk, base: &str, authority: &str) -> Result<(), RegisterError> {
+pub async fn register(
+    api: &KubeApi,
+    served: &[Served],
+    desk: &Desk,
+    base: &str,
+    authority: &str,
+) -> Result<(), RegisterError> {
     let authority = BASE64_STANDARD.encode(authority);
     let mut made = Vec::new();
     for one in &CONFIGURATIONS {
@@ -107,28 +113,14 @@ pub async fn register(api: &KubeApi, desk: &Desk, base: &str, authority: &str) -
             made.push((one, now));
         }
     }
-    if !has_jobsets(api).await {
-        tracing::warn!(
-            "this cluster does not know JobSets: the definition {}.{} is missing. Install it with `muster crds | kubectl apply --server-side -f -`; it is taken up when it is there",
-            kinds::JOBSETS.plural,
-            kinds::JOBSETS.group,
-        );
+    if !served.iter().any(|it| it.kind == kinds::JOBSETS) {
+        // Nothing to rehearse; JobSets that come later are asked about.
     } else if let Err(problem) = wait_until_heard(api, desk).await {
         take_back(api, made).await;
         return Err(RegisterError::Unreached { base: base.to_owned(), problem });
     }
     desk.ready();
     Ok(())
-}
-
-async fn has_jobsets(api: &KubeApi) -> bool {
-    match api.served().await {
-        Ok(all) => all.iter().any(|served| served.kind == kinds::JOBSETS),
-        Err(refusal) => {
-            tracing::warn!(%refusal, "the kinds that the server has cannot be read");
-            false
-        }
-    }
 }
 
 /// A server takes a moment to hear of new hooks: it is asked to rehearse a JobSet until it asks us about it.
