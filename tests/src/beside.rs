@@ -24,9 +24,15 @@ impl Beside {
     /// Starts `muster <words> --kubeconfig FILE` and returns at once.
     #[must_use]
     pub fn start(words: &[&str], kubeconfig: &Path) -> Beside {
+        Beside::telling(words, kubeconfig, Stdio::null())
+    }
+
+    /// The same, with its complaints there.
+    #[must_use]
+    pub fn telling(words: &[&str], kubeconfig: &Path, complaints: Stdio) -> Beside {
         let mut child = command(words, kubeconfig)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(complaints)
             .spawn()
             .expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("its output is a pipe"));

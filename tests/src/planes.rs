@@ -23,6 +23,19 @@ const QUIET: [&str; 2] = ["gc", "namespace"];
 /// The controllers that run work.
 const AT_WORK: [&str; 9] =
     ["gc", "namespace", "job", "podgc", "endpointslice", "volume", "resourceclaim", "scheduler", "node"];
+/// The same, and the one of JobSets.
+const WITH_JOBSETS: [&str; 10] = [
+    "gc",
+    "namespace",
+    "job",
+    "podgc",
+    "endpointslice",
+    "volume",
+    "resourceclaim",
+    "scheduler",
+    "node",
+    "jobset",
+];
 /// The nodes that work runs on.
 const NODES: usize = 4;
 /// How often one looks whether they are ready.
@@ -67,6 +80,37 @@ impl Planes {
         let plane = ours_with(&AT_WORK, NODES)?;
         let mut running = Real::with(&AT_WORK)?;
         running.join(&crate::plane::binary()?, NODES)?;
+        Planes::ready(plane, running)
+    }
+
+    /// The pair on which JobSets run, with the feature gates as they are by default.
+    pub fn jobsets(test: &str) -> Option<&'static Planes> {
+        static PLANES: OnceLock<Planes> = OnceLock::new();
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        Some(PLANES.get_or_init(|| Planes::with_jobsets("").expect("both planes start")))
+    }
+
+    /// Starts a pair on which JobSets run under these feature gates (`A=true,B=false`).
+    ///
+    /// Ours is `muster up` with all controllers of Jobs and JobSets, its scheduler and simulated nodes. The real one has
+    /// the same controllers of its own, kube-scheduler, the same simulated nodes (`muster node`), the definition of
+    /// JobSets, and beside it a `muster operator` that admits JobSets and runs them. Both are ready: nodes take pods, and
+    /// the real server has asked the operator's webhooks.
+    pub fn with_jobsets(gates: &str) -> Result<Planes, String> {
+        let plane = ours_gated(&WITH_JOBSETS, NODES, gates)?;
+        let binary = crate::plane::binary()?;
+        let mut running = Real::with(&AT_WORK)?;
+        running.join(&binary, NODES)?;
+        running.define_jobsets(&binary)?;
+        running.operate(&binary, &["--controllers", "jobset", "--feature-gates", gates])?;
+        Planes::ready(plane, running)
+    }
+
+    /// A pair whose nodes take pods and whose volumes are made alike.
+    fn ready(plane: Plane, running: Real) -> Result<Planes, String> {
         let real = Server::new(running.server.base(), real::TOKEN);
         let planes = Planes { ours: plane.server()?, real, _running: Some((plane, running)) };
         share_class(&planes.ours, &planes.real)?;
@@ -145,11 +189,15 @@ fn wait_for_nodes(server: &Server) -> Result<(), String> {
 }
 
 fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {
+    ours_gated(controllers, nodes, "")
+}
+
+fn ours_gated(controllers: &[&str], nodes: usize, gates: &str) -> Result<Plane, String> {
     // What our JobSet admission fills in, a server without our controller does not have.
     let admission =
         if controllers.contains(&"jobset") { "*,-ServiceAccount" } else { "*,-ServiceAccount,-jobset" };
     let (controllers, nodes) = (controllers.join(","), nodes.to_string());
     let mut args = vec!["--ephemeral", "--sim-nodes", &nodes, "--controllers", &controllers];
-    args.extend(["--admission", admission]);
+    args.extend(["--admission", admission, "--feature-gates", gates]);
     Plane::start(&args)
 }

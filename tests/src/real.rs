@@ -8,14 +8,15 @@
 //! - The processes end with the value, and with the test process however that ends: a plane shared by all tests of a
 //!   process is never dropped.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::differential::Server;
+use crate::differential::{Server, Step};
 
 /// The version the binaries are built from.
 const KUBE: &str = "kube-1.37.1";
@@ -67,6 +68,8 @@ pub struct Real {
     processes: Vec<Child>,
     /// Those of them that are commands of ours.
     ours: Vec<u32>,
+    /// What operators say; they would end if nobody listened.
+    heard: Vec<ChildStdout>,
     guards: Vec<Child>,
     folder: TempDir,
 }
@@ -181,6 +184,44 @@ impl Real {
         self.add(child)
     }
 
+    /// Starts `muster operator` beside it with these further words and waits until it is in charge; returns the process.
+    pub fn operate(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
+        let (config, log) = (self.own_kubeconfig()?, self.folder.path().join("operator.log"));
+        let complaints = std::fs::File::create(&log).map_err(|e| e.to_string())?;
+        let mut command = Command::new(binary);
+        command.arg("operator").args(words).arg("--kubeconfig").arg(config);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+        let mut child = command.spawn().map_err(|e| format!("{}: {e}", binary.display()))?;
+        let mut said = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        self.ours.push(child.id());
+        let pid = self.add(child)?;
+        let mut line = String::new();
+        said.read_line(&mut line).map_err(|e| e.to_string())?;
+        self.heard.push(said.into_inner());
+        if line.starts_with("muster is in charge") {
+            return Ok(pid);
+        }
+        Err(format!("muster operator: {line}{}", std::fs::read_to_string(&log).unwrap_or_default()))
+    }
+
+    /// Tells it what JobSets are, by the definition that `muster crds` prints.
+    pub fn define_jobsets(&self, binary: &Path) -> Result<(), String> {
+        let printed = Command::new(binary).args(["crds", "--output", "json"]).output();
+        let definition = printed.map_err(|e| format!("{}: {e}", binary.display()))?.stdout;
+        let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let made = self.server.send("POST", all, &Step::default(), definition)?;
+        if made.code != 201 {
+            return Err(made.body.to_json());
+        }
+        for _ in 0..READY_TRIES {
+            if self.server.get("/apis/jobset.x-k8s.io/v1alpha2/jobsets")?.code == 200 {
+                return Ok(());
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        Err("JobSets were never served".to_owned())
+    }
+
     fn own_kubeconfig(&self) -> Result<PathBuf, String> {
         // Written once: a process started before may still be about to read it.
         let path = self.folder.path().join("kubeconfig");
@@ -192,7 +233,14 @@ impl Real {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let [client, peer, secure] = free_ports()?;
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
-        let mut real = Real { server, processes: Vec::new(), ours: Vec::new(), guards: Vec::new(), folder };
+        let mut real = Real {
+            server,
+            processes: Vec::new(),
+            ours: Vec::new(),
+            heard: Vec::new(),
+            guards: Vec::new(),
+            folder,
+        };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
         real.add(apiserver(real.folder.path(), client, secure)?)?;
         real.wait()?;

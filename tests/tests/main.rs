@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
+mod admission;
 mod corpus;
 mod differential;
 mod examples;

@@ -26,6 +26,8 @@ pub enum Command {
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`, and admits JobSets.
     Operator(OperatorFlags),
+    /// Prints the definitions of kinds that a cluster has to know, for `kubectl apply --server-side -f -`.
+    Crds(CrdsFlags),
     /// Saves the store of a data folder in one file, or restores it.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -149,6 +151,14 @@ pub struct NodeFlags {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// The flags of `crds`.
+#[derive(Debug, Args)]
+pub struct CrdsFlags {
+    /// How to print.
+    #[arg(short = 'o', long, value_enum, default_value_t = Output::Yaml)]
+    pub output: Output,
 }
 
 /// What to do with a snapshot.

@@ -44,6 +44,10 @@ fn main() -> ExitCode {
         },
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
+        cli::Command::Crds(flags) => {
+            print_definitions(flags.output);
+            Ok(())
+        }
         cli::Command::Snapshot(command) => snapshot::run(&command).map_err(Into::into),
         cli::Command::Version => {
             print_version();
@@ -56,6 +60,16 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::from(COULD_NOT_RUN)
         }
+    }
+}
+
+/// What an operator wants of its cluster; `muster up` has it by itself.
+#[expect(clippy::print_stdout, reason = "data of the command line goes to stdout")]
+fn print_definitions(how: cli::Output) {
+    let definition = muster_jobset::crd::definition();
+    match how {
+        cli::Output::Json => println!("{}", definition.to_json()),
+        cli::Output::Yaml => print!("{}", definition.to_yaml()),
     }
 }
 

@@ -73,7 +73,7 @@ impl Plane {
                 let _ = crash.send(());
             }),
         };
-        let jobsets = gates::of_jobsets(&settings.gates);
+        let jobsets = gates::jobset(&settings.gates);
         let told = Told { root_ca: root_ca.into(), packing: settings.packing, jobsets };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
