@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-tree",
             "muster-api",
             "muster-apiserver",
+            "muster-hooks",
             "muster-store",
             "muster-control",
             "muster-jobset",

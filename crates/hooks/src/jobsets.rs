@@ -61,7 +61,9 @@ impl Hook for JobSets {
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
         match (request.operation, subject(request)) {
-            (Operation::Create, Some(Subject::JobSet)) => self.ask(request, default_jobset, FILL),
+            (Operation::Create | Operation::Update, Some(Subject::JobSet)) => {
+                self.ask(request, default_jobset, FILL)
+            }
             (Operation::Create, Some(Subject::Pod)) => self.ask(request, mutate_pod, PLACE),
             _ => Verdict::allow(),
         }

@@ -12,6 +12,8 @@ use muster_api::time::Time;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
 use muster_control::{Calls, Controller};
+use muster_hooks::JobSets;
+use muster_jobset::admission::Settings;
 use muster_node::folders::NoFolders;
 use muster_node::provision::Provisioner;
 use muster_node::{SimNodes, plane};
@@ -58,6 +60,7 @@ impl World {
             EngineOptions { definitions: vec![muster_jobset::crd::definition()], ..EngineOptions::default() };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, options);
+        engine.add_hook(Arc::new(JobSets::new(Settings::default())));
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = || plane::controllers(plane::Told::default());
         let kubelets = move || -> Vec<Box<dyn Controller>> {

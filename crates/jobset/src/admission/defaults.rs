@@ -1,4 +1,7 @@
-//! What is filled in when a JobSet is created.
+//! What is filled in when a JobSet is written.
+//!
+//! Most of it when it is created. Lists that are replaced as a whole, by an apply or an update, lose what was filled
+//! into their items: that is filled in again, or the same manifest could not be applied twice.
 //!
 //! Doing it twice changes nothing: whoever applies the same manifest again does not raise its generation. What is of
 //! another type than the schema wants is left for the schema to refuse.
@@ -8,25 +11,31 @@ use muster_tree::{Tree, tree};
 
 use super::{Answer, Asked};
 
-/// Fills in what a new JobSet leaves out. On an update nothing is.
+/// Fills in what a JobSet leaves out; on an update only in lists that are replaced as a whole.
 #[must_use]
 pub fn default_jobset(asked: &Asked<'_>) -> Answer {
-    if asked.old.is_some() || !asked.object.is_map() {
+    if !asked.object.is_map() {
         return Answer::default();
     }
-    let filled = defaulted(asked.object);
+    let filled = match asked.old {
+        None => lists(&born(asked.object)),
+        Some(_) => lists(asked.object),
+    };
     Answer { changed: (filled != *asked.object).then_some(filled), ..Answer::default() }
 }
 
-fn defaulted(set: &Tree) -> Tree {
+fn born(set: &Tree) -> Tree {
     let set = absent_is(set, path::SUCCESS, || tree!({"operator": "All"}));
     let set = absent_is(&set, path::STARTUP, || tree!({"startupPolicyOrder": "AnyOrder"}));
     let set = each(&set, path::JOBS, |_, one| replicated_job(one));
     // Where the pods' domain is not named it stays so: the name of the JobSet may not be known yet.
     let set = absent_is(&set, path::HOSTNAMES, || true.into());
-    let set = absent_is(&set, path::PUBLISH_NOT_READY, || true.into());
+    absent_is(&set, path::PUBLISH_NOT_READY, || true.into())
+}
+
+fn lists(set: &Tree) -> Tree {
     let rules = [path::FAILURE, jobset_failure::RULES].concat();
-    let set = each(&set, &rules, rule);
+    let set = each(set, &rules, rule);
     each(&set, path::VOLUMES, |_, policy| absent_is(policy, jobset_volumes::WHEN_DELETED, || "Delete".into()))
 }
 
@@ -150,8 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn updates_are_left_alone() {
+    fn updates_get_what_is_lost_with_a_list() {
         let (set, nothing) = (tree!({"spec": {}}), Nothing::default());
         assert_eq!(default_jobset(&asked(&set, Some(&set), &nothing)), Answer::default());
+        let sent = tree!({"spec": {"failurePolicy": {"rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": [{}]}});
+        let changed = default_jobset(&asked(&sent, Some(&set), &nothing)).changed;
+        let want = tree!({"spec": {"failurePolicy": {"rules": [{"name": "failurePolicyRule0", "action": "FailJobSet"}]},
+            "volumeClaimPolicies": [{"retentionPolicy": {"whenDeleted": "Delete"}}]}});
+        assert_eq!(changed, Some(want));
     }
 }

@@ -1,0 +1,175 @@
+//! Changes of JobSets.
+
+use muster_jobset::Gates;
+use muster_jobset::admission::Settings;
+use muster_tree::{Tree, tree};
+
+use crate::world::{SETS, World, Written, expect_invalid, job, set};
+
+const PATH: &str = "jobset.x-k8s.io/v1alpha2/default/jobsets/s";
+const IMMUTABLE: &str = "field is immutable";
+
+/// What comes of a set's change by a merge patch of its spec.
+fn changed(world: &World, before: &Tree, patch: &Tree) -> Written {
+    world.create(SETS, &set("s", before)).unwrap_or_else(|status| panic!("{}", status.message));
+    world.merge(PATH, &tree!({"spec": patch}))
+}
+
+fn jobs(patch: &Tree) -> Tree {
+    tree!({"replicatedJobs": [(job("w", patch))]})
+}
+
+fn volumes(when: &str) -> Tree {
+    tree!({"volumeClaimPolicies": [{"retentionPolicy": {"whenDeleted": when},
+        "templates": [{"metadata": {"name": "data"}, "spec": {}}]}]})
+}
+
+fn claims(name: &str) -> Tree {
+    let devices = tree!({"requests": [{"name": "r", "deviceClassName": "c"}]});
+    jobs(&tree!({"resourceClaimTemplates": [{"metadata": {"name": name}, "spec": {"devices": devices}}]}))
+}
+
+#[test]
+fn replicated_jobs_and_managers_stay() {
+    for (says, before, patch, want) in [
+        ("replicas", tree!({}), jobs(&tree!({"replicas": 2})), "spec.replicatedJobs"),
+        (
+            "one more",
+            tree!({}),
+            tree!({"replicatedJobs": [(job("w", &tree!({}))), (job("v", &tree!({})))]}),
+            "spec.replicatedJobs",
+        ),
+        ("none", tree!({}), tree!({"replicatedJobs": []}), "spec.replicatedJobs"),
+        ("managed", tree!({}), tree!({"managedBy": "a.b/c"}), "spec.managedBy"),
+        ("by another", tree!({"managedBy": "a.b/c"}), tree!({"managedBy": "a.b/d"}), "spec.managedBy"),
+        ("by nobody", tree!({"managedBy": "a.b/c"}), tree!({"managedBy": null}), "spec.managedBy"),
+    ] {
+        expect_invalid(says, &changed(&World::new(), &before, &patch), &[(want, IMMUTABLE)]);
+    }
+}
+
+/// Shows: 762-34.
+#[test]
+fn claim_templates_stay_suspended_or_not() {
+    for is_suspended in [false, true] {
+        let held = |spec: &Tree| spec.with(&["suspend"], is_suspended);
+        for (says, before, patch) in [
+            ("changed", claims("a"), claims("b")),
+            ("added", tree!({}), claims("a")),
+            ("removed", claims("a"), jobs(&tree!({}))),
+        ] {
+            let written = changed(&World::new(), &held(&before), &patch);
+            expect_invalid(says, &written, &[("spec.replicatedJobs", IMMUTABLE)]);
+        }
+    }
+}
+
+/// Shows: 572-39.
+#[test]
+fn shared_volumes_stay_suspended_or_not() {
+    for is_suspended in [false, true] {
+        let held = |spec: &Tree| spec.with(&["suspend"], is_suspended);
+        let path = "spec.volumeClaimPolicies";
+        for (says, before, patch, words) in [
+            ("changed", volumes("Delete"), volumes("Retain"), "Value is immutable"),
+            ("added", tree!({}), volumes("Delete"), IMMUTABLE),
+            ("removed", volumes("Delete"), tree!({"volumeClaimPolicies": null}), IMMUTABLE),
+        ] {
+            expect_invalid(says, &changed(&World::new(), &held(&before), &patch), &[(path, words)]);
+        }
+    }
+}
+
+#[test]
+fn what_queues_change_is_free_while_suspended() {
+    let pods = jobs(&tree!({"template": {"spec": {"template": {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+        "spec": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
+            "schedulingGates": [{"name": "a/b"}], "restartPolicy": "OnFailure"}},
+        "completionMode": "Indexed"}}}));
+    let suspended = tree!({"suspend": true});
+    changed(&World::new(), &suspended, &pods).unwrap_or_else(|status| panic!("{}", status.message));
+    changed(&World::new(), &suspended, &pods.with(&["suspend"], false))
+        .unwrap_or_else(|status| panic!("{}", status.message));
+    expect_invalid(
+        "not while it runs",
+        &changed(&World::new(), &tree!({}), &pods),
+        &[("spec.replicatedJobs", IMMUTABLE)],
+    );
+}
+
+#[test]
+fn the_rest_is_free() {
+    let world = World::new();
+    world.create(SETS, &set("s", &tree!({}))).unwrap();
+    for spec in [
+        tree!({"suspend": true}),
+        tree!({"ttlSecondsAfterFinished": 5}),
+        tree!({"coordinator": {"replicatedJob": "nobody"}}),
+    ] {
+        world.merge(PATH, &tree!({"spec": spec})).unwrap_or_else(|status| panic!("{}", status.message));
+    }
+    world.merge(PATH, &tree!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+    let status = tree!({"status": {"restarts": 1, "replicatedJobsStatus": []}});
+    world.merge(&format!("{PATH}/status"), &status).unwrap_or_else(|status| panic!("{}", status.message));
+}
+
+#[test]
+fn numbers_of_pods_are_elastic_when_that_is_on() {
+    let gates = Gates { elastic: true, ..Gates::default() };
+    let elastic = || World::with(Settings { gates, ..Settings::default() });
+    let sized = |parallelism: i64, completions: i64| {
+        jobs(&tree!({"template": {"spec": {"parallelism": parallelism, "completions": completions,
+            "completionMode": "Indexed", "template": {"spec": {"restartPolicy": "OnFailure"}}}}}))
+    };
+    changed(&elastic(), &sized(2, 2), &sized(3, 3)).unwrap_or_else(|status| panic!("{}", status.message));
+    let at = "spec.replicatedJobs[0].template.spec";
+    expect_invalid(
+        "two numbers",
+        &changed(&elastic(), &sized(2, 2), &sized(3, 4)),
+        &[(
+            &format!("{at}.completions"),
+            "completions must be equal to parallelism for Elastic Indexed Jobs",
+        )],
+    );
+    expect_invalid(
+        "off",
+        &changed(&World::new(), &sized(2, 2), &sized(3, 3)),
+        &[("spec.replicatedJobs", IMMUTABLE)],
+    );
+    let world = elastic();
+    world.create(SETS, &set("s", &sized(2, 2))).unwrap();
+    let ended = tree!({"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-02T03:04:05Z"}]}});
+    world.merge(&format!("{PATH}/status"), &ended).unwrap_or_else(|status| panic!("{}", status.message));
+    expect_invalid(
+        "ended",
+        &world.merge(PATH, &tree!({"spec": (sized(3, 3))})),
+        &[(at, "terminal state (Completed or Failed)")],
+    );
+}
+
+#[test]
+fn an_update_as_typed_clients_send_it_changes_nothing() {
+    let world = World::new();
+    let env = tree!([{"name": "EMPTY", "value": ""}]);
+    let container = tree!({"name": "c", "image": "i", "env": env, "resources": {"requests": {"cpu": "0.5"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": false}]});
+    let pods = |container: Tree| {
+        jobs(&tree!({"template": {"spec": {"completionMode": "Indexed", "template": {"spec": {
+            "restartPolicy": "OnFailure", "tolerations": [], "containers": [container]}}}}}))
+    };
+    let (made, _) = world.create(SETS, &set("s", &pods(container))).unwrap();
+    let rewritten = tree!({"name": "c", "image": "i", "env": [{"name": "EMPTY"}], "resources": {"requests": {"cpu": "500m"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
+    let jobs = pods(rewritten).items_at(&["replicatedJobs"])[0].without(&[
+        "template",
+        "spec",
+        "template",
+        "spec",
+        "tolerations",
+    ]);
+    let jobs = jobs.merge(&tree!({"groupName": "default", "replicas": 1}));
+    let sent = made.with(&["spec", "replicatedJobs"], tree!([jobs]));
+    world.update(PATH, &sent).unwrap_or_else(|status| panic!("{}", status.message));
+}

@@ -1,0 +1,277 @@
+//! JobSets when they are created.
+
+use muster_jobset::Gates;
+use muster_jobset::admission::Settings;
+use muster_tree::{Tree, tree};
+
+use crate::world::{SETS, World, expect_invalid, job, set};
+
+/// Shows: 572-04, 572-05.
+#[test]
+fn what_is_left_out_is_filled_in_and_stays_so() {
+    let world = World::new();
+    let sent = set(
+        "s",
+        &tree!({"failurePolicy": {"maxRestarts": 2, "rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": [
+        {"templates": [{"metadata": {"name": "data"}, "spec": {}}]}, {"retentionPolicy": {}}]}),
+    );
+    let path = format!("{SETS}/s");
+    let (first, _) = world.apply(&path, &sent).unwrap();
+    let spec = first.get("spec").unwrap();
+    for (path, want) in [
+        (&["successPolicy", "operator"][..], tree!("All")),
+        (&["startupPolicy", "startupPolicyOrder"], tree!("AnyOrder")),
+        (&["network"], tree!({"enableDNSHostnames": true, "publishNotReadyAddresses": true})),
+        (&["failurePolicy", "restartStrategy"], tree!("Recreate")),
+    ] {
+        assert_eq!(spec.at(path), Some(&want), "{path:?}");
+    }
+    let one = &spec.items_at(&["replicatedJobs"])[0];
+    assert_eq!(one.str_at(&["template", "spec", "completionMode"]), "Indexed");
+    assert_eq!(one.str_at(&["template", "spec", "template", "spec", "restartPolicy"]), "OnFailure");
+    for policy in spec.items_at(&["volumeClaimPolicies"]) {
+        assert_eq!(policy.str_at(&["retentionPolicy", "whenDeleted"]), "Delete");
+    }
+    let (again, _) = world.apply(&path, &sent).unwrap();
+    assert_eq!(again.int_at(&["metadata", "generation"]), Some(1), "the same manifest is no change");
+    assert_eq!(
+        again.str_at(&["metadata", "resourceVersion"]),
+        first.str_at(&["metadata", "resourceVersion"])
+    );
+}
+
+#[test]
+fn rules_of_names_order_and_policies_reach_the_client() {
+    let jobs = |items: &[Tree]| tree!({"replicatedJobs": (Tree::list(items.iter().cloned()))});
+    let waits = |name: &str, on: &str| job(name, &tree!({"dependsOn": [{"name": on, "status": "Ready"}]}));
+    let plain = |name: &str| job(name, &tree!({}));
+    let name = "spec.replicatedJobs[0].name";
+    for (says, spec, want) in [
+        (
+            "a domain",
+            tree!({"network": {"subdomain": "1a"}}),
+            &[("spec.network.subdomain", "a DNS-1035 label must consist of")][..],
+        ),
+        ("a manager", tree!({"managedBy": "acme"}), &[("spec.managedBy", "must be a domain-prefixed path")]),
+        (
+            "too many pods",
+            jobs(&[job("w", &tree!({"replicas": 2, "template": {"spec": {"parallelism": 2_000_000_000}}}))]),
+            &[(
+                "spec.replicatedJobs[0]",
+                "the product of replicas and parallelism must not exceed 2147483647",
+            )],
+        ),
+        (
+            "a group",
+            jobs(&[job("w", &tree!({"groupName": "1"}))]),
+            &[("spec.replicatedJobs[0].groupName", "a DNS-1035 label must consist of")],
+        ),
+        (
+            "names of Jobs",
+            jobs(&[plain(&"w".repeat(60))]),
+            &[(name, "job names generated for this JobSet will exceed 63 characters")],
+        ),
+        (
+            "names of pods",
+            jobs(&[job(&"w".repeat(55), &tree!({"template": {"spec": {"completions": 10}}}))]),
+            &[(name, "pod names generated for this JobSet will exceed 63 characters")],
+        ),
+        (
+            "the first waits for nobody",
+            jobs(&[waits("a", "b"), plain("b")]),
+            &[
+                ("spec.replicatedJobs[0].dependsOn", "DependsOn can't be set for the first ReplicatedJob"),
+                (
+                    "spec.replicatedJobs[0].dependsOn[0].name",
+                    "replicatedJob: a cannot depend on replicatedJob: b",
+                ),
+            ],
+        ),
+        (
+            "nobody waits for itself",
+            jobs(&[plain("a"), waits("b", "b")]),
+            &[(
+                "spec.replicatedJobs[1].dependsOn[0].name",
+                "replicatedJob: b cannot depend on replicatedJob: b",
+            )],
+        ),
+        (
+            "there is no cycle",
+            jobs(&[plain("a"), waits("b", "c"), waits("c", "b")]),
+            &[(
+                "spec.replicatedJobs[1].dependsOn[0].name",
+                "replicatedJob: b cannot depend on replicatedJob: c",
+            )],
+        ),
+        (
+            "success of nobody",
+            tree!({"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}}),
+            &[(
+                "spec.successPolicy.targetReplicatedJobs[0]",
+                "invalid replicatedJob name 'x' does not appear in .spec.ReplicatedJobs",
+            )],
+        ),
+        (
+            "restarts in place without their gate",
+            tree!({"failurePolicy": {"restartStrategy": "InPlaceRestart"}}),
+            &[("spec.failurePolicy.restartStrategy", "when InPlaceRestart feature gate is disabled")],
+        ),
+        (
+            "restarts of single Jobs without theirs",
+            tree!({"failurePolicy": {"rules": [{"name": "r", "action": "RestartJob"}]}}),
+            &[("spec.failurePolicy.rules", "when RestartJob feature gate is disabled")],
+        ),
+        (
+            "rules",
+            tree!({"failurePolicy": {"rules": [
+                {"name": "r-", "action": "FailJobSet", "onJobFailureReasons": ["Because"]},
+                {"name": "r", "action": "FailJobSet", "targetReplicatedJobs": ["x"]},
+                {"name": "r", "action": "FailJobSet"}]}}),
+            &[
+                ("spec.failurePolicy.rules[0].name", "invalid failure policy rule name 'r-'"),
+                (
+                    "spec.failurePolicy.rules[0].onJobFailureReasons[0]",
+                    "'Because' in failure policy is not a recognized",
+                ),
+                (
+                    "spec.failurePolicy.rules[1].targetReplicatedJobs[0]",
+                    "invalid replicatedJob name 'x' in failure",
+                ),
+                ("spec.failurePolicy.rules", "rules with indices [1 2] all have the same name 'r'"),
+            ],
+        ),
+        (
+            "a coordinator",
+            tree!({"coordinator": {"replicatedJob": "x"}}),
+            &[("spec.coordinator.replicatedJob", "coordinator replicatedJob x does not exist")],
+        ),
+    ] {
+        expect_invalid(says, &World::new().create(SETS, &set("s", &spec)), want);
+    }
+}
+
+fn claims(templates: &Tree, pods: &Tree) -> Tree {
+    let template = tree!({"spec": {"template": {"spec": pods}}});
+    tree!({"replicatedJobs": [(job("w", &tree!({"resourceClaimTemplates": templates, "template": template})))]})
+}
+
+fn claim(name: &str) -> Tree {
+    tree!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}}})
+}
+
+/// Shows: 762-16, 762-31, 762-32, 762-33, 762-38, 762-39, 762-40.
+#[test]
+fn rules_of_device_claims_reach_the_client() {
+    let world = World::new();
+    let at = "spec.replicatedJobs[0].resourceClaimTemplates";
+    let path = |rest: &str| format!("{at}{rest}");
+    for (says, templates, place, words) in [
+        (
+            "two of a name",
+            tree!([(claim("a")), (claim("a"))]),
+            path("[1].metadata.name"),
+            "duplicate resourceClaimTemplate name a",
+        ),
+        ("no label", tree!([(claim("a.b"))]), path("[0].metadata.name"), "must not contain dots"),
+        (
+            "nobody",
+            tree!([(claim("a").with(&["containers"], tree!(["x"])))]),
+            path("[0].containers[0]"),
+            "has the name x",
+        ),
+        (
+            "all and one",
+            tree!([(claim("a").with(&["containers"], tree!(["c", "*"])))]),
+            path("[0].containers[1]"),
+            "must stand alone",
+        ),
+        (
+            "no devices",
+            tree!([{"metadata": {"name": "a"}, "spec": {}}]),
+            path("[0].spec.devices"),
+            "exactly one of",
+        ),
+        (
+            "a namespace",
+            tree!([(claim("a").with(&["metadata", "namespace"], "n"))]),
+            path("[0].metadata.namespace"),
+            "must be unset",
+        ),
+    ] {
+        let written = world.create(SETS, &set("s", &claims(&templates, &tree!({}))));
+        expect_invalid(says, &written, &[(&place, words)]);
+    }
+    let meeting = tree!({"replicatedJobs": [
+        (job("a", &tree!({"resourceClaimTemplates": [(claim("b-0-c"))]}))),
+        (job("a-0-b", &tree!({"resourceClaimTemplates": [(claim("c"))]})))]});
+    expect_invalid(
+        "names that meet",
+        &world.create(SETS, &set("s", &meeting)),
+        &[(
+            "spec.replicatedJobs[1].resourceClaimTemplates[0].metadata.name",
+            "resource claim name s-a-0-b-0-c is generated twice",
+        )],
+    );
+    let gates = Gates { claim_templates: false, ..Gates::default() };
+    let off = World::with(Settings { gates, ..Settings::default() });
+    expect_invalid(
+        "the gate",
+        &off.create(SETS, &set("s", &claims(&tree!([(claim("a"))]), &tree!({})))),
+        &[(at, "cannot be set when JobSetResourceClaimTemplates feature gate is disabled")],
+    );
+    let plain = |world: &World| world.create(SETS, &set("s", &tree!({}))).unwrap().0.get("spec").cloned();
+    assert_eq!(plain(&off), plain(&world), "sets without the field do not notice");
+}
+
+/// Shows: 762-28, 762-30, 762-50, 572-36.
+#[test]
+fn warnings_stand_beside_what_is_accepted() {
+    let own = tree!({"resourceClaims": [{"name": "a", "resourceClaimName": "mine"}]});
+    let dotted = tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "a.b"}, "spec": {}}]}],
+        "replicatedJobs": [(job("w", &tree!({"template": {"spec": {"template": {"spec": {"containers": [
+            {"name": "c", "image": "i", "volumeMounts": [{"name": "a.b", "mountPath": "/d"}]}]}}}}})))]});
+    let crowd = {
+        let spec = claims(&tree!([(claim("a"))]), &tree!({}));
+        let jobs = spec.get("replicatedJobs").unwrap();
+        tree!({"replicatedJobs": (jobs.map_items(|_, it| it.with(&["template", "spec", "parallelism"], 257)))})
+    };
+    let overridden = claims(&tree!([(claim("a"))]), &own);
+    for (says, spec, words) in [
+        (
+            "a pattern",
+            tree!({"failurePolicy": {"rules": [{"name": "r", "action": "FailJobSet",
+            "onJobFailureMessagePatterns": ["(open"]}]}}),
+            "does not compile",
+        ),
+        ("a dotted volume", dotted, "volume claim template a.b"),
+        ("a claim of the pods' own", overridden.clone(), "pod-level resource claim a overrides"),
+        ("more pods than can share", crowd, "at most 256 pods"),
+    ] {
+        let (_, warnings) = World::new()
+            .create(SETS, &set("s", &spec))
+            .unwrap_or_else(|status| panic!("{says}: {}", status.message));
+        assert!(warnings.len() == 1 && warnings[0].contains(words), "{says}: {warnings:?}");
+    }
+    let strict = World::with(Settings { reject_overrides: true, ..Settings::default() });
+    let place = "spec.replicatedJobs[0].template.spec.template.spec.resourceClaims[0].name";
+    expect_invalid(
+        "refused instead",
+        &strict.create(SETS, &set("s", &overridden)),
+        &[(place, "overrides the JobSet")],
+    );
+}
+
+#[test]
+fn a_name_that_the_server_makes_is_judged_as_it_is() {
+    let made = |base: &str| {
+        let set =
+            set("s", &tree!({})).without(&["metadata", "name"]).with(&["metadata", "generateName"], base);
+        World::new().create(SETS, &set)
+    };
+    assert!(made("train-").is_ok());
+    expect_invalid(
+        "too long with what is added",
+        &made(&"a".repeat(55)),
+        &[("spec.replicatedJobs[0].name", "job names generated for this JobSet will exceed 63 characters")],
+    );
+}

@@ -1,0 +1,137 @@
+//! A server in memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use muster_api::ports::{Clock, Entropy};
+use muster_api::time::Time;
+use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::request::{
+    Body, Patch, Shown, Target, User, WriteAct, WriteOptions, WriteReply, WriteRequest,
+};
+use muster_apiserver::status::Status;
+use muster_hooks::JobSets;
+use muster_jobset::admission::Settings;
+use muster_store::{Store, StoreOptions};
+use muster_tree::{Text, Tree, tree};
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Time {
+        Time::parse("2026-01-02T03:04:05Z").expect("a time")
+    }
+}
+
+struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let n = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = n[at % 8];
+        }
+    }
+}
+
+/// Where JobSets are.
+pub const SETS: &str = "jobset.x-k8s.io/v1alpha2/default/jobsets";
+
+/// A server.
+pub struct World(Engine);
+
+/// An object as it is shown, and what the client hears besides.
+pub type Written = Result<(Tree, Vec<String>), Status>;
+
+impl World {
+    pub fn new() -> World {
+        World::with(Settings::default())
+    }
+
+    pub fn with(settings: Settings) -> World {
+        let clock = Arc::new(Still);
+        let store = Store::in_memory(StoreOptions::default(), clock.clone());
+        let definitions = vec![muster_jobset::crd::definition()];
+        let options = EngineOptions { definitions, ..EngineOptions::default() };
+        let engine = Engine::new(store, clock, Arc::new(Counting(AtomicU64::new(0))), options);
+        engine.add_hook(Arc::new(JobSets::new(settings)));
+        World(engine)
+    }
+
+    pub fn create(&self, path: &str, tree: &Tree) -> Written {
+        self.send(path, WriteAct::Create(body(tree)))
+    }
+
+    pub fn update(&self, path: &str, tree: &Tree) -> Written {
+        self.send(path, WriteAct::Update(body(tree)))
+    }
+
+    pub fn merge(&self, path: &str, tree: &Tree) -> Written {
+        self.send(path, WriteAct::Patch(Patch::Merge(body(tree))))
+    }
+
+    pub fn apply(&self, path: &str, tree: &Tree) -> Written {
+        self.send(path, WriteAct::Patch(Patch::Apply { body: body(tree), force: false }))
+    }
+
+    /// Binds a pod to a node.
+    pub fn bind(&self, path: &str, binding: &Tree) {
+        self.answer(path, WriteAct::Create(body(binding)))
+            .unwrap_or_else(|status| panic!("{}", status.message));
+    }
+
+    fn send(&self, path: &str, act: WriteAct) -> Written {
+        let reply = self.answer(path, act)?;
+        let Shown::Object(object) = reply.shown else { panic!("{path} shows no object") };
+        let (registry, target) = (self.0.registry(), target(path));
+        let (resource, version) =
+            registry.find(&target.group, &target.version, &target.resource).expect("served");
+        Ok((resource.present(&object, version), reply.warnings))
+    }
+
+    fn answer(&self, path: &str, act: WriteAct) -> Result<WriteReply, Status> {
+        let (tx, rx) = mpsc::channel();
+        let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
+        let user = User { name: "tester".into(), ..User::default() };
+        let request = WriteRequest { target: target(path), act, options, user };
+        self.0.write(request, Box::new(move |result| tx.send(result).expect("somebody waits")));
+        rx.try_recv().expect("the store in memory answers at once")
+    }
+}
+
+fn body(tree: &Tree) -> Body {
+    Body { tree: tree.clone(), duplicates: Vec::new() }
+}
+
+/// `group/version/namespace/plural[/name[/subresource]]`, with `-` for the core group or no namespace.
+fn target(path: &str) -> Target {
+    let mut parts = path.split('/').map(|part| if part == "-" { Text::new() } else { Text::from(part) });
+    let mut next = || parts.next().unwrap_or_default();
+    let (group, version, namespace, resource) = (next(), next(), next(), next());
+    Target { group, version, namespace, resource, name: next(), subresource: next() }
+}
+
+/// A set that is right, changed by a merge patch of its spec.
+pub fn set(name: &str, spec: &Tree) -> Tree {
+    let good = tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name},
+        "spec": {"replicatedJobs": [(job("w", &tree!({})))]}});
+    good.merge(&tree!({"spec": spec}))
+}
+
+/// A replicatedJob that is right, changed by a merge patch.
+pub fn job(name: &str, patch: &Tree) -> Tree {
+    let good = tree!({"name": name, "template": {"spec": {"template": {"spec": {
+        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}}}}});
+    good.merge(patch)
+}
+
+/// A 422 with exactly these causes: the path, and some of the words.
+pub fn expect_invalid(says: &str, written: &Written, want: &[(&str, &str)]) {
+    let Err(status) = written else { panic!("{says}: accepted, not refused with {want:?}") };
+    assert_eq!((status.code, status.reason), (422, "Invalid"), "{says}: {}", status.message);
+    assert!(status.message.starts_with("JobSet.jobset.x-k8s.io \""), "{says}: {}", status.message);
+    let causes = &status.details.causes;
+    let fits = causes.len() == want.len()
+        && causes.iter().zip(want).all(|(cause, (path, words))| cause.2 == *path && cause.1.contains(words));
+    assert!(fits, "{says}: want {want:#?}, got {causes:#?}");
+}
