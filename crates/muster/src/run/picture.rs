@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::job::JobFacts;
-use muster_api::paths::condition as condition_path;
+use muster_api::jobset::JobSetFacts;
+use muster_api::paths::{condition as condition_path, job};
 use muster_api::pod::{Phase, PodFacts};
-use muster_api::port::{Batch, Change, Uid};
+use muster_api::port::{Batch, Change, Kind, Uid};
 use muster_api::time::Time;
-use muster_api::words::conditions;
-use muster_api::{condition, meta};
+use muster_api::words::{conditions, jobset};
+use muster_api::{condition, kinds, meta};
 use muster_tree::{Text, Tree};
 
 use crate::run::pods::{self, Standing};
@@ -32,6 +33,30 @@ pub enum WorkKind {
     Job,
     /// A Pod of its own.
     Pod,
+    /// A JobSet.
+    JobSet,
+}
+
+impl WorkKind {
+    /// The kind that watches and deletes name.
+    #[must_use]
+    pub fn kind(self) -> &'static Kind {
+        match self {
+            WorkKind::Job => &kinds::JOBS,
+            WorkKind::Pod => &kinds::PODS,
+            WorkKind::JobSet => &kinds::JOBSETS,
+        }
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            WorkKind::Job => "Job",
+            WorkKind::Pod => "Pod",
+            WorkKind::JobSet => "JobSet",
+        }
+    }
 }
 
 /// A piece of work that was submitted.
@@ -51,10 +76,7 @@ impl Work {
     /// How people name it: `job/train`.
     #[must_use]
     pub fn title(&self) -> String {
-        match self.kind {
-            WorkKind::Job => format!("job/{}", self.name),
-            WorkKind::Pod => format!("pod/{}", self.name),
-        }
+        format!("{}/{}", self.kind.word().to_lowercase(), self.name)
     }
 }
 
@@ -89,6 +111,8 @@ pub enum Watch {
     Jobs,
     /// Pods.
     Pods,
+    /// JobSets.
+    JobSets,
     /// Events.
     Events,
 }
@@ -106,6 +130,7 @@ pub struct Picture {
     works: Vec<Work>,
     began: Time,
     jobs: BTreeMap<Uid, Seen>,
+    sets: BTreeMap<Uid, Seen>,
     pods: BTreeMap<Uid, Seen>,
     /// The order in which pods were seen first.
     order: Vec<Uid>,
@@ -121,6 +146,7 @@ impl Picture {
             works,
             began,
             jobs: BTreeMap::new(),
+            sets: BTreeMap::new(),
             pods: BTreeMap::new(),
             order: Vec::new(),
             warnings: BTreeMap::new(),
@@ -156,6 +182,7 @@ impl Picture {
     fn forget(&mut self, watch: Watch, namespace: &str, there: &BTreeSet<Uid>) {
         let all = match watch {
             Watch::Jobs => &mut self.jobs,
+            Watch::JobSets => &mut self.sets,
             Watch::Pods => &mut self.pods,
             Watch::Events => return,
         };
@@ -170,6 +197,9 @@ impl Picture {
         match watch {
             Watch::Jobs if self.is_work(&uid) => {
                 self.jobs.insert(uid, seen);
+            }
+            Watch::JobSets if self.is_work(&uid) => {
+                self.sets.insert(uid, seen);
             }
             Watch::Pods if self.is_work(&uid) || self.owner(tree).is_some() => {
                 let is_new = self.pods.insert(uid.clone(), seen).is_none();
@@ -193,8 +223,11 @@ impl Picture {
         self.works.iter().any(|work| work.uid == *uid)
     }
 
+    /// The work that a pod belongs to: pods of a JobSet are those of its Jobs, and say so in a label.
     fn owner(&self, pod: &Tree) -> Option<Uid> {
-        meta::controller(pod).map(|owner| owner.uid).filter(|uid| self.is_work(uid))
+        let job = meta::controller(pod).map(|owner| owner.uid).filter(|uid| self.is_work(uid));
+        let set = || meta::label(pod, jobset::UID).map(Uid::from).filter(|uid| self.is_work(uid));
+        job.or_else(set)
     }
 
     /// The work.
@@ -246,7 +279,8 @@ impl Picture {
             reasons.push((words.clone(), 0, work.name.clone()));
         }
         reasons.truncate(REASONS_MAX);
-        let suspended = self.jobs.get(&work.uid).is_some_and(|seen| JobFacts::of(&seen.tree).suspend);
+        let seen = self.jobs.get(&work.uid).or_else(|| self.sets.get(&work.uid));
+        let suspended = seen.is_some_and(|seen| seen.tree.bool_at(job::SUSPEND) == Some(true));
         Row { title: work.title(), counts, reasons, suspended, ended: self.end_of(work) }
     }
 
@@ -274,7 +308,11 @@ impl Picture {
     /// Whether all pods that Jobs have counted were seen to end: watches may lag behind each other.
     #[must_use]
     pub fn is_settled(&self) -> bool {
+        let lives = |pod: &Tree| self.live().any(|live| meta::uid(live) == meta::uid(pod));
         self.works.iter().all(|work| {
+            if work.kind == WorkKind::JobSet {
+                return !self.pods_of(work).any(lives);
+            }
             let Some(job) = self.jobs.get(&work.uid) else { return true };
             let status = JobFacts::of(&job.tree).status;
             let ended = |pod: &&Tree| Phase::of(pod.str_at(&["status", "phase"])).ended();
@@ -288,6 +326,7 @@ impl Picture {
         match work.kind {
             WorkKind::Job => self.jobs.get(&work.uid).and_then(job_end),
             WorkKind::Pod => self.pods.get(&work.uid).and_then(pod_end),
+            WorkKind::JobSet => self.sets.get(&work.uid).and_then(set_end),
         }
     }
 
@@ -318,6 +357,15 @@ fn job_end(seen: &Seen) -> Option<Ended> {
     let facts = JobFacts::of(&seen.tree);
     let Some(end) = facts.finished() else { return seen.gone.then(deleted) };
     if condition::holds(std::slice::from_ref(end), conditions::COMPLETE) {
+        return Some(Ended::Completed);
+    }
+    Some(Ended::Failed(pods::words(end.str_at(condition_path::REASON), end.str_at(condition_path::MESSAGE))))
+}
+
+fn set_end(seen: &Seen) -> Option<Ended> {
+    let status = JobSetFacts::of(&seen.tree).status;
+    let Some(end) = status.ended() else { return seen.gone.then(deleted) };
+    if end.str_at(condition_path::TYPE) == jobset::conditions::COMPLETED {
         return Some(Ended::Completed);
     }
     Some(Ended::Failed(pods::words(end.str_at(condition_path::REASON), end.str_at(condition_path::MESSAGE))))

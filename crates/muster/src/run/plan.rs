@@ -17,7 +17,7 @@ use muster_tree::{Text, Tree, tree};
 use crate::run::files::{Document, Origin};
 
 /// The kinds that are work, when nothing in the files owns them.
-const WORK: [(&str, &str); 2] = [("batch", "Job"), ("", "Pod")];
+const WORK: [(&str, &str); 3] = [("batch", "Job"), ("", "Pod"), ("jobset.x-k8s.io", "JobSet")];
 
 /// What is submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum PlanError {
     },
     /// There is no work.
     #[error(
-        "there is no work in {files}\n\nhint: give a Job or a Pod that no other object in the files owns; `muster up` serves objects without work"
+        "there is no work in {files}\n\nhint: give a Job, a JobSet or a Pod that no other object in the files owns; `muster up` serves objects without work"
     )]
     NoWork {
         /// What was read.

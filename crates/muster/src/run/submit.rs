@@ -80,12 +80,8 @@ pub async fn submit(
 /// Deletes the work; its pods end with their grace.
 pub async fn end(api: &KubeApi, works: &[Work]) {
     for work in works {
-        let kind = match work.kind {
-            WorkKind::Job => &muster_api::kinds::JOBS,
-            WorkKind::Pod => &muster_api::kinds::PODS,
-        };
         let tree = muster_tree::tree!({"metadata": {"namespace": &work.namespace, "name": &work.name}});
-        delete(api, kind, &tree, &work.uid, None).await;
+        delete(api, work.kind.kind(), &tree, &work.uid, None).await;
     }
 }
 
@@ -184,9 +180,10 @@ fn refused(item: &Item, refusal: &Refusal) -> SubmitError {
 }
 
 fn work_of(item: &Item, tree: &Tree) -> Option<Work> {
-    let kind = if item.kind.plural == "jobs" { WorkKind::Job } else { WorkKind::Pod };
+    let kinds = [WorkKind::Job, WorkKind::Pod, WorkKind::JobSet];
+    let kind = kinds.into_iter().find(|kind| *kind.kind() == item.kind).filter(|_| item.is_work)?;
     let (namespace, name, uid) = (meta::namespace(tree), meta::name(tree), meta::uid(tree));
-    item.is_work.then_some(Work { kind, namespace, name, uid })
+    Some(Work { kind, namespace, name, uid })
 }
 
 #[cfg(test)]

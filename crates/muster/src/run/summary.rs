@@ -9,7 +9,7 @@ use muster_api::port::Uid;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
-use crate::run::picture::{Ended, Picture, Work, WorkKind};
+use crate::run::picture::{Ended, Picture, Work};
 use crate::run::pods::{self, Exit, Standing};
 use crate::run::words;
 
@@ -177,10 +177,7 @@ impl Summary {
                 }
                 _ => None,
             };
-            let word = match part.work.kind {
-                WorkKind::Job => "Job",
-                WorkKind::Pod => "Pod",
-            };
+            let word = part.work.kind.word();
             tree!({"kind": word, "namespace": &part.work.namespace, "name": &part.work.name,
                 "result": self.result_of(part).words(), "succeeded": count(part.succeeded), "failed": count(part.failed),
                 "restarts": part.restarts, "seconds": part.took.as_secs_f64(),

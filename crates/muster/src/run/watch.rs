@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::ports::SystemClock;
 use crate::run::logs::{Logs, Spoken};
-use crate::run::picture::{Ended, Picture, Watch, Work};
+use crate::run::picture::{Ended, Picture, Watch, Work, WorkKind};
 use crate::run::screen::Screen;
 use crate::run::signals::Signals;
 use crate::run::summary::{Outcome, Summary};
@@ -60,9 +60,13 @@ impl Watching {
         namespaces.dedup();
         let mut watches = Vec::new();
         for namespace in namespaces {
-            for (watch, kind) in
-                [(Watch::Jobs, &kinds::JOBS), (Watch::Pods, &kinds::PODS), (Watch::Events, &kinds::EVENTS)]
-            {
+            let mut all =
+                vec![(Watch::Jobs, &kinds::JOBS), (Watch::Pods, &kinds::PODS), (Watch::Events, &kinds::EVENTS)];
+            // Not every server has the kind.
+            if works.iter().any(|work| work.kind == WorkKind::JobSet) {
+                all.push((Watch::JobSets, &kinds::JOBSETS));
+            }
+            for (watch, kind) in all {
                 watches.push((watch, namespace.clone(), api.follow_in(kind, &namespace)));
             }
         }
