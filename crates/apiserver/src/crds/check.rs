@@ -220,9 +220,8 @@ fn schema(version: &Tree, path: &str, place: Option<&str>, errors: &mut Errors) 
         Some("spec") => crd::BASE,
         Some(_) => &base,
     };
-    match crd::compile_at(base, schema) {
-        Ok(compiled) => super::check_rules(&compiled, base, errors),
-        Err(found) => errors.extend(found),
+    if let Err(found) = super::compiled::at(base, schema) {
+        errors.extend(found);
     }
 }
 

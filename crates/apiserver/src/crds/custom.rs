@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use muster_schema::crd;
 use muster_schema::error::{FieldError, Problem};
-use muster_schema::node::SchemaRef;
-use muster_schema::rules::Rules;
 use muster_schema::{structure, validate};
 use muster_tree::{Text, Tree};
 
+use super::compiled::{self, Compiled};
 use super::{is_true, scale_check};
 use crate::kinds::{Errors, Generation, Strategy, with_api_version};
 use crate::registry::{Column, Resource, Subresource, Version};
@@ -23,7 +22,7 @@ struct Custom {
     /// Whether the definition is being deleted.
     dying: bool,
     has_status: bool,
-    schemas: Vec<(SchemaRef, Rules)>,
+    schemas: Vec<Compiled>,
     /// For each version: where it counts replicas, if it can be scaled.
     scales: Vec<Option<(Text, Text, Text)>>,
 }
@@ -46,7 +45,7 @@ impl Strategy for Custom {
     }
 
     fn validate_custom(&self, version: usize, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
-        let (schema, rules) = &self.schemas[version];
+        let Compiled { schema, rules } = &self.schemas[version];
         errors.extend(validate::validate(schema.view(), new, old));
         if let Some(paths) = &self.scales[version] {
             scale_check::check(new, paths, errors);
@@ -102,8 +101,10 @@ pub(super) fn resource(definition: &Tree) -> Option<Resource> {
     let versions = sorted(versions?, listed);
     let (versions, storage): (Vec<Version>, Vec<bool>) = versions.into_iter().unzip();
     let (group, plural) = (spec.text_at(&["group"]), spec.text_at(&["names", "plural"]));
-    let compiled =
-        |version: &Version| Rules::compile(&version.schema).ok().map(|rules| (version.schema.clone(), rules));
+    let compiled = |version: &Version| {
+        let listed = listed.iter().find(|it| it.str_at(&["name"]) == version.name)?;
+        schema(listed)
+    };
     let strategy = Custom {
         made_of: spec.clone(),
         dying: is_true(definition, "Terminating"),
@@ -160,14 +161,17 @@ fn preference(name: &str) -> (u8, std::cmp::Reverse<(u32, u32)>, String) {
     }
 }
 
+fn schema(version: &Tree) -> Option<Compiled> {
+    compiled::at(crd::BASE, version.at(&["schema", "openAPIV3Schema"])?).ok()
+}
+
 fn version(spec: &Tree, version: &Tree) -> Option<Version> {
-    let schema = version.at(&["schema", "openAPIV3Schema"])?;
     let name = version.text_at(&["name"]);
     let deprecated = version.bool_at(&["deprecated"]) == Some(true);
     let warning = version.text_at(&["deprecationWarning"]);
     Some(Version {
         served: version.bool_at(&["served"]) == Some(true),
-        schema: crd::compile(schema).ok()?,
+        schema: schema(version)?.schema,
         verbs: VERBS.iter().map(|verb| Text::from(*verb)).collect(),
         subresources: subresources(spec, version, &name),
         columns: version.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),

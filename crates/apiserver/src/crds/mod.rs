@@ -9,6 +9,7 @@
 //! - A definition that is being deleted serves reads and deletes until its last object is gone.
 
 pub(crate) mod check;
+mod compiled;
 mod custom;
 pub(crate) mod definition;
 mod names;
@@ -19,12 +20,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_api::time::Time;
-use muster_schema::node::SchemaRef;
-use muster_schema::rules::Rules;
 use muster_tree::{Text, Tree};
 
 use crate::engine::Engine;
-use crate::kinds::{Errors, Look};
+use crate::kinds::Look;
 use crate::registry::{Registry, Resource};
 
 /// Storage name of definitions.
@@ -75,11 +74,4 @@ fn resource(definition: &Tree, known: &BTreeMap<(Text, Text), &Arc<Resource>>) -
 pub(crate) fn is_true(definition: &Tree, kind: &str) -> bool {
     let conditions = definition.items_at(&["status", "conditions"]).iter();
     conditions.filter(|c| c.str_at(&["type"]) == kind).any(|c| c.str_at(&["status"]) == "True")
-}
-
-/// What is wrong with the CEL rules of a schema.
-fn check_rules(schema: &SchemaRef, base: &str, errors: &mut Errors) {
-    if let Err(found) = Rules::compile_at(base, schema) {
-        errors.extend(found);
-    }
 }
