@@ -9,6 +9,7 @@ mod corpus;
 mod differential;
 mod examples;
 mod fleet;
+mod jobset_examples;
 mod kill;
 mod kubectl_apply;
 mod kubectl_create;
