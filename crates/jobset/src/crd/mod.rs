@@ -1,12 +1,12 @@
 //! The definition of JobSets: what a server must know to serve them.
 //!
-//! The fields are said once, in [`fields`], by the words of [`part`]. Types of Kubernetes stand there as references
+//! The fields are said once, in `fields`, by the words of `part`. Types of Kubernetes stand there as references
 //! (`$ref`) to components of the schema table; `cargo xtask crds` puts their fields in place and writes `crd.json`,
 //! which is what is installed.
 //!
 //! # Invariants
 //!
-//! - `crd.json` is what [`source`] says: a test of `xtask` makes it anew and compares.
+//! - `crd.json` is what `source` says: a test of `xtask` makes it anew and compares.
 //! - It is structural: every server takes it, not ours alone.
 //!
 //! # Deliberately absent

@@ -43,9 +43,8 @@ pub(super) fn labels() -> Part {
 
 /// These fields. Those whose name ends in `!` must be there.
 pub(super) fn object<const N: usize>(fields: [(&str, Part); N]) -> Part {
-    let required = fields.iter().filter_map(|(name, _)| name.strip_suffix('!'));
-    let required = Tree::list(required);
-    let all = fields.iter().map(|(name, part)| (name.trim_end_matches('!'), part.0.clone()));
+    let required = Tree::list(fields.iter().filter_map(|(name, _)| name.strip_suffix('!')));
+    let all = fields.into_iter().map(|(name, part)| (name.trim_end_matches('!'), part.0));
     of_type("object").with_some("properties", Tree::map(all)).with_some("required", required)
 }
 

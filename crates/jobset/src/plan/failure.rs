@@ -4,6 +4,7 @@ use muster_api::condition::Wanted;
 use muster_api::event::Severity;
 use muster_api::jobset::{FailureAction, Rule};
 use muster_api::words::jobset::conditions;
+use muster_schema::pattern;
 use regex::Regex;
 
 use super::draft::Draft;
@@ -19,7 +20,9 @@ pub fn decide(seen: &Observed<'_>, sorted: &Sorted<'_>, draft: &mut Draft<'_>) {
         return draft.fail("FailedJobs", &message);
     };
     let applied = policy.rules.iter().find_map(|rule| {
-        let those = sorted.failed.iter().copied().filter(|it| applies(rule, it));
+        // What is no expression is passed over.
+        let patterns: Vec<Regex> = rule.patterns.iter().filter_map(|it| pattern::compile(it).ok()).collect();
+        let those = sorted.failed.iter().copied().filter(|it| applies(rule, &patterns, it));
         earliest(those).map(|job| (rule, job))
     });
     let (action, job, reason) = match applied {
@@ -35,12 +38,11 @@ fn earliest<'a>(jobs: impl Iterator<Item = &'a Child<'a>>) -> Option<&'a Child<'
     jobs.min_by_key(since)
 }
 
-fn applies(rule: &Rule, job: &Child<'_>) -> bool {
+fn applies(rule: &Rule, patterns: &[Regex], job: &Child<'_>) -> bool {
     let Some(Ended { reason, message, .. }) = &job.ended else { return false };
     let target = || job.group.is_some_and(|name| rule.targets.iter().any(|it| it == name));
-    let fits = |pattern: &str| Regex::new(pattern).is_ok_and(|it| it.is_match(message));
     (rule.reasons.is_empty() || rule.reasons.contains(reason))
-        && (rule.patterns.is_empty() || rule.patterns.iter().any(|it| fits(it)))
+        && (rule.patterns.is_empty() || patterns.iter().any(|it| it.is_match(message)))
         && (rule.targets.is_empty() || target())
 }
 

@@ -77,16 +77,25 @@ fn only_the_works_own_pods_count() {
 /// A JobSet with one end, and what its pods say of it.
 #[test]
 fn pods_of_a_jobset_are_those_of_its_jobs() {
-    let work = Work { kind: WorkKind::JobSet, namespace: "n".into(), name: "train".into(), uid: "set".into() };
+    let work =
+        Work { kind: WorkKind::JobSet, namespace: "n".into(), name: "train".into(), uid: "set".into() };
     let mut picture = Picture::new(vec![work.clone()], BEGAN);
     let of_set = |uid: &str, set: &str| {
         pod(uid, "some-job", "Running", 0).with(&["metadata", "labels", "jobset.sigs.k8s.io/jobset-uid"], set)
     };
     put(&mut picture, Watch::Pods, of_set("a", "set"));
     put(&mut picture, Watch::Pods, of_set("b", "other"));
-    assert_eq!((picture.rows()[0].title.as_str(), words::counts(&picture.rows()[0])), ("jobset/train", "1 running".to_owned()));
+    assert_eq!(
+        (picture.rows()[0].title.as_str(), words::counts(&picture.rows()[0])),
+        ("jobset/train", "1 running".to_owned())
+    );
     assert!(picture.verdict().is_none() && !picture.is_settled());
-    let ended = |kind: &str| job("set", tree!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "words"}]}));
+    let ended = |kind: &str| {
+        job(
+            "set",
+            tree!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "words"}]}),
+        )
+    };
     put(&mut picture, Watch::JobSets, ended("Suspended"));
     assert_eq!(picture.verdict(), None);
     put(&mut picture, Watch::JobSets, ended("Completed"));

@@ -60,8 +60,11 @@ impl Watching {
         namespaces.dedup();
         let mut watches = Vec::new();
         for namespace in namespaces {
-            let mut all =
-                vec![(Watch::Jobs, &kinds::JOBS), (Watch::Pods, &kinds::PODS), (Watch::Events, &kinds::EVENTS)];
+            let mut all = vec![
+                (Watch::Jobs, &kinds::JOBS),
+                (Watch::Pods, &kinds::PODS),
+                (Watch::Events, &kinds::EVENTS),
+            ];
             // Not every server has the kind.
             if works.iter().any(|work| work.kind == WorkKind::JobSet) {
                 all.push((Watch::JobSets, &kinds::JOBSETS));
