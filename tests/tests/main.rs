@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod admission;
+mod agent;
 mod corpus;
 mod differential;
 mod examples;

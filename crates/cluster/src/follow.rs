@@ -25,12 +25,13 @@ const EVENTS_AT_ONCE_MAX: usize = 1_000;
 /// Batches that may wait to be pulled.
 const BATCHES_WAITING_MAX: usize = 16;
 
-/// Starts following; in all namespaces unless one is named.
+/// Starts following; in all namespaces unless one is named, and all objects unless one is.
 pub fn start(
     runtime: &Handle,
     client: Client,
     kind: &Kind,
     namespace: Option<&str>,
+    name: Option<&str>,
     sharing: Arc<Mutex<Sharing>>,
 ) -> Following {
     let api = match namespace {
@@ -38,7 +39,9 @@ pub fn start(
         None => kube::Api::<Held>::all_with(client, &named(kind)),
     };
     let inbox = Arc::new(Inbox::default());
-    let task = runtime.spawn(read(api, kind.clone(), sharing, inbox.clone()));
+    let all = watcher::Config::default();
+    let config = name.map_or(all.clone(), |name| all.fields(&format!("metadata.name={name}")));
+    let task = runtime.spawn(read(api, config, kind.clone(), sharing, inbox.clone()));
     Following { inbox, task: task.abort_handle() }
 }
 
@@ -106,8 +109,14 @@ impl Inbox {
     }
 }
 
-async fn read(api: kube::Api<Held>, kind: Kind, sharing: Arc<Mutex<Sharing>>, inbox: Arc<Inbox>) {
-    let events = watcher(api, watcher::Config::default()).default_backoff().ready_chunks(EVENTS_AT_ONCE_MAX);
+async fn read(
+    api: kube::Api<Held>,
+    config: watcher::Config,
+    kind: Kind,
+    sharing: Arc<Mutex<Sharing>>,
+    inbox: Arc<Inbox>,
+) {
+    let events = watcher(api, config).default_backoff().ready_chunks(EVENTS_AT_ONCE_MAX);
     let mut events = pin!(events);
     let mut gather = Gather::default();
     while let Some(chunk) = events.next().await {

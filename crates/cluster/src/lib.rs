@@ -155,7 +155,15 @@ impl KubeApi {
     #[must_use]
     pub fn follow_in(&self, kind: &Kind, namespace: &str) -> Box<dyn Follow> {
         let client = self.client.clone();
-        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), self.sharing.clone()))
+        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), None, self.sharing.clone()))
+    }
+
+    /// As [`Api::follow`], one object only.
+    #[must_use]
+    pub fn follow_one(&self, kind: &Kind, namespace: &str, name: &str) -> Box<dyn Follow> {
+        let client = self.client.clone();
+        let sharing = self.sharing.clone();
+        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), Some(name), sharing))
     }
 
     /// Begins to read the log of a container.
@@ -238,7 +246,7 @@ impl Api for KubeApi {
     }
 
     fn follow(&self, kind: &Kind) -> Box<dyn Follow> {
-        Box::new(follow::start(&self.runtime, self.client.clone(), kind, None, self.sharing.clone()))
+        Box::new(follow::start(&self.runtime, self.client.clone(), kind, None, None, self.sharing.clone()))
     }
 
     fn abilities(&self) -> Abilities {

@@ -18,6 +18,7 @@ pub mod build;
 pub mod children;
 pub mod crd;
 pub mod plan;
+pub mod rights;
 
 /// Switches of single features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

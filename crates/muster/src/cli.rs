@@ -26,6 +26,8 @@ pub enum Command {
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`, and admits JobSets.
     Operator(OperatorFlags),
+    /// Runs in pods of JobSets that restart in place; environment variables tell it which.
+    Agent(AgentFlags),
     /// Prints the definitions of kinds that a cluster has to know, for `kubectl apply --server-side -f -`.
     Crds(CrdsFlags),
     /// Saves the store of a data folder in one file, or restores it.
@@ -179,6 +181,17 @@ pub struct SnapshotFlags {
     /// The data folder [default: $XDG_DATA_HOME/muster].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+}
+
+/// The flags of `agent`.
+#[derive(Debug, Args)]
+pub struct AgentFlags {
+    /// How much to log.
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub log_level: LogLevel,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 /// The flags of `operator`.

@@ -1,5 +1,6 @@
 //! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
 
+mod agent;
 mod away;
 mod cli;
 mod config;
@@ -39,6 +40,10 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn Error>> = match cli::Cli::parse().command {
         cli::Command::Up(flags) => up::run(*flags).map_err(Into::into),
         cli::Command::Run(flags) => match run::run(&flags) {
+            Ok(code) => return code,
+            Err(error) => Err(error.into()),
+        },
+        cli::Command::Agent(flags) => match agent::run(&flags) {
             Ok(code) => return code,
             Err(error) => Err(error.into()),
         },
