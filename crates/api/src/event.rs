@@ -63,6 +63,9 @@ pub struct Event {
     pub action: Text,
 }
 
+/// The longest message that servers take.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
 /// Which of several equal writers tells; the new kind of events must say it.
 const INSTANCE: &str = "muster";
 
@@ -89,6 +92,7 @@ impl Event {
         if !about.namespace.is_empty() {
             object = object.with(&["namespace"], &about.namespace);
         }
+        let message = clipped(message);
         let event = tree!({"apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": self.namespace()},
             "involvedObject": object, "type": severity, "reason": &self.reason, "message": message,
@@ -104,7 +108,8 @@ impl Event {
     /// A merge patch that counts one more of a noted event.
     #[must_use]
     pub fn counted(&self, message: &str, count: u32, last: Time) -> Tree {
-        let patch = tree!({"count": count, "message": message, "lastTimestamp": last.to_seconds_text()});
+        let patch =
+            tree!({"count": count, "message": clipped(message), "lastTimestamp": last.to_seconds_text()});
         patch.merge(&self.series(count, last))
     }
 
@@ -114,6 +119,12 @@ impl Event {
         }
         tree!({"series": {"count": count, "lastObservedTime": last.to_micros_text()}})
     }
+}
+
+/// A message no longer than servers take it.
+fn clipped(message: &str) -> &str {
+    let end = message.char_indices().nth(MESSAGE_CHARS_MAX).map_or(message.len(), |(at, _)| at);
+    &message[..end]
 }
 
 /// What such a patch, or an Event, says.

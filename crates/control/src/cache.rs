@@ -161,6 +161,12 @@ impl Caches {
         keys.filter_map(|key| Some((key, self.find(key)?)))
     }
 
+    /// How many objects name this UID among their owners.
+    #[must_use]
+    pub fn owned_count(&self, uid: &Uid) -> usize {
+        self.by_owner.get(uid).map_or(0, BTreeSet::len)
+    }
+
     /// The object of a UID.
     #[must_use]
     pub fn by_uid(&self, uid: &Uid) -> Option<(&Key, &Object)> {

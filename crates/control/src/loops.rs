@@ -447,7 +447,9 @@ impl Loop {
             self.keep_refusal(call, why);
         }
         let refusal = refused.map(|(_, why)| why);
+        let met = matches!(sent.purpose, Purpose::Met(..));
         if refusal.is_none()
+            && !met
             && let Some(event) = sent.told.take()
         {
             self.note(&event, now);
@@ -478,6 +480,9 @@ impl Loop {
             (Purpose::Step(slot), refusal) => self.settled(&slot, refusal, now),
             (Purpose::Met(slot, made), refusal) => {
                 let refusal = refusal.or_else(|| stranger(&made, shown.as_ref()));
+                if let (None, Some(event)) = (&refusal, &sent.told) {
+                    self.note(event, now);
+                }
                 self.settled(&slot, refusal, now);
             }
             (Purpose::Look(slot, want), refusal) => {

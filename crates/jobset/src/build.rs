@@ -26,22 +26,22 @@ pub struct Builder<'a> {
 
 /// Where the Jobs of one replicatedJob stand.
 struct Place {
-    global: u32,
-    in_group: u32,
-    group_replicas: u32,
+    global: u64,
+    in_group: u64,
+    group_replicas: u64,
 }
 
 impl<'a> Builder<'a> {
     /// For this JobSet.
     #[must_use]
     pub fn new(set: &'a JobSetFacts, gates: Gates) -> Builder<'a> {
-        let (mut global, mut groups) = (0, BTreeMap::<&str, u32>::new());
+        let (mut global, mut groups) = (0, BTreeMap::<&str, u64>::new());
         let mut places = BTreeMap::new();
         for it in &set.jobs {
             let in_group = groups.entry(&it.group).or_default();
             places.insert(it.name.as_str(), Place { global, in_group: *in_group, group_replicas: 0 });
-            *in_group += it.replicas;
-            global += it.replicas;
+            *in_group += u64::from(it.replicas);
+            global += u64::from(it.replicas);
         }
         for it in &set.jobs {
             let place = places.get_mut(it.name.as_str()).expect("it was put there");
@@ -57,8 +57,12 @@ impl<'a> Builder<'a> {
         let name = names::job(&set.name, &of.name, index);
         let words = Tree::map(self.words(of, index, &name));
         let own = Exclusive::of(of.template.at(&["metadata", "annotations"]));
-        let exclusive = if own.topology.is_some() { &own } else { &set.exclusive };
-        let notes = words.merge(&exclusive_notes(exclusive));
+        // What the template says goes over what the JobSet says, each for itself.
+        let exclusive = Exclusive {
+            topology: own.topology.or_else(|| set.exclusive.topology.clone()),
+            node_selector: own.node_selector.or_else(|| set.exclusive.node_selector.clone()),
+        };
+        let notes = words.merge(&exclusive_notes(&exclusive));
         let metadata = tree!({"name": &name, "namespace": &set.namespace, "ownerReferences": Tree::list([self.owner()])})
             .with(&["labels"], over(of.template.at(&["metadata", "labels"]), &words))
             .with(&["annotations"], over(of.template.at(&["metadata", "annotations"]), &notes));
@@ -67,7 +71,7 @@ impl<'a> Builder<'a> {
         let pod = pod
             .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &words))
             .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
-            .with(&["spec"], self.pod_spec(of, &pod, &name, exclusive));
+            .with(&["spec"], self.pod_spec(of, &pod, &name, &exclusive));
         let spec = spec.with(&["template"], pod).with(&["suspend"], set.suspend);
         let spec = filled(spec, &["completionMode"], "Indexed");
         tree!({"apiVersion": "batch/v1", "kind": "Job"}).with(&["metadata"], metadata).with(&["spec"], spec)
@@ -127,24 +131,25 @@ impl<'a> Builder<'a> {
     fn words(&self, of: &ReplicatedJob, index: u32, name: &Text) -> Vec<(&'static str, Text)> {
         let set = self.set;
         let place = &self.places[of.name.as_str()];
-        let number = |n: u32| Text::from(n.to_string());
+        let number = |n: u64| Text::from(n.to_string());
+        let at = u64::from(index);
         let restarts = set.status.job(&of.name).and_then(|it| it.restarts.get(index as usize)).copied();
         let mut all = vec![
             (words::NAME, set.name.clone()),
             (words::UID, set.uid.clone()),
             (words::GROUP, of.name.clone()),
-            (words::REPLICAS, number(of.replicas)),
-            (words::GLOBAL_REPLICAS, Text::from(set.replicas().to_string())),
-            (words::JOB_INDEX, number(index)),
-            (words::JOB_GLOBAL_INDEX, number(place.global + index)),
+            (words::REPLICAS, number(of.replicas.into())),
+            (words::GLOBAL_REPLICAS, number(set.replicas())),
+            (words::JOB_INDEX, number(at)),
+            (words::JOB_GLOBAL_INDEX, number(place.global + at)),
             (words::JOB_KEY, names::job_key(&set.namespace, name)),
             (words::GROUP_NAME, of.group.clone()),
             (words::GROUP_REPLICAS, number(place.group_replicas)),
-            (words::JOB_GROUP_INDEX, number(place.in_group + index)),
-            (words::RESTART_ATTEMPT, number(set.status.restarts)),
+            (words::JOB_GROUP_INDEX, number(place.in_group + at)),
+            (words::RESTART_ATTEMPT, number(set.status.restarts.into())),
         ];
         if self.gates.restart_job {
-            all.push((words::JOB_RESTART_ATTEMPT, number(restarts.unwrap_or(0))));
+            all.push((words::JOB_RESTART_ATTEMPT, number(restarts.unwrap_or(0).into())));
         }
         all.extend(set.coordinator.iter().map(|it| (words::COORDINATOR, it.clone())));
         all

@@ -6,6 +6,7 @@
 use muster_api::condition::Wanted;
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, pod as path};
+use muster_api::pod::Phase;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Uid};
 use muster_api::time::Time;
 use muster_api::words::jobset as words;
@@ -44,7 +45,7 @@ impl Controller for Exclusive {
         // A new follower: is it where its leader is?
         let job = meta::controller(&pod.tree).filter(|_| seen.before.is_none()).filter(is_job);
         let Some(owner) = job else { return Vec::new() };
-        let leaders = pods_of(&owner.uid, caches).filter(|it| is_leader(&it.tree));
+        let leaders = pods_of(&owner.uid, caches).filter(|it| is_leader(&it.tree) && is_alive(&it.tree));
         leaders.map(|leader| Key::of(&kinds::PODS, &leader.tree).into()).collect()
     }
 
@@ -54,13 +55,15 @@ impl Controller for Exclusive {
             return Plan::nothing();
         };
         let node = leader.text_at(path::NODE_NAME);
-        if !is_leader(leader) || node.is_empty() || meta::deleting(leader).is_some() {
+        if !is_leader(leader) || node.is_empty() || !is_alive(leader) {
             return Plan::nothing();
         }
         let same =
             |it: &&Object| meta::label(&it.tree, words::JOB_KEY) == meta::label(leader, words::JOB_KEY);
-        let followers: Vec<&Object> =
-            pods_of(&job.uid, caches).filter(same).filter(|it| !is_leader(&it.tree)).collect();
+        let followers: Vec<&Object> = pods_of(&job.uid, caches)
+            .filter(same)
+            .filter(|it| !is_leader(&it.tree) && is_alive(&it.tree))
+            .collect();
         let node = caches.get(&kinds::NODES, &Text::new(), &node);
         let place = node.and_then(|it| meta::label(&it.tree, topology));
         let is_elsewhere = |it: &&Object| place.is_none() || selected(&it.tree, topology) != place;
@@ -84,6 +87,11 @@ fn is_leader(pod: &Tree) -> bool {
     meta::annotation(pod, labels::COMPLETION_INDEX) == Some("0")
 }
 
+/// Pods that have ended, or are about to, are nobody's concern: others come in their place.
+fn is_alive(pod: &Tree) -> bool {
+    meta::deleting(pod).is_none() && !Phase::of(pod.str_at(path::PHASE)).ended()
+}
+
 fn selected<'a>(pod: &'a Tree, topology: &str) -> Option<&'a str> {
     pod.at(path::NODE_SELECTOR)?.get(topology)?.as_str()
 }
@@ -101,8 +109,7 @@ fn evict(followers: &[&Object], now: Time) -> Plan {
         reason: "ExclusivePlacementViolation",
         message: "Pod violated JobSet exclusive placement policy",
     };
-    let going: Vec<&Object> =
-        followers.iter().copied().filter(|it| meta::deleting(&it.tree).is_none()).collect();
+    let going = followers;
     let untold = |it: &&&Object| !condition::holds(it.tree.items_at(path::CONDITIONS), wanted.kind);
     let tell = |it: &&Object| Call {
         by: managers::JOBSET.clone(),
@@ -145,6 +152,13 @@ mod tests {
             ("the node says nothing", Some(&bare), vec![pod("b", 1, "r2")], 0, true),
             ("the node is gone", None, vec![pod("b", 1, "r2")], 0, true),
             ("no followers yet", Some(&rack), vec![], 0, false),
+            (
+                "one elsewhere that has ended",
+                Some(&rack),
+                vec![pod("b", 1, "r1"), pod("c", 2, "r2").with(&["status", "phase"], "Failed")],
+                0,
+                false,
+            ),
         ];
         for (says, node, followers, gone, again) in cases {
             let mut caches = Caches::default();

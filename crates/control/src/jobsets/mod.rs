@@ -36,8 +36,24 @@ use numbers::Numbers;
 
 /// Jobs that end, are made or go within this time are looked at together.
 const ENDS_TOGETHER: Duration = Duration::from_millis(20);
+/// So much longer for each Job of the set.
+const PER_JOB: Duration = Duration::from_micros(20);
 /// Other changes of Jobs are looked at together within this time.
 const CHANGES_TOGETHER: Duration = Duration::from_millis(200);
+
+/// What is remembered of refusals, so that each change of a Job does not try everything again.
+#[derive(Debug, Default)]
+struct Refused {
+    times: u32,
+    /// It was refused since the last look.
+    is_new: bool,
+    /// A Job among it, and that is told.
+    is_job_told: bool,
+    until: Option<Time>,
+}
+
+/// The first pause after a refusal, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The JobSet controller.
 #[derive(Debug)]
@@ -49,8 +65,8 @@ pub struct JobSets {
     told: BTreeMap<Uid, Time>,
     /// What was noted once, by generation.
     noted: BTreeMap<Uid, (i64, BTreeSet<(Text, String)>)>,
-    /// JobSets whose last try to make a Job was refused, and told.
-    complained: BTreeSet<Key>,
+    /// JobSets whose last try to make something was refused.
+    refused: BTreeMap<Key, Refused>,
     numbers: Numbers,
 }
 
@@ -63,7 +79,7 @@ impl JobSets {
             claims,
             told: BTreeMap::new(),
             noted: BTreeMap::new(),
-            complained: BTreeSet::new(),
+            refused: BTreeMap::new(),
             numbers: Numbers::default(),
         }
     }
@@ -75,6 +91,7 @@ impl JobSets {
             .filter(|(key, job)| is_child(key, job, &facts.uid))
             .map(|(_, job)| Child::of(&job.tree))
             .collect();
+        let hold_until = self.hold(key, now);
         let around = Namespace { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref() };
         let steps = plan(&Observed {
             set: &facts,
@@ -83,31 +100,69 @@ impl JobSets {
             gates: self.gates,
             claims: self.claims.as_ref(),
             told_at: self.told.get(&facts.uid).copied(),
+            hold_until,
             now,
         });
-        self.complained.remove(key);
         let mut plan = Plan::nothing();
+        // First, since a refusal drops what follows, and what was noted once is not noted again.
+        let mut once = Vec::new();
         for action in steps {
             match action {
                 Action::LookAgain(at) => plan = plan.again(at),
                 Action::NoteOnce(_, reason, message) if !self.is_new(&facts, &reason, &message) => {}
                 Action::NoteOnce(severity, reason, message) => {
-                    plan.steps.extend(calls::steps(
-                        set,
-                        self.claims.as_ref(),
-                        Action::Note(severity, reason, message),
-                    ));
+                    once.extend(calls::steps(set, None, Action::Note(severity, reason, message)));
                 }
                 other => {
-                    if let Action::Write(status) = &other {
+                    if matches!(other, Action::Write(_)) {
                         self.told.insert(facts.uid.clone(), now);
-                        self.numbers.wrote(&facts, status, now);
                     }
                     plan.steps.extend(calls::steps(set, self.claims.as_ref(), other));
                 }
             }
         }
+        once.append(&mut plan.steps);
+        plan.steps = once;
         plan
+    }
+
+    /// Until when nothing is made: a pause that doubles with each refusal.
+    fn hold(&mut self, key: &Key, now: Time) -> Option<Time> {
+        let refused = self.refused.get_mut(key)?;
+        if std::mem::take(&mut refused.is_new) {
+            let pause = PAUSE.0.saturating_mul(1 << refused.times.min(16)).min(PAUSE.1);
+            refused.times += 1;
+            refused.until = Some(now + pause);
+            refused.is_job_told = false;
+        } else if refused.until.is_some_and(|until| until <= now) {
+            // Tried again, and not refused since.
+            self.refused.remove(key);
+            return None;
+        }
+        self.refused.get(key)?.until
+    }
+
+    /// The JobSets that an object concerns: as it is, and as it was.
+    fn sets_of(&self, seen: &Seen<'_>, caches: &Caches) -> BTreeSet<Text> {
+        let kind = &seen.key.kind;
+        let labelled = *kind == kinds::CLAIMS || (*kind == kinds::PODS && self.gates.in_place_restart);
+        let is_device_claim = self.claims.as_ref() == Some(kind);
+        let mut sets = BTreeSet::new();
+        for object in [seen.before, seen.after].into_iter().flatten().map(|it| &it.tree) {
+            let owned = [&kinds::JOBS, &kinds::SERVICES, &kinds::CLAIMS].contains(&kind);
+            sets.extend(owned.then(|| set_of(object)).flatten().map(|owner| owner.name));
+            // A volume that is kept has no owner, and a claim's Job may be gone: the label says whose it is.
+            if labelled || is_device_claim {
+                sets.extend(meta::label(object, words::NAME).map(Text::from));
+            }
+        }
+        if *kind == kinds::SERVICES && seen.after.is_none() {
+            // Sets that share a domain share the Service of one of them.
+            let all = caches.in_namespace(&kinds::JOBSETS, &seen.key.namespace);
+            let uses = |set: &&Object| set.tree.str_at(paths::jobset::SUBDOMAIN) == seen.key.name;
+            sets.extend(all.filter(uses).map(|set| meta::name(&set.tree)));
+        }
+        sets
     }
 
     /// Whether this was not noted yet about this generation.
@@ -143,34 +198,17 @@ impl Controller for JobSets {
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        let object = &seen.newest().tree;
-        let kind = &seen.key.kind;
-        if *kind == kinds::JOBSETS {
+        if seen.key.kind == kinds::JOBSETS {
+            self.numbers.saw(seen);
             if seen.after.is_none() {
-                self.forget(object);
-                self.complained.remove(seen.key);
+                self.forget(&seen.newest().tree);
+                self.refused.remove(seen.key);
             }
             return vec![seen.key.clone().into()];
         }
-        if *kind == kinds::JOBS {
-            return set_of(object).map(|owner| job_wake(seen, &owner)).into_iter().collect();
-        }
-        if *kind == kinds::SERVICES {
-            return set_of(object).map(|owner| key_of(seen, &owner.name).into()).into_iter().collect();
-        }
-        if *kind == kinds::CLAIMS || (*kind == kinds::PODS && self.gates.in_place_restart) {
-            // A volume that is kept has no owner: the label says whose it is.
-            return meta::label(object, words::NAME)
-                .map(|name| Wake { key: key_of(seen, &name.into()), after: ENDS_TOGETHER })
-                .into_iter()
-                .collect();
-        }
-        if self.claims.as_ref() == Some(kind) {
-            let job = meta::controller(object).filter(is_job);
-            let job = job.and_then(|owner| caches.by_uid(&owner.uid)).and_then(|(_, job)| set_of(&job.tree));
-            return job.map(|owner| key_of(seen, &owner.name).into()).into_iter().collect();
-        }
-        Vec::new()
+        let after = if seen.key.kind == kinds::JOBS { job_pause(seen, caches) } else { ENDS_TOGETHER };
+        let sets = self.sets_of(seen, caches);
+        sets.iter().map(|set| Wake { key: key_of(seen, set), after }).collect()
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
@@ -189,20 +227,23 @@ impl Controller for JobSets {
         if !matches!(call.act, Act::Create(_)) || matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_)) {
             return None;
         }
+        if matches!(why, Refusal::AlreadyExists(_)) {
+            // Somebody was quicker: the next look tells whose it is.
+            return None;
+        }
+        let refused = self.refused.entry(key.clone()).or_default();
+        refused.is_new = true;
         let (words, name) = (why.words(), &call.on.name);
         let (reason, message) = match &call.on.kind {
             kind if *kind == kinds::JOBS => {
-                if matches!(why, Refusal::AlreadyExists(_)) || !self.complained.insert(key.clone()) {
+                // One stands for all: they mostly are refused for the same reason.
+                if std::mem::replace(&mut refused.is_job_told, true) {
                     return None;
                 }
-                (
-                    reasons::JOB_CREATION_FAILED,
-                    format!("job {:?} creation failed with error: {words}", name.as_str()),
-                )
+                let message = format!("job {:?} creation failed with error: {words}", name.as_str());
+                (reasons::JOB_CREATION_FAILED, message)
             }
             kind if *kind == kinds::SERVICES => (reasons::SERVICE_CREATION_FAILED, words),
-            // Somebody was quicker: the next look tells whose it is.
-            _ if matches!(why, Refusal::AlreadyExists(_)) => return None,
             kind if *kind == kinds::CLAIMS => {
                 (reasons::CLAIM_FAILED, format!("Failed to create PVC {name}: {words}"))
             }
@@ -224,6 +265,7 @@ fn set_of(object: &Tree) -> Option<Owner> {
         .filter(|owner| owner.kind == words::KIND && owner.group() == kinds::JOBSETS.group)
 }
 
+/// Whether an owner is a Job.
 fn is_job(owner: &Owner) -> bool {
     owner.kind == "Job" && owner.group() == kinds::JOBS.group
 }
@@ -232,9 +274,9 @@ fn is_child(key: &Key, job: &Object, set: &Uid) -> bool {
     key.kind == kinds::JOBS && meta::controller(&job.tree).is_some_and(|owner| owner.uid == *set)
 }
 
-/// Wakes the JobSet of a Job: soon when a Job came, went or ended, later when it merely has other pods.
-fn job_wake(seen: &Seen<'_>, owner: &Owner) -> Wake {
-    let key = key_of(seen, &owner.name);
+/// How long the JobSet of a Job waits for more: less when a Job came, went or ended than when it merely has other pods,
+/// and longer the more Jobs there are to look at.
+fn job_pause(seen: &Seen<'_>, caches: &Caches) -> Duration {
     let conditions = |job: &Object| {
         job.tree.at(paths::job::STATUS).and_then(|it| it.at(paths::job_status::CONDITIONS)).cloned()
     };
@@ -247,5 +289,9 @@ fn job_wake(seen: &Seen<'_>, owner: &Owner) -> Wake {
         }
         _ => false,
     };
-    Wake { key, after: if same { CHANGES_TOGETHER } else { ENDS_TOGETHER } }
+    if same {
+        return CHANGES_TOGETHER;
+    }
+    let many = set_of(&seen.newest().tree).map_or(0, |owner| caches.owned_count(&owner.uid));
+    ENDS_TOGETHER + PER_JOB.saturating_mul(u32::try_from(many).unwrap_or(u32::MAX))
 }

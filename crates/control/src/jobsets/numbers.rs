@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use muster_api::condition;
-use muster_api::jobset::{JobSetFacts, JobSetStatus};
+use muster_api::jobset::JobSetStatus;
 use muster_api::meta;
-use muster_api::paths::condition as path;
-use muster_api::port::Uid;
+use muster_api::paths::{condition as path, jobset};
 use muster_api::time::Time;
 use muster_api::words::jobset::conditions;
 use muster_tree::{Text, Tree};
 
+use crate::cache::Seen;
 use crate::counters::Waits;
 
 /// A JobSet by namespace and name.
@@ -44,12 +44,10 @@ impl AddAssign<&JobSetNumbers> for JobSetNumbers {
     }
 }
 
-/// What is counted, and what is needed to do so.
+/// What is counted.
 #[derive(Debug, Default)]
 pub struct Numbers {
     shown: JobSetNumbers,
-    /// When the restart under way of each began.
-    restarting: BTreeMap<Uid, Time>,
 }
 
 impl Numbers {
@@ -58,23 +56,31 @@ impl Numbers {
         &self.shown
     }
 
-    /// A status is about to be written.
-    pub fn wrote(&mut self, set: &JobSetFacts, status: &JobSetStatus, now: Time) {
-        let name = || (set.namespace.clone(), set.name.clone());
-        if set.status.terminal.is_empty() && !status.terminal.is_empty() {
-            let ends =
-                if status.terminal == "Failed" { &mut self.shown.failed } else { &mut self.shown.completed };
+    /// A JobSet changed. What had happened before we came is not counted.
+    pub fn saw(&mut self, seen: &Seen<'_>) {
+        let (Some(before), Some(after)) = (seen.before, seen.after) else { return };
+        let [old, new] = [before, after].map(|it| it.tree.at(jobset::STATUS).unwrap_or(&Tree::Null));
+        if old == new {
+            return;
+        }
+        let [old, new] = [old, new].map(JobSetStatus::of);
+        let name = || (seen.key.namespace.clone(), seen.key.name.clone());
+        if old.terminal.is_empty() && !new.terminal.is_empty() {
+            let failed = new.terminal == "Failed";
+            let ends = if failed { &mut self.shown.failed } else { &mut self.shown.completed };
             ends.insert(name(), 1);
         }
-        if status.restarts > set.status.restarts {
-            let reason = condition::find(&status.conditions, conditions::RESTARTING)
-                .map(|it| it.text_at(path::REASON));
-            *self.shown.restarts.entry((set.namespace.clone(), reason.unwrap_or_default())).or_default() += 1;
-            self.restarting.insert(set.uid.clone(), now);
-        } else if !condition::holds(&status.conditions, conditions::RESTARTING)
-            && let Some(since) = self.restarting.remove(&set.uid)
-        {
-            self.shown.restart_times.add(now.since(since));
+        let restarting = condition::find(&new.conditions, conditions::RESTARTING);
+        if new.restarts > old.restarts {
+            let reason = restarting.map(|it| it.text_at(path::REASON)).unwrap_or_default();
+            *self.shown.restarts.entry((seen.key.namespace.clone(), reason)).or_default() += 1;
+        }
+        // Both ends stand in the condition itself.
+        let since = |all: &[Tree]| Time::of(condition::find(all, conditions::RESTARTING)?.at(path::SINCE));
+        let was = condition::holds(&old.conditions, conditions::RESTARTING);
+        let is = condition::holds(&new.conditions, conditions::RESTARTING);
+        if let (true, Some(from), Some(to)) = (was && !is, since(&old.conditions), since(&new.conditions)) {
+            self.shown.restart_times.add(to.since(from));
         }
     }
 
@@ -83,6 +89,5 @@ impl Numbers {
         let name = (meta::namespace(set), meta::name(set));
         self.shown.completed.remove(&name);
         self.shown.failed.remove(&name);
-        self.restarting.remove(&meta::uid(set));
     }
 }

@@ -5,7 +5,7 @@ use muster_api::jobset::{ClaimTemplate, ReplicatedJob, names};
 use muster_api::port::Uid;
 use muster_tree::Text;
 
-use super::{Action, Held, Made, Pass, reasons, startup};
+use super::{Action, Held, Made, Pass, RETRY, reasons, startup};
 use crate::build;
 use crate::children::{Child, Ref};
 
@@ -29,7 +29,7 @@ impl Pass<'_> {
     /// Makes the claims of Jobs that run.
     pub fn claims(&mut self) {
         let Some(kind) = self.seen.claims.filter(|_| self.seen.gates.claim_templates) else { return };
-        let (mut made, mut strange) = (Vec::new(), Vec::new());
+        let (mut made, mut strange, mut going) = (Vec::new(), Vec::new(), false);
         for child in self.sorted.active.iter().filter(|it| !it.suspend && !it.deleting) {
             for template in self.templates(child) {
                 match self.claim(child, template) {
@@ -44,13 +44,18 @@ impl Pass<'_> {
                             startup::of_whom(&held)
                         ));
                     }
+                    // It goes by itself, and ours follows.
+                    (_, Some(held)) if held.deleting => going = true,
                     _ => {}
                 }
             }
         }
+        if going {
+            self.steps.push(Action::LookAgain(self.seen.now + RETRY));
+        }
         strange.into_iter().for_each(|message| self.wait(reasons::DEVICE_CLAIM_FAILED, message));
         if !made.is_empty() {
-            self.steps.push(Action::CreateClaims(made));
+            self.creates.push(Action::CreateClaims(made));
         }
     }
 
@@ -88,7 +93,7 @@ impl Pass<'_> {
     }
 
     fn templates<'b>(&'b self, child: &Child<'_>) -> impl Iterator<Item = &'b ClaimTemplate> + use<'b> {
-        let of = child.group.and_then(|name| self.seen.set.job(name));
+        let of = child.group.and_then(|name| self.jobs.get(name).copied());
         of.into_iter().flat_map(build::effective)
     }
 

@@ -1,5 +1,7 @@
 //! The status as it will be, and what is to be told about it.
 
+use std::collections::BTreeMap;
+
 use muster_api::condition::{self, Wanted};
 use muster_api::event::Severity;
 use muster_api::jobset::{JobSetStatus, ReplicatedStatus};
@@ -22,26 +24,21 @@ pub struct Said {
 /// A status that is being written.
 pub struct Draft<'a> {
     seen: &'a Observed<'a>,
+    /// The status; its replicatedJobs stand as those of the spec do.
     pub status: JobSetStatus,
+    /// What is told with it.
     pub said: Vec<Said>,
+    /// What only somebody else can mend: told once, and looked at again.
+    pub complaints: Vec<(&'static str, String)>,
     now: Time,
 }
 
 impl<'a> Draft<'a> {
     /// The status as it was, with the Jobs as they are.
     pub fn new(seen: &'a Observed<'a>, sorted: &Sorted<'_>) -> Draft<'a> {
-        let mut status = seen.set.status.clone();
-        let jobs = tally(seen, sorted);
-        let sorted_by_name = |jobs: &[ReplicatedStatus]| {
-            let mut jobs = jobs.to_vec();
-            jobs.sort_by(|a, b| a.name.cmp(&b.name));
-            jobs
-        };
-        // The order in which they stand means nothing.
-        if sorted_by_name(&jobs) != sorted_by_name(&status.jobs) {
-            status.jobs = jobs;
-        }
-        Draft { seen, status, said: Vec::new(), now: seen.now.whole_seconds() }
+        let status = JobSetStatus { jobs: tally(seen, sorted), ..seen.set.status.clone() };
+        let (said, complaints) = (Vec::new(), Vec::new());
+        Draft { seen, status, said, complaints, now: seen.now.whole_seconds() }
     }
 
     /// Sets a condition, and tells it when that changes anything. What does not hold and never did is not told.
@@ -96,24 +93,24 @@ impl<'a> Draft<'a> {
 
 /// Each replicatedJob, counted by the Jobs of the present attempt.
 fn tally(seen: &Observed<'_>, sorted: &Sorted<'_>) -> Vec<ReplicatedStatus> {
-    let old = &seen.set.status;
+    let kept: BTreeMap<&str, &ReplicatedStatus> =
+        seen.set.status.jobs.iter().map(|it| (it.name.as_str(), it)).collect();
+    let places: BTreeMap<&str, usize> =
+        seen.set.jobs.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
     let mut all: Vec<ReplicatedStatus> = Vec::with_capacity(seen.set.jobs.len());
     for of in &seen.set.jobs {
-        let kept = old.job(&of.name);
-        let numbers =
-            |of: fn(&ReplicatedStatus) -> &Vec<u32>| kept.map(|it| of(it).clone()).unwrap_or_default();
+        let kept = kept.get(of.name.as_str());
         all.push(ReplicatedStatus {
             name: of.name.clone(),
-            restarts: numbers(|it| &it.restarts),
-            counted: numbers(|it| &it.counted),
+            restarts: kept.map(|it| it.restarts.clone()).unwrap_or_default(),
+            counted: kept.map(|it| it.counted.clone()).unwrap_or_default(),
             ..ReplicatedStatus::default()
         });
     }
     let mut count = |group: Option<&str>, add: &dyn Fn(&mut ReplicatedStatus, u32)| {
-        let at = group.and_then(|name| seen.set.jobs.iter().position(|it| it.name == name));
         // A Job of no replicatedJob of ours is nobody's business.
-        if let Some(at) = at {
-            add(&mut all[at], seen.set.jobs[at].pods());
+        if let Some(at) = group.and_then(|name| places.get(name)) {
+            add(&mut all[*at], seen.set.jobs[*at].pods());
         }
     };
     for child in &sorted.active {

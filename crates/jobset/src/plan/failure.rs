@@ -64,7 +64,7 @@ impl Applied<'_> {
             let message = format!(
                 "{word} cannot be applied while the RestartJob feature gate is disabled (first failed job: {name}): enable it to go on"
             );
-            return draft.say(Severity::Warning, reasons::ACTION_DISABLED, message);
+            return draft.complaints.push((reasons::ACTION_DISABLED, message));
         }
         let counts = matches!(self.action, FailureAction::RestartJobSet | FailureAction::RestartJob);
         if counts && self.counted() >= self.max_restarts {
@@ -82,6 +82,12 @@ impl Applied<'_> {
             FailureAction::RestartJob | FailureAction::RestartJobAndIgnoreMaxRestarts => {
                 if self.count_one(draft, counts) {
                     draft.say(Severity::Warning, &format!("{word}FailurePolicyAction"), message);
+                } else {
+                    let why = format!(
+                        "job {:?} failed and is to be restarted, but its labels do not say which one of the jobset it is: delete it to go on",
+                        name.as_str()
+                    );
+                    draft.complaints.push((reasons::LABELS_UNREADABLE, why));
                 }
             }
         }

@@ -1,12 +1,7 @@
 //! Restarts in place: pods agree on an attempt, and this side tells when all have reached it.
 
-use muster_api::event::Severity;
-
 use super::draft::Draft;
 use super::{Observed, reasons};
-
-/// Why the pods cannot be understood.
-const UNREADABLE: &str = reasons::LABELS_UNREADABLE;
 
 /// Sets which attempt all pods have reached, or which one is over.
 pub fn sync(seen: &Observed<'_>, draft: &mut Draft<'_>) {
@@ -20,7 +15,7 @@ pub fn sync(seen: &Observed<'_>, draft: &mut Draft<'_>) {
     let attempts: Result<Vec<u32>, _> = attempts.map(str::parse::<u32>).collect();
     let (Ok(attempts), Some(total)) = (attempts, total(seen)) else {
         let message = "pods must say a number in annotation jobset.sigs.k8s.io/in-place-restart-attempt, and completions must equal parallelism";
-        return draft.say(Severity::Warning, UNREADABLE, message.to_owned());
+        return draft.complaints.push((reasons::LABELS_UNREADABLE, message.to_owned()));
     };
     let most = attempts.iter().max().copied();
     let outside = i64::from(seen.set.status.restarts) - i64::from(seen.set.status.counted);

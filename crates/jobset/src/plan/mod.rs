@@ -11,11 +11,11 @@ mod suspend;
 mod tests;
 mod volumes;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_api::event::Severity;
-use muster_api::jobset::{JobSetFacts, JobSetStatus, Strategy, names};
+use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy, names};
 use muster_api::meta::Owner;
 use muster_api::paths::condition;
 use muster_api::port::{Kind, Uid};
@@ -31,6 +31,8 @@ use draft::{Draft, Said};
 const RETRY: Duration = Duration::from_secs(10);
 /// How many Jobs are ready or active is told at most this often.
 const COUNTS_EVERY: Duration = Duration::from_secs(1);
+/// Jobs made in one go: a set may ask for more than fit in memory.
+const JOBS_PER_LOOK_MAX: usize = 1000;
 /// How long a finished JobSet waits for an owner that cannot be seen.
 const PARENT_WAIT: Duration = Duration::from_secs(60);
 
@@ -125,6 +127,8 @@ pub struct Observed<'a> {
     pub claims: Option<&'a Kind>,
     /// When its status was written last, if that is remembered.
     pub told_at: Option<Time>,
+    /// Until when nothing is made: the last try was refused.
+    pub hold_until: Option<Time>,
     /// The instant of the reading.
     pub now: Time,
 }
@@ -176,9 +180,7 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
         return Vec::new();
     }
     match Sorted::of(seen.set, seen.children, seen.gates) {
-        Ok(sorted) => {
-            Pass { seen, sorted, builder: Builder::new(seen.set, seen.gates), steps: Vec::new() }.run()
-        }
+        Ok(sorted) => Pass::new(seen, sorted).run(),
         Err(words) => vec![
             Action::NoteOnce(Severity::Warning, reasons::LABELS_UNREADABLE.into(), words),
             Action::LookAgain(seen.now + RETRY),
@@ -191,17 +193,32 @@ struct Pass<'a> {
     seen: &'a Observed<'a>,
     sorted: Sorted<'a>,
     builder: Builder<'a>,
+    /// The replicatedJobs by name.
+    jobs: BTreeMap<&'a str, &'a ReplicatedJob>,
     steps: Vec<Action>,
+    /// What is made, after the status was told: a refusal must not keep the rest from being done.
+    creates: Vec<Action>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    fn new(seen: &'a Observed<'a>, sorted: Sorted<'a>) -> Pass<'a> {
+        Pass {
+            seen,
+            sorted,
+            builder: Builder::new(seen.set, seen.gates),
+            jobs: seen.set.jobs.iter().map(|it| (it.name.as_str(), it)).collect(),
+            steps: Vec::new(),
+            creates: Vec::new(),
+        }
+    }
+
     fn run(mut self) -> Vec<Action> {
         let mut draft = Draft::new(self.seen, &self.sorted);
         self.release_claims();
         if self.seen.set.status.ended().is_some() {
             self.delete(&self.sorted.active.clone());
-            self.tell(draft);
-            self.expire();
+            let told = self.tell(draft);
+            self.expire(told);
             return self.steps;
         }
         self.delete(&self.sorted.previous.clone());
@@ -209,11 +226,12 @@ impl Pass<'_> {
         if !self.sorted.failed.is_empty() {
             failure::decide(self.seen, &self.sorted, &mut draft);
         } else if success::is_met(self.seen.set, &self.sorted) {
-            success::complete(&mut draft);
+            draft.complete();
         } else {
             self.go_on(&mut draft);
         }
         self.tell(draft);
+        self.make();
         self.steps
     }
 
@@ -223,8 +241,8 @@ impl Pass<'_> {
         if self.seen.gates.elastic {
             self.resize();
         }
-        self.claims();
         startup::create(self, draft, may_create);
+        self.claims();
         if self.seen.set.suspend {
             self.suspend(draft);
         } else {
@@ -232,6 +250,14 @@ impl Pass<'_> {
         }
         if self.seen.set.strategy() == Strategy::InPlace && self.seen.gates.in_place_restart {
             in_place::sync(self.seen, draft);
+        }
+    }
+
+    /// Makes what is missing, unless the last try was refused a moment ago.
+    fn make(&mut self) {
+        match self.seen.hold_until.filter(|until| *until > self.seen.now && !self.creates.is_empty()) {
+            Some(until) => self.steps.push(Action::LookAgain(until)),
+            None => self.steps.append(&mut self.creates),
         }
     }
 
@@ -243,33 +269,41 @@ impl Pass<'_> {
         }
     }
 
-    /// The status, if it differs, and what it has to say. Mere counts wait for more of their kind.
-    fn tell(&mut self, draft: Draft<'_>) {
+    /// The status, if it differs, and what it has to say; whether it is written. Mere counts wait for more of their kind.
+    fn tell(&mut self, draft: Draft<'_>) -> bool {
         let old = &self.seen.set.status;
-        let due = self.seen.told_at.map(|at| at + COUNTS_EVERY).filter(|at| *at > self.seen.now);
-        match due {
-            _ if draft.status == *old => {}
-            Some(at) if without_counts(&draft.status) == without_counts(old) => {
-                return self.steps.push(Action::LookAgain(at));
-            }
-            _ => self.steps.push(Action::Write(Box::new(draft.status))),
+        for (reason, message) in draft.complaints {
+            self.wait(reason, message);
         }
-        let notes = draft.said.into_iter();
+        let due = self.seen.told_at.map(|at| at + COUNTS_EVERY).filter(|at| *at > self.seen.now);
+        let (status, said) = (in_order(&draft.status), draft.said);
+        match due {
+            _ if status == in_order(old) => return false,
+            Some(at) if without_counts(&status) == without_counts(old) => {
+                self.steps.push(Action::LookAgain(at));
+                return false;
+            }
+            _ => self.steps.push(Action::Write(Box::new(status))),
+        }
+        let notes = said.into_iter();
         self.steps
             .extend(notes.map(|Said { severity, reason, message }| Action::Note(severity, reason, message)));
+        true
     }
 
     /// A finished JobSet goes when its time has come, and whoever owns it has seen the end.
-    fn expire(&mut self) {
+    fn expire(&mut self, told: bool) {
         let (Some(ttl), Some(end)) = (self.seen.set.ttl_secs, self.seen.set.status.ended()) else { return };
-        let since = Time::of(end.at(condition::SINCE)).unwrap_or(self.seen.now);
+        let Some(since) = Time::of(end.at(condition::SINCE)) else { return };
         let at = since + Duration::from_secs(ttl.into());
         let at = match self.seen.around.parent() {
             Parent::None | Parent::Knows => at,
             Parent::Unseen => at.max(since + PARENT_WAIT),
             Parent::Waits => at.max(self.seen.now + PARENT_WAIT),
         };
-        self.steps.push(if at <= self.seen.now { Action::DeleteSet } else { Action::LookAgain(at) });
+        // What was written a moment ago is another state than the one that was seen.
+        let now = at <= self.seen.now && !told;
+        self.steps.push(if now { Action::DeleteSet } else { Action::LookAgain(at.max(self.seen.now)) });
     }
 
     /// Makes the Service if it is missing; whether Jobs may be made.
@@ -280,7 +314,7 @@ impl Pass<'_> {
         }
         match self.seen.around.service(&network.subdomain) {
             None => {
-                self.steps.push(Action::CreateService(self.builder.service()));
+                self.creates.push(Action::CreateService(self.builder.service()));
                 true
             }
             Some(held) => !self.is_conflict("service", &network.subdomain, &held),
@@ -314,18 +348,13 @@ impl Pass<'_> {
     /// Makes active Jobs as wide as their templates say.
     fn resize(&mut self) {
         let patch = |child: &&Child<'_>| {
-            let of = self.seen.set.job(child.group?)?;
+            let of = self.jobs.get(child.group?)?;
             Some((child.this.clone(), build::resize(child.tree, of)?))
         };
         let all: Vec<(Ref, Tree)> = self.sorted.active.iter().filter_map(patch).collect();
         if !all.is_empty() {
             self.steps.push(Action::Change(all));
         }
-    }
-
-    /// The names of all Jobs there are, of any attempt.
-    fn names(&self) -> BTreeSet<&Text> {
-        self.seen.children.iter().map(|it| &it.this.name).collect()
     }
 }
 
@@ -335,6 +364,12 @@ fn without_counts(status: &JobSetStatus) -> JobSetStatus {
     for it in &mut status.jobs {
         (it.ready, it.succeeded, it.failed, it.active, it.suspended) = (0, 0, 0, 0, 0);
     }
+    in_order(&status)
+}
+
+/// A status whose replicatedJobs stand in order of their names: their order means nothing.
+fn in_order(status: &JobSetStatus) -> JobSetStatus {
+    let mut status = status.clone();
     status.jobs.sort_by(|a, b| a.name.cmp(&b.name));
     status
 }

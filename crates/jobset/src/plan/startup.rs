@@ -1,31 +1,34 @@
 //! Which Jobs are made now: what waits for others, and what starts in order.
 
+use std::collections::BTreeSet;
+
 use muster_api::condition::Wanted;
 use muster_api::event::Severity;
 use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy, names};
 use muster_api::words::jobset::conditions;
-use muster_tree::Tree;
+use muster_tree::{Text, Tree};
 
 use super::draft::Draft;
-use super::{Action, Held, Pass, reasons};
+use super::{Action, Held, JOBS_PER_LOOK_MAX, Pass, RETRY, reasons};
 
 /// Makes the Jobs that are missing and may be.
 pub fn create(pass: &mut Pass<'_>, draft: &mut Draft<'_>, may_create: bool) {
     let set = pass.seen.set;
     let blocked = set.strategy() == Strategy::BlockingRecreate && !pass.sorted.previous.is_empty();
+    let there: BTreeSet<&Text> = pass.seen.children.iter().map(|it| &it.this.name).collect();
     let mut jobs = Vec::new();
     let mut all_started = true;
-    for of in &set.jobs {
+    for (at, of) in set.jobs.iter().enumerate() {
         if !may_start(set, &draft.status, of) {
             all_started = false;
             continue;
         }
         let ordered = set.in_order && !set.suspend;
-        if ordered && has_started(&draft.status, of) {
+        if ordered && has_started(&draft.status, at, of) {
             continue;
         }
-        if may_create && !blocked && pass.may_have_devices(of) {
-            jobs.extend(missing(pass, of));
+        if may_create && !blocked {
+            missing(pass, of, &there, &mut jobs);
         }
         if ordered {
             in_progress(draft);
@@ -33,8 +36,11 @@ pub fn create(pass: &mut Pass<'_>, draft: &mut Draft<'_>, may_create: bool) {
             break;
         }
     }
+    if jobs.len() == JOBS_PER_LOOK_MAX {
+        pass.steps.push(Action::LookAgain(pass.seen.now));
+    }
     if !jobs.is_empty() {
-        pass.steps.push(Action::CreateJobs(jobs));
+        pass.creates.push(Action::CreateJobs(jobs));
     }
     if set.in_order && !set.suspend && all_started && !set.jobs.is_empty() {
         let message = "in order startup policy has completed";
@@ -53,30 +59,36 @@ fn in_progress(draft: &mut Draft<'_>) {
 /// Whether everything a replicatedJob waits for is there.
 pub fn may_start(set: &JobSetFacts, status: &JobSetStatus, of: &ReplicatedJob) -> bool {
     of.depends_on.iter().all(|dependency| {
-        let Some(other) = set.job(&dependency.on) else { return false };
-        let Some(is) = status.job(&dependency.on) else { return false };
-        if dependency.complete { is.succeeded == other.replicas } else { has_started(status, other) }
+        let other = set.jobs.iter().position(|it| it.name == dependency.on);
+        other.is_some_and(|at| match dependency.complete {
+            true => status.jobs[at].succeeded == set.jobs[at].replicas,
+            false => has_started(status, at, &set.jobs[at]),
+        })
     })
 }
 
-/// Whether all Jobs of a replicatedJob are ready or have ended.
-pub fn has_started(status: &JobSetStatus, of: &ReplicatedJob) -> bool {
-    status.job(&of.name).is_some_and(|is| is.ready + is.failed + is.succeeded == of.replicas)
+/// Whether all Jobs of the replicatedJob at this place are ready or have ended.
+pub fn has_started(status: &JobSetStatus, at: usize, of: &ReplicatedJob) -> bool {
+    let is = &status.jobs[at];
+    is.ready + is.failed + is.succeeded == of.replicas
 }
 
-/// The Jobs of a replicatedJob that are not there, but for those whose names are another's.
-fn missing(pass: &mut Pass<'_>, of: &ReplicatedJob) -> Vec<Tree> {
-    let there = pass.names();
+/// The Jobs of a replicatedJob that are not there, but for those whose names are another's; no more than may be made
+/// in one go.
+fn missing(pass: &mut Pass<'_>, of: &ReplicatedJob, there: &BTreeSet<&Text>, jobs: &mut Vec<Tree>) {
     let name = |index: u32| names::job(&pass.seen.set.name, &of.name, index);
-    let wanted: Vec<u32> = (0..of.replicas).filter(|index| !there.contains(&name(*index))).collect();
-    let mut jobs = Vec::new();
-    for index in wanted {
-        let name = names::job(&pass.seen.set.name, &of.name, index);
+    let room = JOBS_PER_LOOK_MAX - jobs.len();
+    let wanted = (0..of.replicas).map(|index| (index, name(index))).filter(|(_, name)| !there.contains(name));
+    let wanted: Vec<(u32, Text)> = wanted.take(room).collect();
+    if wanted.is_empty() || !pass.may_have_devices(of) {
+        return;
+    }
+    for (index, name) in wanted {
         match pass.seen.around.job(&name) {
             None => jobs.push(pass.builder.job(of, index)),
             Some(held) if pass.is_conflict("job", &name, &held) => {}
-            // One of ours whose owner was taken off, or that of a namesake: it goes by itself, or somebody must help.
-            Some(held) if held.deleting => {}
+            // It goes by itself.
+            Some(held) if held.deleting => pass.steps.push(Action::LookAgain(pass.seen.now + RETRY)),
             Some(held) => {
                 let message = format!(
                     "job {:?} creation failed with error: a job of this name is {}",
@@ -87,7 +99,6 @@ fn missing(pass: &mut Pass<'_>, of: &ReplicatedJob) -> Vec<Tree> {
             }
         }
     }
-    jobs
 }
 
 /// Whose an object is, in words.

@@ -2,7 +2,6 @@
 
 use muster_api::jobset::JobSetFacts;
 
-use super::draft::Draft;
 use crate::children::Sorted;
 
 /// Whether enough Jobs succeeded.
@@ -15,9 +14,4 @@ pub fn is_met(set: &JobSetFacts, sorted: &Sorted<'_>) -> bool {
     let done = sorted.successful.iter().filter(|it| it.group.is_some_and(counts)).count() as u64;
     let all: u64 = set.jobs.iter().filter(|it| counts(&it.name)).map(|it| u64::from(it.replicas)).sum();
     done >= if policy.any { 1 } else { all }
-}
-
-/// Says so.
-pub fn complete(draft: &mut Draft<'_>) {
-    draft.complete();
 }

@@ -1,5 +1,7 @@
 //! Pausing and going on.
 
+use std::collections::BTreeMap;
+
 use muster_api::condition::Wanted;
 use muster_api::event::Severity;
 use muster_api::words::jobset::conditions;
@@ -30,15 +32,18 @@ impl Pass<'_> {
         let set = self.seen.set;
         let (mut changes, mut clear) = (Vec::new(), Vec::new());
         let mut done = true;
-        for of in &set.jobs {
+        let mut paused: BTreeMap<&str, Vec<&Child<'_>>> = BTreeMap::new();
+        for child in self.sorted.active.iter().filter(|it| it.suspend && !it.deleting) {
+            paused.entry(child.group.unwrap_or_default()).or_default().push(child);
+        }
+        for (at, of) in set.jobs.iter().enumerate() {
             if !startup::may_start(set, &draft.status, of) {
                 continue;
             }
-            if set.in_order && startup::has_started(&draft.status, of) {
+            if set.in_order && startup::has_started(&draft.status, at, of) {
                 continue;
             }
-            let of_this = |it: &&&Child<'_>| it.group == Some(of.name.as_str()) && it.suspend && !it.deleting;
-            for child in self.sorted.active.iter().filter(of_this) {
+            for child in paused.remove(of.name.as_str()).unwrap_or_default() {
                 match resumed(child, &self.wanted(child)) {
                     Some(patch) => {
                         let changes_template = patch.at(&["spec", "template"]).is_some();
@@ -68,7 +73,7 @@ impl Pass<'_> {
 
     /// The Job as it would be made now.
     fn wanted(&self, child: &Child<'_>) -> Tree {
-        let of = child.group.and_then(|name| self.seen.set.job(name));
+        let of = child.group.and_then(|name| self.jobs.get(name).copied());
         match of.zip(child.index()) {
             Some((of, index)) => self.builder.job(of, index),
             None => child.tree.clone(),

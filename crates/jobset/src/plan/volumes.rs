@@ -28,7 +28,7 @@ impl Pass<'_> {
             }
         }
         if !made.is_empty() {
-            self.steps.push(Action::CreateVolumeClaims(made));
+            self.creates.push(Action::CreateVolumeClaims(made));
         }
         usable
     }

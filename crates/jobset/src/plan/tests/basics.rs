@@ -308,12 +308,56 @@ fn exclusive_places() {
         played.one("job", job).at(&["spec", "template", "metadata", "annotations"]).unwrap().clone()
     };
     assert_eq!((notes("s-a-0").str_at(&[topology]), notes("s-a-0").str_at(&[selector])), ("zone", "true"));
-    assert_eq!((notes("s-own-0").str_at(&[topology]), notes("s-own-0").get(selector)), ("rack", None));
+    assert_eq!(
+        (notes("s-own-0").str_at(&[topology]), notes("s-own-0").str_at(&[selector])),
+        ("rack", "true"),
+        "each goes over the JobSet's for itself"
+    );
     let pod = played.one("job", "s-a-0").at(&["spec", "template", "spec"]).unwrap();
     assert_eq!(pod.str_at(&["nodeSelector", "alpha.jobset.sigs.k8s.io/namespaced-job"]), "n_s-a-0");
     assert_eq!(
         pod.items_at(&["tolerations"])[0],
         tree!({"key": "alpha.jobset.sigs.k8s.io/no-schedule", "operator": "Exists", "effect": "NoSchedule"})
     );
-    assert_eq!(played.one("job", "s-own-0").at(&["spec", "template", "spec", "nodeSelector"]), None);
+}
+
+/// A refusal drops what comes after it: what can be refused comes last.
+#[test]
+fn what_is_made_comes_after_what_is_told() {
+    let mut played = Played::new(&spec(&[jobs("a", 2)], &tree!({"suspend": true})));
+    let words = |played: &Played| -> Vec<&'static str> {
+        let word = |it: &Action| match it {
+            Action::Write(_) => "write",
+            Action::CreateService(_) => "service",
+            Action::CreateJobs(_) => "jobs",
+            Action::Change(_) => "change",
+            Action::Note(..) => "note",
+            Action::LookAgain(_) => "again",
+            _ => "other",
+        };
+        played.steps().iter().map(word).collect()
+    };
+    assert_eq!(words(&played), ["write", "note", "service", "jobs"]);
+    played.hold_until = Some(played.now + std::time::Duration::from_secs(1));
+    assert_eq!(words(&played), ["write", "note", "again"], "nothing is made a moment after a refusal");
+    played.hold_until = None;
+    played.set = played.set.with(&["spec", "suspend"], false);
+    played.pass();
+    played.gone("s-a-0");
+    played.set = played.set.with(&["spec", "suspend"], true);
+    assert_eq!(words(&played), ["change", "write", "note", "jobs"], "running Jobs are suspended first");
+}
+
+#[test]
+fn a_great_many_jobs_are_made_in_several_goes() {
+    let huge = tree!({"startupPolicy": {"startupPolicyOrder": "AnyOrder"}});
+    let mut played = Played::new(&spec(&[jobs("a", u32::MAX), jobs("b", u32::MAX)], &huge));
+    let steps = played.steps();
+    assert!(steps.contains(&Action::LookAgain(played.now)));
+    assert!(steps.iter().any(|it| matches!(it, Action::CreateJobs(jobs) if jobs.len() == 1000)));
+    played.pass();
+    assert_eq!(
+        played.one("job", "s-a-999").str_at(&["metadata", "labels", "jobset.sigs.k8s.io/global-replicas"]),
+        "8589934590"
+    );
 }

@@ -2,7 +2,7 @@ use muster_api::meta;
 use muster_api::port::Kind;
 use muster_tree::{Tree, tree};
 
-use super::{Played, jobs, spec};
+use super::{Action, Played, jobs, spec};
 use crate::Gates;
 
 fn template(name: &str, more: &Tree) -> Tree {
@@ -256,6 +256,10 @@ fn what_is_in_the_way() {
     deleted.change("claim", "s-a-0-c", &tree!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     deleted.settle();
     assert_eq!(meta::uid(deleted.one("claim", "s-a-0-c")), uid, "one in use waits for its pods");
+    assert!(
+        deleted.steps().iter().any(|it| matches!(it, Action::LookAgain(_))),
+        "and is looked for, whoever tells of its end"
+    );
     deleted.objects.remove(&("claim", "s-a-0-c".into()));
     deleted.settle();
     assert_ne!(meta::uid(deleted.one("claim", "s-a-0-c")), uid);

@@ -30,6 +30,7 @@ pub struct Played {
     pub parent: Parent,
     pub now: Time,
     pub told_at: Option<Time>,
+    pub hold_until: Option<Time>,
     /// Whether deleted Jobs linger until somebody calls `gone`.
     pub lingers: bool,
     pub said: Vec<(Text, String)>,
@@ -56,6 +57,7 @@ impl Played {
             parent: Parent::None,
             now: Time(0),
             told_at: None,
+            hold_until: None,
             lingers: false,
             said: Vec::new(),
             done: Vec::new(),
@@ -78,6 +80,7 @@ impl Played {
             gates: self.gates,
             claims: self.claims.as_ref(),
             told_at: self.told_at,
+            hold_until: self.hold_until,
             now: self.now,
         })
     }
