@@ -150,6 +150,11 @@ impl Mortal {
         }
     }
 
+    /// Takes these further arguments of `muster up` from the next start on.
+    pub fn change(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    }
+
     /// Its data folder.
     #[must_use]
     pub fn data(&self) -> PathBuf {

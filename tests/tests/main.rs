@@ -11,6 +11,7 @@ mod differential;
 mod examples;
 mod fleet;
 mod jobset_examples;
+mod jobsets;
 mod kill;
 mod kubectl_apply;
 mod kubectl_create;

@@ -17,7 +17,8 @@ use muster_tree::{Tree, tree};
 use crate::process;
 
 const DOCS: &str = "docs/requirements";
-const SCENARIOS: &str = "tests/scenarios";
+/// Folders with scenarios.
+const SCENARIOS: [&str; 3] = ["tests/scenarios", "tests/lives", "tests/jobsets"];
 /// Folders with Rust tests.
 const SOURCES: [&str; 4] = ["crates", "tests", "bench", "xtask"];
 /// What a Rust test says before its ids.
@@ -85,8 +86,10 @@ fn read_docs(root: &Path) -> Result<Vec<Counted>, String> {
 
 fn read_tests(root: &Path) -> Result<Vec<Naming>, String> {
     let mut named = Vec::new();
-    for path in files_under(&root.join(SCENARIOS), "yaml")? {
-        named.extend(of_scenarios(&read(&path)?, &short(root, &path))?);
+    for folder in SCENARIOS {
+        for path in files_under(&root.join(folder), "yaml")? {
+            named.extend(of_scenarios(&read(&path)?, &short(root, &path))?);
+        }
     }
     for folder in SOURCES {
         for path in files_under(&root.join(folder), "rs")? {

@@ -39,7 +39,8 @@ pub struct Life {
 
 /// One thing that happens, or that is waited for. Where a step is about the Job it may be about any other object as
 /// well: `until: {kind: Pod, name: a, has: …}`, `patch: {kind: …, name: …, patch: …}` (with `part: status` for the
-/// status), `delete: {kind: …, name: …}`, `gone: {kind: …, name: …}`.
+/// status), `delete: {kind: …, name: …}`, `gone: {kind: …, name: …}`. Scenarios of JobSets are made of the same steps;
+/// there they are about the JobSet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Happening {
@@ -71,6 +72,9 @@ pub enum Happening {
         /// Or of this name.
         #[serde(default)]
         name: String,
+        /// Of this Job; of any when empty.
+        #[serde(default)]
+        job: String,
         /// With this exit code.
         exit: i64,
         /// And these conditions.
@@ -95,6 +99,114 @@ pub enum Happening {
     Create(Tree),
     /// Nothing happens for so many seconds.
     Seconds(f64),
+    /// Waits until so many objects of a kind are there that have at least this.
+    Count {
+        /// The kind.
+        kind: String,
+        /// How many.
+        count: usize,
+        /// What they have.
+        #[serde(default)]
+        has: Tree,
+    },
+    /// Waits until what is at a place of an object is exactly this.
+    Exact(Exact),
+    /// Waits until an object was told of so.
+    Event(Told),
+    /// All of this is so, and stays so.
+    Stays {
+        /// For so many seconds.
+        seconds: f64,
+        /// Steps that wait for something.
+        what: Vec<Happening>,
+    },
+    /// Keeps in mind which object this is, and its version.
+    Remember(Known),
+    /// Waits until the object is there and still the one that was kept in mind.
+    Same(Known),
+    /// Waits until another one than that is there.
+    Renewed(Known),
+    /// Nobody has written the object since it was kept in mind.
+    Untouched(Known),
+    /// Sends something and looks at the answer.
+    Send(Request),
+}
+
+/// What must be at a place of an object.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exact {
+    /// The object; the subject when empty.
+    #[serde(default)]
+    pub kind: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Keys, and numbers of items, from the top.
+    pub at: Vec<Tree>,
+    /// What is there, times left out; null for nothing at all.
+    pub is: Tree,
+}
+
+/// An event that must have been told of an object.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Its reason.
+    pub reason: String,
+    /// `Normal` or `Warning`; any when empty.
+    #[serde(default, rename = "type")]
+    pub class: String,
+    /// Its words, whole; any when empty.
+    #[serde(default)]
+    pub note: String,
+    /// Words within them.
+    #[serde(default)]
+    pub says: Vec<String>,
+    /// How often it was told in all, at least once when absent.
+    #[serde(default)]
+    pub times: Option<i64>,
+    /// Of the JobSet of this name; of the subject when empty.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// An object, and the word under which it is kept in mind.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The object; the subject when empty.
+    #[serde(default)]
+    pub kind: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// The word.
+    pub r#as: String,
+}
+
+/// One request, and what its answer must be.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Request {
+    /// A manifest to create.
+    pub create: Tree,
+    /// A manifest to apply.
+    pub apply: Tree,
+    /// A merge patch: `{kind, name, part, patch}`.
+    pub patch: Tree,
+    /// The query, such as `fieldValidation=Strict`.
+    pub query: String,
+    /// The code of the answer; any that accepts when 0.
+    pub code: u16,
+    /// Words of its message.
+    pub says: Vec<String>,
+    /// Causes it names: field, and words of the message.
+    pub causes: Vec<Tree>,
+    /// Words of its warnings.
+    pub warns: Vec<String>,
+    /// Whether it has no warning.
+    pub quiet: bool,
 }
 
 impl Life {

@@ -4,11 +4,13 @@
 //! planes play it in a namespace of their own; afterwards what is left of it is compared as far as it does not depend
 //! on chance and on the clock: of a Job itself, its pods and its events; of other objects all of `whole`.
 
-mod act;
+pub(crate) mod act;
 mod life;
-mod objects;
-mod view;
-mod whole;
+mod look;
+pub(crate) mod objects;
+mod sets;
+pub(crate) mod view;
+pub(crate) mod whole;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use muster_tree::Tree;
 
-pub use life::{Life, load};
+pub use life::{Happening, Life, load};
 
 use crate::differential::{Difference, Server, compare_trees};
 

@@ -2,7 +2,7 @@
 
 use muster_tree::{Text, Tree, tree};
 
-use super::life::JOB;
+use super::sets;
 
 /// Whether objects of a kind live in the namespace of the life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ const fn everywhere(kind: &'static str, api_version: &'static str, plural: &'sta
 }
 
 /// All kinds that a life may name.
-pub const SORTS: [Sort; 13] = [
+pub const SORTS: [Sort; 17] = [
     namespaced("Pod", "v1", "pods"),
     namespaced("Event", "v1", "events"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -49,6 +49,10 @@ pub const SORTS: [Sort; 13] = [
     namespaced("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceclaimtemplates"),
     everywhere("DeviceClass", "resource.k8s.io/v1", "deviceclasses"),
     everywhere("ResourceSlice", "resource.k8s.io/v1", "resourceslices"),
+    namespaced("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets"),
+    namespaced("Service", "v1", "services"),
+    namespaced("ResourceQuota", "v1", "resourcequotas"),
+    everywhere("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses"),
 ];
 
 impl Sort {
@@ -72,10 +76,13 @@ impl Sort {
     }
 }
 
-/// Where an object is that a step names by kind and name; the Job when it names none.
-pub fn place(step: &Tree, namespace: &str) -> Result<String, String> {
+/// The object that steps are about which name none.
+pub type Subject = (&'static str, &'static str);
+
+/// Where an object is that a step names by kind and name; the subject when it names none.
+pub fn place(step: &Tree, subject: Subject, namespace: &str) -> Result<String, String> {
     let (kind, name) =
-        if names_object(step) { (step.str_at(&["kind"]), step.str_at(&["name"])) } else { ("Job", JOB) };
+        if names_object(step) { (step.str_at(&["kind"]), step.str_at(&["name"])) } else { subject };
     Ok(format!("{}/{name}", Sort::of(kind)?.path(namespace)))
 }
 
@@ -85,13 +92,15 @@ pub fn names_object(step: &Tree) -> bool {
     step.get("kind").is_some()
 }
 
-/// A manifest with all that goes without saying: its version, and of a Pod one container that runs for long.
+/// A manifest with all that goes without saying: its version, of a Pod one container that runs for long, and of a JobSet
+/// what `sets` fills in.
 pub fn whole(manifest: &Tree) -> Result<(Tree, &'static Sort), String> {
     let sort = Sort::of(manifest.str_at(&["kind"]))?;
     let plain = tree!({"apiVersion": sort.api_version});
     let plain = match sort.kind {
         "Pod" => plain.merge(&tree!({"metadata": {"annotations": {"muster.dev/sim-run-seconds": "600"}},
             "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}})),
+        "JobSet" => return Ok((plain.merge(&sets::whole(manifest)?), sort)),
         _ => plain,
     };
     Ok((plain.merge(manifest), sort))
@@ -100,15 +109,19 @@ pub fn whole(manifest: &Tree) -> Result<(Tree, &'static Sort), String> {
 /// A tree of a life with its namespace filled in.
 #[must_use]
 pub fn filled(tree: &Tree, namespace: &str) -> Tree {
-    let text = |text: &str| Text::from(text.replace("{ns}", namespace));
+    replaced(tree, "{ns}", namespace)
+}
+
+/// A tree with one text in place of another, wherever it is.
+#[must_use]
+pub fn replaced(tree: &Tree, from: &str, to: &str) -> Tree {
+    let text = |text: &str| Text::from(text.replace(from, to));
     match tree {
-        Tree::Map(_) => Tree::map(
-            tree.entries()
-                .iter()
-                .map(|(key, value)| (text(key), filled(value, namespace)))
-                .collect::<Vec<_>>(),
-        ),
-        Tree::List(_) => tree.map_items(|_, item| filled(item, namespace)),
+        Tree::Map(_) => {
+            let all = tree.entries().iter().map(|(key, value)| (text(key), replaced(value, from, to)));
+            Tree::map(all.collect::<Vec<_>>())
+        }
+        Tree::List(_) => tree.map_items(|_, item| replaced(item, from, to)),
         Tree::Text(it) => Tree::from(text(it)),
         other => other.clone(),
     }
@@ -126,9 +139,9 @@ mod tests {
             (tree!({"kind": "StorageClass", "name": "c"}), "/apis/storage.k8s.io/v1/storageclasses/c"),
             (tree!({"status": {}}), "/apis/batch/v1/namespaces/n/jobs/a"),
         ] {
-            assert_eq!(place(&step, "n").as_deref(), Ok(want));
+            assert_eq!(place(&step, ("Job", "a"), "n").as_deref(), Ok(want));
         }
-        assert!(place(&tree!({"kind": "Odd", "name": "a"}), "n").is_err());
+        assert!(place(&tree!({"kind": "Odd", "name": "a"}), ("Job", "a"), "n").is_err());
     }
 
     #[test]

@@ -21,7 +21,8 @@ const VOLUMES: &str = "/volumes/";
 /// No plane of ours has more of them.
 const NODES_MAX: usize = 10;
 /// Metadata that says when and how often, not what.
-const UNSTABLE: [&str; 5] = ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
+pub(crate) const UNSTABLE: [&str; 5] =
+    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
 /// Fields that tell of times.
 const CLOCKS: [&str; 6] = [
     "lastPhaseTransitionTime",
@@ -55,7 +56,7 @@ pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
 }
 
 /// The objects of a kind that belong to the life.
-fn listed(server: &Server, sort: &Sort, namespace: &str) -> Result<Vec<Tree>, String> {
+pub(crate) fn listed(server: &Server, sort: &Sort, namespace: &str) -> Result<Vec<Tree>, String> {
     let all = server.get(&sort.path(namespace))?.body.items_at(&["items"]).to_vec();
     let ours = |object: &Tree| {
         sort.scope == Scope::Namespace
@@ -74,7 +75,7 @@ fn events_elsewhere(server: &Server, namespace: &str) -> Result<Vec<Tree>, Strin
         .collect())
 }
 
-fn name(object: &Tree) -> Text {
+pub(crate) fn name(object: &Tree) -> Text {
     object.text_at(&["metadata", "name"])
 }
 
@@ -100,7 +101,7 @@ fn pod(pod: &Tree, metadata: &Tree) -> Tree {
         "claims": kept(pod, &["status", "resourceClaimStatuses"])})
 }
 
-fn without_clocks(tree: &Tree) -> Tree {
+pub(crate) fn without_clocks(tree: &Tree) -> Tree {
     match tree {
         Tree::Map(_) => {
             let kept = tree.entries().iter().filter(|(key, _)| !CLOCKS.contains(&key.as_str()));
@@ -128,13 +129,13 @@ fn told(events: &[Tree], names: &Names) -> Tree {
 
 /// What chance named, and what it is called instead.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     all: Vec<(Text, String)>,
     nodes: usize,
 }
 
 impl Names {
-    fn learn(&mut self, sort: &Sort, object: &Tree) {
+    pub(crate) fn learn(&mut self, sort: &Sort, object: &Tree) {
         self.all
             .push((object.text_at(&["metadata", "uid"]), format!("<uid of {} {}>", sort.kind, name(object))));
         // The end of the name of a claim that was made for a pod is chance.
@@ -155,7 +156,7 @@ impl Names {
         }
     }
 
-    fn words(&self, text: &str) -> String {
+    pub(crate) fn words(&self, text: &str) -> String {
         let text = self.all.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from.as_str(), to));
         // Nodes on which no pod is, objects that are gone, and the folder of a plane.
         let mut text = (0..NODES_MAX).fold(text, |text, n| text.replace(&format!("{NODE}{n}"), "<node>"));
@@ -168,7 +169,7 @@ impl Names {
         }
     }
 
-    fn shown(&self, tree: &Tree) -> Tree {
+    pub(crate) fn shown(&self, tree: &Tree) -> Tree {
         match tree {
             Tree::Map(_) => {
                 let all = tree.entries().iter().map(|(key, value)| (self.words(key), self.shown(value)));
