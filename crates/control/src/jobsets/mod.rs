@@ -9,6 +9,8 @@ mod around;
 mod calls;
 mod exclusive;
 mod numbers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -264,3 +264,28 @@ fn what_is_in_the_way() {
     deleted.settle();
     assert_ne!(meta::uid(deleted.one("claim", "s-a-0-c")), uid);
 }
+
+/// A runtime of TrainJobs brings a claim for each Job beside claims of single pods.
+///
+/// Shows: 762-44.
+#[test]
+fn a_trainjob_brings_its_claims() {
+    let own = tree!({"name": "gpu", "resourceClaimTemplateName": "gpu"});
+    let job = jobs("node", 1)
+        .with(&["template", "spec", "template", "spec", "resourceClaims"], Tree::list([own.clone()]));
+    let mut played =
+        Played::named("fine-tune", &spec(&[with(&job, &[template("channel", &tree!({}))])], &tree!({})));
+    let owner = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "fine-tune", "uid": "t", "controller": true});
+    played.set = played.set.with(&["metadata", "ownerReferences"], Tree::list([owner]));
+    played.settle();
+    assert_eq!(played.names("claim"), ["fine-tune-node-0-channel"]);
+    let names =
+        played.one("job", "fine-tune-node-0").items_at(&["spec", "template", "spec", "resourceClaims"]);
+    assert_eq!(
+        (names[0].clone(), names[1].str_at(&["resourceClaimName"])),
+        (own, "fine-tune-node-0-channel")
+    );
+    played.succeed("fine-tune-node-0");
+    played.settle();
+    assert!(played.names("claim").is_empty());
+}

@@ -137,3 +137,32 @@ fn suspended_sets_have_theirs_and_finished_ones_make_none() {
     played.settle();
     assert!(played.names("volume").is_empty());
 }
+
+/// A runtime of TrainJobs brings the field; the JobSet has the TrainJob's name.
+///
+/// Shows: 572-57.
+#[test]
+fn a_trainjob_brings_its_volume() {
+    let more = policies(&[policy("Delete", &[template("initializer")])]);
+    let mut played = Played::named(
+        "fine-tune",
+        &spec(
+            &[
+                mounting("model-initializer", 1, "containers", "initializer"),
+                mounting("node", 2, "containers", "initializer"),
+            ],
+            &more,
+        ),
+    );
+    let owner = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "fine-tune", "uid": "t", "controller": true});
+    played.set = played.set.with(&["metadata", "ownerReferences"], Tree::list([owner]));
+    played.settle();
+    assert_eq!(played.names("volume"), ["initializer-fine-tune"]);
+    for job in played.all("job") {
+        assert_eq!(
+            job.items_at(&["spec", "template", "spec", "volumes"])[0]
+                .str_at(&["persistentVolumeClaim", "claimName"]),
+            "initializer-fine-tune"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! The shell around the decisions: who is woken, what is told of refusals, and which calls are made.
+
+use muster_api::meta::Owner;
+use muster_api::port::{Change, Part};
+use muster_jobset::rights;
+use muster_tree::tree;
+
+use super::*;
+use crate::plan::Step;
+
+const NOW: Time = Time(1_000_000_000);
+
+struct World {
+    caches: Caches,
+    sets: JobSets,
+    revision: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let sets = JobSets::new(Gates::default(), Some(kinds::RESOURCE_CLAIMS.clone()));
+        World { caches: Caches::default(), sets, revision: 0 }
+    }
+
+    /// Puts an object there; the names of the sets that are woken.
+    fn put(&mut self, kind: &Kind, tree: &Tree) -> Vec<String> {
+        self.change(kind, tree, Change::Put)
+    }
+
+    fn gone(&mut self, kind: &Kind, tree: &Tree) -> Vec<String> {
+        self.change(kind, tree, Change::Gone)
+    }
+
+    fn change(&mut self, kind: &Kind, tree: &Tree, change: fn(Object) -> Change) -> Vec<String> {
+        self.revision += 1;
+        let object = Object { tree: tree.clone(), revision: self.revision };
+        let Some(taken) = self.caches.change(kind, change(object)) else { return Vec::new() };
+        let wakes = self.sets.wakes(&taken.seen(), &self.caches);
+        wakes.into_iter().map(|wake| wake.key.name.to_string()).collect()
+    }
+
+    fn plan(&mut self, set: &Tree, now: Time) -> Plan {
+        self.sets.plan(&Key::of(&kinds::JOBSETS, set), &self.caches, now)
+    }
+}
+
+fn set(name: &str, more: &Tree) -> Tree {
+    let job = tree!({"name": "w", "replicas": 2, "template": {"spec": {"template": {"spec": {"containers": [
+        {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}}}});
+    tree!({"metadata": {"name": name, "namespace": "n", "uid": name, "generation": 1}, "spec": {
+        "network": {"enableDNSHostnames": true}, "replicatedJobs": Tree::list([job])}})
+    .merge(more)
+}
+
+fn owned(name: &str, set: Option<&str>) -> Tree {
+    let owner =
+        set.map(|set| Owner::controller_tree(words::API_VERSION, words::KIND, &set.into(), &set.into()));
+    tree!({"metadata": {"name": name, "namespace": "n", "uid": name}})
+        .with_option(&["metadata", "ownerReferences"], owner.map(|owner| Tree::list([owner])))
+}
+
+#[test]
+fn who_is_woken() {
+    let labelled = |name: &str| owned(name, None).with(&["metadata", "labels", words::NAME], "s");
+    let mut world = World::new();
+    assert_eq!(world.put(&kinds::JOBSETS, &set("s", &tree!({}))), ["s"]);
+    assert_eq!(world.put(&kinds::JOBS, &owned("j", Some("s"))), ["s"], "of a Job");
+    assert_eq!(world.put(&kinds::JOBS, &owned("j", None)), ["s"], "that loses its owner");
+    assert_eq!(world.put(&kinds::JOBS, &owned("other", None)), [""; 0], "nobody's");
+    assert_eq!(world.put(&kinds::SERVICES, &owned("s", Some("s"))), ["s"], "of the Service");
+    assert_eq!(
+        world.put(&kinds::CLAIMS, &labelled("kept")),
+        ["s"],
+        "of a volume without owner, by its label"
+    );
+    assert_eq!(world.put(&kinds::CLAIMS, &owned("kept", None)), ["s"], "that loses its label");
+    assert_eq!(world.put(&kinds::RESOURCE_CLAIMS, &labelled("c")), ["s"]);
+    assert_eq!(world.gone(&kinds::RESOURCE_CLAIMS, &labelled("c")), ["s"], "of a claim whose Job is gone");
+    let sharing = set("t", &tree!({"spec": {"network": {"subdomain": "net"}}}));
+    world.put(&kinds::JOBSETS, &sharing);
+    world.put(&kinds::SERVICES, &owned("net", Some("s")));
+    assert_eq!(
+        world.gone(&kinds::SERVICES, &owned("net", Some("s"))),
+        ["s", "t"],
+        "of a Service that is shared"
+    );
+}
+
+/// Shows: 572-56, 762-54.
+#[test]
+fn no_call_goes_beyond_the_role() {
+    let volumes = tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "v"}, "spec": {}}]}]});
+    let claims = tree!([{"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "d"}]}}}]);
+    let plain = set("s", &tree!({"spec": volumes}));
+    let job = plain.items_at(&["spec", "replicatedJobs"])[0].with(&["resourceClaimTemplates"], claims);
+    let one = plain.with(&["spec", "replicatedJobs"], Tree::list([job]));
+    let mut world = World::new();
+    world.put(&kinds::JOBSETS, &one);
+    let mut made: Vec<Call> = Vec::new();
+    for round in 0..4 {
+        let now = NOW + Duration::from_secs(round * 10);
+        for step in world.plan(&one, now).steps {
+            let calls = match step {
+                Step::One(call) => vec![call],
+                Step::Each(calls) | Step::Together(calls) => calls,
+                Step::EachTold(calls) => calls.into_iter().map(|(call, _)| call).collect(),
+                Step::Look(..) | Step::Note(_) => Vec::new(),
+            };
+            for call in &calls {
+                if let Act::Create(tree) = &call.act {
+                    let uid = format!("{}-{round}", call.on.name);
+                    let failed = tree!({"conditions": [{"type": "Failed", "status": "True"}]});
+                    let status = if round == 2 { failed } else { tree!({}) };
+                    world.put(&call.on.kind, &tree.with(&["metadata", "uid"], uid).with(&["status"], status));
+                }
+            }
+            made.extend(calls);
+        }
+    }
+    let word = |call: &Call| {
+        let part = if call.on.part == Part::Status { "/status" } else { "" };
+        let verb = match &call.act {
+            Act::Create(_) => "create",
+            Act::Delete { .. } => "delete",
+            _ => "patch",
+        };
+        (call.on.kind.group.to_string(), format!("{}{part}", call.on.kind.plural), verb)
+    };
+    let asked: BTreeSet<(String, String, &str)> = made.iter().map(word).collect();
+    for (group, resource, verb) in &asked {
+        assert!(rights::allow(group, resource, verb), "{verb} {resource} of {group:?}");
+    }
+    for what in ["jobs", "services", "persistentvolumeclaims", "resourceclaims"] {
+        assert!(
+            asked.iter().any(|(_, resource, verb)| resource == what && *verb == "create"),
+            "{what}: {asked:?}"
+        );
+    }
+    // What is followed is read; volume claims are made and nothing else.
+    for kind in world.sets.kinds() {
+        assert!(
+            ["get", "list", "watch"].iter().all(|verb| rights::allow(&kind.group, &kind.plural, verb)),
+            "{kind:?}"
+        );
+    }
+    let claims = rights::RULES.iter().find(|(_, resource, _)| *resource == "persistentvolumeclaims");
+    assert_eq!(claims.map(|it| it.2), Some(&["get", "list", "watch", "create"][..]));
+}
+
+/// Shows: 572-24, 762-47.
+#[test]
+fn refusals_are_told_and_make_a_pause() {
+    let one = set("s", &tree!({}));
+    let key = Key::of(&kinds::JOBSETS, &one);
+    let mut world = World::new();
+    world.put(&kinds::JOBSETS, &one);
+    let call = |kind: &Kind, name: &str| {
+        let object = tree!({"metadata": {"name": name, "namespace": "n"}});
+        Call {
+            by: "x".into(),
+            on: meta::target(kind, &object, Part::Main),
+            guard: Default::default(),
+            act: Act::Create(object),
+        }
+    };
+    let no = Refusal::Forbidden("exceeded quota".to_owned());
+    let cases = [
+        (call(&kinds::CLAIMS, "v-s"), &no, "FailedCreatePVC", "Failed to create PVC v-s: exceeded quota"),
+        (call(&kinds::RESOURCE_CLAIMS, "c"), &no, "ResourceClaimCreationFailed", "exceeded quota"),
+        (call(&kinds::SERVICES, "s"), &no, "HeadlessServiceCreationFailed", "exceeded quota"),
+        (
+            call(&kinds::JOBS, "s-w-0"),
+            &no,
+            "JobCreationFailed",
+            "job \"s-w-0\" creation failed with error: exceeded quota",
+        ),
+        (call(&kinds::JOBS, "s-w-1"), &no, "", ""),
+        (call(&kinds::SERVICES, "s"), &Refusal::AlreadyExists("there".to_owned()), "", ""),
+    ];
+    for (call, why, reason, words) in cases {
+        let told = world.sets.refused(&key, &call, why, &world.caches);
+        assert_eq!(told.as_ref().map_or("", |it| it.reason.as_str()), reason, "{}", call.on.name);
+        assert!(told.is_none_or(|it| it.message.contains(words)), "{words}");
+    }
+    let creates = |plan: &Plan| plan.steps.iter().any(|it| matches!(it, Step::Each(_)));
+    let held = world.plan(&one, NOW);
+    assert!(!creates(&held) && held.again_at == Some(NOW + Duration::from_secs(1)), "{held:?}");
+    assert!(creates(&world.plan(&one, NOW + Duration::from_secs(1))), "tried again");
+    world.sets.refused(&key, &call(&kinds::JOBS, "s-w-0"), &no, &world.caches);
+    assert!(!creates(&world.plan(&one, NOW + Duration::from_secs(2))));
+}
+
+#[test]
+fn what_is_noted_once_is_noted_first() {
+    let one = set("s", &tree!({}));
+    let mut world = World::new();
+    world.put(&kinds::JOBSETS, &one);
+    world.put(&kinds::JOBS, &owned("s-w-0", None));
+    let first = world.plan(&one, NOW);
+    assert!(
+        matches!(&first.steps[0], Step::Note(event) if event.reason == "JobCreationFailed"),
+        "{:?}",
+        first.steps
+    );
+    let notes = |plan: &Plan| {
+        plan.steps
+            .iter()
+            .filter(|it| matches!(it, Step::Note(event) if event.reason == "JobCreationFailed"))
+            .count()
+    };
+    assert_eq!(notes(&world.plan(&one, NOW)), 0, "and not again");
+    let other = one.with(&["metadata", "generation"], 2);
+    world.put(&kinds::JOBSETS, &other);
+    assert_eq!(notes(&world.plan(&other, NOW)), 1, "unless the spec was changed");
+}
+
+#[test]
+fn ends_and_restarts_are_counted_once() {
+    let mut world = World::new();
+    let with = |status: Tree| set("s", &tree!({"status": status}));
+    let restarting = |status: &str, at: &str| tree!([{"type": "RestartingJobSet", "status": status, "reason": "R", "lastTransitionTime": at}]);
+    world.put(&kinds::JOBSETS, &with(tree!({"restarts": 1})));
+    assert_eq!(*world.sets.numbers.told(), JobSetNumbers::default(), "what was before us is not counted");
+    world.put(
+        &kinds::JOBSETS,
+        &with(tree!({"restarts": 2, "conditions": restarting("True", "2026-01-01T00:00:00Z")})),
+    );
+    world.put(
+        &kinds::JOBSETS,
+        &with(tree!({"restarts": 2, "conditions": restarting("False", "2026-01-01T00:00:03Z")})),
+    );
+    world.put(&kinds::JOBSETS, &with(tree!({"restarts": 2, "terminalState": "Completed"})));
+    let name = ("n".into(), "s".into());
+    let numbers = world.sets.numbers.told();
+    assert_eq!(numbers.restarts, [(("n".into(), "R".into()), 1)].into());
+    assert_eq!((numbers.completed.get(&name), numbers.restart_times.sum), (Some(&1), Duration::from_secs(3)));
+    world.gone(&kinds::JOBSETS, &set("s", &tree!({})));
+    assert!(world.sets.numbers.told().completed.is_empty(), "gone with the JobSet");
+}
