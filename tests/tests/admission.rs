@@ -1,14 +1,18 @@
 //! Admission of JobSets by `muster operator` on a real server, and by `muster up` in process: the same decisions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use muster_tests::beside::{Beside, until};
+use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::plane;
+use muster_tests::plane::{self, Plane};
+use muster_tests::planes::Planes;
 use muster_tests::real::{self, Real};
 use muster_tree::{Tree, tree};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
 
 fn sets(namespace: &str) -> String {
     format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets")
@@ -27,6 +31,57 @@ fn spec() -> Tree {
     let pod = tree!({"containers": [{"name": "c", "image": "i"}]});
     let job = tree!({"name": "w", "template": {"spec": {"template": {"spec": pod}}}});
     tree!({"suspend": true, "replicatedJobs": [job]})
+}
+
+/// What a client may compare: the code, what was kept, what is wrong where, what it hears besides.
+fn seen(answer: &Answer) -> (u16, Option<Tree>, Vec<Tree>, Vec<String>) {
+    let causes = answer.body.items_at(&["details", "causes"]).to_vec();
+    (answer.code, answer.body.get("spec").cloned(), causes, answer.warnings.clone())
+}
+
+#[test]
+fn both_planes_decide_alike() {
+    let Some(planes) = Planes::jobsets("both_planes_decide_alike") else { return };
+    let space = tree!({"metadata": {"name": "admission"}});
+    for server in [&planes.ours, &planes.real] {
+        assert_eq!(post(server, NAMESPACES, &space).code, 201);
+    }
+    let rule = |more: &Tree| {
+        let rule = tree!({"action": "FailJobSet"}).merge(more);
+        tree!({"rules": [rule]})
+    };
+    let pattern = rule(&tree!({"name": "r", "onJobFailureMessagePatterns": ["("]}));
+    for (says, name, more, code) in [
+        ("what is left out is filled in", "plain", tree!({}), 201),
+        ("rules get names", "rules", tree!({"failurePolicy": rule(&tree!({"name": ""}))}), 201),
+        ("an odd pattern is warned about", "pattern", tree!({"failurePolicy": pattern}), 201),
+        ("names that get too long", &"n".repeat(62), tree!({}), 422),
+        (
+            "two things wrong at once",
+            "two",
+            tree!({"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}, "managedBy": "nobody"}),
+            422,
+        ),
+    ] {
+        let set = named(name, &spec().merge(&more));
+        let [ours, real] = [&planes.ours, &planes.real].map(|server| post(server, &sets("admission"), &set));
+        assert_eq!(real.code, code, "{says}: {}", real.body.to_json());
+        assert_eq!(seen(&ours), seen(&real), "{says}");
+        assert_eq!(real.warnings.len(), usize::from(name == "pattern"), "{says}");
+        if code == 422 {
+            assert_eq!(real.body.str_at(&["reason"]), "Invalid", "{says}");
+            let message = real.body.str_at(&["message"]);
+            assert!(message.contains("admission webhook \"vjobset.kb.io\" denied the request"), "{message}");
+        }
+    }
+    let change = tree!({"spec": {"replicatedJobs": []}});
+    let step = Step { kind: "merge".into(), ..Step::default() };
+    let [ours, real] = [&planes.ours, &planes.real].map(|server| {
+        let path = format!("{}/plain", sets("admission"));
+        server.send("PATCH", &path, &step, change.to_json_bytes()).expect("the server answers")
+    });
+    assert_eq!((real.code, seen(&ours)), (422, seen(&real)), "what may not change");
+    note("muster operator: JobSets are filled in, refused and warned about on a real server as by muster up");
 }
 
 /// A real server with an operator of its own, whose complaints are in a file.
@@ -114,4 +169,27 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
     assert_eq!(made.code, 201, "after the next start they are accepted: {}", made.body.to_json());
     assert_eq!(again.terminate(), 0);
     note("muster operator: while it is away JobSets are refused, and other Jobs run");
+}
+
+fn hooks(server: &Server) -> usize {
+    let count =
+        |plural: &str| server.get(&format!("{HOOKS}/{plural}")).unwrap().body.items_at(&["items"]).len();
+    count("mutatingwebhookconfigurations") + count("validatingwebhookconfigurations")
+}
+
+/// A server that does not ask us: here our own, which admits JobSets by itself.
+#[test]
+fn webhooks_that_nobody_asks_are_taken_back() {
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace"]).unwrap();
+    let ended = |words: &[&str], kubeconfig: &Path| {
+        let output = command(words, kubeconfig).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = ended(&["operator", "--webhook-listen", "0.0.0.0:0"], plane.kubeconfig());
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("webhooks cannot be called at 0.0.0.0:0"), "{error}");
+    let (code, error) = ended(&["operator"], plane.kubeconfig());
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("does not reach the webhooks at https://127.0.0.1:"), "{error}");
+    assert_eq!(hooks(&plane.server().unwrap()), 0, "nothing is left that would refuse JobSets");
 }
