@@ -6,7 +6,7 @@
 //! - Each is started once per test process and shared by all tests that need no more than the two controllers that
 //!   delete; every test works in namespaces of its own and leaves no cluster-scoped object behind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct Planes {
     /// Talks to the real one as the administrator.
     pub real: Server,
     /// End with the value; absent for servers that were there before.
-    _running: Option<(Plane, Real)>,
+    running: Option<(Plane, Real)>,
 }
 
 impl Planes {
@@ -109,10 +109,16 @@ impl Planes {
         Planes::ready(plane, running)
     }
 
+    /// The kubeconfigs of a pair that was started here: ours, then the real one's.
+    pub fn kubeconfigs(&self) -> Result<[PathBuf; 2], String> {
+        let (plane, real) = self.running.as_ref().ok_or("these servers were there before")?;
+        Ok([plane.kubeconfig().to_owned(), real.own_kubeconfig()?])
+    }
+
     /// A pair whose nodes take pods and whose volumes are made alike.
     fn ready(plane: Plane, running: Real) -> Result<Planes, String> {
         let real = Server::new(running.server.base(), real::TOKEN);
-        let planes = Planes { ours: plane.server()?, real, _running: Some((plane, running)) };
+        let planes = Planes { ours: plane.server()?, real, running: Some((plane, running)) };
         share_class(&planes.ours, &planes.real)?;
         for server in [&planes.ours, &planes.real] {
             wait_for_nodes(server)?;
@@ -137,7 +143,7 @@ impl Planes {
         match (std::env::var_os("OURS"), std::env::var_os("REAL")) {
             (Some(ours), Some(real)) => {
                 let server = |file| Server::of_kubeconfig(Path::new(file));
-                Ok(Planes { ours: server(&ours)?, real: server(&real)?, _running: None })
+                Ok(Planes { ours: server(&ours)?, real: server(&real)?, running: None })
             }
             _ => Planes::start(&QUIET),
         }
@@ -151,7 +157,7 @@ impl Planes {
         });
         let (running, plane) = (running?, plane?);
         let real = Server::new(running.server.base(), real::TOKEN);
-        Ok(Planes { ours: plane.server()?, real, _running: Some((plane, running)) })
+        Ok(Planes { ours: plane.server()?, real, running: Some((plane, running)) })
     }
 }
 

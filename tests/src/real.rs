@@ -222,7 +222,7 @@ impl Real {
         Err("JobSets were never served".to_owned())
     }
 
-    fn own_kubeconfig(&self) -> Result<PathBuf, String> {
+    pub(crate) fn own_kubeconfig(&self) -> Result<PathBuf, String> {
         // Written once: a process started before may still be about to read it.
         let path = self.folder.path().join("kubeconfig");
         if path.exists() { Ok(path) } else { self.kubeconfig(self.folder.path(), self.server.base()) }

@@ -28,7 +28,11 @@ fn named(name: &str, spec: &Tree) -> Tree {
 
 /// One replicatedJob that never starts.
 fn spec() -> Tree {
-    let pod = tree!({"containers": [{"name": "c", "image": "i"}]});
+    spec_of(&tree!({"name": "c", "image": "i"}))
+}
+
+fn spec_of(container: &Tree) -> Tree {
+    let pod = tree!({"containers": [container]});
     let job = tree!({"name": "w", "template": {"spec": {"template": {"spec": pod}}}});
     tree!({"suspend": true, "replicatedJobs": [job]})
 }
@@ -107,15 +111,57 @@ impl Stage {
         operator
     }
 
-    fn kubectl(&self, words: &[&str], input: &Tree) -> (bool, String) {
-        let mut kubectl = Command::new(real::program("kubectl").unwrap());
-        kubectl.arg("--kubeconfig").arg(&self.kubeconfig).args(words).stdin(Stdio::piped());
-        let mut child = kubectl.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), &input.to_json_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(said).unwrap())
+    fn create(&self, set: &Tree) -> (bool, String) {
+        kubectl(&self.kubeconfig, &["create", "-f", "-"], set)
     }
+}
+
+fn kubectl(kubeconfig: &Path, words: &[&str], input: &Tree) -> (bool, String) {
+    let mut kubectl = Command::new(real::program("kubectl").unwrap());
+    kubectl.arg("--kubeconfig").arg(kubeconfig).args(words).stdin(Stdio::piped());
+    let mut child = kubectl.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &input.to_json_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// An apply replaces lists as a whole: on the server those of the failure rules and volumes, on the client all.
+#[test]
+fn a_manifest_is_applied_twice() {
+    let test = "a_manifest_is_applied_twice";
+    if let Err(reason) = real::program("kubectl") {
+        return skip(test, &reason);
+    }
+    let Some(planes) = Planes::jobsets(test) else { return };
+    let claim = tree!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let spec =
+        spec_of(&tree!({"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}));
+    let volumes = tree!([{"templates": [{"metadata": {"name": "data"}, "spec": claim}]}]);
+    let more =
+        tree!({"failurePolicy": {"rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": volumes});
+    let ways =
+        [("on-the-server", &["apply", "--server-side", "-f", "-"][..]), ("here", &["apply", "-f", "-"])];
+    let servers = [&planes.ours, &planes.real];
+    for (server, kubeconfig) in servers.into_iter().zip(planes.kubeconfigs().unwrap()) {
+        assert_eq!(post(server, NAMESPACES, &tree!({"metadata": {"name": "applied"}})).code, 201);
+        for (name, words) in ways {
+            let set = named(name, &spec.merge(&more)).with(&["metadata", "namespace"], "applied");
+            let apply = || {
+                let (done, said) = kubectl(&kubeconfig, words, &set);
+                assert!(done, "{} {name}: {said}", server.base());
+                let kept = server.get(&format!("{}/{name}", sets("applied"))).unwrap().body;
+                (kept.int_at(&["metadata", "generation"]), kept.get("spec").cloned().unwrap())
+            };
+            let first = apply();
+            let rule = &first.1.items_at(&["failurePolicy", "rules"])[0];
+            assert_eq!(rule.str_at(&["name"]), "failurePolicyRule0");
+            let policy = &first.1.items_at(&["volumeClaimPolicies"])[0];
+            assert_eq!(policy.str_at(&["retentionPolicy", "whenDeleted"]), "Delete");
+            assert_eq!(apply(), first, "{} {name}: the same manifest changes nothing", server.base());
+        }
+    }
+    note("muster operator: the same JobSet can be applied twice, on the server and on the client");
 }
 
 /// Shows: 762-52.
@@ -132,7 +178,7 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
     assert!(told.contains("jobsets.jobset.x-k8s.io is missing"), "what is missing: {told}");
     assert!(told.contains("muster crds | kubectl apply"), "and what to do: {told}");
     stage.real.define_jobsets(&plane::binary().unwrap()).unwrap();
-    let (made, said) = stage.kubectl(&["create", "-f", "-"], &named("first", &spec()));
+    let (made, said) = stage.create(&named("first", &spec()));
     assert!(made, "{said}");
     let first = server.get(&format!("{}/first", sets("default"))).unwrap().body;
     assert_eq!(
@@ -140,7 +186,7 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
         "All",
         "defined later, admitted all the same"
     );
-    let (made, said) = stage.kubectl(&["create", "-f", "-"], &named(&"n".repeat(62), &spec()));
+    let (made, said) = stage.create(&named(&"n".repeat(62), &spec()));
     assert!(
         !made && said.contains("job names generated for this JobSet will exceed 63 characters"),
         "{said}"
@@ -180,7 +226,8 @@ fn hooks(server: &Server) -> usize {
 /// A server that does not ask us: here our own, which admits JobSets by itself.
 #[test]
 fn webhooks_that_nobody_asks_are_taken_back() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace"]).unwrap();
+    let plane =
+        Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace,jobset"]).unwrap();
     let ended = |words: &[&str], kubeconfig: &Path| {
         let output = command(words, kubeconfig).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

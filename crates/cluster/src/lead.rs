@@ -5,6 +5,8 @@
 //! - Whoever leads knows it from the server; whoever cannot renew for the lease's duration is followed by another.
 //!   While the server cannot be reached the former leader does not hear of that, but cannot write either.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -22,6 +24,8 @@ const LEASE: &str = "muster-operator";
 const LEASE_SECS: u64 = 15;
 /// Seconds before that at which the holder renews.
 const RENEW_SECS_BEFORE: u64 = 10;
+/// How long giving the Lease back may take: a server that goes down with us may never answer.
+const STEP_BACK_MAX: Duration = Duration::from_secs(3);
 
 /// Why nobody can lead.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,7 @@ impl Lead {
     pub async fn step_back(self) {
         drop(self.leads);
         // Whether the server heard it or not, the lease runs out.
-        let _ = self.task.await;
+        let _ = tokio::time::timeout(STEP_BACK_MAX, self.task).await;
     }
 }
 
@@ -89,5 +93,17 @@ async fn make_namespace(client: &Client) -> kube::Result<()> {
         // Somebody was quicker.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         done => done.map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_does_not_keep_us() {
+        let (_, leads) = tokio::sync::watch::channel(true);
+        let task = tokio::spawn(std::future::pending());
+        Lead { leads, task }.step_back().await;
     }
 }

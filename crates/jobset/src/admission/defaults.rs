@@ -1,7 +1,9 @@
 //! What is filled in when a JobSet is written.
 //!
 //! Most of it when it is created. Lists that are replaced as a whole, by an apply or an update, lose what was filled
-//! into their items: that is filled in again, or the same manifest could not be applied twice.
+//! into their items: that is filled in again, or the same manifest could not be applied twice. A JobSet that nobody
+//! filled in when it was created is left as it is: what is filled in may not change later, and it could not be written
+//! any more.
 //!
 //! Doing it twice changes nothing: whoever applies the same manifest again does not raise its generation. What is of
 //! another type than the schema wants is left for the schema to refuse.
@@ -19,7 +21,8 @@ pub fn default_jobset(asked: &Asked<'_>) -> Answer {
     }
     let filled = match asked.old {
         None => lists(&born(asked.object)),
-        Some(_) => lists(asked.object),
+        Some(old) if lists(old) == *old => lists(asked.object),
+        Some(_) => return Answer::default(),
     };
     Answer { changed: (filled != *asked.object).then_some(filled), ..Answer::default() }
 }
@@ -27,7 +30,6 @@ pub fn default_jobset(asked: &Asked<'_>) -> Answer {
 fn born(set: &Tree) -> Tree {
     let set = absent_is(set, path::SUCCESS, || tree!({"operator": "All"}));
     let set = absent_is(&set, path::STARTUP, || tree!({"startupPolicyOrder": "AnyOrder"}));
-    let set = each(&set, path::JOBS, |_, one| replicated_job(one));
     // Where the pods' domain is not named it stays so: the name of the JobSet may not be known yet.
     let set = absent_is(&set, path::HOSTNAMES, || true.into());
     absent_is(&set, path::PUBLISH_NOT_READY, || true.into())
@@ -35,7 +37,8 @@ fn born(set: &Tree) -> Tree {
 
 fn lists(set: &Tree) -> Tree {
     let rules = [path::FAILURE, jobset_failure::RULES].concat();
-    let set = each(set, &rules, rule);
+    let set = each(set, path::JOBS, |_, one| replicated_job(one));
+    let set = each(&set, &rules, rule);
     each(&set, path::VOLUMES, |_, policy| absent_is(policy, jobset_volumes::WHEN_DELETED, || "Delete".into()))
 }
 
@@ -160,12 +163,20 @@ mod tests {
 
     #[test]
     fn updates_get_what_is_lost_with_a_list() {
-        let (set, nothing) = (tree!({"spec": {}}), Nothing::default());
-        assert_eq!(default_jobset(&asked(&set, Some(&set), &nothing)), Answer::default());
-        let sent = tree!({"spec": {"failurePolicy": {"rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": [{}]}});
-        let changed = default_jobset(&asked(&sent, Some(&set), &nothing)).changed;
-        let want = tree!({"spec": {"failurePolicy": {"rules": [{"name": "failurePolicyRule0", "action": "FailJobSet"}]},
-            "volumeClaimPolicies": [{"retentionPolicy": {"whenDeleted": "Delete"}}]}});
-        assert_eq!(changed, Some(want));
+        let nothing = Nothing::default();
+        let update = |old: &Tree, new: &Tree| default_jobset(&asked(new, Some(old), &nothing)).changed;
+        let empty = tree!({"spec": {}});
+        assert_eq!(update(&empty, &empty), None, "what is no list is filled in at the beginning only");
+        let sent = tree!({"spec": {
+            "failurePolicy": {"rules": [{"action": "FailJobSet"}]},
+            "replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {}}}}}],
+            "volumeClaimPolicies": [{}]}});
+        let kept = filled(&sent);
+        let again = update(&kept, &sent).unwrap();
+        for path in [path::JOBS, path::FAILURE, path::VOLUMES] {
+            assert_eq!(again.at(path), kept.at(path));
+        }
+        assert_eq!(update(&kept, &kept), None);
+        assert_eq!(update(&sent, &sent), None, "what was never filled in could not be written any more");
     }
 }

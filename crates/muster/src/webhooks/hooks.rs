@@ -41,7 +41,8 @@ pub static HOOKS: [Hook; 4] = [
         say: Say::Change,
         kind: &kinds::JOBSETS,
         word: words::KIND,
-        operations: &["CREATE"],
+        // An apply replaces lists as a whole, and with them what was filled into their items.
+        operations: &["CREATE", "UPDATE"],
         decide: default_jobset,
     },
     Hook {

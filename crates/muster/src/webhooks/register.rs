@@ -20,6 +20,8 @@ const REHEARSED: &str = "muster-rehearsal";
 /// How often it is looked whether questions arrive, and how long apart.
 const HEARD_TRIES: u32 = 150;
 const HEARD_PAUSE: Duration = Duration::from_millis(200);
+/// How often a server may accept a JobSet without asking: it hears of hooks within a moment, or never asks any.
+const UNASKED_TRIES: u32 = 50;
 
 /// Why nobody asks us.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +38,7 @@ pub enum RegisterError {
     },
     /// The server's questions do not arrive.
     #[error(
-        "the API server does not reach the webhooks at {base}; it says: {problem}\n\nhint: the operator has to run on the machine of the API server, or listen with `--webhook-listen ADDRESS:PORT` where it is reached; `--admission ''` leaves JobSets without admission"
+        "the API server does not reach the webhooks at {base}; it says: {problem}\n\nhint: the operator has to run on the machine of the API server, or listen with `--webhook-listen ADDRESS:PORT` where it is reached; `--admission ''` registers none, as for `muster up`, which asks none and admits JobSets by itself"
     )]
     Unreached {
         /// Where they are.
@@ -129,14 +131,18 @@ async fn wait_until_heard(api: &KubeApi, desk: &Desk) -> Result<(), String> {
     let on = Target { kind, namespace: NAMESPACE.into(), name: REHEARSED.into(), part: Part::Main };
     let set = tree!({"apiVersion": words::API_VERSION, "kind": words::KIND, "spec": {"replicatedJobs": []}});
     let call = Call { by: MANAGER, on, guard: Guard::default(), act: Act::Create(set) };
-    let mut said = String::new();
+    let (mut said, mut unasked) = (String::new(), 0);
     for _ in 0..HEARD_TRIES {
-        said = match api.rehearse(&call).await {
-            Ok(_) => "nothing; it accepts JobSets without asking".to_owned(),
-            Err(refusal) => refusal.words(),
-        };
+        let rehearsed = api.rehearse(&call).await;
         if desk.heard(words::KIND) {
             return Ok(());
+        }
+        match rehearsed {
+            Ok(_) => unasked += 1,
+            Err(refusal) => said = refusal.words(),
+        }
+        if unasked == UNASKED_TRIES {
+            return Err("nothing; it accepts JobSets without asking".to_owned());
         }
         tokio::time::sleep(HEARD_PAUSE).await;
     }
