@@ -1,6 +1,9 @@
 //! What can go wrong, how often, and what did.
 
+use muster_tree::Text;
+
 use crate::chance::Dice;
+use crate::runner::Fate;
 
 /// Which faults happen, each once in so many chances; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,6 +69,64 @@ impl Faults {
             stall: grade(stall),
             lag,
             disorder,
+        }
+    }
+}
+
+/// One blow at exactly one write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strike {
+    /// Who writes.
+    pub by: Text,
+    /// Which of its writes, the first is 1; Events do not count.
+    pub write: u64,
+    /// What happens.
+    pub blow: Blow,
+}
+
+/// What can happen to one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blow {
+    /// The loop crashes before it.
+    CrashBefore,
+    /// The loop crashes after it.
+    CrashAfter,
+    /// The loop crashes, and the write arrives when the next one is already at work.
+    CrashLate,
+    /// It is done and the reply is lost.
+    ReplyLost,
+    /// It is lost.
+    CallLost,
+    /// A conflict that is none.
+    Conflict,
+    /// It is done, the reply is lost, and all watches say nothing for a while.
+    Silence,
+}
+
+impl Blow {
+    /// All of them, those that matter most first.
+    pub const ALL: [Blow; 7] = [
+        Blow::CrashBefore,
+        Blow::CrashAfter,
+        Blow::ReplyLost,
+        Blow::Silence,
+        Blow::CrashLate,
+        Blow::CallLost,
+        Blow::Conflict,
+    ];
+}
+
+impl Strike {
+    /// The fate of that write.
+    pub(crate) fn fate(&self) -> Fate {
+        match self.blow {
+            Blow::CrashBefore => Fate::Crash { done: false },
+            Blow::CrashAfter => Fate::Crash { done: true },
+            Blow::CrashLate => Fate::CrashLate,
+            Blow::ReplyLost => Fate::DoneUnheard,
+            Blow::CallLost => Fate::Lost,
+            Blow::Conflict => Fate::Conflict,
+            Blow::Silence => Fate::Silence,
         }
     }
 }

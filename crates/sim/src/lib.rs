@@ -22,7 +22,7 @@ mod trace;
 mod world;
 
 pub use chance::{Dice, VirtualClock};
-pub use faults::{Faults, Happened};
+pub use faults::{Blow, Faults, Happened, STALL_SECS_MAX, Strike};
 pub use machine::Played;
 pub use runner::Sent;
 pub use world::{World, heartbeat};

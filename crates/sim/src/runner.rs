@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use muster_api::kinds;
 use muster_api::port::{Act, Api, Call, Follow, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
 use muster_control::{CallId, Calls, Controller, Input, Key, Loop, LoopOptions, Output};
@@ -10,7 +12,12 @@ use muster_control::{CallId, Calls, Controller, Input, Key, Loop, LoopOptions, O
 use muster_tree::Text;
 
 use crate::chance::Dice;
-use crate::faults::Happened;
+use crate::faults::{Happened, STALL_SECS_MAX, Strike};
+
+/// How long all watches say nothing when they do so together.
+const SILENCE: Duration = Duration::from_secs(STALL_SECS_MAX);
+/// How long a call of a loop that crashed is under way.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Makes the controllers of a loop, anew after each crash.
 pub type Make = Box<dyn Fn() -> Vec<Box<dyn Controller>>>;
@@ -26,6 +33,15 @@ pub enum Fate {
     Lost,
     /// Somebody is said to have been faster.
     Conflict,
+    /// The loop crashes, and the call was done or not.
+    Crash {
+        /// Whether it was.
+        done: bool,
+    },
+    /// The loop crashes, and the call arrives when the next one is already at work.
+    CrashLate,
+    /// It is done, the answer is lost, and all watches say nothing for a while.
+    Silence,
 }
 
 /// Calls by who makes them and what they do, such as `create pods`.
@@ -42,8 +58,13 @@ pub struct Runner {
     follows: BTreeMap<Kind, Box<dyn Follow>>,
     calls: Vec<(CallId, Calls)>,
     wake: Option<Time>,
-    /// A kind whose watch says nothing until then.
-    stalled: Option<(Kind, Time)>,
+    /// Kinds whose watches say nothing until then.
+    stalled: Option<(BTreeSet<Kind>, Time)>,
+    /// A call of a loop that crashed, under way until then.
+    late_call: Option<(Calls, Time)>,
+    strike: Option<Strike>,
+    /// Writes that were about to be done, by who wanted them; Events are none.
+    writes: BTreeMap<Text, u64>,
     /// Kinds that were passed over at the last delivery.
     late: BTreeSet<Kind>,
     sent: Sent,
@@ -64,6 +85,9 @@ impl Runner {
             calls: Vec::new(),
             wake: None,
             stalled: None,
+            late_call: None,
+            strike: None,
+            writes: BTreeMap::new(),
             late: BTreeSet::new(),
             sent: Sent::new(),
             happened: Happened::default(),
@@ -101,7 +125,19 @@ impl Runner {
 
     /// When it wants to be woken, or has something to hear.
     pub fn wake_at(&self) -> Option<Time> {
-        self.wake.into_iter().chain(self.stalled.as_ref().map(|(_, until)| *until)).min()
+        let news = self.stalled.as_ref().map(|(_, until)| *until);
+        let late = self.late_call.as_ref().map(|(_, until)| *until);
+        self.wake.into_iter().chain(news).chain(late).min()
+    }
+
+    /// Strikes once at what the strike names.
+    pub fn strike(&mut self, strike: Strike) {
+        self.strike = Some(strike);
+    }
+
+    /// Writes that were about to be done so far, by who wanted them; Events are none.
+    pub fn writes(&self) -> &BTreeMap<Text, u64> {
+        &self.writes
     }
 
     /// The calls it has sent since this was asked last.
@@ -118,7 +154,7 @@ impl Runner {
     pub fn deliver(&mut self, dice: &Dice, lag: bool, now: Time) -> bool {
         let mut any = false;
         for (kind, follow) in &mut self.follows {
-            if self.stalled.as_ref().is_some_and(|(stalled, _)| stalled == kind) {
+            if self.stalled.as_ref().is_some_and(|(stalled, _)| stalled.contains(kind)) {
                 continue;
             }
             if lag && dice.once_in(3) {
@@ -159,24 +195,65 @@ impl Runner {
         }
     }
 
-    /// Performs its oldest call, or with `disorder` any of them. Tells a fate that is a fault.
-    pub fn perform(&mut self, dice: &Dice, disorder: bool, fate: Fate, now: Time) -> Option<String> {
-        let (id, calls) = self.calls.remove(if disorder { dice.below(self.calls.len()) } else { 0 });
+    /// The number of its oldest call, or with `disorder` of any.
+    pub fn pick(&self, dice: &Dice, disorder: bool) -> usize {
+        if disorder { dice.below(self.calls.len()) } else { 0 }
+    }
+
+    /// What a strike makes of the fate of a call that is about to be performed.
+    pub fn struck(&mut self, call: usize, fate: Fate) -> Fate {
+        for write in self.calls[call].1.as_slice().iter().filter(|call| is_write(call)) {
+            let count = self.writes.entry(write.by.clone()).or_default();
+            *count += 1;
+            let meant = |strike: &mut Strike| strike.by == write.by && strike.write == *count;
+            if let Some(strike) = self.strike.take_if(meant) {
+                return strike.fate();
+            }
+        }
+        fate
+    }
+
+    /// Performs a call. Tells a fate that is a fault.
+    pub fn perform(&mut self, call: usize, fate: Fate, dice: &Dice, now: Time) -> Option<String> {
+        let (id, calls) = self.calls.remove(call);
         let told = self.count(fate).map(|fault| format!("{fault}: {}", in_words(&calls)));
         let count = calls.as_slice().len();
         let all = |refusal: &Refusal| (0..count).map(|_| Err(refusal.clone())).collect();
+        let unheard = || all(&Refusal::Unknown("the reply was lost".to_owned()));
         let results = match fate {
             Fate::Done => do_calls(&*self.api, calls),
             Fate::DoneUnheard => {
                 do_calls(&*self.api, calls);
-                all(&Refusal::Unknown("the reply was lost".to_owned()))
+                unheard()
             }
             Fate::Lost => all(&Refusal::Unknown("the call was lost".to_owned())),
             Fate::Conflict => all(&Refusal::Conflict("somebody was faster".to_owned())),
+            Fate::Silence => {
+                do_calls(&*self.api, calls);
+                self.stalled = Some((self.follows.keys().cloned().collect(), now + SILENCE));
+                unheard()
+            }
+            Fate::Crash { done } => {
+                if done {
+                    do_calls(&*self.api, calls);
+                }
+                return Some(format!("{}; {}", told.unwrap_or_default(), self.crash(dice)));
+            }
+            Fate::CrashLate => {
+                self.late_call = Some((calls, now + LATE));
+                return Some(format!("{}; {}", told.unwrap_or_default(), self.crash(dice)));
+            }
         };
         self.it.take(Input::Replied(id, results), now);
         self.turn(now);
         told
+    }
+
+    /// Lets the call of a loop that crashed arrive, if its time has come.
+    pub fn arrive_late(&mut self, now: Time) {
+        if let Some((calls, _)) = self.late_call.take_if(|(_, until)| *until <= now) {
+            do_calls(&*self.api, calls);
+        }
     }
 
     /// Begins anew from lists; each outstanding call happens or not. Tells which.
@@ -218,7 +295,7 @@ impl Runner {
             return None;
         }
         let told = format!("watch of {} says nothing for a while", kind.plural);
-        self.stalled = Some((kind, until));
+        self.stalled = Some((BTreeSet::from([kind]), until));
         self.happened.stalls += 1;
         Some(told)
     }
@@ -240,6 +317,11 @@ impl Runner {
             Fate::DoneUnheard => (&mut self.happened.lost_replies, "reply lost"),
             Fate::Lost => (&mut self.happened.lost_calls, "call lost"),
             Fate::Conflict => (&mut self.happened.conflicts, "conflict that is none"),
+            Fate::Silence => (&mut self.happened.stalls, "reply lost and all watches silent"),
+            // The crash itself is counted where it happens.
+            Fate::Crash { done: true } => (&mut self.happened.done_by_the_dead, "done before a crash"),
+            Fate::Crash { done: false } => (&mut self.happened.gone_with_the_dead, "not done in a crash"),
+            Fate::CrashLate => (&mut self.happened.done_by_the_dead, "under way in a crash"),
         };
         *count += 1;
         Some(name)
@@ -260,6 +342,11 @@ impl Runner {
             self.follows.insert(kind, follow);
         }
     }
+}
+
+/// Whether a call changes anything that lasts.
+fn is_write(call: &Call) -> bool {
+    !matches!(call.act, Act::Get) && call.on.kind.plural != kinds::EVENTS.plural
 }
 
 /// What a call does, without the name of the object.

@@ -11,6 +11,7 @@ use muster_api::ports::Clock;
 use muster_api::time::Time;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
+use muster_control::jobsets::Gates;
 use muster_control::{Calls, Controller};
 use muster_hooks::JobSets;
 use muster_jobset::admission::Settings;
@@ -21,7 +22,7 @@ use muster_store::{Record, Store, StoreOptions};
 use muster_tree::{Text, Tree};
 
 use crate::chance::{Dice, VirtualClock};
-use crate::faults::{Faults, Happened, STALL_SECS_MAX};
+use crate::faults::{Faults, Happened, STALL_SECS_MAX, Strike};
 use crate::machine::Played;
 use crate::runner::{Fate, Runner, Sent, do_calls};
 use crate::trace::Trace;
@@ -46,6 +47,8 @@ pub struct World {
     machine: Option<Arc<Played>>,
 }
 
+/// The loop of controllers.
+const CONTROL: usize = 0;
 /// The loop of nodes.
 const NODES: usize = 1;
 
@@ -60,9 +63,9 @@ impl World {
             EngineOptions { definitions: vec![muster_jobset::crd::definition()], ..EngineOptions::default() };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, options);
-        engine.add_hook(Arc::new(JobSets::new(Settings::default())));
+        engine.add_hook(Arc::new(JobSets::new(Settings { gates: gates(), ..Settings::default() })));
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
-        let control = || plane::controllers(plane::Told::default());
+        let control = || plane::controllers(plane::Told { jobsets: gates(), ..plane::Told::default() });
         let kubelets = move || -> Vec<Box<dyn Controller>> {
             {
                 let provisioner = Provisioner::new("sim", Box::new(NoFolders));
@@ -274,9 +277,26 @@ impl World {
         }
         let at = busy[self.dice.below(busy.len())];
         let fate = self.fate(faults);
-        let told = self.loops[at].perform(&self.dice, faults.disorder, fate, now);
+        let one = &mut self.loops[at];
+        let call = one.pick(&self.dice, faults.disorder);
+        let fate = one.struck(call, fate);
+        let told = one.perform(call, fate, &self.dice, now);
+        if matches!(fate, Fate::Crash { .. } | Fate::CrashLate) {
+            self.delivered = 0;
+        }
         told.into_iter().for_each(|told| self.take_down(told));
         true
+    }
+
+    /// Strikes once at one write of the controllers.
+    pub fn strike(&mut self, strike: Strike) {
+        self.loops[CONTROL].strike(strike);
+    }
+
+    /// Writes that a controller was about to do so far; Events are none.
+    #[must_use]
+    pub fn writes_by(&self, who: &Text) -> u64 {
+        self.loops[CONTROL].writes().get(who).copied().unwrap_or(0)
     }
 
     fn take_down(&mut self, fault: String) {
@@ -314,6 +334,7 @@ impl World {
         self.machine.iter().for_each(|machine| machine.ring());
         for awake in self.awake() {
             let one = &mut self.loops[awake];
+            one.arrive_late(at);
             if one.unstall(at) {
                 // What it held back is to be delivered now.
                 self.delivered = 0;
@@ -329,6 +350,11 @@ impl World {
             *self.writes.entry(record.key.resource.clone()).or_default() += 1;
         }
     }
+}
+
+/// Features of JobSets that are off at first are on here where nobody notices who does not use them.
+fn gates() -> Gates {
+    Gates { restart_job: true, ..Gates::default() }
 }
 
 /// The kinds whose writes a quiet world may still have.

@@ -21,7 +21,7 @@ const ROUNDS: usize = 10;
 /// Devices of a node.
 const DEVICES: usize = 3;
 /// Nodes.
-const NODES: usize = 3;
+pub const NODES: usize = 3;
 /// Claims that pods share.
 const SHARED: usize = 3;
 const DRIVER: &str = "gpu.example.com";
@@ -74,7 +74,8 @@ fn crowd_devices(world: &mut World, faults: Faults, seed: u64, nodes_vanish: boo
     falls_quiet(world);
 }
 
-fn set_up(world: &mut World) {
+/// Declares the devices of all nodes, and their class.
+pub fn declare(world: &mut World) {
     for n in 0..NODES {
         let name = format!("sim-{n}");
         let devices = (0..DEVICES)
@@ -88,6 +89,10 @@ fn set_up(world: &mut World) {
     let class = tree!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
         "spec": {"selectors": [{"cel": {"expression": expression}}]}});
     world.create(&kinds::DEVICE_CLASSES, &class).unwrap();
+}
+
+fn set_up(world: &mut World) {
+    declare(world);
     for (name, count) in [("one", 1), ("two", 2)] {
         let template = tree!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
             "metadata": {"name": name, "namespace": "default"}, "spec": {"spec": asks(count)}});
@@ -100,7 +105,8 @@ fn set_up(world: &mut World) {
     }
 }
 
-fn asks(count: i64) -> Tree {
+/// What asks for so many devices.
+pub fn asks(count: i64) -> Tree {
     tree!({"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu", "count": count}}]}})
 }
 
@@ -130,13 +136,14 @@ fn delete_one(world: &mut World, dice: &Dice) {
 
 /// Reads the whole history and follows who has which devices.
 #[derive(Default)]
-struct Check {
+pub struct Check {
     claims: BTreeMap<Text, Tree>,
     bound: BTreeMap<Uid, Text>,
 }
 
 impl Check {
-    fn read<Time>(&mut self, records: &[(Time, Record)]) {
+    /// Reads on.
+    pub fn read<Time>(&mut self, records: &[(Time, Record)]) {
         for (_, record) in records {
             match record.key.resource.as_str() {
                 it if it.starts_with("resourceclaims") => self.claim(record),

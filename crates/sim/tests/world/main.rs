@@ -7,6 +7,7 @@ mod crowd;
 mod devices;
 mod edits;
 mod garbage;
+mod jobsets;
 mod kubelet;
 mod lasting;
 mod nodes;

@@ -7,7 +7,7 @@ use muster_api::port::{Kind, Object};
 use muster_api::{job::JobFacts, meta};
 use muster_sim::{Faults, World, heartbeat};
 
-use crate::{crowd, devices, edits, garbage, lasting, nodes, policies, processes, volumes, worlds};
+use crate::{crowd, devices, edits, garbage, jobsets, lasting, nodes, policies, processes, volumes, worlds};
 
 /// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
 pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
@@ -42,6 +42,7 @@ pub fn all() -> Vec<Scenario> {
         crowd::scenarios(),
         devices::scenarios(),
         volumes::scenarios(),
+        jobsets::scenarios(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -64,8 +65,13 @@ pub fn job_facts(world: &World, name: &str) -> JobFacts {
 
 /// Nothing is written any more, except that nodes are alive.
 pub fn falls_quiet(world: &mut World) {
+    is_quiet_for(world, minutes(10));
+}
+
+/// Nothing is written for so long, except that nodes are alive.
+pub fn is_quiet_for(world: &mut World, time: Duration) {
     world.writes();
-    world.run(Faults::none(), minutes(10));
+    world.run(Faults::none(), time);
     let writes = world.writes();
     let others: Vec<_> = writes.iter().filter(|(resource, _)| **resource != heartbeat()).collect();
     assert!(others.is_empty(), "a steady world writes nothing but leases: {others:?}");
