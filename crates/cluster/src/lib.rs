@@ -180,7 +180,7 @@ impl KubeApi {
         KubeApi { slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)), ..self.clone() }
     }
 
-    /// The objects of a namespace that have this label.
+    /// The objects of a namespace that have all of these labels.
     ///
     /// # Errors
     /// Why they are not told.
@@ -188,10 +188,9 @@ impl KubeApi {
         &self,
         kind: &Kind,
         namespace: &str,
-        label: &str,
-        value: &str,
+        labels: &[(&str, &str)],
     ) -> Result<Vec<Object>, Refusal> {
-        self.in_turn(list::labelled(&self.client, kind, namespace, label, value)).await
+        self.in_turn(list::labelled(&self.client, kind, namespace, labels)).await
     }
 
     /// Has the server go through one call without keeping anything.

@@ -6,7 +6,10 @@ use muster_tree::Tree;
 
 use crate::{in_full, request};
 
-/// The objects of a namespace that have this label.
+/// Objects in one answer; the rest is asked for with the next.
+const PAGE: &str = "500";
+
+/// The objects of a namespace that have all of these labels.
 ///
 /// # Errors
 /// The server does not tell.
@@ -14,23 +17,37 @@ pub async fn labelled(
     client: &Client,
     kind: &Kind,
     namespace: &str,
-    label: &str,
-    value: &str,
+    labels: &[(&str, &str)],
 ) -> Result<Vec<Object>, Refusal> {
-    let address = address(kind, namespace, label, value);
-    let request = http::Request::get(&address).body(Vec::new());
-    let request = request.map_err(|e| Refusal::Invalid(format!("{address} is no address: {e}")))?;
-    let text = client.request_text(request).await.map_err(refusal)?;
-    let list = Tree::parse(text.as_bytes())
-        .map_err(|e| Refusal::Unknown(format!("the answer cannot be read: {e}")))?;
-    Ok(list.items_at(&["items"]).iter().map(Object::of_wire).collect())
+    let (mut all, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = page(client, &address(kind, namespace, labels, &next)).await?;
+        all.extend(page.items_at(&["items"]).iter().map(Object::of_wire));
+        page.str_at(&["metadata", "continue"]).clone_into(&mut next);
+        if next.is_empty() {
+            return Ok(all);
+        }
+    }
 }
 
-fn address(kind: &Kind, namespace: &str, label: &str, value: &str) -> String {
-    let selector = format!("{label}={value}");
-    let query =
-        form_urlencoded::Serializer::new(String::new()).append_pair("labelSelector", &selector).finish();
-    format!("{}?{query}", request::root(kind, namespace))
+async fn page(client: &Client, address: &str) -> Result<Tree, Refusal> {
+    let request = http::Request::get(address).body(Vec::new());
+    let request = request.map_err(|e| Refusal::Invalid(format!("{address} is no address: {e}")))?;
+    let text = client.request_text(request).await.map_err(refusal)?;
+    Tree::parse(text.as_bytes()).map_err(|e| Refusal::Unknown(format!("the answer cannot be read: {e}")))
+}
+
+fn address(kind: &Kind, namespace: &str, labels: &[(&str, &str)], next: &str) -> String {
+    let selector: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", PAGE);
+    if !selector.is_empty() {
+        query.append_pair("labelSelector", &selector.join(","));
+    }
+    if !next.is_empty() {
+        query.append_pair("continue", next);
+    }
+    format!("{}?{}", request::root(kind, namespace), query.finish())
 }
 
 fn refusal(error: kube::Error) -> Refusal {
@@ -48,11 +65,15 @@ mod tests {
 
     #[test]
     fn what_is_asked_for() {
-        let root = "/api/v1/namespaces/n/pods?labelSelector=";
-        for (label, value, want) in
-            [("a.b/c", "d-1", "a.b%2Fc%3Dd-1"), ("a", "b&watch=true", "a%3Db%26watch%3Dtrue")]
-        {
-            assert_eq!(address(&kinds::PODS, "n", label, value), format!("{root}{want}"));
+        let root = "/api/v1/namespaces/n/pods?limit=500";
+        for (labels, next, want) in [
+            (&[][..], "", ""),
+            (&[("a.b/c", "d-1")], "", "&labelSelector=a.b%2Fc%3Dd-1"),
+            (&[("a", "b&watch=true")], "", "&labelSelector=a%3Db%26watch%3Dtrue"),
+            (&[("a", "b"), ("c", "0")], "", "&labelSelector=a%3Db%2Cc%3D0"),
+            (&[], "x=&y", "&continue=x%3D%26y"),
+        ] {
+            assert_eq!(address(&kinds::PODS, "n", labels, next), format!("{root}{want}"));
         }
     }
 }

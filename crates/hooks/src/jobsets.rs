@@ -130,18 +130,8 @@ impl Live for Around<'_> {
         Ok(self.one(literal!("nodes"), "", name))
     }
 
-    fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String> {
-        self.pods_named(namespace, "", label, value)
-    }
-
-    fn pods_named(
-        &self,
-        namespace: &str,
-        beginning: &str,
-        label: &str,
-        value: &str,
-    ) -> Result<Vec<Tree>, String> {
+    fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String> {
         let pods = self.0.named(&PODS, &Text::from(namespace), beginning).into_iter().map(|pod| pod.tree);
-        Ok(pods.filter(|pod| meta::label(pod, label) == Some(value)).collect())
+        Ok(pods.filter(|pod| meta::label(pod, words::JOB_KEY) == Some(key)).collect())
     }
 }

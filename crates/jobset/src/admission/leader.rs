@@ -24,7 +24,7 @@ pub(super) fn find(asked: &Asked<'_>) -> Result<Tree, String> {
         format!("{}-{}-{}", names::dashed(said(words::NAME)), said(words::GROUP), said(words::JOB_INDEX));
     let name = format!("{job}-0");
     let key = names::job_key(asked.namespace, &job);
-    let pods = asked.live.pods_named(asked.namespace, &name, words::JOB_KEY, &key)?;
+    let pods = asked.live.first_pods(asked.namespace, &name, &key)?;
     let mut leaders: Vec<Tree> =
         pods.into_iter().filter(|pod| is_named(pod, &name) && is_alive(pod)).collect();
     let count = leaders.len();

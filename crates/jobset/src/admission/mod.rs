@@ -51,26 +51,12 @@ pub trait Live {
     /// It cannot be told whether there is one.
     fn node(&self, name: &str) -> Result<Option<Tree>, String>;
 
-    /// The pods of a namespace that have this label.
+    /// The pods of index 0 of the Job with this key, whose names begin so: looked up by either, and more than those do
+    /// no harm.
     ///
     /// # Errors
     /// They cannot be listed.
-    fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String>;
-
-    /// Of those the ones whose names begin so, for who can look them up by name; more than that does no harm.
-    ///
-    /// # Errors
-    /// They cannot be listed.
-    fn pods_named(
-        &self,
-        namespace: &str,
-        beginning: &str,
-        label: &str,
-        value: &str,
-    ) -> Result<Vec<Tree>, String> {
-        let _ = beginning;
-        self.pods(namespace, label, value)
-    }
+    fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String>;
 }
 
 /// What is asked about a write.

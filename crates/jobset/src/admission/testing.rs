@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_api::meta;
+use muster_api::words::jobset::JOB_KEY;
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree, literal, tree};
 
@@ -44,9 +45,9 @@ impl Live for Nothing {
         self.whole().map(|()| self.nodes.get(name).cloned())
     }
 
-    fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String> {
+    fn first_pods(&self, namespace: &str, _: &str, key: &str) -> Result<Vec<Tree>, String> {
         assert_eq!(namespace, NAMESPACE);
-        let fits = |pod: &&Tree| meta::label(pod, label) == Some(value);
+        let fits = |pod: &&Tree| meta::label(pod, JOB_KEY) == Some(key);
         self.whole().map(|()| self.pods.iter().filter(fits).cloned().collect())
     }
 }

@@ -3,25 +3,50 @@
 //! # Invariants
 //!
 //! - Reads have slots of their own: a call of our controllers may be waiting for the very answer that needs them.
-//! - No read takes longer than [`READ_TIME_MAX`]: the server gives up soon after.
+//! - No read takes longer than [`READ_TIME_MAX`], and no review reads after its deadline: the server gives up soon after.
+//! - A review makes a bounded number of reads, however much it asks about.
 //!
 //! # Deliberately absent
 //!
-//! A cache: what is read decides whether something is kept, and has to be true now.
+//! A cache beyond one review: what is read decides whether something is kept, and has to be true now.
 
-use std::time::Duration;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use muster_api::kinds;
-use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
+use muster_api::meta;
+use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::words::{jobset as words, labels};
 use muster_cluster::KubeApi;
 use muster_jobset::admission::Live;
-use muster_tree::{Tree, literal};
+use muster_tree::{Text, Tree, literal};
 use tokio::runtime::Handle;
 
 /// How long one read may take.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
+/// Volume claims that a review reads one by one; who asks about more gets all of the namespace read once.
+const CLAIMS_ALONE_MAX: usize = 4;
 
-/// Objects of a cluster. Wants to be asked outside the threads of the runtime.
+/// Where reviews look at other objects.
+pub trait Source: Send + Sync {
+    /// For one review, which does not read after this time. Wants to be asked outside the threads of the runtime.
+    fn until(&self, deadline: Instant) -> Box<dyn Live + '_>;
+}
+
+/// Reads of a server, each within a time.
+trait Reads {
+    fn one(&self, on: Target, within: Duration) -> Result<Option<Tree>, String>;
+    fn several(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        labels: &[(&str, &str)],
+        within: Duration,
+    ) -> Result<Vec<Tree>, String>;
+}
+
+/// Objects of a cluster.
 pub struct LiveCluster {
     api: KubeApi,
     runtime: Handle,
@@ -33,35 +58,187 @@ impl LiveCluster {
         LiveCluster { api: api.beside(), runtime: Handle::current() }
     }
 
-    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
-        let (kind, namespace) = (kind.clone(), namespace.into());
-        let on = Target { kind, namespace, name: name.into(), part: Part::Main };
+    fn wait<T>(
+        &self,
+        within: Duration,
+        read: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        let late = |_| Err(Refusal::Unknown(format!("the API server did not answer within {within:.1?}")));
+        self.runtime.block_on(async { tokio::time::timeout(within, read).await.unwrap_or_else(late) })
+    }
+}
+
+impl Source for LiveCluster {
+    fn until(&self, deadline: Instant) -> Box<dyn Live + '_> {
+        Box::new(Looks::new(self, deadline))
+    }
+}
+
+impl Reads for LiveCluster {
+    fn one(&self, on: Target, within: Duration) -> Result<Option<Tree>, String> {
         let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Get };
-        match self.wait(self.api.perform(&call)) {
+        match self.wait(within, self.api.perform(&call)) {
             Ok(object) => Ok(Some(object.tree)),
             Err(Refusal::NotFound(_)) => Ok(None),
             Err(refusal) => Err(refusal.words()),
         }
     }
 
-    fn wait<T>(&self, read: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-        let late =
-            |_| Err(Refusal::Unknown(format!("the API server did not answer within {READ_TIME_MAX:?}")));
-        self.runtime.block_on(async { tokio::time::timeout(READ_TIME_MAX, read).await.unwrap_or_else(late) })
+    fn several(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        labels: &[(&str, &str)],
+        within: Duration,
+    ) -> Result<Vec<Tree>, String> {
+        let all = self.wait(within, self.api.labelled(kind, namespace, labels));
+        let tree = |object: Object| object.tree;
+        all.map(|all| all.into_iter().map(tree).collect()).map_err(|refusal| refusal.words())
     }
 }
 
-impl Live for LiveCluster {
+/// The volume claims of a namespace by their names, or why they are not known.
+type Claims = Result<BTreeMap<Text, Tree>, String>;
+
+/// What one review looks at.
+struct Looks<'a, R> {
+    reads: &'a R,
+    deadline: Instant,
+    claims_alone: Cell<usize>,
+    claims: RefCell<BTreeMap<Text, Claims>>,
+}
+
+impl<R: Reads> Looks<'_, R> {
+    fn new(reads: &R, deadline: Instant) -> Looks<'_, R> {
+        Looks { reads, deadline, claims_alone: Cell::new(0), claims: RefCell::default() }
+    }
+
+    /// How long the next read may take.
+    fn within(&self) -> Result<Duration, String> {
+        match self.deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(left.min(READ_TIME_MAX)),
+            _ => Err("no time is left for this review: the API server answers slowly".to_owned()),
+        }
+    }
+
+    fn one(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        let (kind, namespace) = (kind.clone(), namespace.into());
+        self.reads.one(Target { kind, namespace, name: name.into(), part: Part::Main }, self.within()?)
+    }
+
+    fn all_claims(&self, namespace: &str) -> Claims {
+        let all = self.reads.several(&kinds::CLAIMS, namespace, &[], self.within()?)?;
+        Ok(all.into_iter().map(|claim| (meta::name(&claim), claim)).collect())
+    }
+}
+
+impl<R: Reads> Live for Looks<'_, R> {
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
-        self.get(&kinds::CLAIMS, namespace, name)
+        let alone = self.claims_alone.get();
+        if alone < CLAIMS_ALONE_MAX {
+            self.claims_alone.set(alone + 1);
+            return self.one(&kinds::CLAIMS, namespace, name);
+        }
+        let mut known = self.claims.borrow_mut();
+        let here = known.entry(namespace.into()).or_insert_with(|| self.all_claims(namespace));
+        here.as_ref().map(|all| all.get(name).cloned()).map_err(Clone::clone)
     }
 
     fn node(&self, name: &str) -> Result<Option<Tree>, String> {
-        self.get(&kinds::NODES, "", name)
+        self.one(&kinds::NODES, "", name)
     }
 
-    fn pods(&self, namespace: &str, label: &str, value: &str) -> Result<Vec<Tree>, String> {
-        let all = self.wait(self.api.labelled(&kinds::PODS, namespace, label, value));
-        Ok(all.map_err(|refusal| refusal.words())?.into_iter().map(|object| object.tree).collect())
+    /// By labels alone: every pod of a Job but the first asks for the first, and a Job may have very many.
+    fn first_pods(&self, namespace: &str, _: &str, key: &str) -> Result<Vec<Tree>, String> {
+        let first = [(words::JOB_KEY, key), (labels::COMPLETION_INDEX, "0")];
+        self.reads.several(&kinds::PODS, namespace, &first, self.within()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    /// A server with the claims `c0` to `c9` that notes what it is asked for.
+    #[derive(Default)]
+    struct Noted {
+        asked: RefCell<Vec<String>>,
+        broken: bool,
+    }
+
+    impl Noted {
+        fn note(&self, words: String) -> Result<(), String> {
+            self.asked.borrow_mut().push(words);
+            if self.broken { Err("broken".to_owned()) } else { Ok(()) }
+        }
+    }
+
+    impl Reads for Noted {
+        fn one(&self, on: Target, within: Duration) -> Result<Option<Tree>, String> {
+            assert!(within <= READ_TIME_MAX);
+            self.note(format!("{} {}", on.kind.plural, on.name))?;
+            Ok(Some(tree!({"metadata": {"name": on.name}})))
+        }
+
+        fn several(
+            &self,
+            kind: &Kind,
+            _: &str,
+            labels: &[(&str, &str)],
+            _: Duration,
+        ) -> Result<Vec<Tree>, String> {
+            self.note(format!("{} {labels:?}", kind.plural))?;
+            Ok((0..10).map(|at| tree!({"metadata": {"name": (format!("c{at}"))}})).collect())
+        }
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
+
+    #[test]
+    fn many_claims_are_read_at_once() {
+        let noted = Noted::default();
+        let looks = Looks::new(&noted, soon());
+        for at in 0..10 {
+            let found = looks.volume_claim("n", &format!("c{at}")).unwrap().unwrap();
+            assert_eq!(meta::name(&found), format!("c{at}"));
+        }
+        assert_eq!(looks.volume_claim("n", "absent"), Ok(None));
+        let claims = "persistentvolumeclaims";
+        let want: Vec<String> =
+            (0..4).map(|at| format!("{claims} c{at}")).chain([format!("{claims} []")]).collect();
+        assert_eq!(*noted.asked.borrow(), want);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_read_again_and_again() {
+        let noted = Noted { broken: true, ..Noted::default() };
+        let looks = Looks::new(&noted, soon());
+        for _ in 0..2_500 {
+            assert_eq!(looks.volume_claim("n", "c"), Err("broken".to_owned()));
+        }
+        assert_eq!(noted.asked.borrow().len(), CLAIMS_ALONE_MAX + 1);
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_deadline() {
+        let noted = Noted::default();
+        let looks = Looks::new(&noted, Instant::now());
+        for _ in 0..10 {
+            assert!(looks.volume_claim("n", "c").is_err());
+        }
+        assert!(looks.node("a").is_err() && looks.first_pods("n", "a-0", "k").is_err());
+        assert!(noted.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn of_the_pods_of_a_job_only_the_first_are_read() {
+        let noted = Noted::default();
+        Looks::new(&noted, soon()).first_pods("n", "a-0", "k").unwrap();
+        let want = r#"pods [("jobset.sigs.k8s.io/job-key", "k"), ("batch.kubernetes.io/job-completion-index", "0")]"#;
+        assert_eq!(*noted.asked.borrow(), [want]);
     }
 }

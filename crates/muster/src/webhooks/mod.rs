@@ -12,6 +12,7 @@
 //! Service, kept certificates and their rotation.
 
 mod hooks;
+mod intake;
 mod live;
 mod register;
 mod review;
@@ -28,9 +29,10 @@ use muster_apiserver::http::identity::IdentityError;
 use muster_apiserver::http::listen::{Connected, Listener};
 use muster_apiserver::http::stop::{self, Stopper};
 use muster_cluster::{KubeApi, Served};
-use muster_jobset::admission::{Live, Settings};
+use muster_jobset::admission::Settings;
 
 pub use self::live::LiveCluster;
+use self::live::Source;
 pub use self::register::RegisterError;
 use self::serve::Desk;
 use crate::ports::SystemClock;
@@ -81,7 +83,7 @@ impl Webhooks {
     /// The address cannot be used.
     pub fn start(
         address: SocketAddr,
-        live: Box<dyn Live + Send + Sync>,
+        live: Box<dyn Source>,
         settings: Settings,
     ) -> Result<Webhooks, WebhookError> {
         if address.ip().is_unspecified() {

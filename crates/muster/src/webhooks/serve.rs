@@ -4,39 +4,47 @@
 //!
 //! - Whatever comes in gets an answer in time: a review, or a refusal in plain words with a code that says who is wrong.
 //! - Decisions run off the threads of the runtime: they may ask the server, and wait.
-//! - A decision keeps its place until it has ended, also when nobody waits for it any more.
+//! - A decision keeps its place until it has ended, also when nobody waits for it any more; nobody has one before
+//!   his question has arrived as a whole.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use muster_apiserver::http::body;
-use muster_jobset::admission::{Asked, Live, Settings};
+use hyper::body::Body;
+use muster_jobset::admission::{Asked, Settings};
 use muster_tree::Tree;
 use tokio::sync::Semaphore;
 
 use super::hooks::{HOOKS, Hook, TIMEOUT_SECS};
+use super::intake::{Bounds, Intake, Untaken};
+use super::live::Source;
 use super::review;
 
 /// Decisions at once; further ones wait their turn.
 const REVIEWS_MAX: usize = 32;
-/// The largest review: twice the largest object, and what is around them.
-const REVIEW_BYTES_MAX: usize = 8 << 20;
+/// The largest review: twice the largest object, and what is around them. All together: as many as can be decided at
+/// once, and it has to come quickly.
+const BOUNDS: Bounds =
+    Bounds { body_bytes: 8 << 20, all_bytes: REVIEWS_MAX * (8 << 20), time: Duration::from_secs(3) };
 /// How long an answer may take: a little less than the server waits for it.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(TIMEOUT_SECS as u64 - 1);
+/// When a review stops to look at other objects: there has to be time left to decide and to answer.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(TIMEOUT_SECS as u64 - 3);
 
 /// An answer on its way out.
 pub type Reply = Response<Full<Bytes>>;
 
 /// What all requests share.
 pub struct Desk {
-    live: Box<dyn Live + Send + Sync>,
+    live: Box<dyn Source>,
     settings: Settings,
+    intake: Intake,
     places: Arc<Semaphore>,
     heard: [AtomicBool; HOOKS.len()],
     ready: AtomicBool,
@@ -44,9 +52,9 @@ pub struct Desk {
 
 impl Desk {
     /// Decides with these settings over what this shows.
-    pub fn new(live: Box<dyn Live + Send + Sync>, settings: Settings) -> Desk {
-        let places = Arc::new(Semaphore::new(REVIEWS_MAX));
-        Desk { live, settings, places, heard: Default::default(), ready: AtomicBool::new(false) }
+    pub fn new(live: Box<dyn Source>, settings: Settings) -> Desk {
+        let (intake, places) = (Intake::new(BOUNDS), Arc::new(Semaphore::new(REVIEWS_MAX)));
+        Desk { live, settings, intake, places, heard: Default::default(), ready: AtomicBool::new(false) }
     }
 
     /// From now on `/readyz` holds.
@@ -61,7 +69,11 @@ impl Desk {
     }
 
     /// Answers one request.
-    pub async fn serve(self: Arc<Self>, request: Request<Incoming>) -> Reply {
+    pub async fn serve<B>(self: Arc<Self>, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
         let path = request.uri().path();
         match (path, HOOKS.iter().position(|hook| hook.path == path)) {
             ("/healthz", _) => text(200, "ok"),
@@ -77,17 +89,22 @@ impl Desk {
         }
     }
 
-    async fn review(self: Arc<Self>, hook: usize, body: Incoming) -> Reply {
+    async fn review<B>(self: Arc<Self>, hook: usize, body: B) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
+        let deadline = Instant::now() + LOOK_TIME_MAX;
+        let question = match self.intake.take(body).await {
+            Ok(question) => question,
+            Err(Untaken(code, why)) => return text(code, why),
+        };
         let Ok(place) = self.places.clone().acquire_owned().await else {
             return text(503, "no decisions are made any more");
         };
-        let bytes = match body::read_within(body, REVIEW_BYTES_MAX).await {
-            Ok(bytes) => bytes,
-            Err(status) => return text(status.code, status.message),
-        };
         let decided = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            self.decide(hook, &bytes)
+            let (_place, question) = (place, question);
+            self.decide(hook, &question.bytes, deadline)
         });
         match decided.await {
             Ok(Ok(review)) => json(&review),
@@ -99,15 +116,16 @@ impl Desk {
         }
     }
 
-    fn decide(&self, hook: usize, bytes: &[u8]) -> Result<Tree, String> {
+    fn decide(&self, hook: usize, bytes: &[u8], deadline: Instant) -> Result<Tree, String> {
         let (hook, heard): (&Hook, _) = (&HOOKS[hook], &self.heard[hook]);
         let question = review::read(bytes, hook)?;
         heard.store(true, Ordering::Release);
+        let live = self.live.until(deadline);
         let asked = Asked {
             namespace: &question.namespace,
             object: &question.object,
             old: question.old.as_ref(),
-            live: self.live.as_ref(),
+            live: live.as_ref(),
             settings: &self.settings,
         };
         Ok(review::write(&question, hook, &(hook.decide)(&asked)))
@@ -127,4 +145,68 @@ fn reply(code: u16, media: &'static str, bytes: Bytes) -> Reply {
     *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::stream;
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper::body::Frame;
+    use muster_jobset::admission::Live;
+    use muster_tree::tree;
+
+    use super::*;
+
+    /// A cluster that nobody can look at.
+    struct Dark;
+
+    impl Source for Dark {
+        fn until(&self, _: Instant) -> Box<dyn Live + '_> {
+            Box::new(Dark)
+        }
+    }
+
+    impl Live for Dark {
+        fn volume_claim(&self, _: &str, _: &str) -> Result<Option<Tree>, String> {
+            Err("dark".to_owned())
+        }
+
+        fn node(&self, _: &str) -> Result<Option<Tree>, String> {
+            Err("dark".to_owned())
+        }
+
+        fn first_pods(&self, _: &str, _: &str, _: &str) -> Result<Vec<Tree>, String> {
+            Err("dark".to_owned())
+        }
+    }
+
+    fn request<B>(body: B) -> Request<B> {
+        Request::post(HOOKS[0].path).body(body).unwrap()
+    }
+
+    fn question() -> Full<Bytes> {
+        let request = tree!({"uid": "u", "namespace": "n", "object": {"metadata": {"name": "a"}, "spec": {}},
+            "resource": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}});
+        let review =
+            tree!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        Full::new(review.to_json_bytes().into())
+    }
+
+    #[tokio::test]
+    async fn who_sends_slowly_holds_up_nobody() {
+        let desk = Arc::new(Desk::new(Box::new(Dark), Settings::default()));
+        let mut slow = tokio::task::JoinSet::new();
+        for _ in 0..10 * REVIEWS_MAX {
+            let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+            slow.spawn(desk.clone().serve(request(body)));
+        }
+        tokio::task::yield_now().await;
+        let reply = desk.clone().serve(request(question())).await;
+        assert_eq!(reply.status(), 200);
+        let told = Tree::parse(&reply.into_body().collect().await.unwrap().to_bytes()).unwrap();
+        assert_eq!(told.bool_at(&["response", "allowed"]), Some(true));
+        assert!(slow.try_join_next().is_none(), "the slow ones still send");
+    }
 }
