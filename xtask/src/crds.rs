@@ -1,8 +1,8 @@
 //! `cargo xtask crds`: makes the definition of JobSets from our table of its fields.
 //!
 //! The table names types of Kubernetes; here their fields take the place of the names. What a definition may not
-//! hold (references, rules of strategic merge) is left out, and so are lists of allowed words: a template is checked
-//! by the server that gets the Job, which may know more words than we do.
+//! hold (references, rules of strategic merge) is left out, and so are lists of allowed words and what is filled in: a
+//! template is checked and filled in by the server that gets the Job, which may know more than we do.
 //!
 //! # Invariants
 //!
@@ -23,7 +23,6 @@ const TABLE: &str = "crates/schema/data/schema.json.lz4";
 /// What is kept of a type of Kubernetes.
 const KEPT: &[&str] = &[
     "additionalProperties",
-    "default",
     "format",
     "items",
     "properties",
@@ -36,6 +35,16 @@ const KEPT: &[&str] = &[
 
 /// What templates may say of their own metadata.
 const METADATA: &[&str] = &["annotations", "finalizers", "labels", "name", "namespace"];
+
+/// Types that begin with a reference by name and so belong to one owner as a whole, which their published schema does
+/// not tell.
+const REFERENCES: &[&str] = &[
+    "ConfigMapEnvSource",
+    "ConfigMapProjection",
+    "ConfigMapVolumeSource",
+    "SecretEnvSource",
+    "SecretProjection",
+];
 
 /// A quantity as text: a number, and a unit or an exponent.
 const QUANTITY: &str =
@@ -83,7 +92,7 @@ impl Types {
         let entries: Result<Vec<_>, String> =
             entries.map(|(key, below)| Ok((key.clone(), self.expand(below)?))).collect();
         match tree {
-            Tree::Map(_) => Ok(with_keys(&Tree::map(entries?))),
+            Tree::Map(_) => Ok(self.with_keys(&Tree::map(entries?), tree)),
             Tree::List(_) => {
                 let items: Result<Vec<_>, String> =
                     tree.items().iter().map(|item| self.expand(item)).collect();
@@ -101,11 +110,31 @@ impl Types {
         let component = self.components.get(name).ok_or_else(|| format!("no type {name} in the table"))?;
         if name.ends_with(".ObjectMeta") {
             let fields = component.get("properties").cloned().unwrap_or_default();
+            // Nothing is made of it as it stands, so a name that is there twice does no harm.
+            let plain = |field: &Tree| field.without_key("x-kubernetes-list-type");
             let fields =
-                fields.map_entries(|key, field| METADATA.contains(&key.as_str()).then(|| field.clone()));
+                fields.map_entries(|key, field| METADATA.contains(&key.as_str()).then(|| plain(field)));
             return self.expand(&tree!({"type": "object", "properties": stripped_fields(&fields)}));
         }
-        self.expand(&stripped(component))
+        let made = self.expand(&stripped(component))?;
+        let is_reference = name.rsplit('.').next().is_some_and(|word| REFERENCES.contains(&word));
+        Ok(if is_reference { made.with_key("x-kubernetes-map-type", "atomic".into()) } else { made })
+    }
+
+    /// The keys of a list must be in every item: those that may be left out get what the type of the items says, or
+    /// are empty. `source` is the list with that type still named.
+    fn with_keys(&self, list: &Tree, source: &Tree) -> Tree {
+        let item = self.components.get(source.str_at(&["items", "$ref"])).unwrap_or(&Tree::Null);
+        let mut list = list.clone();
+        for key in list.items_at(&["x-kubernetes-list-map-keys"]).to_vec() {
+            let Some(key) = key.as_str() else { continue };
+            if !list.items_at(&["items", "required"]).iter().any(|name| name.as_str() == Some(key)) {
+                let default = item.at(&["properties", key, "default"]).cloned();
+                let default = default.unwrap_or_else(|| "".into());
+                list = list.with(&["items", "properties", key, "default"], default);
+            }
+        }
+        list
     }
 }
 
@@ -141,22 +170,10 @@ fn kept(key: &str, value: &Tree) -> Option<Tree> {
     KEPT.contains(&key).then(|| value.clone())
 }
 
-/// The keys of a list must be in every item: those that may be left out are empty by default.
-fn with_keys(schema: &Tree) -> Tree {
-    let mut schema = schema.clone();
-    for key in schema.items_at(&["x-kubernetes-list-map-keys"]).to_vec() {
-        let Some(key) = key.as_str() else { continue };
-        let required = schema.items_at(&["items", "required"]).iter().any(|name| name.as_str() == Some(key));
-        let default = ["items", "properties", key, "default"];
-        if !required && schema.at(&default).is_none() {
-            schema = schema.with(&default, "");
-        }
-    }
-    schema
-}
-
 #[cfg(test)]
 mod tests {
+    use muster_tree::Tree;
+
     use super::{RESULT, made, root};
 
     /// Shows: 572-54.
@@ -164,5 +181,77 @@ mod tests {
     fn the_definition_is_up_to_date() {
         let there = std::fs::read_to_string(root().join(RESULT)).unwrap();
         assert!(there == made().unwrap(), "{RESULT} is out of date: run `cargo xtask crds`");
+    }
+
+    /// What a schema says of each of its parts, by path; only these words are looked at.
+    fn told(schema: &Tree, at: &str, word: &str, all: &mut Vec<String>) {
+        all.extend(schema.get(word).map(|value| format!("{at} {}", value.to_json())));
+        for (name, field) in schema.entries_at(&["properties"]) {
+            told(field, &format!("{at}.{name}"), word, all);
+        }
+        for below in ["items", "additionalProperties"] {
+            schema.get(below).iter().for_each(|it| told(it, &format!("{at}[]"), word, all));
+        }
+    }
+
+    /// All of it below one part of the spec.
+    fn below(part: &str, word: &str) -> Vec<String> {
+        let definition = muster_jobset::crd::definition();
+        let schema = &definition.items_at(&["spec", "versions"])[0];
+        let fields = ["schema", "openAPIV3Schema", "properties", "spec", "properties", part];
+        let mut all = Vec::new();
+        told(schema.at(&fields).unwrap(), "", word, &mut all);
+        all
+    }
+
+    #[test]
+    fn of_templates_only_keys_of_lists_are_filled_in() {
+        let inside = |line: &&String| !line.starts_with("[].template.spec.template.spec.");
+        let all = below("replicatedJobs", "default");
+        let pods: Vec<&str> = all.iter().filter(|it| !inside(it)).map(|it| &it[31..]).collect();
+        let ports = |list: &str| format!("{list}[].ports[].protocol \"TCP\"");
+        let [first, second, third] = ["containers", "ephemeralContainers", "initContainers"].map(ports);
+        assert_eq!(pods, [&first, &second, "imagePullSecrets[].name \"\"", &third]);
+        assert_eq!(
+            all.iter().filter(inside).collect::<Vec<_>>(),
+            [
+                "[].groupName \"default\"",
+                "[].replicas 1",
+                "[].resourceClaimTemplates[].deletionPolicy \"OnJobCompletion\""
+            ]
+        );
+    }
+
+    /// Shows: 572-05.
+    #[test]
+    fn a_policy_without_retention_is_stored_as_delete() {
+        let want =
+            ["[].retentionPolicy {\"whenDeleted\":\"Delete\"}", "[].retentionPolicy.whenDeleted \"Delete\""];
+        assert_eq!(below("volumeClaimPolicies", "default"), want);
+    }
+
+    #[test]
+    fn finalizers_of_templates_are_a_plain_list() {
+        for part in ["replicatedJobs", "volumeClaimPolicies"] {
+            let all = below(part, "x-kubernetes-list-type");
+            assert!(!all.iter().any(|line| line.contains("finalizers")), "{all:#?}");
+        }
+    }
+
+    #[test]
+    fn references_by_name_have_one_owner() {
+        let all = below("replicatedJobs", "x-kubernetes-map-type");
+        for path in [
+            "containers[].envFrom[].configMapRef",
+            "initContainers[].envFrom[].secretRef",
+            "volumes[].configMap",
+            "volumes[].projected.sources[].configMap",
+            "volumes[].projected.sources[].secret",
+        ] {
+            let line = format!("[].template.spec.template.spec.{path} \"atomic\"");
+            assert!(all.contains(&line), "{path}");
+        }
+        let secret = "[].template.spec.template.spec.volumes[].secret \"atomic\"";
+        assert!(!all.iter().any(|line| line == secret), "this one names its secret in a field of its own");
     }
 }

@@ -50,9 +50,9 @@ fn exceeded(quota: &Tree, request: &AdmissionRequest<'_>, object: &Tree) -> Opti
     let mut over = [Vec::new(), Vec::new(), Vec::new()];
     for (key, hard) in quota.entries_at(&["spec", "hard"]) {
         let Some(measure) = Measure::of(key, request) else { continue };
-        let limit = hard.as_str().map_or_else(|| hard.as_int(), quantity::whole)?;
+        let Some(limit) = hard.as_str().map_or_else(|| hard.as_int(), quantity::whole) else { continue };
         let there = request.look.in_namespace(&request.resource.storage, request.namespace);
-        let used: i64 = there.iter().map(|it| measure.size(&it.tree)).sum();
+        let used = there.iter().map(|it| measure.size(&it.tree)).fold(0, i64::saturating_add);
         let asked = measure.size(object);
         if used.saturating_add(asked) > limit {
             let shown = [

@@ -40,6 +40,23 @@ fn what_is_left_out_is_filled_in_and_stays_so() {
     );
 }
 
+/// Shows: 572-05.
+#[test]
+fn claims_go_with_their_set_also_where_nobody_fills_in() {
+    let world = World::without_admission();
+    let sent = set(
+        "s",
+        &tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}, {}]}),
+    );
+    let path = format!("{SETS}/s");
+    let (first, _) = world.apply(&path, &sent).unwrap_or_else(|status| panic!("{}", status.message));
+    for policy in first.items_at(&["spec", "volumeClaimPolicies"]) {
+        assert_eq!(policy.str_at(&["retentionPolicy", "whenDeleted"]), "Delete");
+    }
+    let (again, _) = world.apply(&path, &sent).unwrap_or_else(|status| panic!("{}", status.message));
+    assert_eq!(again.int_at(&["metadata", "generation"]), Some(1), "the same manifest is no change");
+}
+
 #[test]
 fn rules_of_names_order_and_policies_reach_the_client() {
     let jobs = |items: &[Tree]| tree!({"replicatedJobs": (Tree::list(items.iter().cloned()))});

@@ -1,5 +1,7 @@
 //! Every field of a JobSet.
 
+use muster_tree::tree;
+
 use super::part::{
     Part, atoms, int, int32, int64, keyed, kubernetes, labels, list, object, text, truth, word,
 };
@@ -105,7 +107,7 @@ fn volume_policy() -> Part {
     let when = word(&["Delete", "Retain"]).default("Delete");
     object([
         ("templates", atoms(claim).max_items(VOLUMES_MAX)),
-        ("retentionPolicy", object([("whenDeleted", when)])),
+        ("retentionPolicy", object([("whenDeleted", when)]).default(tree!({"whenDeleted": "Delete"}))),
     ])
     .rule(NO_NAMESPACE, "namespace cannot be set for VolumeClaimPolicies templates")
 }

@@ -3,6 +3,7 @@
 mod custom;
 mod kinds;
 mod local;
+mod quotas;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
