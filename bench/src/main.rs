@@ -1,7 +1,7 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api` takes `--quick`, `--etcd-no-fsync` and
-//! `-o json`.
+//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api` and `jobsets` take `--quick`,
+//! `--etcd-no-fsync` and `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]
@@ -12,6 +12,7 @@ mod beside;
 mod client;
 mod containers;
 mod jobs;
+mod jobsets;
 mod measure;
 mod schedule;
 mod schema;
@@ -20,8 +21,8 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 9] =
-    ["schema", "store", "schedule", "containers", "beside", "jobs", "large", "up", "api"];
+const BENCHES: [&str; 10] =
+    ["schema", "store", "schedule", "containers", "beside", "jobs", "large", "jobsets", "up", "api"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
             "beside" => beside::run(options.disk),
             "jobs" => jobs::run(&options),
             "large" => jobs::run_large(),
+            "jobsets" => jobsets::run(&options),
             "up" => up::run(),
             _ => api::run(&options),
         }

@@ -89,13 +89,24 @@ impl Drop for Real {
 /// A program of the pinned Kubernetes: in `KUBEBUILDER_ASSETS` or else in the cache folder.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let given = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let cached = cache.map(|folder| folder.join("muster").join(KUBE).join(name));
+    let cached = cache().map(|folder| folder.join(KUBE).join(name));
     let found = [given, cached].into_iter().flatten().find(|path| path.exists());
     found.ok_or_else(|| {
         format!("{name} of {KUBE} is neither in KUBEBUILDER_ASSETS nor in the cache folder: run `cargo xtask kube`")
     })
+}
+
+/// The program of an upstream controller, named with its version.
+pub fn peer(name: &str) -> Result<PathBuf, String> {
+    let found = cache().map(|folder| folder.join("peers").join(name)).filter(|path| path.exists());
+    found.ok_or_else(|| format!("{name} is not in the cache folder: run `cargo xtask peers`"))
+}
+
+/// Where `cargo xtask` keeps what it builds of others.
+fn cache() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    cache.map(|folder| folder.join("muster"))
 }
 
 /// Why no real plane can be started here, if so.
@@ -139,20 +150,31 @@ impl Real {
     /// The same, with etcd on this kind of disk.
     pub fn with_disk(disk: Disk, controllers: &[&str]) -> Result<Real, String> {
         let mut real = Real::start_without_controllers(disk)?;
-        let config = real.own_kubeconfig()?.display().to_string();
         let (scheduler, others): (Vec<&str>, Vec<&str>) =
             controllers.iter().partition(|name| **name == "scheduler");
         if !others.is_empty() {
-            let names = others.iter().map(|name| controller(name)).collect::<Result<Vec<_>, _>>()?;
-            let names = format!("--controllers={}", names.join(","));
-            // Some claims are only looked at again by the clock.
-            let often = "--pvclaimbinder-sync-period=1s";
-            real.add(spawn(component("kube-controller-manager", &config)?.arg(names).arg(often))?)?;
+            real.start_controllers(&others)?;
         }
         if !scheduler.is_empty() {
             real.start_scheduler()?;
         }
         Ok(real)
+    }
+
+    /// Starts the controller manager with these controllers alone; returns the process.
+    pub fn start_controllers(&mut self, controllers: &[&str]) -> Result<u32, String> {
+        let config = self.own_kubeconfig()?.display().to_string();
+        let names = controllers.iter().map(|name| controller(name)).collect::<Result<Vec<_>, _>>()?;
+        let names = format!("--controllers={}", names.join(","));
+        // Some claims are only looked at again by the clock.
+        let often = "--pvclaimbinder-sync-period=1s";
+        self.add(spawn(component("kube-controller-manager", &config)?.arg(names).arg(often))?)
+    }
+
+    /// Starts another's program beside it, as the command says; returns the process.
+    pub fn start_other(&mut self, command: &mut Command) -> Result<u32, String> {
+        let program = command.get_program().to_owned();
+        self.add(command.spawn().map_err(|e| format!("{}: {e}", program.display()))?)
     }
 
     /// Starts kube-scheduler; returns the process.

@@ -102,4 +102,11 @@ mod tests {
             assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not name {named}");
         }
     }
+
+    #[test]
+    fn the_bench_starts_the_program_that_is_built() {
+        let bench = include_str!("../../bench/src/jobsets/peer.rs");
+        let named = format!("\"{}-{}\"", PEERS[0].name, PEERS[0].version);
+        assert!(bench.contains(&named), "bench/src/jobsets/peer.rs does not name {named}");
+    }
 }

@@ -23,18 +23,21 @@ use crate::up;
 /// What the command line says.
 pub struct Options {
     load: Load,
+    /// Less of everything, to see that it works.
+    pub quick: bool,
     pub disk: Disk,
-    json: bool,
+    /// For machines.
+    pub json: bool,
 }
 
 impl Options {
     /// Reads the flags.
     pub fn read(flags: &[&str]) -> Result<Options, String> {
-        let mut options = Options { load: Load::FULL, disk: Disk::Synced, json: false };
+        let mut options = Options { load: Load::FULL, quick: false, disk: Disk::Synced, json: false };
         let mut rest = flags.iter();
         while let Some(flag) = rest.next() {
             match *flag {
-                "--quick" => options.load = Load::QUICK,
+                "--quick" => (options.load, options.quick) = (Load::QUICK, true),
                 "--etcd-no-fsync" => options.disk = Disk::Unsynced,
                 "-o" if rest.next() == Some(&"json") => options.json = true,
                 other => return Err(format!("{other}: not a bench, --quick, --etcd-no-fsync or -o json")),
