@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_api::jobset::{ClaimTemplate, Exclusive, JobSetFacts, ReplicatedJob, VolumeTemplate, names};
 use muster_api::meta::Owner;
-use muster_api::paths::{job as job_path, replicated_job};
+use muster_api::paths::{job as job_path, pod, pod_claim, replicated_job};
 use muster_api::port::Kind;
 use muster_api::words::jobset as words;
 use muster_api::{kinds, meta};
@@ -173,21 +173,20 @@ impl<'a> Builder<'a> {
             };
             spec = appended(&spec, "volumes", mounted.iter().map(volume));
         }
-        let templates = of.claims.iter().filter(|it| !overrides(of, &it.name));
-        templates.fold(spec, |spec, it| with_claim(&spec, it, job))
+        effective(of).fold(spec, |spec, it| with_claim(&spec, it, job))
     }
 }
 
-/// Whether the pod template has a claim of this name itself: then it wins.
+/// Where the pod template has a claim of this name itself, which wins.
 #[must_use]
-pub fn overrides(of: &ReplicatedJob, name: &str) -> bool {
-    let own = of.template.items_at(&["spec", "template", "spec", "resourceClaims"]);
-    own.iter().any(|it| it.str_at(&["name"]) == name)
+pub fn own_claim(of: &ReplicatedJob, name: &str) -> Option<usize> {
+    let own = of.template.at(job_path::TEMPLATE)?.items_at(pod::CLAIMS);
+    own.iter().position(|it| it.str_at(pod_claim::NAME) == name)
 }
 
 /// The claim templates of a replicatedJob that count.
 pub fn effective(of: &ReplicatedJob) -> impl Iterator<Item = &ClaimTemplate> {
-    of.claims.iter().filter(|it| !overrides(of, &it.name))
+    of.claims.iter().filter(|it| own_claim(of, &it.name).is_none())
 }
 
 /// A map of ours over one of the user's.

@@ -80,6 +80,44 @@ fn shared_volumes_stay_suspended_or_not() {
     }
 }
 
+/// A queue reads a set into the types of Go, resumes it and writes all of it back.
+#[test]
+fn what_go_writes_differently_is_no_change() {
+    let world = World::new();
+    let pods = |probe: Tree, divisor: Tree, size: &str, rest: Tree| {
+        let env = tree!([{"name": "e", "valueFrom": {"resourceFieldRef": tree!({"resource": "limits.cpu"}).merge(&divisor)}}]);
+        let container = tree!({"name": "main", "image": "i", "env": env,
+            "livenessProbe": tree!({"tcpSocket": {"port": 80}}).merge(&probe)});
+        let spec = tree!({"restartPolicy": "OnFailure", "containers": [(container.merge(&rest))],
+            "volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]});
+        tree!({"name": "w", "template": {"spec": {"completionMode": "Indexed", "template": {"spec": spec}}}})
+    };
+    let by_hand = pods(
+        tree!({"timeoutSeconds": 0, "initialDelaySeconds": 0}),
+        tree!({}),
+        "1024Mi",
+        tree!({"tty": false}),
+    );
+    let by_go = pods(tree!({}), tree!({"divisor": "0"}), "1Gi", tree!({"resources": {}}));
+    world.create(SETS, &set("s", &tree!({"suspend": true, "replicatedJobs": [by_hand]}))).unwrap();
+    let patch = tree!({"spec": {"suspend": false, "replicatedJobs": [by_go]}});
+    world.merge(PATH, &patch).unwrap_or_else(|status| panic!("{}", status.message));
+}
+
+/// Shows: 762-34.
+#[test]
+fn devices_of_claim_templates_stay() {
+    let asking = |class: &str| {
+        let devices = tree!({"requests": [{"name": "r", "deviceClassName": class}]});
+        jobs(&tree!({"resourceClaimTemplates": [{"metadata": {"name": "a"}, "spec": {"devices": devices}}]}))
+    };
+    expect_invalid(
+        "another class",
+        &changed(&World::new(), &asking("a"), &asking("b")),
+        &[("spec.replicatedJobs", IMMUTABLE)],
+    );
+}
+
 #[test]
 fn what_queues_change_is_free_while_suspended() {
     let pods = jobs(&tree!({"template": {"spec": {"template": {

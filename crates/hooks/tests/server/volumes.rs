@@ -21,11 +21,14 @@ fn policies(names: &[&str], when: &str, spec: &Tree) -> Tree {
 fn rules_of_volumes_reach_the_client() {
     let name = |at: usize| format!("spec.volumeClaimPolicies[0].template[{at}].name");
     let (first, second) = (name(0), name(1));
-    let mount = "replicatedJob containers don't have a matching volumeMount: other from VolumeClaimPolicies";
+    let mount = |name: &str| {
+        format!("replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies")
+    };
     let declared = tree!({"template": {"spec": {"template": {"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}}}}});
     let long = "d".repeat(62);
+    let [other, odd, bad, too_long] = ["other", "Data_1", "B", &*long].map(mount);
     for (says, names, jobs, want) in [
-        ("nobody mounts it", &["other"][..], tree!({}), &[("spec.replicatedJobs", mount)][..]),
+        ("nobody mounts it", &["other"][..], tree!({}), &[("spec.replicatedJobs", &*other)][..]),
         (
             "a volume of its name",
             &["data"],
@@ -45,14 +48,26 @@ fn rules_of_volumes_reach_the_client() {
             "no subdomain",
             &["Data_1"],
             tree!({}),
-            &[(&*first, "a lowercase RFC 1123 subdomain must consist of")],
+            &[(&*first, "a lowercase RFC 1123 subdomain must consist of"), ("spec.replicatedJobs", &*odd)],
         ),
-        ("too long", &[&*long], tree!({}), &[(&*first, "VolumeClaimPolicies template name is too long")]),
         (
-            "two faults",
+            "too long",
+            &[&*long],
+            tree!({}),
+            &[
+                (&*first, "VolumeClaimPolicies template name is too long"),
+                ("spec.replicatedJobs", &*too_long),
+            ],
+        ),
+        (
+            "all faults",
             &["other", "B"],
             tree!({}),
-            &[("spec.replicatedJobs", mount), (&*second, "a lowercase RFC 1123 subdomain must consist of")],
+            &[
+                ("spec.replicatedJobs", &*other),
+                (&*second, "a lowercase RFC 1123 subdomain must consist of"),
+                ("spec.replicatedJobs", &*bad),
+            ],
         ),
     ] {
         let spec = policies(names, "Delete", &asks("1Gi")).merge(&jobs);

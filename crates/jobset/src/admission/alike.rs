@@ -1,73 +1,79 @@
-//! Whether two trees mean the same to a client that reads objects into types and writes them back.
+//! Whether lists of replicatedJobs mean the same to a client that reads objects into types and writes them back.
 //!
-//! Such a client leaves out what is empty and writes quantities in their shortest form. What it did not mean to
-//! change must not be taken for a change.
+//! Such a client leaves out what its types cannot tell from nothing, writes what they always hold, and quantities in
+//! their shortest form. What it did not mean to change must not be taken for a change. Which fields those are is a
+//! matter of the types of Go, which the schema table knows: nothing is listed here. Keys that are the user's own
+//! (labels, selectors, resources) count as they stand, and so does what no such client knows (claim templates).
 
+use muster_api::paths::replicated_job as job;
 use muster_api::quantity;
+use muster_schema::node::View;
+use muster_schema::table::builtin;
+use muster_schema::zero;
 use muster_tree::Tree;
 
-/// Maps and records that mean the same when empty as when absent; others, such as selectors, do not.
-const HOLLOW: [&str; 8] =
-    ["annotations", "labels", "limits", "matchLabels", "metadata", "nodeSelector", "requests", "resources"];
-
-/// Switches and numbers that mean the same when off or zero as when absent; of others absent means something else.
-const OFF: [&str; 9] = [
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostPort",
-    "initialDelaySeconds",
-    "readOnly",
-    "stdin",
-    "stdinOnce",
-    "tty",
-];
-
-/// Where empty text is a choice.
-const CHOSEN: &str = "storageClassName";
+/// What the template of a replicatedJob is.
+const TEMPLATE: &str = "io.k8s.api.batch.v1.JobTemplateSpec";
 
 /// Whether they mean the same.
 pub(super) fn is_alike(one: &Tree, other: &Tree) -> bool {
+    let (one, other) = (one.items(), other.items());
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a == b || is_same_job(a, b))
+}
+
+fn is_same_job(one: &Tree, other: &Tree) -> bool {
+    let is_same = |key: &str| {
+        let (one, other) = (said(one, key), said(other, key));
+        one == other || (*job::TEMPLATE == [key] && is_same_template(one, other))
+    };
+    keys(one, other).all(is_same)
+}
+
+/// A field; an empty list is as good as none.
+fn said<'a>(map: &'a Tree, key: &str) -> &'a Tree {
+    map.get(key).filter(|it| !(it.is_list() && it.is_empty())).unwrap_or(&Tree::Null)
+}
+
+fn is_same_template(one: &Tree, other: &Tree) -> bool {
+    let table = builtin();
+    let id = table.component(TEMPLATE).expect("Jobs are built in").node;
+    let [one, other] = [one, other].map(|it| zero::written(table, id, &zero::absent(table, id, it)));
+    is_same(View { schema: &table.schema, id }, &one, &other)
+}
+
+/// Whether they are the same but for how quantities are written.
+fn is_same(view: View<'_>, one: &Tree, other: &Tree) -> bool {
     if one.same_branch(other) {
         return true;
     }
     match (one, other) {
-        (Tree::Map(_), Tree::Map(_)) => {
-            let keys = one.entries().iter().chain(other.entries()).map(|(key, _)| key.as_str());
-            keys.into_iter().all(|key| is_alike_at(key, said(one, key), said(other, key)))
-        }
+        _ if view.node().format == "quantity" => value(one) == value(other),
+        (Tree::Map(_), Tree::Map(_)) => keys(one, other).all(|key| {
+            let (one, other) = (one.get(key).unwrap_or(&Tree::Null), other.get(key).unwrap_or(&Tree::Null));
+            view.below(key).map_or_else(|| one == other, |view| is_same(view, one, other))
+        }),
         (Tree::List(_), Tree::List(_)) => {
             let (one, other) = (one.items(), other.items());
-            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| is_alike(a, b))
+            let is_same_item = |(one, other): (&Tree, &Tree)| {
+                view.item().map_or_else(|| one == other, |view| is_same(view, one, other))
+            };
+            one.len() == other.len() && one.iter().zip(other).all(is_same_item)
         }
         _ => one == other,
     }
 }
 
-fn is_alike_at(key: &str, one: &Tree, other: &Tree) -> bool {
-    match key {
-        "requests" | "limits" => is_same_quantities(one, other),
-        _ => is_alike(one, other),
-    }
+/// The keys of both; those of both maps twice.
+fn keys<'a>(one: &'a Tree, other: &'a Tree) -> impl Iterator<Item = &'a str> {
+    one.entries().iter().chain(other.entries()).map(|(key, _)| key.as_str())
 }
 
-/// A field; what says nothing is as good as none.
-fn said<'a>(map: &'a Tree, key: &str) -> &'a Tree {
-    map.get(key).filter(|it| !is_silent(key, it)).unwrap_or(&Tree::Null)
-}
-
-fn is_silent(key: &str, tree: &Tree) -> bool {
-    match tree {
-        Tree::Text(text) => text.is_empty() && key != CHOSEN,
-        Tree::Bool(false) | Tree::Int(0) => OFF.contains(&key),
-        Tree::List(_) => tree.is_empty(),
-        Tree::Map(_) => HOLLOW.contains(&key) && tree.entries().iter().all(|(key, it)| is_silent(key, it)),
-        other => other.is_null(),
-    }
-}
-
-/// Whether two maps of quantities have the same values.
+/// Whether two maps of quantities have the same values; none is as good as an empty one.
 pub(super) fn is_same_quantities(one: &Tree, other: &Tree) -> bool {
+    let is_map = |tree: &Tree| tree.is_map() || tree.is_null();
+    if !is_map(one) || !is_map(other) {
+        return one == other;
+    }
     let (one, other) = (one.entries(), other.entries());
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.0 == b.0 && value(&a.1) == value(&b.1))
 }
@@ -91,36 +97,219 @@ mod tests {
 
     use super::*;
 
+    /// Lists of one replicatedJob with this.
+    fn check(says: &str, path: &[&str], one: &Tree, other: &Tree, want: bool) {
+        let job = |value: &Tree| {
+            let job = tree!({"name": "w", "template": {"spec": {"template": {"spec": {}}}}});
+            Tree::list([if value.is_null() { job } else { job.with(path, value.clone()) }])
+        };
+        assert_eq!(is_alike(&job(one), &job(other)), want, "{says}");
+        assert_eq!(is_alike(&job(other), &job(one)), want, "{says}, the other way round");
+    }
+
+    fn pods(spec: &Tree) -> Tree {
+        tree!({"containers": [{"name": "c"}]}).merge(spec)
+    }
+
+    fn container(part: &Tree) -> Tree {
+        pods(&tree!({"containers": [(tree!({"name": "c"}).merge(part))]}))
+    }
+
+    fn volume(part: &Tree) -> Tree {
+        pods(&tree!({"volumes": [(tree!({"name": "v"}).merge(part))]}))
+    }
+
     #[test]
-    fn what_is_said_counts_and_not_how() {
+    fn what_is_said_of_pods_counts_and_not_how() {
+        let none = tree!({});
+        let field = |rest: Tree| {
+            container(
+                &tree!({"env": [{"name": "e", "valueFrom": {"resourceFieldRef": tree!({"resource": "limits.cpu"}).merge(&rest)}}]}),
+            )
+        };
+        let probe =
+            |rest: Tree| container(&tree!({"livenessProbe": tree!({"tcpSocket": {"port": 1}}).merge(&rest)}));
+        let ephemeral = |size: &str| {
+            volume(
+                &tree!({"ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": size}}}}}}),
+            )
+        };
+        let class = |spec: Tree| volume(&tree!({"ephemeral": {"volumeClaimTemplate": {"spec": spec}}}));
+        let asks = |part: &str, amounts: Tree| container(&tree!({"resources": Tree::map([(part, amounts)])}));
+        let plain = pods(&none);
         for (says, one, other, alike) in [
-            ("the same", tree!({"a": [1, {"b": 2}]}), tree!({"a": [1, {"b": 2}]}), true),
-            ("an empty list", tree!({"a": []}), tree!({}), true),
-            ("null", tree!({"a": null}), tree!({}), true),
-            ("a record with nothing in it", tree!({"metadata": {"labels": {}}}), tree!({}), true),
+            ("the same", container(&tree!({"image": "i"})), container(&tree!({"image": "i"})), true),
+            ("another image", container(&tree!({"image": "i"})), container(&tree!({"image": "j"})), false),
+            ("an empty list", container(&tree!({"command": []})), plain.clone(), true),
+            ("null", tree!({"containers": [{"name": "c", "command": null}]}), plain.clone(), true),
+            ("one more", container(&tree!({"args": ["a"]})), container(&tree!({"args": ["a", "a"]})), false),
             (
-                "one that typed clients write",
-                tree!({"metadata": {"creationTimestamp": null}}),
-                tree!({}),
+                "another order",
+                container(&tree!({"args": ["a", "b"]})),
+                container(&tree!({"args": ["b", "a"]})),
+                false,
+            ),
+            ("what Go always writes", container(&tree!({"resources": {}})), plain.clone(), true),
+            (
+                "empty text",
+                container(&tree!({"env": [{"name": "e", "value": ""}]})),
+                container(&tree!({"env": [{"name": "e"}]})),
                 true,
             ),
-            ("a selector of everything", tree!({"namespaceSelector": {}}), tree!({}), false),
-            ("empty text", tree!({"value": ""}), tree!({}), true),
-            ("no class at all", tree!({"storageClassName": ""}), tree!({}), false),
-            ("what is off by default", tree!({"readOnly": false}), tree!({}), true),
-            ("what is on by default", tree!({"enableServiceLinks": false}), tree!({}), false),
-            ("none, where absent means one", tree!({"replicas": 0}), tree!({}), false),
-            ("another number", tree!({"a": 1}), tree!({"a": 2}), false),
-            ("one more", tree!({"a": [1]}), tree!({"a": [1, 1]}), false),
-            ("another order", tree!({"a": [1, 2]}), tree!({"a": [2, 1]}), false),
-            ("half a core", tree!({"requests": {"cpu": "0.5"}}), tree!({"requests": {"cpu": "500m"}}), true),
-            ("as a number", tree!({"limits": {"cpu": 1}}), tree!({"limits": {"cpu": "1"}}), true),
-            ("more", tree!({"limits": {"cpu": "1"}}), tree!({"limits": {"cpu": "2"}}), false),
-            ("of something else", tree!({"limits": {"cpu": "1"}}), tree!({"limits": {"gpu": "1"}}), false),
-            ("a quantity elsewhere", tree!({"env": "0.5"}), tree!({"env": "500m"}), false),
+            ("empty text among arguments", container(&tree!({"args": [""]})), plain.clone(), false),
+            ("no class at all", class(tree!({"storageClassName": ""})), class(none.clone()), false),
+            ("switched off", pods(&tree!({"hostNetwork": false})), plain.clone(), true),
+            ("off, where absent is on", pods(&tree!({"enableServiceLinks": false})), plain.clone(), false),
+            (
+                "off, where absent is not known",
+                container(&tree!({"securityContext": {"runAsNonRoot": false}})),
+                container(&tree!({"securityContext": {}})),
+                false,
+            ),
+            (
+                "root",
+                container(&tree!({"securityContext": {"runAsUser": 0}})),
+                container(&tree!({"securityContext": {}})),
+                false,
+            ),
+            ("at once", pods(&tree!({"terminationGracePeriodSeconds": 0})), plain.clone(), false),
+            (
+                "numbers of probes",
+                probe(
+                    tree!({"timeoutSeconds": 0, "periodSeconds": 0, "failureThreshold": 0, "successThreshold": 0, "initialDelaySeconds": 0}),
+                ),
+                probe(none.clone()),
+                true,
+            ),
+            ("another number", probe(tree!({"periodSeconds": 1})), probe(none.clone()), false),
+            (
+                "a part of a disk",
+                volume(
+                    &tree!({"awsElasticBlockStore": {"volumeID": "d", "partition": 0, "readOnly": false}}),
+                ),
+                volume(&tree!({"awsElasticBlockStore": {"volumeID": "d"}})),
+                true,
+            ),
+            ("an empty folder", volume(&tree!({"emptyDir": {}})), volume(&none), false),
+            ("any number", field(tree!({"divisor": "0"})), field(none.clone()), true),
+            ("a divisor", field(tree!({"divisor": "1"})), field(none.clone()), false),
+            (
+                "half a core",
+                asks("requests", tree!({"cpu": "0.5"})),
+                asks("requests", tree!({"cpu": "500m"})),
+                true,
+            ),
+            ("as a number", asks("limits", tree!({"cpu": 1})), asks("limits", tree!({"cpu": "1"})), true),
+            ("more", asks("limits", tree!({"cpu": "1"})), asks("limits", tree!({"cpu": "2"})), false),
+            (
+                "of something else",
+                asks("limits", tree!({"cpu": "1"})),
+                asks("limits", tree!({"gpu": "1"})),
+                false,
+            ),
+            ("none of it", asks("limits", tree!({"cpu": "0"})), asks("limits", none.clone()), false),
+            ("nothing", asks("limits", none.clone()), plain.clone(), true),
+            (
+                "a size of a folder",
+                volume(&tree!({"emptyDir": {"sizeLimit": "1024Mi"}})),
+                volume(&tree!({"emptyDir": {"sizeLimit": "1Gi"}})),
+                true,
+            ),
+            ("of a claim", ephemeral("1024Mi"), ephemeral("1Gi"), true),
+            ("another", ephemeral("1024Mi"), ephemeral("2Gi"), false),
+            (
+                "what a runtime takes",
+                pods(&tree!({"overhead": {"memory": "1024Ki"}})),
+                pods(&tree!({"overhead": {"memory": "1Mi"}})),
+                true,
+            ),
+            (
+                "what only looks like one",
+                container(&tree!({"image": "0.5"})),
+                container(&tree!({"image": "500m"})),
+                false,
+            ),
+            ("a key without a value", pods(&tree!({"nodeSelector": {"a": ""}})), plain.clone(), false),
+            (
+                "another of those",
+                pods(&tree!({"nodeSelector": {"a": ""}})),
+                pods(&tree!({"nodeSelector": {"b": ""}})),
+                false,
+            ),
+            ("no key", pods(&tree!({"nodeSelector": {}})), plain.clone(), true),
         ] {
-            assert_eq!(is_alike(&one, &other), alike, "{says}");
-            assert_eq!(is_alike(&other, &one), alike, "{says}, the other way round");
+            check(says, job::POD_SPEC, &one, &other, alike);
         }
+    }
+
+    #[test]
+    fn labels_count_as_they_stand() {
+        for (says, one, other, alike) in [
+            ("no labels", tree!({"labels": {}}), Tree::Null, true),
+            ("what Go writes", tree!({"creationTimestamp": null}), Tree::Null, true),
+            ("a label without a value", tree!({"labels": {"a": ""}}), tree!({"labels": {}}), false),
+            ("another", tree!({"labels": {"a": ""}}), tree!({"labels": {"b": ""}}), false),
+            ("a note", tree!({"annotations": {"a": ""}}), tree!({"annotations": {"a": "b"}}), false),
+        ] {
+            check(says, &["template", "metadata"], &one, &other, alike);
+        }
+        let affinity = |selector: Tree| {
+            tree!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "k", "namespaceSelector": selector}]}})
+        };
+        for (says, one, other, alike) in [
+            ("everything or nothing", tree!({}), Tree::Null, false),
+            ("everything", tree!({"matchLabels": {}}), tree!({}), true),
+            ("a value that is empty", tree!({"matchLabels": {"a": ""}}), tree!({}), false),
+        ] {
+            let path = [job::POD_SPEC, &["affinity"]].concat();
+            check(says, &path, &affinity(one), &affinity(other), alike);
+        }
+    }
+
+    #[test]
+    fn counts_that_are_none_stay_so() {
+        for field in
+            ["parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds"]
+        {
+            check(field, &[job::JOB_SPEC, &[field]].concat(), &0.into(), &Tree::Null, false);
+        }
+        check("suspend", &[job::JOB_SPEC, &["suspend"]].concat(), &false.into(), &Tree::Null, false);
+        check("none, where absent means one", job::REPLICAS, &0.into(), &Tree::Null, false);
+        check("waiting for nobody", job::DEPENDS_ON, &tree!([]), &Tree::Null, true);
+    }
+
+    /// Shows: 762-34.
+    #[test]
+    fn devices_count_as_they_stand() {
+        let asks = |devices: Tree| tree!([{"metadata": {"name": "t"}, "spec": {"devices": devices}}]);
+        let request = |class: &str| tree!({"requests": [{"name": "r", "deviceClassName": class}]});
+        for (says, one, other, alike) in [
+            ("the same", request("a"), request("a"), true),
+            ("another class", request("a"), request("b"), false),
+            ("one less", request("a"), tree!({"requests": []}), false),
+            (
+                "a constraint on others",
+                tree!({"constraints": [{"requests": ["a"]}]}),
+                tree!({"constraints": [{"requests": ["b"]}]}),
+                false,
+            ),
+            (
+                "settings for others",
+                tree!({"config": [{"requests": ["a"]}]}),
+                tree!({"config": [{"requests": ["a", "b"]}]}),
+                false,
+            ),
+        ] {
+            check(says, job::CLAIMS, &asks(one), &asks(other), alike);
+        }
+    }
+
+    #[test]
+    fn what_is_no_map_of_quantities_is_compared_as_it_is() {
+        let lists = [tree!([{"name": "a"}]), tree!([{"name": "b"}])];
+        assert!(!is_same_quantities(&lists[0], &lists[1]));
+        assert!(!is_same_quantities(&lists[0], &Tree::Null));
+        assert!(is_same_quantities(&tree!({}), &Tree::Null));
     }
 }

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use muster_api::jobset::{ReplicatedJob, names};
-use muster_api::paths::jobset as path;
 use muster_schema::error::FieldError;
 
 use super::Answer;
-use super::claims::{own_claim, place};
+use super::claims::place;
 use super::create::NewSet;
+use crate::build::{effective, own_claim};
 
 pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     if !set.asked.settings.gates.claim_templates {
@@ -24,8 +24,8 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     for (at, long) in by_name.values().copied() {
         // Of two equal names one replicatedJob must begin with the other's name and a dash.
         for (end, _) in long.name.match_indices('-') {
-            let Some((short_at, short)) = by_name.get(&long.name[..end]).copied() else { continue };
-            pair(set, (short_at, short), (at, long), &long.name[end + 1..], answer);
+            let Some((_, short)) = by_name.get(&long.name[..end]).copied() else { continue };
+            pair(set, short, (at, long), &long.name[end + 1..], answer);
         }
     }
 }
@@ -33,16 +33,15 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
 /// `rest` is what the long name has after the short one and a dash: the place of a Job, and maybe more.
 fn pair(
     set: &NewSet<'_>,
-    (short_at, short): (usize, &ReplicatedJob),
+    short: &ReplicatedJob,
     (long_at, long): (usize, &ReplicatedJob),
     rest: &str,
     answer: &mut Answer,
 ) {
     let (index, beginning) = rest.split_once('-').unwrap_or((rest, ""));
     let Some(short_index) = place_of_job(index, short) else { return };
-    let is_made = |at: usize, name: &str| own_claim(&set.tree().items_at(path::JOBS)[at], name).is_none();
-    for one in short.claims.iter().filter(|it| is_made(short_at, &it.name)) {
-        let made = long.claims.iter().enumerate().filter(|(_, it)| is_made(long_at, &it.name));
+    for one in effective(short) {
+        let made = long.claims.iter().enumerate().filter(|(_, it)| own_claim(long, &it.name).is_none());
         for (template_at, _) in made.filter(|(_, other)| meets(&one.name, beginning, long, &other.name)) {
             let claim =
                 names::device_claim(&names::job(&set.facts.name, &short.name, short_index), &one.name);
@@ -75,9 +74,9 @@ fn place_of_job(text: &str, job: &ReplicatedJob) -> Option<u32> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use muster_api::paths::jobset as path;
     use muster_tree::{Tree, tree};
 
-    use super::*;
     use crate::admission::testing::{expect, problems, set};
 
     fn with(jobs: &[(&str, i64, &[&str])]) -> Tree {

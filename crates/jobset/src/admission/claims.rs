@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 
 use muster_api::jobset::{ReplicatedJob, names as made};
-use muster_api::paths::{
-    container, jobset as path, jobset_claim as claim, pod, pod_claim, replicated_job as job,
-};
+use muster_api::paths::{container, jobset as path, jobset_claim as claim, pod, replicated_job as job};
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
 use super::create::NewSet;
 use super::{Answer, claim_names, devices};
+use crate::build::{ALL_CONTAINERS, own_claim};
 
 /// Most pods that can share a claim.
 const CONSUMERS_MAX: u32 = 256;
-/// Stands for all containers.
-const ALL: &str = "*";
 
 /// Where the claims of a replicatedJob are said.
 pub(super) fn place(at: usize, template: usize) -> String {
@@ -41,7 +38,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
             identity(template, &path, answer);
             devices::check(template, &path, answer);
             targets(template, tree, &path, answer);
-            overridden(set, template, tree, at, answer);
+            overridden(set, template, one, at, answer);
         }
         crowd(one, answer);
     }
@@ -91,7 +88,7 @@ fn targets(template: &Tree, job: &Tree, path: &str, answer: &mut Answer) {
         let path = format!("{path}.containers[{at}]");
         if !seen.insert(name) {
             answer.problems.push(FieldError::duplicate(path, name));
-        } else if name == ALL {
+        } else if name == ALL_CONTAINERS {
             if wanted.len() > 1 {
                 let why = "means all containers and must stand alone";
                 answer.problems.push(FieldError::invalid(path, name, why));
@@ -104,9 +101,9 @@ fn targets(template: &Tree, job: &Tree, path: &str, answer: &mut Answer) {
 }
 
 /// A claim that the pods bring themselves wins.
-fn overridden(set: &NewSet<'_>, template: &Tree, job: &Tree, at: usize, answer: &mut Answer) {
+fn overridden(set: &NewSet<'_>, template: &Tree, one: &ReplicatedJob, at: usize, answer: &mut Answer) {
     let name = template.str_at(claim::NAME);
-    let Some(own) = own_claim(job, name) else { return };
+    let Some(own) = own_claim(one, name) else { return };
     let why = format!(
         "pod-level resource claim {name} overrides the JobSet resource claim template of the same name"
     );
@@ -117,12 +114,6 @@ fn overridden(set: &NewSet<'_>, template: &Tree, job: &Tree, at: usize, answer: 
     } else {
         answer.warnings.push(why);
     }
-}
-
-/// Where pods of a replicatedJob have a claim of this name of their own.
-pub(super) fn own_claim(job: &Tree, name: &str) -> Option<usize> {
-    let claims = job.at(job::POD_TEMPLATE)?.items_at(pod::CLAIMS);
-    claims.iter().position(|it| it.str_at(pod_claim::NAME) == name)
 }
 
 fn crowd(one: &ReplicatedJob, answer: &mut Answer) {

@@ -15,6 +15,8 @@ use super::{Answer, Asked, claims, coordinator, failure, jobs, network, volumes}
 const BASE_MAX: usize = 58;
 /// Stands for the letters by which it does.
 const SUFFIX: &str = "xxxxx";
+/// Most warnings in one answer; nobody reads more.
+const WARNINGS_MAX: usize = 16;
 
 /// A JobSet under check.
 pub(super) struct NewSet<'a> {
@@ -76,7 +78,16 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
     coordinator::check(&set, &mut answer);
     volumes::check(&set, &mut answer);
     claims::check(&set, &mut answer);
+    shorten(&mut answer.warnings);
     answer
+}
+
+fn shorten(warnings: &mut Vec<String>) {
+    let more = warnings.len().saturating_sub(WARNINGS_MAX);
+    if more > 0 {
+        warnings.truncate(WARNINGS_MAX);
+        warnings.push(format!("and {more} more warnings"));
+    }
 }
 
 fn success(set: &NewSet<'_>, answer: &mut Answer) {

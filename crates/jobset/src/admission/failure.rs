@@ -1,6 +1,6 @@
 //! What a JobSet says about failures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::jobset::{Failure, Rule};
 use muster_api::words::reasons;
@@ -14,6 +14,10 @@ use super::create::NewSet;
 /// Most Jobs of a replicatedJob whose restarts can be counted one by one.
 const COUNTED_JOBS_MAX: u32 = 1024;
 const RULE_NAME_MAX: usize = 128;
+/// Most patterns that are tried at once: each takes time and memory.
+const TRIED_PATTERNS_MAX: usize = 64;
+/// Most characters of a pattern that are shown.
+const SHOWN_PATTERN_MAX: usize = 100;
 const RULES: &str = "spec.failurePolicy.rules";
 /// Why a Job can have failed.
 const REASONS: [&str; 5] = [
@@ -43,8 +47,8 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
         name(rule, &path, answer);
         targets(set, rule, &path, answer);
         causes(rule, &path, answer);
-        patterns(rule, answer);
     }
+    patterns(policy, answer);
     repeated(policy, answer);
 }
 
@@ -98,14 +102,26 @@ fn causes(rule: &Rule, path: &str, answer: &mut Answer) {
 }
 
 /// A pattern that does not compile matches nothing: who wrote it hears of it, but nothing is refused.
-fn patterns(rule: &Rule, answer: &mut Answer) {
-    let broken = rule.patterns.iter().filter_map(|it| Some((it, pattern::compile(it).err()?)));
-    answer.warnings.extend(broken.map(|(text, why)| {
-        format!(
-            "failure policy rule {}: message pattern {text:?} does not compile and never matches: {why}",
-            rule.name
-        )
-    }));
+fn patterns(policy: &Failure, answer: &mut Answer) {
+    let mut seen = BTreeSet::new();
+    for (rule, text) in policy.rules.iter().flat_map(|rule| rule.patterns.iter().map(move |it| (rule, it))) {
+        if !seen.insert(text) || seen.len() > TRIED_PATTERNS_MAX {
+            continue;
+        }
+        if let Err(why) = pattern::compile(text) {
+            let shown: String = text.chars().take(SHOWN_PATTERN_MAX).collect();
+            answer.warnings.push(format!(
+                "failure policy rule {}: message pattern {shown:?} does not compile and never matches: {why}",
+                rule.name
+            ));
+        }
+    }
+    if seen.len() > TRIED_PATTERNS_MAX {
+        answer.warnings.push(format!(
+            "failure policy: {} different message patterns, of which only the first {TRIED_PATTERNS_MAX} were tried",
+            seen.len()
+        ));
+    }
 }
 
 fn repeated(policy: &Failure, answer: &mut Answer) {
@@ -222,5 +238,34 @@ mod tests {
         assert!(answer.problems.is_empty());
         assert_eq!(answer.warnings.len(), 1);
         assert!(answer.warnings[0].contains("\"(open\" does not compile"), "{:?}", answer.warnings);
+    }
+
+    /// What a client hears about rules with these patterns.
+    fn warnings(rules: &[Vec<String>]) -> Vec<String> {
+        let rule = |(at, patterns): (usize, &Vec<String>)| {
+            tree!({"name": format!("r{at}"), "action": "FailJobSet",
+                "onJobFailureMessagePatterns": Tree::list(patterns.iter().map(String::as_str))})
+        };
+        let set = with(&Tree::list(rules.iter().enumerate().map(rule)));
+        let nothing = Nothing::default();
+        let answer = validate_jobset(&asked(&set, None, &nothing));
+        assert!(answer.problems.is_empty(), "{:?}", answer.problems);
+        answer.warnings
+    }
+
+    #[test]
+    fn patterns_are_tried_and_told_in_bounds() {
+        let broken = |count: usize| (0..count).map(|at| format!("({at}")).collect::<Vec<_>>();
+        let good = |count: usize| (0..count).map(|at| format!("a{at}")).collect::<Vec<_>>();
+        assert_eq!(warnings(&[broken(1), broken(1)]).len(), 1, "the same twice");
+        assert_eq!(warnings(&[broken(16)]).len(), 16);
+        let many = warnings(&[broken(10), broken(20)]);
+        assert_eq!((many.len(), many[16].as_str()), (17, "and 4 more warnings"));
+        assert_eq!(warnings(&[good(64)]), Vec::<String>::new());
+        let rest = warnings(&[[good(64), broken(3)].concat()]);
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        assert!(rest[0].contains("67 different message patterns, of which only the first 64"), "{rest:?}");
+        let long = warnings(&[vec!["(".repeat(10_000)]]);
+        assert!(long[0].len() < 500, "{} bytes", long[0].len());
     }
 }

@@ -165,7 +165,11 @@ mod tests {
         let job = |mode: &str| tree!({"name": "w", "template": {"spec": {"completions": 100, "completionMode": mode}}});
         // The dash, the index and the suffix take nine more.
         expect(&named(&"a".repeat(50), &job("Indexed")), &[]);
-        expect(&named(&"a".repeat(51), &job("Indexed")), &[POD_TOO_LONG]);
+        // The name of the pod is what is shown.
+        let name = "a".repeat(51);
+        let shown =
+            format!("spec.replicatedJobs[0].name: Invalid value: \"{name}-w-0-99-abcde\": {POD_TOO_LONG}");
+        expect(&named(&name, &job("Indexed")), &[&shown]);
         expect(&named(&"a".repeat(51), &job("NonIndexed")), &[]);
         expect(&named(&"a".repeat(51), &tree!({"name": "w"})), &[]);
     }

@@ -11,6 +11,7 @@
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, pod as pod_path};
 use muster_api::words::jobset as words;
+use muster_schema::selector::label_value_problems;
 use muster_tree::{Tree, tree};
 
 use super::{Answer, Asked, leader};
@@ -55,11 +56,14 @@ fn topology(pod: &Tree) -> Option<&str> {
     meta::annotation(pod, words::EXCLUSIVE_TOPOLOGY)
 }
 
-/// Priority as a label: places are apart among pods of one priority, so that others may drive them out.
+/// Priority as a label: places are apart among pods of one priority, so that others may drive them out. A label cannot
+/// begin with a minus, so a priority below zero has none: the server would refuse the pod.
 fn with_priority(pod: &Tree) -> Tree {
-    let Some(priority) = pod.int_at(pod_path::PRIORITY) else { return pod.clone() };
-    let label = [meta_path::LABELS, &[words::PRIORITY]].concat();
-    pod.with(&label, priority.to_string())
+    let priority = pod.int_at(pod_path::PRIORITY).map(|priority| priority.to_string());
+    let Some(priority) = priority.filter(|it| label_value_problems(it).is_empty()) else {
+        return pod.clone();
+    };
+    pod.with(&[meta_path::LABELS, &[words::PRIORITY]].concat(), priority)
 }
 
 /// The first pod: with its own Job, and apart from all others.
@@ -176,10 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn priority_is_a_label_of_every_pod() {
+    fn priority_is_a_label_where_it_can_be_one() {
         let shared = pod("3").without(&[meta_path::ANNOTATIONS, &[words::EXCLUSIVE_TOPOLOGY]].concat());
-        let made = mutated(&shared.with(pod_path::PRIORITY, -7), &Nothing::default()).unwrap();
-        assert_eq!(meta::label(&made, words::PRIORITY), Some("-7"));
+        for (priority, want) in [(7, Some("7")), (0, Some("0")), (-7, None), (i64::from(i32::MIN), None)] {
+            let made = mutated(&shared.with(pod_path::PRIORITY, priority), &Nothing::default()).unwrap();
+            assert_eq!(meta::label(&made, words::PRIORITY), want, "{priority}");
+        }
         assert_eq!(mutated(&shared, &Nothing::default()).unwrap(), shared);
         assert_eq!(refusal(&shared, &Nothing::default()), "", "it has no place to itself");
     }
@@ -209,11 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_priority_the_value_is_empty() {
-        let made = mutated(&pod("0"), &Nothing::default()).unwrap();
-        assert!(
-            made.to_json().contains(r#""key":"jobset.sigs.k8s.io/priority","operator":"In","values":[""]"#)
-        );
+    fn without_a_label_of_priority_the_value_is_empty() {
+        for pod in [pod("0"), pod("0").with(pod_path::PRIORITY, -10)] {
+            let made = mutated(&pod, &Nothing::default()).unwrap();
+            assert!(
+                made.to_json()
+                    .contains(r#""key":"jobset.sigs.k8s.io/priority","operator":"In","values":[""]"#)
+            );
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_api::jobset::names::volume_claim;
 use muster_api::paths::{
-    container, jobset as path, jobset_volume, jobset_volumes, mount, pod, pod_volume, replicated_job as job,
+    jobset as path, jobset_volume, jobset_volumes, pod, pod_volume, replicated_job as job,
 };
 use muster_schema::error::FieldError;
 use muster_schema::names;
@@ -12,6 +12,7 @@ use muster_tree::Tree;
 
 use super::create::NewSet;
 use super::{Answer, reuse};
+use crate::build;
 
 /// Where a template stands, and in what.
 pub(super) struct Place<'a> {
@@ -40,15 +41,15 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
 }
 
 fn one(set: &NewSet<'_>, place: &Place<'_>, is_new: bool, answer: &mut Answer) {
-    let before = answer.problems.len();
     let name = place.template.str_at(jobset_volume::NAME);
     let path = place.field("name");
     if !is_new {
-        // Both would make the same claim.
+        // Both would make the same claim. Whatever else is wrong with it was told of the first.
         let why = "names must be unique for VolumeClaimPolicies template";
         answer.problems.push(FieldError::invalid(&path, name, why));
         return;
     }
+    let before = answer.problems.len();
     answer
         .problems
         .extend(names::subdomain(name).into_iter().map(|why| FieldError::invalid(&path, name, why)));
@@ -57,10 +58,8 @@ fn one(set: &NewSet<'_>, place: &Place<'_>, is_new: bool, answer: &mut Answer) {
         let why = "VolumeClaimPolicies template name is too long";
         answer.problems.push(FieldError::invalid(&path, name, why));
     }
-    if answer.problems.len() > before {
-        return;
-    }
-    if name.contains('.') {
+    let is_right = answer.problems.len() == before;
+    if is_right && name.contains('.') {
         answer.warnings.push(format!(
             "volume claim template {name}: a volume of a pod cannot have a dot in its name, so Jobs that mount it will \
              be refused"
@@ -68,18 +67,14 @@ fn one(set: &NewSet<'_>, place: &Place<'_>, is_new: bool, answer: &mut Answer) {
     }
     mounts(set, name, answer);
     clashes(set, name, answer);
-    if set.is_named {
+    if is_right && set.is_named {
         reuse::check(set, place, &claim, answer);
     }
 }
 
 /// A volume that nobody mounts is a misspelt one.
 fn mounts(set: &NewSet<'_>, name: &str, answer: &mut Answer) {
-    let mounts = |it: &Tree| it.items_at(container::MOUNTS).iter().any(|it| it.str_at(mount::NAME) == name);
-    let any = |pods: &Tree| {
-        [pod::CONTAINERS, pod::INIT_CONTAINERS].iter().any(|path| pods.items_at(path).iter().any(mounts))
-    };
-    if !set.tree().items_at(path::JOBS).iter().filter_map(|it| it.at(job::POD_TEMPLATE)).any(any) {
+    if !set.tree().items_at(path::JOBS).iter().any(|it| build::mounts(build::pod_spec(it), name)) {
         let why = format!(
             "replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
         );
@@ -207,7 +202,10 @@ mod tests {
     /// Shows: 572-38.
     #[test]
     fn two_faults_are_told_in_one_answer() {
-        expect(&with(&[&["a", "B"]], &[]), &["matching volumeMount: a", "RFC 1123 subdomain"]);
+        expect(
+            &with(&[&["a", "B"]], &[]),
+            &["matching volumeMount: a", "RFC 1123 subdomain", "matching volumeMount: B"],
+        );
     }
 
     /// Shows: 572-02.

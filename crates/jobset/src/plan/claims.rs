@@ -61,7 +61,7 @@ impl Pass<'_> {
 
     /// Whether Jobs of a replicatedJob could have their devices: what cannot is not run without them.
     pub fn may_have_devices(&mut self, of: &ReplicatedJob) -> bool {
-        for name in of.claims.iter().map(|it| &it.name).filter(|it| build::overrides(of, it)) {
+        for name in of.claims.iter().map(|it| &it.name).filter(|it| build::own_claim(of, it).is_some()) {
             let message =
                 format!("pod template of replicatedJob {} overrides resourceClaimTemplate {name}", of.name);
             self.steps.push(Action::NoteOnce(
