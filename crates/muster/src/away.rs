@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 
 use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi};
@@ -78,6 +79,21 @@ impl Away {
                 _ = terminate.recv() => None,
                 came = for_what => Some(came),
             }
+        })
+    }
+
+    /// Waits for something that is not to be broken off: when a signal comes it is told to stop, and waited for.
+    pub fn wait_out<T>(&mut self, stop: impl FnOnce(), for_what: impl Future<Output = T>) -> T {
+        let Away { runtime, interrupt, terminate, .. } = self;
+        runtime.block_on(async {
+            let mut for_what = pin!(for_what);
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                came = &mut for_what => return came,
+            }
+            stop();
+            for_what.await
         })
     }
 

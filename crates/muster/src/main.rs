@@ -20,6 +20,7 @@ mod private;
 mod run;
 mod settings;
 mod snapshot;
+mod surroundings;
 mod up;
 mod webhooks;
 mod who;

@@ -3,20 +3,21 @@
 //! # Invariants
 //!
 //! - Only the one in charge registers its webhooks, and it says so after the server has asked them.
+//! - Whoever ends before that leaves no hooks behind that nobody answers.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 
-use muster_api::kinds;
 use muster_api::port::Kind;
 use muster_api::ports::Entropy;
-use muster_cluster::{Lead, LeadError, Served};
+use muster_apiserver::http::stop;
+use muster_cluster::{Lead, LeadError};
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
 use muster_control::schedule::Schedule;
 use muster_jobset::admission::Settings;
-use muster_tree::{Text, literal};
 
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
@@ -24,6 +25,7 @@ use crate::gates::{self, GateError};
 use crate::log;
 use crate::names::{self, UnknownName};
 use crate::ports::SystemEntropy;
+use crate::surroundings::Surroundings;
 use crate::webhooks::{LiveCluster, WebhookError, Webhooks};
 
 /// The controllers that a cluster has none of its own for.
@@ -31,12 +33,6 @@ const CONTROLLERS: [&str; 2] = ["scheduler", JOBSET];
 /// The admission steps that it has none of its own for.
 const ADMISSION: [&str; 1] = [JOBSET];
 const JOBSET: &str = "jobset";
-/// The versions of device claims that are understood, the best first.
-const CLAIM_VERSIONS: [Text; 3] = [literal!("v1"), literal!("v1beta2"), literal!("v1beta1")];
-
-/// Nothing waits for the definition: hooks and controllers take JobSets up as soon as there are some.
-const NO_JOBSETS: &str = "this cluster does not know JobSets: the definition jobsets.jobset.x-k8s.io is missing. \
-    Install it with `muster crds | kubectl apply --server-side -f -`; JobSets are taken up when it is there";
 
 /// Why `operator` ended.
 #[derive(Debug, thiserror::Error)]
@@ -98,21 +94,14 @@ impl Wanted {
         self.controllers.contains(JOBSET) || self.admission.contains(JOBSET)
     }
 
-    fn controllers(&self, served: &[Served]) -> Vec<Box<dyn Controller>> {
+    fn controllers(&self, claims: Option<Kind>) -> Vec<Box<dyn Controller>> {
         let all: Vec<Box<dyn Controller>> = vec![
             Box::new(Schedule::beside_another()),
             Box::<Exclusive>::default(),
-            Box::new(JobSets::new(self.settings.gates, claims(served))),
+            Box::new(JobSets::new(self.settings.gates, claims)),
         ];
         all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
     }
-}
-
-/// How device claims are called here.
-fn claims(served: &[Served]) -> Option<Kind> {
-    let mut versions =
-        CLAIM_VERSIONS.map(|version| Kind { version, ..kinds::RESOURCE_CLAIMS.clone() }).into_iter();
-    versions.find(|kind| served.iter().any(|it| it.kind == *kind))
 }
 
 /// Stands by until it leads, then runs until a signal comes.
@@ -142,24 +131,69 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
 /// Serves and registers the webhooks, then runs the controllers until a signal comes or another leads.
 fn in_charge(wanted: &Wanted, away: &mut Away, lead: &mut Lead) -> Result<End, OperatorError> {
     let api = away.api().clone();
-    let Some(served) = away.wait(api.served()) else { return Ok(End::Stopped) };
-    let served = served.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
-    if !served.iter().any(|it| it.kind == kinds::JOBSETS) && wanted.jobsets() {
-        tracing::warn!("{NO_JOBSETS}");
+    let Some(found) = away.wait(Surroundings::look(&api)) else { return Ok(End::Stopped) };
+    let found = found.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
+    if wanted.jobsets() {
+        found.tell(None);
     }
     let mut webhooks = None;
     if wanted.admission.contains(JOBSET) {
         let hooks = webhooks.insert(serve(wanted, away)?);
-        match away.wait(hooks.register(&api, &served)) {
-            None => return Ok(End::Stopped),
-            Some(registered) => registered.map_err(WebhookError::from)?,
+        if let ControlFlow::Break(end) = register(hooks, away, lead, found.jobsets)? {
+            return Ok(end);
         }
     }
-    let ended = away.run(wanted.controllers(&served), announce, lead.lost());
+    let ended = control(wanted, away, lead, found);
     if let Some(webhooks) = webhooks {
         away.wait(webhooks.stop());
     }
     Ok(ended?)
+}
+
+/// Registers the webhooks, unless a signal comes or another leads before the server has asked them.
+fn register(
+    hooks: &Webhooks,
+    away: &mut Away,
+    lead: &mut Lead,
+    jobsets: bool,
+) -> Result<ControlFlow<End>, WebhookError> {
+    let api = away.api().clone();
+    let (stopper, mut stop) = stop::pair();
+    let quit = async {
+        tokio::select! {
+            () = stop.stopped() => End::Stopped,
+            () = lead.lost() => End::Beside,
+        }
+    };
+    Ok(away.wait_out(|| stopper.stop(), hooks.register(&api, jobsets, quit))?)
+}
+
+/// Runs the controllers, anew whenever device claims are called otherwise.
+fn control(wanted: &Wanted, away: &mut Away, lead: &mut Lead, mut found: Surroundings) -> io::Result<End> {
+    let api = away.api().clone();
+    let mut tell: Option<fn(&str)> = Some(announce);
+    loop {
+        let (tell, mut newer) = (tell.take(), None);
+        let beside = async {
+            tokio::select! {
+                () = lead.lost() => {}
+                now = found.changed(&api), if wanted.jobsets() => newer = Some(now),
+            }
+        };
+        let ready = move |server: &str| {
+            if let Some(tell) = tell {
+                tell(server);
+            }
+        };
+        let ended = away.run(wanted.controllers(found.claims.clone()), ready, beside)?;
+        let Some(now) = newer.filter(|_| ended == End::Beside) else { return Ok(ended) };
+        tracing::info!(
+            version = now.claims.as_ref().map(|it| it.version.as_str()),
+            "device claims are served"
+        );
+        now.tell(found.complaint.as_ref());
+        found = now;
+    }
 }
 
 fn serve(wanted: &Wanted, away: &Away) -> Result<Webhooks, WebhookError> {

@@ -14,6 +14,7 @@
 //! Prose, and rules that a schema cannot say: those are admission's.
 
 mod fields;
+mod lacks;
 mod part;
 
 use std::sync::OnceLock;
@@ -21,6 +22,8 @@ use std::sync::OnceLock;
 use muster_api::kinds::JOBSETS;
 use muster_api::port::Kind;
 use muster_tree::{Tree, tree};
+
+pub use lacks::lacks;
 
 /// The definition, as `cargo xtask crds` writes it.
 const DEFINITION: &str = include_str!("../crd.json");

@@ -22,18 +22,21 @@ mod tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use muster_api::words::jobset as words;
 use muster_apiserver::http::authority::Authority;
 use muster_apiserver::http::identity::IdentityError;
 use muster_apiserver::http::listen::{Connected, Listener};
 use muster_apiserver::http::stop::{self, Stopper};
-use muster_cluster::{KubeApi, Served};
+use muster_cluster::KubeApi;
 use muster_jobset::admission::Settings;
 
 pub use self::live::LiveCluster;
 use self::live::Source;
 pub use self::register::RegisterError;
+use self::register::Registration;
 use self::serve::Desk;
 use crate::ports::SystemClock;
 
@@ -105,13 +108,24 @@ impl Webhooks {
         Ok(Webhooks { desk, base, authority, stopper, serving })
     }
 
-    /// Has the server of this connection, which has these kinds, ask here, and waits until it does.
+    /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about. Ends early,
+    /// with all taken back, when `quit` comes.
     ///
     /// # Errors
     /// It refuses, or does not reach us.
-    pub async fn register(&self, api: &KubeApi, served: &[Served]) -> Result<(), RegisterError> {
-        let authority = self.authority.certificate();
-        register::register(api, served, &self.desk, &self.base, authority).await
+    pub async fn register<Q>(
+        &self,
+        api: &KubeApi,
+        jobsets: bool,
+        quit: impl Future<Output = Q>,
+    ) -> Result<ControlFlow<Q>, RegisterError> {
+        let registration = Registration::new(api, &self.base, self.authority.certificate());
+        let heard: &dyn Fn() -> bool = &|| self.desk.heard(words::KIND);
+        let done = registration.run(jobsets.then_some(heard), quit).await?;
+        if done.is_continue() {
+            self.desk.ready();
+        }
+        Ok(done)
     }
 
     /// Answers what was asked and nothing more.

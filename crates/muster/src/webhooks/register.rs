@@ -1,17 +1,26 @@
 //! Tells a server where its questions are answered, and makes sure that they arrive.
+//!
+//! # Invariants
+//!
+//! - Whoever ends before the questions were seen to arrive leaves the configurations as they were found, except where
+//!   somebody else has written since.
+//! - A write is never broken off: what was sent is waited for, and then known to be there or not.
+//! - A configuration is written as a whole: nothing of another controller's hooks stays in ours.
 
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_api::kinds;
+use muster_api::meta;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Target};
 use muster_api::words::jobset as words;
-use muster_cluster::{KubeApi, NAMESPACE, Served};
+use muster_cluster::{KubeApi, NAMESPACE};
 use muster_tree::{Text, Tree, literal, tree};
 
 use super::hooks::{HOOKS, Say};
-use super::serve::Desk;
 
 /// Our name as an owner of fields.
 const MANAGER: Text = literal!("muster-webhooks");
@@ -22,13 +31,23 @@ const HEARD_TRIES: u32 = 150;
 const HEARD_PAUSE: Duration = Duration::from_millis(200);
 /// How often a server may accept a JobSet without asking: it hears of hooks within a moment, or never asks any.
 const UNASKED_TRIES: u32 = 50;
+/// How often a write is tried that others come before.
+const WRITE_TRIES: u32 = 5;
+/// How long a read or write of a configuration may take: whoever is told to stop waits for it.
+const ASK_TIME_MAX: Duration = Duration::from_secs(5);
+/// Annotations that have cert-manager put its own authority into a configuration.
+const INJECTED: [&str; 3] = [
+    "cert-manager.io/inject-apiserver-ca",
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+];
 
 /// Why nobody asks us.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The server does not take the configuration.
     #[error(
-        "{name} cannot be written: {problem}\n\nhint: may this user write webhook configurations, and is there no other JobSet controller whose configuration has this name?"
+        "{name} cannot be written: {problem}\n\nhint: may this user get, create, patch and delete webhook configurations?"
     )]
     Refused {
         /// The configuration.
@@ -46,6 +65,24 @@ pub enum RegisterError {
         /// What the server said to a rehearsal.
         problem: String,
     },
+}
+
+/// A server that is asked.
+pub trait Plane {
+    /// Has one call done.
+    async fn perform(&self, call: &Call) -> Result<Object, Refusal>;
+    /// Has one call gone through without keeping anything.
+    async fn rehearse(&self, call: &Call) -> Result<Object, Refusal>;
+}
+
+impl Plane for KubeApi {
+    async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+        KubeApi::perform(self, call).await
+    }
+
+    async fn rehearse(&self, call: &Call) -> Result<Object, Refusal> {
+        KubeApi::rehearse(self, call).await
+    }
 }
 
 /// A configuration of hooks.
@@ -72,9 +109,12 @@ static CONFIGURATIONS: [Configuration; 2] = [
 ];
 
 impl Configuration {
-    fn object(&self, base: &str, authority: &str) -> Tree {
+    fn hooks(&self, base: &str, authority: &str) -> Tree {
         let hooks = HOOKS.iter().filter(|hook| hook.say == self.say);
-        let hooks = Tree::list(hooks.map(|hook| hook.registration(base, authority)));
+        Tree::list(hooks.map(|hook| hook.registration(base, authority)))
+    }
+
+    fn new(&self, hooks: Tree) -> Tree {
         tree!({
             "apiVersion": format!("{}/{}", self.kind.group, self.kind.version),
             "kind": self.word,
@@ -83,58 +123,175 @@ impl Configuration {
         })
     }
 
-    fn call(&self, act: Act) -> Call {
+    fn call(&self, guard: Guard, act: Act) -> Call {
         let (kind, name) = (self.kind.clone(), self.name.into());
         let on = Target { kind, namespace: Text::new(), name, part: Part::Main };
-        Call { by: MANAGER, on, guard: Guard::default(), act }
+        Call { by: MANAGER, on, guard, act }
     }
 }
 
-/// Registers the hooks at this address, and waits until the server asks there; where it has no JobSets it cannot yet.
-///
-/// They stay registered when we end: JobSets are then refused, instead of being kept without anybody having looked at
-/// them. Only what this very call has made, and nobody could ever have used, is taken back.
-///
-/// # Errors
-/// The server refuses, or does not reach us.
-pub async fn register(
-    api: &KubeApi,
-    served: &[Served],
-    desk: &Desk,
-    base: &str,
-    authority: &str,
-) -> Result<(), RegisterError> {
-    let authority = BASE64_STANDARD.encode(authority);
-    let mut made = Vec::new();
-    for one in &CONFIGURATIONS {
-        let before = api.perform(&one.call(Act::Get)).await;
-        let apply = Act::Apply { body: one.object(base, &authority), force: true };
-        let refused = |e: Refusal| RegisterError::Refused { name: one.name, problem: e.words() };
-        let now = api.perform(&one.call(apply)).await.map_err(refused)?;
-        if matches!(before, Err(Refusal::NotFound(_))) {
-            made.push((one, now));
+/// The change that puts these hooks in place of any others: a merge replaces lists as a whole. Whether somebody else
+/// puts an authority into them is as `noted` says.
+fn instead(hooks: Tree, noted: &Tree) -> Tree {
+    let notes = INJECTED.map(|key| {
+        let noted = meta::annotation(noted, key);
+        (key, noted.map_or(Tree::Null, Tree::from))
+    });
+    tree!({"metadata": {"annotations": (Tree::map(notes))}, "webhooks": hooks})
+}
+
+/// Exactly this object.
+fn exactly(object: &Object) -> Guard {
+    Guard { uid: Some(object.tree.text_at(&["metadata", "uid"])), revision: Some(object.revision) }
+}
+
+/// What a configuration was like before we wrote it.
+struct Before {
+    of: &'static Configuration,
+    tree: Option<Tree>,
+}
+
+/// A registration under way.
+pub struct Registration<'a, P> {
+    plane: &'a P,
+    base: &'a str,
+    authority: String,
+    before: Vec<Before>,
+}
+
+impl<'a, P: Plane> Registration<'a, P> {
+    /// Of hooks at this address, certified by this authority (PEM, made for this process alone).
+    pub fn new(plane: &'a P, base: &'a str, authority: &str) -> Registration<'a, P> {
+        Registration { plane, base, authority: BASE64_STANDARD.encode(authority), before: Vec::new() }
+    }
+
+    /// Registers the hooks and waits until they are `heard`; without that, where the server has no JobSets to rehearse.
+    /// Ends early with what `quit` brings.
+    ///
+    /// They stay registered when we end later: JobSets are then refused, instead of being kept without anybody having
+    /// looked at them.
+    ///
+    /// # Errors
+    /// The server refuses, or does not reach us.
+    pub async fn run<Q>(
+        mut self,
+        heard: Option<&dyn Fn() -> bool>,
+        quit: impl Future<Output = Q>,
+    ) -> Result<ControlFlow<Q>, RegisterError> {
+        let done = self.until_heard(heard, pin!(quit)).await;
+        if !matches!(done, Ok(ControlFlow::Continue(()))) {
+            self.take_back().await;
+        }
+        done
+    }
+
+    async fn until_heard<Q>(
+        &mut self,
+        heard: Option<&dyn Fn() -> bool>,
+        mut quit: Pin<&mut impl Future<Output = Q>>,
+    ) -> Result<ControlFlow<Q>, RegisterError> {
+        for one in &CONFIGURATIONS {
+            let refused = |e: Refusal| RegisterError::Refused { name: one.name, problem: e.words() };
+            self.write(one).await.map_err(refused)?;
+            tokio::select! {
+                biased;
+                why = &mut quit => return Ok(ControlFlow::Break(why)),
+                () = std::future::ready(()) => {}
+            }
+        }
+        let Some(heard) = heard else { return Ok(ControlFlow::Continue(())) };
+        tokio::select! {
+            why = &mut quit => Ok(ControlFlow::Break(why)),
+            done = rehearse(self.plane, heard) => match done {
+                Ok(()) => Ok(ControlFlow::Continue(())),
+                Err(problem) => Err(RegisterError::Unreached { base: self.base.to_owned(), problem }),
+            },
         }
     }
-    if !served.iter().any(|it| it.kind == kinds::JOBSETS) {
-        // Nothing to rehearse; JobSets that come later are asked about.
-    } else if let Err(problem) = wait_until_heard(api, desk).await {
-        take_back(api, made).await;
-        return Err(RegisterError::Unreached { base: base.to_owned(), problem });
+
+    async fn ask(&self, call: &Call) -> Result<Object, Refusal> {
+        let late = |_| Err(Refusal::Unknown(format!("no answer within {ASK_TIME_MAX:?}")));
+        tokio::time::timeout(ASK_TIME_MAX, self.plane.perform(call)).await.unwrap_or_else(late)
     }
-    desk.ready();
-    Ok(())
+
+    async fn read(&self, of: &Configuration) -> Result<Option<Object>, Refusal> {
+        match self.ask(&of.call(Guard::default(), Act::Get)).await {
+            Ok(there) => Ok(Some(there)),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Writes a configuration over whatever is there, and notes what that was.
+    async fn write(&mut self, of: &'static Configuration) -> Result<(), Refusal> {
+        let hooks = of.hooks(self.base, &self.authority);
+        let mut tries = 1;
+        loop {
+            let there = self.read(of).await?;
+            let call = match &there {
+                None => of.call(Guard::default(), Act::Create(of.new(hooks.clone()))),
+                Some(there) => of.call(exactly(there), Act::Merge(instead(hooks.clone(), &Tree::Null))),
+            };
+            // Before it is sent: a write without an answer may have happened.
+            self.before.retain(|it| it.of.name != of.name);
+            self.before.push(Before { of, tree: there.map(|it| it.tree) });
+            match self.ask(&call).await {
+                Err(Refusal::AlreadyExists(_) | Refusal::Conflict(_) | Refusal::NotFound(_))
+                    if tries < WRITE_TRIES =>
+                {
+                    tries += 1;
+                }
+                done => return done.map(|_| ()),
+            }
+        }
+    }
+
+    async fn take_back(&self) {
+        for before in &self.before {
+            if let Err(refusal) = self.restore(before).await {
+                tracing::warn!(%refusal, name = before.of.name, "a configuration that nobody answers stays");
+            }
+        }
+    }
+
+    async fn restore(&self, before: &Before) -> Result<(), Refusal> {
+        let Some(there) = self.read(before.of).await?.filter(|it| self.is_ours(&it.tree)) else {
+            return Ok(());
+        };
+        let act = match &before.tree {
+            None => Act::Delete { cascade: Cascade::Background, grace_secs: None },
+            Some(tree) => {
+                Act::Merge(instead(tree.get("webhooks").cloned().unwrap_or_else(|| tree!([])), tree))
+            }
+        };
+        match self.ask(&before.of.call(exactly(&there), act)).await {
+            // Somebody else has it now.
+            Err(Refusal::Conflict(_) | Refusal::NotFound(_)) => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+
+    /// Whether it leads to this very process: nobody else has its authority.
+    fn is_ours(&self, configuration: &Tree) -> bool {
+        let hooks = configuration.items_at(&["webhooks"]);
+        let ours = |hook: &Tree| {
+            let url = hook.str_at(&["clientConfig", "url"]);
+            url.starts_with(self.base) && hook.str_at(&["clientConfig", "caBundle"]) == self.authority
+        };
+        !hooks.is_empty() && hooks.iter().all(ours)
+    }
 }
 
 /// A server takes a moment to hear of new hooks: it is asked to rehearse a JobSet until it asks us about it.
-async fn wait_until_heard(api: &KubeApi, desk: &Desk) -> Result<(), String> {
+async fn rehearse(plane: &impl Plane, heard: &dyn Fn() -> bool) -> Result<(), String> {
     let kind = kinds::JOBSETS.clone();
     let on = Target { kind, namespace: NAMESPACE.into(), name: REHEARSED.into(), part: Part::Main };
     let set = tree!({"apiVersion": words::API_VERSION, "kind": words::KIND, "spec": {"replicatedJobs": []}});
     let call = Call { by: MANAGER, on, guard: Guard::default(), act: Act::Create(set) };
     let (mut said, mut unasked) = (String::new(), 0);
     for _ in 0..HEARD_TRIES {
-        let rehearsed = api.rehearse(&call).await;
-        if desk.heard(words::KIND) {
+        let rehearsed = plane.rehearse(&call).await;
+        if heard() {
             return Ok(());
         }
         match rehearsed {
@@ -149,12 +306,5 @@ async fn wait_until_heard(api: &KubeApi, desk: &Desk) -> Result<(), String> {
     Err(said)
 }
 
-async fn take_back(api: &KubeApi, made: Vec<(&Configuration, Object)>) {
-    for (one, object) in made {
-        let uid = object.tree.text_at(&["metadata", "uid"]);
-        let gone = api.perform(&Call::delete(MANAGER, one.call(Act::Get).on, uid, Cascade::Background)).await;
-        if let Err(refusal) = gone {
-            tracing::warn!(%refusal, name = one.name, "a configuration that nobody answers stays");
-        }
-    }
-}
+#[cfg(test)]
+mod tests;
