@@ -114,7 +114,7 @@ impl Configuration {
         Tree::list(hooks.map(|hook| hook.registration(base, authority)))
     }
 
-    fn new(&self, hooks: Tree) -> Tree {
+    fn fresh(&self, hooks: Tree) -> Tree {
         tree!({
             "apiVersion": format!("{}/{}", self.kind.group, self.kind.version),
             "kind": self.word,
@@ -229,7 +229,7 @@ impl<'a, P: Plane> Registration<'a, P> {
         loop {
             let there = self.read(of).await?;
             let call = match &there {
-                None => of.call(Guard::default(), Act::Create(of.new(hooks.clone()))),
+                None => of.call(Guard::default(), Act::Create(of.fresh(hooks.clone()))),
                 Some(there) => of.call(exactly(there), Act::Merge(instead(hooks.clone(), &Tree::Null))),
             };
             // Before it is sent: a write without an answer may have happened.
