@@ -68,8 +68,10 @@ impl<'a> Builder<'a> {
             .with(&["annotations"], over(of.template.at(&["metadata", "annotations"]), &notes));
         let spec = of.template.at(&["spec"]).cloned().unwrap_or_else(Tree::empty_map);
         let pod = spec.at(&["template"]).cloned().unwrap_or_else(Tree::empty_map);
+        // A map of its own: labels that are the very ones of its pods would be taken for borrowed ones.
+        let own = Tree::map(self.words(of, index, &name));
         let pod = pod
-            .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &words))
+            .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &own))
             .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
             .with(&["spec"], self.pod_spec(of, &pod, &name, &exclusive));
         let spec = spec.with(&["template"], pod).with(&["suspend"], set.suspend);

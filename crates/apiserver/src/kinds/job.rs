@@ -48,10 +48,7 @@ impl Strategy for Job {
         if let Some(template) = new.at(&["template", "spec"]) {
             new = new.with(&["template", "spec"], pod_defaults::spec(template));
         }
-        let tree = tree.with_key("spec", new);
-        // Of a new Job they are taken later, together with those that the server adds to the template.
-        let is_new = tree.at(&["metadata", "uid"]).is_none();
-        if is_new { tree } else { with_template_labels(tree) }
+        with_template_labels(tree.with_key("spec", new))
     }
 
     fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
@@ -59,6 +56,11 @@ impl Strategy for Job {
         if tree.bool_at(&["spec", "manualSelector"]) == Some(true) {
             return Ok(with_template_labels(tree));
         }
+        // Labels that were taken from the template, not others that say the same, follow it.
+        let labels = [&["metadata", "labels"][..], &["spec", "template", "metadata", "labels"]]
+            .map(|path| tree.at(path));
+        let borrowed = matches!(labels, [Some(own), Some(pods)] if own.same_branch(pods));
+        let tree = if borrowed { tree.without(&["metadata", "labels"]) } else { tree };
         Ok(with_template_labels(with_selector(&tree)))
     }
 
