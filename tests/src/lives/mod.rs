@@ -25,6 +25,11 @@ use crate::differential::{Difference, Server, compare_trees};
 /// Lives played at the same time on one plane: they mostly wait.
 const AT_ONCE: usize = 12;
 
+/// How often what is left is looked at until it is alike.
+pub(crate) const LOOKS_MAX: u32 = 5;
+/// The pause between two looks.
+pub(crate) const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// What differed in one life, or why it could not be played.
 pub type Verdict = (String, Result<Vec<Difference>, String>);
 
@@ -81,12 +86,29 @@ fn compare(
     (life, real_life): &Pair,
     namespace: &str,
 ) -> Result<Vec<Difference>, String> {
-    let (here, there) = std::thread::scope(|scope| {
-        let here = scope.spawn(|| picture(ours, life, namespace));
-        let there = picture(real, real_life, namespace);
-        (here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())), there)
-    });
-    match (here, there) {
+    let both = |look: &(dyn Fn(&Server, &Life) -> Result<Tree, String> + Sync)| {
+        std::thread::scope(|scope| {
+            let here = scope.spawn(|| look(ours, life));
+            let there = look(real, real_life);
+            (here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())), there)
+        })
+    };
+    let played = both(&|server, life| act::play(server, life, namespace).map(|()| Tree::Null));
+    let mut found = told(played)?;
+    for _ in 0..LOOKS_MAX {
+        found = told(both(&|server, life| left(server, life, namespace)))?;
+        if found.is_empty() {
+            break;
+        }
+        // Controllers of a busy plane may have something to add.
+        std::thread::sleep(LOOK_PAUSE);
+    }
+    Ok(found)
+}
+
+/// What differs between both planes.
+fn told(both: (Result<Tree, String>, Result<Tree, String>)) -> Result<Vec<Difference>, String> {
+    match both {
         (Ok(here), Ok(there)) => Ok(compare_trees(&here, &there)),
         (Err(why), Ok(_)) => Err(format!("only ours: {why}")),
         (Ok(_), Err(why)) => Err(format!("only the real one: {why}")),
@@ -94,9 +116,8 @@ fn compare(
     }
 }
 
-/// Plays a life and returns what is left of it.
-fn picture(server: &Server, life: &Life, namespace: &str) -> Result<Tree, String> {
-    act::play(server, life, namespace)?;
+/// What is left of a life that was played.
+fn left(server: &Server, life: &Life, namespace: &str) -> Result<Tree, String> {
     let look = if life.objects.is_empty() { view::picture } else { whole::picture };
     view::settled(|| look(server, namespace))
 }
