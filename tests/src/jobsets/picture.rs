@@ -20,10 +20,6 @@ const SHOWN: [&str; 6] = ["JobSet", "Job", "Service", "PersistentVolumeClaim", "
 /// Who tells of JobSets.
 const REPORTER: &str = "jobset";
 
-/// Labels that our server gives a Job whose labels are those of its template, too, and the real one only to a Job that
-/// comes without any.
-const GENERATED: [&str; 4] =
-    ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
 const CONDITIONS: &[&str] = &["status", "conditions"];
 /// Where the first pod of a volume went.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -77,8 +73,7 @@ fn view(sort: &Sort, object: &Tree) -> Tree {
 fn job(job: &Tree) -> Tree {
     let conditions = job.items_at(CONDITIONS).iter().filter(|it| it.str_at(&["type"]) != "Suspended");
     let conditions: Vec<Tree> = conditions.cloned().collect();
-    let job = job.with_option(CONDITIONS, (!conditions.is_empty()).then(|| Tree::list(conditions)));
-    GENERATED.iter().fold(job, |it, label| it.without(&["metadata", "labels", label]))
+    job.with_option(CONDITIONS, (!conditions.is_empty()).then(|| Tree::list(conditions)))
 }
 
 fn told(events: &[Tree], names: &Names) -> Tree {
