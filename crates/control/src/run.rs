@@ -180,6 +180,12 @@ impl Shell {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How it is, for somebody who asks later and from elsewhere.
+    pub fn asked(&self) -> impl Fn() -> Health + Send + Sync + 'static {
+        let health = self.health.clone();
+        move || health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Stops the thread and waits for it. Calls under way may still happen.
     pub fn stop(mut self) {
         self.end();

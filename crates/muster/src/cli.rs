@@ -209,9 +209,16 @@ pub struct OperatorFlags {
     /// Feature gates, e.g. `A=true,B=false`.
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Option<String>,
-    /// Where the API server asks the webhooks, which it must reach; port 0 picks a free one.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
-    pub webhook_listen: SocketAddr,
+    /// The namespace of what it keeps on the cluster [default: $POD_NAMESPACE, else muster-system].
+    #[arg(long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The API server asks the webhooks through this Service of that namespace, which `muster install` makes [default:
+    /// at the address where they listen, which it must reach].
+    #[arg(long, value_name = "NAME")]
+    pub webhook_service: Option<String>,
+    /// Where webhooks listen; port 0 picks a free one [default: 127.0.0.1:0, behind a Service 0.0.0.0:9443].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub webhook_listen: Option<SocketAddr>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

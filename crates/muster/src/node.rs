@@ -89,7 +89,7 @@ pub fn run(flags: &NodeFlags) -> Result<(), NodeError> {
     let nodes = nodes::read(&asked, local)?;
     let controllers = nodes.with_volumes(&mark(), Box::new(nodes::folders(&place)?));
     let local = flags.local;
-    let end = away.run(controllers, move |server| announce(server, local), std::future::pending())?;
+    let end = away.run(controllers, move |server| announce(server, local), |_| {}, std::future::pending())?;
     if let Some(beside) = beside {
         beside.kubelet.stop();
     }

@@ -108,18 +108,19 @@ impl Webhooks {
         Ok(Webhooks { desk, base, authority, stopper, serving })
     }
 
-    /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about. Ends early,
-    /// with all taken back, when `quit` comes.
+    /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about: one of this
+    /// namespace is rehearsed. Ends early, with all taken back, when `quit` comes.
     ///
     /// # Errors
     /// It refuses, or does not reach us.
     pub async fn register<Q>(
         &self,
         api: &KubeApi,
+        namespace: &str,
         jobsets: bool,
         quit: impl Future<Output = Q>,
     ) -> Result<ControlFlow<Q>, RegisterError> {
-        let registration = Registration::new(api, &self.base, self.authority.certificate());
+        let registration = Registration::new(api, namespace, &self.base, self.authority.certificate());
         let heard: &dyn Fn() -> bool = &|| self.desk.heard(words::KIND);
         let done = registration.run(jobsets.then_some(heard), quit).await?;
         if done.is_continue() {

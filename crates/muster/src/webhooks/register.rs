@@ -17,7 +17,7 @@ use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Target};
 use muster_api::words::jobset as words;
-use muster_cluster::{KubeApi, NAMESPACE};
+use muster_cluster::KubeApi;
 use muster_tree::{Text, Tree, literal, tree};
 
 use super::hooks::{HOOKS, Say};
@@ -154,15 +154,23 @@ struct Before {
 /// A registration under way.
 pub struct Registration<'a, P> {
     plane: &'a P,
+    /// Where a JobSet is rehearsed.
+    namespace: &'a str,
     base: &'a str,
     authority: String,
     before: Vec<Before>,
 }
 
 impl<'a, P: Plane> Registration<'a, P> {
-    /// Of hooks at this address, certified by this authority (PEM, made for this process alone).
-    pub fn new(plane: &'a P, base: &'a str, authority: &str) -> Registration<'a, P> {
-        Registration { plane, base, authority: BASE64_STANDARD.encode(authority), before: Vec::new() }
+    /// Of hooks at this address, certified by this authority (PEM, made for this process alone); JobSets are rehearsed in `namespace`.
+    pub fn new(plane: &'a P, namespace: &'a str, base: &'a str, authority: &str) -> Registration<'a, P> {
+        Registration {
+            plane,
+            namespace,
+            base,
+            authority: BASE64_STANDARD.encode(authority),
+            before: Vec::new(),
+        }
     }
 
     /// Registers the hooks and waits until they are `heard`; without that, where the server has no JobSets to rehearse.
@@ -202,7 +210,7 @@ impl<'a, P: Plane> Registration<'a, P> {
         let Some(heard) = heard else { return Ok(ControlFlow::Continue(())) };
         tokio::select! {
             why = &mut quit => Ok(ControlFlow::Break(why)),
-            done = rehearse(self.plane, heard) => match done {
+            done = rehearse(self.plane, self.namespace, heard) => match done {
                 Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(problem) => Err(RegisterError::Unreached { base: self.base.to_owned(), problem }),
             },
@@ -283,9 +291,9 @@ impl<'a, P: Plane> Registration<'a, P> {
 }
 
 /// A server takes a moment to hear of new hooks: it is asked to rehearse a JobSet until it asks us about it.
-async fn rehearse(plane: &impl Plane, heard: &dyn Fn() -> bool) -> Result<(), String> {
+async fn rehearse(plane: &impl Plane, namespace: &str, heard: &dyn Fn() -> bool) -> Result<(), String> {
     let kind = kinds::JOBSETS.clone();
-    let on = Target { kind, namespace: NAMESPACE.into(), name: REHEARSED.into(), part: Part::Main };
+    let on = Target { kind, namespace: namespace.into(), name: REHEARSED.into(), part: Part::Main };
     let set = tree!({"apiVersion": words::API_VERSION, "kind": words::KIND, "spec": {"replicatedJobs": []}});
     let call = Call { by: MANAGER, on, guard: Guard::default(), act: Act::Create(set) };
     let (mut said, mut unasked) = (String::new(), 0);

@@ -92,7 +92,7 @@ fn foreign() -> Tree {
 }
 
 async fn run(fake: &Fake, heard: bool, quit: impl Future<Output = u8>) -> Result<ControlFlow<u8>, String> {
-    let registration = Registration::new(fake, BASE, "authority");
+    let registration = Registration::new(fake, "muster-system", BASE, "authority");
     registration.run(Some(&|| heard), quit).await.map_err(|error| error.to_string())
 }
 

@@ -1,0 +1,121 @@
+//! `muster operator`: what a cluster lacks, run beside what it has.
+//!
+//! Of several, one is in charge and the others stand by, as does whoever was overtaken: a process ends when it is told
+//! to, or cannot work at all.
+
+mod charge;
+mod state;
+mod wanted;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::ports::Entropy;
+use muster_cluster::{Lead, LeadError};
+
+use self::charge::Charge;
+use self::state::State;
+use self::wanted::Wanted;
+use crate::away::{Away, AwayError, End};
+use crate::cli::OperatorFlags;
+use crate::gates::GateError;
+use crate::log;
+use crate::names::UnknownName;
+use crate::ports::SystemEntropy;
+use crate::webhooks::WebhookError;
+
+/// How long after an election that ended by itself the next one begins.
+const STAND_AGAIN: Duration = Duration::from_secs(5);
+
+/// Why `operator` ended.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// Flags.
+    #[error(transparent)]
+    Name(#[from] UnknownName),
+    /// Gates.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Admission.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    /// No connection.
+    #[error(transparent)]
+    Away(#[from] AwayError),
+    /// No election.
+    #[error(transparent)]
+    Lead(#[from] LeadError),
+    /// Which kinds there are.
+    #[error("the server does not tell which kinds it has: {0}")]
+    Kinds(String),
+    /// The controllers.
+    #[error(
+        "the controllers ended by an error of their own, told above\n\nhint: start again, and report the error"
+    )]
+    Crashed,
+    /// The system.
+    #[error("starting: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Stands by until it leads, then works; stands by again when another leads, until a signal comes.
+///
+/// # Errors
+/// When it could not start.
+pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
+    log::start(flags.log_level, flags.log_format);
+    let wanted = Wanted::of(flags, |name| std::env::var(name).ok())?;
+    let mut away = Away::connect(flags.kubeconfig.as_deref())?;
+    let state = Arc::new(State::default());
+    let name = identity();
+    let mut led = false;
+    loop {
+        match stand(&wanted, &state, &mut away, &name) {
+            Ok(End::Stopped) => return Ok(()),
+            Ok(End::Crashed) => return Err(OperatorError::Crashed),
+            Ok(End::Beside) => {
+                tracing::warn!(
+                    "the lead is lost: another has it, or the server was away too long; standing by"
+                );
+                led = true;
+            }
+            // Whoever has led before may do all that is needed: the server is just away.
+            Err(OperatorError::Lead(error)) if led => {
+                tracing::warn!(%error, "no election");
+                if away.wait(tokio::time::sleep(STAND_AGAIN)).is_none() {
+                    return Ok(());
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Stands for election once; how it ended.
+fn stand(wanted: &Wanted, state: &Arc<State>, away: &mut Away, name: &str) -> Result<End, OperatorError> {
+    let api = away.api().clone();
+    let seek = async { Lead::seek(&api, &wanted.namespace, name).await };
+    let Some(lead) = away.wait(seek) else { return Ok(End::Stopped) };
+    let mut lead = lead?;
+    let ended = match away.wait(lead.won()) {
+        None => Ok(End::Stopped),
+        Some(Err(error)) => return Err(error.into()),
+        Some(Ok(())) => Charge { wanted, state, away, lead: &mut lead }.run(),
+    };
+    away.wait(lead.step_back());
+    ended
+}
+
+/// Tells this process from any other.
+fn identity() -> String {
+    let mut bytes = [0; 8];
+    SystemEntropy.fill(&mut bytes);
+    format!("muster-{:016x}", u64::from_le_bytes(bytes))
+}
+
+/// The line that scripts wait for.
+#[expect(clippy::print_stdout, reason = "that it is in charge is the data of this command")]
+fn announce(server: &str) {
+    println!("muster is in charge at {server}");
+}
