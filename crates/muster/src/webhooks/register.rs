@@ -14,13 +14,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_api::kinds;
-use muster_api::meta;
-use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Refusal, Target};
 use muster_api::words::jobset as words;
 use muster_cluster::KubeApi;
+use muster_install::hooks::{CONFIGURATIONS, Configuration, Reached, instead};
 use muster_tree::{Text, Tree, literal, tree};
-
-use super::hooks::{HOOKS, Say};
 
 /// Our name as an owner of fields.
 const MANAGER: Text = literal!("muster-webhooks");
@@ -35,12 +33,6 @@ const UNASKED_TRIES: u32 = 50;
 const WRITE_TRIES: u32 = 5;
 /// How long a read or write of a configuration may take: whoever is told to stop waits for it.
 const ASK_TIME_MAX: Duration = Duration::from_secs(5);
-/// Annotations that have cert-manager put its own authority into a configuration.
-const INJECTED: [&str; 3] = [
-    "cert-manager.io/inject-apiserver-ca",
-    "cert-manager.io/inject-ca-from",
-    "cert-manager.io/inject-ca-from-secret",
-];
 
 /// Why nobody asks us.
 #[derive(Debug, thiserror::Error)]
@@ -85,59 +77,10 @@ impl Plane for KubeApi {
     }
 }
 
-/// A configuration of hooks.
-struct Configuration {
-    name: &'static str,
-    word: &'static str,
-    kind: &'static Kind,
-    say: Say,
-}
-
-static CONFIGURATIONS: [Configuration; 2] = [
-    Configuration {
-        name: "jobset-mutating-webhook-configuration",
-        word: "MutatingWebhookConfiguration",
-        kind: &kinds::MUTATING_WEBHOOKS,
-        say: Say::Change,
-    },
-    Configuration {
-        name: "jobset-validating-webhook-configuration",
-        word: "ValidatingWebhookConfiguration",
-        kind: &kinds::VALIDATING_WEBHOOKS,
-        say: Say::Refuse,
-    },
-];
-
-impl Configuration {
-    fn hooks(&self, base: &str, authority: &str) -> Tree {
-        let hooks = HOOKS.iter().filter(|hook| hook.say == self.say);
-        Tree::list(hooks.map(|hook| hook.registration(base, authority)))
-    }
-
-    fn fresh(&self, hooks: Tree) -> Tree {
-        tree!({
-            "apiVersion": format!("{}/{}", self.kind.group, self.kind.version),
-            "kind": self.word,
-            "metadata": {"name": self.name},
-            "webhooks": hooks,
-        })
-    }
-
-    fn call(&self, guard: Guard, act: Act) -> Call {
-        let (kind, name) = (self.kind.clone(), self.name.into());
-        let on = Target { kind, namespace: Text::new(), name, part: Part::Main };
-        Call { by: MANAGER, on, guard, act }
-    }
-}
-
-/// The change that puts these hooks in place of any others: a merge replaces lists as a whole. Whether somebody else
-/// puts an authority into them is as `noted` says.
-fn instead(hooks: Tree, noted: &Tree) -> Tree {
-    let notes = INJECTED.map(|key| {
-        let noted = meta::annotation(noted, key);
-        (key, noted.map_or(Tree::Null, Tree::from))
-    });
-    tree!({"metadata": {"annotations": (Tree::map(notes))}, "webhooks": hooks})
+fn call(of: &Configuration, guard: Guard, act: Act) -> Call {
+    let (kind, name) = (of.kind.clone(), of.name.into());
+    let on = Target { kind, namespace: Text::new(), name, part: Part::Main };
+    Call { by: MANAGER, on, guard, act }
 }
 
 /// Exactly this object.
@@ -223,7 +166,7 @@ impl<'a, P: Plane> Registration<'a, P> {
     }
 
     async fn read(&self, of: &Configuration) -> Result<Option<Object>, Refusal> {
-        match self.ask(&of.call(Guard::default(), Act::Get)).await {
+        match self.ask(&call(of, Guard::default(), Act::Get)).await {
             Ok(there) => Ok(Some(there)),
             Err(Refusal::NotFound(_)) => Ok(None),
             Err(refusal) => Err(refusal),
@@ -232,18 +175,18 @@ impl<'a, P: Plane> Registration<'a, P> {
 
     /// Writes a configuration over whatever is there, and notes what that was.
     async fn write(&mut self, of: &'static Configuration) -> Result<(), Refusal> {
-        let hooks = of.hooks(self.base, &self.authority);
+        let hooks = of.hooks(&Reached::Url { base: self.base, authority: &self.authority });
         let mut tries = 1;
         loop {
             let there = self.read(of).await?;
-            let call = match &there {
-                None => of.call(Guard::default(), Act::Create(of.fresh(hooks.clone()))),
-                Some(there) => of.call(exactly(there), Act::Merge(instead(hooks.clone(), &Tree::Null))),
+            let write = match &there {
+                None => call(of, Guard::default(), Act::Create(of.object(hooks.clone()))),
+                Some(there) => call(of, exactly(there), Act::Merge(instead(hooks.clone(), &Tree::Null))),
             };
             // Before it is sent: a write without an answer may have happened.
             self.before.retain(|it| it.of.name != of.name);
             self.before.push(Before { of, tree: there.map(|it| it.tree) });
-            match self.ask(&call).await {
+            match self.ask(&write).await {
                 Err(Refusal::AlreadyExists(_) | Refusal::Conflict(_) | Refusal::NotFound(_))
                     if tries < WRITE_TRIES =>
                 {
@@ -272,7 +215,7 @@ impl<'a, P: Plane> Registration<'a, P> {
                 Act::Merge(instead(tree.get("webhooks").cloned().unwrap_or_else(|| tree!([])), tree))
             }
         };
-        match self.ask(&before.of.call(exactly(&there), act)).await {
+        match self.ask(&call(before.of, exactly(&there), act)).await {
             // Somebody else has it now.
             Err(Refusal::Conflict(_) | Refusal::NotFound(_)) => Ok(()),
             done => done.map(|_| ()),

@@ -5,11 +5,10 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_apiserver::status::{Named, Status};
+use muster_install::hooks::{Hook, Say};
 use muster_jobset::admission::Answer;
 use muster_schema::json_diff;
 use muster_tree::{Text, Tree, tree};
-
-use super::hooks::{Hook, Say};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";

@@ -19,11 +19,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
+use muster_install::hooks::{HOOKS, TIMEOUT_SECS};
 use muster_jobset::admission::{Asked, Settings};
 use muster_tree::Tree;
 use tokio::sync::Semaphore;
 
-use super::hooks::{HOOKS, Hook, TIMEOUT_SECS};
+use super::hooks::decide;
 use super::intake::{Bounds, Intake, Untaken};
 use super::live::Source;
 use super::review;
@@ -119,7 +120,8 @@ impl Desk {
     }
 
     fn decide(&self, hook: usize, bytes: &[u8], deadline: Instant) -> Result<Tree, String> {
-        let (hook, heard): (&Hook, _) = (&HOOKS[hook], &self.heard[hook]);
+        let (decide, heard) = (decide(hook), &self.heard[hook]);
+        let hook = &HOOKS[hook];
         let question = review::read(bytes, hook)?;
         heard.store(true, Ordering::Release);
         let live = self.live.until(deadline);
@@ -130,7 +132,7 @@ impl Desk {
             live: live.as_ref(),
             settings: &self.settings,
         };
-        Ok(review::write(&question, hook, &(hook.decide)(&asked)))
+        Ok(review::write(&question, hook, &decide(&asked)))
     }
 }
 

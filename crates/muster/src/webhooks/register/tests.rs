@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use muster_api::meta;
+
 use super::*;
 
 const BASE: &str = "https://127.0.0.1:1";
@@ -134,10 +136,9 @@ async fn hooks_of_another_controller_are_replaced_as_a_whole() {
     let fake = Fake::with(&foreign());
     assert!(run(&fake, true, never()).await.unwrap().is_continue());
     let now = fake.get(CONFIGURATIONS[0].name);
-    assert_eq!(
-        now.get("webhooks"),
-        Some(&CONFIGURATIONS[0].hooks(BASE, &BASE64_STANDARD.encode("authority")))
-    );
+    let authority = BASE64_STANDARD.encode("authority");
+    let ours = CONFIGURATIONS[0].hooks(&Reached::Url { base: BASE, authority: &authority });
+    assert_eq!(now.get("webhooks"), Some(&ours));
     assert_eq!(meta::annotation(&now, "cert-manager.io/inject-ca-from"), None, "the authority stays ours");
     assert_eq!(meta::annotation(&now, "kept"), Some("yes"));
 }

@@ -1,0 +1,155 @@
+//! Conditions and decisions say the same, and registrations leave nobody else out in the rain.
+
+use kube_cel::cel::{Context, Program, Value};
+use muster_api::words::labels;
+use muster_jobset::admission::{
+    Answer, Asked, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
+};
+use muster_tree::Text;
+
+use super::*;
+
+fn hook(name: &str) -> &'static Hook {
+    HOOKS.iter().find(|hook| hook.name == name).expect("there is such a hook")
+}
+
+fn json(tree: &Tree) -> serde_json::Value {
+    serde_json::from_str(&tree.to_json()).unwrap()
+}
+
+/// Whether a server would ask, as far as conditions decide.
+fn asks(hook: &Hook, object: &Tree, old: Option<&Tree>) -> bool {
+    let mut context = Context::default();
+    let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+    context.add_variable("request", serde_json::json!({"operation": operation})).unwrap();
+    context.add_variable("object", json(object)).unwrap();
+    context.add_variable("oldObject", json(old.unwrap_or(&Tree::Null))).unwrap();
+    hook.conditions.iter().all(|condition| {
+        let text = condition.tree().text_at(&["expression"]);
+        match Program::compile(&text).unwrap().execute(&context) {
+            Ok(Value::Bool(holds)) => holds,
+            other => panic!("{text} is {other:?} of {}", object.to_json()),
+        }
+    })
+}
+
+/// A cluster with nothing in it.
+struct Empty;
+
+impl Live for Empty {
+    fn volume_claim(&self, _: &str, _: &str) -> Result<Option<Tree>, String> {
+        Ok(None)
+    }
+
+    fn node(&self, _: &str) -> Result<Option<Tree>, String> {
+        Ok(None)
+    }
+
+    fn first_pods(&self, _: &str, _: &str, _: &str) -> Result<Vec<Tree>, String> {
+        Ok(Vec::new())
+    }
+}
+
+fn decided(decide: fn(&Asked<'_>) -> Answer, object: &Tree, old: Option<&Tree>) -> Answer {
+    let (namespace, settings) = (Text::from("n"), Settings::default());
+    decide(&Asked { namespace: &namespace, object, old, live: &Empty, settings: &settings })
+}
+
+/// Every pod that differs in what decisions look at.
+fn pods() -> Vec<Tree> {
+    let bare = vec![tree!({"metadata": {"name": "p"}, "spec": {}})];
+    let note = |key: &'static str, value: &'static str| {
+        move |pod: &Tree| pod.with(&["metadata", "annotations", key], value)
+    };
+    let label =
+        |value: &'static str| move |pod: &Tree| pod.with(&["metadata", "labels", words::PRIORITY], value);
+    let priority = |value: i64| move |pod: &Tree| pod.with(&["spec", "priority"], value);
+    type Change = Box<dyn Fn(&Tree) -> Tree>;
+    let turns: Vec<Vec<Change>> = vec![
+        vec![Box::new(note(words::NAME, "s"))],
+        vec![Box::new(note(words::NODE_SELECTOR, "true"))],
+        vec![Box::new(note(words::EXCLUSIVE_TOPOLOGY, "rack"))],
+        vec![Box::new(note(labels::COMPLETION_INDEX, "0")), Box::new(note(labels::COMPLETION_INDEX, "1"))],
+        vec![Box::new(label("0")), Box::new(label("7")), Box::new(label("-7"))],
+        vec![Box::new(priority(0)), Box::new(priority(7)), Box::new(priority(-7))],
+    ];
+    turns.iter().fold(bare, |pods, changes| {
+        let changed = pods.iter().flat_map(|pod| changes.iter().map(move |change| change(pod)));
+        pods.iter().cloned().chain(changed).collect()
+    })
+}
+
+#[test]
+fn pods_are_asked_about_exactly_where_something_could_be_said() {
+    let pods = pods();
+    assert_eq!(pods.len(), 2 * 2 * 2 * 3 * 4 * 4);
+    for pod in &pods {
+        let refused = decided(validate_pod, pod, None) != Answer::default();
+        assert_eq!(asks(hook("vpod.kb.io"), pod, None), refused, "{}", pod.to_json());
+        let changed = decided(mutate_pod, pod, None) != Answer::default();
+        // The others of a Job are put onto the place of its first pod, which is nowhere here.
+        let may = changed || decided(validate_pod, pod, None) != Answer::default();
+        assert_eq!(asks(hook("mpod.kb.io"), pod, None), may, "{}", pod.to_json());
+    }
+}
+
+#[test]
+fn jobsets_are_asked_about_when_they_are_new_or_their_spec_changes() {
+    let set = tree!({"metadata": {"name": "s"}, "spec": {"replicatedJobs": [{"name": "w"}]}});
+    let filled = decided(default_jobset, &set, None).changed.unwrap();
+    let labelled =
+        filled.with(&["metadata", "labels"], tree!({"a": "b"})).with(&["status"], tree!({"restarts": 1}));
+    let suspended = filled.with(&["spec", "suspend"], true);
+    let without = filled.without(&["spec"]);
+    for (says, new, old, want) in [
+        ("a new one", &set, None, true),
+        ("labels", &labelled, Some(&filled), false),
+        ("the spec", &suspended, Some(&filled), true),
+        ("no spec any more", &without, Some(&filled), true),
+        ("no spec yet", &filled, Some(&without), true),
+    ] {
+        for name in ["mjobset.kb.io", "vjobset.kb.io"] {
+            assert_eq!(asks(hook(name), new, old), want, "{says}");
+        }
+        if !want {
+            assert_eq!(decided(default_jobset, new, old), Answer::default(), "{says}");
+            assert_eq!(decided(validate_jobset, new, old), Answer::default(), "{says}");
+        }
+    }
+}
+
+#[test]
+fn hooks_are_registered_so_that_nothing_passes_unseen_and_nobody_else_suffers() {
+    let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
+    let service = Reached::Service { namespace: "ours", name: "us", port: 443 };
+    for (reached, spared) in [(url, &["kube-system"][..]), (service, &["kube-system", "ours"])] {
+        for hook in &HOOKS {
+            let told = hook.registration(&reached);
+            assert_eq!(told.str_at(&["failurePolicy"]), "Fail");
+            assert_eq!(told.str_at(&["sideEffects"]), "None");
+            let of_pods = hook.kind.plural == "pods";
+            let selector = told.items_at(&["objectSelector", "matchExpressions"]);
+            assert_eq!(selector.len(), usize::from(of_pods), "only pods with our label are ours");
+            let spaces = told.items_at(&["namespaceSelector", "matchExpressions"]);
+            assert_eq!(spaces.len(), usize::from(of_pods), "JobSets are ours in all namespaces");
+            if let [spaces] = spaces {
+                assert_eq!(
+                    spaces.items_at(&["values"]),
+                    spared.iter().map(|it| Tree::from(*it)).collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_authority_is_named_only_where_it_is_known() {
+    let hook = &HOOKS[0];
+    let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
+    let by_url = tree!({"url": format!("https://127.0.0.1:1{}", hook.path), "caBundle": "authority"});
+    assert_eq!(hook.registration(&url).get("clientConfig"), Some(&by_url));
+    let service = Reached::Service { namespace: "ours", name: "us", port: 443 };
+    let by_service =
+        tree!({"service": {"namespace": "ours", "name": "us", "path": (hook.path), "port": 443}});
+    assert_eq!(hook.registration(&service).get("clientConfig"), Some(&by_service), "the operator's to write");
+}

@@ -1,0 +1,14 @@
+//! What things of ours are called on a cluster.
+
+/// The namespace of everything of ours, unless told otherwise.
+pub const NAMESPACE: &str = "muster-system";
+/// The Deployment, its ServiceAccount, roles, bindings, budget and Lease.
+pub const OPERATOR: &str = "muster-operator";
+/// The Service through which an API server reaches the webhooks.
+pub const WEBHOOK_SERVICE: &str = "muster-webhook";
+/// The Secret with the authority and the certificate of the webhooks.
+pub const WEBHOOK_SECRET: &str = "muster-webhook-certs";
+/// The ConfigMap with the configuration file.
+pub const CONFIG: &str = "muster-config";
+/// The key of that file.
+pub const CONFIG_FILE: &str = "config.yaml";
