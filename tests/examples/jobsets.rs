@@ -1,15 +1,15 @@
-//! Plays the scenarios of JobSets on our plane, and on a real one if there is one, and prints what differs.
+//! Plays the scenarios of JobSets over all makers of the port, or on the planes that are given, and prints what differs.
 //!
-//! `[OURS=kubeconfig [REAL=kubeconfig]] [GATES=default|all|claimless] jobsets [part of a scenario's name]`; without
-//! kubeconfigs a pair is started.
+//! `[OURS=kubeconfig [OUTSIDE=kubeconfig] [REAL=kubeconfig]] [GATES=default|all|claimless] jobsets [part of a scenario's
+//! name]`; without kubeconfigs the planes are started.
 
 #![expect(clippy::print_stdout, reason = "an example talks to a person")]
 
 use std::path::Path;
 
 use muster_tests::differential::Server;
-use muster_tests::jobsets::{self, Gates};
-use muster_tests::planes::Planes;
+use muster_tests::jobsets::{self, Gates, Makers};
+use muster_tests::planes::{Outside, Planes};
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
@@ -26,10 +26,18 @@ fn main() {
     let mut scenarios = jobsets::load(&folder).expect("scenarios can be read");
     scenarios.retain(|it| it.gates == gates && it.name.contains(&filter));
     let verdicts = match given("OURS") {
-        Some(ours) => jobsets::judge(&ours, given("REAL").as_ref(), &scenarios),
+        Some(local) => {
+            let (outside, real) = (given("OUTSIDE"), given("REAL"));
+            let makers = Makers { local: &local, outside: outside.as_ref(), real: real.as_ref() };
+            jobsets::judge(makers, &scenarios)
+        }
         None => {
             let planes = Planes::with_jobsets(gates.flag()).expect("both planes start");
-            jobsets::judge(&planes.ours, Some(&planes.real), &scenarios)
+            let outside =
+                Outside::with_jobsets(gates.flag()).expect("an operator beside our own server starts");
+            let makers =
+                Makers { local: &planes.ours, outside: Some(&outside.server), real: Some(&planes.real) };
+            jobsets::judge(makers, &scenarios)
         }
     };
     let mut alike = 0;

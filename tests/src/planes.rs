@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use muster_tree::{Tree, tree};
 
+use crate::beside::Beside;
 use crate::clients::skip;
 use crate::differential::{Server, Step};
 use crate::plane::Plane;
@@ -36,8 +37,12 @@ const WITH_JOBSETS: [&str; 10] = [
     "node",
     "jobset",
 ];
+/// All admission steps but what the node does with tokens, which the real plane lacks, too.
+const ADMITS_JOBSETS: &str = "*,-ServiceAccount";
 /// The nodes that work runs on.
 const NODES: usize = 4;
+/// The nodes that JobSets run on, on every plane.
+const JOBSET_NODES: usize = 100;
 /// How often one looks whether they are ready.
 const NODES_TRIES: u32 = 600;
 /// The pause between two looks.
@@ -80,7 +85,7 @@ impl Planes {
         let plane = ours_with(&AT_WORK, NODES)?;
         let mut running = Real::with(&AT_WORK)?;
         running.join(&crate::plane::binary()?, NODES)?;
-        Planes::ready(plane, running)
+        Planes::ready(plane, running, NODES)
     }
 
     /// The pair on which JobSets run, with the feature gates as they are by default.
@@ -100,13 +105,13 @@ impl Planes {
     /// JobSets, and beside it a `muster operator` that admits JobSets and runs them. Both are ready: nodes take pods, and
     /// the real server has asked the operator's webhooks.
     pub fn with_jobsets(gates: &str) -> Result<Planes, String> {
-        let plane = ours_gated(&WITH_JOBSETS, NODES, gates)?;
+        let plane = with_jobsets(gates)?;
         let binary = crate::plane::binary()?;
         let mut running = Real::with(&AT_WORK)?;
-        running.join(&binary, NODES)?;
+        running.join(&binary, JOBSET_NODES)?;
         running.define_jobsets(&binary)?;
         running.operate(&binary, &["--controllers", "jobset", "--feature-gates", gates])?;
-        Planes::ready(plane, running)
+        Planes::ready(plane, running, JOBSET_NODES)
     }
 
     /// The kubeconfigs of a pair that was started here: ours, then the real one's.
@@ -116,12 +121,12 @@ impl Planes {
     }
 
     /// A pair whose nodes take pods and whose volumes are made alike.
-    fn ready(plane: Plane, running: Real) -> Result<Planes, String> {
+    fn ready(plane: Plane, running: Real, nodes: usize) -> Result<Planes, String> {
         let real = Server::new(running.server.base(), real::TOKEN);
         let planes = Planes { ours: plane.server()?, real, running: Some((plane, running)) };
         share_class(&planes.ours, &planes.real)?;
         for server in [&planes.ours, &planes.real] {
-            wait_for_nodes(server)?;
+            wait_for_nodes(server, nodes)?;
         }
         Ok(planes)
     }
@@ -134,7 +139,7 @@ impl Planes {
         running.join(&binary, NODES)?;
         running.start_ours(&binary, &["operator"])?;
         share_class(&self.ours, &running.server)?;
-        wait_for_nodes(&running.server)?;
+        wait_for_nodes(&running.server, NODES)?;
         Ok(running)
     }
 
@@ -161,10 +166,42 @@ impl Planes {
     }
 }
 
+/// An embedded server whose JobSets are run from outside: `muster up` without that controller, and a `muster operator`
+/// beside it that has no other, over HTTPS.
+pub struct Outside {
+    /// Talks to the server as the administrator.
+    pub server: Server,
+    /// Ends first.
+    _operator: Beside,
+    _plane: Plane,
+}
+
+impl Outside {
+    /// Starts both under these feature gates and waits until nodes take pods and the operator is in charge.
+    ///
+    /// JobSets are admitted by the server itself, as they are where it runs them.
+    pub fn with_jobsets(gates: &str) -> Result<Outside, String> {
+        let plane = ours_admitting(&AT_WORK, JOBSET_NODES, gates, ADMITS_JOBSETS)?;
+        let server = plane.server()?;
+        real::define_jobsets(&server, &crate::plane::binary()?)?;
+        let log = std::fs::File::create(plane.folder().join("operator.log")).map_err(|e| e.to_string())?;
+        let words = ["operator", "--controllers", "jobset", "--admission", "", "--feature-gates", gates];
+        let mut operator = Beside::telling(&words, plane.kubeconfig(), log.into());
+        operator.says("muster is in charge");
+        wait_for_nodes(&server, JOBSET_NODES)?;
+        Ok(Outside { server, _operator: operator, _plane: plane })
+    }
+}
+
 /// Starts our server with these controllers, without nodes, the way it is compared with a real one: what the node
 /// does with a ServiceAccount's token is left out on both sides.
 pub fn ours(controllers: &[&str]) -> Result<Plane, String> {
     ours_with(controllers, 0)
+}
+
+/// Starts our server as it is where JobSets run, under these feature gates.
+pub fn with_jobsets(gates: &str) -> Result<Plane, String> {
+    ours_gated(&WITH_JOBSETS, JOBSET_NODES, gates)
 }
 
 /// Gives a real plane the storage class that ours begins with.
@@ -179,14 +216,14 @@ fn share_class(ours: &Server, real: &Server) -> Result<(), String> {
 }
 
 /// Waits until all nodes take pods: until then what a scheduler says depends on chance.
-fn wait_for_nodes(server: &Server) -> Result<(), String> {
+fn wait_for_nodes(server: &Server, nodes: usize) -> Result<(), String> {
     for _ in 0..NODES_TRIES {
         let answer = server.get("/api/v1/nodes")?;
         let takes = |node: &&Tree| {
             let taints = node.items_at(&["spec", "taints"]);
             taints.is_empty() && node.at(&["status", "allocatable", "cpu"]).is_some()
         };
-        if answer.body.items_at(&["items"]).iter().filter(takes).count() == NODES {
+        if answer.body.items_at(&["items"]).iter().filter(takes).count() == nodes {
             return Ok(());
         }
         std::thread::sleep(NODES_PAUSE);
@@ -201,7 +238,11 @@ fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {
 fn ours_gated(controllers: &[&str], nodes: usize, gates: &str) -> Result<Plane, String> {
     // What our JobSet admission fills in, a server without our controller does not have.
     let admission =
-        if controllers.contains(&"jobset") { "*,-ServiceAccount" } else { "*,-ServiceAccount,-jobset" };
+        if controllers.contains(&"jobset") { ADMITS_JOBSETS } else { "*,-ServiceAccount,-jobset" };
+    ours_admitting(controllers, nodes, gates, admission)
+}
+
+fn ours_admitting(controllers: &[&str], nodes: usize, gates: &str, admission: &str) -> Result<Plane, String> {
     let (controllers, nodes) = (controllers.join(","), nodes.to_string());
     let mut args = vec!["--ephemeral", "--sim-nodes", &nodes, "--controllers", &controllers];
     args.extend(["--admission", admission, "--feature-gates", gates]);

@@ -1,12 +1,12 @@
-//! Scenarios of JobSets, on both planes.
+//! Scenarios of JobSets, over three makers of the port.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use muster_tests::clients::{note, skip};
-use muster_tests::jobsets::{self, Gates, Scenario, Verdict};
-use muster_tests::plane::{Mortal, Plane};
-use muster_tests::planes::Planes;
+use muster_tests::jobsets::{self, Gates, Makers, Place, Scenario, Verdict, differs};
+use muster_tests::plane::Mortal;
+use muster_tests::planes::{self, Outside, Planes};
 use muster_tests::real;
 use muster_tree::{Tree, from_tree};
 
@@ -31,18 +31,43 @@ fn jobsets_do_what_is_written() {
         report += &told(&played(gates, &those, missing.is_none()));
     }
     assert!(report.is_empty(), "{report}");
-    let places = if missing.is_none() { "both planes" } else { "our plane" };
-    note(&format!("jobsets: {} scenarios on {places}", all.len()));
+    note(&format!("jobsets: {} scenarios over {} makers", all.len(), 2 + usize::from(missing.is_none())));
+    if missing.is_none() {
+        tell_what_differs(&all);
+    }
+}
+
+/// What stays different on a real server, with the reasons.
+fn tell_what_differs(all: &[Scenario]) {
+    let absent = all.iter().filter(|it| !it.is_for(Place::Real));
+    let chance = all.iter().filter(|it| !it.chance.is_empty());
+    let absent: Vec<String> = absent.map(|it| format!("{:?}: {}", it.name, it.because)).collect();
+    let chance: Vec<String> = chance.map(|it| format!("{:?}: {}", it.name, it.chance)).collect();
+    let told = |what: &str, those: &[String]| {
+        note(&format!("jobsets: {} scenarios {what}: {}", those.len(), those.join("; ")));
+    };
+    told("are not played beside the real server", &absent);
+    told("end by chance and are not compared", &chance);
+    let parts = differs::PARTS.iter().map(|part| {
+        let kind = if part.kind.is_empty() { "all kinds" } else { part.kind };
+        format!("{kind}: {} ({})", part.what, part.why)
+    });
+    note(&format!("jobsets: not compared with the real server: {}", parts.collect::<Vec<_>>().join("; ")));
 }
 
 fn played(gates: Gates, scenarios: &[Scenario], real: bool) -> Vec<Verdict> {
-    if real {
-        let planes = Planes::with_jobsets(gates.flag()).unwrap();
-        return jobsets::judge(&planes.ours, Some(&planes.real), scenarios);
-    }
-    let args = ["--ephemeral", "--sim-nodes", "4", "--feature-gates", gates.flag()];
-    let plane = Plane::start(&args).unwrap();
-    jobsets::judge(&plane.server().unwrap(), None, scenarios)
+    let flag = gates.flag();
+    std::thread::scope(|scope| {
+        let outside = scope.spawn(|| Outside::with_jobsets(flag).unwrap());
+        if real {
+            let (planes, outside) = (Planes::with_jobsets(flag).unwrap(), outside.join().unwrap());
+            let (local, real) = (&planes.ours, Some(&planes.real));
+            return jobsets::judge(Makers { local, outside: Some(&outside.server), real }, scenarios);
+        }
+        let (plane, outside) = (planes::with_jobsets(flag).unwrap(), outside.join().unwrap());
+        let local = &plane.server().unwrap();
+        jobsets::judge(Makers { local, outside: Some(&outside.server), real: None }, scenarios)
+    })
 }
 
 /// All that differs, and why what could not be played could not.

@@ -4,6 +4,7 @@
 
 mod between;
 mod follow;
+mod made;
 mod makers;
 mod table;
 mod words;
@@ -117,6 +118,12 @@ fn the_same_calls_mean_the_same_everywhere() {
         "nodes",
         "deployments.apps",
         "leases.coordination.k8s.io",
+        "jobsets.jobset.x-k8s.io",
+        "services",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "resourceclaims.resource.k8s.io",
+        "events",
     ];
     let stored = [&local, &ours].map(|maker| {
         let body = maker.stored(&written);

@@ -1,11 +1,15 @@
-//! JobSets in scenarios: what the specification says of them, shown from outside on both planes.
+//! JobSets in scenarios: what the specification says of them, shown from outside over three makers of the port.
 //!
 //! A scenario says what it expects, step by step; each plane has to satisfy it on its own. What is left at the end is
-//! compared between the planes as well, as far as it does not depend on chance and on the clock, so that what no step
-//! speaks of is the same in both places.
+//! compared as well, so that what no step speaks of is the same everywhere: two embedded servers, one that runs JobSets
+//! itself and one beside which `muster operator` does, must store the very same (`stored`); with a real server all is
+//! compared that does not depend on whose controllers are quicker (`picture`).
 
+mod alike;
+pub mod differs;
 mod picture;
 mod scenario;
+mod stored;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use muster_tree::Tree;
 
 pub use scenario::{Gates, Place, Scenario, load};
+pub use stored::{Stores, stores};
 
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::act::Stage;
@@ -24,54 +29,75 @@ const AT_ONCE: usize = 16;
 /// What a scenario came to: what differs between the planes, or why it could not be played.
 pub type Verdict = (String, Result<Vec<Difference>, String>);
 
-/// Plays scenarios on our plane and, where there is one, on a real one. Each has a namespace of its own.
+/// Where scenarios are played: one server for each maker of the port that the JobSet controller uses.
+#[derive(Clone, Copy)]
+pub struct Makers<'a> {
+    /// The controller is in the process of the embedded server.
+    pub local: &'a Server,
+    /// The controller is beside an embedded server.
+    pub outside: Option<&'a Server>,
+    /// The controller is beside a real server.
+    pub real: Option<&'a Server>,
+}
+
+/// Plays scenarios over all makers. Each has a namespace of its own, with the same name everywhere.
 #[must_use]
-pub fn judge(ours: &Server, real: Option<&Server>, scenarios: &[Scenario]) -> Vec<Verdict> {
-    let next = AtomicUsize::new(0);
-    let verdicts: Mutex<Vec<(usize, Verdict)>> = Mutex::default();
+pub fn judge(makers: Makers<'_>, scenarios: &[Scenario]) -> Vec<Verdict> {
+    let all: Vec<usize> = (0..scenarios.len()).collect();
+    let played = each(&all, |n| compare(makers, &scenarios[n], &space(n, 0)));
+    let verdicts = scenarios.iter().map(|it| it.name.clone()).zip(played);
+    verdicts.chain(makers.outside.map(|outside| alike::judge(makers.local, outside, scenarios))).collect()
+}
+
+/// The namespace of a scenario that is played for the first time, or once more.
+fn space(n: usize, round: u32) -> String {
+    let again = if round == 0 { String::new() } else { format!("-again-{round}") };
+    format!("set-{n}-{}{again}", std::process::id())
+}
+
+/// What comes of each, several at once.
+fn each<T: Send>(all: &[usize], play: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some((n, scenario)) = take(scenarios, &next) {
-                    let namespace = format!("set-{n}-{}", std::process::id());
-                    let verdict = (scenario.name.clone(), compare(ours, real, scenario, &namespace));
-                    verdicts.lock().expect("no thread panics with it").push((n, verdict));
+                while let Some(n) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let came = play(*n);
+                    done.lock().expect("no thread panics with it").push((*n, came));
                 }
             });
         }
     });
-    let mut all = verdicts.into_inner().expect("no thread panics with it");
+    let mut all = done.into_inner().expect("no thread panics with it");
     all.sort_by_key(|(n, _)| *n);
-    all.into_iter().map(|(_, verdict)| verdict).collect()
+    all.into_iter().map(|(_, came)| came).collect()
 }
 
-fn take<'a>(all: &'a [Scenario], next: &AtomicUsize) -> Option<(usize, &'a Scenario)> {
-    let n = next.fetch_add(1, Ordering::Relaxed);
-    all.get(n).map(|scenario| (n, scenario))
-}
-
-fn compare(
-    ours: &Server,
-    real: Option<&Server>,
-    scenario: &Scenario,
-    namespace: &str,
-) -> Result<Vec<Difference>, String> {
-    let (here, there) = std::thread::scope(|scope| {
-        let here = scope.spawn(|| scenario.is_for(Place::Embedded).then(|| left(ours, scenario, namespace)));
-        let real = real.filter(|_| scenario.is_for(Place::Real));
+fn compare(makers: Makers<'_>, scenario: &Scenario, namespace: &str) -> Result<Vec<Difference>, String> {
+    let embedded = |server| scenario.is_for(Place::Embedded).then(|| left(server, scenario, namespace));
+    let real = makers.real.filter(|_| scenario.is_for(Place::Real));
+    let (here, outside, there) = std::thread::scope(|scope| {
+        let here = scope.spawn(|| embedded(makers.local));
+        let outside = makers.outside.map(|outside| scope.spawn(move || embedded(outside)));
         let there = real.map(|real| left(real, scenario, namespace));
-        (here.join().unwrap_or_else(|_| Some(Err("playing it panicked".to_owned()))), there)
+        let joined = |played: std::thread::ScopedJoinHandle<'_, _>| {
+            played.join().unwrap_or_else(|_| Some(Err("playing it panicked".to_owned())))
+        };
+        (joined(here), outside.and_then(joined), there)
     });
-    let here = here.transpose().map_err(|why| format!("on the embedded plane: {why}"));
-    let there = there.transpose().map_err(|why| format!("on the real plane: {why}"));
-    match (here, there) {
-        (Ok(Some(here)), Ok(Some(there))) if scenario.chance.is_empty() => {
-            let found = compare_trees(&here, &there);
-            real.map_or(Ok(found.clone()), |real| looked_at_again(found, ours, real, namespace))
+    let failed =
+        [("in process", &here), ("beside an embedded server", &outside), ("beside a real server", &there)];
+    let failed = failed.into_iter().filter_map(|(place, played)| match played {
+        Some(Err(why)) => Some(format!("{place}: {why}")),
+        _ => None,
+    });
+    let failed = failed.collect::<Vec<_>>();
+    match (here, there, real) {
+        _ if !failed.is_empty() => Err(failed.join("\n  ")),
+        (Some(Ok(here)), Some(Ok(there)), Some(real)) if scenario.chance.is_empty() => {
+            looked_at_again(compare_trees(&here, &there), makers.local, real, namespace)
         }
-        (Ok(_), Ok(_)) => Ok(Vec::new()),
-        (Err(here), Err(there)) => Err(format!("{here}\n  {there}")),
-        (Err(why), _) | (_, Err(why)) => Err(why),
+        _ => Ok(Vec::new()),
     }
 }
 

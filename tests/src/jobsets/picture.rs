@@ -1,28 +1,18 @@
-//! What is compared of a scenario: JobSets, all that they made, and what was told of them, without what chance and the
-//! clock put in.
-//!
-//! # Deliberately absent
-//!
-//! Where pods run and what nodes, schedulers and the Job controller tell: that is compared elsewhere. How often
-//! a failure was told: both planes try again by their own clocks.
+//! What is compared of a scenario with a real server: JobSets, all that they made, and what was told of them, without
+//! what [`differs`] lists.
 
 use std::collections::BTreeMap;
 
-use muster_tree::{Tree, tree};
+use muster_tree::{Text, Tree};
 
+use super::differs;
 use crate::differential::Server;
 use crate::lives::objects::Sort;
-use crate::lives::view::{kept, plain};
-use crate::lives::whole::{Names, UNSTABLE, listed, name, without_clocks};
+use crate::lives::view::plain;
+use crate::lives::whole::{Names, listed, name};
 
 /// Kinds that are shown, those whose uids stand in others first.
 const SHOWN: [&str; 6] = ["JobSet", "Job", "Service", "PersistentVolumeClaim", "ResourceClaim", "Pod"];
-/// Who tells of JobSets.
-const REPORTER: &str = "jobset";
-
-const CONDITIONS: &[&str] = &["status", "conditions"];
-/// Where the first pod of a volume went.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Everything there is of a scenario.
 pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
@@ -39,49 +29,28 @@ pub fn picture(server: &Server, namespace: &str) -> Result<Tree, String> {
     Ok(plain(&names.shown(&Tree::map(shown)), namespace))
 }
 
-/// Pods have names of chance, so that of those only how many are in which phase is shown.
+/// Of what has a name of chance only how many are alike is shown.
 fn objects(sort: &Sort, all: &[Tree]) -> Tree {
-    if sort.kind != "Pod" {
-        return Tree::map(all.iter().map(|object| (name(object), view(sort, object))).collect::<Vec<_>>());
-    }
-    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for pod in all {
-        let job = pod.str_at(&["metadata", "labels", "batch.kubernetes.io/job-name"]);
-        *counts.entry(format!("{job} {}", pod.str_at(&["status", "phase"]))).or_default() += 1;
-    }
-    Tree::map(counts)
-}
-
-fn view(sort: &Sort, object: &Tree) -> Tree {
-    let metadata = UNSTABLE.iter().fold(kept(object, &["metadata"]), |it, key| it.without_key(key));
-    let object = object.with(&["metadata"], metadata);
-    let object = match sort.kind {
-        "Job" => job(&object),
-        "PersistentVolumeClaim" => object.without(&["metadata", "annotations", SELECTED_NODE]),
-        // Which of several equal devices it is, and for whom first, is chance.
-        "ResourceClaim" => {
-            let given = object.at(&["status", "allocation"]).is_some();
-            let pods = object.items_at(&["status", "reservedFor"]).len();
-            object.with(&["status"], tree!({"given": given, "pods": i64::try_from(pods).unwrap_or(i64::MAX)}))
+    let mut counts: BTreeMap<Text, i64> = BTreeMap::new();
+    let mut shown: Vec<(Text, Tree)> = Vec::new();
+    for object in all {
+        match differs::without(sort.kind, object) {
+            Tree::Text(words) => *counts.entry(words).or_default() += 1,
+            // Lists of some kinds repeat what is known.
+            left => shown.push((
+                name(object),
+                ["apiVersion", "kind"].iter().fold(left, |it, key| it.without_key(key)),
+            )),
         }
-        _ => object,
-    };
-    without_clocks(&["apiVersion", "kind"].iter().fold(object, |it, key| it.without_key(key)))
-}
-
-/// Whether the Job controller saw a pause between two changes is a matter of its own clock.
-fn job(job: &Tree) -> Tree {
-    let conditions = job.items_at(CONDITIONS).iter().filter(|it| it.str_at(&["type"]) != "Suspended");
-    let conditions: Vec<Tree> = conditions.cloned().collect();
-    job.with_option(CONDITIONS, (!conditions.is_empty()).then(|| Tree::list(conditions)))
+    }
+    let counts = counts.into_iter().map(|(words, count)| (words, Tree::from(count)));
+    Tree::map(counts.chain(shown).collect::<Vec<_>>())
 }
 
 fn told(events: &[Tree], names: &Names) -> Tree {
-    let ours = events.iter().filter(|event| event.str_at(&["reportingController"]) == REPORTER);
-    let words = |event: &Tree| {
-        let about = ["kind", "name"].map(|key| event.str_at(&["regarding", key]).to_owned()).join(" ");
-        let says = ["type", "reason", "note"].map(|key| event.str_at(&[key]).to_owned()).join(" | ");
-        names.words(&format!("{about} | {says}"))
-    };
-    Tree::map(ours.map(|event| (words(event), tree!(true))).collect::<BTreeMap<String, Tree>>())
+    let words = events.iter().filter_map(|event| match differs::without("Event", event) {
+        Tree::Text(words) => Some((names.words(&words), Tree::from(true))),
+        _ => None,
+    });
+    Tree::map(words.collect::<BTreeMap<String, Tree>>())
 }

@@ -28,6 +28,9 @@ pub struct Scenario {
     /// The only plane that has what it needs; both when absent.
     #[serde(default, rename = "where")]
     pub place: Option<Place>,
+    /// Why it is played there alone, if it is.
+    #[serde(default)]
+    pub because: String,
     /// Why what is left differs by chance and is not compared, if it does.
     #[serde(default)]
     pub chance: String,
@@ -117,7 +120,11 @@ fn devices(count: usize) -> Vec<Tree> {
 
 /// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    documents::load(folder)
+    let all: Vec<Scenario> = documents::load(folder)?;
+    match all.iter().find(|it| it.place.is_some() == it.because.is_empty()) {
+        Some(odd) => Err(format!("{:?}: `where` and `because` come together", odd.name)),
+        None => Ok(all),
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_jobset_is_made_last() {
-        let text = "name: any\ndevices: 2\nobjects: [{kind: Pod}]\nset: {jobs: []}\nwhere: real\ngates: all";
+        let text = "name: any\ndevices: 2\nobjects: [{kind: Pod}]\nset: {jobs: []}\nwhere: real\nbecause: a reason\ngates: all";
         let scenario: Scenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
         let objects = scenario.objects();
         let kinds: Vec<&str> = objects.iter().map(|it| it.str_at(&["kind"])).collect();

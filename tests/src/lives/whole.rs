@@ -18,11 +18,8 @@ use crate::differential::{Server, first_uid};
 const NODE: &str = "sim-";
 /// The folder of volumes in that of a plane.
 const VOLUMES: &str = "/volumes/";
-/// No plane of ours has more of them.
-const NODES_MAX: usize = 10;
 /// Metadata that says when and how often, not what.
-pub(crate) const UNSTABLE: [&str; 5] =
-    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
+const UNSTABLE: [&str; 5] = ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"];
 /// Fields that tell of times.
 const CLOCKS: [&str; 6] = [
     "lastPhaseTransitionTime",
@@ -159,7 +156,7 @@ impl Names {
     pub(crate) fn words(&self, text: &str) -> String {
         let text = self.all.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from.as_str(), to));
         // Nodes on which no pod is, objects that are gone, and the folder of a plane.
-        let mut text = (0..NODES_MAX).fold(text, |text, n| text.replace(&format!("{NODE}{n}"), "<node>"));
+        let mut text = without_nodes(&text);
         while let Some(uid) = first_uid(&text) {
             text = text.replace(uid.as_str(), "<uid>");
         }
@@ -180,6 +177,18 @@ impl Names {
             other => other.clone(),
         }
     }
+}
+
+/// The text with the word in place of every node.
+pub(crate) fn without_nodes(text: &str) -> String {
+    let mut parts = text.split(NODE);
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        made += if rest.len() < part.len() { "<node>" } else { NODE };
+        made += rest;
+    }
+    made
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use muster_apiserver::local::LocalApi;
 use muster_cluster::KubeApi;
 use muster_store::{Range, Store, StoreOptions};
 use muster_tests::clients::skip;
+use muster_tests::plane;
 use muster_tests::real::{self, Disk, Real};
 use muster_tree::Tree;
 use tempfile::TempDir;
@@ -89,7 +90,11 @@ impl Maker {
             return None;
         }
         static REAL: OnceLock<Real> = OnceLock::new();
-        let real = REAL.get_or_init(|| Real::start_without_controllers(Disk::Unsynced).unwrap());
+        let real = REAL.get_or_init(|| {
+            let real = Real::start_without_controllers(Disk::Unsynced).unwrap();
+            real.define_jobsets(&plane::binary().unwrap()).unwrap();
+            real
+        });
         let address = real.server.base().trim_start_matches("https://").parse().unwrap();
         let between = Between::new(address);
         let folder = TempDir::new().unwrap();
@@ -123,7 +128,9 @@ fn embedded(options: StoreOptions) -> (Engine, Identity) {
     let store = Store::in_memory(options, clock.clone());
     let identity = Identity::of_store(&store, clock.as_ref(), entropy.as_ref()).unwrap();
     // As on the real one: what a node does with tokens is not compared here.
-    let options = EngineOptions { admission_off: vec!["ServiceAccount".into()], ..EngineOptions::default() };
+    let definitions = vec![muster_jobset::crd::definition()];
+    let admission_off = vec!["ServiceAccount".into()];
+    let options = EngineOptions { admission_off, definitions, ..EngineOptions::default() };
     (Engine::new(store, clock, entropy, options), identity)
 }
 

@@ -6,6 +6,7 @@ use muster_api::kinds::{CONFIG_MAPS, JOBS, LEASES, NAMESPACES, NODES, PODS};
 use muster_api::port::{Act, Call, Cascade, Part};
 use muster_tree::tree;
 
+use super::made;
 use super::words::*;
 
 /// What it shows, and the call.
@@ -13,7 +14,7 @@ pub type Row = (&'static str, fn(&Seen) -> Call);
 
 /// All rows.
 pub fn rows() -> Vec<Row> {
-    [creates(), guards(), applies(), jobs(), pods(), scales(), deletes(), namespaces()].concat()
+    [creates(), guards(), applies(), jobs(), pods(), scales(), made::rows(), deletes(), namespaces()].concat()
 }
 
 fn creates() -> Vec<Row> {

@@ -1,0 +1,251 @@
+//! Everything that a server stores, for two embedded servers on which the same was played and that must hold the very
+//! same: every kind that the server lists, every field, who owns which.
+//!
+//! # Invariants
+//!
+//! - Nothing is left out but what [`left_out`] names with its reason. What chance and the clock made is replaced by what
+//!   it is: a uid by the object that has it; a generated end of a name, an address, an instant and a node by the word.
+//! - Objects that are alike but for names of chance are sorted by what is left of them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use muster_tree::{Text, Tree};
+
+use crate::differential::{Server, first_uid, is_time};
+use crate::lives::view::without_suffixes;
+use crate::lives::whole::without_nodes;
+
+/// What a server stores, by namespace; what has none belongs to the namespace that it names, if it names one.
+pub type Stores = BTreeMap<String, Tree>;
+
+/// The folder of volumes in that of a plane.
+const VOLUMES: &str = "/volumes/";
+/// Where a field set names an address.
+const ADDRESS: &str = "k:{\"ip\":";
+/// The namespace of an operator that stands beside a server.
+const OPERATOR_SPACE: &str = "muster-system";
+/// Who tells of JobSets.
+const REPORTER: &str = "jobset";
+/// What is told or not, once or twice, depending on who is quicker: the scheduler and the one who makes volumes, or the
+/// clock of the one who waits for them; a pod that came before its claim, or after it.
+const BY_THE_CLOCK: [&str; 4] =
+    ["FailedScheduling", "WaitForPodScheduled", "WaitForFirstConsumer", "ExternalProvisioning"];
+
+/// All objects, with how paths spell their kind.
+type Objects = Vec<(String, Tree)>;
+
+/// Everything a server stores, without what chance and the clock put in.
+pub fn stores(server: &Server) -> Result<Stores, String> {
+    let mut all = Objects::new();
+    for (plural, path) in kinds(server)? {
+        let list = server.get(&path)?.body;
+        all.extend(list.items_at(&["items"]).iter().map(|object| (plural.clone(), object.clone())));
+    }
+    let names = Names::of(&all);
+    let mut stores: BTreeMap<String, BTreeMap<String, Vec<Tree>>> = BTreeMap::new();
+    for (plural, object) in all.iter().filter(|(plural, object)| !left_out(plural, object, &names)) {
+        let space = stores.entry(names.space(object)).or_default();
+        let (key, shown) = names.object(plural, object);
+        space.entry(key).or_default().push(shown);
+    }
+    Ok(stores.into_iter().map(|(space, objects)| (space, sorted(objects))).collect())
+}
+
+fn sorted(objects: BTreeMap<String, Vec<Tree>>) -> Tree {
+    let lists = objects.into_iter().map(|(key, mut alike)| {
+        alike.sort_by_key(Tree::to_json);
+        (key, Tree::list(alike))
+    });
+    Tree::map(lists.collect::<Vec<_>>())
+}
+
+/// Every kind that can be listed, with the path of all its objects, each once: in the version its group prefers.
+fn kinds(server: &Server) -> Result<Vec<(String, String)>, String> {
+    let groups = server.get("/apis")?.body;
+    let groups = groups.items_at(&["groups"]).iter();
+    let versions =
+        groups.map(|group| format!("/apis/{}", group.str_at(&["preferredVersion", "groupVersion"])));
+    // The same events once more.
+    let versions = versions.filter(|path| !path.contains("/events.k8s.io/"));
+    let mut all = Vec::new();
+    for path in std::iter::once("/api/v1".to_owned()).chain(versions) {
+        let listed = server.get(&path)?.body;
+        let can = |it: &&Tree| it.items_at(&["verbs"]).iter().any(|verb| verb.as_str() == Some("list"));
+        for kind in listed.items_at(&["resources"]).iter().filter(can) {
+            let plural = kind.str_at(&["name"]);
+            all.push((plural.to_owned(), format!("{path}/{plural}")));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether an object is not compared, and why.
+fn left_out(plural: &str, object: &Tree, names: &Names) -> bool {
+    let (name, space) = (object.str_at(&["metadata", "name"]), object.str_at(&["metadata", "namespace"]));
+    match plural {
+        // The authority of the server, which is another's.
+        "configmaps" => name == "kube-root-ca.crt",
+        // Made by the server itself where it runs JobSets, by a user where it does not.
+        "customresourcedefinitions" => true,
+        // What an operator keeps for itself.
+        "namespaces" => name == OPERATOR_SPACE,
+        "leases" => space == OPERATOR_SPACE,
+        // How far somebody came who is gone depends on who was quicker; what JobSets tell does not.
+        "events" => {
+            let about = object.text_at(&["involvedObject", "uid"]);
+            let gone = !names.uids.contains_key(&about);
+            BY_THE_CLOCK.contains(&object.str_at(&["reason"]))
+                || gone && object.str_at(&["reportingComponent"]) != REPORTER
+        }
+        _ => false,
+    }
+}
+
+/// What chance named, and what it is called instead.
+struct Names {
+    uids: BTreeMap<Text, String>,
+    spaces: Vec<Text>,
+}
+
+impl Names {
+    fn of(all: &Objects) -> Names {
+        // Nobody names an event by its uid, and its own name is an instant.
+        let named = all.iter().filter(|(plural, _)| plural != "events").map(|(plural, object)| {
+            let name = without_suffixes(object.str_at(&["metadata", "name"]));
+            (object.text_at(&["metadata", "uid"]), format!("<uid of {plural} {name}>"))
+        });
+        let spaces = all.iter().filter(|(plural, _)| plural == "namespaces");
+        let mut spaces: Vec<Text> = spaces.map(|(_, object)| object.text_at(&["metadata", "name"])).collect();
+        // One name may begin with another.
+        spaces.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        Names { uids: named.collect(), spaces }
+    }
+
+    /// The namespace that an object belongs to.
+    fn space(&self, object: &Tree) -> String {
+        let own = object.str_at(&["metadata", "namespace"]);
+        let claim = object.str_at(&["spec", "claimRef", "namespace"]);
+        let named =
+            || self.spaces.iter().find(|space| object.str_at(&["metadata", "name"]).contains(space.as_str()));
+        match [own, claim].into_iter().find(|space| !space.is_empty()) {
+            Some(space) => space.to_owned(),
+            None => named().map(Text::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// What an object is filed under, and what is left of it.
+    fn object(&self, plural: &str, object: &Tree) -> (String, Tree) {
+        let shown = self.tree(object, "");
+        match plural {
+            "events" => {
+                let key =
+                    [&["involvedObject", "kind"][..], &["involvedObject", "name"], &["reason"], &["message"]];
+                let words = key.map(|path| shown.str_at(path).to_owned());
+                (format!("events {}", words.join(" | ")), shown.without(&["metadata", "name"]))
+            }
+            "endpointslices" => {
+                let mut pods = shown.items_at(&["endpoints"]).to_vec();
+                pods.sort_by_key(Tree::to_json);
+                // How often it was written depends on how many pods were ready at once.
+                let shown = shown.with(&["endpoints"], Tree::list(pods)).without(&["metadata", "generation"]);
+                (format!("{plural} {}", shown.str_at(&["metadata", "name"])), shown)
+            }
+            _ => (format!("{plural} {}", shown.str_at(&["metadata", "name"])), shown),
+        }
+    }
+
+    fn tree(&self, tree: &Tree, key: &str) -> Tree {
+        match tree {
+            Tree::Map(_) => {
+                let all = tree.entries().iter().map(|(key, value)| (self.words(key), self.tree(value, key)));
+                Tree::map(all.collect::<Vec<_>>())
+            }
+            Tree::List(_) => {
+                let mut items: Vec<Tree> = tree.items().iter().map(|item| self.tree(item, "")).collect();
+                if key == "managedFields" {
+                    // Their order is that of the instants.
+                    items.sort_by_key(Tree::to_json);
+                }
+                Tree::list(items)
+            }
+            Tree::Text(_) if key == "resourceVersion" => Tree::from("<revision>"),
+            Tree::Text(text) if is_time(text) => Tree::from("<time>"),
+            Tree::Text(text) if text.parse::<IpAddr>().is_ok() => Tree::from("<address>"),
+            Tree::Text(text) => Tree::from(self.words(text)),
+            other => other.clone(),
+        }
+    }
+
+    fn words(&self, text: &str) -> String {
+        if text.starts_with(ADDRESS) {
+            return format!("{ADDRESS}<address>}}");
+        }
+        let mut text = text.to_owned();
+        while let Some(uid) = first_uid(&text) {
+            text = text.replace(uid.as_str(), self.uids.get(&uid).map_or("<uid>", String::as_str));
+        }
+        if let Some(at) = text.find(VOLUMES).filter(|_| text.starts_with('/')) {
+            text = format!("<data>{}", &text[at..]);
+        }
+        without_suffixes(&without_nodes(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    const UID: &str = "0b7e6a4c-8e55-4f6b-9a0e-0f0b7e6a4c8e";
+
+    fn some() -> Objects {
+        let job = tree!({"metadata": {"name": "js-w-0", "namespace": "set-1", "uid": UID}});
+        let space = |name: &str| ("namespaces".to_owned(), tree!({"metadata": {"name": name, "uid": name}}));
+        vec![("jobs".to_owned(), job), space("set-1"), space("set-1-again")]
+    }
+
+    #[test]
+    fn chance_becomes_words() {
+        let names = Names::of(&some());
+        for (text, want) in [
+            (UID, "<uid of jobs js-w-0>"),
+            ("js-w-0-0-bcdfg on sim-17 and sim-3", "js-w-0-0-<chance> on <node> and <node>"),
+            ("f:k:{\"uid\":\"00000000-0000-4000-8000-000000000000\"}", "f:k:{\"uid\":\"<uid>\"}"),
+            ("k:{\"ip\":\"10.1.2.3\"}", "k:{\"ip\":<address>}"),
+            ("/tmp/x/volumes/v", "<data>/volumes/v"),
+            ("sim-ulated", "sim-ulated"),
+        ] {
+            assert_eq!(names.words(text), want);
+        }
+    }
+
+    #[test]
+    fn what_has_no_namespace_belongs_to_the_one_it_names() {
+        let names = Names::of(&some());
+        for (object, want) in [
+            (tree!({"metadata": {"name": "a", "namespace": "set-1"}}), "set-1"),
+            (tree!({"metadata": {"name": "gpu-set-1"}}), "set-1"),
+            (tree!({"metadata": {"name": "gpu-set-1-again"}}), "set-1-again"),
+            (tree!({"metadata": {"name": "v"}, "spec": {"claimRef": {"namespace": "set-1"}}}), "set-1"),
+            (tree!({"metadata": {"name": "sim-1"}}), ""),
+        ] {
+            assert_eq!(names.space(&object), want);
+        }
+    }
+
+    #[test]
+    fn of_who_is_gone_only_what_jobsets_tell_is_compared() {
+        let names = Names::of(&some());
+        let event = |uid: &str, by: &str, reason: &str| tree!({"involvedObject": {"uid": uid}, "reportingComponent": by, "reason": reason});
+        for (event, out) in [
+            (event(UID, "job-controller", "SuccessfulCreate"), false),
+            (event(UID, "scheduler", "FailedScheduling"), true),
+            (event("gone", "job-controller", "SuccessfulCreate"), true),
+            (event("gone", "jobset", "AllJobsCompleted"), false),
+        ] {
+            assert_eq!(left_out("events", &event, &names), out, "{}", event.to_json());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The programs of a real plane, each with the flags that the tests need.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::{Disk, TOKEN, audit, program};
+
+/// Signs the certificate that the API server shows to nodes.
+pub(super) const NODE_AUTHORITY: &str = "node-authority.crt";
+/// The names of our `--controllers`, and what does that work in a real plane.
+const CONTROLLERS: [(&str, &str); 9] = [
+    ("gc", "garbage-collector-controller"),
+    ("namespace", "namespace-controller"),
+    // Ours counts what a quota limits when it is asked.
+    ("job", "job-controller,ttl-after-finished-controller,resourcequota-controller"),
+    ("serviceaccount", "serviceaccount-controller"),
+    ("podgc", "pod-garbage-collector-controller"),
+    ("endpointslice", "endpointslice-controller"),
+    (
+        "volume",
+        "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,\
+         persistentvolume-protection-controller,ephemeral-volume-controller",
+    ),
+    ("resourceclaim", "resourceclaim-controller"),
+    ("node", "node-lifecycle-controller,taint-eviction-controller"),
+];
+
+pub(super) fn free_ports() -> Result<[u16; 3], String> {
+    let mut ports = [0; 3];
+    // All are held until all are known, so that they differ.
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
+        *port = listener.local_addr().map_err(|e| e.to_string())?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+pub(super) fn etcd(folder: &Path, client: u16, peer: u16, disk: Disk) -> Result<Child, String> {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let mut command = Command::new(program("etcd")?);
+    if disk == Disk::Unsynced {
+        command.arg("--unsafe-no-fsync");
+    }
+    spawn(command.args([
+        "--data-dir",
+        &folder.join("etcd").display().to_string(),
+        "--listen-client-urls",
+        &client,
+        "--advertise-client-urls",
+        &client,
+        "--listen-peer-urls",
+        &peer,
+        "--initial-advertise-peer-urls",
+        &peer,
+        "--initial-cluster",
+        &format!("default={peer}"),
+        "--log-level",
+        "error",
+    ]))
+}
+
+/// What the API server shows to nodes, and who signed it; the paths of certificate and key.
+fn node_client(folder: &Path) -> Result<(String, String), Box<dyn std::error::Error>> {
+    let authority_key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(Vec::new())?;
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key)?.pem();
+    write(folder, NODE_AUTHORITY, &authority)?;
+    let issuer = rcgen::Issuer::from_ca_cert_pem(&authority, authority_key)?;
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = params.signed_by(&key, &issuer)?.pem();
+    let path = write(folder, "node-client.crt", &certificate)?;
+    Ok((path, write(folder, "node-client.key", &key.serialize_pem())?))
+}
+
+pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
+    let key = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
+    let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
+    let key = write(folder, "service-accounts.key", &key.serialize_pem())?;
+    let tokens = write(folder, "tokens.csv", &format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+    let versions = ["scheduling.k8s.io/v1beta1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"];
+    let versions: Vec<String> = versions.iter().map(|v| format!("{v}=true")).collect();
+    let (node_certificate, node_key) = node_client(folder).map_err(|e| e.to_string())?;
+    spawn(
+        Command::new(program("kube-apiserver")?)
+            .arg(format!("--kubelet-client-certificate={node_certificate}"))
+            .arg(format!("--kubelet-client-key={node_key}"))
+            .arg("--kubelet-preferred-address-types=InternalIP")
+            .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--secure-port={secure}"))
+            .arg(format!("--cert-dir={}", folder.join("certs").display()))
+            .arg(format!("--service-account-key-file={public}"))
+            .arg(format!("--service-account-signing-key-file={key}"))
+            .arg("--service-account-issuer=https://kubernetes.default.svc")
+            .arg("--service-cluster-ip-range=10.96.0.0/16")
+            // As every installer sets it; the bare default would refuse privileged containers.
+            .arg("--allow-privileged=true")
+            .arg(format!("--token-auth-file={tokens}"))
+            .arg("--authorization-mode=RBAC")
+            .arg("--feature-gates=GenericWorkload=true")
+            .arg(format!("--runtime-config={}", versions.join(",")))
+            // Ours leaves the token volume to the node, see the spec of admission.
+            .arg("--disable-admission-plugins=ServiceAccount")
+            // Where it is on, blocking the deletion of an owner takes a right.
+            .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+            .args(audit::flags(folder)?),
+    )
+}
+
+/// What does the work of one of our controllers in a real plane.
+pub(super) fn controller(name: &str) -> Result<&'static str, String> {
+    let found = CONTROLLERS.iter().find(|(ours, _)| *ours == name);
+    found.map(|(_, real)| *real).ok_or_else(|| format!("a real plane has no controller like our {name}"))
+}
+
+/// A component that is a client of the server.
+pub(super) fn component(name: &str, kubeconfig: &str) -> Result<Command, String> {
+    let mut command = Command::new(program(name)?);
+    command
+        .arg(format!("--kubeconfig={kubeconfig}"))
+        .arg(format!("--authentication-kubeconfig={kubeconfig}"))
+        .arg(format!("--authorization-kubeconfig={kubeconfig}"))
+        .arg("--leader-elect=false")
+        // Nobody asks it anything, and a port taken by another in between would end it unseen.
+        .arg("--secure-port=0")
+        // Its own limits would only make events late.
+        .args(["--kube-api-qps=2000", "--kube-api-burst=2000"]);
+    Ok(command)
+}
+
+pub(super) fn kubeconfig(base: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
+         clusters: [{{name: real, cluster: {{server: '{base}', insecure-skip-tls-verify: true}}}}]\n\
+         users: [{{name: admin, user: {{token: {TOKEN}}}}}]\n\
+         contexts: [{{name: real, context: {{cluster: real, user: admin}}}}]\n"
+    )
+}
+
+pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<String, String> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(path.display().to_string())
+}
+
+pub(super) fn spawn(command: &mut Command) -> Result<Child, String> {
+    let program = command.get_program().to_owned();
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.spawn().map_err(|e| format!("{}: {e}", program.display()))
+}
