@@ -23,6 +23,7 @@ mod local;
 mod metrics;
 mod node;
 mod operator;
+mod operator_rim;
 mod placements;
 mod port;
 mod programs;

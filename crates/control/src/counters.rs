@@ -36,10 +36,52 @@ pub struct Counters {
     pub queue_len: u64,
     /// Calls without a reply, now.
     pub in_flight: u64,
+    /// What each controller did with its keys, by the name that numbers are kept under.
+    pub work: BTreeMap<&'static str, Work>,
     /// What the scheduler among the controllers counts.
     pub scheduling: Scheduling,
     /// What the JobSet controller counts.
     pub jobsets: JobSetNumbers,
+}
+
+/// What became of the keys of one controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Keys that became ready.
+    pub adds: u64,
+    /// Keys that were looked at and need nothing more.
+    pub done: u64,
+    /// Keys that were looked at and are looked at again at a time of their own.
+    pub again: u64,
+    /// Keys whose plan was refused; each is tried again after a pause.
+    pub refused: u64,
+    /// Keys that wait to be looked at, now.
+    pub ready: u64,
+    /// Keys whose plan is under way, now.
+    pub under_way: u64,
+    /// How long those under way have been so, all together.
+    pub unfinished: Duration,
+    /// How long the oldest of them has been so.
+    pub longest: Duration,
+    /// How long keys waited to be looked at.
+    pub waits: Waits,
+    /// How long it took from then on until their plan was carried out or refused.
+    pub times: Waits,
+}
+
+impl std::ops::AddAssign<&Work> for Work {
+    fn add_assign(&mut self, other: &Work) {
+        self.adds += other.adds;
+        self.done += other.done;
+        self.again += other.again;
+        self.refused += other.refused;
+        self.ready += other.ready;
+        self.under_way += other.under_way;
+        self.unfinished += other.unfinished;
+        self.longest = self.longest.max(other.longest);
+        self.waits += &other.waits;
+        self.times += &other.times;
+    }
 }
 
 /// What a scheduler counts.
@@ -129,6 +171,9 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.repeats += other.repeats;
         self.queue_len += other.queue_len;
         self.in_flight += other.in_flight;
+        for (name, work) in &other.work {
+            *self.work.entry(name).or_default() += work;
+        }
         self.scheduling += &other.scheduling;
         self.jobsets += &other.jobsets;
         for (kind, count) in &other.calls_by {
@@ -141,7 +186,7 @@ impl std::ops::AddAssign<&Counters> for Counters {
 }
 
 /// The verb of a call, as metrics name it.
-fn verb(call: &Call) -> &'static str {
+pub(crate) fn verb(call: &Call) -> &'static str {
     match (&call.act, call.on.part) {
         (Act::Get, _) => "get",
         (Act::Create(_), Part::Binding) => "bind",

@@ -7,6 +7,8 @@
 //! - At most [`LoopOptions::calls_in_flight_max`] calls are without a reply.
 //! - A lost reply repeats the very same call: a create that did happen answers `AlreadyExists` to itself.
 
+mod dump;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -122,11 +124,13 @@ struct Sent {
     repeats: u32,
     /// How often the kind of the first call had been listed when it was sent.
     resets: u64,
+    /// When it was sent.
+    at: Time,
 }
 
 impl Sent {
     fn new(purpose: Purpose, calls: Calls) -> Sent {
-        Sent { purpose, calls, told: None, repeats: 0, resets: 0 }
+        Sent { purpose, calls, told: None, repeats: 0, resets: 0, at: Time(0) }
     }
 }
 
@@ -156,6 +160,16 @@ pub struct Loop {
     started: bool,
     kinds_changed: bool,
     refusals: VecDeque<String>,
+    heard: BTreeMap<Kind, Heard>,
+}
+
+/// When a kind was heard of.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    /// When everything of it was taken in last.
+    listed: Time,
+    /// When anything of it was.
+    last: Time,
 }
 
 impl Loop {
@@ -182,6 +196,7 @@ impl Loop {
             started: false,
             kinds_changed: false,
             refusals: VecDeque::new(),
+            heard: BTreeMap::new(),
         }
     }
 
@@ -199,13 +214,18 @@ impl Loop {
     /// Takes in one thing; [`Loop::turn`] says later what to do. Taking in many before a turn lets each key see
     /// them all at once.
     pub fn take(&mut self, input: Input, now: Time) {
+        self.queue.now_is(now);
         match input {
             Input::Changed(kind, Batch::Reset(objects)) => {
+                self.heard.insert(kind.clone(), Heard { listed: now, last: now });
                 let Relisted { taken, doubtful } = self.caches.reset(&kind, objects);
                 taken.iter().for_each(|taken| self.tell(taken, now));
                 doubtful.iter().for_each(|key| self.look_at(key));
             }
             Input::Changed(kind, Batch::Changes(changes)) => {
+                if let Some(heard) = self.heard.get_mut(&kind) {
+                    heard.last = now;
+                }
                 for change in changes {
                     if let Some(taken) = self.caches.change(&kind, change) {
                         self.tell(&taken, now);
@@ -233,7 +253,7 @@ impl Loop {
         }
         let mut plans_left = PLANS_PER_TURN_MAX;
         loop {
-            self.dispatch(&mut outputs);
+            self.dispatch(&mut outputs, now);
             if plans_left == 0 || self.sent.len() >= self.options.calls_in_flight_max {
                 break;
             }
@@ -265,10 +285,21 @@ impl Loop {
         &self.counters
     }
 
-    /// What the loop and its controllers have counted.
+    /// What the loop and its controllers have counted, up to this time.
     #[must_use]
-    pub fn told(&self) -> Counters {
+    pub fn told(&self, now: Time) -> Counters {
         let mut counters = self.counters.clone();
+        for (place, it) in self.controllers.iter().enumerate() {
+            *counters.work.entry(it.counted_as()).or_default() += &self.queue.work(place);
+        }
+        for slot in self.under_way.keys() {
+            let name = self.controllers[slot.controller].counted_as();
+            let age = self.queue.since(slot).map_or(Duration::ZERO, |since| now.since(since));
+            let work = counters.work.entry(name).or_default();
+            work.under_way += 1;
+            work.unfinished += age;
+            work.longest = work.longest.max(age);
+        }
         self.controllers.iter().for_each(|it| it.tell(&mut counters));
         counters
     }
@@ -300,6 +331,7 @@ impl Loop {
             self.caches.add_kind(kind);
         }
         for kind in &old {
+            self.heard.remove(kind);
             for taken in self.caches.remove_kind(kind) {
                 self.tell(&taken, now);
             }
@@ -405,12 +437,13 @@ impl Loop {
         self.notes.extend(again);
     }
 
-    fn dispatch(&mut self, outputs: &mut Vec<Output>) {
+    fn dispatch(&mut self, outputs: &mut Vec<Output>, now: Time) {
         while self.sent.len() < self.options.calls_in_flight_max {
             let Some(mut sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
                 return;
             };
             sent.resets = self.resets_of(&sent.calls);
+            sent.at = now;
             let id = CallId(self.next_id);
             self.next_id += 1;
             sent.calls.as_slice().iter().for_each(|call| self.counters.sent(call));

@@ -135,6 +135,11 @@ pub trait Controller: Send {
     /// Its name, as `--controllers` spells it.
     fn name(&self) -> &'static str;
 
+    /// The name that its numbers are kept under.
+    fn counted_as(&self) -> &'static str {
+        self.name()
+    }
+
     /// The kinds it must see.
     fn kinds(&self) -> Vec<Kind>;
 

@@ -5,6 +5,7 @@
 //! - A key is ready at most once, and never while a plan of it is under way; a wake during that time is
 //!   remembered.
 //! - An entry exists only while there is something to remember about its key.
+//! - Of a refusal so much is kept as somebody reads: it is there to be shown.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use muster_api::port::Refusal;
 use muster_api::time::Time;
 
+use crate::counters::Work;
 use crate::plan::Key;
 
 /// The first pause after a refusal that the next reading of the caches is likely to mend.
@@ -20,6 +22,8 @@ pub const RACE_BACKOFF_FIRST: Duration = Duration::from_millis(20);
 pub const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// Letters kept of a refusal.
+const WHY_LETTERS_MAX: usize = 300;
 
 /// A key of one controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +41,29 @@ struct Entry {
     woken_meanwhile: bool,
     due: Option<Time>,
     failures: u32,
+    /// Since when it is ready or under way.
+    since: Time,
+    /// The refusal that it waits for, in words.
+    why: Option<Box<str>>,
+}
+
+/// A key as somebody from outside sees it.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// Which.
+    pub slot: &'a Slot,
+    /// Whether it waits to be looked at.
+    pub ready: bool,
+    /// Whether its plan is under way.
+    pub under_way: bool,
+    /// Since when it is either.
+    pub since: Time,
+    /// When it becomes ready by itself.
+    pub due: Option<Time>,
+    /// Refusals in a row.
+    pub failures: u32,
+    /// The last of them.
+    pub why: Option<&'a str>,
 }
 
 /// The queue.
@@ -45,9 +72,40 @@ pub struct Queue {
     entries: BTreeMap<Slot, Entry>,
     ready: VecDeque<Slot>,
     due: BTreeSet<(Time, Slot)>,
+    /// By the place of the controller.
+    work: Vec<Work>,
+    now: Time,
 }
 
 impl Queue {
+    /// What happens from here on happens at this time.
+    pub fn now_is(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// All keys that there is something to remember about.
+    pub fn looks(&self) -> impl Iterator<Item = Look<'_>> {
+        self.entries.iter().map(|(slot, entry)| Look {
+            slot,
+            ready: entry.ready,
+            under_way: entry.under_way,
+            since: entry.since,
+            due: entry.due,
+            failures: entry.failures,
+            why: entry.why.as_deref(),
+        })
+    }
+
+    /// Since when a key is ready or under way.
+    pub fn since(&self, slot: &Slot) -> Option<Time> {
+        self.entries.get(slot).map(|entry| entry.since)
+    }
+
+    /// What became of the keys of the controller at this place; what takes how long right now is not in it.
+    pub fn work(&self, controller: usize) -> Work {
+        self.work.get(controller).cloned().unwrap_or_default()
+    }
+
     /// Wants `slot` looked at, at `at` or at once.
     pub fn wake(&mut self, slot: Slot, at: Option<Time>) {
         let entry = self.entries.entry(slot.clone()).or_default();
@@ -55,7 +113,10 @@ impl Queue {
             None if entry.under_way => entry.woken_meanwhile = true,
             None if entry.ready => {}
             None => {
-                entry.ready = true;
+                (entry.ready, entry.since) = (true, self.now);
+                let work = of(&mut self.work, slot.controller);
+                work.adds += 1;
+                work.ready += 1;
                 self.ready.push_back(slot);
             }
             Some(_) if entry.ready => {}
@@ -78,6 +139,7 @@ impl Queue {
 
     /// Makes everything ready whose time has come.
     pub fn tick(&mut self, now: Time) {
+        self.now = now;
         while let Some((at, slot)) = self.due.pop_first() {
             if at > now {
                 self.due.insert((at, slot));
@@ -94,6 +156,10 @@ impl Queue {
     pub fn pop(&mut self) -> Option<Slot> {
         let slot = self.ready.pop_front()?;
         let entry = self.entries.entry(slot.clone()).or_default();
+        let work = of(&mut self.work, slot.controller);
+        work.ready -= 1;
+        work.waits.add(self.now.since(entry.since));
+        entry.since = self.now;
         entry.ready = false;
         entry.under_way = true;
         entry.woken_meanwhile = false;
@@ -105,17 +171,23 @@ impl Queue {
 
     /// The plan of `slot` was carried out.
     pub fn done(&mut self, slot: &Slot, again_at: Option<Time>) {
-        self.settle(slot, again_at, 0);
+        let work = of(&mut self.work, slot.controller);
+        *if again_at.is_some() { &mut work.again } else { &mut work.done } += 1;
+        self.settle(slot, again_at, 0, None);
     }
 
     /// The plan of `slot` was refused: looks again after a pause that doubles each time.
     pub fn failed(&mut self, slot: &Slot, why: &Refusal, now: Time) {
         let failures = self.entries.get(slot).map_or(0, |entry| entry.failures) + 1;
-        self.settle(slot, Some(now + pause(why, failures)), failures);
+        of(&mut self.work, slot.controller).refused += 1;
+        let words: String = why.to_string().chars().take(WHY_LETTERS_MAX).collect();
+        self.settle(slot, Some(now + pause(why, failures)), failures, Some(words.into()));
     }
 
-    fn settle(&mut self, slot: &Slot, again_at: Option<Time>, failures: u32) {
+    fn settle(&mut self, slot: &Slot, again_at: Option<Time>, failures: u32, why: Option<Box<str>>) {
         let entry = self.entries.entry(slot.clone()).or_default();
+        of(&mut self.work, slot.controller).times.add(self.now.since(entry.since));
+        entry.why = why;
         entry.under_way = false;
         entry.failures = failures;
         if std::mem::take(&mut entry.woken_meanwhile) && failures == 0 {
@@ -141,6 +213,14 @@ impl Queue {
     pub fn next_due(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
+}
+
+/// What is counted for the controller at this place.
+fn of(work: &mut Vec<Work>, controller: usize) -> &mut Work {
+    if work.len() <= controller {
+        work.resize_with(controller + 1, Work::default);
+    }
+    &mut work[controller]
 }
 
 fn pause(why: &Refusal, failures: u32) -> Duration {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use muster_api::port::{Api, Follow, Kind, Object, Refusal};
 use muster_api::ports::Clock;
+use muster_tree::Tree;
 
 use crate::counters::Counters;
 use crate::loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
@@ -31,6 +32,8 @@ enum Message {
     Replied(CallId, Vec<Result<Object, Refusal>>),
     Ready(Kind),
     Rung(usize, Key),
+    /// Somebody wants to see everything.
+    Shown(Sender<Tree>),
     Stop,
 }
 
@@ -41,6 +44,8 @@ pub struct Health {
     pub running: bool,
     /// Whether all caches have been filled.
     pub synced: bool,
+    /// How often its loop has had a turn: a number that stands still for long is a loop that is stuck.
+    pub turns: u64,
     /// What its loop has counted.
     pub counters: Counters,
 }
@@ -51,6 +56,7 @@ impl Health {
     pub fn and(mut self, other: &Health) -> Health {
         self.running &= other.running;
         self.synced &= other.synced;
+        self.turns += other.turns;
         self.counters += &other.counters;
         self
     }
@@ -186,6 +192,12 @@ impl Shell {
         move || health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A way to look at it, for somebody elsewhere.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        Window { to_loop: self.to_loop.clone(), health: self.health.clone() }
+    }
+
     /// Stops the thread and waits for it. Calls under way may still happen.
     pub fn stop(mut self) {
         self.end();
@@ -202,6 +214,35 @@ impl Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Shows a loop to whoever looks; nothing is made ready for him before he does.
+#[derive(Clone)]
+pub struct Window {
+    to_loop: Sender<Message>,
+    health: Arc<Mutex<Health>>,
+}
+
+impl Window {
+    /// One through which this is seen, and no loop: for tests of whoever looks.
+    #[must_use]
+    pub fn painted(health: Health) -> Window {
+        Window { to_loop: channel().0, health: Arc::new(Mutex::new(health)) }
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Everything in it, as its thread tells between two turns; `None` when that takes longer than `within`. Waits.
+    #[must_use]
+    pub fn look(&self, within: Duration) -> Option<Tree> {
+        let (show, shown) = channel();
+        self.to_loop.send(Message::Shown(show)).ok()?;
+        shown.recv_timeout(within).ok()
     }
 }
 
@@ -238,7 +279,7 @@ impl Driver {
                 ready();
             }
             if !sleep.is_zero() || turn.is_multiple_of(TURNS_PER_HEALTH) {
-                self.tell_health();
+                self.tell_health(turn);
             }
         }
         self.say_farewell();
@@ -261,6 +302,10 @@ impl Driver {
                 Message::Ready(kind) => self.pull(&kind),
                 Message::Rung(controller, key) => {
                     self.it.take(Input::Rung(controller, key), self.clock.now());
+                }
+                Message::Shown(to) => {
+                    // Whoever has gone meanwhile needs no answer.
+                    let _ = to.send(self.it.dump(self.clock.now()));
                 }
             }
         }
@@ -349,10 +394,11 @@ impl Driver {
         }));
     }
 
-    fn tell_health(&mut self) {
+    fn tell_health(&mut self, turns: u64) {
+        let counters = self.it.told(self.clock.now());
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.synced = self.it.synced();
-        health.counters = self.it.told();
+        (health.turns, health.counters) = (turns, counters);
     }
 }
 

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi};
-use muster_control::run::{Health, Shell, Tidings};
+use muster_control::run::{Shell, Tidings, Window};
 use muster_control::{Controller, LoopOptions};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -98,7 +98,7 @@ impl Away {
     }
 
     /// Runs these until a signal comes, they crash, or something beside them is over; `ready` when their caches are
-    /// filled, `started` at once with a way to ask how they are.
+    /// filled, `started` at once with a way to see them.
     ///
     /// # Errors
     /// The system refuses to give a thread.
@@ -106,7 +106,7 @@ impl Away {
         &mut self,
         controllers: Vec<Box<dyn Controller>>,
         ready: impl FnOnce(&str) + Send + 'static,
-        started: impl FnOnce(Arc<dyn Fn() -> Health + Send + Sync>),
+        started: impl FnOnce(Window),
         beside: impl Future<Output = ()>,
     ) -> io::Result<End> {
         // Replies of twice as many as can be under way: the next ones are ready when a slot is free.
@@ -122,7 +122,7 @@ impl Away {
         // Outside the runtime: the loop has a thread of its own and may wait.
         let api = Arc::new(self.api.clone());
         let shell = Shell::start(api, Arc::new(SystemClock), controllers, options, tidings)?;
-        started(Arc::new(shell.asked()));
+        started(shell.window());
         let end = self.wait(async {
             tokio::select! {
                 Ok(()) = crashed => End::Crashed,

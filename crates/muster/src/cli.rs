@@ -219,6 +219,15 @@ pub struct OperatorFlags {
     /// Where webhooks listen; port 0 picks a free one [default: 127.0.0.1:0, behind a Service 0.0.0.0:9443].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub webhook_listen: Option<SocketAddr>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served, in plain HTTP [default: nowhere].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub health_listen: Option<SocketAddr>,
+    /// The same once more, for whoever collects numbers elsewhere than probes ask [default: nowhere].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Where `/debug` shows watches, queues and calls under way: an address of loopback [default: nowhere].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub debug_listen: Option<SocketAddr>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

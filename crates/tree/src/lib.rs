@@ -29,7 +29,7 @@ pub use de::{ReadError, from_tree};
 pub use json::{DEPTH_MAX, Duplicate, ParseError, escape_json};
 pub use share::{Sharing, own_bytes};
 use triomphe::ThinArc;
-pub use yaml::Repeated;
+pub use yaml::{Lines, Repeated};
 
 /// A JSON value. Cloning is a counter, comparing stops at a shared branch.
 #[derive(Clone, Default)]

@@ -3,7 +3,7 @@
 //! Duplicate keys are errors, as the YAML specification says, unless the caller wants to judge them itself
 //! ([`Tree::parse_yaml_lenient`]): then the last wins, as in JSON.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -41,8 +41,16 @@ impl Tree {
         }
         let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::LastWins)?;
         let repeated: Vec<Keys> = read(text, DuplicateKeyPolicy::LastWins)?;
-        let repeated = repeated.into_iter().flat_map(|keys| keys.0).collect();
+        let repeated = repeated.into_iter().flat_map(|keys| keys.repeated).collect();
         Ok((documents.into_iter().filter(|d| !d.is_null()).collect(), repeated))
+    }
+
+    /// Reads all documents of a YAML stream, and which line each key stands in; empty ones are passed over.
+    pub fn parse_yaml_lines(text: &str) -> Result<Vec<(Tree, Lines)>, ParseError> {
+        let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::Error)?;
+        let keys: Vec<Keys> = read(text, DuplicateKeyPolicy::Error)?;
+        let lines = keys.into_iter().map(|keys| keys.lines);
+        Ok(documents.into_iter().zip(lines).filter(|(document, _)| !document.is_null()).collect())
     }
 
     /// YAML text of this tree.
@@ -71,28 +79,36 @@ pub struct Repeated {
     pub key: Text,
 }
 
-/// Reads nothing but the repeated keys of a document.
-struct Keys(Vec<Repeated>);
+/// The line of each key, from 1, by its path: `a.b[0].c`.
+pub type Lines = BTreeMap<String, u64>;
+
+/// Reads nothing but the keys of a document.
+#[derive(Default)]
+struct Keys {
+    repeated: Vec<Repeated>,
+    lines: Lines,
+}
 
 impl<'de> de::Deserialize<'de> for Keys {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let mut found = Vec::new();
-        Walk { depth: 0, found: &mut found }.deserialize(input)?;
-        Ok(Keys(found))
+        let mut found = Keys::default();
+        Walk { depth: 0, path: String::new(), found: &mut found }.deserialize(input)?;
+        Ok(found)
     }
 }
 
 struct Walk<'a> {
     depth: usize,
-    found: &'a mut Vec<Repeated>,
+    path: String,
+    found: &'a mut Keys,
 }
 
 impl Walk<'_> {
-    fn below<E: de::Error>(&mut self) -> Result<Walk<'_>, E> {
+    fn below<E: de::Error>(&mut self, path: String) -> Result<Walk<'_>, E> {
         if self.depth >= DEPTH_MAX {
             return Err(E::custom("exceeded max depth"));
         }
-        Ok(Walk { depth: self.depth + 1, found: self.found })
+        Ok(Walk { depth: self.depth + 1, path, found: self.found })
     }
 }
 
@@ -136,7 +152,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(self.below()?)?.is_some() {}
+        for at in 0_usize.. {
+            let path = format!("{}[{at}]", self.path);
+            if seq.next_element_seed(self.below(path)?)?.is_none() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -145,9 +166,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             let line = key.referenced.line();
             if !seen.insert(key.value.clone()) {
-                self.found.push(Repeated { line, key: Text::from(key.value) });
+                self.found.repeated.push(Repeated { line, key: Text::from(key.value.as_str()) });
             }
-            map.next_value_seed(self.below()?)?;
+            let dot = if self.path.is_empty() { "" } else { "." };
+            let path = format!("{}{dot}{}", self.path, key.value);
+            self.found.lines.insert(path.clone(), line);
+            map.next_value_seed(self.below(path)?)?;
         }
         Ok(())
     }
@@ -174,6 +198,20 @@ mod tests {
         let of = |line, key: &str| Repeated { line, key: key.into() };
         assert_eq!(repeated, [of(4, "c"), of(6, "x"), of(7, "a")]);
         assert!(Tree::parse_yaml_lenient("a: [").is_err());
+    }
+
+    #[test]
+    fn the_line_of_each_key_is_told() {
+        let text = "# a comment\na: 1\nb:\n  c:\n  - d: 1\n    e: 2\n---\n---\nkind: Second\n";
+        let all = Tree::parse_yaml_lines(text).unwrap();
+        let lines: Vec<Vec<(&str, u64)>> = all
+            .iter()
+            .map(|(_, lines)| lines.iter().map(|(path, line)| (path.as_str(), *line)).collect())
+            .collect();
+        let first = vec![("a", 2), ("b", 3), ("b.c", 4), ("b.c[0].d", 5), ("b.c[0].e", 6)];
+        assert_eq!(lines, [first, vec![("kind", 9)]]);
+        assert_eq!(all[1].0, tree!({"kind": "Second"}));
+        assert!(Tree::parse_yaml_lines("a: 1\na: 2\n").is_err());
     }
 
     #[test]

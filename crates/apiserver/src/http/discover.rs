@@ -20,7 +20,6 @@ use crate::status::Status;
 
 /// What clients may keep a document of known hash for.
 const FOR_EVER: &str = "public, immutable";
-const EXPOSITION: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers that are made once per generation of the registry.
 #[derive(Default)]
@@ -244,5 +243,5 @@ fn metrics(shared: &Shared) -> Reply {
         Some((resource.storage.to_string(), page.remaining))
     });
     shared.metrics.store_is(store.revision(), counts.filter(|(_, count)| *count > 0));
-    answer::bytes(200, EXPOSITION, shared.metrics.to_text().into_bytes(), false)
+    answer::bytes(200, super::metrics::EXPOSITION, shared.metrics.to_text().into_bytes(), false)
 }

@@ -1,4 +1,4 @@
-//! Connections: accepted within a bound, wrapped in TLS, served until they end or the server stops.
+//! Connections: accepted within a bound, wrapped in TLS or plain, served until they end or the server stops.
 //!
 //! # Invariants
 //!
@@ -18,6 +18,7 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -41,10 +42,8 @@ pub type Connected = TlsStream<TcpStream>;
 
 /// A socket on which connections are taken.
 pub struct Listener {
-    listener: TcpListener,
+    socket: Socket,
     tls: TlsAcceptor,
-    connections_max: usize,
-    stop: Stop,
 }
 
 impl Listener {
@@ -58,18 +57,70 @@ impl Listener {
         connections_max: usize,
         stop: Stop,
     ) -> io::Result<Listener> {
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
-        Ok(Listener { listener, tls: TlsAcceptor::from(Arc::new(tls)), connections_max, stop })
+        let socket = Socket::new(listener, connections_max, stop)?;
+        Ok(Listener { socket, tls: TlsAcceptor::from(Arc::new(tls)) })
     }
 
     /// Serves the requests of every connection with what `welcome` makes for it.
-    pub async fn serve<S, F, B>(mut self, welcome: impl Fn(&Connected) -> S + Clone + Send + 'static)
+    pub async fn serve<S, F, B>(self, welcome: impl Fn(&Connected) -> S + Clone + Send + 'static)
     where
         S: Fn(Request<Incoming>) -> F + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let tls = self.tls;
+        let each = move |stream, stop| {
+            let (tls, welcome) = (tls.clone(), welcome.clone());
+            async move {
+                let Some(stream) = shake_hands(stream, &tls).await else { return };
+                let answer = welcome(&stream);
+                connection(stream, stop, answer).await;
+            }
+        };
+        self.socket.take(each).await;
+    }
+}
+
+/// A socket on which connections without TLS are taken: probes and metrics.
+pub struct PlainListener(Socket);
+
+impl PlainListener {
+    /// Takes connections on this socket until `stop`. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be used.
+    pub fn new(listener: StdListener, connections_max: usize, stop: Stop) -> io::Result<PlainListener> {
+        Socket::new(listener, connections_max, stop).map(PlainListener)
+    }
+
+    /// Serves all requests with `answer`.
+    pub async fn serve<F, B>(self, answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static)
+    where
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.0.take(move |stream, stop| connection(stream, stop, answer.clone())).await;
+    }
+}
+
+struct Socket {
+    listener: TcpListener,
+    connections_max: usize,
+    stop: Stop,
+}
+
+impl Socket {
+    fn new(listener: StdListener, connections_max: usize, stop: Stop) -> io::Result<Socket> {
+        listener.set_nonblocking(true)?;
+        Ok(Socket { listener: TcpListener::from_std(listener)?, connections_max, stop })
+    }
+
+    /// Does `each` with every connection, so many at once.
+    async fn take<W>(mut self, each: impl Fn(TcpStream, Stop) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.connections_max));
         let mut connections = JoinSet::new();
@@ -79,7 +130,7 @@ impl Listener {
                 tracing::warn!(max = self.connections_max, "too many connections: one was refused");
                 continue;
             };
-            let work = connection(stream, self.tls.clone(), self.stop.clone(), welcome.clone());
+            let work = each(stream, self.stop.clone());
             connections.spawn(async move {
                 work.await;
                 drop(place);
@@ -98,7 +149,10 @@ impl Listener {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => return Some(stream),
+                Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
+                    return Some(stream);
+                }
                 Err(error) => {
                     // Out of file descriptors, most likely: those who leave give some back.
                     tracing::warn!(%error, "accepting a connection");
@@ -109,24 +163,23 @@ impl Listener {
     }
 }
 
-async fn connection<S, F, B>(
-    stream: TcpStream,
-    tls: TlsAcceptor,
-    mut stop: Stop,
-    welcome: impl Fn(&Connected) -> S,
-) where
+async fn shake_hands(stream: TcpStream, tls: &TlsAcceptor) -> Option<Connected> {
+    match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+    None
+}
+
+async fn connection<I, S, F, B>(stream: I, mut stop: Stop, answer: S)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
-        Err(_) => return tracing::debug!("TLS handshake took too long"),
-    };
-    let answer = welcome(&stream);
     let service = service_fn(move |request| {
         let work = answer(request);
         async move { Ok::<Response<B>, Infallible>(work.await) }

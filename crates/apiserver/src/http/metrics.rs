@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+/// The media type of the text form.
+pub const EXPOSITION: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Upper ends of the buckets of request durations, in seconds.
 const DURATIONS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 60.0];
 

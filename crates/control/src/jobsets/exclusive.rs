@@ -30,6 +30,11 @@ impl Controller for Exclusive {
         "jobset"
     }
 
+    /// As dashboards know it.
+    fn counted_as(&self) -> &'static str {
+        "pod"
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         vec![kinds::PODS.clone(), kinds::NODES.clone()]
     }

@@ -38,14 +38,18 @@ impl Charge<'_> {
         }
         let mut webhooks = None;
         if self.wanted.admission.contains(JOBSET) && self.wanted.reached == Reached::Url {
+            self.state.hooks_answer(false);
             let hooks = webhooks.insert(self.serve()?);
             if let ControlFlow::Break(end) = self.register(hooks, found.jobsets)? {
+                self.state.hooks_rest();
                 return Ok(end);
             }
+            self.state.hooks_answer(true);
         }
         let ended = self.control(found);
         self.state.is(Role::StandsBy);
         if let Some(webhooks) = webhooks {
+            self.state.hooks_rest();
             self.away.wait(webhooks.stop());
         }
         Ok(ended?)
@@ -54,7 +58,7 @@ impl Charge<'_> {
     fn serve(&self) -> Result<Webhooks, WebhookError> {
         let _inside = self.away.enter();
         let live = Box::new(LiveCluster::new(self.away.api()));
-        Webhooks::start(self.wanted.webhooks, live, self.wanted.settings)
+        Webhooks::start(self.wanted.webhooks, live, self.wanted.settings, self.state.tally.clone())
     }
 
     /// Registers the webhooks, unless a signal comes or another leads before the server has asked them.
@@ -91,7 +95,7 @@ impl Charge<'_> {
                 }
             };
             let state = self.state.clone();
-            let started = |health| state.is(Role::Leads(health));
+            let started = |window| state.is(Role::Leads(window));
             let ended = self.away.run(wanted.controllers(found.claims.clone()), ready, started, beside)?;
             let Some(now) = newer.filter(|_| ended == End::Beside) else { return Ok(ended) };
             tracing::info!(

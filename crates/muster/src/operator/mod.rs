@@ -4,6 +4,7 @@
 //! to, or cannot work at all.
 
 mod charge;
+mod rim;
 mod state;
 mod wanted;
 
@@ -11,11 +12,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_api::kinds;
+use muster_api::port::{Act, Call, Guard, Part, Target};
 use muster_api::ports::Entropy;
-use muster_cluster::{Lead, LeadError};
+use muster_cluster::{KubeApi, Lead, LeadError};
+use muster_tree::{Text, Tree, literal, tree};
 
 use self::charge::Charge;
-use self::state::State;
+use self::rim::{Asking, Rim, RimError, Shown};
+pub use self::state::State;
 use self::wanted::Wanted;
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
@@ -27,6 +32,9 @@ use crate::webhooks::WebhookError;
 
 /// How long after an election that ended by itself the next one begins.
 const STAND_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long the server may take to show the Lease to somebody who looks.
+const LEASE_READ_MAX: Duration = Duration::from_secs(3);
 
 /// Why `operator` ended.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +54,9 @@ pub enum OperatorError {
     /// No election.
     #[error(transparent)]
     Lead(#[from] LeadError),
+    /// What it shows of itself.
+    #[error(transparent)]
+    Rim(#[from] RimError),
     /// Which kinds there are.
     #[error("the server does not tell which kinds it has: {0}")]
     Kinds(String),
@@ -69,6 +80,7 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let mut away = Away::connect(flags.kubeconfig.as_deref())?;
     let state = Arc::new(State::default());
     let name = identity();
+    let _rim = show(&wanted, &state, &away, &name)?;
     let mut led = false;
     loop {
         match stand(&wanted, &state, &mut away, &name) {
@@ -105,6 +117,43 @@ fn stand(wanted: &Wanted, state: &Arc<State>, away: &mut Away, name: &str) -> Re
     };
     away.wait(lead.step_back());
     ended
+}
+
+/// Shows the operator where that was asked for, from now on until what is returned is dropped.
+fn show(wanted: &Wanted, state: &Arc<State>, away: &Away, name: &str) -> Result<Rim, RimError> {
+    let _inside = away.enter();
+    let api = away.api().beside();
+    let namespace = Text::from(wanted.namespace.as_str());
+    let lease = move || -> Asking {
+        let (api, namespace) = (api.clone(), namespace.clone());
+        Box::pin(async move { lease(&api, namespace).await })
+    };
+    Rim::start(
+        wanted.shows,
+        Shown { state: state.clone(), identity: name.to_owned(), lease: Box::new(lease) },
+    )
+}
+
+/// The Lease as the server has it.
+async fn lease(api: &KubeApi, namespace: Text) -> Tree {
+    let name = literal!("muster-operator");
+    let on = Target {
+        kind: kinds::LEASES.clone(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        part: Part::Main,
+    };
+    let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Get };
+    let known = tree!({"namespace": namespace, "name": name});
+    match tokio::time::timeout(LEASE_READ_MAX, api.perform(&call)).await {
+        Ok(Ok(lease)) => {
+            let spec = ["holderIdentity", "acquireTime", "renewTime", "leaseTransitions"];
+            let told = spec.iter().filter_map(|key| Some((*key, lease.tree.at(&["spec", key])?.clone())));
+            known.merge(&Tree::map(told))
+        }
+        Ok(Err(refusal)) => known.with(&["problem"], refusal.to_string()),
+        Err(_) => known.with(&["problem"], format!("no answer within {LEASE_READ_MAX:?}")),
+    }
 }
 
 /// Tells this process from any other.

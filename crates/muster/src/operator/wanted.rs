@@ -11,6 +11,7 @@ use muster_control::schedule::Schedule;
 use muster_jobset::admission::Settings;
 
 use super::OperatorError;
+use super::rim::Addresses;
 use crate::cli::OperatorFlags;
 use crate::gates;
 use crate::names;
@@ -49,13 +50,15 @@ pub struct Wanted {
     pub webhooks: SocketAddr,
     /// How they are reached.
     pub reached: Reached,
+    /// Where it shows itself.
+    pub shows: Addresses,
 }
 
 impl Wanted {
     /// What these flags ask for; `variable` reads the environment.
     ///
     /// # Errors
-    /// Unknown names.
+    /// Unknown names, and a dump that others would see.
     pub fn of(
         flags: &OperatorFlags,
         variable: impl Fn(&str) -> Option<String>,
@@ -68,6 +71,11 @@ impl Wanted {
             Some(name) => (Reached::Service(name), (Ipv4Addr::UNSPECIFIED, SERVED_PORT)),
             None => (Reached::Url, (Ipv4Addr::LOCALHOST, 0)),
         };
+        let shows = Addresses {
+            health: flags.health_listen,
+            metrics: flags.metrics_listen,
+            debug: flags.debug_listen,
+        };
         Ok(Wanted {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
             controllers: names::choose("controller", &list(&flags.controllers), &CONTROLLERS)?,
@@ -75,6 +83,7 @@ impl Wanted {
             settings: Settings { gates, ..Settings::default() },
             webhooks: flags.webhook_listen.unwrap_or_else(|| listen.into()),
             reached,
+            shows: shows.checked()?,
         })
     }
 

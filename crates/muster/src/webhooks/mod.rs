@@ -17,6 +17,7 @@ mod live;
 mod register;
 mod review;
 mod serve;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use self::live::Source;
 pub use self::register::RegisterError;
 use self::register::Registration;
 use self::serve::Desk;
+pub use self::tally::{Counts, Tally};
 use crate::ports::SystemClock;
 
 /// Connections at once: an API server keeps few and sends many questions over each.
@@ -88,6 +90,7 @@ impl Webhooks {
         address: SocketAddr,
         live: Box<dyn Source>,
         settings: Settings,
+        tally: Arc<Tally>,
     ) -> Result<Webhooks, WebhookError> {
         if address.ip().is_unspecified() {
             return Err(WebhookError::Everywhere(address));
@@ -99,7 +102,7 @@ impl Webhooks {
         let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
         let (stopper, stop) = stop::pair();
         let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop).map_err(wrong)?;
-        let desk = Arc::new(Desk::new(live, settings));
+        let desk = Arc::new(Desk::new(live, settings, tally));
         let shared = desk.clone();
         let serving = tokio::spawn(listener.serve(move |_: &Connected| {
             let desk = shared.clone();

@@ -28,6 +28,7 @@ use super::hooks::decide;
 use super::intake::{Bounds, Intake, Untaken};
 use super::live::Source;
 use super::review;
+use super::tally::{Outcome, Tally};
 
 /// Decisions at once; further ones wait their turn.
 const REVIEWS_MAX: usize = 32;
@@ -51,13 +52,22 @@ pub struct Desk {
     places: Arc<Semaphore>,
     heard: [AtomicBool; HOOKS.len()],
     ready: AtomicBool,
+    tally: Arc<Tally>,
 }
 
 impl Desk {
     /// Decides with these settings over what this shows.
-    pub fn new(live: Box<dyn Source>, settings: Settings) -> Desk {
+    pub fn new(live: Box<dyn Source>, settings: Settings, tally: Arc<Tally>) -> Desk {
         let (intake, places) = (Intake::new(BOUNDS), Arc::new(Semaphore::new(REVIEWS_MAX)));
-        Desk { live, settings, intake, places, heard: Default::default(), ready: AtomicBool::new(false) }
+        Desk {
+            live,
+            settings,
+            intake,
+            places,
+            heard: Default::default(),
+            ready: AtomicBool::new(false),
+            tally,
+        }
     }
 
     /// From now on `/readyz` holds.
@@ -85,14 +95,19 @@ impl Desk {
             (path, None) => text(404, format!("nothing is served at {path}")),
             (_, Some(_)) if request.method() != Method::POST => text(405, "reviews are sent with POST"),
             (_, Some(hook)) => {
+                let (tally, began) = (self.tally.clone(), Instant::now());
                 let work = self.review(hook, request.into_body());
-                let late = |_| text(504, format!("no decision within {REVIEW_TIME_MAX:?}"));
-                tokio::time::timeout(REVIEW_TIME_MAX, work).await.unwrap_or_else(late)
+                let late =
+                    |_| (text(504, format!("no decision within {REVIEW_TIME_MAX:?}")), Outcome::Failed);
+                let answer = tokio::time::timeout(REVIEW_TIME_MAX, work).await;
+                let (reply, outcome) = answer.unwrap_or_else(late);
+                tally.answered(HOOKS[hook].path, outcome, began.elapsed());
+                reply
             }
         }
     }
 
-    async fn review<B>(self: Arc<Self>, hook: usize, body: B) -> Reply
+    async fn review<B>(self: Arc<Self>, hook: usize, body: B) -> (Reply, Outcome)
     where
         B: Body<Data = Bytes>,
         B::Error: Display,
@@ -100,21 +115,24 @@ impl Desk {
         let deadline = Instant::now() + LOOK_TIME_MAX;
         let question = match self.intake.take(body).await {
             Ok(question) => question,
-            Err(Untaken(code, why)) => return text(code, why),
+            Err(Untaken(code, why)) => return (text(code, why), Outcome::Failed),
         };
         let Ok(place) = self.places.clone().acquire_owned().await else {
-            return text(503, "no decisions are made any more");
+            return (text(503, "no decisions are made any more"), Outcome::Failed);
         };
         let decided = tokio::task::spawn_blocking(move || {
             let (_place, question) = (place, question);
             self.decide(hook, &question.bytes, deadline)
         });
         match decided.await {
-            Ok(Ok(review)) => json(&review),
-            Ok(Err(wrong)) => text(400, wrong),
+            Ok(Ok(review)) => {
+                let allowed = review.bool_at(&["response", "allowed"]) == Some(true);
+                (json(&review), if allowed { Outcome::Allowed } else { Outcome::Refused })
+            }
+            Ok(Err(wrong)) => (text(400, wrong), Outcome::Failed),
             Err(error) => {
                 tracing::error!(%error, path = HOOKS[hook].path, "a decision ended by an error of its own");
-                text(500, "the decision ended by an error of its own")
+                (text(500, "the decision ended by an error of its own"), Outcome::Failed)
             }
         }
     }
@@ -200,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_slowly_holds_up_nobody() {
-        let desk = Arc::new(Desk::new(Box::new(Dark), Settings::default()));
+        let desk = Arc::new(Desk::new(Box::new(Dark), Settings::default(), Arc::default()));
         let mut slow = tokio::task::JoinSet::new();
         for _ in 0..10 * REVIEWS_MAX {
             let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
