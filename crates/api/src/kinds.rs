@@ -58,6 +58,16 @@ kinds! {
     STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses";
     /// What nodes can attach.
     CSI_NODES = "storage.k8s.io" "v1" "csinodes";
+    /// Deployments.
+    DEPLOYMENTS = "apps" "v1" "deployments";
+    /// Roles of a namespace.
+    ROLES = "rbac.authorization.k8s.io" "v1" "roles";
+    /// Who has them.
+    ROLE_BINDINGS = "rbac.authorization.k8s.io" "v1" "rolebindings";
+    /// Roles of a cluster.
+    CLUSTER_ROLES = "rbac.authorization.k8s.io" "v1" "clusterroles";
+    /// Who has them.
+    CLUSTER_ROLE_BINDINGS = "rbac.authorization.k8s.io" "v1" "clusterrolebindings";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

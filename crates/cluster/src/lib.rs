@@ -143,6 +143,18 @@ impl KubeApi {
         self.client.default_namespace()
     }
 
+    /// The version of the server, major and minor.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    pub async fn version(&self) -> Result<(u32, u32), Refusal> {
+        let told = self.client.apiserver_version().await.map_err(|e| Refusal::Unknown(in_full(&e)))?;
+        // Some clouds write `30+`.
+        let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
+        let read = number(&told.major).zip(number(&told.minor));
+        read.ok_or_else(|| Refusal::Unknown(format!("{} is no version", told.git_version)))
+    }
+
     /// All kinds of which the server can make objects, in all versions.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //!
-//! - Pure: the same options make the same trees, in the same order.
+//! - Pure: the same options make the same trees, in the same order, and what others need comes first.
 //! - Everything can be applied on the server, and names no field that the operator itself keeps (`caBundle`).
+//! - The pods pass Pod Security "restricted".
 //!
 //! # Deliberately absent
 //!
@@ -11,3 +12,138 @@
 
 pub mod hooks;
 pub mod names;
+pub mod rights;
+
+mod access;
+mod workload;
+
+use muster_api::kinds;
+use muster_api::port::Kind;
+use muster_tree::{Tree, tree};
+
+use crate::hooks::{CONFIGURATIONS, Reached};
+use crate::names::WEBHOOK_SERVICE;
+
+/// The version of all of this.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where everything of ours lives.
+    pub namespace: String,
+    /// The image of the operator.
+    pub image: String,
+    /// How many operators there are; one works, the others stand by and answer webhooks.
+    pub replicas: u32,
+    /// The port of the Service of the webhooks.
+    pub webhook_port: u16,
+    /// The configuration file: YAML documents.
+    pub config: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            namespace: names::NAMESPACE.to_owned(),
+            image: format!("muster:{VERSION}"),
+            replicas: 2,
+            webhook_port: 443,
+            config: DEFAULT_CONFIG.to_owned(),
+        }
+    }
+}
+
+/// A configuration file that leaves everything as it is by default.
+pub const DEFAULT_CONFIG: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
+
+/// The label that tells what `muster install` has put there: when another version of it is installed, what has this
+/// label and is not part of that version goes.
+pub const INSTALLED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster-install");
+
+/// What happens to objects of a kind that a former version installed and this one does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They stay: with a definition goes what users made, and in a namespace others may live.
+    Stays,
+    /// They go.
+    Goes,
+}
+
+/// The kinds that are installed, as manifests name them.
+pub static KINDS: [(&str, &Kind, Fate); 13] = [
+    ("Namespace", &kinds::NAMESPACES, Fate::Stays),
+    ("CustomResourceDefinition", &kinds::CRDS, Fate::Stays),
+    ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS, Fate::Goes),
+    ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS, Fate::Goes),
+    ("PodDisruptionBudget", &kinds::BUDGETS, Fate::Goes),
+    ("Deployment", &kinds::DEPLOYMENTS, Fate::Goes),
+    ("Service", &kinds::SERVICES, Fate::Goes),
+    ("ConfigMap", &kinds::CONFIG_MAPS, Fate::Goes),
+    ("ClusterRoleBinding", &kinds::CLUSTER_ROLE_BINDINGS, Fate::Goes),
+    ("RoleBinding", &kinds::ROLE_BINDINGS, Fate::Goes),
+    ("ClusterRole", &kinds::CLUSTER_ROLES, Fate::Goes),
+    ("Role", &kinds::ROLES, Fate::Goes),
+    ("ServiceAccount", &kinds::SERVICE_ACCOUNTS, Fate::Goes),
+];
+
+/// The kind of an object that is installed.
+///
+/// # Panics
+/// It is none of those.
+#[must_use]
+pub fn kind_of(object: &Tree) -> &'static Kind {
+    let word = object.str_at(&["kind"]);
+    KINDS.iter().find(|it| it.0 == word).expect("every kind that is installed is in the table").1
+}
+
+/// Everything, in the order in which it is applied.
+#[must_use]
+pub fn manifests(options: &Options) -> Vec<Tree> {
+    let mut all = vec![namespace(options), labelled(&muster_jobset::crd::definition(), "definition")];
+    all.extend(access::objects(options));
+    all.extend(workload::objects(options));
+    all.extend(webhooks(options));
+    all
+}
+
+/// Where the operator's pods are held to what they need: nothing.
+fn namespace(options: &Options) -> Tree {
+    let space =
+        tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": (options.namespace.as_str())}});
+    let levels = ["enforce", "audit", "warn"].into_iter();
+    levels.fold(labelled(&space, "namespace"), |space, level| {
+        space.with(&["metadata", "labels", &format!("pod-security.kubernetes.io/{level}")], "restricted")
+    })
+}
+
+/// The configurations of webhooks, last: they refuse JobSets until somebody answers.
+fn webhooks(options: &Options) -> Vec<Tree> {
+    let service =
+        Reached::Service { namespace: &options.namespace, name: WEBHOOK_SERVICE, port: options.webhook_port };
+    let one = |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service)), "webhook");
+    CONFIGURATIONS.iter().map(one).collect()
+}
+
+/// What pods of ours are found by; may never change, since a Deployment keeps to its selector.
+fn selector() -> Tree {
+    Tree::map([("app.kubernetes.io/name", "muster"), ("app.kubernetes.io/component", "operator")])
+}
+
+/// With the labels that all of ours have.
+fn labelled(object: &Tree, component: &str) -> Tree {
+    let labels = [
+        ("app.kubernetes.io/name", "muster"),
+        ("app.kubernetes.io/instance", "muster"),
+        ("app.kubernetes.io/version", VERSION),
+        ("app.kubernetes.io/component", component),
+        ("app.kubernetes.io/part-of", "muster"),
+        INSTALLED_BY,
+    ];
+    labels
+        .iter()
+        .fold(object.clone(), |object, (key, value)| object.with(&["metadata", "labels", key], *value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ pub const NAMESPACE: &str = "muster-system";
 pub const OPERATOR: &str = "muster-operator";
 /// The Service through which an API server reaches the webhooks.
 pub const WEBHOOK_SERVICE: &str = "muster-webhook";
+/// The Service through which numbers are collected.
+pub const METRICS_SERVICE: &str = "muster-metrics";
 /// The Secret with the authority and the certificate of the webhooks.
 pub const WEBHOOK_SECRET: &str = "muster-webhook-certs";
 /// The ConfigMap with the configuration file.

@@ -26,6 +26,8 @@ pub enum Command {
     Node(NodeFlags),
     /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`, and admits JobSets.
     Operator(OperatorFlags),
+    /// Installs the operator on a cluster, or brings it up to date: definitions, rights, the Deployment, webhooks.
+    Install(Box<InstallFlags>),
     /// Runs in pods of JobSets that restart in place; environment variables tell it which.
     Agent(AgentFlags),
     /// Prints the definitions of kinds that a cluster has to know, for `kubectl apply --server-side -f -`.
@@ -234,6 +236,38 @@ pub struct OperatorFlags {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// The flags of `install`.
+#[derive(Debug, Args)]
+pub struct InstallFlags {
+    /// The cluster to install on [default: as kubectl would choose].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the operator [default: muster-system].
+    #[arg(long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The image of the operator [default: muster, in this version].
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// How many operators there are: one works, all answer webhooks [default: 2].
+    #[arg(long, value_name = "N")]
+    pub replicas: Option<u32>,
+    /// The port of the Service of the webhooks [default: 443].
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub webhook_port: Option<u16>,
+    /// The operator's configuration: `muster.dev/v1alpha1`, and those of JobSet, Kueue and Trainer beside it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Stops another JobSet controller that runs on the cluster, and takes its place.
+    #[arg(long)]
+    pub take_over: bool,
+    /// Prints what would be installed, without asking any cluster.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to print: with `--dry-run` the objects [default: yaml], without it what became of each [default: lines].
+    #[arg(short = 'o', long, value_enum)]
+    pub output: Option<Output>,
 }
 
 /// The flags of `up`. What is not given comes from `--config`, then from the defaults.

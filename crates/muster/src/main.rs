@@ -7,6 +7,7 @@ mod config;
 mod door;
 mod embedded;
 mod gates;
+mod install;
 mod local;
 mod log;
 mod names;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         },
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
+        cli::Command::Install(flags) => install::run(&flags).map_err(Into::into),
         cli::Command::Crds(flags) => {
             print_definitions(flags.output);
             Ok(())

@@ -1,0 +1,128 @@
+//! The operator as pods, what they read, and how they are reached.
+
+use muster_tree::{Tree, tree};
+use sha2::{Digest, Sha256};
+
+use crate::names::{CONFIG, CONFIG_FILE, METRICS_SERVICE, OPERATOR, WEBHOOK_SERVICE};
+use crate::{Options, labelled, selector};
+
+/// Where containers listen.
+const WEBHOOK_PORT: u16 = 9443;
+const METRICS_PORT: u16 = 8080;
+const HEALTH_PORT: u16 = 8081;
+/// Where the configuration file is.
+const CONFIG_FOLDER: &str = "/etc/muster";
+
+/// The configuration, the Services, the Deployment and its budget.
+pub(crate) fn objects(options: &Options) -> Vec<Tree> {
+    vec![
+        config(options),
+        service(options, WEBHOOK_SERVICE, ("webhook", options.webhook_port)),
+        metrics(options),
+        deployment(options),
+        budget(options),
+    ]
+}
+
+fn of(options: &Options, version: &str, kind: &str, name: &str) -> Tree {
+    let namespace = options.namespace.as_str();
+    let object =
+        tree!({"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+    labelled(&object, "operator")
+}
+
+fn config(options: &Options) -> Tree {
+    let data = Tree::map([(CONFIG_FILE, options.config.as_str())]);
+    of(options, "v1", "ConfigMap", CONFIG).with(&["data"], data)
+}
+
+/// Whoever is asked while it is not ready would not answer: pods that are not ready are no part of it.
+fn service(options: &Options, name: &str, (port_name, port): (&str, u16)) -> Tree {
+    let port =
+        tree!({"name": port_name, "port": i64::from(port), "targetPort": port_name, "protocol": "TCP"});
+    let spec = tree!({"type": "ClusterIP", "selector": selector(), "ports": [port]});
+    of(options, "v1", "Service", name).with(&["spec"], spec)
+}
+
+/// Collectors of numbers look for these annotations, or for a port of this name.
+fn metrics(options: &Options) -> Tree {
+    let notes = Tree::map([
+        ("prometheus.io/scrape", "true".to_owned()),
+        ("prometheus.io/port", METRICS_PORT.to_string()),
+        ("prometheus.io/path", "/metrics".to_owned()),
+    ]);
+    service(options, METRICS_SERVICE, ("metrics", METRICS_PORT)).with(&["metadata", "annotations"], notes)
+}
+
+fn deployment(options: &Options) -> Tree {
+    let sum: String = Sha256::digest(&options.config).iter().map(|byte| format!("{byte:02x}")).collect();
+    let pod = tree!({"metadata": {}, "spec": pod(options)})
+        // A new configuration is read by new pods.
+        .with(&["metadata", "annotations"], Tree::map([("checksum/config", sum)]));
+    let labels =
+        labelled(&Tree::empty_map(), "operator").at(&["metadata", "labels"]).cloned().unwrap_or_default();
+    let spec = tree!({
+        "replicas": i64::from(options.replicas),
+        "selector": {"matchLabels": selector()},
+        "template": pod.with(&["metadata", "labels"], labels.without_key("app.kubernetes.io/managed-by")),
+    });
+    of(options, "apps/v1", "Deployment", OPERATOR).with(&["spec"], spec)
+}
+
+fn pod(options: &Options) -> Tree {
+    let beside =
+        tree!({"labelSelector": {"matchLabels": selector()}, "topologyKey": "kubernetes.io/hostname"});
+    let apart = tree!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": beside}]});
+    tree!({
+        "serviceAccountName": OPERATOR,
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "affinity": {"podAntiAffinity": apart},
+        "containers": [(container(options))],
+        "volumes": [{"name": "config", "configMap": {"name": CONFIG}}],
+    })
+}
+
+fn container(options: &Options) -> Tree {
+    let port =
+        |name: &str, port: u16| tree!({"name": name, "containerPort": i64::from(port), "protocol": "TCP"});
+    let probe = |path: &str| tree!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "timeoutSeconds": 5});
+    let space =
+        tree!({"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}});
+    tree!({
+        "name": "operator",
+        "image": (options.image.as_str()),
+        "args": Tree::list(arguments()),
+        "env": [space],
+        "ports": [(port("webhook", WEBHOOK_PORT)), (port("metrics", METRICS_PORT)), (port("health", HEALTH_PORT))],
+        "livenessProbe": probe("/healthz"),
+        "readinessProbe": probe("/readyz"),
+        // Memory grows with what is followed: 10,000 JobSets with 40,000 Jobs need some 400 MB.
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": true}],
+    })
+}
+
+/// The addresses are arguments, not part of the configuration: they belong to the ports and probes above, and people
+/// bring their own configurations.
+fn arguments() -> Vec<String> {
+    let words = [
+        ("--config", format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
+        ("--webhook-service", WEBHOOK_SERVICE.to_owned()),
+        ("--health-listen", format!("0.0.0.0:{HEALTH_PORT}")),
+        ("--metrics-listen", format!("0.0.0.0:{METRICS_PORT}")),
+    ];
+    let words = words.into_iter().map(|(flag, value)| format!("{flag}={value}"));
+    std::iter::once("operator".to_owned()).chain(words).collect()
+}
+
+/// A drained node never takes the last one that answers.
+fn budget(options: &Options) -> Tree {
+    let spec = tree!({"maxUnavailable": 1, "selector": {"matchLabels": selector()}});
+    of(options, "policy/v1", "PodDisruptionBudget", OPERATOR).with(&["spec"], spec)
+}

@@ -1,0 +1,157 @@
+//! Writes what is installed, object by object.
+
+use std::fmt;
+use std::time::Duration;
+
+use muster_api::condition;
+use muster_api::kinds;
+use muster_api::port::{Act, Guard, Object, Refusal};
+use muster_install::hooks::instead;
+use muster_install::{kind_of, names};
+use muster_tree::{Tree, tree};
+
+use super::InstallError;
+use super::plane::{Plane, call, find, is_installed, itself, named};
+
+/// How often it is looked whether a definition is served, and how long apart.
+const SERVED_TRIES: u32 = 300;
+const SERVED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What became of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The object as kubectl names it.
+    pub object: String,
+    /// Its namespace, if it has one.
+    pub namespace: String,
+    /// What became of it, in one word.
+    pub became: &'static str,
+    /// What there is to know besides.
+    pub note: Option<String>,
+}
+
+impl Done {
+    /// This became of an object.
+    pub fn of(object: &Tree, became: &'static str) -> Done {
+        let kind = kind_of(object);
+        let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+        Done { object: named(kind, object), namespace, became, note: None }
+    }
+
+    pub fn tree(&self) -> Tree {
+        let told = tree!({"object": (self.object.as_str()), "result": self.became});
+        let told = match self.namespace.as_str() {
+            "" => told,
+            namespace => told.with(&["namespace"], namespace),
+        };
+        self.note.iter().fold(told, |told, note| told.with(&["note"], note.as_str()))
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.object, self.became)?;
+        self.note.iter().try_for_each(|note| write!(f, " ({note})"))
+    }
+}
+
+fn act(object: &Tree) -> Act {
+    Act::Apply { body: object.clone(), force: true }
+}
+
+/// Finds out whether all of it may be written.
+///
+/// # Errors
+/// What may not.
+pub async fn rehearse(plane: &impl Plane, all: &[Tree]) -> Result<(), InstallError> {
+    let mut forbidden = Vec::new();
+    for object in all {
+        // What else is wrong may be so because the namespace or what was there before is; it shows when it is written.
+        if let Err(Refusal::Forbidden(why)) =
+            plane.rehearse(&call(object, Guard::default(), act(object))).await
+        {
+            forbidden.push(format!("  {}: {why}", named(kind_of(object), object)));
+        }
+    }
+    match forbidden.is_empty() {
+        true => Ok(()),
+        false => Err(InstallError::Forbidden(forbidden.join("\n"))),
+    }
+}
+
+/// Writes one object, and waits until it is of use.
+///
+/// # Errors
+/// The server refuses.
+pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallError> {
+    let name = named(kind_of(object), object);
+    let refused = |why: Refusal| InstallError::refused(&name, &why);
+    let before = find(plane, object).await.map_err(refused)?;
+    if before.as_ref().is_some_and(|there| is_anothers(object, &there.tree)) {
+        let note = Some("it was there before, and its labels are left to its owner".to_owned());
+        return Ok(Done { note, ..Done::of(object, "unchanged") });
+    }
+    if let Some(there) = before.as_ref().filter(|there| has_other_hooks(object, &there.tree)) {
+        let hooks = object.get("webhooks").cloned().unwrap_or_default();
+        let write = call(object, itself(&there.tree), Act::Merge(instead(hooks, &Tree::Null)));
+        plane.perform(&write).await.map_err(refused)?;
+    }
+    let after = plane.perform(&call(object, Guard::default(), act(object))).await.map_err(refused)?;
+    if kind_of(object) == &kinds::CRDS {
+        established(plane, object, after.clone()).await?;
+    }
+    let became = match &before {
+        None => "created",
+        Some(before) if before.revision == after.revision => "unchanged",
+        Some(_) => "configured",
+    };
+    let note = before.and_then(|before| overwritten(&before, &after));
+    Ok(Done { note, ..Done::of(object, became) })
+}
+
+/// A namespace of somebody's own choosing may hold other pods: what they are held to is not ours to say.
+fn is_anothers(object: &Tree, there: &Tree) -> bool {
+    let is_space = kind_of(object) == &kinds::NAMESPACES;
+    is_space && !is_installed(there) && object.str_at(&["metadata", "name"]) != names::NAMESPACE
+}
+
+/// Hooks of another controller, or of an operator that was not installed: applied fields would be mixed with theirs.
+fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
+    !object.items_at(&["webhooks"]).is_empty() && !is_installed(there)
+}
+
+/// What somebody had set and is not so any more.
+fn overwritten(before: &Object, after: &Object) -> Option<String> {
+    let image = |it: &Object| {
+        let containers = it.tree.items_at(&["spec", "template", "spec", "containers"]);
+        containers.first().map(|one| one.text_at(&["image"]))
+    };
+    let replicas = |it: &Object| it.tree.int_at(&["spec", "replicas"]);
+    let (old, new) = ((image(before), replicas(before)), (image(after), replicas(after)));
+    let mut notes = Vec::new();
+    if let ((Some(old), _), (Some(new), _)) = (&old, &new)
+        && old != new
+    {
+        notes.push(format!("image was {old}, and is {new}"));
+    }
+    if let ((_, Some(old)), (_, Some(new))) = (&old, &new)
+        && old != new
+    {
+        notes.push(format!("replicas were {old}, and are {new}: `--replicas` keeps them"));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+async fn established(plane: &impl Plane, object: &Tree, mut seen: Object) -> Result<(), InstallError> {
+    let name = named(kind_of(object), object);
+    for _ in 0..SERVED_TRIES {
+        if condition::holds(seen.tree.items_at(&["status", "conditions"]), "Established") {
+            return Ok(());
+        }
+        tokio::time::sleep(SERVED_PAUSE).await;
+        let look = plane.perform(&call(object, Guard::default(), Act::Get)).await;
+        seen = look.map_err(|why| InstallError::refused(&name, &why))?;
+    }
+    let told = seen.tree.at(&["status", "conditions"]).map_or_else(|| "nothing".to_owned(), Tree::to_json);
+    Err(InstallError::NotServed(name, told))
+}
