@@ -6,6 +6,7 @@
 
 mod admission;
 mod agent;
+mod certificates;
 mod corpus;
 mod differential;
 mod examples;

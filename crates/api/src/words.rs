@@ -50,6 +50,12 @@ pub mod annotations {
     pub const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
     /// What was declared of a simulated device, in few letters.
     pub const SIM_MANIFEST: &str = "muster.dev/sim-manifest";
+    /// What the certificates in a Secret are for.
+    pub const CERTIFICATES: &str = "muster.dev/certificates";
+    /// A JobSet that is never made: it shows whether admission is asked.
+    pub const REHEARSAL: &str = "muster.dev/rehearsal";
+    /// The same, after those who fill in JobSets have seen it.
+    pub const REHEARSED: &str = "muster.dev/rehearsed";
     /// Marks a node that runs processes, and of which machine.
     pub const LOCAL_NODE: &str = "muster.dev/local";
     /// Marks a node whose kubelet is simulated, and by whom; its devices too.

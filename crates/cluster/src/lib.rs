@@ -170,12 +170,12 @@ impl KubeApi {
         Box::new(follow::start(&self.runtime, client, kind, Some(namespace), None, self.sharing.clone()))
     }
 
-    /// As [`Api::follow`], one object only.
+    /// As [`Api::follow`], one object only; the namespace is empty where objects have none.
     #[must_use]
     pub fn follow_one(&self, kind: &Kind, namespace: &str, name: &str) -> Box<dyn Follow> {
         let client = self.client.clone();
-        let sharing = self.sharing.clone();
-        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), Some(name), sharing))
+        let (sharing, namespace) = (self.sharing.clone(), Some(namespace).filter(|it| !it.is_empty()));
+        Box::new(follow::start(&self.runtime, client, kind, namespace, Some(name), sharing))
     }
 
     /// Begins to read the log of a container.

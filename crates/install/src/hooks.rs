@@ -226,7 +226,7 @@ impl Configuration {
 }
 
 /// Annotations that have cert-manager put its own authority into a configuration.
-const INJECTED: [&str; 3] = [
+pub const INJECTED: [&str; 3] = [
     "cert-manager.io/inject-apiserver-ca",
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",

@@ -230,6 +230,15 @@ pub struct OperatorFlags {
     /// Where `/debug` shows watches, queues and calls under way: an address of loopback [default: nowhere].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub debug_listen: Option<SocketAddr>,
+    /// How long the certificates of webhooks behind a Service last; renewed at two thirds [default: 8760h].
+    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    pub certificate_lifetime: Option<Duration>,
+    /// How long the authority that certifies them lasts [default: 87600h].
+    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    pub authority_lifetime: Option<Duration>,
+    /// How long API servers and replicas may take to hear of another authority [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    pub authority_pause: Option<Duration>,
     /// How much to log.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod away;
+mod certificates;
 mod cli;
 mod config;
 mod door;

@@ -2,13 +2,16 @@
 //!
 //! # Invariants
 //!
-//! - Certificates are valid from the year before, so that a client whose clock is behind does not refuse them.
+//! - Certificates are valid from some time before they were made, so that a client whose clock is behind does not
+//!   refuse them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_api::ports::Clock;
+use muster_api::time::Time;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
 use rustls::server::danger::ClientCertVerifier;
@@ -18,9 +21,35 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::identity::IdentityError;
 
 const YEARS_VALID: i32 = 10;
+/// The last second that a certificate can name: that of the year 9999.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Valid {
+    /// The first moment.
+    pub from: Time,
+    /// The last.
+    pub until: Time,
+}
+
+impl Valid {
+    /// From the year before the present one, for ten years.
+    fn years(clock: &dyn Clock) -> Valid {
+        let year = year_of(clock);
+        let first = |year: i32| Time::parse(&format!("{year:04}-01-01T00:00:00Z")).unwrap_or_default();
+        Valid { from: first(year - 1), until: first(year + YEARS_VALID) }
+    }
+
+    /// Whether it is valid at this moment.
+    #[must_use]
+    pub fn at(&self, now: Time) -> bool {
+        (self.from..=self.until).contains(&now)
+    }
+}
 
 /// A certificate with its private key, both PEM.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certified {
     /// The certificate.
     pub certificate: String,
@@ -32,7 +61,8 @@ pub struct Certified {
 pub struct Authority {
     certificate: String,
     key: String,
-    year: i32,
+    /// When what it certifies is valid, unless told otherwise.
+    valid: Valid,
 }
 
 impl Authority {
@@ -41,15 +71,29 @@ impl Authority {
     /// # Errors
     /// When keys cannot be made.
     pub fn passing(name: &str, clock: &dyn Clock) -> Result<Authority, IdentityError> {
+        Authority::lasting(name, Valid::years(clock))
+    }
+
+    /// A new one that is valid for this time.
+    ///
+    /// # Errors
+    /// When keys cannot be made.
+    pub fn lasting(name: &str, valid: Valid) -> Result<Authority, IdentityError> {
         let key = KeyPair::generate()?.serialize_pem();
-        let certificate = Authority::certificate_for(name, &key, clock)?;
-        Ok(Authority::of(certificate, key, clock))
+        let certificate = certificate_for(name, &key, valid)?;
+        Ok(Authority { certificate, key, valid })
+    }
+
+    /// One that was kept; what it certifies is valid for this time.
+    #[must_use]
+    pub fn again(kept: &Certified, valid: Valid) -> Authority {
+        Authority { certificate: kept.certificate.clone(), key: kept.key.clone(), valid }
     }
 
     /// One that was made before, both PEM.
     #[must_use]
     pub fn of(certificate: String, key: String, clock: &dyn Clock) -> Authority {
-        Authority { certificate, key, year: year_of(clock) }
+        Authority { certificate, key, valid: Valid::years(clock) }
     }
 
     /// The certificate of an authority with this key, PEM.
@@ -57,18 +101,19 @@ impl Authority {
     /// # Errors
     /// The key cannot be read.
     pub fn certificate_for(name: &str, key: &str, clock: &dyn Clock) -> Result<String, IdentityError> {
-        let mut params = dated(Vec::new(), year_of(clock))?;
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        Ok(params.self_signed(&KeyPair::from_pem(key)?)?.pem())
+        certificate_for(name, key, Valid::years(clock))
     }
 
     /// Its certificate, PEM.
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
+    }
+
+    /// Its certificate and its key.
+    #[must_use]
+    pub fn kept(&self) -> Certified {
+        Certified { certificate: self.certificate.clone(), key: self.key.clone() }
     }
 
     /// Its certificate, DER.
@@ -85,7 +130,7 @@ impl Authority {
     /// # Errors
     /// When it cannot be made.
     pub fn client(&self, user: &str, group: &str) -> Result<Certified, IdentityError> {
-        let mut params = self.params(Vec::new(), user)?;
+        let mut params = params(Vec::new(), user, self.valid)?;
         params.distinguished_name.push(DnType::OrganizationName, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
@@ -104,10 +149,8 @@ impl Authority {
         names: Vec<String>,
         clients: Option<Arc<dyn ClientCertVerifier>>,
     ) -> Result<rustls::ServerConfig, IdentityError> {
-        let mut params = self.params(names, called)?;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let chain = vec![params.signed_by(&key, &self.issuer()?)?.der().clone(), self.der()?];
+        let (certificate, key) = self.server(called, names, self.valid)?;
+        let chain = vec![certificate.der().clone(), self.der()?];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let wrong = |e: rustls::Error| IdentityError::Tls(e.to_string());
         let builder = rustls::ServerConfig::builder_with_provider(provider())
@@ -118,21 +161,61 @@ impl Authority {
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(wrong)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols();
         Ok(config)
+    }
+
+    /// A certificate of a server with these names, valid for this time.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn certify(
+        &self,
+        called: &str,
+        names: Vec<String>,
+        valid: Valid,
+    ) -> Result<Certified, IdentityError> {
+        let (certificate, key) = self.server(called, names, valid)?;
+        Ok(Certified { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    fn server(
+        &self,
+        called: &str,
+        names: Vec<String>,
+        valid: Valid,
+    ) -> Result<(Certificate, KeyPair), IdentityError> {
+        let mut params = params(names, called, valid)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        Ok((params.signed_by(&key, &self.issuer()?)?, key))
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, IdentityError> {
         Ok(Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?)
     }
+}
 
-    fn params(&self, names: Vec<String>, called: &str) -> Result<CertificateParams, IdentityError> {
-        let mut params = dated(names, self.year)?;
-        params.distinguished_name.push(DnType::CommonName, called);
-        params.use_authority_key_identifier_extension = true;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        Ok(params)
-    }
+fn certificate_for(name: &str, key: &str, valid: Valid) -> Result<String, IdentityError> {
+    let mut params = dated(Vec::new(), valid)?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    Ok(params.self_signed(&KeyPair::from_pem(key)?)?.pem())
+}
+
+fn params(names: Vec<String>, called: &str, valid: Valid) -> Result<CertificateParams, IdentityError> {
+    let mut params = dated(names, valid)?;
+    params.distinguished_name.push(DnType::CommonName, called);
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    Ok(params)
+}
+
+/// What is spoken over TLS.
+pub(super) fn protocols() -> Vec<Vec<u8>> {
+    vec![b"h2".to_vec(), b"http/1.1".to_vec()]
 }
 
 /// What does the arithmetic of TLS.
@@ -140,12 +223,17 @@ pub(super) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn dated(names: Vec<String>, year: i32) -> Result<CertificateParams, rcgen::Error> {
+fn dated(names: Vec<String>, valid: Valid) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params.not_before = date_time_ymd(year - 1, 1, 1);
-    params.not_after = date_time_ymd(year + YEARS_VALID, 1, 1);
+    let moment = |time: Time| date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds(time));
+    params.not_before = moment(valid.from);
+    params.not_after = moment(valid.until);
     Ok(params)
+}
+
+fn seconds(time: Time) -> u64 {
+    u64::try_from(time.0 / 1_000_000).unwrap_or_default().min(LAST_SECOND)
 }
 
 fn year_of(clock: &dyn Clock) -> i32 {

@@ -25,6 +25,9 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+/// The TLS side of a server.
+pub use rustls::ServerConfig;
+
 use super::limits::{HANDSHAKE_MAX, HEADER_BYTES_MAX};
 use super::stop::Stop;
 

@@ -4,20 +4,24 @@
 //!
 //! - Webhooks reached by URL are registered by the one in charge alone, and it says so after the server has asked them.
 //! - Whoever ends before that leaves no hooks behind that nobody answers.
+//! - Behind a Service the one in charge keeps the certificates, and says that it is in charge after the server has asked
+//!   any replica; its controllers do not wait for that.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use muster_apiserver::http::stop;
 use muster_cluster::Lead;
+use tokio::task::JoinSet;
 
 use super::OperatorError;
 use super::state::{Role, State};
 use super::wanted::{JOBSET, Reached, Wanted};
 use crate::away::{Away, End};
 use crate::surroundings::Surroundings;
-use crate::webhooks::{LiveCluster, WebhookError, Webhooks};
+use crate::webhooks::{Behind, LiveCluster, WebhookError, Webhooks};
 
 /// Somebody in charge.
 pub struct Charge<'a> {
@@ -25,6 +29,24 @@ pub struct Charge<'a> {
     pub state: &'a Arc<State>,
     pub away: &'a mut Away,
     pub lead: &'a mut Lead,
+    /// Who it is, unlike any other.
+    pub name: &'a str,
+    /// Its webhooks, where they are behind a Service.
+    pub behind: Option<&'a Behind>,
+}
+
+/// The line that tells who is in charge, said when all is there that it promises.
+struct Announcement {
+    server: String,
+    awaited: AtomicU8,
+}
+
+impl Announcement {
+    fn one_more_is_there(&self) {
+        if self.awaited.fetch_sub(1, Ordering::AcqRel) == 1 {
+            super::announce(&self.server);
+        }
+    }
 }
 
 impl Charge<'_> {
@@ -46,13 +68,37 @@ impl Charge<'_> {
             }
             self.state.hooks_answer(true);
         }
-        let ended = self.control(found);
+        let behind = self.behind.is_some() && found.jobsets;
+        let server = self.away.api().server().to_owned();
+        let awaited = AtomicU8::new(if behind { 2 } else { 1 });
+        let announcement = Arc::new(Announcement { server, awaited });
+        let keeping = self.keep(behind.then(|| announcement.clone()));
+        let ended = self.control(found, &announcement);
+        drop(keeping);
         self.state.is(Role::StandsBy);
         if let Some(webhooks) = webhooks {
             self.state.hooks_rest();
             self.away.wait(webhooks.stop());
         }
         Ok(ended?)
+    }
+
+    /// Keeps the certificates of webhooks behind a Service and waits for the server to ask them, until what is returned is
+    /// dropped.
+    fn keep(&self, awaits: Option<Arc<Announcement>>) -> JoinSet<()> {
+        let mut keeping = JoinSet::new();
+        let Some(behind) = self.behind else { return keeping };
+        let (api, _inside) = (self.away.api().beside(), self.away.enter());
+        keeping.spawn(behind.keeper(&api).keep());
+        let asked = behind.asked(&api, self.name);
+        keeping.spawn(async move {
+            asked.await;
+            tracing::info!("the API server asks the webhooks");
+            if let Some(announcement) = awaits {
+                announcement.one_more_is_there();
+            }
+        });
+        keeping
     }
 
     fn serve(&self) -> Result<Webhooks, WebhookError> {
@@ -77,9 +123,9 @@ impl Charge<'_> {
     }
 
     /// Runs the controllers, anew whenever device claims are called otherwise.
-    fn control(&mut self, mut found: Surroundings) -> io::Result<End> {
+    fn control(&mut self, mut found: Surroundings, announcement: &Arc<Announcement>) -> io::Result<End> {
         let api = self.away.api().clone();
-        let mut tell: Option<fn(&str)> = Some(super::announce);
+        let mut tell = Some(announcement.clone());
         loop {
             let (tell, mut newer) = (tell.take(), None);
             let (wanted, lead) = (self.wanted, &mut *self.lead);
@@ -89,9 +135,9 @@ impl Charge<'_> {
                     now = found.changed(&api), if wanted.jobsets() => newer = Some(now),
                 }
             };
-            let ready = move |server: &str| {
-                if let Some(tell) = tell {
-                    tell(server);
+            let ready = move |_: &str| {
+                if let Some(announcement) = tell {
+                    announcement.one_more_is_there();
                 }
             };
             let state = self.state.clone();

@@ -28,7 +28,7 @@ use crate::gates::GateError;
 use crate::log;
 use crate::names::UnknownName;
 use crate::ports::SystemEntropy;
-use crate::webhooks::WebhookError;
+use crate::webhooks::{Behind, WebhookError};
 
 /// How long after an election that ended by itself the next one begins.
 const STAND_AGAIN: Duration = Duration::from_secs(5);
@@ -57,6 +57,9 @@ pub enum OperatorError {
     /// What it shows of itself.
     #[error(transparent)]
     Rim(#[from] RimError),
+    /// Certificates.
+    #[error("{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`")]
+    Lifetimes(String),
     /// Which kinds there are.
     #[error("the server does not tell which kinds it has: {0}")]
     Kinds(String),
@@ -81,9 +84,34 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let state = Arc::new(State::default());
     let name = identity();
     let _rim = show(&wanted, &state, &away, &name)?;
+    let behind = serve(&wanted, &state, &away)?;
+    let ended = work(&wanted, &state, &mut away, &name, behind.as_ref());
+    if let Some(behind) = behind {
+        state.hooks_answer(false);
+        away.wait(behind.stop());
+    }
+    ended
+}
+
+/// Serves the webhooks behind a Service, whoever leads.
+fn serve(wanted: &Wanted, state: &Arc<State>, away: &Away) -> Result<Option<Behind>, WebhookError> {
+    let Some(manner) = wanted.behind() else { return Ok(None) };
+    let (_inside, state) = (away.enter(), state.clone());
+    state.hooks_answer(false);
+    let tally = state.tally.clone();
+    Behind::start(away.api(), manner, wanted.settings, tally, move |can| state.hooks_answer(can)).map(Some)
+}
+
+fn work(
+    wanted: &Wanted,
+    state: &Arc<State>,
+    away: &mut Away,
+    name: &str,
+    behind: Option<&Behind>,
+) -> Result<(), OperatorError> {
     let mut led = false;
     loop {
-        match stand(&wanted, &state, &mut away, &name) {
+        match stand(wanted, state, away, name, behind) {
             Ok(End::Stopped) => return Ok(()),
             Ok(End::Crashed) => return Err(OperatorError::Crashed),
             Ok(End::Beside) => {
@@ -105,7 +133,13 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
 }
 
 /// Stands for election once; how it ended.
-fn stand(wanted: &Wanted, state: &Arc<State>, away: &mut Away, name: &str) -> Result<End, OperatorError> {
+fn stand(
+    wanted: &Wanted,
+    state: &Arc<State>,
+    away: &mut Away,
+    name: &str,
+    behind: Option<&Behind>,
+) -> Result<End, OperatorError> {
     let api = away.api().clone();
     let seek = async { Lead::seek(&api, &wanted.namespace, name).await };
     let Some(lead) = away.wait(seek) else { return Ok(End::Stopped) };
@@ -113,7 +147,7 @@ fn stand(wanted: &Wanted, state: &Arc<State>, away: &mut Away, name: &str) -> Re
     let ended = match away.wait(lead.won()) {
         None => Ok(End::Stopped),
         Some(Err(error)) => return Err(error.into()),
-        Some(Ok(())) => Charge { wanted, state, away, lead: &mut lead }.run(),
+        Some(Ok(())) => Charge { wanted, state, away, lead: &mut lead, name, behind }.run(),
     };
     away.wait(lead.step_back());
     ended

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use muster_api::port::Kind;
+use muster_apiserver::http::serving::Tls;
 use muster_cluster::NAMESPACE;
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
@@ -12,9 +13,11 @@ use muster_jobset::admission::Settings;
 
 use super::OperatorError;
 use super::rim::Addresses;
+use crate::certificates::{Lifetimes, Service};
 use crate::cli::OperatorFlags;
 use crate::gates;
 use crate::names;
+use crate::webhooks::Manner;
 
 /// The controllers that a cluster has none of its own for.
 const CONTROLLERS: [&str; 2] = ["scheduler", JOBSET];
@@ -52,6 +55,10 @@ pub struct Wanted {
     pub reached: Reached,
     /// Where it shows itself.
     pub shows: Addresses,
+    /// How they speak TLS behind a Service.
+    pub tls: Tls,
+    /// How long their certificates last there.
+    pub lives: Lifetimes,
 }
 
 impl Wanted {
@@ -84,7 +91,17 @@ impl Wanted {
             webhooks: flags.webhook_listen.unwrap_or_else(|| listen.into()),
             reached,
             shows: shows.checked()?,
+            tls: Tls::default(),
+            lives: lifetimes(flags)?,
         })
+    }
+
+    /// How webhooks are served, if that is behind a Service.
+    pub fn behind(&self) -> Option<Manner> {
+        let Reached::Service(name) = &self.reached else { return None };
+        let service = Service { namespace: self.namespace.clone(), name: name.clone() };
+        let manner = Manner { address: self.webhooks, service, tls: self.tls.clone(), lives: self.lives };
+        self.admission.contains(JOBSET).then_some(manner)
     }
 
     /// Whether anything is to be done about JobSets.
@@ -101,4 +118,15 @@ impl Wanted {
         ];
         all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
     }
+}
+
+fn lifetimes(flags: &OperatorFlags) -> Result<Lifetimes, OperatorError> {
+    let default = Lifetimes::default();
+    let lives = Lifetimes {
+        authority: flags.authority_lifetime.unwrap_or(default.authority),
+        serving: flags.certificate_lifetime.unwrap_or(default.serving),
+        pause: flags.authority_pause.unwrap_or(default.pause),
+    };
+    lives.check().map_err(OperatorError::Lifetimes)?;
+    Ok(lives)
 }

@@ -4,17 +4,19 @@
 //!
 //! - First it serves, then it is registered, then the operator says that it is in charge.
 //! - Nothing grows with what clients send: connections, reviews and their size are bounded, and time is.
-//! - The authority is made at every start and kept nowhere; who registers tells the server about it.
+//! - Reached by URL, the authority is made at every start and kept nowhere; who registers tells the server about it.
+//!   Reached through a Service, certificates are kept and renewed ([`crate::certificates`]).
 //!
 //! # Deliberately absent
 //!
-//! Who asks: whoever reaches the port may, as there is nothing to learn beyond the decision. Several replicas behind a
-//! Service, kept certificates and their rotation.
+//! Who asks: whoever reaches the port may, as there is nothing to learn beyond the decision.
 
+mod behind;
 mod hooks;
 mod intake;
 mod live;
 mod register;
+mod rehearsal;
 mod review;
 mod serve;
 mod tally;
@@ -29,15 +31,16 @@ use std::sync::Arc;
 use muster_api::words::jobset as words;
 use muster_apiserver::http::authority::Authority;
 use muster_apiserver::http::identity::IdentityError;
-use muster_apiserver::http::listen::{Connected, Listener};
+use muster_apiserver::http::listen::{Connected, Listener, ServerConfig};
 use muster_apiserver::http::stop::{self, Stopper};
 use muster_cluster::KubeApi;
 use muster_jobset::admission::Settings;
 
+pub use self::behind::{Behind, Manner};
 pub use self::live::LiveCluster;
 use self::live::Source;
-pub use self::register::RegisterError;
 use self::register::Registration;
+pub use self::register::{MANAGER, RegisterError, call, exactly};
 use self::serve::Desk;
 pub use self::tally::{Counts, Tally};
 use crate::ports::SystemClock;
@@ -72,13 +75,37 @@ pub enum WebhookError {
     Register(#[from] RegisterError),
 }
 
+/// A desk that is served.
+struct Served {
+    stopper: Stopper,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Served {
+    /// Serves on this socket. Wants to be called inside a runtime.
+    fn start(listener: TcpListener, tls: ServerConfig, desk: Arc<Desk>) -> io::Result<Served> {
+        let (stopper, stop) = stop::pair();
+        let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop)?;
+        let serving = tokio::spawn(listener.serve(move |_: &Connected| {
+            let desk = desk.clone();
+            move |request| desk.clone().serve(request)
+        }));
+        Ok(Served { stopper, serving })
+    }
+
+    /// Answers what was asked and nothing more.
+    async fn stop(self) {
+        self.stopper.stop();
+        let _ = self.serving.await;
+    }
+}
+
 /// Webhooks that are served, until they are stopped.
 pub struct Webhooks {
     desk: Arc<Desk>,
     base: String,
     authority: Authority,
-    stopper: Stopper,
-    serving: tokio::task::JoinHandle<()>,
+    served: Served,
 }
 
 impl Webhooks {
@@ -100,15 +127,9 @@ impl Webhooks {
         let base = format!("https://{}", listener.local_addr().map_err(wrong)?);
         let authority = Authority::passing(AUTHORITY, &SystemClock)?;
         let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
-        let (stopper, stop) = stop::pair();
-        let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop).map_err(wrong)?;
         let desk = Arc::new(Desk::new(live, settings, tally));
-        let shared = desk.clone();
-        let serving = tokio::spawn(listener.serve(move |_: &Connected| {
-            let desk = shared.clone();
-            move |request| desk.clone().serve(request)
-        }));
-        Ok(Webhooks { desk, base, authority, stopper, serving })
+        let served = Served::start(listener, tls, desk.clone()).map_err(wrong)?;
+        Ok(Webhooks { desk, base, authority, served })
     }
 
     /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about: one of this
@@ -127,14 +148,13 @@ impl Webhooks {
         let heard: &dyn Fn() -> bool = &|| self.desk.heard(words::KIND);
         let done = registration.run(jobsets.then_some(heard), quit).await?;
         if done.is_continue() {
-            self.desk.ready();
+            self.desk.ready(true);
         }
         Ok(done)
     }
 
     /// Answers what was asked and nothing more.
     pub async fn stop(self) {
-        self.stopper.stop();
-        let _ = self.serving.await;
+        self.served.stop().await;
     }
 }

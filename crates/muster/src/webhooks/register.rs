@@ -13,17 +13,15 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use muster_api::kinds;
 use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Refusal, Target};
-use muster_api::words::jobset as words;
 use muster_cluster::KubeApi;
 use muster_install::hooks::{CONFIGURATIONS, Configuration, Reached, instead};
 use muster_tree::{Text, Tree, literal, tree};
 
+use super::rehearsal;
+
 /// Our name as an owner of fields.
-const MANAGER: Text = literal!("muster-webhooks");
-/// The JobSet that is rehearsed, never made.
-const REHEARSED: &str = "muster-rehearsal";
+pub const MANAGER: Text = literal!("muster-webhooks");
 /// How often it is looked whether questions arrive, and how long apart.
 const HEARD_TRIES: u32 = 150;
 const HEARD_PAUSE: Duration = Duration::from_millis(200);
@@ -77,14 +75,15 @@ impl Plane for KubeApi {
     }
 }
 
-fn call(of: &Configuration, guard: Guard, act: Act) -> Call {
+/// A call about a configuration.
+pub fn call(of: &Configuration, guard: Guard, act: Act) -> Call {
     let (kind, name) = (of.kind.clone(), of.name.into());
     let on = Target { kind, namespace: Text::new(), name, part: Part::Main };
     Call { by: MANAGER, on, guard, act }
 }
 
 /// Exactly this object.
-fn exactly(object: &Object) -> Guard {
+pub fn exactly(object: &Object) -> Guard {
     Guard { uid: Some(object.tree.text_at(&["metadata", "uid"])), revision: Some(object.revision) }
 }
 
@@ -235,10 +234,7 @@ impl<'a, P: Plane> Registration<'a, P> {
 
 /// A server takes a moment to hear of new hooks: it is asked to rehearse a JobSet until it asks us about it.
 async fn rehearse(plane: &impl Plane, namespace: &str, heard: &dyn Fn() -> bool) -> Result<(), String> {
-    let kind = kinds::JOBSETS.clone();
-    let on = Target { kind, namespace: namespace.into(), name: REHEARSED.into(), part: Part::Main };
-    let set = tree!({"apiVersion": words::API_VERSION, "kind": words::KIND, "spec": {"replicatedJobs": []}});
-    let call = Call { by: MANAGER, on, guard: Guard::default(), act: Act::Create(set) };
+    let call = rehearsal::call(namespace, None);
     let (mut said, mut unasked) = (String::new(), 0);
     for _ in 0..HEARD_TRIES {
         let rehearsed = plane.rehearse(&call).await;

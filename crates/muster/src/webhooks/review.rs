@@ -14,7 +14,7 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
 /// What a server asks.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Question {
     /// Tells it from others.
     pub uid: Text,
@@ -24,8 +24,10 @@ pub struct Question {
     pub object: Tree,
     /// The object as it is.
     pub old: Option<Tree>,
+    /// Whether nothing of it will be kept.
+    pub is_dry_run: bool,
     /// Name of the request; empty where it is not known yet.
-    name: Text,
+    pub name: Text,
 }
 
 /// Reads a question for this hook.
@@ -54,6 +56,7 @@ pub fn read(bytes: &[u8], hook: &Hook) -> Result<Question, String> {
         namespace: request.text_at(&["namespace"]),
         object: object("object").ok_or("request.object is missing")?,
         old: object("oldObject"),
+        is_dry_run: request.bool_at(&["dryRun"]) == Some(true),
         name: request.text_at(&["name"]),
     })
 }

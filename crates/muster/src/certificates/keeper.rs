@@ -1,0 +1,252 @@
+//! What the leader does: it keeps the Secret and the webhook configurations as they should be.
+//!
+//! # Invariants
+//!
+//! - It writes what was decided over what it knows, guarded by its revision; what others write in between wins, and is
+//!   looked at again.
+//! - The configurations are told of an authority right after the Secret, and mended whenever they change.
+//! - Between two rounds it rests: nothing that others write makes it write without a pause.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use muster_api::kinds;
+use muster_api::port::{Act, Call, Guard, Part, Refusal, Target};
+use muster_api::ports::Clock;
+use muster_cluster::KubeApi;
+use muster_install::hooks::{CONFIGURATIONS, Configuration};
+use muster_tree::Tree;
+use tokio::time::Instant;
+
+use super::configurations;
+use super::decide::{Elapsed, Picture, Step, decide};
+use super::followed::Followed;
+use super::holder::Holder;
+use super::kept::{Found, Kept};
+use super::{Lifetimes, SECRET, Service};
+use crate::ports::SystemClock;
+use crate::webhooks::{MANAGER, call, exactly};
+
+/// Steps in one round: more than a rotation has.
+const STEPS_MAX: u32 = 4;
+/// How long after a round the next one is, at the latest.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long after a round the next one is, at the earliest.
+const REST: Duration = Duration::from_millis(200);
+/// How long after a refusal it is tried again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What is complained about: each complaint once, until it is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Topic {
+    Secret,
+    Configurations,
+    Server,
+}
+
+/// The leader's part.
+pub struct Keeper {
+    api: KubeApi,
+    service: Service,
+    lives: Lifetimes,
+    holder: Arc<Holder>,
+    secret: Followed,
+    configurations: Vec<(&'static Configuration, Followed)>,
+    /// The port of the Service, from the last configuration that named it.
+    port: Option<i64>,
+    /// What the configurations trust, and since when.
+    trusted: Option<(String, Instant)>,
+    /// The former authority, and since when it is that.
+    former: Option<(String, Instant)>,
+    told: BTreeMap<Topic, String>,
+}
+
+impl Keeper {
+    /// Of the certificates of this Service; what `holder` holds comes back when the Secret is damaged.
+    pub fn new(api: &KubeApi, service: &Service, lives: Lifetimes, holder: &Arc<Holder>) -> Keeper {
+        let follow = |of: &'static Configuration| (of, Followed::start(api, of.kind, "", of.name));
+        Keeper {
+            api: api.clone(),
+            service: service.clone(),
+            lives,
+            holder: holder.clone(),
+            secret: Followed::start(api, &kinds::SECRETS, &service.namespace, SECRET),
+            configurations: CONFIGURATIONS.iter().map(follow).collect(),
+            port: None,
+            trusted: None,
+            former: None,
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps them, for ever.
+    pub async fn keep(mut self) {
+        loop {
+            let next = Instant::now() + self.round().await.clamp(REST, LOOK_AGAIN);
+            tokio::time::sleep(REST).await;
+            let [(_, one), (_, other)] = &mut self.configurations[..] else { return };
+            tokio::select! {
+                () = self.secret.hear() => {}
+                () = one.hear() => {}
+                () = other.hear() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Does all that can be done now; how long there is nothing to do then.
+    async fn round(&mut self) -> Duration {
+        match self.steps().await {
+            Ok(left) => {
+                self.told.remove(&Topic::Server);
+                left
+            }
+            // Somebody was quicker; the watch tells.
+            Err(Refusal::Conflict(_) | Refusal::AlreadyExists(_) | Refusal::NotFound(_)) => RETRY,
+            Err(refusal) => {
+                self.tell(
+                    Topic::Server,
+                    format!("the certificates of the webhooks cannot be kept: {}", refusal.words()),
+                );
+                RETRY
+            }
+        }
+    }
+
+    async fn steps(&mut self) -> Result<Duration, Refusal> {
+        if !self.secret.is_known() {
+            return Ok(LOOK_AGAIN);
+        }
+        for _ in 0..STEPS_MAX {
+            let kept =
+                match Found::of(self.secret.tree()) {
+                    Found::Ours(kept) => kept,
+                    Found::Foreign(why) => {
+                        self.tell(Topic::Secret, format!(
+                        "the Secret {}/{SECRET} is left alone: {why}; without it there are no webhooks. \
+                         Delete it, and it is made anew",
+                        self.service.namespace
+                    ));
+                        return Ok(LOOK_AGAIN);
+                    }
+                };
+            self.mend(&kept).await?;
+            let (picture, step) = self.decide(&kept);
+            let after = match step {
+                Step::Wait(left) if !self.is_untidy(&kept, &picture) => return Ok(left),
+                step => self.made(step, &kept)?,
+            };
+            tracing::info!(?step, "certificates of the webhooks");
+            self.write(&after).await?;
+        }
+        Ok(REST)
+    }
+
+    fn decide(&mut self, kept: &Kept) -> (Picture, Step) {
+        let names = self.service.names();
+        let picture = kept.picture(&names);
+        since(&mut self.former, kept.former().filter(|_| picture.serving.is_some()));
+        let elapsed = Elapsed {
+            trusted: self.trusted.as_ref().map(|(_, since)| since.elapsed()),
+            former: self.former.as_ref().map(|(_, since)| since.elapsed()).unwrap_or_default(),
+        };
+        let now = SystemClock.now();
+        let whole = |it: &Picture| it.serving.is_some() && it.authority.is_some_and(|valid| valid.at(now));
+        let remembered = self.holder.kept().is_some_and(|it| whole(&it.picture(&names)));
+        let step = decide(&picture, elapsed, remembered, now, &self.lives);
+        (picture, step)
+    }
+
+    /// Whether the Secret says what follows from the rest of it otherwise.
+    fn is_untidy(&self, kept: &Kept, picture: &Picture) -> bool {
+        picture.serving.is_some() && self.secret.tree().is_some_and(|it| kept.differs(it))
+    }
+
+    fn made(&self, step: Step, kept: &Kept) -> Result<Kept, Refusal> {
+        let (names, before) = (self.service.names(), self.holder.kept());
+        kept.after(step, before.as_ref(), &names, SystemClock.now(), &self.lives)
+            .map_err(|error| Refusal::Unknown(error.to_string()))
+    }
+
+    async fn write(&mut self, kept: &Kept) -> Result<(), Refusal> {
+        let namespace = self.service.namespace.as_str();
+        let (guard, act) = match self.secret.object() {
+            None => (Guard::default(), Act::Create(kept.secret(namespace, SECRET))),
+            Some(there) => (exactly(there), Act::Merge(kept.patch())),
+        };
+        let kind = kinds::SECRETS.clone();
+        let on = Target { kind, namespace: namespace.into(), name: SECRET.into(), part: Part::Main };
+        let written = self.api.perform(&Call { by: MANAGER, on, guard, act }).await?;
+        self.secret.note(written);
+        Ok(())
+    }
+
+    /// Has the configurations trust the authorities of the Secret.
+    async fn mend(&mut self, kept: &Kept) -> Result<(), Refusal> {
+        let authorities = kept.bundle();
+        if authorities.is_empty() || !self.configurations.iter().all(|(_, it)| it.is_known()) {
+            self.trusted = None;
+            return Ok(());
+        }
+        self.complain();
+        let bundle = BASE64_STANDARD.encode(&authorities);
+        for at in 0..self.configurations.len() {
+            let Some(patch) = self.patch(at, &bundle) else { continue };
+            self.trusted = None;
+            let (of, followed) = &mut self.configurations[at];
+            let Some(there) = followed.object() else { continue };
+            let call = call(of, exactly(there), Act::Merge(patch));
+            tracing::info!(name = of.name, "the API server is told whom to trust");
+            followed.note(self.api.perform(&call).await?);
+        }
+        since(&mut self.trusted, Some(&authorities));
+        Ok(())
+    }
+
+    fn patch(&mut self, at: usize, bundle: &str) -> Option<Tree> {
+        let (of, followed) = &self.configurations[at];
+        let there = followed.tree()?;
+        self.port = configurations::port(of, there, &self.service).or(self.port);
+        configurations::mended(of, there, &self.service, self.port, bundle)
+    }
+
+    /// Tells what `muster install` would have to make.
+    fn complain(&mut self) {
+        let missing = |(of, it): &(&'static Configuration, Followed)| match it.tree() {
+            None => Some(of.name.to_owned()),
+            Some(there) => {
+                let lacks = configurations::lacks(of, there);
+                (!lacks.is_empty()).then(|| format!("{} of {}", lacks.join(", "), of.name))
+            }
+        };
+        let missing: Vec<String> = self.configurations.iter().filter_map(missing).collect();
+        if missing.is_empty() {
+            self.told.remove(&Topic::Configurations);
+            return;
+        }
+        self.tell(Topic::Configurations, format!(
+            "webhook configurations are missing: {}. JobSets are kept without anybody having looked at them. \
+             Make them with `muster install`",
+            missing.join(", ")
+        ));
+    }
+
+    fn tell(&mut self, about: Topic, words: String) {
+        if self.told.get(&about) != Some(&words) {
+            tracing::warn!("{words}");
+            self.told.insert(about, words);
+        }
+    }
+}
+
+/// Notes since when something is so.
+fn since(noted: &mut Option<(String, Instant)>, now: Option<&str>) {
+    match now {
+        None => *noted = None,
+        Some(now) if noted.as_ref().is_some_and(|(before, _)| before == now) => {}
+        Some(now) => *noted = Some((now.to_owned(), Instant::now())),
+    }
+}

@@ -1,0 +1,401 @@
+//! Webhooks behind a Service on a real server, with certificates that are renewed while JobSets are made.
+//!
+//! Nothing routes to a Service of the test plane: it is an `ExternalName` of this machine, and a door of the test in front of
+//! the replicas takes turns, as kube-proxy would.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use muster_tests::beside::{Beside, until};
+use muster_tests::clients::{note, skip};
+use muster_tests::differential::{Answer, Server, Step};
+use muster_tests::plane;
+use muster_tests::real::{self, Real};
+use muster_tree::{Tree, tree};
+
+const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
+const SECRETS: &str = "/api/v1/namespaces/muster-system/secrets";
+const SECRET: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
+const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
+const CONFIGURATIONS: [&str; 2] = [
+    "mutatingwebhookconfigurations/jobset-mutating-webhook-configuration",
+    "validatingwebhookconfigurations/jobset-validating-webhook-configuration",
+];
+/// Certificates that last for moments.
+const SHORT: [&str; 6] =
+    ["--certificate-lifetime", "15s", "--authority-lifetime", "60s", "--authority-pause", "5s"];
+
+/// One address in front of several, which take turns; one that does not answer is passed over.
+struct Door {
+    address: SocketAddr,
+    behind: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl Door {
+    fn open() -> Door {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, behind) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<SocketAddr>>>::default());
+        let (all, turn) = (behind.clone(), AtomicUsize::new(0));
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let all = all.lock().unwrap().clone();
+                let from = turn.fetch_add(1, Ordering::Relaxed);
+                let mut others = (0..all.len()).map(|at| all[(from + at) % all.len()]);
+                if let Some(server) = others.find_map(|address| TcpStream::connect(address).ok()) {
+                    join(&client, &server).unwrap();
+                }
+            }
+        });
+        Door { address, behind }
+    }
+}
+
+/// Hands bytes to and fro, until either side ends.
+fn join(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+    for (from, to) in [(one.try_clone()?, other.try_clone()?), (other.try_clone()?, one.try_clone()?)] {
+        std::thread::spawn(move || {
+            let (mut reader, mut writer) = (&from, &to);
+            let _ = io::copy(&mut reader, &mut writer);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+    Ok(())
+}
+
+/// A real server with everything but the operators.
+struct Stage {
+    real: Real,
+    kubeconfig: PathBuf,
+    door: Door,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new(test: &str) -> Option<Stage> {
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let real = Real::with(&["gc", "namespace", "job"]).unwrap();
+        let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
+        let stage = Stage { real, kubeconfig, door: Door::open(), folder };
+        stage.real.define_jobsets(&plane::binary().unwrap()).unwrap();
+        stage.install();
+        Some(stage)
+    }
+
+    fn server(&self) -> &Server {
+        &self.real.server
+    }
+
+    /// What an installation makes, as far as webhooks need it.
+    fn install(&self) {
+        let port = i64::from(self.door.address.port());
+        let space = tree!({"metadata": {"name": "muster-system"}});
+        post(self.server(), "/api/v1/namespaces", &space);
+        let service = tree!({"metadata": {"name": "muster-webhook"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
+        post(self.server(), "/api/v1/namespaces/muster-system/services", &service);
+        for (at, configuration) in CONFIGURATIONS.iter().enumerate() {
+            let (plural, name) = configuration.split_once('/').unwrap();
+            let hooks = Tree::list(hooks(["m", "v"][at], port));
+            let path = format!("{HOOKS}/{plural}");
+            post(self.server(), &path, &tree!({"metadata": {"name": name}, "webhooks": hooks}));
+        }
+    }
+
+    /// Another replica behind the door.
+    fn replica(&self, name: &str) -> Beside {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let complaints = std::fs::File::create(self.folder.path().join(name)).unwrap();
+        let listen = free.to_string();
+        let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", &listen];
+        let replica = Beside::telling(
+            &[&words[..], &SHORT, &["--log-level", "info"]].concat(),
+            &self.kubeconfig,
+            Stdio::from(complaints),
+        );
+        self.door.behind.lock().unwrap().push(free);
+        replica
+    }
+
+    fn said(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    fn configuration(&self, at: usize) -> Tree {
+        self.server().get(&format!("{HOOKS}/{}", CONFIGURATIONS[at])).unwrap().body
+    }
+}
+
+fn hooks(say: &str, port: i64) -> [Tree; 2] {
+    let word = if say == "m" { "mutate" } else { "validate" };
+    let hook = |name: &str, path: &str, group: &str, version: &str, plural: &str, selector: &Tree| {
+        let service = tree!({"name": "muster-webhook", "namespace": "muster-system", "path": (format!("/{word}-{path}")), "port": port});
+        tree!({
+            "name": (format!("{say}{name}.kb.io")),
+            "clientConfig": {"service": service},
+            "rules": [{"apiGroups": [group], "apiVersions": [version], "resources": [plural], "operations": ["CREATE"]}],
+            "objectSelector": selector.clone(),
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        })
+    };
+    let ours = tree!({"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]});
+    [
+        hook(
+            "jobset",
+            "jobset-x-k8s-io-v1alpha2-jobset",
+            "jobset.x-k8s.io",
+            "v1alpha2",
+            "jobsets",
+            &tree!({}),
+        ),
+        hook("pod", "-v1-pod", "", "v1", "pods", &ours),
+    ]
+}
+
+fn post(server: &Server, path: &str, object: &Tree) -> Answer {
+    server.send("POST", path, &Step::default(), object.to_json_bytes()).expect("the server answers")
+}
+
+fn patch(server: &Server, path: &str, change: &Tree) {
+    let step = Step { kind: "merge".into(), ..Step::default() };
+    let done = server.send("PATCH", path, &step, change.to_json_bytes()).unwrap();
+    assert_eq!(done.code, 200, "{}", done.body.to_json());
+}
+
+fn set(name: &str) -> Tree {
+    let pod = tree!({"containers": [{"name": "c", "image": "i"}]});
+    let job = tree!({"name": "w", "template": {"spec": {"template": {"spec": pod}}}});
+    tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name},
+        "spec": {"suspend": true, "replicatedJobs": [job]}})
+}
+
+/// Makes JobSets all the time, until it is stopped; all that were refused.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    work: JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Writer {
+    fn start(real: &Real) -> Writer {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, server) = (stop.clone(), Server::new(real.server.base(), real.token()));
+        let work = std::thread::spawn(move || {
+            let (mut made, mut refused) = (0, Vec::new());
+            while !stopped.load(Ordering::Acquire) {
+                let answer = post(&server, SETS, &set(&format!("s{made}")));
+                made += 1;
+                if answer.code != 201 {
+                    refused.push(answer.body.str_at(&["message"]).to_owned());
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            (made, refused)
+        });
+        Writer { stop, work }
+    }
+
+    fn end(self) -> (usize, Vec<String>) {
+        self.stop.store(true, Ordering::Release);
+        self.work.join().unwrap()
+    }
+}
+
+fn bundle(configuration: &Tree) -> String {
+    let hooks = configuration.items_at(&["webhooks"]);
+    let first = hooks[0].str_at(&["clientConfig", "caBundle"]).to_owned();
+    assert!(hooks.iter().all(|hook| hook.str_at(&["clientConfig", "caBundle"]) == first));
+    first
+}
+
+/// Waits until the Secret has what `found` wants.
+fn seen<T>(server: &Server, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T {
+    until(server, SECRET, what, |secret| secret.get("data").and_then(&found))
+}
+
+/// Waits until both configurations trust what the Secret says.
+fn trusted(stage: &Stage) {
+    for at in 0..CONFIGURATIONS.len() {
+        let path = format!("{HOOKS}/{}", CONFIGURATIONS[at]);
+        until(stage.server(), &path, "an authority that is trusted", |it| {
+            let secret = stage.server().get(SECRET).unwrap().body;
+            let now = secret.str_at(&["data", "ca.crt"]);
+            (!now.is_empty() && bundle(it) == now).then_some(())
+        });
+    }
+}
+
+#[test]
+fn certificates_are_renewed_while_jobsets_are_made() {
+    let Some(stage) = Stage::new("certificates_are_renewed_while_jobsets_are_made") else { return };
+    let server = stage.server();
+    let mut first = stage.replica("first");
+    first.says("muster is in charge at https://");
+    let _second = stage.replica("second");
+    until(server, SECRET, "a Secret", |secret| {
+        (secret.str_at(&["type"]) == "kubernetes.io/tls").then_some(())
+    });
+
+    let writer = Writer::start(&stage.real);
+    let text = |data: &Tree, key: &str| data.str_at(&[key]).to_owned();
+    let begun = seen(server, "certificates", |data| Some(data.clone()));
+    let mut shown = vec![text(&begun, "tls.crt")];
+    for _ in 0..3 {
+        let next = seen(server, "a renewed certificate", |data| {
+            let now = text(data, "tls.crt");
+            (!shown.contains(&now)).then_some(now)
+        });
+        shown.push(next);
+    }
+    let authority = text(&begun, "authority.crt");
+    seen(server, "another authority", |data| (text(data, "authority.crt") != authority).then_some(()));
+    seen(server, "an authority that is alone", |data| {
+        let only = text(data, "ca.crt") == text(data, "authority.crt");
+        (only && text(data, "authority.crt") != authority).then_some(())
+    });
+
+    mends_itself(&stage, &begun);
+    let (made, refused) = writer.end();
+    assert!(
+        refused.is_empty(),
+        "{} of {made} refused: {:?}\n{}",
+        refused.len(),
+        refused.first(),
+        stage.said("first")
+    );
+    assert!(made > 100, "{made}");
+    note(&format!(
+        "muster operator: {made} JobSets made through rotations of certificates and authority, none refused"
+    ));
+}
+
+/// The Secret is deleted, the trusted authority overwritten, a hook pointed elsewhere: all come back.
+fn mends_itself(stage: &Stage, begun: &Tree) {
+    let server = stage.server();
+    let uid = server.get(SECRET).unwrap().body.text_at(&["metadata", "uid"]);
+    assert_eq!(server.send("DELETE", SECRET, &Step::default(), Vec::new()).unwrap().code, 200);
+    until(server, SECRET, "the Secret again", |it| {
+        let other = it.text_at(&["metadata", "uid"]);
+        (!other.is_empty() && other != uid).then_some(())
+    });
+    trusted(stage);
+    // Adds a stranger to whom is trusted: to take ours away would refuse JobSets until it is mended.
+    let old = BASE64_STANDARD.decode(begun.str_at(&["authority.crt"])).unwrap();
+    let now = BASE64_STANDARD.decode(bundle(&stage.configuration(0))).unwrap();
+    let both = BASE64_STANDARD.encode([now, old].concat());
+    let hooks = stage
+        .configuration(0)
+        .get("webhooks")
+        .unwrap()
+        .map_items(|_, hook| hook.with(&["clientConfig", "caBundle"], both.as_str()));
+    patch(server, &format!("{HOOKS}/{}", CONFIGURATIONS[0]), &tree!({"webhooks": hooks}));
+    trusted(stage);
+}
+
+/// Makes a JobSet of this name, again and again until it is accepted.
+fn accepted(stage: &Stage, name: &str) {
+    let mut last = Tree::Null;
+    for _ in 0..300 {
+        let answer = post(stage.server(), SETS, &set(name));
+        if answer.code == 201 {
+            return;
+        }
+        last = answer.body;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{name} is never accepted: {}", last.to_json());
+}
+
+#[test]
+fn behind_a_service_nothing_passes_unseen_and_nobody_else_suffers() {
+    let Some(stage) = Stage::new("behind_a_service_nothing_passes_unseen_and_nobody_else_suffers") else {
+        return;
+    };
+    let server = stage.server();
+    let refused = post(server, SETS, &set("early"));
+    let message = refused.body.str_at(&["message"]);
+    assert!(refused.code == 500 && message.contains("failed calling webhook \"mjobset.kb.io\""), "{message}");
+    let pod = tree!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let job = tree!({"metadata": {"name": "j"}, "spec": {"template": {"spec": pod.clone()}}});
+    assert_eq!(post(server, "/apis/batch/v1/namespaces/default/jobs", &job).code, 201);
+    let pod = tree!({"metadata": {"name": "p"}, "spec": pod});
+    assert_eq!(post(server, "/api/v1/namespaces/default/pods", &pod).code, 201);
+
+    let mut operator = stage.replica("only");
+    operator.says("muster is in charge at https://");
+    accepted(&stage, "first");
+
+    let everything = |at: usize, client: &Tree| {
+        let hooks = stage
+            .configuration(at)
+            .get("webhooks")
+            .unwrap()
+            .map_items(|_, hook| hook.with(&["clientConfig"], client.clone()));
+        tree!({"webhooks": hooks})
+    };
+    let stranger = BASE64_STANDARD.encode(rcgen_authority());
+    let service =
+        tree!({"name": "jobset-webhook-service", "namespace": "jobset-system", "path": "/p", "port": 443});
+    for (at, client) in [
+        (0, tree!({"service": service.clone(), "caBundle": stranger.as_str()})),
+        (1, tree!({"url": "https://127.0.0.1:1", "caBundle": stranger.as_str()})),
+    ] {
+        patch(server, &format!("{HOOKS}/{}", CONFIGURATIONS[at]), &everything(at, &client));
+    }
+    trusted(&stage);
+    accepted(&stage, "second");
+    for name in CONFIGURATIONS {
+        let gone = server.send("DELETE", &format!("{HOOKS}/{name}"), &Step::default(), Vec::new()).unwrap();
+        assert_eq!(gone.code, 200);
+    }
+    stage.install();
+    trusted(&stage);
+    accepted(&stage, "third");
+
+    let mine = tree!({"data": {"authority.key": "AAAA", "tls.crt": "AAAA"}});
+    patch(server, SECRET, &mine);
+    seen(server, "certificates that are whole", |data| {
+        (data.str_at(&["tls.crt"]) != "AAAA" && data.str_at(&["authority.key"]) != "AAAA").then_some(())
+    });
+    trusted(&stage);
+    accepted(&stage, "fourth");
+    assert_eq!(operator.terminate(), 0);
+    assert_eq!(post(server, SETS, &set("late")).code, 500, "with nobody there, nothing is accepted");
+}
+
+fn rcgen_authority() -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    rcgen::CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap().pem()
+}
+
+#[test]
+fn a_secret_of_another_is_left_alone() {
+    let Some(stage) = Stage::new("a_secret_of_another_is_left_alone") else { return };
+    let server = stage.server();
+    let theirs = tree!({"metadata": {"name": "muster-webhook-certs"}, "stringData": {"tls.crt": "theirs"}});
+    assert_eq!(post(server, SECRETS, &theirs).code, 201);
+    let mut operator = stage.replica("only");
+    for _ in 0..600 {
+        if stage.said("only").contains("muster-system/muster-webhook-certs is left alone") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let said = stage.said("only");
+    assert!(said.contains("is left alone: it holds \"tls.crt\""), "{said}");
+    let kept = server.get(SECRET).unwrap().body;
+    assert_eq!(kept.at(&["data"]), Some(&tree!({"tls.crt": (BASE64_STANDARD.encode("theirs"))})));
+    assert_eq!(server.send("DELETE", SECRET, &Step::default(), Vec::new()).unwrap().code, 200);
+    operator.says("muster is in charge at https://");
+    accepted(&stage, "first");
+}
