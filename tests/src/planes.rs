@@ -88,29 +88,41 @@ impl Planes {
         Planes::ready(plane, running, NODES)
     }
 
-    /// The pair on which JobSets run, with the feature gates as they are by default.
+    /// The pair on which JobSets run, with the feature gates as they are by default. Beside the real server is an operator
+    /// with the rights of an administrator, whose webhooks are reached by their address: nothing is installed.
     pub fn jobsets(test: &str) -> Option<&'static Planes> {
         static PLANES: OnceLock<Planes> = OnceLock::new();
         if let Some(reason) = real::missing() {
             skip(test, &reason);
             return None;
         }
-        Some(PLANES.get_or_init(|| Planes::with_jobsets("").expect("both planes start")))
+        let operate = |running: &mut Real, binary: &Path| {
+            running.define_jobsets(binary)?;
+            running.operate(binary, &["--controllers", "jobset"])
+        };
+        Some(PLANES.get_or_init(|| Planes::with_operator("", operate).expect("both planes start")))
     }
 
     /// Starts a pair on which JobSets run under these feature gates (`A=true,B=false`).
     ///
     /// Ours is `muster up` with all controllers of Jobs and JobSets, its scheduler and simulated nodes. The real one has
-    /// the same controllers of its own, kube-scheduler, the same simulated nodes (`muster node`), the definition of
-    /// JobSets, and beside it a `muster operator` that admits JobSets and runs them. Both are ready: nodes take pods, and
-    /// the real server has asked the operator's webhooks.
+    /// the same controllers of its own, kube-scheduler, the same simulated nodes (`muster node`), all that `muster install`
+    /// makes, and a `muster operator` under its ServiceAccount that admits JobSets and runs them. Both are ready: nodes
+    /// take pods, and the real server has asked the operator's webhooks.
     pub fn with_jobsets(gates: &str) -> Result<Planes, String> {
+        let words = ["--controllers", "jobset", "--feature-gates", gates];
+        Planes::with_operator(gates, |running, binary| running.operate_installed(binary, &words))
+    }
+
+    fn with_operator(
+        gates: &str,
+        operate: impl Fn(&mut Real, &Path) -> Result<u32, String>,
+    ) -> Result<Planes, String> {
         let plane = with_jobsets(gates)?;
         let binary = crate::plane::binary()?;
         let mut running = Real::with(&AT_WORK)?;
         running.join(&binary, JOBSET_NODES)?;
-        running.define_jobsets(&binary)?;
-        running.operate(&binary, &["--controllers", "jobset", "--feature-gates", gates])?;
+        operate(&mut running, &binary)?;
         Planes::ready(plane, running, JOBSET_NODES)
     }
 
@@ -131,13 +143,13 @@ impl Planes {
         Ok(planes)
     }
 
-    /// Starts a further real plane, on which work runs under the scheduler of `muster operator` alone.
+    /// Starts a further real plane, on which work runs under the scheduler of an installed `muster operator` alone.
     pub fn operated(&self) -> Result<Real, String> {
         let others: Vec<&str> = AT_WORK.into_iter().filter(|name| *name != "scheduler").collect();
         let mut running = Real::with(&others)?;
         let binary = crate::plane::binary()?;
         running.join(&binary, NODES)?;
-        running.start_ours(&binary, &["operator"])?;
+        running.operate_installed(&binary, &[])?;
         share_class(&self.ours, &running.server)?;
         wait_for_nodes(&running.server, NODES)?;
         Ok(running)

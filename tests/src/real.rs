@@ -9,6 +9,7 @@
 //!   process is never dropped.
 
 mod audit;
+mod installed;
 mod parts;
 
 use std::io::{BufRead, BufReader};
@@ -22,6 +23,8 @@ use self::parts::{
     NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, kubeconfig, spawn, write,
 };
 use crate::differential::{Server, Step};
+
+pub use self::installed::Installed;
 
 /// The version the binaries are built from.
 const KUBE: &str = "kube-1.37.1";
@@ -192,11 +195,17 @@ impl Real {
     }
 
     /// Starts `muster operator` beside it with these further words and waits until it is in charge; returns the process.
+    /// It has the rights of an administrator, and registers its webhooks itself.
     pub fn operate(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
-        let (config, log) = (self.own_kubeconfig()?, self.folder.path().join("operator.log"));
+        let config = self.own_kubeconfig()?;
+        self.start_operator(binary, &[&["operator"], words].concat(), &config)
+    }
+
+    fn start_operator(&mut self, binary: &Path, words: &[&str], config: &Path) -> Result<u32, String> {
+        let log = self.folder.path().join("operator.log");
         let complaints = std::fs::File::create(&log).map_err(|e| e.to_string())?;
         let mut command = Command::new(binary);
-        command.arg("operator").args(words).arg("--kubeconfig").arg(config);
+        command.args(words).arg("--kubeconfig").arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
         let mut child = command.spawn().map_err(|e| format!("{}: {e}", binary.display()))?;
         let mut said = BufReader::new(child.stdout.take().expect("its output is a pipe"));

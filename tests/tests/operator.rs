@@ -1,4 +1,4 @@
-//! `muster operator` beside a real Kubernetes: our scheduler for those who ask for it.
+//! `muster operator` installed on a real Kubernetes: our scheduler for those who ask for it.
 
 use std::path::Path;
 
@@ -12,8 +12,11 @@ use muster_tree::{Tree, tree};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-operator";
 
+/// The webhooks are elsewhere: here two operators are on one machine, of which the API server could reach one.
+const OPERATOR: [&str; 3] = ["operator", "--admission", ""];
+
 fn lead(kubeconfig: &Path) -> Beside {
-    let mut operator = Beside::start(&["operator"], kubeconfig);
+    let mut operator = Beside::start(&OPERATOR, kubeconfig);
     operator.says("muster is in charge at https://");
     operator
 }
@@ -65,7 +68,7 @@ fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     let other = server.get(&format!("{PODS}/anybodys")).unwrap().body;
     assert_eq!(other.str_at(&["spec", "nodeName"]), "", "the pods of another scheduler are left alone");
 
-    let mut second = Beside::start(&["operator"], kubeconfig);
+    let mut second = Beside::start(&OPERATOR, kubeconfig);
     drop(first);
     second.says("muster is in charge at https://");
     assert_ne!(holder(server), first_holder);
@@ -81,10 +84,10 @@ fn schedules_its_own_pods_at_a_real_server() {
         return skip("schedules_its_own_pods_at_a_real_server", &reason);
     }
     let mut real = Real::with(&["gc", "namespace", "node"]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
-    real.join(&muster_tests::plane::binary().unwrap(), 2).unwrap();
-    schedules_its_own(&real.server, &kubeconfig);
+    let binary = muster_tests::plane::binary().unwrap();
+    let installed = real.install(&binary).unwrap();
+    real.join(&binary, 2).unwrap();
+    schedules_its_own(&real.server, &installed.kubeconfig);
     note(
         "muster operator: schedules its own pods beside a real control plane, and is followed by the next when it dies",
     );

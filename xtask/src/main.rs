@@ -7,6 +7,7 @@ mod kube;
 mod peers;
 mod process;
 mod requirements;
+mod rights;
 mod schema;
 mod sim;
 mod soak;
@@ -35,6 +36,11 @@ const TASKS: &[Task] = &[
         "requirements",
         "count the promises of docs/requirements that tests name, and list the others (-o json)",
         requirements::task,
+    ),
+    (
+        "rights",
+        "compare the roles of `muster install` with what operators asked, by the logs in FOLDER (MUSTER_TEST_AUDIT)",
+        rights::task,
     ),
     (
         "sim",

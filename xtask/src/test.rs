@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{clients, process};
+use crate::{clients, process, rights};
 
 /// What came out so far.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,10 @@ pub fn task(args: &[String]) -> Result<(), String> {
     eprintln!("== programs for the tests");
     let variables = clients::provide();
     eprintln!("== tests");
-    let (tests, notes) = tests(&variables)?;
+    let (tests, mut notes) = tests(&variables)?;
     tally.add(&tests);
+    eprintln!("== rights");
+    tally.add(&compare_rights(&mut notes));
     println_summary(&notes, &tally);
     if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
 }
@@ -71,6 +73,30 @@ fn check(command: &mut Command) -> Tally {
     }
 }
 
+/// Whether the operator has exactly the rights that it used while the tests ran.
+fn compare_rights(notes: &mut String) -> Tally {
+    let verdict = rights::check(&audit(), &binary())
+        .unwrap_or_else(|problem| rights::Verdict { wrong: vec![problem], ..rights::Verdict::default() });
+    verdict.wrong.iter().for_each(|line| eprintln!("rights: {line}"));
+    if let Some(reason) = &verdict.skipped {
+        eprintln!("skipped the comparison of rights: {reason}");
+        return Tally { skipped: 1, ..Tally::default() };
+    }
+    if !verdict.note.is_empty() {
+        notes.push_str(&verdict.note);
+        notes.push('\n');
+    }
+    match verdict.wrong.len() {
+        0 => Tally { passed: 1, ..Tally::default() },
+        _ => Tally { failed: 1, ..Tally::default() },
+    }
+}
+
+/// Where real servers write down what operators ask of them.
+fn audit() -> PathBuf {
+    process::root().join("target").join("audit-of-tests")
+}
+
 /// Runs every test of the workspace; the count, and what tests have to tell although they passed. Cargo builds the
 /// binary for them, before the first one runs.
 fn tests(variables: &[(String, String)]) -> Result<(Tally, String), String> {
@@ -80,10 +106,14 @@ fn tests(variables: &[(String, String)]) -> Result<(Tally, String), String> {
         // A list of an earlier run must not be counted again.
         let _ = fs::remove_file(file);
     }
+    // Neither must what an operator of an earlier run has asked.
+    let _ = fs::remove_dir_all(audit());
+    fs::create_dir_all(audit()).map_err(|e| format!("{}: {e}", audit().display()))?;
     let mut command = process::cargo(["test", "--workspace", "--no-fail-fast"]);
     command
         .envs(variables.iter().cloned())
         .env("MUSTER_TEST_BINARY", binary())
+        .env("MUSTER_TEST_AUDIT", audit())
         .env("MUSTER_TEST_SKIPS", &skips)
         .env("MUSTER_TEST_NOTES", &notes);
     let (mut tally, ended_well) = follow(&mut command)?;

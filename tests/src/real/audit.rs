@@ -6,8 +6,8 @@
 //! # Invariants
 //!
 //! - Only what the operator's own ServiceAccount asks is written down: administrators may do anything.
-//! - Of objects that are made, what they say is written down too: who blocks whose deletion takes a right of its own
-//!   that no request names. Secrets are left out of that.
+//! - Of objects that are made, and of claims that are given devices, what is sent is written down too: blocking the
+//!   deletion of an owner and giving devices take rights of their own that no request names. Secrets are left out of that.
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,9 @@ rules:
 - level: Request
   users: ["system:serviceaccount:muster-system:muster-operator"]
   verbs: [create]
+- level: Request
+  users: ["system:serviceaccount:muster-system:muster-operator"]
+  resources: [{group: resource.k8s.io, resources: [resourceclaims/status]}]
 - level: Metadata
   users: ["system:serviceaccount:muster-system:muster-operator"]
 - level: None

@@ -26,6 +26,11 @@ const CONTROLLERS: [(&str, &str); 9] = [
     ("node", "node-lifecycle-controller,taint-eviction-controller"),
 ];
 
+/// A port that nobody has at this moment.
+pub(super) fn free_port() -> Result<u16, String> {
+    free_ports().map(|[port, ..]| port)
+}
+
 pub(super) fn free_ports() -> Result<[u16; 3], String> {
     let mut ports = [0; 3];
     // All are held until all are known, so that they differ.
@@ -135,12 +140,18 @@ pub(super) fn component(name: &str, kubeconfig: &str) -> Result<Command, String>
     Ok(command)
 }
 
+/// A kubeconfig of the administrator.
 pub(super) fn kubeconfig(base: &str) -> String {
+    kubeconfig_of(base, TOKEN)
+}
+
+/// A kubeconfig of whoever has this token.
+pub(super) fn kubeconfig_of(base: &str, token: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
          clusters: [{{name: real, cluster: {{server: '{base}', insecure-skip-tls-verify: true}}}}]\n\
-         users: [{{name: admin, user: {{token: {TOKEN}}}}}]\n\
-         contexts: [{{name: real, context: {{cluster: real, user: admin}}}}]\n"
+         users: [{{name: user, user: {{token: {token}}}}}]\n\
+         contexts: [{{name: real, context: {{cluster: real, user: user}}}}]\n"
     )
 }
 
