@@ -265,6 +265,12 @@ impl Real {
         write(folder, "kubeconfig", &kubeconfig(address)).map(PathBuf::from)
     }
 
+    /// The file with the certificate of its API server, and who signed it.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certs").join("apiserver.crt")
+    }
+
     /// The bearer token of its administrator.
     #[must_use]
     pub fn token(&self) -> &'static str {

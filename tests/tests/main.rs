@@ -11,6 +11,8 @@ mod corpus;
 mod differential;
 mod examples;
 mod fleet;
+mod image;
+mod install;
 mod jobset_examples;
 mod jobsets;
 mod kill;

@@ -1,8 +1,10 @@
 //! The project's own tasks: `cargo xtask` lists them.
 
 mod bench;
+mod chart;
 mod clients;
 mod crds;
+mod image;
 mod kube;
 mod peers;
 mod process;
@@ -29,7 +31,7 @@ const TASKS: &[Task] = &[
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
     (
         "peers",
-        "build the upstream controllers that benches compare with: jobset kueue trainer (needs Go)",
+        "build the upstream controllers that benches compare with, and helm: jobset kueue trainer helm (needs Go)",
         peers::task,
     ),
     (
@@ -52,6 +54,8 @@ const TASKS: &[Task] = &[
         "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB]",
         soak::task,
     ),
+    ("chart", "make the Helm chart in deploy/chart from what `muster install` installs", chart::task),
+    ("image", "build the static binary of the image, as the Dockerfile does", image::task),
     ("crds", "make the definition of JobSets from our table of its fields", crds::task),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
 ];

@@ -1,8 +1,8 @@
 //! `cargo xtask peers`: the upstream controllers that ours are measured against, built from their published Go
 //! modules.
 //!
-//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. Nothing
-//! needs them but the benches, which say so when they are absent.
+//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. Only the
+//! benches, and the test of our chart, need them, and say so when they are absent.
 //!
 //! # Deliberately absent
 //!
@@ -25,7 +25,7 @@ struct Peer {
     version: &'static str,
 }
 
-const PEERS: [Peer; 3] = [
+const PEERS: [Peer; 4] = [
     Peer { name: "jobset", module: "sigs.k8s.io/jobset", program: ".", version: "v0.10.1" },
     Peer { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.15.0" },
     Peer {
@@ -34,6 +34,8 @@ const PEERS: [Peer; 3] = [
         program: "./cmd/trainer-controller-manager",
         version: "v2.1.0",
     },
+    // No controller: it renders our chart, and that must be what we install.
+    Peer { name: "helm", module: "helm.sh/helm/v4", program: "./cmd/helm", version: "v4.3.1" },
 ];
 
 /// The task: builds the peers named by `args`, or all of them, and prints where they are.
@@ -97,10 +99,18 @@ mod tests {
     #[test]
     fn the_corpus_reads_the_crds_of_the_same_versions() {
         let corpus = include_str!("../../tests/src/corpus/modules.rs");
-        for peer in &PEERS {
+        for peer in PEERS.iter().filter(|peer| peer.name != "helm") {
             let named = format!("\"{}@{}\"", peer.module, peer.version);
             assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not name {named}");
         }
+    }
+
+    #[test]
+    fn the_chart_is_rendered_by_the_program_that_is_built() {
+        let test = include_str!("../../tests/tests/install.rs");
+        let helm = PEERS.iter().find(|peer| peer.name == "helm").expect("there is one");
+        let named = format!("\"{}-{}\"", helm.name, helm.version);
+        assert!(test.contains(&named), "tests/tests/install.rs does not name {named}");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!
 //! Who applies it: `muster install` does, or Helm, or a person with kubectl.
 
+pub mod chart;
 pub mod hooks;
 pub mod names;
 pub mod rights;

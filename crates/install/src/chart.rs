@@ -1,0 +1,177 @@
+//! The same as a Helm chart: every object as it is installed, with its choices left open.
+//!
+//! Objects are made with choices that occur nowhere else; in the text each becomes an expression of Helm. So there is
+//! one source for both, and what a chart makes of its own values is what `muster install` makes.
+//!
+//! # Deliberately absent
+//!
+//! The folder `crds`: Helm never brings up to date what is in it. The definition is a template that Helm is told to
+//! keep, or an end of the release would be the end of every JobSet. And the namespace: Helm has its own idea of it.
+
+use muster_tree::Tree;
+
+use crate::names::CONFIG_FILE;
+use crate::{DEFAULT_CONFIG, INSTALLED_BY, Options, VERSION, manifests};
+
+const NAMESPACE: &str = "muster-chart-namespace";
+const IMAGE: &str = "muster-chart-image";
+const CONFIG: &str = "muster-chart-config";
+const REPLICAS: u32 = 987_001;
+const PORT: u16 = 47_001;
+const RESOURCES: &str = "muster-chart-resources";
+const OPTIONAL: &str = "muster-chart-optional";
+/// What pods may get besides; nothing by default.
+const POD_VALUES: [&str; 4] = ["imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"];
+
+/// A file of the chart: its path there, and what it says.
+pub type File = (String, String);
+
+/// All of them.
+#[must_use]
+pub fn files() -> Vec<File> {
+    let mut all = vec![
+        ("Chart.yaml".to_owned(), about()),
+        ("values.yaml".to_owned(), values()),
+        ("templates/NOTES.txt".to_owned(), NOTES.to_owned()),
+    ];
+    let options = Options {
+        namespace: NAMESPACE.to_owned(),
+        image: IMAGE.to_owned(),
+        replicas: REPLICAS,
+        webhook_port: PORT,
+        config: CONFIG.to_owned(),
+    };
+    let objects = manifests(&options).into_iter().filter(|it| it.str_at(&["kind"]) != "Namespace");
+    all.extend(objects.map(|object| template(&object)));
+    all
+}
+
+fn template(object: &Tree) -> File {
+    let kind = object.str_at(&["kind"]);
+    let path = format!("templates/{}-{}.yaml", kind.to_lowercase(), object.str_at(&["metadata", "name"]));
+    let text = match kind {
+        "CustomResourceDefinition" => definition(object),
+        "Deployment" => open(&deployment(object).to_yaml()),
+        _ => open(&object.to_yaml()),
+    };
+    (path, text)
+}
+
+/// On one line: nobody reads it, and every line more would be read by Helm's templates.
+fn definition(object: &Tree) -> String {
+    let kept = object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep");
+    format!("{{{{- if .Values.definitions }}}}\n{}\n{{{{- end }}}}\n", open(&kept.to_json()))
+}
+
+fn deployment(object: &Tree) -> Tree {
+    let pod = ["spec", "template", "spec"];
+    let containers = object.items_at(&[&pod[..], &["containers"]].concat()).iter();
+    let containers = Tree::list(containers.map(|it| it.with(&["resources"], RESOURCES)));
+    let object = object.with(&[&pod[..], &["containers"]].concat(), containers);
+    POD_VALUES.iter().fold(object, |object, value| {
+        object.with(&[&pod[..], &[value]].concat(), format!("{OPTIONAL}-{value}"))
+    })
+}
+
+/// The text with its choices left open.
+fn open(text: &str) -> String {
+    let simple = [
+        (NAMESPACE, "{{ .Release.Namespace | quote }}".to_owned()),
+        (INSTALLED_BY.1, "{{ .Release.Service }}".to_owned()),
+        (
+            IMAGE,
+            "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}".to_owned(),
+        ),
+        (RESOURCES, "{{ toJson .Values.resources }}".to_owned()),
+    ];
+    let numbers =
+        [(REPLICAS.to_string(), "{{ .Values.replicas }}"), (PORT.to_string(), "{{ .Values.webhookPort }}")];
+    let text = simple.iter().fold(text.to_owned(), |text, (mark, value)| text.replace(mark, value));
+    let text = numbers.iter().fold(text, |text, (mark, value)| text.replace(mark, value));
+    text.lines().map(|line| opened(line) + "\n").collect()
+}
+
+/// A line whose value is more than a word.
+fn opened(line: &str) -> String {
+    let indent = &line[..line.len() - line.trim_start().len()];
+    if line.trim_start().starts_with("checksum/config:") {
+        return format!("{indent}checksum/config: {{{{ .Values.config | sha256sum | quote }}}}");
+    }
+    if line.contains(CONFIG) {
+        return format!("{indent}{CONFIG_FILE}: {{{{ toJson .Values.config }}}}");
+    }
+    match line.split_once(&format!("{OPTIONAL}-")) {
+        Some((_, value)) => {
+            format!("{{{{- with .Values.{value} }}}}\n{indent}{value}: {{{{ toJson . }}}}\n{{{{- end }}}}")
+        }
+        None => line.to_owned(),
+    }
+}
+
+fn about() -> String {
+    format!(
+        "apiVersion: v2\nname: muster\ndescription: Runs and admits JobSets, and schedules the pods that ask for it\n\
+         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.30.0-0\"\n"
+    )
+}
+
+fn values() -> String {
+    let usual = Options::default();
+    let repository = usual.image.split(':').next().unwrap_or_default();
+    let config: String = DEFAULT_CONFIG.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "# Made by `cargo xtask chart`.\n\
+         # The image of the operator; without a tag, that of the chart's version.\n\
+         image:\n  repository: {repository}\n  tag: \"\"\n\
+         # Operators: one works, the others stand by, all answer webhooks.\n\
+         replicas: {}\n\
+         # The port of the Service of the webhooks.\n\
+         webhookPort: {}\n\
+         # The operator's configuration, as YAML documents; those of JobSet, Kueue and Trainer may follow.\n\
+         config: |\n{config}\
+         # Whether the definition of JobSets comes with the release. It stays when the release goes.\n\
+         definitions: true\n\
+         resources:\n  requests: {{cpu: 100m, memory: 128Mi}}\n  limits: {{memory: 1Gi}}\n\
+         imagePullSecrets: []\nnodeSelector: {{}}\npriorityClassName: \"\"\ntolerations: []\n",
+        usual.replicas, usual.webhook_port
+    )
+}
+
+const NOTES: &str = "\
+Muster is being started in {{ .Release.Namespace }}:
+
+  kubectl -n {{ .Release.Namespace }} rollout status deployment/muster-operator
+
+JobSets are refused until it answers. Its pods pass Pod Security \"restricted\", which the namespace can enforce:
+
+  kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
+
+The definition of JobSets, and every JobSet, stays when the release goes.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_left_open() {
+        let all: String = files().into_iter().map(|(_, text)| text).collect();
+        assert!(!all.contains("muster-chart-"), "a mark is left");
+        assert!(!all.contains(&REPLICAS.to_string()) && !all.contains(&PORT.to_string()));
+        assert!(!all.contains(INSTALLED_BY.1));
+        for value in
+            ["Release.Namespace", "image.repository", "replicas", "webhookPort", "resources", "config"]
+        {
+            assert!(all.contains(value), "{value}");
+        }
+        assert!(POD_VALUES.iter().all(|value| all.contains(&format!("with .Values.{value}"))));
+    }
+
+    #[test]
+    fn the_definition_stays_when_the_release_goes() {
+        let all = files();
+        let (_, text) = all.iter().find(|(path, _)| path.contains("customresourcedefinition")).unwrap();
+        assert!(text.contains(r#""helm.sh/resource-policy":"keep""#));
+        assert_eq!(text.lines().count(), 3, "nothing of it is taken for an expression");
+    }
+}

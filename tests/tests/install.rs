@@ -1,0 +1,243 @@
+//! `muster install` on a real Kubernetes, and the chart beside it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use muster_tests::beside::command;
+use muster_tests::clients::{note, skip};
+use muster_tests::differential::{Answer, Server, Step};
+use muster_tests::plane;
+use muster_tests::real::{self, Real};
+use muster_tree::{Tree, tree};
+
+const OPERATOR: &str = "/apis/apps/v1/namespaces/muster-system/deployments/muster-operator";
+const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
+
+struct Stage {
+    real: Real,
+    kubeconfig: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let real = Real::with(&["gc", "namespace"]).unwrap();
+        let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
+        Stage { real, kubeconfig, folder }
+    }
+
+    fn server(&self) -> &Server {
+        &self.real.server
+    }
+
+    /// What became of each object.
+    fn install(&self, words: &[&str]) -> BTreeMap<String, Tree> {
+        let output = run(&self.kubeconfig, &[&["install", "-o", "json"], words].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = Tree::parse(&output.stdout).unwrap();
+        let objects = told.items_at(&["objects"]).iter();
+        objects.map(|it| (it.str_at(&["object"]).to_owned(), it.clone())).collect()
+    }
+
+    fn refused(&self, kubeconfig: &Path) -> String {
+        let output = run(kubeconfig, &["install"]);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(output.stdout.is_empty(), "nothing was done: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn get(&self, path: &str) -> Tree {
+        self.server().get(path).unwrap().body
+    }
+
+    fn send(&self, method: &str, kind: &str, path: &str, body: &Tree) -> Answer {
+        let step = Step { kind: kind.into(), ..Step::default() };
+        let answer = self.server().send(method, path, &step, body.to_json_bytes()).unwrap();
+        assert!(answer.code < 300, "{method} {path}: {}", answer.body.to_json());
+        answer
+    }
+}
+
+fn run(kubeconfig: &Path, words: &[&str]) -> Output {
+    command(words, kubeconfig).output().expect("the binary starts")
+}
+
+fn printed(words: &[&str]) -> Vec<u8> {
+    let mut command = std::process::Command::new(plane::binary().unwrap());
+    let output = command.args(words).output().expect("the binary starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn results(done: &BTreeMap<String, Tree>, result: &str) -> Vec<String> {
+    let of = |(name, it): (&String, &Tree)| (it.str_at(&["result"]) == result).then(|| name.clone());
+    done.iter().filter_map(of).collect()
+}
+
+/// The first time everything is made, the second time nothing is written.
+fn twice_is_as_good_as_once(stage: &Stage) {
+    let first = stage.install(&[]);
+    assert_eq!(results(&first, "created").len(), first.len(), "{first:?}");
+    let paths = [OPERATOR, DEFINITION, "/api/v1/namespaces/muster-system"];
+    let revisions = || paths.map(|path| stage.get(path).text_at(&["metadata", "resourceVersion"]));
+    let before = revisions();
+    let second = stage.install(&[]);
+    assert_eq!(results(&second, "unchanged").len(), first.len(), "{second:?}");
+    assert_eq!(revisions(), before);
+    let definition = stage.get(DEFINITION);
+    assert!(definition.to_json().contains(r#""type":"Established""#), "JobSets are served");
+}
+
+/// What the operator keeps stays; what somebody changed of ours is ours again, and told.
+fn what_others_wrote(stage: &Stage) {
+    let hooks = format!("{HOOKS}/mutatingwebhookconfigurations/jobset-mutating-webhook-configuration");
+    let authority = tree!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "QUJD"}]);
+    stage.send("PATCH", "jsonpatch", &hooks, &authority);
+    stage.send("PATCH", "merge", OPERATOR, &tree!({"spec": {"replicas": 5}}));
+    let done = stage.install(&[]);
+    let changed = results(&done, "configured");
+    assert_eq!(changed, ["deployment.apps/muster-operator"], "{done:?}");
+    let note = done["deployment.apps/muster-operator"].str_at(&["note"]).to_owned();
+    assert!(note.contains("replicas were 5, and are 2"), "{note}");
+    let hook = stage.get(&hooks).items_at(&["webhooks"])[0].clone();
+    assert_eq!(hook.str_at(&["clientConfig", "caBundle"]), "QUJD", "the operator's authority stays");
+}
+
+/// What a former version installed goes; what is not ours, and what users would miss, stays.
+fn what_is_left_over(stage: &Stage) {
+    let labels = Tree::map([("app.kubernetes.io/managed-by", "muster-install")]);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    stage.send("POST", "", maps, &tree!({"metadata": {"name": "ours", "labels": (labels.clone())}}));
+    stage.send("POST", "", maps, &tree!({"metadata": {"name": "theirs"}}));
+    stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": "former", "labels": labels}}));
+    let done = stage.install(&[]);
+    assert_eq!(results(&done, "removed"), ["configmap/ours"], "{done:?}");
+    assert_eq!(stage.server().get(&format!("{maps}/ours")).unwrap().code, 404);
+    assert_eq!(stage.server().get(&format!("{maps}/theirs")).unwrap().code, 200);
+    assert_eq!(stage.server().get("/api/v1/namespaces/former").unwrap().code, 200);
+}
+
+/// Who may not is told what, and nothing happens.
+fn who_may_not(stage: &Stage) {
+    let config = std::fs::read_to_string(&stage.kubeconfig).unwrap();
+    let nobody = stage.folder.path().join("nobody");
+    std::fs::write(&nobody, config.replace("user: {token:", "user: {as: nobody, token:")).unwrap();
+    let said = stage.refused(&nobody);
+    assert!(said.contains("forbidden") && said.contains("\"nobody\""), "{said}");
+}
+
+/// Two controllers of JobSets are one too many.
+fn another_controller(stage: &Stage) {
+    stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": "jobset-system"}}));
+    let labels = Tree::map([("app.kubernetes.io/part-of", "jobset")]);
+    let pod =
+        tree!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = tree!({"metadata": {"name": "jobset-controller-manager", "labels": labels},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod}});
+    let all = "/apis/apps/v1/namespaces/jobset-system/deployments";
+    stage.send("POST", "", all, &deployment);
+    let said = stage.refused(&stage.kubeconfig);
+    assert!(said.contains("jobset-controller-manager in namespace jobset-system"), "{said}");
+    assert!(said.contains("--take-over"), "{said}");
+    let theirs = tree!({"name": "theirs.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"]});
+    let name = "jobset-validating-webhook-configuration";
+    let hooks = format!("{HOOKS}/validatingwebhookconfigurations/{name}");
+    stage.send("DELETE", "", &hooks, &tree!({}));
+    let found = tree!({"metadata": {"name": name}, "webhooks": [theirs]});
+    stage.send("POST", "", &format!("{HOOKS}/validatingwebhookconfigurations"), &found);
+    stage.install(&["--take-over"]);
+    let scaled = stage.get(&format!("{all}/jobset-controller-manager"));
+    assert_eq!(scaled.int_at(&["spec", "replicas"]), Some(0));
+    let names: Vec<String> =
+        stage.get(&hooks).items_at(&["webhooks"]).iter().map(|it| it.str_at(&["name"]).to_owned()).collect();
+    assert_eq!(names, ["vjobset.kb.io", "vpod.kb.io"], "nothing of theirs stays in ours");
+}
+
+/// The namespace enforces "restricted", and the pods pass without a word.
+fn pods_are_held_to_what_they_need(stage: &Stage) {
+    let space = stage.get("/api/v1/namespaces/muster-system");
+    assert_eq!(space.str_at(&["metadata", "labels", "pod-security.kubernetes.io/enforce"]), "restricted");
+    let template = stage.get(OPERATOR).at(&["spec", "template"]).cloned().unwrap();
+    let pods = "/api/v1/namespaces/muster-system/pods?dryRun=All";
+    let pod = template.with(&["metadata", "name"], "one");
+    let made = stage.send("POST", "", pods, &pod);
+    assert_eq!(made.warnings, [""; 0]);
+    let bold = tree!({"metadata": {"name": "bold"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let refused = stage.server().send("POST", pods, &Step::default(), bold.to_json_bytes()).unwrap();
+    assert_eq!(refused.code, 403, "others do not: {}", refused.body.to_json());
+}
+
+#[test]
+fn a_cluster_is_installed_on_and_brought_up_to_date() {
+    let test = "a_cluster_is_installed_on_and_brought_up_to_date";
+    if let Some(reason) = real::missing() {
+        return skip(test, &reason);
+    }
+    let stage = Stage::new();
+    who_may_not(&stage);
+    twice_is_as_good_as_once(&stage);
+    what_others_wrote(&stage);
+    what_is_left_over(&stage);
+    pods_are_held_to_what_they_need(&stage);
+    another_controller(&stage);
+    note(
+        "muster install: idempotent on a real server, keeps the operator's fields, removes its own leftovers, passes Pod Security restricted",
+    );
+}
+
+#[test]
+fn what_is_printed_is_the_same_every_time() {
+    let yaml = || printed(&["install", "--dry-run"]);
+    assert_eq!(yaml(), yaml());
+    let list = Tree::parse(&printed(&["install", "--dry-run", "-o", "json"])).unwrap();
+    let documents = muster_tree::Tree::parse_yaml_documents(&String::from_utf8(yaml()).unwrap()).unwrap();
+    assert_eq!(documents, list.items_at(&["items"]));
+}
+
+fn by_name(objects: impl IntoIterator<Item = Tree>) -> BTreeMap<String, Tree> {
+    let key = |it: &Tree| format!("{} {}", it.str_at(&["kind"]), it.str_at(&["metadata", "name"]));
+    objects.into_iter().map(|it| (key(&it), it)).collect()
+}
+
+/// The chart makes of its own values what `muster install` makes of its own, but for whose it is.
+#[test]
+fn the_chart_installs_the_same() {
+    let helm = match real::peer("helm-v4.3.1") {
+        Ok(helm) => helm,
+        Err(reason) => return skip("the_chart_installs_the_same", &reason),
+    };
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart");
+    for (values, words) in [
+        (&[][..], &[][..]),
+        (
+            &["--set", "replicas=3,webhookPort=8443,image.repository=r/muster,image.tag=t"][..],
+            &["--replicas", "3", "--webhook-port", "8443", "--image", "r/muster:t"][..],
+        ),
+    ] {
+        let mut helm = std::process::Command::new(&helm);
+        helm.args(["template", "muster"]).arg(&chart).args(["--namespace", "muster-system"]);
+        let output = helm.args(["--kube-version", "1.37.1"]).args(values).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let documents = Tree::parse_yaml_documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
+        let ours = |it: &Tree| {
+            let it = it.with(&["metadata", "labels", "app.kubernetes.io/managed-by"], "muster-install");
+            match it.str_at(&["kind"]) {
+                "CustomResourceDefinition" => it.without(&["metadata", "annotations"]),
+                _ => it,
+            }
+        };
+        let rendered = by_name(documents.iter().filter(|it| it.is_map()).map(ours));
+        let list = Tree::parse(&printed(&[&["install", "--dry-run", "-o", "json"], words].concat())).unwrap();
+        let mut installed = by_name(list.items_at(&["items"]).iter().cloned());
+        installed.remove("Namespace muster-system");
+        assert_eq!(rendered.keys().collect::<Vec<_>>(), installed.keys().collect::<Vec<_>>());
+        for (name, object) in &installed {
+            assert_eq!(&rendered[name], object, "{name}");
+        }
+    }
+    note("the chart renders what muster install applies, object by object");
+}
