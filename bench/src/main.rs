@@ -1,6 +1,6 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api` and `jobsets` take `--quick`,
+//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `jobsets` and `operator` take `--quick`,
 //! `--etcd-no-fsync` and `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
@@ -14,6 +14,7 @@ mod containers;
 mod jobs;
 mod jobsets;
 mod measure;
+mod operator;
 mod schedule;
 mod schema;
 mod store;
@@ -21,8 +22,19 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 10] =
-    ["schema", "store", "schedule", "containers", "beside", "jobs", "large", "jobsets", "up", "api"];
+const BENCHES: [&str; 11] = [
+    "schema",
+    "store",
+    "schedule",
+    "containers",
+    "beside",
+    "jobs",
+    "large",
+    "jobsets",
+    "operator",
+    "up",
+    "api",
+];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +64,7 @@ fn main() -> ExitCode {
             "jobs" => jobs::run(&options),
             "large" => jobs::run_large(),
             "jobsets" => jobsets::run(&options),
+            "operator" => operator::run(&options),
             "up" => up::run(),
             _ => api::run(&options),
         }

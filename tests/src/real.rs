@@ -59,6 +59,9 @@ pub struct Real {
     /// What operators say; they would end if nobody listened.
     heard: Vec<ChildStdout>,
     guards: Vec<Child>,
+    /// The ports of etcd and of the API server, and the process of the latter.
+    ports: (u16, u16),
+    apiserver: u32,
     folder: TempDir,
 }
 
@@ -225,6 +228,11 @@ impl Real {
         define_jobsets(&self.server, binary)
     }
 
+    /// Tells it what JobSets are, by this definition.
+    pub fn define(&self, definition: Vec<u8>) -> Result<(), String> {
+        define(&self.server, definition)
+    }
+
     pub(crate) fn own_kubeconfig(&self) -> Result<PathBuf, String> {
         // Written once: a process started before may still be about to read it.
         let path = self.folder.path().join("kubeconfig");
@@ -242,12 +250,39 @@ impl Real {
             ours: Vec::new(),
             heard: Vec::new(),
             guards: Vec::new(),
+            ports: (client, secure),
+            apiserver: 0,
             folder,
         };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
-        real.add(apiserver(real.folder.path(), client, secure)?)?;
+        real.start_server()?;
         real.wait()?;
         Ok(real)
+    }
+
+    fn start_server(&mut self) -> Result<(), String> {
+        let (etcd, secure) = self.ports;
+        self.apiserver = self.add(apiserver(self.folder.path(), etcd, secure)?)?;
+        Ok(())
+    }
+
+    /// Kills the API server and starts it again, on the same port and the same etcd; returns when it is ready.
+    pub fn restart_server(&mut self) -> Result<(), String> {
+        self.kill(self.apiserver)?;
+        self.start_server()?;
+        self.wait()
+    }
+
+    /// Kills a process of it as `kill -9` does, and waits for its end.
+    pub fn kill(&mut self, pid: u32) -> Result<(), String> {
+        let found = self.processes.iter().position(|child| child.id() == pid);
+        let found = found.ok_or_else(|| format!("{pid} is no process of this plane"))?;
+        // The guard goes first: later the number may be another's. Guards stand in the other order.
+        let mut guard = self.guards.remove(self.guards.len() - 1 - found);
+        let mut child = self.processes.remove(found);
+        self.ours.retain(|it| *it != pid);
+        let ended = [&mut guard, &mut child].map(|it| it.kill().and_then(|()| it.wait()));
+        ended.into_iter().try_for_each(|it| it.map(|_| ()).map_err(|e| format!("killing {pid}: {e}")))
     }
 
     /// Takes charge of a process: the latest is the first to be ended.
@@ -297,7 +332,10 @@ impl Real {
 /// Tells a server what JobSets are, by the definition that `muster crds` prints, and waits until it serves them.
 pub(crate) fn define_jobsets(server: &Server, binary: &Path) -> Result<(), String> {
     let printed = Command::new(binary).args(["crds", "--output", "json"]).output();
-    let definition = printed.map_err(|e| format!("{}: {e}", binary.display()))?.stdout;
+    define(server, printed.map_err(|e| format!("{}: {e}", binary.display()))?.stdout)
+}
+
+fn define(server: &Server, definition: Vec<u8>) -> Result<(), String> {
     let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let made = server.send("POST", all, &Step::default(), definition)?;
     if made.code != 201 {

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{kube, process};
+use crate::{kube, peers, process};
 
 /// The Python client's version that belongs to the pinned Kubernetes.
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
@@ -30,6 +30,10 @@ pub fn provide() -> Vec<(String, String)> {
     if let Err(reason) = kube::all() {
         eprintln!("   real Kubernetes: {reason}");
         variables.push(("MUSTER_TEST_REAL_MISSING".to_owned(), reason));
+    }
+    if let Err(reason) = peers::jobset() {
+        eprintln!("   upstream JobSet controller: {reason}");
+        variables.push(("MUSTER_TEST_PEER_MISSING".to_owned(), reason));
     }
     for (name, variable, get) in CLIENTS {
         match get() {

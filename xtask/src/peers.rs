@@ -1,8 +1,8 @@
 //! `cargo xtask peers`: the upstream controllers that ours are measured against, built from their published Go
 //! modules.
 //!
-//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. Only the
-//! benches, and the test of our chart, need them, and say so when they are absent.
+//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. The benches
+//! need them, and the tests of our chart and of taking JobSets over; all say so when they are absent.
 //!
 //! # Deliberately absent
 //!
@@ -48,6 +48,11 @@ pub fn task(args: &[String]) -> Result<(), String> {
         eprintln!("{}", program(peer)?.display());
     }
     Ok(())
+}
+
+/// The upstream JobSet controller, built if it has to be.
+pub fn jobset() -> Result<PathBuf, String> {
+    program(&PEERS[0])
 }
 
 /// Where a peer's program is, built if it has to be.
@@ -114,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn the_bench_starts_the_program_that_is_built() {
-        let bench = include_str!("../../bench/src/jobsets/peer.rs");
+    fn tests_and_benches_start_the_program_that_is_built() {
+        let peer = include_str!("../../tests/src/peer.rs");
         let named = format!("\"{}-{}\"", PEERS[0].name, PEERS[0].version);
-        assert!(bench.contains(&named), "bench/src/jobsets/peer.rs does not name {named}");
+        assert!(peer.contains(&named), "tests/src/peer.rs does not name {named}");
     }
 }

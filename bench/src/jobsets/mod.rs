@@ -11,12 +11,12 @@
 mod calls;
 mod follow;
 mod load;
-mod peer;
 mod planes;
 mod table;
 
 use std::time::Instant;
 
+pub use self::load::jobset;
 use self::load::{Load, Row};
 use self::planes::Who;
 use crate::api::Options;

@@ -3,13 +3,13 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use muster_tests::peer::{self, Limits};
 use muster_tests::real::{Disk, Real};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
 use super::calls::Count;
 use super::load;
-use super::peer::{self, Limits};
 use crate::client::Target;
 use crate::up;
 
@@ -84,7 +84,7 @@ impl Who {
         real.define_jobsets(&up::binary())?;
         real.start_controllers(&BESIDE)?;
         let controller = match self {
-            Who::Upstream(limits) => peer::start(&mut real, folder.path(), limits)?,
+            Who::Upstream(limits) => peer::start(&mut real, folder.path(), limits)?.pid,
             _ => real.operate(&up::binary(), &["--controllers", "jobset", "--admission", ""])?,
         };
         let target = Target::of_token(real.server.base(), real.token());

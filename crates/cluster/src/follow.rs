@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::held::{Held, named};
 use crate::in_full;
+use crate::pace::{Patience, paced};
 
 /// Events handed over at once.
 const EVENTS_AT_ONCE_MAX: usize = 1_000;
@@ -34,6 +35,10 @@ pub fn start(
     name: Option<&str>,
     sharing: Arc<Mutex<Sharing>>,
 ) -> Following {
+    // A loop calls from a thread of its own.
+    let inside = runtime.enter();
+    let client = paced(client);
+    drop(inside);
     let api = match namespace {
         Some(namespace) => kube::Api::<Held>::namespaced_with(client, namespace, &named(kind)),
         None => kube::Api::<Held>::all_with(client, &named(kind)),
@@ -116,7 +121,7 @@ async fn read(
     sharing: Arc<Mutex<Sharing>>,
     inbox: Arc<Inbox>,
 ) {
-    let events = watcher(api, config).default_backoff().ready_chunks(EVENTS_AT_ONCE_MAX);
+    let events = watcher(api, config).backoff(Patience::default()).ready_chunks(EVENTS_AT_ONCE_MAX);
     let mut events = pin!(events);
     let mut gather = Gather::default();
     while let Some(chunk) = events.next().await {

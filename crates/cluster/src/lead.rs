@@ -2,28 +2,47 @@
 //!
 //! # Invariants
 //!
-//! - Whoever leads knows it from the server; whoever cannot renew for the lease's duration is followed by another.
-//!   While the server cannot be reached the former leader does not hear of that, but cannot write either.
+//! - Every write of the Lease names the revision it was decided on: of two who want it, one is refused.
+//! - Whoever leads says so no longer than [`RENEW_WITHIN`] after its last renewal was sent. Another may take the Lease
+//!   after [`LEASE_SECS`] without a sign of life, counted from when it saw the last one; so there is never a moment with
+//!   two leaders, whatever their clocks say, as long as they run at the same pace.
+//! - A server that is away costs the lead, never the process: it stands on for election.
+
+mod election;
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
-use tokio::sync::watch::Receiver;
+use muster_api::kinds::LEASES;
+use muster_api::port::{Act, Call, Guard, Object, Part, Refusal, Target};
+use muster_api::time::Time;
+use muster_tree::{Text, Tree, literal};
+use tokio::sync::watch::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+use self::election::{Election, Next, given_back};
 use crate::KubeApi;
 
 /// The namespace of what we keep on a cluster, unless told otherwise.
 pub const NAMESPACE: &str = "muster-system";
 /// The Lease.
-const LEASE: &str = "muster-operator";
-/// Seconds after which another may take over.
+const LEASE: Text = literal!("muster-operator");
+/// Seconds without a renewal after which another may take over.
 const LEASE_SECS: u64 = 15;
-/// Seconds before that at which the holder renews.
-const RENEW_SECS_BEFORE: u64 = 10;
+/// How long after its last renewal a leader may call itself one: well before another can.
+const RENEW_WITHIN: Duration = Duration::from_secs(10);
+/// How often a leader renews.
+const RENEW_EVERY: Duration = Duration::from_secs(2);
+/// How often everybody else looks, and how long after a try that failed the next one is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long one try may take.
+const TRY_MAX: Duration = Duration::from_secs(4);
+/// A try is worth no less than this, however close the end is.
+const TRY_MIN: Duration = Duration::from_millis(100);
 /// How long giving the Lease back may take: a server that goes down with us may never answer.
 const STEP_BACK_MAX: Duration = Duration::from_secs(3);
 
@@ -46,7 +65,7 @@ impl LeadError {
 /// A part in the election.
 pub struct Lead {
     leads: Receiver<bool>,
-    task: JoinHandle<kube_lease_manager::Result<LeaseManager>>,
+    task: JoinHandle<()>,
     namespace: String,
 }
 
@@ -57,16 +76,24 @@ impl Lead {
     /// # Errors
     /// The Lease can neither be found nor made.
     pub async fn seek(api: &KubeApi, namespace: &str, name: &str) -> Result<Lead, LeadError> {
-        let wrong = |error: &dyn std::fmt::Display| LeadError::of(namespace, error);
-        let manager = match manager(api, namespace, name).await {
-            Err(LeaseManagerError::KubeError(kube::Error::Api(status))) if status.code == 404 => {
-                make_namespace(&api.client, namespace).await.map_err(|e| wrong(&e))?;
-                manager(api, namespace, name).await
+        let mut candidate = Candidate {
+            api: api.unhindered(),
+            namespace: namespace.into(),
+            election: Election::new(name.into(), Duration::from_secs(LEASE_SECS)),
+            known: None,
+            renewed: None,
+        };
+        let (leads, told) = watch::channel(false);
+        let first = match candidate.first(&leads).await {
+            Err(Refusal::NotFound(_)) => {
+                make_namespace(&api.client, namespace).await.map_err(|e| LeadError::of(namespace, &e))?;
+                candidate.first(&leads).await
             }
             done => done,
         };
-        let (leads, task) = manager.map_err(|e| wrong(&e))?.watch().await;
-        Ok(Lead { leads, task, namespace: namespace.to_owned() })
+        first.map_err(|e| LeadError::of(namespace, &e))?;
+        let task = tokio::spawn(candidate.stand(leads));
+        Ok(Lead { leads: told, task, namespace: namespace.to_owned() })
     }
 
     /// Waits until it leads.
@@ -91,15 +118,157 @@ impl Lead {
     }
 }
 
-async fn manager(api: &KubeApi, namespace: &str, name: &str) -> kube_lease_manager::Result<LeaseManager> {
-    LeaseManagerBuilder::new(api.client.clone(), LEASE)
-        .with_namespace(namespace)
-        .with_identity(name)
-        .with_field_manager(name)
-        .with_duration(LEASE_SECS)
-        .with_grace(RENEW_SECS_BEFORE)
-        .build()
-        .await
+/// Somebody who stands for election.
+struct Candidate {
+    api: KubeApi,
+    namespace: Text,
+    election: Election,
+    /// The Lease as our own last write left it.
+    known: Option<Object>,
+    /// When the last renewal was sent that the server confirmed.
+    renewed: Option<Instant>,
+}
+
+impl Candidate {
+    /// The first try, whose refusal is told: later ones pass.
+    async fn first(&mut self, leads: &Sender<bool>) -> Result<(), Refusal> {
+        let began = Instant::now();
+        let outcome = self.round().await?;
+        self.tell(outcome, began, leads);
+        Ok(())
+    }
+
+    async fn stand(mut self, leads: Sender<bool>) {
+        let mut pause = LOOK_EVERY;
+        loop {
+            let turn = async {
+                tokio::time::sleep(pause).await;
+                self.turn(&leads).await
+            };
+            pause = tokio::select! {
+                biased;
+                () = leads.closed() => break,
+                pause = turn => pause,
+            };
+        }
+        self.give_back().await;
+    }
+
+    /// Tries once, and tells what came of it; how long to wait for the next try.
+    async fn turn(&mut self, leads: &Sender<bool>) -> Duration {
+        let began = Instant::now();
+        let left = self.renewed.map_or(TRY_MAX, |at| (at + RENEW_WITHIN).duration_since(began));
+        let refusal = match tokio::time::timeout(left.clamp(TRY_MIN, TRY_MAX), self.round()).await {
+            Ok(Ok(outcome)) => {
+                let pause = self.tell(outcome, began, leads);
+                return self.give_up_in_time(pause, leads);
+            }
+            Ok(Err(refusal)) => refusal.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        tracing::warn!(refusal, leads = self.renewed.is_some(), "the Lease cannot be read or written");
+        self.give_up_in_time(LOOK_EVERY, leads)
+    }
+
+    /// Whoever has not renewed for too long leads no more; the next try is no later than that.
+    fn give_up_in_time(&mut self, pause: Duration, leads: &Sender<bool>) -> Duration {
+        let Some(ends) = self.renewed.map(|at| at + RENEW_WITHIN) else { return pause };
+        let left = ends.duration_since(Instant::now());
+        if left.is_zero() {
+            self.renewed = None;
+            leads.send_replace(false);
+        }
+        pause.min(left.max(TRY_MIN))
+    }
+
+    fn tell(&mut self, outcome: Outcome, began: Instant, leads: &Sender<bool>) -> Duration {
+        match outcome {
+            Outcome::Renewed => {
+                self.renewed = Some(began);
+                leads.send_if_modified(|told| !std::mem::replace(told, true));
+                RENEW_EVERY
+            }
+            Outcome::Anothers(pause) => {
+                self.renewed = None;
+                leads.send_if_modified(|told| std::mem::replace(told, false));
+                pause.min(LOOK_EVERY)
+            }
+            // Somebody wrote in between: who, is seen at the next look.
+            Outcome::Unclear => TRY_MIN,
+        }
+    }
+
+    /// Looks at the Lease, unless it is known, and writes what has to be written.
+    async fn round(&mut self) -> Result<Outcome, Refusal> {
+        let lease = match self.known.take() {
+            Some(lease) => Some(lease),
+            None => self.look().await?,
+        };
+        let (guard, act) = match self.election.next(lease.as_ref(), Instant::now(), now()) {
+            Next::Make(body) => (Guard::default(), Act::Create(body)),
+            Next::Write(patch, revision) => {
+                (Guard { uid: None, revision: Some(revision) }, Act::Merge(patch))
+            }
+            Next::Wait(pause) => return Ok(Outcome::Anothers(pause)),
+        };
+        let making = matches!(act, Act::Create(_));
+        match self.perform(guard, act).await {
+            Ok(written) => {
+                self.known = Some(written);
+                Ok(Outcome::Renewed)
+            }
+            Err(Refusal::Conflict(_) | Refusal::AlreadyExists(_)) => Ok(Outcome::Unclear),
+            // Of a Lease that was there: deleted meanwhile. Of one to be made: its namespace is missing.
+            Err(Refusal::NotFound(_)) if !making => Ok(Outcome::Unclear),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    async fn look(&self) -> Result<Option<Object>, Refusal> {
+        match self.perform(Guard::default(), Act::Get).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Gives the Lease back, if it is ours.
+    async fn give_back(mut self) {
+        let lease = match self.known.take() {
+            Some(lease) => Ok(Some(lease)),
+            None => self.look().await,
+        };
+        if let Ok(Some(lease)) = lease
+            && self.election.is_mine(&lease.tree)
+        {
+            let guard = Guard { uid: None, revision: Some(lease.revision) };
+            if let Err(refusal) = self.perform(guard, Act::Merge(given_back())).await {
+                tracing::debug!(%refusal, "the Lease is not given back: it runs out");
+            }
+        }
+    }
+
+    async fn perform(&self, guard: Guard, act: Act) -> Result<Object, Refusal> {
+        let on =
+            Target { kind: LEASES.clone(), namespace: self.namespace.clone(), name: LEASE, part: Part::Main };
+        self.api.perform(&Call { by: LEASE, on, guard, act }).await
+    }
+}
+
+/// What one try came to.
+#[derive(Clone, Copy)]
+enum Outcome {
+    /// It is ours.
+    Renewed,
+    /// It is another's, for so long at least.
+    Anothers(Duration),
+    /// Nobody knows.
+    Unclear,
+}
+
+/// For the eyes of people: nothing is decided by it.
+fn now() -> Tree {
+    Time(Timestamp::now().as_microsecond()).to_micros_text().into()
 }
 
 async fn make_namespace(client: &Client, name: &str) -> kube::Result<()> {
@@ -118,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_never_answers_does_not_keep_us() {
-        let (_, leads) = tokio::sync::watch::channel(true);
+        let (_, leads) = watch::channel(true);
         let task = tokio::spawn(std::future::pending());
         Lead { leads, task, namespace: String::new() }.step_back().await;
     }

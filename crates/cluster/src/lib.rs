@@ -8,6 +8,7 @@
 //! - At most [`CALLS_IN_FLIGHT_MAX`] requests are under way; further ones wait their turn.
 //! - Every call gets exactly one reply. One that took longer than [`CALL_TIME_MAX`] is `Unknown`: it may have
 //!   happened.
+//! - While the server is away or asks for patience one call at a time finds out whether it is back; the others wait.
 //! - A kind that is followed holds back its socket when nobody pulls.
 //!
 //! # Deliberately absent
@@ -16,12 +17,15 @@
 
 mod discover;
 mod follow;
+mod gate;
 mod held;
 mod lead;
 mod list;
 mod logs;
+mod pace;
 pub mod reply;
 pub mod request;
+mod term;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -37,14 +41,22 @@ use muster_tree::{Sharing, Text};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::gate::{Gate, Said};
+use crate::term::Ended;
+
 pub use discover::Served;
 pub use lead::{Lead, LeadError, NAMESPACE};
 pub use logs::{LINE_BYTES_MAX, LogLines, LogOf};
+pub use term::Term;
 
 /// Requests under way at any time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 64;
 /// How long a request may take before its reply counts as lost.
 pub const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a call may wait for a server that is away; then its caller may think of something else.
+const AWAY_TIME_MAX: Duration = Duration::from_secs(30);
+/// When such a caller may come again.
+const AWAY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +100,8 @@ pub struct KubeApi {
     authority: Arc<str>,
     runtime: Handle,
     slots: Arc<Semaphore>,
+    gate: Arc<Gate>,
+    ended: Ended,
     /// What the caches hold shares its branches, as in the embedded store.
     sharing: Arc<Mutex<Sharing>>,
 }
@@ -98,7 +112,9 @@ impl KubeApi {
     /// # Errors
     /// There is no usable configuration, or the server does not answer.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<KubeApi, ConnectError> {
-        let config = configuration(kubeconfig).await?;
+        let mut config = configuration(kubeconfig).await?;
+        // How often and when to try again is decided here, by who knows what is at stake.
+        config.default_retry = false;
         let server = config.cluster_url.to_string();
         let authority: String = config.root_cert.iter().flatten().map(|der| pem(der)).collect();
         let silent = |problem: String| ConnectError::Silent { server: server.clone(), problem };
@@ -114,6 +130,8 @@ impl KubeApi {
             authority: authority.into(),
             runtime: Handle::current(),
             slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
+            gate: Arc::default(),
+            ended: Ended::never(),
             sharing: Arc::default(),
         })
     }
@@ -192,6 +210,18 @@ impl KubeApi {
         KubeApi { slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)), ..self.clone() }
     }
 
+    /// The same connection for calls that must not wait for others, whatever the server is like.
+    fn unhindered(&self) -> KubeApi {
+        KubeApi { gate: Arc::new(Gate::open()), ..self.beside() }
+    }
+
+    /// The same connection for calls that are to be made only until the term ends: those under way are broken off then.
+    #[must_use]
+    pub fn for_a_term(&self) -> (KubeApi, Term) {
+        let (term, ended) = term::begin();
+        (KubeApi { ended, ..self.clone() }, term)
+    }
+
     /// The objects of a namespace that have all of these labels.
     ///
     /// # Errors
@@ -202,7 +232,7 @@ impl KubeApi {
         namespace: &str,
         labels: &[(&str, &str)],
     ) -> Result<Vec<Object>, Refusal> {
-        self.in_turn(list::labelled(&self.client, kind, namespace, labels)).await
+        self.in_turn(async |_| list::labelled(&self.client, kind, namespace, labels).await).await
     }
 
     /// Has the server go through one call without keeping anything.
@@ -210,7 +240,8 @@ impl KubeApi {
     /// # Errors
     /// Why it would not be done, or that nobody knows.
     pub async fn rehearse(&self, call: &Call) -> Result<Object, Refusal> {
-        self.in_turn(self.exchange(call, request::rehearsal(call)?)).await
+        let request = request::rehearsal(call)?;
+        self.in_turn(async |said| self.exchange(call, request, said).await).await
     }
 
     /// Performs one call and waits for its reply.
@@ -218,25 +249,46 @@ impl KubeApi {
     /// # Errors
     /// Why it was not done, or that nobody knows.
     pub async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
-        self.in_turn(self.exchange(call, request::of(call)?)).await
+        let request = request::of(call)?;
+        self.in_turn(async |said| self.exchange(call, request, said).await).await
     }
 
-    /// Waits for a slot, and no longer than a reply may take.
-    async fn in_turn<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-        let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
-        match tokio::time::timeout(CALL_TIME_MAX, work).await {
-            Ok(result) => result,
-            Err(_) => Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))),
+    /// Waits for the gate and for a slot, and no longer than a reply may take; `work` notes how the server was.
+    async fn in_turn<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Said) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let exchange = async {
+            let entered = tokio::time::timeout(AWAY_TIME_MAX, self.gate.enter()).await;
+            let pass = entered.map_err(|_| Refusal::Busy { retry_after: AWAY_AGAIN })?;
+            let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+            let mut said = Said::Nothing;
+            let done = tokio::time::timeout(CALL_TIME_MAX, work(&mut said)).await;
+            pass.said(said);
+            done.unwrap_or_else(|_| Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))))
+        };
+        tokio::select! {
+            biased;
+            () = self.ended.wait() => Err(Refusal::Unknown("broken off: another may be in charge".to_owned())),
+            done = exchange => done,
         }
     }
 
-    async fn exchange(&self, call: &Call, request: http::Request<Vec<u8>>) -> Result<Object, Refusal> {
+    async fn exchange(
+        &self,
+        call: &Call,
+        request: http::Request<Vec<u8>>,
+        said: &mut Said,
+    ) -> Result<Object, Refusal> {
         let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
         call.makes_sense()?;
+        *said = Said::Away;
         let response = self.client.send(request.map(Body::from)).await.map_err(unknown)?;
         let code = response.status().as_u16();
+        let asked = reply::patience(response.headers());
+        *said = reply::of_server(code, asked, call.on.part);
         let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
-        let object = reply::read(code, &bytes).map_err(|refusal| call.understood(refusal))?;
+        let object = reply::read(code, asked, &bytes).map_err(|refusal| call.understood(refusal))?;
         if call.act == Act::Get {
             // The server itself only checks writes.
             call.check(&object)?;
@@ -262,11 +314,16 @@ impl Api for KubeApi {
 
     fn abilities(&self) -> Abilities {
         // The loop asks on its own thread, which is none of the runtime's.
-        let kinds = self.runtime.block_on(discover::kinds(&self.client)).unwrap_or_else(|error| {
-            tracing::warn!(error = in_full(&error), "the kinds that the server has cannot be read");
-            Vec::new()
-        });
-        Abilities { atomic: false, kinds }
+        let kinds = self
+            .runtime
+            .block_on(async { tokio::time::timeout(CALL_TIME_MAX, discover::kinds(&self.client)).await });
+        let problem = match kinds {
+            Ok(Ok(kinds)) => return Abilities { atomic: false, kinds },
+            Ok(Err(error)) => in_full(&error),
+            Err(_) => format!("no answer within {CALL_TIME_MAX:?}"),
+        };
+        tracing::warn!(problem, "the kinds that the server has cannot be read");
+        Abilities { atomic: false, kinds: Vec::new() }
     }
 }
 

@@ -5,7 +5,8 @@
 //! - Same inputs at the same times, same outputs: no clock, no dice, no map with an order of its own.
 //! - Nothing is planned before every kind known at the start has been listed once.
 //! - At most [`LoopOptions::calls_in_flight_max`] calls are without a reply.
-//! - A lost reply repeats the very same call: a create that did happen answers `AlreadyExists` to itself.
+//! - A lost reply repeats the very same call: a create that did happen answers `AlreadyExists` to itself. Each repeat
+//!   waits longer than the one before, and what failed before is not repeated: its key has a pause of its own.
 
 mod dump;
 
@@ -28,6 +29,8 @@ use crate::record::Recorder;
 
 /// How often a call whose reply was lost is sent again before the key backs off.
 pub const REPEATS_MAX: u32 = 5;
+/// The pause before the second repeat, doubled for each further one; the first goes out at once.
+pub const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 /// Keys planned in one turn; then new inputs have their chance.
 pub const PLANS_PER_TURN_MAX: usize = 256;
 /// Notes waiting to be written; more are dropped.
@@ -151,6 +154,8 @@ pub struct Loop {
     sent: BTreeMap<CallId, Sent>,
     outbox: VecDeque<Sent>,
     notes: VecDeque<Sent>,
+    /// Calls to be sent again, by when and in order.
+    repeats: BTreeMap<(Time, u64), Sent>,
     /// Objects to look at again, and when.
     doubts: VecDeque<(Time, Key)>,
     recorder: Recorder,
@@ -188,6 +193,7 @@ impl Loop {
             sent: BTreeMap::new(),
             outbox: VecDeque::new(),
             notes: VecDeque::new(),
+            repeats: BTreeMap::new(),
             doubts: VecDeque::new(),
             recorder: Recorder::default(),
             counters: Counters::default(),
@@ -250,6 +256,9 @@ impl Loop {
         self.queue.tick(now);
         while let Some((_, key)) = self.doubts.pop_front_if(|(at, _)| *at <= now) {
             self.look_at(&key);
+        }
+        while let Some(due) = self.repeats.first_entry().filter(|it| it.key().0 <= now) {
+            self.outbox.push_back(due.remove());
         }
         let mut plans_left = PLANS_PER_TURN_MAX;
         loop {
@@ -318,7 +327,8 @@ impl Loop {
     /// Whether nothing is ready, under way or in flight.
     #[must_use]
     pub fn idle(&self) -> bool {
-        self.queue.ready_len() == 0 && self.sent.is_empty() && self.outbox.is_empty() && self.notes.is_empty()
+        let waits = self.outbox.len() + self.notes.len() + self.repeats.len();
+        self.queue.ready_len() == 0 && self.sent.is_empty() && waits == 0
     }
 
     /// Takes in which kinds the server has now; returns those to follow from now on and those no longer.
@@ -355,7 +365,8 @@ impl Loop {
     fn next_wake(&self, now: Time) -> Option<Time> {
         let more = self.queue.ready_len() > 0 && self.sent.len() < self.options.calls_in_flight_max;
         let doubt = self.doubts.front().map(|(at, _)| *at);
-        if more { Some(now) } else { self.queue.next_due().into_iter().chain(doubt).min() }
+        let repeat = self.repeats.first_key_value().map(|((at, _), _)| *at);
+        if more { Some(now) } else { [self.queue.next_due(), doubt, repeat].into_iter().flatten().min() }
     }
 
     fn tell(&mut self, taken: &Taken, now: Time) {
@@ -488,11 +499,8 @@ impl Loop {
             self.note(&event, now);
         }
         self.counters.refusals += u64::from(refusal.is_some());
-        if matches!(refusal, Some(Refusal::Unknown(_))) && sent.repeats < REPEATS_MAX {
-            self.counters.repeats += 1;
-            sent.repeats += 1;
-            self.outbox.push_back(sent);
-            return;
+        if matches!(refusal, Some(Refusal::Unknown(_))) && self.is_repeated(&sent) {
+            return self.repeat(sent, now);
         }
         match (sent.purpose, refusal) {
             (Purpose::Note, Some(Refusal::NotFound(_))) => self.note_again(&sent.calls, now),
@@ -523,6 +531,28 @@ impl Loop {
                 self.settled(&slot, refusal, now);
             }
         }
+    }
+
+    /// Whether a call whose reply was lost is sent again as it is.
+    fn is_repeated(&self, sent: &Sent) -> bool {
+        let failed = match &sent.purpose {
+            Purpose::Step(slot) | Purpose::Look(slot, _) | Purpose::Met(slot, _) => {
+                self.queue.has_failed(slot)
+            }
+            Purpose::Note | Purpose::Doubt => false,
+        };
+        sent.repeats < if failed { 1 } else { REPEATS_MAX }
+    }
+
+    fn repeat(&mut self, mut sent: Sent, now: Time) {
+        self.counters.repeats += 1;
+        sent.repeats += 1;
+        if sent.repeats == 1 {
+            return self.outbox.push_back(sent);
+        }
+        let at = now + REPEAT_PAUSE * (1 << (sent.repeats - 2));
+        self.next_id += 1;
+        self.repeats.insert((at, self.next_id), sent);
     }
 
     fn keep_refusal(&mut self, call: &Call, why: &Refusal) {

@@ -4,6 +4,8 @@
 //!
 //! - A key is ready at most once, and never while a plan of it is under way; a wake during that time is
 //!   remembered.
+//! - A wake that comes while a plan fails does not end the pause, which our own writes would else do, but shortens a
+//!   long one.
 //! - An entry exists only while there is something to remember about its key.
 //! - Of a refusal so much is kept as somebody reads: it is there to be shown.
 
@@ -24,6 +26,8 @@ pub const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Letters kept of a refusal.
 const WHY_LETTERS_MAX: usize = 300;
+/// The longest pause of a key that was woken while its plan was carried out: what the plan saw is not all there is.
+pub const WOKEN_BACKOFF_MAX: Duration = Duration::from_secs(2);
 
 /// A key of one controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,10 +182,21 @@ impl Queue {
 
     /// The plan of `slot` was refused: looks again after a pause that doubles each time.
     pub fn failed(&mut self, slot: &Slot, why: &Refusal, now: Time) {
-        let failures = self.entries.get(slot).map_or(0, |entry| entry.failures) + 1;
+        let entry = self.entries.get(slot);
+        let failures = entry.map_or(0, |entry| entry.failures) + 1;
+        let mut pause = pause(why, failures);
+        if entry.is_some_and(|entry| entry.woken_meanwhile) {
+            pause = pause.min(WOKEN_BACKOFF_MAX);
+        }
         of(&mut self.work, slot.controller).refused += 1;
         let words: String = why.to_string().chars().take(WHY_LETTERS_MAX).collect();
-        self.settle(slot, Some(now + pause(why, failures)), failures, Some(words.into()));
+        self.settle(slot, Some(now + pause), failures, Some(words.into()));
+    }
+
+    /// Whether the last plan of `slot` was refused.
+    #[must_use]
+    pub fn has_failed(&self, slot: &Slot) -> bool {
+        self.entries.get(slot).is_some_and(|entry| entry.failures > 0)
     }
 
     fn settle(&mut self, slot: &Slot, again_at: Option<Time>, failures: u32, why: Option<Box<str>>) {
@@ -289,6 +304,28 @@ mod tests {
         queue.wake(slot("a"), None);
         assert_eq!(queue.pop(), Some(slot("a")), "a change does");
         assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn a_wake_while_a_plan_fails_shortens_a_long_pause() {
+        let forbidden = Refusal::Forbidden(String::new());
+        let mut queue = Queue::default();
+        for (says, woken, want) in [
+            ("the first", false, 1000),
+            ("woken, but the pause is short", true, 2000),
+            ("longer", false, 4000),
+            ("woken", true, 2000),
+            ("the next is as long as it would have been", false, 16_000),
+        ] {
+            queue.wake(slot("a"), None);
+            let a = queue.pop().unwrap();
+            if woken {
+                queue.wake(slot("a"), None);
+            }
+            queue.failed(&a, &forbidden, at(0));
+            assert_eq!(queue.next_due(), Some(at(want)), "{says}");
+            assert!(queue.has_failed(&a));
+        }
     }
 
     #[test]

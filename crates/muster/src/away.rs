@@ -120,7 +120,8 @@ impl Away {
             }),
         };
         // Outside the runtime: the loop has a thread of its own and may wait.
-        let api = Arc::new(self.api.clone());
+        let (api, term) = self.api.for_a_term();
+        let api = Arc::new(api);
         let shell = Shell::start(api, Arc::new(SystemClock), controllers, options, tidings)?;
         started(shell.window());
         let end = self.wait(async {
@@ -129,6 +130,10 @@ impl Away {
                 () = beside => End::Beside,
             }
         });
+        if end == Some(End::Beside) {
+            // Another may be in charge: from here on nothing of ours may reach the server, not even a farewell.
+            term.end();
+        }
         shell.stop();
         Ok(end.unwrap_or(End::Stopped))
     }

@@ -73,6 +73,12 @@ pub fn crds() -> Result<Vec<Crd>, String> {
     Ok(all)
 }
 
+/// The definition of JobSets as upstream publishes it.
+pub fn jobset_definition() -> Result<Tree, String> {
+    let (module, crds) = MODULES[0];
+    definitions(&folder(module)?.join(crds))?.into_iter().next().ok_or_else(|| format!("{module} has no CRD"))
+}
+
 /// The folder in which Go keeps a module, downloaded if it has to be.
 fn folder(module: &str) -> Result<PathBuf, String> {
     let mut go = Command::new("go");

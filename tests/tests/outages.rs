@@ -1,0 +1,176 @@
+//! An operator whose API server is restarted, refuses, breaks off or is away: it recovers by itself, and is patient
+//! meanwhile.
+
+use std::time::Duration;
+
+use muster_tests::beside::Beside;
+use muster_tests::clients::{note, skip};
+use muster_tests::differential::Server;
+use muster_tests::operators::{
+    JOBS, JOBS_EACH, SETS, create, holder, items, label, plane, post, small, wait_for,
+};
+use muster_tests::proxy::{Proxy, Seen, Weather, Which, busiest_second};
+use muster_tests::real::{self, Real};
+use muster_tree::tree;
+
+/// JobSets that want work in every outage.
+const WANTING: usize = 50;
+/// Requests that one JobSet may cost per second of an outage. One that is tried again and again without a pause costs
+/// hundreds.
+const REQUESTS_PER_SET_AND_SECOND_MAX: f64 = 4.0;
+/// Requests per second that may go out whatever there is to do: watches, the Lease and those that find out whether the
+/// server is back.
+const REQUESTS_PER_SECOND_MAX: f64 = 40.0;
+
+/// A plane whose operator reaches it only through a proxy.
+struct Stage {
+    operator: Beside,
+    proxy: Proxy,
+    real: Real,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let real = plane(&["gc", "namespace"]).unwrap();
+        let address = real.server.base().trim_start_matches("https://").parse().unwrap();
+        let proxy = Proxy::start(address).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = real.kubeconfig(folder.path(), &proxy.base()).unwrap();
+        let complaints = match std::env::var_os("MUSTER_TEST_OPERATOR_LOG") {
+            Some(path) => std::fs::File::create(path).unwrap().into(),
+            None => std::process::Stdio::null(),
+        };
+        let mut operator = Beside::telling(&["operator", "--controllers", "jobset"], &kubeconfig, complaints);
+        operator.says("muster is in charge at https://");
+        Stage { operator, proxy, real, _folder: folder }
+    }
+
+    fn server(&self) -> &Server {
+        &self.real.server
+    }
+
+    /// Has work to do in this weather for so long; what was asked for meanwhile.
+    fn endures(&self, about: &str, weather: Weather, secs: u64) -> Vec<Seen> {
+        let names = sets(about);
+        let mark = self.proxy.mark();
+        self.proxy.is(weather);
+        if weather == Weather::BriefWatches {
+            assert!(self.proxy.cut_watches() > 0, "nothing was watched");
+        }
+        create(self.server(), &names);
+        std::thread::sleep(Duration::from_secs(secs));
+        let seen = self.proxy.since(mark);
+        self.proxy.is(Weather::Fair);
+        self.comes_to_good(about, &names);
+        seen
+    }
+
+    /// What was created comes to its Jobs, and so does what is created now.
+    fn comes_to_good(&self, about: &str, names: &[String]) {
+        let later = format!("after-{about}");
+        // Whoever lost the lead answers no reviews until it has it again.
+        wait_for("JobSets are admitted", || {
+            let made = post(self.server(), SETS, &small(&later, &tree!({})))?;
+            if matches!(made.code, 201 | 409) { Ok(()) } else { Err(made.body.to_json()) }
+        });
+        for set in names.iter().chain([&later]) {
+            wait_for(&format!("the Jobs of {set}"), || has_its_jobs(self.server(), set));
+        }
+    }
+}
+
+fn sets(about: &str) -> Vec<String> {
+    (0..WANTING).map(|n| format!("{about}-{n}")).collect()
+}
+
+fn has_its_jobs(server: &Server, set: &str) -> Result<(), String> {
+    let selector = format!("{JOBS}?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3D{set}");
+    let jobs = items(server, &selector);
+    let right = jobs.len() == JOBS_EACH && jobs.iter().all(|job| label(job, "restart-attempt") == "0");
+    let status = server.get(&format!("{SETS}/{set}")).unwrap().body;
+    let told = status.items_at(&["status", "replicatedJobsStatus"]).len() == 1;
+    if right && told { Ok(()) } else { Err(format!("{} Jobs", jobs.len())) }
+}
+
+/// Prints how much was asked for, and holds it to the bound.
+fn patient(about: &str, seen: &[Seen], secs: u64, per_second_max: f64) {
+    let watches = seen.iter().filter(|it| it.watch).count();
+    let lease = seen.iter().filter(|it| it.path.contains("/leases/")).count();
+    let rate = seen.len() as f64 / secs as f64;
+    note(&format!(
+        "outage, {about}: {} requests in {secs} s ({rate:.1}/s, {} in the busiest second; {watches} watches, {lease} of the \
+         lease), {WANTING} JobSets wanting work",
+        seen.len(),
+        busiest_second(seen)
+    ));
+    assert!(rate <= per_second_max, "{about}: {rate:.1} requests per second, more than {per_second_max}");
+}
+
+fn pressing() -> f64 {
+    WANTING as f64 * REQUESTS_PER_SET_AND_SECOND_MAX
+}
+
+#[test]
+fn an_operator_recovers_by_itself_and_is_patient() {
+    let test = "an_operator_recovers_by_itself_and_is_patient";
+    if let Some(reason) = real::missing() {
+        return skip(test, &reason);
+    }
+    let mut stage = Stage::new();
+    let busy = stage.endures("busy", Weather::Refuses(Which::All, 429, Some(1)), 8);
+    patient("429 to everything", &busy, 8, REQUESTS_PER_SECOND_MAX);
+    let refused = stage.endures("refused", Weather::Refuses(Which::Writes, 500, None), 8);
+    patient("500 to all writes", &refused, 8, pressing());
+    let brief = stage.endures("brief", Weather::BriefWatches, 6);
+    patient("watches that end at once", &brief, 6, pressing());
+    watches_are_cut(&stage);
+    away(&stage);
+    restarted(&mut stage);
+
+    assert!(!holder(stage.server()).is_empty(), "it is in charge");
+    // That it ends in good order shows that it never ended before.
+    assert_eq!(stage.operator.terminate(), 0);
+}
+
+/// Watches break off while JobSets come.
+fn watches_are_cut(stage: &Stage) {
+    let (names, mark, mut cut) = (sets("cut"), stage.proxy.mark(), 0);
+    for some in names.chunks(WANTING / 5) {
+        create(stage.server(), some);
+        cut += stage.proxy.cut_watches();
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let seen = stage.proxy.since(mark);
+    assert!(cut > 0, "nothing was watched");
+    stage.comes_to_good("cut", &names);
+    patient(&format!("{cut} watches cut"), &seen, 5, pressing());
+}
+
+/// The server is away for longer than a lease lasts, with work left undone before.
+fn away(stage: &Stage) {
+    const SECS: u64 = 22;
+    let names = sets("away");
+    stage.proxy.is(Weather::Refuses(Which::Writes, 500, None));
+    create(stage.server(), &names);
+    std::thread::sleep(Duration::from_secs(1));
+    let mark = stage.proxy.mark();
+    stage.proxy.is(Weather::Cut);
+    std::thread::sleep(Duration::from_secs(SECS));
+    let seen = stage.proxy.since(mark);
+    stage.proxy.is(Weather::Fair);
+    patient("away", &seen, SECS, REQUESTS_PER_SECOND_MAX);
+    stage.comes_to_good("away", &names);
+}
+
+/// The server is killed and started again; JobSets come before and after.
+fn restarted(stage: &mut Stage) {
+    let names = sets("restart");
+    let mark = stage.proxy.mark();
+    create(stage.server(), &names);
+    stage.real.restart_server().unwrap();
+    let seen = stage.proxy.since(mark);
+    stage.comes_to_good("restart", &names);
+    let span = seen.last().zip(seen.first()).map_or(1, |(last, first)| (last.at - first.at).as_secs() + 1);
+    patient("API server restarted", &seen, span, pressing());
+}

@@ -1,0 +1,270 @@
+//! From the upstream controller to ours and back: whatever runs goes on, and nothing is made anew.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use muster_tests::beside::Beside;
+use muster_tests::clients::{note, skip};
+use muster_tests::corpus::jobset_definition;
+use muster_tests::differential::Server;
+use muster_tests::operators::{
+    JOBS, PODS, SERVICES, SETS, end, items, label, name, patch, plane_with, post, replicated, wait_for,
+};
+use muster_tests::peer::{self, Limits, Upstream};
+use muster_tests::proxy::{Proxy, Seen};
+use muster_tests::real::{self, Real};
+use muster_tree::{Tree, tree};
+
+const NODES: usize = 8;
+/// The definition.
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
+/// How long all has to be still before it counts as still.
+const STILL: Duration = Duration::from_secs(3);
+/// Names and what is special about them.
+const KINDS: [&str; 10] = [
+    "plain",
+    "several",
+    "ordered",
+    "success",
+    "restarted",
+    "suspended",
+    "finished",
+    "exclusive",
+    "network",
+    "coordinator",
+];
+
+/// One of each.
+fn jobset(kind: &str) -> Tree {
+    let (a, b) = (replicated("a", 1), replicated("b", 2));
+    let after = b.with(&["dependsOn"], tree!([{"name": "a", "status": "Complete"}]));
+    let both = Tree::list(vec![a.clone(), b.clone()]);
+    let restarts = tree!({"maxRestarts": 3});
+    let mut meta = tree!({"name": kind});
+    let spec = match kind {
+        "several" => tree!({"replicatedJobs": both}),
+        "ordered" => tree!({"replicatedJobs": [a, after]}),
+        "success" => {
+            tree!({"replicatedJobs": both, "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["b"]}})
+        }
+        "suspended" => tree!({"replicatedJobs": [b], "suspend": true}),
+        "finished" => tree!({"replicatedJobs": [a], "ttlSecondsAfterFinished": 3600}),
+        "exclusive" => {
+            let topology = tree!({"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"});
+            meta = meta.with(&["annotations"], topology);
+            tree!({"replicatedJobs": [b]})
+        }
+        "network" => {
+            tree!({"replicatedJobs": [b], "network": {"enableDNSHostnames": true, "subdomain": "net"}})
+        }
+        "coordinator" => tree!({"replicatedJobs": both, "coordinator": {"replicatedJob": "a"}}),
+        _ => tree!({"replicatedJobs": [b], "failurePolicy": restarts}),
+    };
+    tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec})
+}
+
+#[test]
+fn from_upstream_to_ours_and_back() {
+    let test = "from_upstream_to_ours_and_back";
+    if let Some(reason) = real::missing().or_else(peer::missing) {
+        return skip(test, &reason);
+    }
+    let definition = match jobset_definition() {
+        Ok(definition) => definition.to_json_bytes(),
+        Err(reason) => return skip(test, &reason),
+    };
+    let mut real =
+        plane_with(|real| real.define(definition), &["gc", "namespace", "job", "node", "scheduler"]).unwrap();
+    real.join(&muster_tests::plane::binary().unwrap(), NODES).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = begin(&mut real, folder.path());
+    let before = lived_under_upstream(&real.server);
+
+    real.kill(upstream.pid).unwrap();
+    let proxy = Proxy::start(real.server.base().trim_start_matches("https://").parse().unwrap()).unwrap();
+    let ours = take_over(&real.server, &proxy, folder.path());
+    let after = still(&real.server);
+    assert_eq!(before.lasting, after.lasting, "what runs goes on as it is");
+    tell(&proxy.since(0), &before, &after);
+    goes_on(&real.server);
+
+    let before = still(&real.server);
+    assert_eq!(ours.terminate(), 0);
+    let _upstream = begin(&mut real, folder.path());
+    asked(&real.server, "back");
+    let after = still(&real.server);
+    let kept = |all: &World| -> BTreeMap<String, String> {
+        all.lasting
+            .iter()
+            .filter(|(key, _)| !key.contains(" back"))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    };
+    assert_eq!(kept(&before), kept(&after), "and so it does on the way back");
+    note("take-over: from upstream's controller to ours and back, no Job, Pod or Service was made anew");
+}
+
+/// Starts upstream's controller and has the server ask it.
+fn begin(real: &mut Real, folder: &Path) -> Upstream {
+    let upstream = peer::start(real, folder, Limits::Stock).unwrap();
+    upstream.register(&real.server).unwrap();
+    upstream
+}
+
+/// Creates a JobSet as soon as somebody admits it, and waits for its Jobs.
+fn asked(server: &Server, kind: &str) {
+    wait_for("JobSets are admitted", || {
+        let made = post(server, SETS, &jobset(kind))?;
+        if matches!(made.code, 201 | 409) { Ok(()) } else { Err(made.body.to_json()) }
+    });
+    wait_for("its Jobs", || {
+        let count = jobs_of(server, kind).len();
+        if count > 0 { Ok(()) } else { Err(format!("{kind} has {count}")) }
+    });
+}
+
+fn jobs_of(server: &Server, set: &str) -> Vec<Tree> {
+    items(server, JOBS).into_iter().filter(|job| label(job, "jobset-name") == set).collect()
+}
+
+/// The pod of this Job that runs.
+fn pod_of(server: &Server, job: &str) -> Tree {
+    let mut found = Tree::Null;
+    wait_for("a pod that runs", || {
+        let pods = items(server, PODS);
+        let is_it = |pod: &&Tree| {
+            pod.str_at(&["metadata", "labels", "batch.kubernetes.io/job-name"]) == job
+                && pod.str_at(&["status", "phase"]) == "Running"
+        };
+        found = pods.iter().find(is_it).ok_or_else(|| format!("{job} has none"))?.clone();
+        Ok(())
+    });
+    found
+}
+
+fn has_status(server: &Server, set: &str, key: &str, want: &Tree) {
+    wait_for(&format!("{set} whose {key} is {want}"), || {
+        let set = server.get(&format!("{SETS}/{set}"))?.body;
+        let found = set.at(&["status", key]).cloned().unwrap_or_default();
+        if found == *want { Ok(()) } else { Err(found.to_json()) }
+    });
+}
+
+fn lived_under_upstream(server: &Server) -> World {
+    for kind in KINDS {
+        asked(server, kind);
+    }
+    end(server, &pod_of(server, "finished-a-0"), 0);
+    has_status(server, "finished", "terminalState", &"Completed".into());
+    end(server, &pod_of(server, "restarted-b-1"), 1);
+    has_status(server, "restarted", "restarts", &1.into());
+    for job in [
+        "plain-b-0",
+        "plain-b-1",
+        "several-b-1",
+        "ordered-a-0",
+        "restarted-b-0",
+        "restarted-b-1",
+        "exclusive-b-1",
+    ] {
+        pod_of(server, job);
+    }
+    still(server)
+}
+
+/// The definition of ours over that of upstream, and our operator.
+fn take_over(server: &Server, proxy: &Proxy, folder: &Path) -> Beside {
+    let binary = muster_tests::plane::binary().unwrap();
+    let printed = Command::new(binary).args(["crds", "--output", "json"]).output().unwrap().stdout;
+    let definition = Tree::parse(&printed).unwrap();
+    let path = format!("{DEFINITION}?fieldManager=kubectl&force=true");
+    let applied = patch(server, &path, "apply", &definition).unwrap();
+    assert_eq!(applied.code, 200, "{}", applied.body.to_json());
+    let kubeconfig = folder.join("through-proxy");
+    std::fs::create_dir_all(&kubeconfig).unwrap();
+    let config = std::fs::read_to_string(folder.join("kubeconfig")).unwrap();
+    std::fs::write(kubeconfig.join("kubeconfig"), config.replace(server.base(), &proxy.base())).unwrap();
+    let words = ["operator", "--controllers", "jobset"];
+    let mut ours = Beside::start(&words, &kubeconfig.join("kubeconfig"));
+    ours.says("muster is in charge at https://");
+    ours
+}
+
+/// What there is.
+struct World {
+    /// What must not change: UIDs, whether it goes, and restarts.
+    lasting: BTreeMap<String, String>,
+    /// The revisions.
+    revisions: BTreeMap<String, String>,
+}
+
+fn world(server: &Server) -> World {
+    let (mut lasting, mut revisions) = (BTreeMap::new(), BTreeMap::new());
+    for (path, kind) in [(SETS, "JobSet"), (JOBS, "Job"), (PODS, "Pod"), (SERVICES, "Service")] {
+        for object in items(server, path) {
+            let key = format!("{kind} {}", name(&object));
+            let meta = |key: &str| object.str_at(&["metadata", key]).to_owned();
+            let restarts = object.int_at(&["status", "restarts"]).unwrap_or(0);
+            lasting.insert(key.clone(), format!("{} {} {restarts}", meta("uid"), meta("deletionTimestamp")));
+            revisions.insert(key, meta("resourceVersion"));
+        }
+    }
+    World { lasting, revisions }
+}
+
+/// All, when nothing has changed for a while.
+fn still(server: &Server) -> World {
+    let mut last = world(server);
+    wait_for("nothing changes any more", || {
+        std::thread::sleep(STILL);
+        let now = world(server);
+        let same = now.revisions == last.revisions;
+        last = now;
+        if same { Ok(()) } else { Err("it does".to_owned()) }
+    });
+    last
+}
+
+/// What ours wrote, and what of it changed an object that was there before.
+fn tell(seen: &[Seen], before: &World, after: &World) {
+    let mut writes: BTreeMap<String, usize> = BTreeMap::new();
+    for write in seen.iter().filter(|it| it.method != "GET" && !it.path.contains("/leases")) {
+        let sort = write.path.split('/').find(|word| {
+            matches!(*word, "jobsets" | "jobs" | "pods" | "services" | "events")
+                || word.ends_with("configurations")
+        });
+        *writes.entry(format!("{} {}", write.method, sort.unwrap_or(&write.path))).or_default() += 1;
+    }
+    let rewritten: Vec<&String> = before
+        .revisions
+        .iter()
+        .filter(|(key, at)| after.revisions.get(*key) != Some(at))
+        .map(|it| it.0)
+        .collect();
+    note(&format!(
+        "take-over: {} objects of upstream's, ours wrote {writes:?}; rewritten: {rewritten:?}",
+        before.lasting.len()
+    ));
+    let created = seen.iter().any(|it| it.method == "POST" && (it.path == JOBS || it.path == SERVICES));
+    assert!(!created, "nothing was to be made");
+}
+
+/// A failing one restarts, a dependent one starts, a suspended one resumes, a finished one stays.
+fn goes_on(server: &Server) {
+    end(server, &pod_of(server, "plain-b-0"), 1);
+    end(server, &pod_of(server, "restarted-b-0"), 1);
+    end(server, &pod_of(server, "ordered-a-0"), 0);
+    let resumed = patch(server, &format!("{SETS}/suspended"), "merge", &tree!({"spec": {"suspend": false}}));
+    assert_eq!(resumed.unwrap().code, 200);
+    has_status(server, "plain", "restarts", &1.into());
+    has_status(server, "restarted", "restarts", &2.into());
+    for job in ["plain-b-0", "restarted-b-1", "ordered-b-0", "ordered-b-1", "suspended-b-0", "exclusive-b-0"]
+    {
+        pod_of(server, job);
+    }
+    end(server, &pod_of(server, "success-b-0"), 0);
+    has_status(server, "success", "terminalState", &"Completed".into());
+    has_status(server, "finished", "terminalState", &"Completed".into());
+}
