@@ -14,6 +14,10 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/muster-system/lease
 
 /// The webhooks are elsewhere: here two operators are on one machine, of which the API server could reach one.
 const OPERATOR: [&str; 3] = ["operator", "--admission", ""];
+/// Certificates that last for moments.
+const SHORT_LIVED: [&str; 6] =
+    ["--certificate-lifetime", "15s", "--authority-lifetime", "60s", "--authority-pause", "5s"];
+const CERTIFICATES: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
 
 fn lead(kubeconfig: &Path) -> Beside {
     let mut operator = Beside::start(&OPERATOR, kubeconfig);
@@ -42,6 +46,18 @@ fn holder(server: &Server) -> String {
     server.get(LEASE).unwrap().body.str_at(&["spec", "holderIdentity"]).to_owned()
 }
 
+/// A pod that matters more takes the place of another: all of them want the same port, and there are two nodes.
+fn makes_room(server: &Server) {
+    let port = tree!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+        "terminationGracePeriodSeconds": 1});
+    for name in ["first", "second"] {
+        create(server, name, &ours(&port));
+        runs(server, name);
+    }
+    create(server, "urgent", &ours(&port.merge(&tree!({"priorityClassName": "system-cluster-critical"}))));
+    runs(server, "urgent");
+}
+
 /// Places its own pods and no others, says why not, and is followed by the next when it dies.
 fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     let first = lead(kubeconfig);
@@ -68,6 +84,7 @@ fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     let other = server.get(&format!("{PODS}/anybodys")).unwrap().body;
     assert_eq!(other.str_at(&["spec", "nodeName"]), "", "the pods of another scheduler are left alone");
 
+    makes_room(server);
     let mut second = Beside::start(&OPERATOR, kubeconfig);
     drop(first);
     second.says("muster is in charge at https://");
@@ -91,6 +108,22 @@ fn schedules_its_own_pods_at_a_real_server() {
     note(
         "muster operator: schedules its own pods beside a real control plane, and is followed by the next when it dies",
     );
+}
+
+/// What it does once in months needs rights, too.
+#[test]
+fn an_installed_operator_may_renew_its_certificates() {
+    if let Some(reason) = real::missing() {
+        return skip("an_installed_operator_may_renew_its_certificates", &reason);
+    }
+    let real = Real::with(&["gc", "namespace"]).unwrap();
+    let installed = real.install(&muster_tests::plane::binary().unwrap()).unwrap();
+    let mut operator = Beside::start(&installed.words(&SHORT_LIVED), &installed.kubeconfig);
+    operator.says("muster is in charge at https://");
+    let first = real.server.get(CERTIFICATES).unwrap().body.at(&["data"]).cloned().unwrap();
+    until(&real.server, CERTIFICATES, "other certificates", |secret| {
+        secret.at(&["data"]).is_some_and(|data| *data != first).then_some(())
+    });
 }
 
 #[test]
