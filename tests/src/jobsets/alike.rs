@@ -69,7 +69,8 @@ fn play_again(
         those.len()
     ));
     let played = each(those, |n| {
-        let one = |server| play(server, &scenarios[n], &space(n, round));
+        let again = scenarios[n].once_more();
+        let one = |server| play(server, &again, &space(n, round));
         std::thread::scope(|scope| {
             let here = scope.spawn(|| one(local));
             one(outside).and(here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())))

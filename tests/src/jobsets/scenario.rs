@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::documents;
 use crate::lives::Happening;
-use crate::lives::objects::Subject;
+use crate::lives::objects::{Scope, Sort, Subject};
 
 /// The object that steps are about which name none.
 pub const SUBJECT: Subject = ("JobSet", "js");
@@ -95,6 +95,18 @@ impl Scenario {
         self.place.is_none_or(|only| only == place)
     }
 
+    /// The scenario as it is played a second time on the same plane: what belongs to no namespace and is not named after
+    /// one is still there.
+    #[must_use]
+    pub fn once_more(&self) -> Scenario {
+        let stays = |object: &&Tree| {
+            let sort = Sort::of(object.str_at(&["kind"]));
+            let shared = sort.is_ok_and(|sort| sort.scope == Scope::Cluster);
+            !shared || object.str_at(&["metadata", "name"]).contains("{ns}")
+        };
+        Scenario { objects: self.objects.iter().filter(stays).cloned().collect(), ..self.clone() }
+    }
+
     /// What is created first, the JobSet last.
     #[must_use]
     pub fn objects(&self) -> Vec<Tree> {
@@ -130,6 +142,16 @@ pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shared_is_made_once() {
+        let text = "name: any\nobjects: [{kind: StorageClass, metadata: {name: nfs}}, {kind: StorageClass, metadata: {name: 'c-{ns}'}}, \
+            {kind: Pod, metadata: {name: p}}]";
+        let scenario: Scenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let again = scenario.once_more().objects();
+        let names: Vec<&str> = again.iter().map(|it| it.str_at(&["metadata", "name"])).collect();
+        assert_eq!(names, ["c-{ns}", "p"]);
+    }
 
     #[test]
     fn the_jobset_is_made_last() {

@@ -25,6 +25,8 @@ const VOLUMES: &str = "/volumes/";
 const ADDRESS: &str = "k:{\"ip\":";
 /// The namespace of an operator that stands beside a server.
 const OPERATOR_SPACE: &str = "muster-system";
+/// Who places pods that name nobody.
+const SCHEDULER: &str = "default-scheduler";
 /// Who tells of JobSets.
 const REPORTER: &str = "jobset";
 /// What is told or not, once or twice, depending on who is quicker: the scheduler and the one who makes volumes, or the
@@ -91,12 +93,14 @@ fn left_out(plural: &str, object: &Tree, names: &Names) -> bool {
         // What an operator keeps for itself.
         "namespaces" => name == OPERATOR_SPACE,
         "leases" => space == OPERATOR_SPACE,
-        // How far somebody came who is gone depends on who was quicker; what JobSets tell does not.
+        // How far somebody came who is gone depends on who was quicker; what JobSets tell of themselves does not.
         "events" => {
             let about = object.text_at(&["involvedObject", "uid"]);
             let gone = !names.uids.contains_key(&about);
+            let message = object.str_at(&["message"]);
             BY_THE_CLOCK.contains(&object.str_at(&["reason"]))
                 || gone && object.str_at(&["reportingComponent"]) != REPORTER
+                || first_uid(message).is_some_and(|uid| !names.uids.contains_key(&uid))
         }
         _ => false,
     }
@@ -142,8 +146,13 @@ impl Names {
                 let key =
                     [&["involvedObject", "kind"][..], &["involvedObject", "name"], &["reason"], &["message"]];
                 let words = key.map(|path| shown.str_at(path).to_owned());
-                (format!("events {}", words.join(" | ")), shown.without(&["metadata", "name"]))
+                let shown = shown.without(&["metadata", "name"]);
+                // What failed is tried again by the clock: the one who is asked a moment later has told it more often.
+                let warns = shown.str_at(&["type"]) == "Warning";
+                let shown = if warns { shown.without(&["count"]).without(&["series"]) } else { shown };
+                (format!("events {}", words.join(" | ")), shown)
             }
+            "pods" => (format!("pods {}", shown.str_at(&["metadata", "name"])), never_refused(&shown)),
             "endpointslices" => {
                 let mut pods = shown.items_at(&["endpoints"]).to_vec();
                 pods.sort_by_key(Tree::to_json);
@@ -170,6 +179,8 @@ impl Names {
                 Tree::list(items)
             }
             Tree::Text(_) if key == "resourceVersion" => Tree::from("<revision>"),
+            // Which of several equal devices a claim gets.
+            Tree::Text(_) if key == "device" => Tree::from("<device>"),
             Tree::Text(text) if is_time(text) => Tree::from("<time>"),
             Tree::Text(text) if text.parse::<IpAddr>().is_ok() => Tree::from("<address>"),
             Tree::Text(text) => Tree::from(self.words(text)),
@@ -190,6 +201,15 @@ impl Names {
         }
         without_suffixes(&without_nodes(&text))
     }
+}
+
+/// A pod without what the scheduler wrote into its status: who was there before its volume or its devices was refused once.
+fn never_refused(pod: &Tree) -> Tree {
+    let owners = pod.items_at(&["metadata", "managedFields"]).iter();
+    let refusal =
+        |it: &&Tree| it.str_at(&["manager"]) == SCHEDULER && it.str_at(&["subresource"]) == "status";
+    let kept: Vec<Tree> = owners.filter(|it| !refusal(it)).cloned().collect();
+    pod.with(&["metadata", "managedFields"], Tree::list(kept))
 }
 
 #[cfg(test)]
@@ -236,14 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_was_refused_once_is_like_any_other() {
+        let owner = |manager: &str, part: &str| tree!({"manager": manager, "subresource": part});
+        let pod = |owners: Vec<Tree>| tree!({"metadata": {"name": "p", "managedFields": Tree::list(owners)}});
+        let plain = || owner("kubelet", "status");
+        let refused = pod(vec![plain(), owner(SCHEDULER, "status")]);
+        assert_eq!(never_refused(&refused), pod(vec![plain()]));
+    }
+
+    #[test]
     fn of_who_is_gone_only_what_jobsets_tell_is_compared() {
         let names = Names::of(&some());
         let event = |uid: &str, by: &str, reason: &str| tree!({"involvedObject": {"uid": uid}, "reportingComponent": by, "reason": reason});
+        let held = "the Job is that of 00000000-0000-4000-8000-000000000000";
+        let held = event(UID, "jobset", "JobCreationFailed").with(&["message"], held);
         for (event, out) in [
             (event(UID, "job-controller", "SuccessfulCreate"), false),
             (event(UID, "scheduler", "FailedScheduling"), true),
             (event("gone", "job-controller", "SuccessfulCreate"), true),
             (event("gone", "jobset", "AllJobsCompleted"), false),
+            (held, true),
         ] {
             assert_eq!(left_out("events", &event, &names), out, "{}", event.to_json());
         }
