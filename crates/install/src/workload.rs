@@ -109,11 +109,12 @@ fn container(options: &Options) -> Tree {
 }
 
 /// The addresses are arguments, not part of the configuration: they belong to the ports and probes above, and people
-/// bring their own configurations.
+/// bring their own configurations, with ports of their own.
 fn arguments() -> Vec<String> {
     let words = [
         ("--config", format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
         ("--webhook-service", WEBHOOK_SERVICE.to_owned()),
+        ("--webhook-listen", format!("0.0.0.0:{WEBHOOK_PORT}")),
         ("--health-listen", format!("0.0.0.0:{HEALTH_PORT}")),
         ("--metrics-listen", format!("0.0.0.0:{METRICS_PORT}")),
     ];
@@ -121,7 +122,7 @@ fn arguments() -> Vec<String> {
     std::iter::once("operator".to_owned()).chain(words).collect()
 }
 
-/// A drained node never takes the last one that answers.
+/// A drained node never takes the last of several that answers.
 fn budget(options: &Options) -> Tree {
     let spec = tree!({"maxUnavailable": 1, "selector": {"matchLabels": selector()}});
     of(options, "policy/v1", "PodDisruptionBudget", OPERATOR).with(&["spec"], spec)

@@ -24,7 +24,7 @@ pub enum Command {
     Run(Box<RunFlags>),
     /// Gives nodes to an API server, real or embedded: simulated ones, or this machine.
     Node(NodeFlags),
-    /// Runs beside a real Kubernetes: schedules the pods that name `muster-scheduler`, and admits JobSets.
+    /// Runs beside a real Kubernetes: runs and admits JobSets, and schedules the pods that name `muster-scheduler`.
     Operator(OperatorFlags),
     /// Installs the operator on a cluster, or brings it up to date: definitions, rights, the Deployment, webhooks.
     Install(Box<InstallFlags>),

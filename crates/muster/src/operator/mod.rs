@@ -61,7 +61,7 @@ pub enum OperatorError {
     #[error("{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`")]
     Lifetimes(String),
     /// Which kinds there are.
-    #[error("the server does not tell which kinds it has: {0}")]
+    #[error("the server does not tell which kinds it has: {0}\n\nhint: is it still starting? start again")]
     Kinds(String),
     /// The controllers.
     #[error(
@@ -121,8 +121,8 @@ fn work(
                 led = true;
             }
             // Whoever has led before may do all that is needed: the server is just away.
-            Err(OperatorError::Lead(error)) if led => {
-                tracing::warn!(%error, "no election");
+            Err(error @ (OperatorError::Lead(_) | OperatorError::Kinds(_))) if led => {
+                tracing::warn!(%error, "standing by");
                 if away.wait(tokio::time::sleep(STAND_AGAIN)).is_none() {
                     return Ok(());
                 }
