@@ -16,11 +16,12 @@ const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// A client program: the variable that hands it over, and how to get it.
 type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
-const CLIENTS: [Client; 4] = [
+const CLIENTS: [Client; 5] = [
     ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
     ("Go client", "MUSTER_TEST_GO_CLIENT", go_client),
     ("kube-rs client", "MUSTER_TEST_KUBE_RS", kube_rs),
     ("Python client", "MUSTER_TEST_PYTHON", python),
+    ("helm", "MUSTER_TEST_HELM", || peers::named("helm")),
 ];
 
 /// Provides everything; the variables to set for the tests.

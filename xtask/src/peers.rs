@@ -55,6 +55,12 @@ pub fn jobset() -> Result<PathBuf, String> {
     program(&PEERS[0])
 }
 
+/// Where the program of this name is, built if it has to be.
+pub fn named(name: &str) -> Result<PathBuf, String> {
+    let peer = PEERS.iter().find(|peer| peer.name == name);
+    program(peer.ok_or_else(|| format!("{name} is none of the peers"))?)
+}
+
 /// Where a peer's program is, built if it has to be.
 fn program(peer: &Peer) -> Result<PathBuf, String> {
     let path = path(peer)?;

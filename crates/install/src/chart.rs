@@ -57,10 +57,9 @@ fn template(object: &Tree) -> File {
     (path, text)
 }
 
-/// On one line: nobody reads it, and every line more would be read by Helm's templates.
 fn definition(object: &Tree) -> String {
     let kept = object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep");
-    format!("{{{{- if .Values.definitions }}}}\n{}\n{{{{- end }}}}\n", open(&kept.to_json()))
+    format!("{{{{- if .Values.definitions }}}}\n{}{{{{- end }}}}\n", open(&kept.to_yaml()))
 }
 
 fn deployment(object: &Tree) -> Tree {
@@ -171,7 +170,7 @@ mod tests {
     fn the_definition_stays_when_the_release_goes() {
         let all = files();
         let (_, text) = all.iter().find(|(path, _)| path.contains("customresourcedefinition")).unwrap();
-        assert!(text.contains(r#""helm.sh/resource-policy":"keep""#));
-        assert_eq!(text.lines().count(), 3, "nothing of it is taken for an expression");
+        assert!(text.contains("helm.sh/resource-policy: keep"));
+        assert_eq!(text.matches("{{").count(), 3, "nothing else of it is taken for an expression");
     }
 }

@@ -8,7 +8,7 @@ use muster_api::kinds;
 use muster_api::port::{Act, Guard, Object, Refusal};
 use muster_install::hooks::instead;
 use muster_install::{kind_of, names};
-use muster_tree::{Tree, tree};
+use muster_tree::{Text, Tree, tree};
 
 use super::InstallError;
 use super::plane::{Plane, call, find, is_installed, itself, named};
@@ -115,9 +115,14 @@ fn is_anothers(object: &Tree, there: &Tree) -> bool {
     is_space && !is_installed(there) && object.str_at(&["metadata", "name"]) != names::NAMESPACE
 }
 
-/// Hooks of another controller, or of an operator that was not installed: applied fields would be mixed with theirs.
+/// Hooks of another controller, of an operator that was not installed, or of a former version: applied fields would be
+/// mixed with theirs.
 fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
-    !object.items_at(&["webhooks"]).is_empty() && !is_installed(there)
+    let names = |it: &Tree| -> Vec<Text> {
+        it.items_at(&["webhooks"]).iter().map(|hook| hook.text_at(&["name"])).collect()
+    };
+    let ours = names(object);
+    !ours.is_empty() && (!is_installed(there) || names(there).iter().any(|name| !ours.contains(name)))
 }
 
 /// What somebody had set and is not so any more.

@@ -179,3 +179,45 @@ fn summary(done: &[Done], output: Output) -> String {
 fn print(text: &str) {
     print!("{text}");
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_api::port::{Call, Kind, Object};
+
+    use super::*;
+
+    /// A server of this version that must not be asked for more.
+    struct Old(u32, u32);
+
+    impl Plane for Old {
+        async fn version(&self) -> Result<(u32, u32), Refusal> {
+            Ok((self.0, self.1))
+        }
+
+        async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+            panic!("{call:?}");
+        }
+
+        async fn rehearse(&self, call: &Call) -> Result<Object, Refusal> {
+            panic!("{call:?}");
+        }
+
+        async fn labelled(&self, kind: &Kind, _: (&str, &str)) -> Result<Vec<Object>, Refusal> {
+            Err(Refusal::Unknown(format!("{kind:?} were asked for")))
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_without_conditions_are_too_old() {
+        let all = manifests(&Options::default());
+        let told = async |old: Old| install(&old, &all, false, &|_| {}).await.unwrap_err().to_string();
+        let said = told(Old(1, 29)).await;
+        assert!(said.contains("Kubernetes 1.29") && said.contains("need 1.30 or newer"), "{said}");
+        assert!(told(Old(1, 30)).await.contains("were asked for"), "this one is not");
+    }
+
+    #[test]
+    fn the_operator_looks_where_it_was_installed() {
+        assert_eq!(muster_cluster::NAMESPACE, muster_install::names::NAMESPACE);
+    }
+}
