@@ -5,23 +5,23 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use muster_tests::beside::{Beside, until};
+use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Answer, Server, Step};
 use muster_tests::plane;
-use muster_tests::real::{self, Real};
+use muster_tests::real::{self, Installed, Real};
 use muster_tree::{Tree, tree};
 
 const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
+const SERVICES: &str = "/api/v1/namespaces/muster-system/services";
 const SECRETS: &str = "/api/v1/namespaces/muster-system/secrets";
 const SECRET: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -33,29 +33,23 @@ const CONFIGURATIONS: [&str; 2] = [
 const SHORT: [&str; 6] =
     ["--certificate-lifetime", "15s", "--authority-lifetime", "60s", "--authority-pause", "5s"];
 
-/// One address in front of several, which take turns; one that does not answer is passed over.
-struct Door {
-    address: SocketAddr,
-    behind: Arc<Mutex<Vec<SocketAddr>>>,
-}
+/// Those behind a door.
+type Behind = Arc<Mutex<Vec<SocketAddr>>>;
 
-impl Door {
-    fn open() -> Door {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, behind) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<SocketAddr>>>::default());
-        let (all, turn) = (behind.clone(), AtomicUsize::new(0));
-        std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let all = all.lock().unwrap().clone();
-                let from = turn.fetch_add(1, Ordering::Relaxed);
-                let mut others = (0..all.len()).map(|at| all[(from + at) % all.len()]);
-                if let Some(server) = others.find_map(|address| TcpStream::connect(address).ok()) {
-                    join(&client, &server).unwrap();
-                }
+/// Opens one address in front of several, which take turns; one that does not answer is passed over.
+fn door(address: &str) -> Behind {
+    let (listener, behind) = (TcpListener::bind(address).unwrap(), Behind::default());
+    let all = behind.clone();
+    std::thread::spawn(move || {
+        for (turn, client) in listener.incoming().map_while(Result::ok).enumerate() {
+            let all = all.lock().unwrap().clone();
+            let mut others = (0..all.len()).map(|at| all[(turn + at) % all.len()]);
+            if let Some(server) = others.find_map(|address| TcpStream::connect(address).ok()) {
+                join(&client, &server).unwrap();
             }
-        });
-        Door { address, behind }
-    }
+        }
+    });
+    behind
 }
 
 /// Hands bytes to and fro, until either side ends.
@@ -70,11 +64,11 @@ fn join(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A real server with everything but the operators.
+/// A real server on which Muster is installed; replicas of the operator come later, under its own account.
 struct Stage {
     real: Real,
-    kubeconfig: PathBuf,
-    door: Door,
+    installed: Installed,
+    behind: Behind,
     folder: tempfile::TempDir,
 }
 
@@ -84,32 +78,27 @@ impl Stage {
             skip(test, &reason);
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
         let real = Real::with(&["gc", "namespace", "job"]).unwrap();
-        let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
-        let stage = Stage { real, kubeconfig, door: Door::open(), folder };
-        stage.real.define_jobsets(&plane::binary().unwrap()).unwrap();
-        stage.install();
-        Some(stage)
+        let installed = real.install(&plane::binary().unwrap()).unwrap();
+        let (behind, folder) = (door(&installed.webhooks), tempfile::tempdir().unwrap());
+        Some(Stage { real, installed, behind, folder })
     }
 
     fn server(&self) -> &Server {
         &self.real.server
     }
 
-    /// What an installation makes, as far as webhooks need it.
-    fn install(&self) {
-        let port = i64::from(self.door.address.port());
-        let space = tree!({"metadata": {"name": "muster-system"}});
-        post(self.server(), "/api/v1/namespaces", &space);
-        let service = tree!({"metadata": {"name": "muster-webhook"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-        post(self.server(), "/api/v1/namespaces/muster-system/services", &service);
-        for (at, configuration) in CONFIGURATIONS.iter().enumerate() {
-            let (plural, name) = configuration.split_once('/').unwrap();
-            let hooks = Tree::list(hooks(["m", "v"][at], port));
-            let path = format!("{HOOKS}/{plural}");
-            post(self.server(), &path, &tree!({"metadata": {"name": name}, "webhooks": hooks}));
-        }
+    /// Installs it once more at the same port, and leads the Service here again.
+    fn install_again(&self) {
+        let (_, port) = self.installed.webhooks.rsplit_once(':').unwrap();
+        let kubeconfig = self.real.kubeconfig(self.folder.path(), self.real.server.base()).unwrap();
+        let done = command(&["install", "--webhook-port", port], &kubeconfig).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let path = format!("{SERVICES}/muster-webhook");
+        assert_eq!(self.server().send("DELETE", &path, &Step::default(), Vec::new()).unwrap().code, 200);
+        let local = tree!({"metadata": {"name": "muster-webhook"},
+            "spec": {"type": "ExternalName", "externalName": "localhost"}});
+        assert_eq!(post(self.server(), SERVICES, &local).code, 201);
     }
 
     /// Another replica behind the door.
@@ -118,12 +107,9 @@ impl Stage {
         let complaints = std::fs::File::create(self.folder.path().join(name)).unwrap();
         let listen = free.to_string();
         let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", &listen];
-        let replica = Beside::telling(
-            &[&words[..], &SHORT, &["--log-level", "info"]].concat(),
-            &self.kubeconfig,
-            Stdio::from(complaints),
-        );
-        self.door.behind.lock().unwrap().push(free);
+        let words = [&words[..], &SHORT, &["--log-level", "info"]].concat();
+        let replica = Beside::telling(&words, &self.installed.kubeconfig, Stdio::from(complaints));
+        self.behind.lock().unwrap().push(free);
         replica
     }
 
@@ -131,36 +117,22 @@ impl Stage {
         std::fs::read_to_string(self.folder.path().join(name)).unwrap()
     }
 
+    /// Waits until a replica has said this; all that it said.
+    fn hears(&self, name: &str, words: &str) -> String {
+        for _ in 0..600 {
+            if self.said(name).contains(words) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let said = self.said(name);
+        assert!(said.contains(words), "never said {words:?}: {said}");
+        said
+    }
+
     fn configuration(&self, at: usize) -> Tree {
         self.server().get(&format!("{HOOKS}/{}", CONFIGURATIONS[at])).unwrap().body
     }
-}
-
-fn hooks(say: &str, port: i64) -> [Tree; 2] {
-    let word = if say == "m" { "mutate" } else { "validate" };
-    let hook = |name: &str, path: &str, group: &str, version: &str, plural: &str, selector: &Tree| {
-        let service = tree!({"name": "muster-webhook", "namespace": "muster-system", "path": (format!("/{word}-{path}")), "port": port});
-        tree!({
-            "name": (format!("{say}{name}.kb.io")),
-            "clientConfig": {"service": service},
-            "rules": [{"apiGroups": [group], "apiVersions": [version], "resources": [plural], "operations": ["CREATE"]}],
-            "objectSelector": selector.clone(),
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        })
-    };
-    let ours = tree!({"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]});
-    [
-        hook(
-            "jobset",
-            "jobset-x-k8s-io-v1alpha2-jobset",
-            "jobset.x-k8s.io",
-            "v1alpha2",
-            "jobsets",
-            &tree!({}),
-        ),
-        hook("pod", "-v1-pod", "", "v1", "pods", &ours),
-    ]
 }
 
 fn post(server: &Server, path: &str, object: &Tree) -> Answer {
@@ -358,7 +330,7 @@ fn behind_a_service_nothing_passes_unseen_and_nobody_else_suffers() {
         let gone = server.send("DELETE", &format!("{HOOKS}/{name}"), &Step::default(), Vec::new()).unwrap();
         assert_eq!(gone.code, 200);
     }
-    stage.install();
+    stage.install_again();
     trusted(&stage);
     accepted(&stage, "third");
 
@@ -385,14 +357,18 @@ fn a_secret_of_another_is_left_alone() {
     let theirs = tree!({"metadata": {"name": "muster-webhook-certs"}, "stringData": {"tls.crt": "theirs"}});
     assert_eq!(post(server, SECRETS, &theirs).code, 201);
     let mut operator = stage.replica("only");
-    for _ in 0..600 {
-        if stage.said("only").contains("muster-system/muster-webhook-certs is left alone") {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let said = stage.said("only");
+    let said = stage.hears("only", "muster-system/muster-webhook-certs is left alone");
     assert!(said.contains("is left alone: it holds \"tls.crt\""), "{said}");
+    let pod = tree!({"schedulerName": "muster-scheduler", "containers": [{"name": "c", "image": "i"}]});
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(post(server, pods, &tree!({"metadata": {"name": "p"}, "spec": pod})).code, 201);
+    until(server, &format!("{pods}/p"), "a pod that our scheduler looked at", |pod| {
+        let mut conditions = pod.items_at(&["status", "conditions"]).iter();
+        conditions.any(|it| it.str_at(&["reason"]) == "Unschedulable").then_some(())
+    });
+    let said =
+        stage.hears("only", "does not reach the webhooks through the Service muster-system/muster-webhook");
+    assert!(said.contains("it says: Internal error occurred: failed calling webhook"), "{said}");
     let kept = server.get(SECRET).unwrap().body;
     assert_eq!(kept.at(&["data"]), Some(&tree!({"tls.crt": (BASE64_STANDARD.encode("theirs"))})));
     assert_eq!(server.send("DELETE", SECRET, &Step::default(), Vec::new()).unwrap().code, 200);
