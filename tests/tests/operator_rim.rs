@@ -27,14 +27,36 @@ struct Shown {
     debug: String,
 }
 
-fn start(plane: &Plane, folder: &Path, name: &str, more: &[&str]) -> Shown {
+/// The flags of an operator that shows itself, and a file that says the same.
+const FLAGS: [&str; 10] = [
+    "--admission",
+    "",
+    "--log-level",
+    "info",
+    "--log-format",
+    "json",
+    "--health-listen",
+    "127.0.0.1:0",
+    "--debug-listen",
+    "127.0.0.1:0",
+];
+const FILE: &str = "apiVersion: muster.dev/v1alpha1
+kind: Configuration
+admission: []
+logLevel: info
+logFormat: json
+health: {listen: '127.0.0.1:0'}
+debug: {listen: '127.0.0.1:0'}
+---
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {frameworks: [pod]}
+";
+
+fn start(plane: &Plane, folder: &Path, name: &str, flags: &[&str]) -> Shown {
     let log = folder.join(name);
-    let words = [
-        &["operator", "--admission", "", "--log-level", "info", "--log-format", "json"][..],
-        &["--health-listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"],
-        more,
-    ];
-    let operator = Beside::telling(&words.concat(), plane.kubeconfig(), File::create(&log).unwrap().into());
+    let words = [&["operator"], flags].concat();
+    let operator = Beside::telling(&words, plane.kubeconfig(), File::create(&log).unwrap().into());
     let open = address(&log, "--health-listen");
     let debug = address(&log, "--debug-listen");
     Shown { operator, log, open, debug }
@@ -136,7 +158,7 @@ fn an_operator_shows_how_it_is() {
     let plane = plane();
     let server = plane.server().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut first = start(&plane, folder.path(), "first", &[]);
+    let mut first = start(&plane, folder.path(), "first", &FLAGS);
     first.operator.says("muster is in charge at https://");
     assert_eq!(get(&first.open, "/healthz"), (200, "ok".to_owned()));
     assert_eq!(get(&first.open, "/readyz"), (200, "ok".to_owned()));
@@ -174,7 +196,14 @@ fn an_operator_shows_how_it_is() {
         assert!(text.contains(want), "{want} is not in\n{text}");
     }
 
-    let second = start(&plane, folder.path(), "second", &[]);
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, FILE).unwrap();
+    let second = start(&plane, folder.path(), "second", &["--config", file.to_str().unwrap()]);
+    let told = lines(&second.log).iter().any(|line| {
+        let words = "configuration: kueue: integrations: kept for when queueing is built in";
+        line.str_at(&["fields", "message"]) == words
+    });
+    assert!(told, "what does nothing is told: {:?}", std::fs::read_to_string(&second.log));
     assert_eq!(get(&second.open, "/healthz").0, 200, "who stands by lives");
     assert_eq!(get(&second.open, "/readyz").0, 200, "and is ready");
     assert!(numbers(&second.open).contains("muster_operator_leads 0"));
@@ -186,6 +215,26 @@ fn an_operator_shows_how_it_is() {
             assert!(!line.str_at(&[key]).is_empty(), "{}", line.to_json());
         }
         assert!(!line.entries_at(&["fields"]).is_empty(), "{}", line.to_json());
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_all_that_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    let ours = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
+    std::fs::write(&file, format!("{ours}webhok: {{}}\nhealth: {{listen: here}}\n")).unwrap();
+    for command_word in ["operator", "up"] {
+        let words = [command_word, "--config", file.to_str().unwrap()];
+        let output = command(&words, &folder.path().join("kubeconfig")).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("line 3: webhok: unknown key; did you mean `webhook`?"), "{error}");
+        assert!(
+            error.contains("line 4: health.listen: Invalid value: \"here\": must be an address"),
+            "{error}"
+        );
+        assert!(output.stdout.is_empty());
     }
 }
 

@@ -196,12 +196,15 @@ pub struct AgentFlags {
     pub log_format: LogFormat,
 }
 
-/// The flags of `operator`.
-#[derive(Debug, Args)]
+/// The flags of `operator`. What is not given comes from `--config`, then from the defaults.
+#[derive(Debug, Default, Args)]
 pub struct OperatorFlags {
     /// The cluster to run beside [default: as kubectl would choose].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// A `muster.dev/v1alpha1` Configuration, with those of JobSet, Kueue and Trainer beside it; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Controllers to run: comma separated, `*` for all, `-name` leaves one out.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub controllers: Option<String>,
@@ -239,12 +242,12 @@ pub struct OperatorFlags {
     /// How long API servers and replicas may take to hear of another authority [default: 10m].
     #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
     pub authority_pause: Option<Duration>,
-    /// How much to log.
-    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
-    pub log_level: LogLevel,
-    /// How log lines look.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
+    /// How much to log [default: warn].
+    #[arg(long, value_enum)]
+    pub log_level: Option<LogLevel>,
+    /// How log lines look [default: text].
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
 }
 
 /// The flags of `install`.
@@ -309,7 +312,7 @@ pub struct UpFlags {
     /// Feature gates, e.g. `A=true,B=false`.
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Option<String>,
-    /// A `muster.dev/v1alpha1` Configuration; flags win over it.
+    /// A `muster.dev/v1alpha1` Configuration, with those of JobSet, Kueue and Trainer beside it; flags win over it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// How pods of this machine are kept apart [default: auto].

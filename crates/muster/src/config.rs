@@ -1,93 +1,89 @@
-//! The configuration file: kind `Configuration` of `muster.dev/v1alpha1`. Unknown keys are errors.
+//! The configuration file: YAML documents, ours and those that people bring along from JobSet, Kueue and Trainer.
+//!
+//! # Invariants
+//!
+//! - Strict: what no table names is an error, and so is a document of another kind or one that stands twice. All that
+//!   is wrong is told at once, each with its path, its line, its value and what to do.
+//! - What one of our documents says wins over the others; of those JobSet's wins over Kueue's, and that over Trainer's.
+//! - Nothing is passed over silently: keys that do nothing are told, with the reason.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+mod jobset;
+mod kueue;
+mod ours;
+mod shape;
+mod tls;
+mod trainer;
+mod upstream;
+
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use muster_control::schedule::Packing;
-use muster_tree::{Tree, from_tree};
-use serde::Deserialize;
+use muster_apiserver::http::serving::Tls;
+use muster_tree::Tree;
 
-use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime};
+#[cfg(test)]
+pub use self::ours::Packed;
+pub use self::ours::{Config, Span};
+use self::shape::{Fate, Field, Shape, Wrong};
+use self::upstream::Brought;
 
-const API_VERSION: &str = "muster.dev/v1alpha1";
 const KIND: &str = "Configuration";
+/// Where reviews are asked for behind a Service, unless told otherwise.
+pub const WEBHOOK_PORT: u16 = 9443;
 
-/// What a file may say; each key is a flag in other letters.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Config {
-    /// `muster.dev/v1alpha1`.
-    pub api_version: String,
-    /// `Configuration`.
-    pub kind: String,
-    /// `--data-dir`.
-    pub data_dir: Option<PathBuf>,
-    /// `--ephemeral`.
-    #[serde(default)]
-    pub ephemeral: bool,
-    /// `--listen`.
-    pub listen: Option<SocketAddr>,
-    /// `--kubeconfig`.
-    pub kubeconfig: Option<PathBuf>,
-    /// `--sim-nodes`.
-    pub sim_nodes: Option<u32>,
-    /// `--nodes`.
-    pub nodes: Option<PathBuf>,
-    /// `--controllers`.
-    pub controllers: Option<Vec<String>>,
-    /// `--admission`.
-    pub admission: Option<Vec<String>>,
-    /// `--feature-gates`.
-    #[serde(default)]
-    pub feature_gates: BTreeMap<String, bool>,
-    /// What pods fill nodes up by: `devices` (default), `everything` or `nothing`.
-    pub packing: Option<Packed>,
-    /// Device claims of JobSets.
-    #[serde(default)]
-    pub resource_claims: ResourceClaims,
-    /// `--isolation`.
-    pub isolation: Option<Isolation>,
-    /// `--runtime`.
-    pub runtime: Option<Runtime>,
-    /// Processes and threads of a container on this machine, at most.
-    pub pod_pids_limit: Option<u32>,
-    /// `--durability`.
-    pub durability: Option<Durability>,
-    /// `--log-level`.
-    pub log_level: Option<LogLevel>,
-    /// `--log-format`.
-    pub log_format: Option<LogFormat>,
+/// Who reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// `muster up`.
+    Up,
+    /// `muster operator`.
+    Operator,
 }
 
-/// Device claims of JobSets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ResourceClaims {
-    /// Whether a pod template with a claim of its own, of the same name as a claim template, is refused.
-    #[serde(default)]
-    pub reject_overrides: bool,
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Command::Up => "up",
+            Command::Operator => "operator",
+        })
+    }
 }
 
-/// What pods fill nodes up by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Packed {
-    /// Resources of somebody's own making, such as GPUs.
-    #[default]
-    Devices,
-    /// Everything.
-    Everything,
-    /// Nothing: pods are spread.
-    Nothing,
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct File {
+    /// Our own document.
+    pub ours: Config,
+    /// What others say that means the same here.
+    pub brought: Brought,
+    /// Feature gates of JobSet's document.
+    pub gates: Vec<(String, bool)>,
+    /// How webhooks are encrypted.
+    pub tls: Option<Tls>,
+    /// What is kept for later.
+    pub kept: Kept,
+    /// What is said and does nothing, a line for each document.
+    pub notes: Vec<String>,
 }
 
-impl From<Packed> for Packing {
-    fn from(packed: Packed) -> Packing {
-        match packed {
-            Packed::Devices => Packing::Devices,
-            Packed::Everything => Packing::Everything,
-            Packed::Nothing => Packing::Nothing,
+/// Documents for parts that are not built in yet, found to be right.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kept {
+    /// Kueue's, of either version (`apiVersion` tells which), or `queueing` of ours, which has the keys of `v1beta2`.
+    pub queueing: Option<Tree>,
+    /// Trainer's.
+    pub training: Option<Tree>,
+}
+
+impl Kept {
+    /// Says on the log what stands in the file and does nothing, and what is kept.
+    pub fn tell(&self, notes: &[String]) {
+        notes.iter().for_each(|note| tracing::warn!("configuration: {note}"));
+        for (what, document) in [("queueing", &self.queueing), ("training", &self.training)] {
+            if let Some(document) = document {
+                tracing::debug!(document = document.to_json(), "kept for {what}");
+            }
         }
     }
 }
@@ -113,56 +109,159 @@ pub enum ConfigError {
     },
 }
 
-/// Reads a file.
+/// Reads a file, for this command; without one nothing is said.
 ///
 /// # Errors
-/// When it cannot be read, or says something unknown.
-pub fn read(path: &Path) -> Result<Config, ConfigError> {
+/// When it cannot be read, or says something wrong.
+pub fn read(path: Option<&Path>, command: Command) -> Result<File, ConfigError> {
+    let Some(path) = path else { return Ok(File::default()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Io { path: path.to_path_buf(), source })?;
-    parse(&text).map_err(|problem| ConfigError::Wrong { path: path.to_path_buf(), problem })
+    parse(&text, command).map_err(|problem| ConfigError::Wrong { path: path.to_path_buf(), problem })
 }
 
-fn parse(text: &str) -> Result<Config, String> {
-    let tree = Tree::parse_yaml(text).map_err(|e| e.to_string())?;
-    let config: Config = from_tree(&tree).map_err(|e| e.to_string())?;
-    if config.api_version != API_VERSION || config.kind != KIND {
-        let found = format!("{} {}", config.api_version, config.kind);
-        return Err(format!("expected kind {KIND} of {API_VERSION}, found `{found}`"));
+/// A document of others: what it is called, its keys, and rules beyond them.
+struct Foreign {
+    name: &'static str,
+    version: &'static str,
+    fields: &'static [Field],
+    check: fn(&Tree, &mut Vec<Wrong>),
+}
+
+/// In the order in which they count.
+static FOREIGN: [Foreign; 4] = [
+    Foreign {
+        name: "jobset",
+        version: jobset::VERSION,
+        fields: &jobset::FIELDS,
+        check: |document, wrong| {
+            jobset::check(document, wrong);
+            tls::check(document, wrong);
+        },
+    },
+    Foreign { name: "kueue", version: kueue::V1, fields: &kueue::V1BETA1, check: |_, _| {} },
+    Foreign { name: "kueue", version: kueue::V2, fields: &kueue::V1BETA2, check: |_, _| {} },
+    Foreign { name: "trainer", version: trainer::VERSION, fields: &trainer::FIELDS, check: tls::check },
+];
+
+/// Reads the text of a file.
+///
+/// # Errors
+/// All that is wrong with it, in words.
+pub fn parse(text: &str, command: Command) -> Result<File, String> {
+    let documents = Tree::parse_yaml_lines(text).map_err(|e| e.to_string())?;
+    let mut reading = Reading { command, file: File::default(), brought: Vec::new(), seen: BTreeSet::new() };
+    let mut problems = Vec::new();
+    for (document, lines) in &documents {
+        let wrong = reading.take(document).err().unwrap_or_default();
+        problems.extend(wrong.iter().map(|it| it.told(lines)));
     }
-    if config.ephemeral && config.data_dir.is_some() {
-        return Err("dataDir and ephemeral exclude each other: leave one out".to_owned());
+    match problems.len() {
+        0 => Ok(reading.done()),
+        1 => Err(problems.remove(0)),
+        _ => Err(problems.iter().map(|problem| format!("\n  {problem}")).collect()),
     }
-    Ok(config)
+}
+
+struct Reading {
+    command: Command,
+    file: File,
+    /// By the place in [`FOREIGN`].
+    brought: Vec<(usize, Tree)>,
+    seen: BTreeSet<&'static str>,
+}
+
+impl Reading {
+    fn take(&mut self, document: &Tree) -> Result<(), Vec<Wrong>> {
+        let (version, kind) = (document.str_at(&["apiVersion"]), document.str_at(&["kind"]));
+        let place = FOREIGN.iter().position(|it| it.version == version);
+        let name = match place {
+            Some(place) => FOREIGN[place].name,
+            None if version == ours::VERSION => "muster",
+            None => return Err(vec![Wrong::at("apiVersion", nobodys(version, kind))]),
+        };
+        if kind != KIND {
+            return Err(vec![Wrong::at("kind", nobodys(version, kind))]);
+        }
+        if !self.seen.insert(name) {
+            let words = format!("this is the second document of {name} in the file: keep one");
+            return Err(vec![Wrong::at("apiVersion", words)]);
+        }
+        match place {
+            Some(place) => self.foreign(place, document),
+            None => self.ours(document),
+        }
+    }
+
+    fn ours(&mut self, document: &Tree) -> Result<(), Vec<Wrong>> {
+        self.file.ours = ours::read(document, self.command)?;
+        self.file.tls = tls::read(document).map_err(|wrong| vec![wrong])?;
+        if let Some(queueing) = document.get("queueing") {
+            if !self.seen.insert("kueue") {
+                let words = "a document of kueue in the file says the same: keep one of them";
+                return Err(vec![Wrong::at("queueing", words)]);
+            }
+            let told = shape::idle("queueing", &Shape::Fields(&kueue::QUEUEING), queueing);
+            self.file.notes.extend(told);
+            self.file.kept.queueing = Some(queueing.clone());
+        }
+        Ok(())
+    }
+
+    fn foreign(&mut self, place: usize, document: &Tree) -> Result<(), Vec<Wrong>> {
+        let it = &FOREIGN[place];
+        let mut wrong = Vec::new();
+        shape::check(&Shape::Fields(it.fields), document, "", &mut wrong);
+        (it.check)(document, &mut wrong);
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        self.brought.push((place, document.clone()));
+        Ok(())
+    }
+
+    fn done(mut self) -> File {
+        self.brought.sort_by_key(|(place, _)| *place);
+        for (place, document) in self.brought {
+            let (it, file) = (&FOREIGN[place], &mut self.file);
+            file.notes.extend(told(it, &document, self.command));
+            file.brought = std::mem::take(&mut file.brought).or(Brought::of(&document));
+            file.tls = file.tls.take().or_else(|| tls::read(&document).ok().flatten());
+            match it.name {
+                "jobset" => file.gates = gates(&document),
+                "kueue" => file.kept.queueing = Some(document),
+                _ => file.kept.training = Some(document),
+            }
+        }
+        self.file
+    }
+}
+
+/// The line about what does nothing.
+fn told(it: &Foreign, document: &Tree, command: Command) -> Option<String> {
+    let idle = shape::idle(it.name, &Shape::Fields(it.fields), document);
+    if command == Command::Operator {
+        return idle;
+    }
+    let common = ["apiVersion", "kind", "featureGates"];
+    let rest = it.fields.iter().filter(|field| field.fate == Fate::Used && !common.contains(&field.name));
+    let rest: Vec<&str> = rest.map(|field| field.name).filter(|name| document.get(name).is_some()).collect();
+    if rest.is_empty() {
+        return idle;
+    }
+    let rest = format!("{}: only for `muster operator`", rest.join(", "));
+    Some(idle.map_or_else(|| format!("{}: {rest}", it.name), |idle| format!("{idle}; {rest}")))
+}
+
+fn gates(document: &Tree) -> Vec<(String, bool)> {
+    let gates = document.entries_at(&["featureGates"]).iter();
+    gates.filter_map(|(name, on)| Some((name.to_string(), on.as_bool()?))).collect()
+}
+
+fn nobodys(version: &str, kind: &str) -> String {
+    let known: Vec<&str> = [ours::VERSION].into_iter().chain(FOREIGN.iter().map(|it| it.version)).collect();
+    format!("expected kind {KIND} of one of {}; found `{version} {kind}`", known.join(", "))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_strict() {
-        let head = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
-        let good = format!(
-            "{head}listen: 127.0.0.1:0\ncontrollers: ['*', '-job']\nlogLevel: debug\nruntime: podman\n"
-        );
-        let config = parse(&good).unwrap();
-        assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
-        assert_eq!(config.log_level, Some(LogLevel::Debug));
-        assert_eq!(config.runtime, Some(Runtime::Podman));
-        assert!(!config.resource_claims.reject_overrides);
-        let strict = format!("{head}resourceClaims: {{rejectOverrides: true}}\n");
-        assert!(parse(&strict).unwrap().resource_claims.reject_overrides);
-        for (says, text, words) in [
-            ("an unknown key", format!("{head}listne: x\n"), "listne"),
-            ("an unknown key below", format!("{head}resourceClaims: {{reject: true}}\n"), "reject"),
-            ("another kind", "apiVersion: v1\nkind: Pod\n".to_owned(), "expected kind Configuration"),
-            ("both places", format!("{head}ephemeral: true\ndataDir: x\n"), "exclude each other"),
-            ("an unknown engine", format!("{head}runtime: runc\n"), "runc"),
-            ("a wrong address", format!("{head}listen: here\n"), "address"),
-        ] {
-            let error = parse(&text).unwrap_err();
-            assert!(error.contains(words), "{says}: {error}");
-        }
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use muster_control::schedule::Packing;
 
 use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime, UpFlags};
-use crate::config::Config;
+use crate::config::{File, Kept};
 use crate::gates::{self, GateError};
 use crate::names::{self, CONTROLLERS, UnknownName};
 
@@ -53,6 +53,8 @@ pub struct Settings {
     pub gates: gates::Chosen,
     /// Whether pods of JobSets may not bring a device claim of the same name as one of theirs.
     pub reject_overrides: bool,
+    /// Documents for parts that are not built in yet.
+    pub kept: Kept,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// How pods of this machine are kept apart.
@@ -89,7 +91,8 @@ pub enum SettingsError {
 ///
 /// # Errors
 /// For unknown names.
-pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Settings, SettingsError> {
+pub fn settle(flags: UpFlags, file: File, home: Option<PathBuf>) -> Result<Settings, SettingsError> {
+    let File { ours: file, gates: brought, kept, .. } = file;
     let list = |flag: Option<String>, file: Option<Vec<String>>| {
         flag.or_else(|| file.map(|words| words.join(","))).unwrap_or_else(|| "*".to_owned())
     };
@@ -107,7 +110,8 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
     let controllers = names::choose("controller", &list(flags.controllers, file.controllers), &CONTROLLERS)?;
     let steps = names::admission_steps();
     let admission = names::choose("admission step", &list(flags.admission, file.admission), &steps)?;
-    let from_file = file.feature_gates.iter().map(|(name, on)| (name.as_str(), *on));
+    let brought = brought.iter().map(|(name, on)| (name.as_str(), *on));
+    let from_file = brought.chain(file.feature_gates.iter().map(|(name, on)| (name.as_str(), *on)));
     let from_flags = gates::parse(flags.feature_gates.as_deref().unwrap_or_default())?;
     Ok(Settings {
         place,
@@ -118,6 +122,7 @@ pub fn settle(flags: UpFlags, file: Config, home: Option<PathBuf>) -> Result<Set
         admission,
         gates: gates::with(from_file.chain(from_flags))?,
         reject_overrides: file.resource_claims.reject_overrides,
+        kept,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),
         runtime: flags.runtime.or(file.runtime).unwrap_or_default(),
@@ -139,21 +144,26 @@ pub fn data_home() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
+    use crate::config::{Config, Packed};
+
+    fn said(ours: Config) -> File {
+        File { ours, ..File::default() }
+    }
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let file = || Config { ephemeral: true, log_level: Some(LogLevel::Info), ..Config::default() };
+        let ours = || Config { ephemeral: true, log_level: Some(LogLevel::Info), ..Config::default() };
+        let file = || said(ours());
         let settled = settle(UpFlags::default(), file(), None).unwrap();
         assert_eq!(settled.place, Place::Ephemeral);
         assert_eq!(settled.log_level, LogLevel::Info);
         assert_eq!(settled.listen, "127.0.0.1:6443".parse().unwrap());
         assert_eq!(settled.controllers.len(), CONTROLLERS.len());
         assert_eq!(settled.packing, Packing::Devices);
-        let packed = Config { packing: Some(config::Packed::Everything), ..file() };
+        let packed = said(Config { packing: Some(Packed::Everything), ..ours() });
         assert_eq!(settle(UpFlags::default(), packed, None).unwrap().packing, Packing::Everything);
         assert_eq!(settled.runtime, Runtime::Process);
-        let named = || Config { runtime: Some(Runtime::Podman), ..file() };
+        let named = || said(Config { runtime: Some(Runtime::Podman), ..ours() });
         assert_eq!(settle(UpFlags::default(), named(), None).unwrap().runtime, Runtime::Podman);
         let asked = UpFlags { runtime: Some(Runtime::Docker), ..UpFlags::default() };
         assert_eq!(settle(asked, named(), None).unwrap().runtime, Runtime::Docker);
@@ -165,8 +175,17 @@ mod tests {
     }
 
     #[test]
+    fn gates_of_our_document_win_over_those_that_were_brought_along() {
+        let gates = [("InPlaceRestart".to_owned(), true), ("RestartJob".to_owned(), true)].to_vec();
+        let ours = Config { feature_gates: [("RestartJob".to_owned(), false)].into(), ..Config::default() };
+        let flags = UpFlags { ephemeral: true, ..UpFlags::default() };
+        let settled = settle(flags, File { ours, gates, ..File::default() }, None).unwrap();
+        assert_eq!((settled.gates["InPlaceRestart"], settled.gates["RestartJob"]), (true, false));
+    }
+
+    #[test]
     fn without_a_home_a_folder_must_be_named() {
-        let refused = settle(UpFlags::default(), Config::default(), None).unwrap_err();
+        let refused = settle(UpFlags::default(), File::default(), None).unwrap_err();
         assert!(refused.to_string().contains("--data-dir"));
     }
 
@@ -180,7 +199,7 @@ mod tests {
             (UpFlags { admission: Some("x".into()), ..UpFlags::default() }, "known are NamespaceLifecycle"),
             (UpFlags { feature_gates: Some("X=true".into()), ..UpFlags::default() }, "known are Generic"),
         ] {
-            let error = settle(flags, Config::default(), Some("h".into())).unwrap_err().to_string();
+            let error = settle(flags, File::default(), Some("h".into())).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

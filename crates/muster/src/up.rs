@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::UpFlags;
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Command, ConfigError};
 use crate::embedded::{self, Embedded, EmbeddedError};
 use crate::log;
 use crate::settings::{self, Settings, SettingsError};
@@ -39,9 +39,11 @@ pub enum UpError {
 /// # Errors
 /// When it could not start.
 pub fn run(flags: UpFlags) -> Result<(), UpError> {
-    let file = flags.config.as_deref().map(config::read).transpose()?.unwrap_or_else(Config::default);
+    let mut file = config::read(flags.config.as_deref(), Command::Up)?;
+    let notes = std::mem::take(&mut file.notes);
     let settings = settings::settle(flags, file, settings::data_home())?;
     log::start(settings.log_level, settings.log_format);
+    settings.kept.tell(&notes);
     let listener = embedded::listen(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings, listener))

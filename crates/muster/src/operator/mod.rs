@@ -24,6 +24,7 @@ pub use self::state::State;
 use self::wanted::Wanted;
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
+use crate::config::{self, Command, ConfigError};
 use crate::gates::GateError;
 use crate::log;
 use crate::names::UnknownName;
@@ -42,6 +43,9 @@ pub enum OperatorError {
     /// Flags.
     #[error(transparent)]
     Name(#[from] UnknownName),
+    /// The file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Gates.
     #[error(transparent)]
     Gate(#[from] GateError),
@@ -58,7 +62,9 @@ pub enum OperatorError {
     #[error(transparent)]
     Rim(#[from] RimError),
     /// Certificates.
-    #[error("{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`")]
+    #[error(
+        "{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`, and `webhook.certificates` of the configuration"
+    )]
     Lifetimes(String),
     /// Which kinds there are.
     #[error("the server does not tell which kinds it has: {0}\n\nhint: is it still starting? start again")]
@@ -78,9 +84,11 @@ pub enum OperatorError {
 /// # Errors
 /// When it could not start.
 pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
-    log::start(flags.log_level, flags.log_format);
-    let wanted = Wanted::of(flags, |name| std::env::var(name).ok())?;
-    let mut away = Away::connect(flags.kubeconfig.as_deref())?;
+    let file = config::read(flags.config.as_deref(), Command::Operator)?;
+    let wanted = Wanted::of(flags, file, |name| std::env::var(name).ok())?;
+    log::start(wanted.log_level, wanted.log_format);
+    wanted.kept.tell(&wanted.notes);
+    let mut away = Away::connect(wanted.kubeconfig.as_deref())?;
     let state = Arc::new(State::default());
     let name = identity();
     let _rim = show(&wanted, &state, &away, &name)?;

@@ -1,20 +1,23 @@
-//! What an operator was asked for, after flags and defaults were put together.
+//! What an operator was asked for, after flags, file and defaults were put together.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use muster_api::port::Kind;
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::NAMESPACE;
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
-use muster_control::schedule::Schedule;
+use muster_control::schedule::{Packing, Schedule};
 use muster_jobset::admission::Settings;
 
 use super::OperatorError;
 use super::rim::Addresses;
 use crate::certificates::{Lifetimes, Service};
-use crate::cli::OperatorFlags;
+use crate::cli::{LogFormat, LogLevel, OperatorFlags};
+use crate::config::{File, Kept, Span, WEBHOOK_PORT};
 use crate::gates;
 use crate::names;
 use crate::webhooks::Manner;
@@ -24,8 +27,6 @@ const CONTROLLERS: [&str; 2] = ["scheduler", JOBSET];
 /// The admission steps that it has none of its own for.
 const ADMISSION: [&str; 1] = [JOBSET];
 pub const JOBSET: &str = "jobset";
-/// Where webhooks listen that are reached through a Service, unless told otherwise.
-const SERVED_PORT: u16 = 9443;
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
 
@@ -41,6 +42,8 @@ pub enum Reached {
 
 /// What was asked for.
 pub struct Wanted {
+    /// The cluster to run beside.
+    pub kubeconfig: Option<PathBuf>,
     /// The namespace of the Lease, the Secret and the Service.
     pub namespace: String,
     /// Controllers to run.
@@ -49,6 +52,8 @@ pub struct Wanted {
     pub admission: BTreeSet<String>,
     /// Switches of JobSets.
     pub settings: Settings,
+    /// What nodes are filled up by.
+    pub packing: Packing,
     /// Where webhooks listen.
     pub webhooks: SocketAddr,
     /// How they are reached.
@@ -59,40 +64,54 @@ pub struct Wanted {
     pub tls: Tls,
     /// How long their certificates last there.
     pub lives: Lifetimes,
+    /// Documents for parts that are not built in yet.
+    pub kept: Kept,
+    /// What stands in the file and does nothing, in words.
+    pub notes: Vec<String>,
+    /// How much to log.
+    pub log_level: LogLevel,
+    /// How log lines look.
+    pub log_format: LogFormat,
 }
 
 impl Wanted {
-    /// What these flags ask for; `variable` reads the environment.
+    /// What these flags ask for, and the file where they say nothing; `variable` reads the environment.
     ///
     /// # Errors
     /// Unknown names, and a dump that others would see.
     pub fn of(
         flags: &OperatorFlags,
+        file: File,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Wanted, OperatorError> {
-        let list = |flag: &Option<String>| flag.clone().unwrap_or_else(|| "*".to_owned());
-        let chosen = gates::parse(flags.feature_gates.as_deref().unwrap_or_default())?;
-        let gates = gates::jobset(&gates::with(chosen)?);
-        let namespace = flags.namespace.clone().or_else(|| variable(NAMESPACE_VARIABLE));
-        let (reached, listen) = match flags.webhook_service.clone() {
-            Some(name) => (Reached::Service(name), (Ipv4Addr::UNSPECIFIED, SERVED_PORT)),
-            None => (Reached::Url, (Ipv4Addr::LOCALHOST, 0)),
+        let shows = shows(flags, &file).checked()?;
+        let settings = settings(flags, &file)?;
+        let lives = lifetimes(flags, &file)?;
+        let (reached, webhooks, note) = webhooks(flags, &file);
+        let File { ours, kept, tls, mut notes, .. } = file;
+        notes.extend(note);
+        let list = |flag: &Option<String>, file: Option<Vec<String>>| {
+            flag.clone().or_else(|| file.map(|words| words.join(","))).unwrap_or_else(|| "*".to_owned())
         };
-        let shows = Addresses {
-            health: flags.health_listen,
-            metrics: flags.metrics_listen,
-            debug: flags.debug_listen,
-        };
+        let namespace = flags.namespace.clone().or(ours.namespace).or_else(|| variable(NAMESPACE_VARIABLE));
+        let controllers = list(&flags.controllers, ours.controllers);
+        let admission = list(&flags.admission, ours.admission);
         Ok(Wanted {
+            kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
-            controllers: names::choose("controller", &list(&flags.controllers), &CONTROLLERS)?,
-            admission: names::choose("admission step", &list(&flags.admission), &ADMISSION)?,
-            settings: Settings { gates, ..Settings::default() },
-            webhooks: flags.webhook_listen.unwrap_or_else(|| listen.into()),
+            controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
+            admission: names::choose("admission step", &admission, &ADMISSION)?,
+            settings,
+            packing: ours.packing.unwrap_or_default().into(),
+            webhooks,
             reached,
-            shows: shows.checked()?,
-            tls: Tls::default(),
-            lives: lifetimes(flags)?,
+            shows,
+            tls: tls.unwrap_or_default(),
+            lives,
+            kept,
+            notes,
+            log_level: flags.log_level.or(ours.log_level).unwrap_or(LogLevel::Warn),
+            log_format: flags.log_format.or(ours.log_format).unwrap_or(LogFormat::Text),
         })
     }
 
@@ -112,7 +131,7 @@ impl Wanted {
     /// The controllers, where device claims are called so.
     pub fn controllers(&self, claims: Option<Kind>) -> Vec<Box<dyn Controller>> {
         let all: Vec<Box<dyn Controller>> = vec![
-            Box::new(Schedule::beside_another()),
+            Box::new(Schedule::beside_another().packing(self.packing)),
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims)),
         ];
@@ -120,13 +139,117 @@ impl Wanted {
     }
 }
 
-fn lifetimes(flags: &OperatorFlags) -> Result<Lifetimes, OperatorError> {
-    let default = Lifetimes::default();
+/// Where it shows itself.
+fn shows(flags: &OperatorFlags, file: &File) -> Addresses {
+    let (ours, brought) = (&file.ours, &file.brought);
+    Addresses {
+        health: flags.health_listen.or(ours.health.listen).or(brought.health.flatten()),
+        metrics: flags.metrics_listen.or(ours.metrics.listen).or(brought.metrics.flatten()),
+        debug: flags.debug_listen.or(ours.debug.listen),
+    }
+}
+
+/// Switches of JobSets.
+fn settings(flags: &OperatorFlags, file: &File) -> Result<Settings, OperatorError> {
+    let brought = file.gates.iter().map(|(name, on)| (name.as_str(), *on));
+    let ours = file.ours.feature_gates.iter().map(|(name, on)| (name.as_str(), *on));
+    let asked = gates::parse(flags.feature_gates.as_deref().unwrap_or_default())?;
+    let gates = gates::jobset(&gates::with(brought.chain(ours).chain(asked))?);
+    Ok(Settings { gates, reject_overrides: file.ours.resource_claims.reject_overrides })
+}
+
+/// How long certificates last.
+fn lifetimes(flags: &OperatorFlags, file: &File) -> Result<Lifetimes, OperatorError> {
+    let (ours, default) = (file.ours.webhook.certificates, Lifetimes::default());
+    let said = |flag: Option<Duration>, filed: Option<Span>| flag.or(filed.map(|it| it.0));
     let lives = Lifetimes {
-        authority: flags.authority_lifetime.unwrap_or(default.authority),
-        serving: flags.certificate_lifetime.unwrap_or(default.serving),
-        pause: flags.authority_pause.unwrap_or(default.pause),
+        authority: said(flags.authority_lifetime, ours.authority).unwrap_or(default.authority),
+        serving: said(flags.certificate_lifetime, ours.serving).unwrap_or(default.serving),
+        pause: said(flags.authority_pause, ours.pause).unwrap_or(default.pause),
     };
     lives.check().map_err(OperatorError::Lifetimes)?;
     Ok(lives)
+}
+
+/// How webhooks are reached, where they listen, and what of that was asked for in vain.
+fn webhooks(flags: &OperatorFlags, file: &File) -> (Reached, SocketAddr, Option<String>) {
+    let ours = &file.ours.webhook;
+    let asked = flags.webhook_listen.or(ours.listen);
+    let Some(name) = flags.webhook_service.clone().or_else(|| ours.service.clone()) else {
+        let vain = "webhook.host and webhook.port of others: used only behind a Service (`webhook.service`)";
+        let note = file.brought.webhooks.filter(|_| asked.is_none()).map(|_| vain.to_owned());
+        return (Reached::Url, asked.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into()), note);
+    };
+    let listen = asked.or(file.brought.webhooks);
+    (Reached::Service(name), listen.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, WEBHOOK_PORT).into()), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Command, parse};
+
+    const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
+    const JOBSET_FILE: &str = "---\napiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
+
+    fn wanted(flags: &OperatorFlags, ours: &str, jobset: &str) -> Result<Wanted, OperatorError> {
+        let text = format!("{OURS}{ours}\n{JOBSET_FILE}{jobset}\n");
+        let file = parse(&text, Command::Operator).unwrap();
+        Wanted::of(flags, file, |name| (name == NAMESPACE_VARIABLE).then(|| "of-the-pod".to_owned()))
+    }
+
+    #[test]
+    fn flags_win_over_our_document_and_that_over_others() {
+        let jobset = "featureGates: {RestartJob: true, InPlaceRestart: true, ElasticJobSet: true}\n\
+            health: {healthProbeBindAddress: ':1'}\nmetrics: {bindAddress: ':2'}\nwebhook: {port: 3}";
+        let ours = "featureGates: {RestartJob: false, InPlaceRestart: false}\nhealth: {listen: '127.0.0.1:4'}\n\
+            webhook: {service: s}\nresourceClaims: {rejectOverrides: true}\npacking: nothing\nlogLevel: info";
+        let none = OperatorFlags::default();
+        let it = wanted(&none, ours, jobset).unwrap();
+        let gates = it.settings.gates;
+        assert_eq!((gates.restart_job, gates.in_place_restart, gates.elastic), (false, false, true));
+        assert_eq!(it.shows.health, Some("127.0.0.1:4".parse().unwrap()));
+        assert_eq!(it.shows.metrics, Some("0.0.0.0:2".parse().unwrap()));
+        assert_eq!(it.reached, Reached::Service("s".to_owned()));
+        assert_eq!(it.webhooks, "0.0.0.0:3".parse().unwrap());
+        assert!(it.settings.reject_overrides);
+        assert_eq!((it.packing, it.log_level), (Packing::Nothing, LogLevel::Info));
+        assert_eq!(it.namespace, "of-the-pod");
+        let flags = OperatorFlags {
+            feature_gates: Some("InPlaceRestart=true".to_owned()),
+            health_listen: Some("127.0.0.1:5".parse().unwrap()),
+            namespace: Some("asked".to_owned()),
+            log_level: Some(LogLevel::Error),
+            ..OperatorFlags::default()
+        };
+        let it = wanted(&flags, ours, jobset).unwrap();
+        assert!(it.settings.gates.in_place_restart);
+        assert_eq!(it.shows.health, flags.health_listen);
+        assert_eq!((it.namespace.as_str(), it.log_level), ("asked", LogLevel::Error));
+        let it = wanted(&none, "namespace: filed\ncontrollers: [scheduler]", jobset).unwrap();
+        assert_eq!((it.namespace.as_str(), it.controllers.len()), ("filed", 1));
+        assert_eq!(it.webhooks, "127.0.0.1:0".parse().unwrap());
+        assert!(it.notes.last().unwrap().contains("used only behind a Service"), "{:?}", it.notes);
+    }
+
+    #[test]
+    fn names_are_known_and_the_dump_stays_here() {
+        let none = OperatorFlags::default();
+        for (says, ours, jobset, words) in [
+            ("a controller", "controllers: [job]", "", "known are scheduler, jobset"),
+            ("a gate of ours", "featureGates: {X: true}", "", "unknown feature gate `X`"),
+            ("a gate of JobSet's", "", "featureGates: {X: true}", "unknown feature gate `X`"),
+            ("one that stays", "", "featureGates: {TLSOptions: false}", "`TLSOptions` is always true"),
+            (
+                "certificates too long",
+                "webhook: {certificates: {authority: 1h, serving: 2h}}",
+                "",
+                "cannot outlast",
+            ),
+            ("a dump for all", "debug: {listen: '0.0.0.0:6060'}", "", "the debug dump is not shown"),
+        ] {
+            let error = wanted(&none, ours, jobset).err().expect(says).to_string();
+            assert!(error.contains(words), "{says}: {error}");
+        }
+    }
 }

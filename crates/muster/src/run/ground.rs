@@ -8,7 +8,7 @@ use muster_cluster::{ConnectError, KubeApi};
 use tempfile::TempDir;
 
 use crate::cli::{RunFlags, UpFlags};
-use crate::config::Config;
+use crate::config;
 use crate::embedded::{self, Embedded, EmbeddedError};
 use crate::settings::{self, SettingsError};
 
@@ -57,7 +57,7 @@ impl Ground {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(GroundError::Folder)?;
-        let settings = settings::settle(up_flags(flags, folder.path()), Config::default(), None)?;
+        let settings = settings::settle(up_flags(flags, folder.path()), config::File::default(), None)?;
         let plane = Embedded::start(&settings, embedded::listen(&settings)?)?;
         match KubeApi::connect(Some(plane.kubeconfig())).await {
             Ok(api) => {

@@ -1,0 +1,375 @@
+//! Which keys a document may have, as tables, and everything that is wrong with one.
+//!
+//! # Invariants
+//!
+//! - What the tables do not name is an error, however deep, unless they say that anything goes.
+//! - All that is wrong is told at once, each with its path and line.
+//!
+//! # Deliberately absent
+//!
+//! Defaults, and rules between keys: whoever reads the document knows them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use muster_tree::{Lines, Tree};
+
+/// What stands at a key.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number from the first to the second.
+    Whole(i64, i64),
+    /// A number, not negative.
+    Number,
+    /// Words.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A time: `90s`, `1h30m`; more than none.
+    Span,
+    /// A time that may be none.
+    Pause,
+    /// An address, or nothing for all.
+    Host,
+    /// `ADDRESS:PORT`.
+    Address,
+    /// `ADDRESS:PORT`, `:PORT` for all addresses, or `0` for none.
+    Bind,
+    /// A list.
+    List(&'static Shape),
+    /// Any keys, each with this.
+    Map(&'static Shape),
+    /// These keys.
+    Fields(&'static [Field]),
+    /// Anything.
+    Anything,
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands there.
+    pub shape: Shape,
+    /// What comes of it.
+    pub fate: Fate,
+}
+
+/// What comes of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It does what it says; or the keys below tell.
+    Used,
+    /// Nothing yet: for these words it is kept.
+    Kept(&'static str),
+    /// Nothing, and these words tell why.
+    Needless(&'static str),
+}
+
+/// A key that does what it says.
+pub const fn used(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, fate: Fate::Used }
+}
+
+/// A key that is kept for later.
+pub const fn kept(name: &'static str, shape: Shape, what_for: &'static str) -> Field {
+    Field { name, shape, fate: Fate::Kept(what_for) }
+}
+
+/// A key that nobody needs.
+pub const fn needless(name: &'static str, shape: Shape, why: &'static str) -> Field {
+    Field { name, shape, fate: Fate::Needless(why) }
+}
+
+/// Something wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where.
+    pub path: String,
+    /// What, and what to do.
+    pub words: String,
+}
+
+impl Wrong {
+    /// This is wrong there.
+    pub fn at(path: impl Into<String>, words: impl Into<String>) -> Wrong {
+        Wrong { path: path.into(), words: words.into() }
+    }
+
+    /// A value that is none, in the form that API servers use.
+    pub fn value(path: impl Into<String>, value: &Tree, words: &str) -> Wrong {
+        Wrong::at(path, format!("Invalid value: {}: {words}", value.to_json()))
+    }
+
+    /// In words, with the line if it is known.
+    pub fn told(&self, lines: &Lines) -> String {
+        // What is missing has no line of its own: the nearest key above it has.
+        let mut path = self.path.as_str();
+        loop {
+            if let Some(line) = lines.get(path) {
+                return format!("line {line}: {}: {}", self.path, self.words);
+            }
+            match path.rfind(['.', '[']) {
+                Some(end) => path = &path[..end],
+                None => return format!("{}: {}", self.path, self.words),
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with `tree` at `path`.
+pub fn check(shape: &Shape, tree: &Tree, path: &str, wrong: &mut Vec<Wrong>) {
+    // A key without a value says nothing.
+    if tree.is_null() {
+        return;
+    }
+    match shape {
+        Shape::Fields(fields) if tree.is_map() => {
+            for (key, value) in tree.entries() {
+                match fields.iter().find(|field| field.name == key.as_str()) {
+                    Some(field) => check(&field.shape, value, &below(path, key), wrong),
+                    None => wrong.push(Wrong::at(below(path, key), unknown(key, fields))),
+                }
+            }
+        }
+        Shape::Map(shape) if tree.is_map() => {
+            tree.entries().iter().for_each(|(key, value)| check(shape, value, &below(path, key), wrong));
+        }
+        Shape::List(shape) if tree.is_list() => {
+            for (at, item) in tree.items().iter().enumerate() {
+                check(shape, item, &format!("{path}[{at}]"), wrong);
+            }
+        }
+        _ => wrong.extend(expected(shape, tree).map(|words| Wrong::value(path, tree, &words))),
+    }
+}
+
+/// What a plain value should have been, if it is not.
+fn expected(shape: &Shape, tree: &Tree) -> Option<String> {
+    let text = tree.as_str();
+    let (fine, words) = match shape {
+        Shape::Bool => (tree.as_bool().is_some(), "must be true or false".to_owned()),
+        Shape::Whole(from, to) => {
+            (tree.as_int().is_some_and(|it| (*from..=*to).contains(&it)), range(*from, *to))
+        }
+        Shape::Number => {
+            let number = tree.as_float().or_else(|| tree.as_int().map(|it| it as f64));
+            (number.is_some_and(|it| it >= 0.0), "must be greater than or equal to 0".to_owned())
+        }
+        Shape::Text => (text.is_some(), "must be a text; put it in quotes".to_owned()),
+        Shape::Word(words) => {
+            (text.is_some_and(|it| words.contains(&it)), format!("must be one of {}", words.join(", ")))
+        }
+        Shape::Span => (
+            text.and_then(span).is_some_and(|it| !it.is_zero()),
+            "must be a time such as 90s, 10m or 1h30m, more than none".to_owned(),
+        ),
+        Shape::Pause => {
+            (text.and_then(span).is_some(), "must be a time such as 90s, 10m or 1h30m".to_owned())
+        }
+        Shape::Host => (
+            text.is_some_and(|it| it.is_empty() || it.parse::<IpAddr>().is_ok()),
+            "must be an address such as 0.0.0.0: names are not looked up".to_owned(),
+        ),
+        Shape::Address => (
+            text.is_some_and(|it| it.parse::<SocketAddr>().is_ok()),
+            "must be an address and a port such as 127.0.0.1:8080".to_owned(),
+        ),
+        Shape::Bind => (
+            text.and_then(bind).is_some(),
+            "must be an address and a port such as 127.0.0.1:8080, :8080 for all addresses, or 0 for none"
+                .to_owned(),
+        ),
+        Shape::List(_) => (false, "must be a list".to_owned()),
+        Shape::Map(_) | Shape::Fields(_) => (false, "must be a map of keys".to_owned()),
+        Shape::Anything => (true, String::new()),
+    };
+    (!fine).then_some(words)
+}
+
+fn range(from: i64, to: i64) -> String {
+    match (from, to) {
+        (1, i64::MAX) => "must be greater than 0".to_owned(),
+        (from, i64::MAX) => format!("must be greater than or equal to {from}"),
+        (from, to) => format!("must be between {from} and {to}"),
+    }
+}
+
+/// Reads `90s`, `10m`, `1h30m`.
+pub fn span(text: &str) -> Option<Duration> {
+    let span: jiff::SignedDuration = text.parse().ok()?;
+    Duration::try_from(span).ok()
+}
+
+/// Reads where to listen: `Some(None)` says nowhere.
+pub fn bind(text: &str) -> Option<Option<SocketAddr>> {
+    if text == "0" {
+        return Some(None);
+    }
+    if let Some(port) = text.strip_prefix(':') {
+        return Some(Some((Ipv4Addr::UNSPECIFIED, port.parse().ok()?).into()));
+    }
+    text.parse().ok().map(Some)
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn unknown(key: &str, fields: &[Field]) -> String {
+    let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
+    let near = names.iter().map(|name| (distance(key, name), *name)).min();
+    // Two letters of a short word are another word.
+    let near = near.filter(|(far, name)| *far <= 2 && *far * 2 < name.len());
+    let hint = near.map_or(String::new(), |(_, name)| format!("did you mean `{name}`? "));
+    format!("unknown key; {hint}known are {}", names.join(", "))
+}
+
+/// How many letters have to be put in, left out or replaced to make one of the other; large and small are alike.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut before = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = before + usize::from(a != *b);
+            before = row[j + 1];
+            row[j + 1] = replaced.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// The keys of a document that do nothing, by why not: one line for the log, or none.
+pub fn idle(name: &str, shape: &Shape, tree: &Tree) -> Option<String> {
+    let mut all: Vec<(&'static str, Vec<String>)> = Vec::new();
+    walk(shape, tree, "", &mut all);
+    let parts = all.iter().map(|(why, paths)| format!("{}: {why}", paths.join(", ")));
+    let line = parts.collect::<Vec<_>>().join("; ");
+    (!line.is_empty()).then(|| format!("{name}: {line}"))
+}
+
+fn walk(shape: &Shape, tree: &Tree, path: &str, all: &mut Vec<(&'static str, Vec<String>)>) {
+    let Shape::Fields(fields) = shape else { return };
+    for field in *fields {
+        let Some(value) = tree.get(field.name) else { continue };
+        let path = below(path, field.name);
+        match field.fate {
+            Fate::Used => walk(&field.shape, value, &path, all),
+            Fate::Kept(why) | Fate::Needless(why) => match all.iter_mut().find(|(it, _)| *it == why) {
+                Some((_, paths)) => paths.push(path),
+                None => all.push((why, vec![path])),
+            },
+        }
+    }
+}
+
+/// Every path that a table names; below lists and maps of any keys there is nothing to name.
+#[cfg(test)]
+pub fn paths(fields: &[Field]) -> Vec<String> {
+    let below = |field: &Field| match field.shape {
+        Shape::Fields(fields) => {
+            paths(fields).into_iter().map(|path| format!("{}.{path}", field.name)).collect()
+        }
+        _ => vec![field.name.to_owned()],
+    };
+    fields.iter().flat_map(below).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    const INNER: [Field; 2] = [used("listen", Shape::Address), needless("certDir", Shape::Text, "no folder")];
+    const ALL: [Field; 9] = [
+        used("webhook", Shape::Fields(&INNER)),
+        used("ports", Shape::List(&Shape::Whole(1, 65535))),
+        used("gates", Shape::Map(&Shape::Bool)),
+        used("word", Shape::Word(&["a", "b"])),
+        used("time", Shape::Span),
+        used("many", Shape::Whole(1, i64::MAX)),
+        used("qps", Shape::Number),
+        used("bind", Shape::Bind),
+        kept("later", Shape::Anything, "kept for later"),
+    ];
+
+    fn wrong(tree: &Tree) -> Vec<String> {
+        let mut wrong = Vec::new();
+        check(&Shape::Fields(&ALL), tree, "", &mut wrong);
+        wrong.iter().map(|it| it.told(&Lines::new())).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_path_and_what_to_do() {
+        for (says, tree, words) in [
+            (
+                "all is fine",
+                tree!({"webhook": {"listen": "127.0.0.1:1"}, "ports": [1], "gates": {"A": true}}),
+                "",
+            ),
+            ("anything goes", tree!({"later": {"a": [1]}, "time": "1h30m", "bind": ":8080", "qps": 1.5}), ""),
+            ("a key without a value", tree!({"time": null}), ""),
+            (
+                "a key that is nearly right",
+                tree!({"webhook": {"Listn": "x"}}),
+                "webhook.Listn: unknown key; did you mean `listen`? known are listen, certDir",
+            ),
+            ("a key that is nothing", tree!({"x": 1}), "x: unknown key; known are webhook, ports"),
+            ("an address without a port", tree!({"webhook": {"listen": "a"}}), "such as 127.0.0.1:8080"),
+            (
+                "a port too large",
+                tree!({"ports": [1, 70000]}),
+                "ports[1]: Invalid value: 70000: must be between 1 and 65535",
+            ),
+            (
+                "no bool",
+                tree!({"gates": {"A": "yes"}}),
+                "gates.A: Invalid value: \"yes\": must be true or false",
+            ),
+            ("no list", tree!({"ports": 1}), "ports: Invalid value: 1: must be a list"),
+            ("no map", tree!({"webhook": []}), "webhook: Invalid value: []: must be a map of keys"),
+            ("another word", tree!({"word": "c"}), "must be one of a, b"),
+            ("no time", tree!({"time": "soon"}), "must be a time such as 90s"),
+            ("no time at all", tree!({"time": "0s"}), "more than none"),
+            ("a time back", tree!({"time": "-1s"}), "must be a time"),
+            ("too few", tree!({"many": 0}), "must be greater than 0"),
+            ("less than none", tree!({"qps": (-1)}), "must be greater than or equal to 0"),
+            ("nowhere to listen", tree!({"bind": "here:80"}), "0 for none"),
+        ] {
+            let told = wrong(&tree);
+            match words {
+                "" => assert!(told.is_empty(), "{says}: {told:?}"),
+                words => assert!(told.len() == 1 && told[0].contains(words), "{says}: {told:?}"),
+            }
+        }
+        assert_eq!(wrong(&tree!({"x": 1, "time": 1, "ports": ["a"]})).len(), 3, "all at once");
+    }
+
+    #[test]
+    fn the_line_is_that_of_the_key_or_of_the_next_above() {
+        let lines: Lines = [("a".to_owned(), 3), ("a.b".to_owned(), 4)].into();
+        for (path, want) in [
+            ("a.b", "line 4: a.b: no"),
+            ("a.c", "line 3: a.c: no"),
+            ("a.b[0].d", "line 4: a.b[0].d: no"),
+            ("x", "x: no"),
+        ] {
+            assert_eq!(Wrong::at(path, "no").told(&lines), want);
+        }
+    }
+
+    #[test]
+    fn keys_that_do_nothing_are_told_by_their_reason() {
+        let all = Shape::Fields(&ALL);
+        let tree = tree!({"webhook": {"listen": "x", "certDir": "d"}, "later": {"a": 1}, "many": 1});
+        let told = idle("kueue", &all, &tree).unwrap();
+        assert_eq!(told, "kueue: webhook.certDir: no folder; later: kept for later");
+        assert_eq!(idle("kueue", &all, &tree!({"many": 1})), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Files, and what is said about them.
+
+use super::*;
+use crate::cli::{LogLevel, Runtime};
+
+const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
+const JOBSET: &str = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
+const KUEUE1: &str = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n";
+const KUEUE2: &str = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n";
+const TRAINER: &str = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n";
+
+fn for_up(text: &str) -> Result<File, String> {
+    parse(text, Command::Up)
+}
+
+fn for_operator(text: &str) -> Result<File, String> {
+    parse(text, Command::Operator)
+}
+
+#[test]
+fn what_our_document_says_is_read() {
+    let text = format!(
+        "{OURS}listen: 127.0.0.1:0\ncontrollers: ['*', '-job']\nlogLevel: debug\nruntime: podman\nkubeconfig:\n\
+         resourceClaims: {{rejectOverrides: true}}\n"
+    );
+    let config = for_up(&text).unwrap().ours;
+    assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
+    assert_eq!(config.log_level, Some(LogLevel::Debug));
+    assert_eq!(config.runtime, Some(Runtime::Podman));
+    assert_eq!(config.kubeconfig, None, "a key without a value says nothing");
+    assert!(config.resource_claims.reject_overrides);
+    let text = format!(
+        "{OURS}namespace: mine\nwebhook: {{listen: '0.0.0.0:9443', service: s}}\n\
+         health: {{listen: '0.0.0.0:8081'}}\n"
+    );
+    let file = for_operator(&text).unwrap();
+    assert_eq!(file.ours.webhook.service.as_deref(), Some("s"));
+    assert_eq!(file.ours.health.listen, Some("0.0.0.0:8081".parse().unwrap()));
+    let text =
+        format!("{OURS}webhook: {{certificates: {{serving: 24h}}}}\ntls: {{minVersion: VersionTLS13}}\n");
+    let file = for_operator(&text).unwrap();
+    assert_eq!(file.ours.webhook.certificates.serving.unwrap().0.as_secs(), 86_400);
+    assert_eq!(file.tls, Tls::parse("VersionTLS13", &[]).ok());
+    assert!(for_operator("").unwrap().notes.is_empty(), "an empty file says nothing");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
+    for (says, text, words) in [
+        (
+            "an unknown key",
+            format!("{OURS}listne: x\n"),
+            "line 3: listne: unknown key; did you mean `listen`?",
+        ),
+        (
+            "one below",
+            format!("{OURS}resourceClaims: {{reject: true}}\n"),
+            "line 3: resourceClaims.reject: unknown key; known are rejectOverrides",
+        ),
+        (
+            "another kind",
+            "apiVersion: v1\nkind: Pod\n".to_owned(),
+            "expected kind Configuration of one of muster.dev/v1alpha1",
+        ),
+        ("no kind", "listen: x\n".to_owned(), "found ` `"),
+        ("both places", format!("{OURS}ephemeral: true\ndataDir: x\n"), "exclude each other"),
+        ("an unknown engine", format!("{OURS}runtime: runc\n"), "must be one of process, docker, podman"),
+        (
+            "a wrong address",
+            format!("{OURS}listen: here\n"),
+            "line 3: listen: Invalid value: \"here\": must be an address and a port",
+        ),
+        (
+            "a key of the operator",
+            format!("{OURS}webhook: {{service: s}}\n"),
+            "this is a key for `muster operator`, and means nothing to `muster up`",
+        ),
+        (
+            "twice ours",
+            format!("{OURS}---\n{OURS}"),
+            "line 4: apiVersion: this is the second document of muster",
+        ),
+        ("both of kueue", format!("{KUEUE1}---\n{KUEUE2}"), "the second document of kueue"),
+        ("queues twice", format!("{KUEUE2}---\n{OURS}queueing: {{}}\n"), "keep one of them"),
+        (
+            "a key in another document",
+            format!("{OURS}---\n{JOBSET}webhok: {{}}\n"),
+            "line 6: webhok: unknown key; did you mean `webhook`?",
+        ),
+        ("no document", "- a\n".to_owned(), "expected kind Configuration"),
+        ("no YAML", "a: [\n".to_owned(), ""),
+    ] {
+        let error = for_up(&text).expect_err(says);
+        assert!(error.contains(words), "{says}: {error}");
+    }
+    let error = for_operator(&format!("{OURS}dataDir: x\nhelth: {{}}\n---\n{TRAINER}webhook: {{port: 0}}\n"))
+        .unwrap_err();
+    let all = [
+        "line 3: dataDir: this is a key for `muster up`",
+        "line 4: helth",
+        "line 8: webhook.port: Invalid value: 0: must be between 1 and 65535",
+    ];
+    for words in all {
+        assert!(error.contains(words), "all at once: {error}");
+    }
+}
+
+#[test]
+fn documents_of_others_are_strict_too() {
+    for (says, text, words) in [
+        (
+            "a Service's name",
+            format!("{JOBSET}internalCertManagement: {{webhookServiceName: A_b}}\n"),
+            "internalCertManagement.webhookServiceName: Invalid value: \"A_b\": a DNS-1035 label must consist of",
+        ),
+        (
+            "a Secret's name",
+            format!("{JOBSET}internalCertManagement: {{webhookSecretName: A_b}}\n"),
+            "a lowercase RFC 1123 subdomain must consist of",
+        ),
+        (
+            "suites of TLS 1.3",
+            format!("{JOBSET}tls: {{minVersion: VersionTLS13, cipherSuites: [TLS_AES_128_GCM_SHA256]}}\n"),
+            "may not be specified when `minVersion` is 'VersionTLS13'",
+        ),
+        ("TLS 1.1", format!("{JOBSET}tls: {{minVersion: VersionTLS11}}\n"), "tls.minVersion"),
+        (
+            "a port that is none",
+            format!("{JOBSET}webhook: {{port: nine}}\n"),
+            "webhook.port: Invalid value: \"nine\"",
+        ),
+        (
+            "a key of the other version",
+            format!("{KUEUE2}waitForPodsReady: {{enable: true}}\n"),
+            "waitForPodsReady.enable: unknown key",
+        ),
+        (
+            "a word",
+            format!("{KUEUE1}fairSharing: {{enable: true, preemptionStrategies: [No]}}\n"),
+            "fairSharing.preemptionStrategies[0]",
+        ),
+        ("a name to listen on", format!("{KUEUE1}webhook: {{host: localhost}}\n"), "names are not looked up"),
+        (
+            "too few workers",
+            format!("{TRAINER}controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 0}}}}\n"),
+            "must be greater than 0",
+        ),
+        (
+            "less than no calls",
+            format!("{TRAINER}clientConnection: {{qps: -1}}\n"),
+            "clientConnection.qps: Invalid value: -1: must be greater than or equal to 0",
+        ),
+    ] {
+        let error = for_operator(&text).expect_err(says);
+        assert!(error.contains(words), "{says}: {error}");
+    }
+    let off = format!("{JOBSET}internalCertManagement: {{enable: false, webhookServiceName: A_b}}\n");
+    assert!(for_operator(&off).is_ok(), "names that are not used are not looked at");
+}
+
+/// The files that the projects ship, as their fields stand.
+#[test]
+fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
+    let text = format!(
+        "{KUEUE1}health: {{healthProbeBindAddress: ':8081'}}\nmetrics: {{bindAddress: ':8443'}}\nwebhook: {{port: 9443}}\n\
+         leaderElection: {{leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}}\n\
+         controller: {{groupKindConcurrency: {{Job.batch: 5, Pod: 5}}}}\nclientConnection: {{qps: 50, burst: 100}}\n\
+         waitForPodsReady: {{enable: true, timeout: 5m, recoveryTimeout: 0s}}\n\
+         integrations: {{frameworks: [batch/job, pod], podOptions: {{podSelector: {{matchExpressions: [{{key: a, operator: NotIn, values: [b]}}]}}}}}}\n\
+         ---\n{TRAINER}certManagement: {{enable: true}}\nmetrics: {{bindAddress: ':9999', secureServing: true}}\nfeatureGates: {{X: true}}\n\
+         ---\n{JOBSET}featureGates: {{InPlaceRestart: true}}\nclientConnection: {{qps: 500}}\nhealth: {{healthProbeBindAddress: ':8082'}}\n"
+    );
+    let file = for_operator(&text).unwrap();
+    assert_eq!(file.gates, [("InPlaceRestart".to_owned(), true)]);
+    let address = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(file.brought.health, Some(address("0.0.0.0:8082")), "JobSet's counts before Kueue's");
+    assert_eq!(file.brought.metrics, Some(address("0.0.0.0:8443")), "and Kueue's before Trainer's");
+    assert_eq!(file.kept.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
+    assert!(file.kept.training.is_some());
+    let want = [
+        "jobset: clientConnection: not needed, calls are bounded in flight instead",
+        "kueue: leaderElection.leaderElect: not needed, of several operators one always leads; \
+         leaderElection.resourceName: not used, `muster install` names what it makes; \
+         controller, clientConnection: not needed, calls are bounded in flight instead; \
+         waitForPodsReady, integrations: kept for when queueing is built in",
+        "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
+         certManagement.enable: not needed, certificates are made and renewed by the operator itself; \
+         featureGates: kept for when TrainJobs are built in",
+    ];
+    assert_eq!(file.notes, want);
+    let up = for_up(&text).unwrap();
+    assert!(up.notes[0].ends_with("; health: only for `muster operator`"), "{:?}", up.notes);
+    assert_eq!(up.gates, file.gates);
+}
+
+#[test]
+fn queues_may_stand_in_our_own_document() {
+    let file = for_up(&format!("{OURS}queueing: {{waitForPodsReady: {{timeout: 5m}}}}\n")).unwrap();
+    assert_eq!(file.kept.queueing.unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
+    assert_eq!(file.notes, ["queueing: waitForPodsReady: kept for when queueing is built in"]);
+}
+
+/// Every key of ours is told in the reference, and each key there is one.
+#[test]
+fn the_reference_names_every_key() {
+    let reference = include_str!("../../../../docs/reference.md");
+    let chapter = reference.split("\n## The configuration file\n").nth(1).expect("there is a chapter");
+    let chapter = chapter.split("\n## ").next().unwrap();
+    let rows = chapter.lines().filter(|line| line.starts_with("| `"));
+    let named: BTreeSet<&str> = rows
+        .flat_map(|row| row.split('|').nth(1).unwrap().split('`'))
+        .map(str::trim)
+        .filter(|it| !it.is_empty() && *it != ",")
+        .collect();
+    let ours: Vec<String> = shape::paths(&ours::FIELDS);
+    let ours: BTreeSet<&str> =
+        ours.iter().map(String::as_str).filter(|path| !path.starts_with("queueing.")).collect();
+    assert_eq!(named, ours.into_iter().chain(["queueing"]).collect());
+}
+
+/// The example is read as it stands.
+#[test]
+fn the_example_is_right() {
+    let text = include_str!("../../../../examples/operator-config.yaml");
+    let file = for_operator(text).unwrap();
+    assert!(file.ours.health.listen.is_some() && file.kept.queueing.is_some() && !file.gates.is_empty());
+}
