@@ -126,7 +126,10 @@ fn who_may_not(stage: &Stage) {
     let nobody = stage.folder.path().join("nobody");
     std::fs::write(&nobody, config.replace("user: {token:", "user: {as: nobody, token:")).unwrap();
     let said = stage.refused(&nobody);
-    assert!(said.contains("forbidden") && said.contains("\"nobody\""), "{said}");
+    assert!(said.contains("nothing was changed") && said.contains("\"nobody\""), "{said}");
+    for name in ["namespace/muster-system", "deployment.apps/muster-operator"] {
+        assert!(said.contains(&format!("  {name}: ")), "all of it is told: {said}");
+    }
 }
 
 /// Two controllers of JobSets are one too many.
