@@ -197,8 +197,8 @@ fn seen<T>(server: &Server, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T
 
 /// Waits until both configurations trust what the Secret says.
 fn trusted(stage: &Stage) {
-    for at in 0..CONFIGURATIONS.len() {
-        let path = format!("{HOOKS}/{}", CONFIGURATIONS[at]);
+    for name in CONFIGURATIONS {
+        let path = format!("{HOOKS}/{name}");
         until(stage.server(), &path, "an authority that is trusted", |it| {
             let secret = stage.server().get(SECRET).unwrap().body;
             let now = secret.str_at(&["data", "ca.crt"]);

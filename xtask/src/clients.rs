@@ -13,6 +13,9 @@ use crate::{kube, peers, process};
 /// The Python client's version that belongs to the pinned Kubernetes.
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 
+/// The variable that tells why there is no real Kubernetes.
+pub const REAL_MISSING: &str = "MUSTER_TEST_REAL_MISSING";
+
 /// A client program: the variable that hands it over, and how to get it.
 type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
@@ -30,7 +33,7 @@ pub fn provide() -> Vec<(String, String)> {
     // The tests look for it in the same two places as we do: all there is to hand over is why it is missing.
     if let Err(reason) = kube::all() {
         eprintln!("   real Kubernetes: {reason}");
-        variables.push(("MUSTER_TEST_REAL_MISSING".to_owned(), reason));
+        variables.push((REAL_MISSING.to_owned(), reason));
     }
     if let Err(reason) = peers::jobset() {
         eprintln!("   upstream JobSet controller: {reason}");

@@ -42,7 +42,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
     let (tests, mut notes) = tests(&variables)?;
     tally.add(&tests);
     eprintln!("== rights");
-    tally.add(&compare_rights(&mut notes));
+    tally.add(&compare_rights(&variables, &mut notes));
     println_summary(&notes, &tally);
     if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
 }
@@ -74,8 +74,10 @@ fn check(command: &mut Command) -> Tally {
 }
 
 /// Whether the operator has exactly the rights that it used while the tests ran.
-fn compare_rights(notes: &mut String) -> Tally {
-    let verdict = rights::check(&audit(), &binary())
+fn compare_rights(variables: &[(String, String)], notes: &mut String) -> Tally {
+    let missing =
+        variables.iter().find(|(name, _)| name == clients::REAL_MISSING).map(|(_, why)| why.clone());
+    let verdict = rights::check(&audit(), &binary(), missing)
         .unwrap_or_else(|problem| rights::Verdict { wrong: vec![problem], ..rights::Verdict::default() });
     verdict.wrong.iter().for_each(|line| eprintln!("rights: {line}"));
     if let Some(reason) = &verdict.skipped {

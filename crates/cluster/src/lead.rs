@@ -110,11 +110,22 @@ impl Lead {
         let _ = self.leads.wait_for(|leads| !*leads).await;
     }
 
+    /// The end of the lead, for somebody who waits elsewhere.
+    pub fn end(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut leads = self.leads.clone();
+        async move {
+            let _ = leads.wait_for(|leads| !*leads).await;
+        }
+    }
+
     /// Steps back, so that another may lead at once.
     pub async fn step_back(self) {
-        drop(self.leads);
-        // Whether the server heard it or not, the lease runs out.
-        let _ = tokio::time::timeout(STEP_BACK_MAX, self.task).await;
+        let Lead { leads, mut task, .. } = self;
+        drop(leads);
+        // Whether the server heard it or not, the lease runs out; what is left of the try must not meet our next one.
+        if tokio::time::timeout(STEP_BACK_MAX, &mut task).await.is_err() {
+            task.abort();
+        }
     }
 }
 
@@ -156,6 +167,8 @@ impl Candidate {
 
     /// Tries once, and tells what came of it; how long to wait for the next try.
     async fn turn(&mut self, leads: &Sender<bool>) -> Duration {
+        // First of all: this process may have been asleep.
+        self.give_up_in_time(Duration::ZERO, leads);
         let began = Instant::now();
         let left = self.renewed.map_or(TRY_MAX, |at| (at + RENEW_WITHIN).duration_since(began));
         let refusal = match tokio::time::timeout(left.clamp(TRY_MIN, TRY_MAX), self.round()).await {
@@ -183,6 +196,8 @@ impl Candidate {
 
     fn tell(&mut self, outcome: Outcome, began: Instant, leads: &Sender<bool>) -> Duration {
         match outcome {
+            // An answer that took too long tells of a time in which another may have followed.
+            Outcome::Renewed if began.elapsed() >= RENEW_WITHIN => TRY_MIN,
             Outcome::Renewed => {
                 self.renewed = Some(began);
                 leads.send_if_modified(|told| !std::mem::replace(told, true));

@@ -178,7 +178,9 @@ impl KubeApi {
     /// # Errors
     /// The server does not tell.
     pub async fn served(&self) -> Result<Vec<Served>, Refusal> {
-        discover::served(&self.client).await.map_err(|e| Refusal::Unknown(in_full(&e)))
+        let late = |_| Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"));
+        let told = tokio::time::timeout(CALL_TIME_MAX, discover::served(&self.client)).await.map_err(late)?;
+        told.map_err(|e| Refusal::Unknown(in_full(&e)))
     }
 
     /// As [`Api::follow`], in one namespace only.
@@ -210,8 +212,10 @@ impl KubeApi {
         KubeApi { slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)), ..self.clone() }
     }
 
-    /// The same connection for calls that must not wait for others, whatever the server is like.
-    fn unhindered(&self) -> KubeApi {
+    /// The same connection for calls that must not wait for others, whatever the server is like: their callers bound
+    /// their number and their time.
+    #[must_use]
+    pub fn unhindered(&self) -> KubeApi {
         KubeApi { gate: Arc::new(Gate::open()), ..self.beside() }
     }
 
@@ -232,7 +236,13 @@ impl KubeApi {
         namespace: &str,
         labels: &[(&str, &str)],
     ) -> Result<Vec<Object>, Refusal> {
-        self.in_turn(async |_| list::labelled(&self.client, kind, namespace, labels).await).await
+        self.in_turn(async |said| {
+            *said = Said::Away;
+            let listed = list::labelled(&self.client, kind, namespace, labels).await;
+            *said = reply::of_list(&listed);
+            listed
+        })
+        .await
     }
 
     /// Has the server go through one call without keeping anything.
@@ -253,18 +263,20 @@ impl KubeApi {
         self.in_turn(async |said| self.exchange(call, request, said).await).await
     }
 
-    /// Waits for the gate and for a slot, and no longer than a reply may take; `work` notes how the server was.
+    /// Waits for a slot and for the gate, and no longer than a reply may take; `work` notes how the server was.
     async fn in_turn<T>(
         &self,
         work: impl AsyncFnOnce(&mut Said) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let exchange = async {
+            // The slot first: whoever waited for one must not go out through a gate that has closed meanwhile.
+            let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
             let entered = tokio::time::timeout(AWAY_TIME_MAX, self.gate.enter()).await;
             let pass = entered.map_err(|_| Refusal::Busy { retry_after: AWAY_AGAIN })?;
-            let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
             let mut said = Said::Nothing;
             let done = tokio::time::timeout(CALL_TIME_MAX, work(&mut said)).await;
-            pass.said(said);
+            // One call without an answer may have waited for a webhook of somebody else: that says nothing of the server.
+            pass.said(if done.is_ok() { said } else { Said::Nothing });
             done.unwrap_or_else(|_| Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))))
         };
         tokio::select! {

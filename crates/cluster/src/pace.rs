@@ -25,6 +25,9 @@ const PAUSE_FIRST: Duration = Duration::from_millis(500);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a server may take to begin an answer: a connection that died without a word is given up then.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
 /// The same client, for one who follows one kind.
 pub fn paced(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
@@ -65,19 +68,24 @@ impl Service<Request<Body>> for Paced {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
         if !is_watch(&request) {
-            return async move { client.send(request).await }.boxed();
+            return in_time(client, request).boxed();
         }
         let watches = self.watches.clone();
         async move {
             let lock = || watches.lock().unwrap_or_else(PoisonError::into_inner);
             let wait = lock().wait(Instant::now());
             tokio::time::sleep(wait).await;
-            let answer = client.send(request).await;
+            let answer = in_time(client, request).await;
             lock().began = answer.as_ref().is_ok_and(|it| it.status().is_success()).then(Instant::now);
             answer
         }
         .boxed()
     }
+}
+
+async fn in_time(client: Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    let late = |_| Err(kube::Error::Service(format!("no answer within {ANSWER_MAX:?}").into()));
+    tokio::time::timeout(ANSWER_MAX, client.send(request)).await.unwrap_or_else(late)
 }
 
 fn is_watch(request: &Request<Body>) -> bool {

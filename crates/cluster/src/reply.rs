@@ -25,6 +25,15 @@ pub(crate) fn of_server(code: u16, asked: Option<Duration>, part: Part) -> Said 
     }
 }
 
+/// How a server is that answered so when it was asked for a list.
+pub(crate) fn of_list<T>(listed: &Result<T, Refusal>) -> Said {
+    match listed {
+        Err(Refusal::Unknown(_)) => Said::Away,
+        Err(Refusal::Busy { retry_after }) => Said::Busy(*retry_after),
+        _ => Said::Well,
+    }
+}
+
 /// The object in an answer, or why there is none.
 ///
 /// # Errors

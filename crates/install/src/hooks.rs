@@ -129,14 +129,6 @@ impl Reached<'_> {
             }
         }
     }
-
-    /// The namespaces whose pods are none of ours.
-    fn spared(&self) -> Vec<&str> {
-        match self {
-            Reached::Url { .. } => vec![SYSTEM_NAMESPACE],
-            Reached::Service { namespace, .. } => vec![SYSTEM_NAMESPACE, namespace],
-        }
-    }
 }
 
 impl Hook {
@@ -160,7 +152,8 @@ impl Hook {
             return hook;
         }
         let ours = tree!({"key": words::NAME, "operator": "Exists"});
-        let spared = tree!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": Tree::list(reached.spared())});
+        let spared =
+            tree!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [SYSTEM_NAMESPACE]});
         hook.with(&["objectSelector"], tree!({"matchExpressions": [ours]}))
             .with(&["namespaceSelector"], tree!({"matchExpressions": [spared]}))
     }

@@ -86,6 +86,7 @@ fn container(options: &Options) -> Tree {
     let port =
         |name: &str, port: u16| tree!({"name": name, "containerPort": i64::from(port), "protocol": "TCP"});
     let probe = |path: &str| tree!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "timeoutSeconds": 5});
+    // Expanded in the arguments.
     let space =
         tree!({"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}});
     tree!({
@@ -113,10 +114,11 @@ fn container(options: &Options) -> Tree {
 fn arguments() -> Vec<String> {
     let words = [
         ("--config", format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
+        ("--namespace", "$(POD_NAMESPACE)".to_owned()),
         ("--webhook-service", WEBHOOK_SERVICE.to_owned()),
-        ("--webhook-listen", format!("0.0.0.0:{WEBHOOK_PORT}")),
-        ("--health-listen", format!("0.0.0.0:{HEALTH_PORT}")),
-        ("--metrics-listen", format!("0.0.0.0:{METRICS_PORT}")),
+        ("--webhook-listen", format!("[::]:{WEBHOOK_PORT}")),
+        ("--health-listen", format!("[::]:{HEALTH_PORT}")),
+        ("--metrics-listen", format!("[::]:{METRICS_PORT}")),
     ];
     let words = words.into_iter().map(|(flag, value)| format!("{flag}={value}"));
     std::iter::once("operator".to_owned()).chain(words).collect()

@@ -227,7 +227,7 @@ pub struct OperatorFlags {
     /// Where `/healthz`, `/readyz` and `/metrics` are served, in plain HTTP [default: nowhere].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub health_listen: Option<SocketAddr>,
-    /// The same once more, for whoever collects numbers elsewhere than probes ask [default: nowhere].
+    /// Where `/metrics` is served besides, for Prometheus at another address than probes ask [default: nowhere].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics_listen: Option<SocketAddr>,
     /// Where `/debug` shows watches, queues and calls under way: an address of loopback [default: nowhere].

@@ -22,6 +22,7 @@ mod private;
 mod run;
 mod settings;
 mod snapshot;
+mod sockets;
 mod surroundings;
 mod up;
 mod webhooks;

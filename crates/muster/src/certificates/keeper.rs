@@ -133,10 +133,11 @@ impl Keeper {
                         return Ok(LOOK_AGAIN);
                     }
                 };
-            self.mend(&kept).await?;
+            // Certificates are renewed also while the configurations cannot be written.
+            let mended = self.mend(&kept).await;
             let (picture, step) = self.decide(&kept);
             let after = match step {
-                Step::Wait(left) if !self.is_untidy(&kept, &picture) => return Ok(left),
+                Step::Wait(left) if !self.is_untidy(&kept, &picture) => return mended.map(|()| left),
                 step => self.made(step, &kept)?,
             };
             tracing::info!(?step, "certificates of the webhooks");
@@ -193,6 +194,7 @@ impl Keeper {
         }
         self.complain();
         let bundle = BASE64_STANDARD.encode(&authorities);
+        let mut refused = None;
         for at in 0..self.configurations.len() {
             let Some(patch) = self.patch(at, &bundle) else { continue };
             self.trusted = None;
@@ -200,7 +202,13 @@ impl Keeper {
             let Some(there) = followed.object() else { continue };
             let call = call(of, exactly(there), Act::Merge(patch));
             tracing::info!(name = of.name, "the API server is told whom to trust");
-            followed.note(self.api.perform(&call).await?);
+            match self.api.perform(&call).await {
+                Ok(written) => followed.note(written),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        if let Some(refusal) = refused {
+            return Err(refusal);
         }
         since(&mut self.trusted, Some(&authorities));
         Ok(())

@@ -109,7 +109,9 @@ impl Kept {
     #[must_use]
     pub fn bundle(&self) -> String {
         let of = |it: &Option<Certified>| it.as_ref().map(|it| it.certificate.clone());
-        [of(&self.authority), of(&self.next), self.former.clone()].into_iter().flatten().collect()
+        let all = [of(&self.authority), of(&self.next), self.former.clone()].into_iter().flatten();
+        // A text that somebody edited may lack its last line end, and would hide the next.
+        all.map(|it| format!("{}\n", it.trim_end())).collect()
     }
 
     /// The former authority, PEM.

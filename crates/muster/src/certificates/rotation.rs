@@ -28,6 +28,9 @@ fn trusts(bundle: &str, shown: &Certified, host: &str, now: Time) -> bool {
     bundle.split_inclusive(end).any(|authority| is_trusted(&shown.certificate, authority, host, now))
 }
 
+/// What is so, and since which second.
+type Since = Option<(String, usize)>;
+
 /// What happens to the configurations or the Secret at some second.
 type Blow = fn(second: usize) -> bool;
 
@@ -37,7 +40,7 @@ fn play(seconds: usize, leader_changes: Blow, deleted: Blow) -> Vec<Step> {
     let (names, host) = (service.names(), service.host());
     let (mut secret, mut done) = (Kept::default(), Vec::new());
     let (mut told, mut shown): (Vec<String>, Vec<Certified>) = (Vec::new(), Vec::new());
-    let (mut trusted, mut former): (Option<(String, usize)>, Option<(String, usize)>) = (None, None);
+    let (mut trusted, mut former): (Since, Since) = (None, None);
     let mut remembered: Option<Kept> = None;
     for second in 0..seconds {
         let now = Time(1_800_000_000_000_000) + secs(second);

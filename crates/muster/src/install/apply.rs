@@ -17,6 +17,9 @@ use super::plane::{Plane, call, find, is_installed, itself, named};
 const SERVED_TRIES: u32 = 300;
 const SERVED_PAUSE: Duration = Duration::from_millis(200);
 
+/// What says about which writes a hook is asked.
+const SELECTS: [&str; 4] = ["rules", "matchConditions", "namespaceSelector", "objectSelector"];
+
 /// What became of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
@@ -92,11 +95,12 @@ pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallErr
         return Ok(Done { note, ..Done::of(object, "unchanged") });
     }
     if let Some(there) = before.as_ref().filter(|there| has_other_hooks(object, &there.tree)) {
-        let hooks = object.get("webhooks").cloned().unwrap_or_default();
-        let write = call(object, itself(&there.tree), Act::Merge(instead(hooks, &Tree::Null)));
-        plane.perform(&write).await.map_err(refused)?;
+        replace_hooks(plane, object, &there.tree).await.map_err(refused)?;
     }
-    let after = plane.perform(&call(object, Guard::default(), act(object))).await.map_err(refused)?;
+    let mut after = plane.perform(&call(object, Guard::default(), act(object))).await.map_err(refused)?;
+    if !asks_as_wanted(object, &after.tree) {
+        after = replace_hooks(plane, object, &after.tree).await.map_err(refused)?;
+    }
     if kind_of(object) == &kinds::CRDS {
         established(plane, object, after.clone()).await?;
     }
@@ -123,6 +127,24 @@ fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
     };
     let ours = names(object);
     !ours.is_empty() && (!is_installed(there) || names(there).iter().any(|name| !ours.contains(name)))
+}
+
+/// Puts our hooks in place of all that are there.
+async fn replace_hooks(plane: &impl Plane, object: &Tree, there: &Tree) -> Result<Object, Refusal> {
+    let hooks = object.get("webhooks").cloned().unwrap_or_default();
+    plane.perform(&call(object, itself(there), Act::Merge(instead(hooks, &Tree::Null)))).await
+}
+
+/// Whether the hooks are asked about what they should be, and nothing narrows that which a former version, or a take-over,
+/// left behind and owns.
+fn asks_as_wanted(object: &Tree, there: &Tree) -> bool {
+    let (wanted, found) = (object.items_at(&["webhooks"]), there.items_at(&["webhooks"]));
+    let same = |hook: &Tree, it: &Tree| {
+        let part = |of: &Tree, key| of.get(key).filter(|part| **part != tree!({})).cloned();
+        let name = hook.str_at(&["name"]) == it.str_at(&["name"]);
+        name && SELECTS.iter().all(|key| part(hook, key) == part(it, key))
+    };
+    wanted.len() == found.len() && wanted.iter().all(|hook| found.iter().any(|it| same(hook, it)))
 }
 
 /// What somebody had set and is not so any more.
@@ -159,4 +181,29 @@ async fn established(plane: &impl Plane, object: &Tree, mut seen: Object) -> Res
     }
     let told = seen.tree.at(&["status", "conditions"]).map_or_else(|| "nothing".to_owned(), Tree::to_json);
     Err(InstallError::NotServed(name, told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_narrows_a_hook_and_is_not_wanted_is_seen() {
+        let hook = |more: Tree| tree!({"name": "a", "rules": [{"operations": ["CREATE"]}]}).merge(&more);
+        let of = |hooks: &[Tree]| tree!({"webhooks": Tree::list(hooks.to_vec())});
+        let wanted = of(&[hook(tree!({}))]);
+        let filled =
+            tree!({"namespaceSelector": {}, "objectSelector": {}, "clientConfig": {"caBundle": "x"}});
+        for (says, found, want) in [
+            ("as the server fills it in", vec![hook(filled)], true),
+            ("a condition", vec![hook(tree!({"matchConditions": [{"name": "old"}]}))], false),
+            ("a selector", vec![hook(tree!({"objectSelector": {"matchLabels": {"a": "b"}}}))], false),
+            ("other rules", vec![hook(tree!({"rules": []}))], false),
+            ("one more", vec![hook(tree!({})), hook(tree!({"name": "b"}))], false),
+            ("none", vec![], false),
+        ] {
+            assert_eq!(asks_as_wanted(&wanted, &of(&found)), want, "{says}");
+        }
+        assert!(asks_as_wanted(&tree!({"kind": "Service"}), &tree!({"kind": "Service"})), "no hooks at all");
+    }
 }

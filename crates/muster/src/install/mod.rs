@@ -26,6 +26,7 @@ use self::apply::Done;
 use self::plane::Plane;
 use crate::away::{Away, AwayError};
 use crate::cli::{InstallFlags, Output};
+use crate::config;
 
 /// The oldest server whose webhooks have conditions that can be relied on.
 const OLDEST: (u32, u32) = (1, 30);
@@ -40,6 +41,14 @@ pub enum InstallError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// What the configuration file says.
+    #[error("configuration {path}: {problem}", path = path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
     },
     /// No connection.
     #[error(transparent)]
@@ -60,10 +69,12 @@ pub enum InstallError {
     #[error("{0} was told to stop, and still has pods\n\nhint: look at them, and install again")]
     StillThere(String),
     /// The user may not.
-    #[error("this user may not install Muster; nothing was changed. The server says:\n{0}")]
+    #[error(
+        "this user may not install Muster; nothing was changed. The server says:\n{0}\n\nhint: install as an administrator of the cluster, or give one what `muster install --dry-run -o yaml` prints"
+    )]
     Forbidden(String),
     /// The server refuses.
-    #[error("{object}: {problem}")]
+    #[error("{object}: {problem}\n\nhint: what was written before stays; mend this and install again")]
     Refused {
         /// What was to be written.
         object: String,
@@ -113,8 +124,14 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     let usual = Options::default();
     let config = match &flags.config {
         None => usual.config,
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|source| InstallError::Config { path: path.clone(), source })?,
+        Some(path) => {
+            let wrong = |source| InstallError::Config { path: path.clone(), source };
+            let text = std::fs::read_to_string(path).map_err(wrong)?;
+            // Pods that end at once would leave webhooks that nobody answers.
+            config::parse(&text, config::Command::Operator)
+                .map_err(|problem| InstallError::Wrong { path: path.clone(), problem })?;
+            text
+        }
     };
     Ok(Options {
         namespace: flags.namespace.clone().unwrap_or(usual.namespace),

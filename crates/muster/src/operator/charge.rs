@@ -53,7 +53,15 @@ impl Charge<'_> {
     /// Works until a signal comes or another leads.
     pub fn run(mut self) -> Result<End, OperatorError> {
         let api = self.away.api().clone();
-        let Some(found) = self.away.wait(Surroundings::look(&api)) else { return Ok(End::Stopped) };
+        let lead = &mut *self.lead;
+        let look = async {
+            tokio::select! {
+                found = Surroundings::look(&api) => Some(found),
+                () = lead.lost() => None,
+            }
+        };
+        let Some(found) = self.away.wait(look) else { return Ok(End::Stopped) };
+        let Some(found) = found else { return Ok(End::Beside) };
         let found = found.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
         if self.wanted.jobsets() {
             found.tell(None);
@@ -89,7 +97,13 @@ impl Charge<'_> {
         let mut keeping = JoinSet::new();
         let Some(behind) = self.behind else { return keeping };
         let (api, _inside) = (self.away.api().beside(), self.away.enter());
-        keeping.spawn(behind.keeper(&api).keep());
+        let (keeper, end) = (behind.keeper(&api), self.lead.end());
+        keeping.spawn(async move {
+            tokio::select! {
+                () = end => {}
+                () = keeper.keep() => {}
+            }
+        });
         let asked = behind.asked(&api, self.name);
         keeping.spawn(async move {
             asked.await;

@@ -128,8 +128,7 @@ fn work(
                 );
                 led = true;
             }
-            // Whoever has led before may do all that is needed: the server is just away.
-            Err(error @ (OperatorError::Lead(_) | OperatorError::Kinds(_))) if led => {
+            Err(error) if is_passing(&error, led) => {
                 tracing::warn!(%error, "standing by");
                 if away.wait(tokio::time::sleep(STAND_AGAIN)).is_none() {
                     return Ok(());
@@ -137,6 +136,15 @@ fn work(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Whoever has led before may do all that is needed, and everybody may ask which kinds there are: the server is just away.
+fn is_passing(error: &OperatorError, led: bool) -> bool {
+    match error {
+        OperatorError::Kinds(_) => true,
+        OperatorError::Lead(_) | OperatorError::Webhook(WebhookError::Register(_)) => led,
+        _ => false,
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use super::state::State;
 use crate::numbers;
+use crate::sockets;
 use crate::webhooks::Counts;
 
 /// Connections at once on one address: a kubelet, a few Prometheuses, somebody who is curious.
@@ -142,7 +143,7 @@ fn listener(
     stop: stop::Stop,
 ) -> Result<PlainListener, RimError> {
     let wrong = |source| RimError::Listen { address, flag, source };
-    let listener = TcpListener::bind(address).map_err(wrong)?;
+    let listener = sockets::bind(address).map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
     tracing::info!(%address, flag, "serving {what}");
     PlainListener::new(listener, CONNECTIONS_MAX, stop).map_err(wrong)

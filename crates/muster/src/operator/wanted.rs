@@ -1,7 +1,7 @@
 //! What an operator was asked for, after flags, file and defaults were put together.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ fn webhooks(flags: &OperatorFlags, file: &File) -> (Reached, SocketAddr, Option<
         return (Reached::Url, asked.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into()), note);
     };
     let listen = asked.or(file.brought.webhooks);
-    (Reached::Service(name), listen.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, WEBHOOK_PORT).into()), None)
+    (Reached::Service(name), listen.unwrap_or_else(|| (Ipv6Addr::UNSPECIFIED, WEBHOOK_PORT).into()), None)
 }
 
 #[cfg(test)]

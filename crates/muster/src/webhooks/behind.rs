@@ -5,7 +5,7 @@
 //! - Without a certificate no connection comes about, and `/readyz` does not hold.
 //! - Whoever is told to stop answers a little longer: API servers hear of it late.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::live::LiveCluster;
 use super::serve::Desk;
 use super::{Served, Tally, WebhookError, rehearsal};
 use crate::certificates::{Holder, Keeper, Lifetimes, SECRET, Service};
+use crate::sockets;
 
 /// How long API servers may take to ask us before that is worth a word; how often it is tried until then, and later.
 const ASKED_WITHIN: Duration = Duration::from_secs(30);
@@ -63,8 +64,7 @@ impl Behind {
         told: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<Behind, WebhookError> {
         let address = manner.address;
-        let listener =
-            TcpListener::bind(address).map_err(|source| WebhookError::Listen { address, source })?;
+        let listener = sockets::bind(address).map_err(|source| WebhookError::Listen { address, source })?;
         let holder = Arc::new(Holder::default());
         let tls = holder.serving().config(&manner.tls)?;
         let desk = Arc::new(Desk::new(Box::new(LiveCluster::new(api)), settings, tally));

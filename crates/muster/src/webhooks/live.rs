@@ -57,7 +57,7 @@ pub struct LiveCluster {
 impl LiveCluster {
     /// Those that this connection shows. Wants to be called inside a runtime.
     pub fn new(api: &KubeApi) -> LiveCluster {
-        LiveCluster { api: api.beside(), runtime: Handle::current() }
+        LiveCluster { api: api.unhindered(), runtime: Handle::current() }
     }
 
     fn wait<T>(

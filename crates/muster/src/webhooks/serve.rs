@@ -33,10 +33,9 @@ use super::tally::{Outcome, Tally};
 
 /// Decisions at once; further ones wait their turn.
 const REVIEWS_MAX: usize = 32;
-/// The largest review: twice the largest object, and what is around them. All together: as many as can be decided at
-/// once, and it has to come quickly.
-const BOUNDS: Bounds =
-    Bounds { body_bytes: 8 << 20, all_bytes: REVIEWS_MAX * (8 << 20), time: Duration::from_secs(3) };
+/// The largest review: twice the largest object, and what is around them. All together: several of those, and far less
+/// than a pod of ours may have, as a tree takes more than its text. And it has to come quickly.
+const BOUNDS: Bounds = Bounds { body_bytes: 8 << 20, all_bytes: 64 << 20, time: Duration::from_secs(3) };
 /// How long an answer may take: a little less than the server waits for it.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(TIMEOUT_SECS as u64 - 1);
 /// When a review stops to look at other objects: there has to be time left to decide and to answer.
