@@ -23,6 +23,8 @@ const FAILED_BEFORE: usize = 120;
 const NODES: usize = 8;
 const IN_CHARGE: &str = "muster is in charge at https://";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
+/// Label and annotation of the pods of a JobSet.
+const SET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 
 fn operator(kubeconfig: &Path) -> Beside {
     Beside::start(&["operator", "--controllers", "jobset"], kubeconfig)
@@ -167,8 +169,14 @@ fn hands_over(server: &Server, second: Beside, kubeconfig: &Path) -> Beside {
 fn nobody_is_there(server: &Server) {
     let containers = tree!([{"name": "c", "image": "i"}]);
     let template = tree!({"spec": {"restartPolicy": "Never", "containers": containers.clone()}});
+    let pod = |name: &str, annotations: &[(&str, &str)]| {
+        let meta = tree!({"name": name, "labels": (Tree::map([(SET_NAME, "any")])), "annotations": Tree::map(annotations.to_vec())});
+        tree!({"metadata": meta, "spec": {"containers": containers.clone()}})
+    };
     for (path, object) in [
-        (PODS, tree!({"metadata": {"name": "free"}, "spec": {"containers": containers}})),
+        (PODS, tree!({"metadata": {"name": "free"}, "spec": {"containers": containers.clone()}})),
+        // Of a JobSet, but there is nothing to say about it.
+        (PODS, pod("anywhere", &[(SET_NAME, "any")])),
         (JOBS, tree!({"metadata": {"name": "free"}, "spec": {"template": template}})),
     ] {
         let made = post(server, path, &object).unwrap();
@@ -179,6 +187,11 @@ fn nobody_is_there(server: &Server) {
     assert_eq!(refused.code, 500, "{words}");
     assert!(words.contains("mjobset.kb.io"), "{words}");
     note(&format!("without an operator a JobSet is refused: {words}"));
+    let placed = pod("placed", &[(SET_NAME, "any"), ("alpha.jobset.sigs.k8s.io/exclusive-topology", "rack")]);
+    let refused = post(server, PODS, &placed).unwrap();
+    let words = refused.body.str_at(&["message"]);
+    assert_eq!(refused.code, 500, "{words}");
+    assert!(words.contains("mpod.kb.io"), "{words}");
     for kind in ["mutating", "validating"] {
         let path = format!("{HOOKS}/{kind}webhookconfigurations/jobset-{kind}-webhook-configuration");
         let gone = server.send("DELETE", &path, &Step::default(), Vec::new()).unwrap();

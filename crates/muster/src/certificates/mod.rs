@@ -1,6 +1,6 @@
 //! The certificates of webhooks behind a Service: made, kept in a Secret, trusted by the API server, renewed in time.
 //!
-//! What to do next is decided by [`decide`](decide::decide) over what the Secret holds; [`Kept`] reads and makes that.
+//! What to do next is decided by [`decide`](decide::decide) over what the Secret holds; [`Kept`](kept::Kept) reads and makes that.
 //! The leader does it ([`Keeper`]); every replica shows what the Secret holds ([`Holder`]).
 //!
 //! # Invariants

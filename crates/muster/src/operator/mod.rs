@@ -130,7 +130,7 @@ fn work(
             }
             Err(error) if is_passing(&error, led) => {
                 tracing::warn!(%error, "standing by");
-                if away.wait(tokio::time::sleep(STAND_AGAIN)).is_none() {
+                if away.wait(async { tokio::time::sleep(STAND_AGAIN).await }).is_none() {
                     return Ok(());
                 }
             }
