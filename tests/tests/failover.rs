@@ -169,8 +169,11 @@ fn hands_over(server: &Server, second: Beside, kubeconfig: &Path) -> Beside {
 fn nobody_is_there(server: &Server) {
     let containers = tree!([{"name": "c", "image": "i"}]);
     let template = tree!({"spec": {"restartPolicy": "Never", "containers": containers.clone()}});
+    // A pod whose priority no label tells yet would be asked about for that.
+    let labels = Tree::map([(SET_NAME, "any"), ("jobset.sigs.k8s.io/priority", "0")]);
     let pod = |name: &str, annotations: &[(&str, &str)]| {
-        let meta = tree!({"name": name, "labels": (Tree::map([(SET_NAME, "any")])), "annotations": Tree::map(annotations.to_vec())});
+        let meta =
+            tree!({"name": name, "labels": (labels.clone()), "annotations": Tree::map(annotations.to_vec())});
         tree!({"metadata": meta, "spec": {"containers": containers.clone()}})
     };
     for (path, object) in [
@@ -208,6 +211,11 @@ fn rules_hold(server: &Server) {
     let claim = tree!({"metadata": {"name": "v", "namespace": "other"}, "spec": {}});
     let claims = tree!({"volumeClaimPolicies": [{"templates": [claim]}]});
     let making = |spec: &Tree| post(server, SETS, &small("ruled", spec)).unwrap();
+    // A server takes a moment to forget hooks.
+    wait_for("nobody is asked any more", || match making(&order) {
+        answer if answer.code == 500 => Err(answer.body.to_json()),
+        _ => Ok(()),
+    });
     let changed = tree!({"spec": {"failurePolicy": {"maxRestarts": 9}}});
     for (answer, words) in [
         (making(&order), "StartupPolicy and DependsOn APIs are mutually exclusive"),
