@@ -97,7 +97,7 @@ fn container(options: &Options) -> Tree {
         "ports": [(port("webhook", WEBHOOK_PORT)), (port("metrics", METRICS_PORT)), (port("health", HEALTH_PORT))],
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),
-        // Memory grows with what is followed: 10,000 JobSets with 40,000 Jobs need some 400 MB.
+        // Memory grows with what is followed: 10,000 JobSets with 40,000 Jobs took 160 MB (`cargo xtask bench operator`).
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false,
