@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use muster_tree::Tree;
@@ -14,10 +15,13 @@ use crate::plane;
 const LOOKS: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long it may take until it says what is waited for: whoever hangs must not hang the test.
+const LINE_MAX: Duration = Duration::from_secs(180);
+
 /// A process that does not outlive the test.
 pub struct Beside {
     child: Child,
-    lines: BufReader<std::process::ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Beside {
@@ -35,15 +39,17 @@ impl Beside {
             .stderr(complaints)
             .spawn()
             .expect("the binary starts");
-        let lines = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        let (told, lines) = channel();
+        let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        // It ends with the process; nobody listening any more is fine.
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
         Beside { child, lines }
     }
 
     /// Waits for its next line, which begins with these words.
     pub fn says(&mut self, words: &str) {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).expect("its output can be read");
-        assert!(line.starts_with(words), "{line:?}");
+        let line = self.lines.recv_timeout(LINE_MAX);
+        assert!(line.as_ref().is_ok_and(|line| line.starts_with(words)), "it says {line:?}, not {words:?}");
     }
 
     /// Asks it to end; its exit code.

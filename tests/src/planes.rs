@@ -228,7 +228,7 @@ fn share_class(ours: &Server, real: &Server) -> Result<(), String> {
 }
 
 /// Waits until all nodes take pods: until then what a scheduler says depends on chance.
-fn wait_for_nodes(server: &Server, nodes: usize) -> Result<(), String> {
+pub fn wait_for_nodes(server: &Server, nodes: usize) -> Result<(), String> {
     for _ in 0..NODES_TRIES {
         let answer = server.get("/api/v1/nodes")?;
         let takes = |node: &&Tree| {

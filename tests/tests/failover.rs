@@ -20,6 +20,8 @@ use muster_tree::{Tree, tree};
 const RESTARTING: usize = 200;
 /// Those whose pods have failed when the leader is killed.
 const FAILED_BEFORE: usize = 120;
+/// JobSets that have counted their restart when the leader is killed, at least.
+const RESTARTED_BEFORE: usize = 20;
 const NODES: usize = 8;
 const IN_CHARGE: &str = "muster is in charge at https://";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -64,6 +66,10 @@ fn dies_amid_restarts(server: &Server, token: &str, first: Beside, mut second: B
     let before = holder(server);
     let victims: Vec<&Tree> = names.iter().map(|set| &pods[set]).collect();
     victims[..FAILED_BEFORE].iter().for_each(|pod| end(server, pod, 1));
+    wait_for("some have counted their restart", || {
+        let counted = items(server, SETS).iter().filter(|set| restarts(set) == 1).count();
+        if counted >= RESTARTED_BEFORE { Ok(()) } else { Err(format!("{counted} have")) }
+    });
     drop(first);
     let killed = now();
     let sets = items(server, SETS);

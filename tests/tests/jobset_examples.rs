@@ -192,7 +192,7 @@ fn pods_on_several_nodes_share_a_channel() {
     let text = std::fs::read_to_string(example("jobset-imex.yaml")).unwrap();
     let text = text.replace(
         "labels: {app: simulation}}",
-        "labels: {app: simulation}, annotations: {muster.dev/sim-run-seconds: '5'}}",
+        "labels: {app: simulation}, annotations: {muster.dev/sim-run-seconds: '20'}}",
     );
     let file = stage.plane.folder().join("imex.yaml");
     std::fs::write(&file, text).unwrap();
@@ -219,7 +219,11 @@ fn pods_on_several_nodes_share_a_channel() {
 #[test]
 fn each_job_has_a_slice_of_its_own() {
     let Some(stage) = Stage::new("each_job_has_a_slice_of_its_own", "jobset-devices.yaml") else { return };
-    stage.apply("jobset-tpu-slices.yaml");
+    // Long enough to be looked at.
+    let text = std::fs::read_to_string(example("jobset-tpu-slices.yaml")).unwrap();
+    let file = stage.plane.folder().join("slices.yaml");
+    std::fs::write(&file, text.replace("sim-run-seconds: \"4\"", "sim-run-seconds: \"20\"")).unwrap();
+    stage.kubectl(&["apply", "-f", &file.display().to_string()]);
     stage.kubectl(&[
         "wait",
         "--for=jsonpath={.status.replicatedJobsStatus[0].ready}=2",
@@ -235,21 +239,27 @@ fn each_job_has_a_slice_of_its_own() {
     taken.sort();
     assert_eq!(taken, ["slice-0", "slice-1"], "two Jobs, two slices");
     let waits = |pod: &&Tree| pod.str_at(&["status", "phase"]) == "Pending";
-    let pods = stage.list("default", "pods");
+    let told = |pod: &Tree| {
+        let conditions = pod.items_at(&["status", "conditions"]);
+        let scheduled = conditions.iter().find(|it| it.str_at(&["type"]) == "PodScheduled");
+        scheduled.map(|it| (it.str_at(&["reason"]).to_owned(), it.str_at(&["message"]).to_owned()))
+    };
+    // They are told a moment after the others run.
+    let mut pods = stage.list("default", "pods");
+    for _ in 0..100 {
+        let waiting: Vec<&Tree> = pods.iter().filter(waits).collect();
+        if waiting.len() == 2 && waiting.iter().all(|pod| told(pod).is_some()) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        pods = stage.list("default", "pods");
+    }
     let waiting: Vec<&Tree> = pods.iter().filter(waits).collect();
     assert_eq!(waiting.len(), 2, "the third Job waits");
     for pod in waiting {
-        let told = pod
-            .items_at(&["status", "conditions"])
-            .iter()
-            .find(|it| it.str_at(&["type"]) == "PodScheduled")
-            .unwrap();
-        assert_eq!(told.str_at(&["reason"]), "Unschedulable");
-        assert!(
-            told.str_at(&["message"]).contains("cannot allocate all claims"),
-            "{}",
-            told.str_at(&["message"])
-        );
+        let (reason, message) = told(pod).unwrap();
+        assert_eq!(reason, "Unschedulable");
+        assert!(message.contains("cannot allocate all claims"), "{message}");
     }
     for job in stage.list("default", "jobs") {
         let name = job.str_at(&["metadata", "name"]).to_owned();

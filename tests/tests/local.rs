@@ -178,7 +178,8 @@ fn a_killed_server_finds_its_pods_again() {
         let server = mortal.server().unwrap();
         let marker = mark(&format!("adopted-{isolation}"));
         create(&server, &pod("stays", &format!("echo {marker}; while true; do sleep 0.1; done")));
-        create(&server, &pod("ends", "sleep 2; exit 5"));
+        let ending = mark(&format!("ending-{isolation}"));
+        create(&server, &pod("ends", &format!("echo {ending}; sleep 12; exit 5")));
         for name in ["stays", "ends"] {
             until(&server, &format!("{PODS}/{name}"), "it runs", |pod| {
                 (phase(pod) == "Running").then_some(())
@@ -187,7 +188,9 @@ fn a_killed_server_finds_its_pods_again() {
         let before = server.get(&format!("{PODS}/stays")).unwrap().body;
         mortal.kill();
         assert_eq!(processes(&marker), 1, "pods outlive a killed server");
-        std::thread::sleep(Duration::from_secs(3));
+        while processes(&ending) > 0 {
+            std::thread::sleep(Duration::from_millis(200));
+        }
         mortal.revive().unwrap();
         let server = mortal.server().unwrap();
         let ended = until(&server, &format!("{PODS}/ends"), "its end is told", |pod| {

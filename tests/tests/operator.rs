@@ -6,6 +6,7 @@ use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
 use muster_tests::plane::Plane;
+use muster_tests::planes::wait_for_nodes;
 use muster_tests::real::{self, Real};
 use muster_tree::{Tree, tree};
 
@@ -58,6 +59,14 @@ fn makes_room(server: &Server) {
     runs(server, "urgent");
 }
 
+/// What was told of the node of the first pod.
+fn told(events: &Tree) -> Vec<Tree> {
+    let mine = |event: &&Tree| {
+        event.str_at(&["involvedObject", "name"]) == "ours" && event.str_at(&["reason"]) == "Scheduled"
+    };
+    events.items_at(&["items"]).iter().filter(mine).cloned().collect()
+}
+
 /// Places its own pods and no others, says why not, and is followed by the next when it dies.
 fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     let first = lead(kubeconfig);
@@ -74,17 +83,16 @@ fn schedules_its_own(server: &Server, kubeconfig: &Path) {
             .any(|it| it.str_at(&["reason"]) == "Unschedulable" && it.str_at(&["message"]) == says)
             .then_some(())
     });
-    let events = server.get("/api/v1/namespaces/default/events").unwrap().body;
-    let mine = |event: &&Tree| {
-        event.str_at(&["involvedObject", "name"]) == "ours" && event.str_at(&["reason"]) == "Scheduled"
-    };
-    let told: Vec<&Tree> = events.items_at(&["items"]).iter().filter(mine).collect();
-    assert_eq!(told.len(), 1, "it tells once that the pod has a node");
-    assert_eq!(told[0].str_at(&["reportingComponent"]), "muster-scheduler");
+    // Events go out last.
+    until(server, "/api/v1/namespaces/default/events", "word of its node", |all| told(all).first().cloned());
     let other = server.get(&format!("{PODS}/anybodys")).unwrap().body;
     assert_eq!(other.str_at(&["spec", "nodeName"]), "", "the pods of another scheduler are left alone");
 
     makes_room(server);
+    let events = server.get("/api/v1/namespaces/default/events").unwrap().body;
+    let told = told(&events);
+    assert_eq!(told.len(), 1, "it tells once that the pod has a node");
+    assert_eq!(told[0].str_at(&["reportingComponent"]), "muster-scheduler");
     let mut second = Beside::start(&OPERATOR, kubeconfig);
     drop(first);
     second.says("muster is in charge at https://");
@@ -104,6 +112,7 @@ fn schedules_its_own_pods_at_a_real_server() {
     let binary = muster_tests::plane::binary().unwrap();
     let installed = real.install(&binary).unwrap();
     real.join(&binary, 2).unwrap();
+    wait_for_nodes(&real.server, 2).unwrap();
     schedules_its_own(&real.server, &installed.kubeconfig);
     note(
         "muster operator: schedules its own pods beside a real control plane, and is followed by the next when it dies",

@@ -189,7 +189,7 @@ fn an_operator_shows_how_it_is() {
         "muster_operator_leads 1",
         "controller_runtime_reconcile_total{controller=\"jobset\",result=\"error\"}",
         "controller_runtime_reconcile_total{controller=\"pod\",result=\"success\"}",
-        "workqueue_depth{controller=\"jobset\",name=\"jobset\"} 0",
+        "workqueue_depth{controller=\"jobset\",name=\"jobset\"} ",
         "process_resident_memory_bytes ",
         "muster_controller_synced 1",
     ] {

@@ -87,7 +87,7 @@ fn a_summary_for_machines() {
 
 #[test]
 fn the_time_is_up() {
-    let output = Runs::new().run(TOO_LARGE, &["--timeout", "1s"]);
+    let output = Runs::new().run(TOO_LARGE, &["--timeout", "5s"]);
     let (_, stderr) = said(&output);
     assert_eq!(code(&output), 124, "{stderr}");
     assert!(stderr.contains("pod/large  timed out"), "{stderr}");

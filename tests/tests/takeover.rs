@@ -214,8 +214,30 @@ fn world(server: &Server) -> World {
     World { lasting, revisions }
 }
 
-/// All, when nothing has changed for a while.
+/// Whether every Job that is to run does, and none is left of an attempt before.
+fn all_run(server: &Server) -> Result<(), String> {
+    let sets = items(server, SETS);
+    let restarts = |of: &str| {
+        let set = sets.iter().find(|set| name(set) == of);
+        set.and_then(|set| set.int_at(&["status", "restarts"])).unwrap_or(0).to_string()
+    };
+    let settled = |job: &&Tree| {
+        let ended = job.items_at(&["status", "conditions"]).iter().any(|it| {
+            matches!(it.str_at(&["type"]), "Complete" | "Failed") && it.str_at(&["status"]) == "True"
+        });
+        let rests = ended || job.bool_at(&["spec", "suspend"]) == Some(true);
+        let runs = job.int_at(&["status", "ready"]) == job.int_at(&["spec", "parallelism"]);
+        (rests || runs) && label(job, "restart-attempt") == restarts(label(job, "jobset-name"))
+    };
+    match items(server, JOBS).iter().find(|job| !settled(job)) {
+        None => Ok(()),
+        Some(job) => Err(format!("{}: {}", name(job), job.at(&["status"]).cloned().unwrap_or_default())),
+    }
+}
+
+/// All, when all run that should and nothing has changed for a while.
 fn still(server: &Server) -> World {
+    wait_for("all Jobs run", || all_run(server));
     let mut last = world(server);
     wait_for("nothing changes any more", || {
         std::thread::sleep(STILL);

@@ -247,18 +247,30 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, if it is ours.
+    /// Gives the Lease back, if it is ours. A renewal that was broken off may arrive in between: then it looks again, for
+    /// as long as [`Lead::step_back`] waits.
     async fn give_back(mut self) {
-        let lease = match self.known.take() {
-            Some(lease) => Ok(Some(lease)),
-            None => self.look().await,
-        };
-        if let Ok(Some(lease)) = lease
-            && self.election.is_mine(&lease.tree)
-        {
-            let guard = Guard { uid: None, revision: Some(lease.revision) };
-            if let Err(refusal) = self.perform(guard, Act::Merge(given_back())).await {
-                tracing::debug!(%refusal, "the Lease is not given back: it runs out");
+        loop {
+            let lease = match self.known.take() {
+                Some(lease) => Ok(Some(lease)),
+                None => self.look().await,
+            };
+            let mine = lease.map(|found| found.filter(|lease| self.election.is_mine(&lease.tree)));
+            let done = match mine {
+                Ok(None) => return,
+                Ok(Some(lease)) => {
+                    let guard = Guard { uid: None, revision: Some(lease.revision) };
+                    self.perform(guard, Act::Merge(given_back())).await.map(drop)
+                }
+                Err(refusal) => Err(refusal),
+            };
+            match done {
+                Ok(()) => return,
+                Err(Refusal::Conflict(_)) => {}
+                Err(refusal) => {
+                    tracing::debug!(%refusal, "the Lease is not given back: it runs out");
+                    return;
+                }
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Place, Scenario, Stores, Verdict, each, play, space, stores};
+use super::{Place, SECOND, Scenario, Stores, Verdict, each, play, space, stores};
 use crate::clients::note;
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::LOOK_PAUSE;
@@ -30,7 +30,8 @@ fn compare(local: &Server, outside: &Server, scenarios: &[Scenario]) -> Result<V
     let stands = |n: &usize| scenarios[*n].chance.is_empty() && scenarios[*n].is_for(Place::Embedded);
     let (mut doubtful, left_out): (Vec<usize>, Vec<usize>) = all.partition(stands);
     let left_out: Vec<String> = left_out.into_iter().map(|n| space(n, 0)).collect();
-    let mut found = differences(local, outside, |name| !left_out.iter().any(|it| it == name))?;
+    let counts = |name: &str| !name.ends_with(SECOND) && !left_out.iter().any(|it| it == name);
+    let mut found = differences(local, outside, counts)?;
     let mut told = Vec::new();
     for round in 0..AGAIN_MAX {
         doubtful.retain(|n| found.contains_key(&space(*n, round)));

@@ -21,10 +21,14 @@ pub use stored::{Stores, stores};
 
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::act::Stage;
-use crate::lives::{LOOK_PAUSE, LOOKS_MAX, view};
+use crate::lives::{LOOK_PAUSE, LOOKS_MAX, try_again, view};
 
 /// Scenarios played at the same time: they mostly wait.
 const AT_ONCE: usize = 16;
+
+/// How the namespace of a scenario ends that is played once more because the planes differed: stores are compared by the
+/// first one.
+const SECOND: &str = "-second";
 
 /// What a scenario came to: what differs between the planes, or why it could not be played.
 pub type Verdict = (String, Result<Vec<Difference>, String>);
@@ -45,8 +49,14 @@ pub struct Makers<'a> {
 pub fn judge(makers: Makers<'_>, scenarios: &[Scenario]) -> Vec<Verdict> {
     let all: Vec<usize> = (0..scenarios.len()).collect();
     let played = each(&all, |n| compare(makers, &scenarios[n], &space(n, 0)));
-    let verdicts = scenarios.iter().map(|it| it.name.clone()).zip(played);
-    verdicts.chain(makers.outside.map(|outside| alike::judge(makers.local, outside, scenarios))).collect()
+    let mut verdicts: Vec<Verdict> = scenarios.iter().map(|it| it.name.clone()).zip(played).collect();
+    try_again(&mut verdicts, |n| {
+        compare(makers, &scenarios[n].once_more(), &format!("{}{SECOND}", space(n, 0)))
+    });
+    verdicts
+        .into_iter()
+        .chain(makers.outside.map(|outside| alike::judge(makers.local, outside, scenarios)))
+        .collect()
 }
 
 /// The namespace of a scenario that is played for the first time, or once more.

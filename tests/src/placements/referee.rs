@@ -197,8 +197,8 @@ impl<'a> Referee<'a> {
         let mine: BTreeSet<PodKey> = mine.into_iter().collect();
         let mut theirs = BTreeSet::new();
         let mut quiet = 0;
-        // Nothing tells that the last one was asked; a while without another one does.
-        while quiet < 40 && theirs != mine {
+        // Nothing tells that the last one was asked; a while without another one does, and a longer one where ours has more.
+        while theirs != mine && quiet < if theirs.len() < mine.len() { 1000 } else { 40 } {
             let now = self.deleting()?;
             quiet = if now == theirs && !now.is_empty() { quiet + 1 } else { 0 };
             theirs = now;

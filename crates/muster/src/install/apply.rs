@@ -129,10 +129,26 @@ fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
     !ours.is_empty() && (!is_installed(there) || names(there).iter().any(|name| !ours.contains(name)))
 }
 
-/// Puts our hooks in place of all that are there.
+/// Puts our hooks in place of all that are there. Those of a former version of ours trust an authority that is still in
+/// use: without it every JobSet would be refused until somebody leads.
 async fn replace_hooks(plane: &impl Plane, object: &Tree, there: &Tree) -> Result<Object, Refusal> {
-    let hooks = object.get("webhooks").cloned().unwrap_or_default();
+    let hooks = with_trust(object, there);
     plane.perform(&call(object, itself(there), Act::Merge(instead(hooks, &Tree::Null)))).await
+}
+
+/// Our hooks, trusting whom their namesakes trust, if those are ours.
+fn with_trust(object: &Tree, there: &Tree) -> Tree {
+    let trust = ["clientConfig", "caBundle"];
+    let former = if is_installed(there) { there.items_at(&["webhooks"]) } else { &[] };
+    let trusted = |hook: &Tree| {
+        let same = former.iter().find(|it| it.str_at(&["name"]) == hook.str_at(&["name"]));
+        same.and_then(|it| it.at(&trust)).cloned()
+    };
+    let keep = |hook: &Tree| match trusted(hook) {
+        Some(bundle) => hook.with(&trust, bundle),
+        None => hook.clone(),
+    };
+    object.get("webhooks").map(|all| all.map_items(|_, hook| keep(hook))).unwrap_or_default()
 }
 
 /// Whether the hooks are asked about what they should be, and nothing narrows that which a former version, or a take-over,
@@ -186,6 +202,22 @@ async fn established(plane: &impl Plane, object: &Tree, mut seen: Object) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hooks_of_a_former_version_keep_whom_they_trust() {
+        let ours = tree!({"webhooks": [{"name": "a", "rules": []}, {"name": "b"}]});
+        let theirs =
+            tree!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "x"}, "rules": ["old"]}]});
+        let (key, value) = muster_install::INSTALLED_BY;
+        let former = theirs.with(&["metadata", "labels", key], value);
+        let kept = tree!([{"name": "a", "rules": [], "clientConfig": {"caBundle": "x"}}, {"name": "b"}]);
+        assert_eq!(with_trust(&ours, &former), kept);
+        assert_eq!(
+            Some(&with_trust(&ours, &theirs)),
+            ours.get("webhooks"),
+            "a stranger's authority is no use"
+        );
+    }
 
     #[test]
     fn what_narrows_a_hook_and_is_not_wanted_is_seen() {

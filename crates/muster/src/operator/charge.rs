@@ -69,9 +69,15 @@ impl Charge<'_> {
         let mut webhooks = None;
         if self.wanted.admission.contains(JOBSET) && self.wanted.reached == Reached::Url {
             self.state.hooks_answer(false);
-            let hooks = webhooks.insert(self.serve()?);
-            if let ControlFlow::Break(end) = self.register(hooks, found.jobsets)? {
+            let served = self.serve().and_then(|hooks| {
+                let hooks = webhooks.insert(hooks);
+                self.register(hooks, found.jobsets)
+            });
+            // Whoever stands by again has no hooks to answer.
+            if !matches!(served, Ok(ControlFlow::Continue(()))) {
                 self.state.hooks_rest();
+            }
+            if let ControlFlow::Break(end) = served? {
                 return Ok(end);
             }
             self.state.hooks_answer(true);
