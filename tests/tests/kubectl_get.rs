@@ -67,7 +67,13 @@ fn get_wide_shows_further_columns() {
 #[test]
 fn get_watch_shows_each_change() {
     let Some(kubectl) = Kubectl::new("get_watch") else { return };
+    kubectl.ok(&["create", "secret", "generic", "first", "--from-literal=a=b"]);
     let watching = kubectl.watch(&["get", "secrets", "--watch", "--output-watch-events"]);
+    // What comes before it watches would be shown as it is then, not as it came about.
+    eventually("it watches", || {
+        let shown = watching.seen();
+        if shown.contains("first") { Ok(()) } else { Err(shown) }
+    });
     kubectl.ok(&["create", "secret", "generic", "seen", "--from-literal=a=b"]);
     kubectl.ok(&["label", "secret", "seen", "later=yes"]);
     kubectl.ok(&["delete", "secret", "seen"]);
