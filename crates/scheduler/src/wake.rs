@@ -5,6 +5,7 @@ use crate::class::{ClassId, Verdict};
 use crate::counter::CounterId;
 use crate::reason::Cures;
 use crate::table::Row;
+use crate::world::World;
 
 impl Scheduler {
     /// Wakes whom the changes since the last time may help.
@@ -22,7 +23,17 @@ impl Scheduler {
             return;
         }
         let room = !rows.is_empty();
-        self.queue.wake_apart(Cures { node: node_event, room, pods: room || !moved.is_empty(), claims });
+        let changes = Cures { node: node_event, room, pods: room || !moved.is_empty(), claims };
+        let mut known: Vec<(ClassId, usize)> = Vec::new();
+        let world = &mut self.world;
+        self.queue.wake_apart(changes, |class| {
+            if let Some((_, room)) = known.iter().find(|(other, _)| *other == class) {
+                return *room;
+            }
+            let room = world.room_on(class, &rows);
+            known.push((class, room));
+            room
+        });
         for (class, cures) in self.queue.parked() {
             let many = self.how_many_woken(class, cures, &rows, &moved, node_event);
             if many > 0 {
@@ -48,7 +59,14 @@ impl Scheduler {
             let woken = node_event || !rows.is_empty() || moved.iter().any(touches);
             return if woken { usize::MAX } else { 0 };
         }
-        let (class, table) = self.world.class_mut(class_id);
+        self.world.room_on(class_id, rows)
+    }
+}
+
+impl World {
+    /// How many pods of a class have room on these rows, each row for itself.
+    pub fn room_on(&mut self, class: ClassId, rows: &[Row]) -> usize {
+        let (class, table) = self.class_mut(class);
         let mut many: usize = 0;
         for row in rows {
             if !table.is_node(*row) || !matches!(class.verdict(table, *row), Verdict::Yes(_)) {
