@@ -429,6 +429,11 @@ impl Scheduler {
                 self.world.nominated.remove(&old);
             }
             self.world.freed.push(old);
+            // A group that waited for this room has to look for other.
+            let pod = self.world.pod(id);
+            if let Some(entry) = pod.entry.filter(|_| pod.team.is_some() && row.is_none()) {
+                self.queue.wake_parked(entry);
+            }
         }
         if let Some(row) = row {
             self.world.nominated.entry(row).or_default().push(id);

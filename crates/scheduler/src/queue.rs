@@ -74,6 +74,17 @@ pub struct Lack {
     pub class: ClassId,
     /// So many.
     pub pods: usize,
+    /// What counts as room.
+    pub counts: Counted,
+}
+
+/// What counts as room to a group that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// What is free, and what those hold that are less important than this: they can be evicted.
+    Above(i64),
+    /// What is free where no room is being made: it waits for room of its own.
+    Free,
 }
 
 /// Entries of one class that wait for the same changes.
@@ -315,15 +326,15 @@ impl Queue {
         ids.into_iter().for_each(|id| self.rouse(id));
     }
 
-    /// Wakes whoever is parked apart and may be helped by one of these changes. `room` tells for how many pods of a
-    /// class there is room where something changed.
-    pub fn wake_apart(&mut self, changes: Cures, mut room: impl FnMut(ClassId) -> usize) {
+    /// Wakes whoever is parked apart and may be helped by one of these changes. `room` tells for how many more there is
+    /// room where something changed.
+    pub fn wake_apart(&mut self, changes: Cures, mut room: impl FnMut(&Lack) -> usize) {
         let ids: Vec<EntryId> = self.apart.iter().map(|order| order.3).collect();
         for id in ids {
             let entry = self.entries[id as usize].as_mut().expect("a parked entry exists");
             let helped = entry.cures.shares(changes)
                 && entry.lack.as_mut().is_none_or(|lack| {
-                    lack.pods = lack.pods.saturating_sub(room(lack.class));
+                    lack.pods = lack.pods.saturating_sub(room(lack));
                     lack.pods == 0
                 });
             if helped {

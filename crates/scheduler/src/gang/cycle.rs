@@ -11,6 +11,7 @@ use super::refuse::{Failure, Room};
 use super::{Group, GroupOutcome, GroupVerdict, TeamId};
 use crate::choose::{Diagnosis, Stats};
 use crate::queue::EntryId;
+use crate::reason::Cures;
 use crate::table::{CPU, MEMORY, Row};
 use crate::world::{PodId, World};
 use crate::{Decision, Outcome, Scheduler};
@@ -247,7 +248,7 @@ impl World {
         if first.placed.len() >= task.need() {
             return Ok(first.placed);
         }
-        let failure = self.explain(task, &first, stats);
+        let mut failure = self.explain(task, &first, stats);
         self.undo(&first.placed, marks);
         // Who finds no node on its own is not helped by another order.
         let orders = if task.need() > 1 { self.other_orders(&task.members) } else { Vec::new() };
@@ -257,6 +258,8 @@ impl World {
                 return Ok(again.placed);
             }
             self.undo(&again.placed, marks);
+            // In another order others fail, for reasons that nobody asked for.
+            failure.cures = Cures { claims: failure.cures.claims, ..Cures::ANY };
         }
         Err(failure)
     }
@@ -317,6 +320,7 @@ impl World {
             rest: result.rest,
             reach: result.placed.len(),
             resolvable: known.iter().any(|(_, _, found)| !found.resolvable.is_empty()),
+            cures: known.iter().fold(NODES, |sum, (_, _, found)| sum.or(found.tally.cures())),
             tallies: known.into_iter().map(|(_, _, found)| found.tally).collect(),
             why,
             instead: None,
@@ -345,7 +349,7 @@ impl World {
 
     /// Whether all nodes together, empty, have too little for a group; the words that say so.
     fn can_never_fit(&self, task: &Task) -> Option<String> {
-        if self.table.len() == 0 {
+        if self.table.len() == 0 || task.scheduled >= task.min {
             return None;
         }
         let need = task.need();
@@ -368,6 +372,9 @@ impl World {
         ))
     }
 }
+
+/// What may always help.
+const NODES: Cures = Cures { node: true, room: false, pods: false, claims: false };
 
 /// Diagnoses of one cycle, at most, before those of one class are taken for each other.
 const DIAGNOSES_MAX: usize = 16;

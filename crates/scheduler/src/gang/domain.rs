@@ -12,6 +12,7 @@ use super::cycle::Task;
 use super::refuse::Failure;
 use crate::choose::Stats;
 use crate::label;
+use crate::reason::Cures;
 use crate::table::{CPU, MEMORY, Row};
 use crate::world::{PodId, World};
 
@@ -54,6 +55,7 @@ impl World {
         let domains = self.domains(task, key);
         let many = domains.len();
         let (mut best, mut first): (Option<(i64, Text)>, Option<Failure>) = (None, None);
+        let mut cures = Cures { node: true, ..Cures::default() };
         for (name, rows) in &domains {
             let marks = self.mark();
             self.put_up_fence(rows.clone());
@@ -65,7 +67,10 @@ impl World {
                         best = Some((score, name.clone()));
                     }
                 }
-                Err(failure) => first = first.or(Some(failure)),
+                Err(failure) => {
+                    cures = cures.or(failure.cures);
+                    first = first.or(Some(failure));
+                }
             }
             self.fence = None;
         }
@@ -76,6 +81,7 @@ impl World {
             return placed;
         }
         let mut failure = first.unwrap_or_else(|| Failure { need: task.need(), ..Failure::default() });
+        failure.cures = cures;
         let status = if many == 0 { format!("no node has the label {key}") } else { failure.words(task) };
         failure.instead =
             Some(format!("0/{many} placements are available, first placement status: {status}"));

@@ -7,7 +7,7 @@ use super::cycle::Task;
 use super::room::Plan;
 use super::{GroupVerdict, RefusedMember};
 use crate::pod::{Budget, PodKey};
-use crate::queue::{EntryId, Lack};
+use crate::queue::{Counted, EntryId, Lack};
 use crate::reason::{Cures, Preemption, Refused, Tally};
 use crate::world::PodId;
 use crate::{Decision, Outcome, Scheduler};
@@ -29,6 +29,8 @@ pub struct Failure {
     pub tallies: Vec<Tally>,
     /// Those that failed, with the number of their tally.
     pub why: Vec<(PodId, usize)>,
+    /// What may change that.
+    pub cures: Cures,
     /// What the group says instead of its counts.
     pub instead: Option<String>,
 }
@@ -52,10 +54,6 @@ impl Failure {
             );
         }
         unsatisfied(task, self.placed, self.rest)
-    }
-
-    fn cures(&self) -> Cures {
-        self.tallies.iter().map(Tally::cures).fold(Cures { node: true, ..Cures::default() }, Cures::or)
     }
 }
 
@@ -117,6 +115,7 @@ pub struct Memory {
     placed: usize,
     reach: usize,
     tally: Tally,
+    cures: Cures,
     room: Room,
 }
 
@@ -133,9 +132,10 @@ impl Scheduler {
             let budgets: Vec<&Budget> = self.budgets.values().collect();
             match self.world.plan_room(task, &budgets, &mut self.stats) {
                 Plan::Nobody => Room::Nobody,
-                Plan::Useless { placed, rest } => {
-                    failure.reach = failure.reach.max(placed);
-                    Room::Useless { placed, rest }
+                Plan::Useless(at_best) => {
+                    failure.reach = failure.reach.max(at_best.placed);
+                    failure.cures = failure.cures.or(at_best.cures);
+                    Room::Useless { placed: at_best.placed, rest: at_best.rest }
                 }
                 Plan::Free(placed) => return self.keep(task, &placed),
                 Plan::Evict { placed, units } => return self.evict_for(task, &failure, &placed, &units),
@@ -197,7 +197,7 @@ impl Scheduler {
         let messages: Vec<String> = task.members.iter().map(say).collect();
         let refused = self.refused_members(&task.members, reason, messages);
         let lack = self.lack(task, failure, room);
-        self.queue.park_apart(task.entry, failure.cures(), lack);
+        self.queue.park_apart(task.entry, failure.cures, lack);
         self.world.watched = true;
         let verdict = if broken { GroupVerdict::Error(words) } else { self.late_or_not(task, words) };
         self.spoken(task.team, verdict, refused)
@@ -258,10 +258,13 @@ impl Scheduler {
     /// How much room would help a group of equal pods that lack nothing else.
     fn lack(&self, task: &Task, failure: &Failure, room: &Room) -> Option<Lack> {
         let only_room = Cures { node: true, room: true, ..Cures::default() };
-        let class = self.one_plain_class(task).filter(|_| failure.cures() == only_room)?;
-        let reach =
-            if matches!(room, Room::Found(_) | Room::UnderWay) { failure.placed } else { failure.reach };
-        Some(Lack { class, pods: failure.need.saturating_sub(reach).max(1) })
+        let class = self.one_plain_class(task).filter(|_| failure.cures == only_room)?;
+        let (reach, counts) = match room {
+            Room::Found(_) | Room::UnderWay => (failure.placed, Counted::Free),
+            _ if task.preempts => (failure.reach, Counted::Above(task.priority)),
+            _ => (failure.placed, Counted::Above(i64::MIN)),
+        };
+        Some(Lack { class, pods: failure.need.saturating_sub(reach).max(1), counts })
     }
 
     /// The class of all members, when other pods and claims mean nothing to them.
@@ -303,6 +306,7 @@ impl Scheduler {
             rest: rest(it.placed),
             reach: it.reach,
             resolvable: false,
+            cures: it.cures,
             tallies: vec![it.tally.clone()],
             why: failed.iter().map(|pod| (*pod, 0)).collect(),
             instead: None,
@@ -321,6 +325,7 @@ impl Scheduler {
             placed: failure.placed,
             reach: failure.reach,
             tally: tally.clone(),
+            cures: failure.cures,
             room: room.clone(),
         };
         self.world.class_mut(class).0.refused_group = Some(memory);

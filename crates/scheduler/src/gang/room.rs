@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::Unit;
 use super::cycle::Task;
 use super::order::KindOfPod;
+use super::refuse::Failure;
 use crate::choose::Stats;
 use crate::class::{ClassId, Verdict};
 use crate::pod::Budget;
@@ -31,13 +32,8 @@ const CHECKS_MAX: usize = 200_000;
 pub enum Plan {
     /// Nobody is less important.
     Nobody,
-    /// Nothing: with all others gone so many find nodes, and so many are not looked at.
-    Useless {
-        /// Found nodes.
-        placed: usize,
-        /// Not looked at.
-        rest: usize,
-    },
+    /// Nothing: with all of them gone too few find nodes.
+    Useless(Failure),
     /// Nobody has to go: these nodes are taken.
     Free(Vec<(PodId, Row)>),
     /// When these units are gone, members can have these nodes.
@@ -83,7 +79,7 @@ impl World {
             Err(failure) => {
                 units.iter().flat_map(|unit| &unit.pods).for_each(|pod| self.give_back(*pod));
                 self.undo(&[], marks);
-                return Plan::Useless { placed: failure.placed, rest: failure.rest };
+                return Plan::Useless(failure);
             }
         };
         let victims = self.give_back_all_but_victims(&placed, units);

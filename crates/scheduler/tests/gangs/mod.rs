@@ -269,6 +269,9 @@ impl Stage {
                 None => self.nominated.remove(&it.pod.1),
             };
         }
+        for ((_, pod), _) in &outcome.placed {
+            self.nominated.remove(pod);
+        }
         let refused: Vec<PodKey> = outcome.refused.iter().map(|it| it.pod.clone()).collect();
         let mut line = match &outcome.verdict {
             GroupVerdict::Placed => format!("{name} placed {}", pairs(&outcome.placed)),

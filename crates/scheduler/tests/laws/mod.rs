@@ -1,5 +1,7 @@
 //! Laws: never over capacity, and what is kept up to date change by change equals what is found afresh.
 
+mod gangs;
+
 use std::collections::BTreeMap;
 
 use muster_api::time::Time;
