@@ -42,6 +42,7 @@ mod world;
 mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
@@ -112,6 +113,10 @@ pub struct Scheduler {
     queue: Queue,
     /// Held groups with members that do not know yet.
     talk: BTreeSet<TeamId>,
+    /// Held groups whose members will be told, with the time.
+    hushed: BTreeSet<(Time, TeamId)>,
+    /// How long a group is held before its members are told.
+    patience: Duration,
     /// When the time of groups that were refused is over.
     deadlines: BTreeSet<(Time, TeamId)>,
     budgets: BTreeMap<PodKey, Budget>,
@@ -129,12 +134,20 @@ impl Scheduler {
         scheduler
     }
 
+    /// The same, but members of a group that is held are told only after a while: most groups are held for a moment,
+    /// until their last pod is there, and nobody has use for those words.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Scheduler {
+        self.patience = patience;
+        self
+    }
+
     /// Decides about up to `max` groups, the most urgent first. Those that are held hear of it before anything else.
     pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         self.wake_the_late(now);
         while decisions.len() < max {
-            if let Some(team) = self.talk.pop_first() {
+            if let Some(team) = self.next_to_tell(now) {
                 decisions.extend(self.say_held(team));
                 continue;
             }
@@ -164,8 +177,8 @@ impl Scheduler {
     /// When to ask for decisions again if nothing changes.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
-        let late = self.deadlines.first().map(|(at, _)| *at);
-        self.queue.wake_at().into_iter().chain(late).min()
+        let of_groups = [self.deadlines.first(), self.hushed.first()].into_iter().flatten();
+        self.queue.wake_at().into_iter().chain(of_groups.map(|(at, _)| *at)).min()
     }
 
     /// How many entries of the queue wait for a decision, for their time, and for a change that may help.
@@ -411,6 +424,7 @@ impl Scheduler {
             team.entry = None;
             team.tried = None;
             team.held = None;
+            team.held_since = None;
             team.unsaid.clear();
         }
         self.queue.remove(id);

@@ -122,6 +122,7 @@ impl Scheduler {
         let gone = self.world.teams.sweep(id);
         if gone {
             self.talk.remove(&id);
+            self.hushed.retain(|(_, team)| *team != id);
             self.deadlines.retain(|(_, team)| *team != id);
         }
         gone
@@ -139,6 +140,8 @@ impl Scheduler {
             if held {
                 team.unsaid.extend(&self.queue.entry(entry).members);
                 self.talk.insert(id);
+            } else {
+                team.held_since = None;
             }
         }
         if held {
@@ -167,6 +170,20 @@ impl Scheduler {
             Some(_) if team.gated() > 0 => Some((Held::Gated, GATED)),
             Some(_) => None,
         }
+    }
+
+    /// The next held group with members that are to be told now.
+    pub(crate) fn next_to_tell(&mut self, now: Time) -> Option<TeamId> {
+        while let Some(id) = self.talk.pop_first() {
+            let at = *self.world.teams.of_mut(id).held_since.get_or_insert(now) + self.patience;
+            if at <= now {
+                return Some(id);
+            }
+            self.hushed.insert((at, id));
+        }
+        let due = self.hushed.first().copied().filter(|(at, _)| *at <= now)?;
+        self.hushed.remove(&due);
+        Some(due.1)
     }
 
     /// Tells the members of a held group why; `None` when all know.

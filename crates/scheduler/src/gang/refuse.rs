@@ -221,9 +221,10 @@ impl Scheduler {
         members.iter().for_each(|pod| self.nominate(*pod, None));
         let messages = vec![words.to_owned(); members.len()];
         let refused = self.refused_members(members, reasons::SCHEDULER_ERROR, messages);
-        self.queue.park_apart(entry, Cures { node: true, ..Cures::default() }, None);
-        self.world.watched = true;
         let team = self.queue.entry(entry).team.expect("a group is refused");
+        let node = self.world.teams.of(team).group().is_some_and(|group| group.topology.is_some());
+        self.queue.park_apart(entry, Cures { node, ..Cures::default() }, None);
+        self.world.watched = true;
         self.spoken(team, GroupVerdict::Error(words.to_owned()), refused)
     }
 

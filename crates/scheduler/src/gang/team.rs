@@ -51,6 +51,8 @@ pub struct Team {
     pub tried: Option<Time>,
     /// Why it is not looked at.
     pub held: Option<(Held, Text)>,
+    /// Since when, as far as anybody asked.
+    pub held_since: Option<Time>,
     /// Members that were not told so yet.
     pub unsaid: BTreeSet<PodId>,
     counts: GroupCounts,

@@ -1,7 +1,7 @@
 //! The life of groups as data: the files beside this one, one story per list item.
 //!
 //! A story has `nodes` and `placed` as placement cases do, `groups` (by name), `budgets`, and `steps`, played in this
-//! order. `says` is its sentence. A pod is in the group that its `group` names.
+//! order. `says` is its sentence, `patience` for how many seconds groups are held in silence. A pod is in the group that its `group` names.
 //!
 //! | step | what happens |
 //! |---|---|
@@ -36,7 +36,7 @@ use muster_scheduler::{
     Budget, Decision, Disruption, Group, GroupOutcome, GroupVerdict, Held, Outcome, Pod, PodKey, Policy,
     Scheduler, Standing, Waiting,
 };
-use muster_tree::{Text, Tree};
+use muster_tree::{Text, Tree, tree};
 
 use crate::build::{devices, node, on, pod};
 use crate::storage;
@@ -72,6 +72,93 @@ fn the_life_of_groups() {
     assert!(stories >= STORIES_MIN, "{stories} stories");
 }
 
+/// `nodes` nodes, and a pod on each for each of so many CPUs.
+fn full(nodes: usize, cpus: usize) -> (Scheduler, Vec<PodKey>) {
+    let mut scheduler = Scheduler::default();
+    let mut pods = Vec::new();
+    for n in 0..nodes {
+        let name = format!("n{n:03}");
+        scheduler.node(node(&name, &tree!({"has": {"cpu": cpus.to_string(), "pods": "110"}})));
+        for m in 0..cpus {
+            let low = on(pod(&format!("low-{n:03}-{m}"), &tree!({"asks": {"cpu": "1"}}), 1), &name);
+            scheduler.pod(&low);
+            pods.push(low.key);
+        }
+    }
+    (scheduler, pods)
+}
+
+fn gang(scheduler: &mut Scheduler, name: &str, size: usize, words: &Tree) {
+    scheduler.group(&key(name), Standing::Ready(Group::of(Policy::Gang { min: size })));
+    for n in 0..size {
+        let member = pod(&format!("{name}-{n:04}"), words, 2);
+        scheduler.pod(&Pod { group: Some(key(name)), ..member });
+    }
+}
+
+fn group(decisions: &[Decision]) -> &GroupOutcome {
+    let [Decision { outcome: Outcome::Group(outcome), .. }] = decisions else { panic!("{decisions:?}") };
+    outcome
+}
+
+#[test]
+fn a_gang_of_equal_pods_ranks_the_nodes_once() {
+    let mut scheduler = Scheduler::default();
+    for n in 0..500 {
+        scheduler.node(node(&format!("n{n:03}"), &tree!({})));
+    }
+    gang(&mut scheduler, "g", 1000, &tree!({"asks": {"cpu": "1"}}));
+    let placed = group(&scheduler.decide(9, Time(1))).placed.len();
+    let stats = scheduler.stats();
+    assert_eq!((placed, stats.fast, stats.scans, stats.diagnoses), (1000, 1000, 0, 0));
+    assert!(stats.rankings < 10, "{stats:?}");
+}
+
+#[test]
+fn refused_gangs_of_one_kind_are_worked_out_once() {
+    let (mut scheduler, _) = full(20, 4);
+    for n in 0..50 {
+        gang(&mut scheduler, &format!("g{n:02}"), 3 + n % 2, &tree!({"asks": {"cpu": "1"}}));
+    }
+    let decisions = scheduler.decide(100, Time(1));
+    let mut words: BTreeSet<String> = BTreeSet::new();
+    for decision in &decisions {
+        let outcome = group(std::slice::from_ref(decision));
+        words.extend(outcome.refused.iter().map(|it| it.message.clone()));
+    }
+    let stats = scheduler.stats();
+    assert_eq!((decisions.len(), stats.diagnoses, stats.repeated), (50, 1, 49));
+    let found: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ending = "pod group preemption: No preemption victims found for incoming preemptor";
+    assert_eq!(
+        found,
+        [
+            format!("0/20 nodes are available: 20 Insufficient cpu. {ending}"),
+            format!("minCount (3) cannot be satisfied: 0 scheduled, 2 remaining, {ending}"),
+            format!("minCount (4) cannot be satisfied: 0 scheduled, 3 remaining, {ending}"),
+        ]
+    );
+}
+
+#[test]
+fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
+    let (mut scheduler, mut low) = full(100, 10);
+    gang(&mut scheduler, "g", 100, &tree!({"asks": {"cpu": "10"}, "priority": 5}));
+    let decisions = scheduler.decide(9, Time(1));
+    let mut evicted = group(&decisions).evict.clone();
+    (evicted.sort(), low.sort());
+    assert_eq!(evicted, low);
+    let (mut placed, mut looks) = (0, 0);
+    for victim in &evicted {
+        scheduler.pod_gone(victim);
+        let decisions = scheduler.decide(9, Time(1));
+        looks += decisions.len();
+        placed += decisions.iter().map(|it| group(std::slice::from_ref(it)).placed.len()).sum::<usize>();
+    }
+    assert_eq!((placed, looks), (100, 1), "it looks again when all have gone");
+    assert_eq!(scheduler.overfull(), []);
+}
+
 struct Stage {
     scheduler: Scheduler,
     now: Time,
@@ -82,8 +169,9 @@ struct Stage {
 }
 
 fn play(story: &Tree) -> Result<(), String> {
+    let patience = story.int_at(&["patience"]).unwrap_or(0);
     let mut stage = Stage {
-        scheduler: Scheduler::default(),
+        scheduler: Scheduler::default().patient(Duration::from_secs(patience.try_into().unwrap())),
         now: Time(1_000_000_000),
         second: 0,
         pods: BTreeMap::new(),
