@@ -93,7 +93,7 @@ impl Scheduler {
         }
         match self.world.place(&task, &mut self.stats) {
             Ok(placed) => Some(self.keep(&task, &placed)),
-            Err(failure) => Some(self.look_for_room(task, failure)),
+            Err(failure) => Some(self.look_for_room(&task, &failure)),
         }
     }
 
@@ -153,25 +153,25 @@ impl Scheduler {
     }
 
     /// Nobody finds a node: looks for room that can be made.
-    fn look_for_room(&mut self, task: Task, failure: Failure) -> Decision {
+    fn look_for_room(&mut self, task: &Task, failure: &Failure) -> Decision {
         if failure.broken().is_some() || self.world.table.len() == 0 {
-            return self.refuse_group(&task, &failure, &Room::Untried);
+            return self.refuse_group(task, failure, &Room::Untried);
         }
         if !task.preempts {
-            self.end_nominations(&task);
-            return self.refuse_group(&task, &failure, &Room::Never);
+            self.end_nominations(task);
+            return self.refuse_group(task, failure, &Room::Never);
         }
         if self.room_under_way(task.entry) {
-            return self.refuse_group(&task, &failure, &Room::UnderWay);
+            return self.refuse_group(task, failure, &Room::UnderWay);
         }
-        if self.end_nominations(&task) {
+        if self.end_nominations(task) {
             // What was kept free for one member may have been in the way of another.
-            return match self.world.place(&task, &mut self.stats) {
-                Ok(placed) => self.keep(&task, &placed),
-                Err(failure) => self.make_room(&task, &failure),
+            return match self.world.place(task, &mut self.stats) {
+                Ok(placed) => self.keep(task, &placed),
+                Err(failure) => self.make_room(task, &failure),
             };
         }
-        self.make_room(&task, &failure)
+        self.make_room(task, failure)
     }
 
     /// Ends the nominations of all members; whether there were any.

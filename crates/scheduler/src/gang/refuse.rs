@@ -5,10 +5,11 @@ use muster_tree::Text;
 
 use super::cycle::Task;
 use super::room::Plan;
-use super::{GroupVerdict, RefusedMember};
+use super::{GroupVerdict, RefusedMember, Unit};
 use crate::pod::{Budget, PodKey};
 use crate::queue::{Counted, EntryId, Lack};
 use crate::reason::{Cures, Preemption, Refused, Tally};
+use crate::table::Row;
 use crate::world::PodId;
 use crate::{Decision, Outcome, Scheduler};
 
@@ -150,8 +151,8 @@ impl Scheduler {
         &mut self,
         task: &Task,
         failure: &Failure,
-        placed: &[(PodId, crate::table::Row)],
-        units: &[super::Unit],
+        placed: &[(PodId, Row)],
+        units: &[Unit],
     ) -> Decision {
         let mut outranked = Vec::new();
         for (pod, row) in placed {
@@ -205,8 +206,7 @@ impl Scheduler {
 
     /// Refuses a group that all nodes together are too small for: nothing but nodes and a smaller wish can help.
     pub(crate) fn refuse_for_ever(&mut self, task: &Task, words: &str) -> Decision {
-        let nominated: Vec<PodId> = task.members.clone();
-        nominated.iter().for_each(|pod| self.nominate(*pod, None));
+        task.members.iter().for_each(|pod| self.nominate(*pod, None));
         let messages = vec![words.to_owned(); task.members.len()];
         let refused = self.refused_members(&task.members, reasons::UNSCHEDULABLE, messages);
         self.queue.park_apart(task.entry, Cures { node: true, ..Cures::default() }, None);

@@ -48,6 +48,9 @@ pub enum Plan {
 /// What has to go from a node: violations of budgets, the most important unit, pods.
 type Price = (usize, i64, usize);
 
+/// A node, the cheapest on top, with the version of its tenants.
+type Offer = Reverse<(Price, Row, u32)>;
+
 /// Units on one node, the least important first.
 #[derive(Debug, Default)]
 struct Tenants {
@@ -61,7 +64,7 @@ struct Market<'a> {
     tenants: BTreeMap<Row, Tenants>,
     /// Units that go anyway.
     doomed: Vec<bool>,
-    offers: Vec<(KindOfPod, BinaryHeap<Reverse<(Price, Row, u32)>>)>,
+    offers: Vec<(KindOfPod, BinaryHeap<Offer>)>,
 }
 
 impl World {
@@ -215,7 +218,7 @@ impl<'a> Market<'a> {
         self.offers.len() - 1
     }
 
-    fn offer(&self, world: &mut World, class_id: ClassId, row: Row) -> Option<Reverse<(Price, Row, u32)>> {
+    fn offer(&self, world: &mut World, class_id: ClassId, row: Row) -> Option<Offer> {
         let (class, table) = world.class_mut(class_id);
         if !matches!(class.verdict(table, row), Verdict::Yes(_)) || !table.fits(row, &class.asks) {
             return None;

@@ -27,7 +27,6 @@
 //! ` groups h` follow when somebody has to go, ` outranks z` when a nomination ends. Of a pod alone: `x→a`, `x refused`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -51,7 +50,7 @@ pub fn key(name: &str) -> PodKey {
 /// Plays all stories of one file.
 fn play_file(name: &str) -> usize {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gangs").join(name);
-    let text = std::fs::read_to_string(&file).unwrap();
+    let text = std::fs::read_to_string(&file).expect("a file of stories");
     let stories = Tree::parse_yaml(&text).unwrap_or_else(|e| panic!("{}: {e:?}", file.display()));
     let (mut says, mut failures) = (BTreeSet::new(), Vec::new());
     for story in stories.items() {
@@ -146,7 +145,8 @@ fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
     gang(&mut scheduler, "g", 100, &tree!({"asks": {"cpu": "10"}, "priority": 5}));
     let decisions = scheduler.decide(9, Time(1));
     let mut evicted = group(&decisions).evict.clone();
-    (evicted.sort(), low.sort());
+    evicted.sort();
+    low.sort();
     assert_eq!(evicted, low);
     let (mut placed, mut looks) = (0, 0);
     for victim in &evicted {
@@ -169,9 +169,9 @@ struct Stage {
 }
 
 fn play(story: &Tree) -> Result<(), String> {
-    let patience = story.int_at(&["patience"]).unwrap_or(0);
+    let patience = seconds(story.get("patience").unwrap_or(&Tree::Null));
     let mut stage = Stage {
-        scheduler: Scheduler::default().patient(Duration::from_secs(patience.try_into().unwrap())),
+        scheduler: Scheduler::default().patient(patience),
         now: Time(1_000_000_000),
         second: 0,
         pods: BTreeMap::new(),
@@ -202,6 +202,10 @@ fn play(story: &Tree) -> Result<(), String> {
     Ok(())
 }
 
+fn seconds(words: &Tree) -> Duration {
+    Duration::from_secs(words.as_int().and_then(|it| u64::try_from(it).ok()).unwrap_or(0))
+}
+
 fn names(words: &Tree) -> Vec<Text> {
     let one = words.as_text().cloned();
     words.items().iter().filter_map(|it| it.as_text().cloned()).chain(one).collect()
@@ -216,9 +220,9 @@ impl Stage {
         match what {
             "pods" => words.entries().iter().for_each(|(name, words)| self.come(name, words, None)),
             "same" => {
-                for n in 0..words.int_at(&["n"]).unwrap() {
+                for n in 0..words.int_at(&["n"]).expect("a number of pods") {
                     let name = format!("{}{n}", words.str_at(&["name"]));
-                    self.come(&name, words.get("pod").unwrap(), None);
+                    self.come(&name, words.get("pod").expect("a pod"), None);
                 }
             }
             "groups" => self.groups(words),
@@ -242,13 +246,13 @@ impl Stage {
                 }
             }
             "spared" => names(words).iter().for_each(|name| self.scheduler.spared(&key(name), self.now)),
-            "wait" => self.now = self.now + Duration::from_secs(words.as_int().unwrap().try_into().unwrap()),
+            "wait" => self.now = self.now + seconds(words),
             "decide" => return self.decide(words),
             "counts" => {
                 for (group, wanted) in words.entries() {
                     let it = self.scheduler.group_counts(&key(group));
                     let found = format!("{}/{}/{}/{}", it.all, it.assigned, it.assumed, it.waiting);
-                    same(&found.as_str(), &wanted.as_str().unwrap())?;
+                    same(&Some(found.as_str()), &wanted.as_str())?;
                 }
             }
             "told" => {
@@ -380,7 +384,7 @@ impl Stage {
             [("evicts", &outcome.evict), ("groups", &outcome.evict_groups), ("outranks", &outcome.outranked)]
         {
             if !keys.is_empty() {
-                write!(line, " {what} {}", list(keys)).unwrap();
+                line = format!("{line} {what} {}", list(keys));
             }
         }
         line
@@ -404,13 +408,13 @@ fn standing(words: &Tree) -> Standing {
         let why = if why == "group" { Waiting::Group } else { Waiting::Workload };
         return Standing::Waiting { why, words: words.text_at(&["words"]) };
     }
-    let min = words.int_at(&["min"]).map(|min| usize::try_from(min).unwrap());
+    let min = words.int_at(&["min"]).map(|min| usize::try_from(min).expect("a count"));
     Standing::Ready(Group {
         policy: min.map_or(Policy::Basic, |min| Policy::Gang { min }),
         priority: words.int_at(&["priority"]),
         preempts: words.bool_at(&["never"]).map(|never| !never),
         disruption: if words.bool_at(&["all"]) == Some(true) { Disruption::All } else { Disruption::Single },
         topology: words.get("topology").and_then(Tree::as_text).cloned(),
-        deadline: words.int_at(&["deadline"]).map(|it| Duration::from_secs(it.try_into().unwrap())),
+        deadline: words.get("deadline").map(seconds),
     })
 }

@@ -58,7 +58,7 @@ impl Wish {
     fn member(&self, group: usize, n: u8) -> Pod {
         let cpu = if self.mixed { self.cpu + n % 2 } else { self.cpu };
         let words = tree!({"asks": {"cpu": cpu.to_string()}, "priority": self.priority});
-        let second = i64::try_from(group).unwrap() * 10 + i64::from(n);
+        let second = i64::try_from(group).unwrap_or(0) * 10 + i64::from(n);
         Pod { group: Some(group_key(group)), ..pod(&format!("g{group}-{n}"), &words, second) }
     }
 }
@@ -68,7 +68,7 @@ fn group_key(group: usize) -> GroupKey {
 }
 
 fn zoned(n: u8) -> Tree {
-    tree!({"labels": {"zone": if n % 2 == 0 { "x" } else { "y" }}})
+    tree!({"labels": {"zone": if n.is_multiple_of(2) { "x" } else { "y" }}})
 }
 
 fn with_nodes(nodes: u8) -> Scheduler {
@@ -128,7 +128,7 @@ impl World {
 
     fn heed(&mut self, decision: &Decision, before: &[String]) {
         let Outcome::Group(outcome) = &decision.outcome else { panic!("{decision:?}") };
-        let group: usize = decision.group.1[1..].parse().unwrap();
+        let group: usize = decision.group.1[1..].parse().expect("a group by number");
         let counts = self.scheduler.group_counts(&decision.group);
         if outcome.verdict == GroupVerdict::Placed {
             let scheduled = counts.assigned + counts.assumed;
