@@ -331,6 +331,8 @@ fn opened(decision: Decision, caches: &Caches, now: Time) -> Vec<(PodKey, Open)>
         Outcome::Refused { pods, why, evict, nominated, outranked } => {
             (pods, why, evict, nominated.unwrap_or_default(), outranked)
         }
+        // Nobody tells the scheduler of groups yet.
+        Outcome::Group(_) => return Vec::new(),
     };
     let (reason, message) = (why.reason(), why.message());
     let find = |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1));

@@ -36,6 +36,8 @@ pub struct Stats {
     pub diagnoses: u64,
     /// Refusals that were still true and only repeated.
     pub repeated: u64,
+    /// Tries to place a group.
+    pub groups: u64,
 }
 
 /// Why no node was chosen.
@@ -74,7 +76,7 @@ impl World {
         if self.table.len() == 0 || impossible {
             return None;
         }
-        if let Some(row) = pod.nominated
+        if let Some(row) = pod.nominated.filter(|row| self.is_inside(*row))
             && self.wrong_with_nominated(id, row).is_none()
         {
             return Some(row);
@@ -109,8 +111,9 @@ impl World {
         let company = (!free || self.looks_at_pods(id)).then(|| self.company(id));
         let mut aside = Vec::new();
         let found = loop {
-            let (ranked, table) = self.class_mut(class);
-            let (best, anew) = ranked.best(table);
+            let World { classes, table, fence, .. } = self;
+            let ranked = classes[class as usize].as_mut().expect("a class in use exists");
+            let (best, anew) = ranked.best(table, fence.as_ref());
             stats.rankings += u64::from(anew);
             let Some(row) = best else { break Best::None };
             if company.as_ref().is_none_or(|company| self.wrong_here(id, company, row).is_none()) {
@@ -119,9 +122,11 @@ impl World {
             if aside.len() >= ASIDE_MAX {
                 break Best::TooManyAside;
             }
-            aside.extend(self.class_mut(class).0.set_aside());
+            let fenced = self.fence.is_some();
+            aside.extend(self.class_mut(class).0.set_aside(fenced));
         };
-        self.class_mut(class).0.put_back(aside);
+        let fenced = self.fence.is_some();
+        self.class_mut(class).0.put_back(aside, fenced);
         found
     }
 
@@ -142,7 +147,8 @@ impl World {
         let mut candidates: Vec<Candidate> = Vec::new();
         for at in 0..self.table.rows() {
             let row = Row::try_from(at).expect("fewer nodes than 2^32");
-            if !self.table.is_node(row) || self.wrong_here(id, &company, row).is_some() {
+            let looked_at = self.table.is_node(row) && self.is_inside(row);
+            if !looked_at || self.wrong_here(id, &company, row).is_some() {
                 continue;
             }
             let pod = self.pod(id);
@@ -161,7 +167,7 @@ impl World {
     }
 
     /// What is wrong with a node, those in mind for whom room is being made there if there are any.
-    fn wrong_here(&mut self, id: PodId, company: &Company, row: Row) -> Option<Wrong> {
+    pub fn wrong_here(&mut self, id: PodId, company: &Company, row: Row) -> Option<Wrong> {
         if self.nominated.contains_key(&row) {
             return self.wrong_with_nominated(id, row);
         }
@@ -172,7 +178,7 @@ impl World {
     pub fn diagnose(&mut self, id: PodId) -> Diagnosis {
         let mut found = Diagnosis::default();
         self.devices.broken();
-        found.tally.nodes = self.table.len();
+        found.tally.nodes = self.fence.as_ref().map_or(self.table.len(), |fence| fence.rows.len());
         let pod = self.pod(id);
         let conflict = (self.class(pod.class).named == Named::Nobody).then(|| CONFLICT.into());
         found.tally.whole = self.hold(id).or(conflict);
@@ -182,7 +188,7 @@ impl World {
         let company = self.company(id);
         for at in 0..self.table.rows() {
             let row = Row::try_from(at).expect("fewer nodes than 2^32");
-            if !self.table.is_node(row) {
+            if !self.table.is_node(row) || !self.is_inside(row) {
                 continue;
             }
             if let Some(wrong) = self.wrong_here(id, &company, row) {

@@ -12,6 +12,7 @@ use muster_tree::Tree;
 
 use crate::counts::CounterId;
 use crate::demand::Demand;
+use crate::gang::{Fence, Memory};
 use crate::packing::Packing;
 use crate::reason::{Reason, Refused};
 use crate::score::{self, Raw};
@@ -118,9 +119,22 @@ pub struct Class {
     pub carried: Vec<CounterId>,
     /// The last refusal.
     pub remembered: Option<Remembered>,
+    /// The last refusal of a group of such pods alone.
+    pub refused_group: Option<Memory>,
     verdicts: Vec<(u32, Verdict)>,
+    ranking: Ranking,
+    /// The same within the fence of this number.
+    fenced: (u64, Ranking),
+}
+
+/// A node of a ranking: score, row, and the stamp of the row when it was ranked.
+type Ranked = (i64, Reverse<Row>, u32);
+
+/// Nodes, the best on top.
+#[derive(Debug, Default)]
+struct Ranking {
     top: Raw,
-    heap: BinaryHeap<(i64, Reverse<Row>, u32)>,
+    heap: BinaryHeap<Ranked>,
     read: Option<u64>,
 }
 
@@ -145,10 +159,10 @@ impl Class {
             soft: Vec::new(),
             carried: Vec::new(),
             remembered: None,
+            refused_group: None,
             verdicts: Vec::new(),
-            top: Raw::default(),
-            heap: BinaryHeap::new(),
-            read: None,
+            ranking: Ranking::default(),
+            fenced: (0, Ranking::default()),
         };
         class.balances = class.asked(CPU) > 0 || class.asked(MEMORY) > 0;
         class
@@ -206,80 +220,99 @@ impl Class {
         }
     }
 
-    /// The best node that fits; it stays on top until something about it changes. Whether all were ranked anew.
-    pub fn best(&mut self, table: &Table) -> (Option<Row>, bool) {
-        let anew = self.catch_up(table);
-        while let Some((_, Reverse(row), stamp)) = self.heap.peek() {
+    /// The best node that fits, within the fence if there is one; it stays on top until something about it changes.
+    /// Whether all were ranked anew.
+    pub fn best(&mut self, table: &Table, fence: Option<&Fence>) -> (Option<Row>, bool) {
+        let mut ranking = self.take_ranking(fence);
+        let anew = self.catch_up(&mut ranking, table, fence);
+        let mut best = None;
+        while let Some((_, Reverse(row), stamp)) = ranking.heap.peek() {
             if *stamp == table.stamp(*row) {
-                return (Some(*row), anew);
+                best = Some(*row);
+                break;
             }
-            self.heap.pop();
+            ranking.heap.pop();
         }
-        (None, anew)
+        *self.ranking_mut(fence.is_some()) = ranking;
+        (best, anew)
     }
 
     /// Takes the best node off the ranking; give it back with [`Class::put_back`].
-    pub fn set_aside(&mut self) -> Option<(i64, Reverse<Row>, u32)> {
-        self.heap.pop()
+    pub fn set_aside(&mut self, fenced: bool) -> Option<Ranked> {
+        self.ranking_mut(fenced).heap.pop()
     }
 
     /// Gives back what was set aside.
-    pub fn put_back(&mut self, aside: Vec<(i64, Reverse<Row>, u32)>) {
-        self.heap.extend(aside);
+    pub fn put_back(&mut self, aside: Vec<Ranked>, fenced: bool) {
+        self.ranking_mut(fenced).heap.extend(aside);
+    }
+
+    fn ranking_mut(&mut self, fenced: bool) -> &mut Ranking {
+        if fenced { &mut self.fenced.1 } else { &mut self.ranking }
+    }
+
+    /// The ranking, out of its place; an empty one when it is of another fence.
+    fn take_ranking(&mut self, fence: Option<&Fence>) -> Ranking {
+        let Some(fence) = fence else { return std::mem::take(&mut self.ranking) };
+        if self.fenced.0 != fence.number {
+            self.fenced = (fence.number, Ranking::default());
+        }
+        std::mem::take(&mut self.fenced.1)
     }
 
     /// Looks at what changed since the last time; whether everything was ranked anew.
-    fn catch_up(&mut self, table: &Table) -> bool {
-        let changed = self.read.and_then(|read| table.changed_since(read));
-        self.read = Some(table.log_end());
-        let littered = self.heap.len() > HEAP_PER_NODE_MAX * (table.rows() + 1);
-        let few = |changed: &&[Row]| !littered && changed.len() * 2 <= table.rows() + 2;
+    fn catch_up(&mut self, ranking: &mut Ranking, table: &Table, fence: Option<&Fence>) -> bool {
+        let changed = ranking.read.and_then(|read| table.changed_since(read));
+        ranking.read = Some(table.log_end());
+        let many = fence.map_or(table.rows(), |fence| fence.rows.len());
+        let littered = ranking.heap.len() > HEAP_PER_NODE_MAX * (many + 1);
+        let few = |changed: &&[Row]| !littered && changed.len() * 2 <= many + 2;
         let Some(changed) = changed.filter(few) else {
-            self.rank_all(table);
+            self.rank_all(ranking, table, fence);
             return true;
         };
-        for row in changed {
+        for row in changed.iter().filter(|row| fence.is_none_or(|fence| fence.has(**row))) {
             let before = self.verdicts.get(*row as usize).map(|(_, verdict)| *verdict);
             let after = self.verdict(table, *row);
-            if self.moves_top(before, after) {
-                self.rank_all(table);
+            if moves_top(before, after) {
+                self.rank_all(ranking, table, fence);
                 return true;
             }
-            self.rank(table, *row, after);
+            if let Verdict::Yes(raw) = after
+                && table.fits(*row, &self.asks)
+            {
+                let entry = self.entry(ranking.top, table, *row, raw);
+                ranking.heap.push(entry);
+            }
         }
         false
     }
 
-    /// Whether what the others are measured against may have changed.
-    fn moves_top(&self, before: Option<Verdict>, after: Verdict) -> bool {
-        let raw = |verdict: Verdict| if let Verdict::Yes(raw) = verdict { raw } else { Raw::default() };
-        before.map(raw).unwrap_or_default() != raw(after)
-    }
-
-    fn rank_all(&mut self, table: &Table) {
+    fn rank_all(&mut self, ranking: &mut Ranking, table: &Table, fence: Option<&Fence>) {
         let mut yes: Vec<(Row, Raw)> = Vec::with_capacity(table.len());
-        for row in table.nodes() {
+        let mut look = |row: Row| {
             if let Verdict::Yes(raw) = self.verdict(table, row) {
                 yes.push((row, raw));
             }
+        };
+        match fence {
+            None => table.nodes().for_each(&mut look),
+            Some(fence) => fence.rows.iter().copied().for_each(&mut look),
         }
-        self.top = yes.iter().fold(Raw::default(), |top, (_, raw)| top.max(*raw));
+        ranking.top = yes.iter().fold(Raw::default(), |top, (_, raw)| top.max(*raw));
         let fits = yes.into_iter().filter(|(row, _)| table.fits(*row, &self.asks));
-        let entries: Vec<_> = fits.map(|(row, raw)| self.entry(table, row, raw)).collect();
-        self.heap = BinaryHeap::from(entries);
+        let entries: Vec<_> = fits.map(|(row, raw)| self.entry(ranking.top, table, row, raw)).collect();
+        ranking.heap = BinaryHeap::from(entries);
     }
 
-    fn rank(&mut self, table: &Table, row: Row, verdict: Verdict) {
-        if let Verdict::Yes(raw) = verdict
-            && table.fits(row, &self.asks)
-        {
-            let entry = self.entry(table, row, raw);
-            self.heap.push(entry);
-        }
-    }
-
-    fn entry(&self, table: &Table, row: Row, raw: Raw) -> (i64, Reverse<Row>, u32) {
-        let score = raw.score(self.top) + score::amounts(table, row, self);
+    fn entry(&self, top: Raw, table: &Table, row: Row, raw: Raw) -> Ranked {
+        let score = raw.score(top) + score::amounts(table, row, self);
         (score::among_equals(score, table, row), Reverse(row), table.stamp(row))
     }
+}
+
+/// Whether what the others are measured against may have changed.
+fn moves_top(before: Option<Verdict>, after: Verdict) -> bool {
+    let raw = |verdict: Verdict| if let Verdict::Yes(raw) = verdict { raw } else { Raw::default() };
+    before.map(raw).unwrap_or_default() != raw(after)
 }

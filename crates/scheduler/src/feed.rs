@@ -1,4 +1,4 @@
-//! What the scheduler is told: nodes, pods, groups, namespaces, budgets, and what became of its decisions.
+//! What the scheduler is told: nodes, pods, namespaces, budgets, and what became of its decisions.
 
 use muster_api::node::NodeFacts;
 use muster_api::time::Time;
@@ -6,8 +6,9 @@ use muster_tree::Text;
 
 use crate::Scheduler;
 use crate::devices::{Devices, News};
+use crate::gang::State;
 use crate::label::Labels;
-use crate::pod::{Budget, Group, GroupKey, Pod, PodKey};
+use crate::pod::{Budget, Pod, PodKey};
 use crate::queue::{EntryId, Spot};
 use crate::reason::Cures;
 use crate::table::Row;
@@ -54,7 +55,7 @@ impl Scheduler {
     pub fn namespace(&mut self, name: &Text, labels: &Labels) {
         if self.world.counts.set_namespace(name, labels.clone()) {
             self.world.recount(|_| {});
-            self.queue.wake_apart(Cures { pods: true, ..Cures::default() });
+            self.queue.wake_apart(Cures { pods: true, ..Cures::default() }, |_| usize::MAX);
             for (class, cures) in self.queue.parked() {
                 if cures.pods {
                     self.queue.wake(class, usize::MAX);
@@ -99,37 +100,18 @@ impl Scheduler {
         self.world.changes += 1;
     }
 
-    /// A group is there, or changed.
-    pub fn group(&mut self, key: &GroupKey, group: Group) {
-        if self.groups.get(key) != Some(&group) {
-            self.groups.insert(key.clone(), group);
-            self.activate_group(key);
-        }
-    }
-
-    /// A group is gone: its pods wait for it to come back.
-    pub fn group_gone(&mut self, key: &GroupKey) {
-        self.groups.remove(key);
-        if let Some(entry) = self.group_entries.get(key) {
-            self.queue.leave(*entry);
-        }
-    }
-
-    fn activate_group(&mut self, key: &GroupKey) {
-        if let Some(entry) = self.group_entries.get(key).copied()
-            && self.groups.contains_key(key)
-        {
-            self.queue.activate(entry);
-        }
-    }
-
     /// A pod is there, or changed.
     pub fn pod(&mut self, pod: &Pod) {
         if pod.ended {
             self.pod_gone(&pod.key);
             return;
         }
-        let id = match self.index.get(&pod.key).copied() {
+        if self.is_another(pod) {
+            self.pod_gone(&pod.key);
+        }
+        let known = self.index.get(&pod.key).copied();
+        let before = known.map(|id| self.membership(id));
+        let id = match known {
             Some(id) => {
                 self.change_pod(id, pod);
                 id
@@ -143,7 +125,23 @@ impl Scheduler {
             _ => {}
         }
         self.hear_nomination(id, pod);
+        if let Some(team) = self.world.pod(id).team.filter(|_| before != Some(self.membership(id))) {
+            self.members_changed(team);
+        }
         self.wake();
+    }
+
+    /// What of a pod matters to its group.
+    fn membership(&self, id: PodId) -> (State, i64, bool, Text) {
+        let pod = self.world.pod(id);
+        (pod.state(), pod.priority, pod.preempts, pod.scheduler.clone())
+    }
+
+    /// Whether a pod is not the one we know: nobody changes groups, so a namesake has come.
+    fn is_another(&self, pod: &Pod) -> bool {
+        let Some(id) = self.index.get(&pod.key) else { return false };
+        let known = self.world.pod(*id).team.map(|team| &self.world.teams.of(team).key);
+        known != pod.group.as_ref()
     }
 
     /// A pod has the node we meant it to have, and nothing else changed; `false` when that is not what we know.
@@ -151,7 +149,7 @@ impl Scheduler {
         let Some(id) = self.index.get(key).copied() else { return false };
         let row = self.world.pod(id).on.filter(|row| self.world.table.name(*row) == node);
         if row.is_some() {
-            self.world.pod_mut(id).bound = true;
+            self.world.change(id, |pod| pod.bound = true);
         }
         row.is_some()
     }
@@ -184,7 +182,11 @@ impl Scheduler {
             bound: false,
             nominated: None,
             told_nominated: false,
-            group: pod.group.clone(),
+            team: None,
+            gated: pod.gated,
+            hold: pod.hold.clone(),
+            scheduler: pod.scheduler.clone(),
+            said: Text::new(),
             created: pod.created,
             failures: 0,
             volumes: pod.volumes.clone(),
@@ -193,7 +195,7 @@ impl Scheduler {
         });
         self.index.insert(pod.key.clone(), id);
         if let Some(group) = &pod.group {
-            self.members.entry(group.clone()).or_default().insert(id);
+            self.world.enlist(id, group);
         }
         if !pod.node.is_empty() {
             let row = self.world.table.row(&pod.node);
@@ -217,21 +219,26 @@ impl Scheduler {
         if moved {
             self.world.take(id);
         }
-        let row = self.world.pod_mut(id);
-        let (old_class, old_sort) = (row.class, row.sort);
-        row.class = class;
-        row.sort = sort;
-        row.priority = pod.priority;
-        row.preempts = pod.preempts;
-        row.evicted = pod.evicted || (row.evicted && on.is_some());
-        row.deleting = pod.deleting;
-        row.started = pod.started;
-        row.bound = !pod.node.is_empty();
-        if row.labels != pod.labels {
-            row.labels.clone_from(&pod.labels);
-        }
-        row.volumes.clone_from(&pod.volumes);
-        row.devices.clone_from(&pod.devices);
+        let (old_class, old_sort) = self.world.change(id, |row| {
+            let old = (row.class, row.sort);
+            row.class = class;
+            row.sort = sort;
+            row.priority = pod.priority;
+            row.preempts = pod.preempts;
+            row.evicted = pod.evicted || (row.evicted && on.is_some());
+            row.deleting = pod.deleting;
+            row.started = pod.started;
+            row.bound = !pod.node.is_empty();
+            row.gated = pod.gated;
+            row.hold.clone_from(&pod.hold);
+            row.scheduler.clone_from(&pod.scheduler);
+            if row.labels != pod.labels {
+                row.labels.clone_from(&pod.labels);
+            }
+            row.volumes.clone_from(&pod.volumes);
+            row.devices.clone_from(&pod.devices);
+            old
+        });
         if moved && let Some(on) = on {
             self.world.put(id, on);
         }
@@ -260,15 +267,8 @@ impl Scheduler {
         self.forget_claims(id);
         let on = self.world.pod(id).on;
         self.world.take(id);
+        let team = self.world.discharge(id);
         let pod = self.world.pods[id as usize].take().expect("a numbered pod exists");
-        if let Some(group) = &pod.group
-            && let Some(members) = self.members.get_mut(group)
-        {
-            members.remove(&id);
-            if members.is_empty() {
-                self.members.remove(group);
-            }
-        }
         self.world.release_class(pod.class);
         self.world.counts.release_sort(pod.sort);
         // The number of its sort may be another's now: what is remembered of it must not be taken for that one.
@@ -280,6 +280,9 @@ impl Scheduler {
             }
             self.world.table.sweep(row);
         }
+        if let Some(team) = team {
+            self.members_changed(team);
+        }
         self.wake();
     }
 
@@ -288,7 +291,12 @@ impl Scheduler {
     fn made_room(&mut self, row: Row) {
         let waiting = self.world.nominated.get(&row).cloned().unwrap_or_default();
         let entries: Vec<EntryId> = waiting.iter().filter_map(|id| self.world.pod(*id).entry).collect();
-        entries.into_iter().for_each(|entry| self.queue.wake_parked(entry));
+        for entry in entries {
+            // A group has use for the room of all victims only.
+            if self.queue.entry(entry).team.is_none() || !self.room_under_way(entry) {
+                self.queue.wake_parked(entry);
+            }
+        }
     }
 
     /// What a pod says of its nomination counts when it says something, or no longer says what it said.
@@ -321,7 +329,9 @@ impl Scheduler {
     fn set_back(&mut self, id: PodId, now: Time) {
         let pod = self.world.pod_mut(id);
         pod.failures = pod.failures.saturating_add(1);
-        if let (Some(entry), failures) = (pod.entry, pod.failures) {
+        let (entry, failures) = (pod.entry, pod.failures);
+        let held = pod.team.is_some_and(|team| self.world.teams.of(team).held.is_some());
+        if let Some(entry) = entry.filter(|_| !held) {
             self.queue.delay(entry, now, failures);
         }
     }
@@ -336,7 +346,7 @@ impl Scheduler {
         waiting.into_iter().for_each(|id| self.set_back(id, now));
     }
 
-    fn queue_up(&mut self, id: PodId) {
+    pub(crate) fn queue_up(&mut self, id: PodId) {
         let created = self.world.pod(id).created;
         self.queue_up_as(id, created);
     }
@@ -344,37 +354,32 @@ impl Scheduler {
     /// Gives a pod its place in the queue, alone or in its group's entry.
     fn queue_up_as(&mut self, id: PodId, created: Time) {
         let pod = self.world.pod(id);
-        let (key, priority) = (pod.key.clone(), pod.priority);
-        let Some(group) = pod.group.clone() else {
-            let entry = self.queue.add(key, false, priority, created);
-            self.queue.entry_mut(entry).members.push(id);
-            self.world.pod_mut(id).entry = Some(entry);
-            self.queue.activate(entry);
+        if let Some(team) = pod.team {
+            self.join_entry(id, team, created);
             return;
-        };
-        let entry = self.group_entries.get(&group).copied();
-        let entry = entry.unwrap_or_else(|| self.queue.add(group.clone(), true, priority, created));
-        self.group_entries.insert(group.clone(), entry);
+        }
+        let entry = self.queue.add(pod.key.clone(), None, pod.priority, created);
         self.queue.entry_mut(entry).members.push(id);
         self.world.pod_mut(id).entry = Some(entry);
-        self.reorder(entry);
-        self.activate_group(&group);
+        self.queue.activate(entry);
     }
 
-    fn reorder(&mut self, entry: EntryId) {
+    pub(crate) fn reorder(&mut self, entry: EntryId) {
         let members = &self.queue.entry(entry).members;
         let priority = members.iter().map(|id| self.world.pod(*id).priority).max();
         let created = members.iter().map(|id| self.world.pod(*id).created).min();
         if let (Some(priority), Some(created)) = (priority, created) {
-            self.queue.set_order(entry, priority, created);
+            let team = self.queue.entry(entry).team;
+            // A group stays as old as the first of its pods, wherever that one is now.
+            let created = if team.is_some() { created.min(self.queue.age(entry)) } else { created };
+            let own = team.and_then(|team| self.world.teams.of(team).group()?.priority);
+            self.queue.set_order(entry, own.unwrap_or(priority), created);
         }
     }
 
     fn activate(&mut self, entry: EntryId) {
-        if self.queue.entry(entry).group {
-            let key = self.queue.entry(entry).key.clone();
-            self.activate_group(&key);
-        } else {
+        let team = self.queue.entry(entry).team;
+        if team.is_none_or(|team| self.world.teams.of(team).held.is_none()) {
             self.queue.activate(entry);
         }
     }
@@ -382,6 +387,9 @@ impl Scheduler {
     /// A pod no longer waits. Whoever was woken in its stead may have been left asleep: one more is woken.
     fn drop_entry(&mut self, id: PodId, entry: EntryId) {
         self.world.pod_mut(id).entry = None;
+        if let Some(team) = self.world.pod(id).team {
+            self.world.teams.of_mut(team).unsaid.remove(&id);
+        }
         let class = self.world.pod(id).class;
         let undecided = matches!(self.queue.spot(entry), Spot::Active | Spot::Backoff);
         self.queue.entry_mut(entry).members.retain(|other| *other != id);

@@ -6,9 +6,9 @@
 //!
 //! # Invariants
 //!
-//! - Same feed, same decisions. Order is priority, then age, then name.
-//! - One queue entry is one group; a single pod is a group of one. So many pods of a group as it needs are placed,
-//!   or none; what a failed try took is given back in reverse.
+//! - Same feed, same decisions. Order is priority, then age, then who came first.
+//! - One queue entry is one group, or a pod alone. So many pods of a group as it needs are placed, or none; what a
+//!   failed try took is given back in reverse.
 //! - Every refusal says why, node by node, and waits for a change that may cure it. Nothing polls.
 //!
 //! # Deliberately absent
@@ -23,6 +23,7 @@ mod counts;
 mod demand;
 pub mod devices;
 mod feed;
+mod gang;
 mod inspect;
 mod label;
 mod packing;
@@ -41,26 +42,32 @@ mod world;
 mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
 pub use choose::Stats;
 pub use demand::Demand;
+pub use gang::{
+    Disruption, Group, GroupCounts, GroupOutcome, GroupVerdict, Held, Policy, RefusedMember, Standing,
+    Waiting,
+};
 pub use label::{Labels, read as read_labels};
 pub use packing::Packing;
-pub use pod::{Budget, Group, GroupKey, Pod, PodKey};
+pub use pod::{Budget, GroupKey, Pod, PodKey};
 pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 
 use crate::class::Remembered;
+use crate::gang::TeamId;
 use crate::queue::{EntryId, Queue};
 use crate::table::Row;
 use crate::world::{PodId, World};
 
-/// A decision about one group.
+/// A decision about one group, or a pod alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Which group.
+    /// Which group; the pod's own key when it is alone.
     pub group: GroupKey,
     /// What was decided.
     pub outcome: Outcome,
@@ -69,11 +76,11 @@ pub struct Decision {
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// These pods of the group have nodes.
+    /// This pod has a node.
     Placed(Vec<(PodKey, Text)>),
-    /// None has.
+    /// It has none.
     Refused {
-        /// The pods that have none.
+        /// The pod.
         pods: Vec<PodKey>,
         /// Why.
         why: Refused,
@@ -84,6 +91,8 @@ pub enum Outcome {
         /// Others whose nomination for that node ends.
         outranked: Vec<PodKey>,
     },
+    /// About a group of several.
+    Group(Box<GroupOutcome>),
 }
 
 /// What has to be so before a pod may be bound.
@@ -102,10 +111,14 @@ pub struct Scheduler {
     index: HashMap<PodKey, PodId>,
     free_pods: Vec<PodId>,
     queue: Queue,
-    groups: BTreeMap<GroupKey, Group>,
-    /// All pods of groups, placed or not.
-    members: BTreeMap<GroupKey, BTreeSet<PodId>>,
-    group_entries: BTreeMap<GroupKey, EntryId>,
+    /// Held groups with members that do not know yet.
+    talk: BTreeSet<TeamId>,
+    /// Held groups whose members will be told, with the time.
+    hushed: BTreeSet<(Time, TeamId)>,
+    /// How long a group is held before its members are told.
+    patience: Duration,
+    /// When the time of groups that were refused is over.
+    deadlines: BTreeSet<(Time, TeamId)>,
     budgets: BTreeMap<PodKey, Budget>,
     /// Rows whose facts changed since somebody was woken.
     changed: Vec<Row>,
@@ -121,10 +134,23 @@ impl Scheduler {
         scheduler
     }
 
-    /// Decides about up to `max` groups, the most urgent first.
+    /// The same, but members of a group that is held are told only after a while: most groups are held for a moment,
+    /// until their last pod is there, and nobody has use for those words.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Scheduler {
+        self.patience = patience;
+        self
+    }
+
+    /// Decides about up to `max` groups, the most urgent first. Those that are held hear of it before anything else.
     pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
+        self.wake_the_late(now);
         while decisions.len() < max {
+            if let Some(team) = self.next_to_tell(now) {
+                decisions.extend(self.say_held(team));
+                continue;
+            }
             let Some(id) = self.queue.pop(now) else { break };
             decisions.extend(self.cycle(id));
             self.wake();
@@ -132,16 +158,27 @@ impl Scheduler {
         decisions
     }
 
+    /// Groups whose time is over are looked at once more.
+    fn wake_the_late(&mut self, now: Time) {
+        while let Some((_, team)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.pop_first();
+            if let Some(entry) = self.world.teams.of(team).entry {
+                self.queue.wake_parked(entry);
+            }
+        }
+    }
+
     /// Whether somebody waits for a decision.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        self.queue.has_waiting()
+        self.queue.has_waiting() || !self.talk.is_empty()
     }
 
     /// When to ask for decisions again if nothing changes.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
-        self.queue.wake_at()
+        let of_groups = [self.deadlines.first(), self.hushed.first()].into_iter().flatten();
+        self.queue.wake_at().into_iter().chain(of_groups.map(|(at, _)| *at)).min()
     }
 
     /// How many entries of the queue wait for a decision, for their time, and for a change that may help.
@@ -197,7 +234,7 @@ impl Scheduler {
 
     /// One try to place a group; `None` when it is not ready.
     fn cycle(&mut self, id: EntryId) -> Option<Decision> {
-        if self.queue.entry(id).group {
+        if self.queue.entry(id).team.is_some() {
             return self.group_cycle(id);
         }
         let key = self.queue.entry(id).key.clone();
@@ -219,59 +256,6 @@ impl Scheduler {
         Some(Decision { group: key.clone(), outcome: Outcome::Placed(vec![(key, node)]) })
     }
 
-    /// Places as many pods of the group as possible; undoes it all when that is not enough.
-    fn group_cycle(&mut self, id: EntryId) -> Option<Decision> {
-        let key = self.queue.entry(id).key.clone();
-        let at_least = self.groups.get(&key)?.at_least.max(1);
-        let all = self.members.get(&key)?;
-        let already = all.iter().filter(|pod| self.world.pod(**pod).on.is_some()).count();
-        if all.len() < at_least {
-            return None;
-        }
-        let waiting = self.in_order(&self.queue.entry(id).members);
-        // All are asked: each is told when its claims come.
-        let gated = waiting.iter().filter(|pod| self.gate(**pod)).count();
-        if gated > 0 {
-            self.wait_for_claims(id);
-            return None;
-        }
-        let marks = (self.world.freed.len(), self.world.moved.len(), self.world.claims_moved);
-        let (mut placed, mut failed): (Vec<(PodId, Row)>, Vec<PodId>) = (Vec::new(), Vec::new());
-        for pod in waiting {
-            match self.world.choose(pod, &mut self.stats) {
-                Some(row) => {
-                    self.world.put(pod, row);
-                    placed.push((pod, row));
-                }
-                None => failed.push(pod),
-            }
-        }
-        if placed.is_empty() || already + placed.len() < at_least {
-            let first = failed.first().copied().or(placed.first().map(|(pod, _)| *pod))?;
-            let tally = self.world.diagnose(first).tally;
-            placed.iter().rev().for_each(|(pod, _)| self.world.take(*pod));
-            self.world.freed.truncate(marks.0);
-            self.world.moved.truncate(marks.1);
-            self.world.claims_moved = marks.2;
-            let mut pods = failed;
-            pods.extend(placed.iter().map(|(pod, _)| *pod));
-            let why = Refused { tally, preemption: Preemption::Untried };
-            return Some(self.refuse(id, key, &pods, why, Vec::new(), Vec::new()));
-        }
-        let names = |(pod, row): &(PodId, Row)| {
-            (self.world.pod(*pod).key.clone(), self.world.table.name(*row).clone())
-        };
-        let outcome = Outcome::Placed(placed.iter().map(names).collect());
-        placed.iter().for_each(|(pod, _)| self.settle(*pod));
-        if failed.is_empty() {
-            self.dismiss(id);
-        } else {
-            self.queue.entry_mut(id).members = failed;
-            self.queue.park_apart(id, Cures::ANY);
-        }
-        Some(Decision { group: key, outcome })
-    }
-
     /// Whether a pod is not even looked at: claims of it are not there.
     fn gate(&mut self, id: PodId) -> bool {
         let World { pods, devices, .. } = &mut self.world;
@@ -281,7 +265,7 @@ impl Scheduler {
 
     /// Nothing is said of an entry with a pod that is not even looked at; claims that come wake it.
     fn wait_for_claims(&mut self, id: EntryId) {
-        self.queue.park_apart(id, Cures { claims: true, ..Cures::default() });
+        self.queue.park_apart(id, Cures { claims: true, ..Cures::default() }, None);
         self.world.watched = true;
     }
 
@@ -310,12 +294,6 @@ impl Scheduler {
     #[must_use]
     pub fn users_of_claim(&self, claim: &devices::ClaimKey) -> Vec<PodKey> {
         self.world.devices.users(claim)
-    }
-
-    fn in_order(&self, pods: &[PodId]) -> Vec<PodId> {
-        let mut pods = pods.to_vec();
-        pods.sort_by(|a, b| self.world.pod(*a).key.cmp(&self.world.pod(*b).key));
-        pods
     }
 
     /// The refusal that a pod like this one got, if nothing changed since.
@@ -414,10 +392,8 @@ impl Scheduler {
     fn park(&mut self, id: EntryId, first: PodId, cures: Cures) {
         let pod = self.world.pod(first);
         let (class, claims) = (pod.class, pod.claims() && cures.claims);
-        if self.queue.entry(id).group {
-            self.queue.park_apart(id, Cures::ANY);
-        } else if claims {
-            self.queue.park_apart(id, cures);
+        if claims {
+            self.queue.park_apart(id, cures, None);
             // The room for which it was woken may do for another.
             self.queue.wake(class, 1);
         } else {
@@ -434,16 +410,22 @@ impl Scheduler {
     fn settle(&mut self, pod: PodId) {
         self.nominate(pod, None);
         self.forget_claims(pod);
-        let pod = self.world.pod_mut(pod);
-        pod.bound = false;
-        pod.entry = None;
+        self.world.change(pod, |pod| {
+            pod.bound = false;
+            pod.entry = None;
+            pod.said = Text::new();
+        });
     }
 
     /// Ends an entry whose pods are all placed.
     fn dismiss(&mut self, id: EntryId) {
-        if self.queue.entry(id).group {
-            let key = self.queue.entry(id).key.clone();
-            self.group_entries.remove(&key);
+        if let Some(team) = self.queue.entry(id).team {
+            let team = self.world.teams.of_mut(team);
+            team.entry = None;
+            team.tried = None;
+            team.held = None;
+            team.held_since = None;
+            team.unsaid.clear();
         }
         self.queue.remove(id);
     }
@@ -461,6 +443,11 @@ impl Scheduler {
                 self.world.nominated.remove(&old);
             }
             self.world.freed.push(old);
+            // A group that waited for this room has to look for other.
+            let pod = self.world.pod(id);
+            if let Some(entry) = pod.entry.filter(|_| pod.team.is_some() && row.is_none()) {
+                self.queue.wake_parked(entry);
+            }
         }
         if let Some(row) = row {
             self.world.nominated.entry(row).or_default().push(id);

@@ -1,4 +1,4 @@
-//! What the scheduler is told of pods, groups and budgets.
+//! What the scheduler is told of pods and budgets.
 
 use muster_api::paths::{budget, condition as condition_path, pod as path};
 use muster_api::pod::Phase;
@@ -45,6 +45,12 @@ pub struct Pod {
     pub started: Option<Time>,
     /// The group it is placed with; `None` when it is alone.
     pub group: Option<GroupKey>,
+    /// Whether it has scheduling gates.
+    pub gated: bool,
+    /// Why this member must not be queued, and with it its group.
+    pub hold: Option<Text>,
+    /// The scheduler it asks for.
+    pub scheduler: Text,
     /// What it wants of volumes.
     pub volumes: volumes::Wants,
     /// What it wants of devices.
@@ -74,6 +80,9 @@ impl Pod {
             created: meta::created(tree).unwrap_or_default(),
             started: Time::of(tree.at(path::START_TIME)),
             group: None,
+            gated,
+            hold: None,
+            scheduler: tree.text_at(path::SCHEDULER),
             volumes: volumes::Wants::of(tree),
             devices: devices::Wants::of(tree),
             demand: Demand::of(tree, &key.0, &labels),
@@ -89,13 +98,6 @@ fn is_evicted(tree: &Tree) -> bool {
         it.str_at(condition_path::STATUS) == "True"
             && it.str_at(condition_path::REASON) == reasons::PREEMPTION_BY_SCHEDULER
     })
-}
-
-/// What the scheduler is told of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// So many of its pods are placed, or none is.
-    pub at_least: usize,
 }
 
 /// What the scheduler is told of a disruption budget.

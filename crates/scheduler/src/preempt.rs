@@ -3,13 +3,15 @@
 //! On every node where it could help, all less important pods are taken away in thought; if the pod then fits, as
 //! many as possible are given back, those first whose budget would be violated, the most important first. Among
 //! the nodes: fewest violations, least important first victim, smallest sum of priorities, fewest victims, latest
-//! start of the most important victims, lowest row.
+//! start of the most important victims, lowest row. Pods of a group that goes as a whole are one: all of them stay,
+//! or all of them go, those on other nodes too.
 
 use std::cmp::Reverse;
 
 use muster_api::time::Time;
 
 use crate::choose::Diagnosis;
+use crate::gang::Unit;
 use crate::pod::Budget;
 use crate::reason::{Preemption, Reason, Tally};
 use crate::table::Row;
@@ -97,14 +99,12 @@ impl World {
         budgets: &[&Budget],
         useless: &mut Tally,
     ) -> Option<Candidate> {
-        let priority = self.pod(id).priority;
-        let lower = |other: &PodId| self.pod(*other).priority < priority;
-        let mut all: Vec<PodId> = self.table.pods(row).iter().copied().filter(lower).collect();
-        if all.is_empty() {
+        let units = self.units_on(row, self.rank(id), budgets);
+        if units.is_empty() {
             useless.add(Reason::NoVictims);
             return None;
         }
-        all.sort_by_key(|other| self.importance(*other));
+        let all: Vec<PodId> = units.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
         all.iter().for_each(|other| self.pretend(*other, row, -1));
         let wrong = self.wrong_with_nominated(id, row);
         if let Some(wrong) = wrong {
@@ -112,48 +112,56 @@ impl World {
             all.iter().for_each(|other| self.pretend(*other, row, 1));
             return None;
         }
-        let (violating, fine) = self.split(&all, budgets);
-        let mut gone: Vec<PodId> = Vec::new();
-        let mut violations = 0;
-        for (other, violates) in violating.iter().map(|it| (*it, 1)).chain(fine.iter().map(|it| (*it, 0))) {
-            self.pretend(other, row, 1);
+        let (violating, fine): (Vec<Unit>, Vec<Unit>) = units.into_iter().partition(|unit| unit.violates);
+        let mut gone: Vec<Unit> = Vec::new();
+        for unit in violating.into_iter().chain(fine) {
+            unit.pods.iter().for_each(|other| self.pretend(*other, row, 1));
             if self.wrong_with_nominated(id, row).is_some() {
-                self.pretend(other, row, -1);
-                gone.push(other);
-                violations += violates;
+                unit.pods.iter().for_each(|other| self.pretend(*other, row, -1));
+                gone.push(unit);
             }
         }
-        gone.iter().for_each(|other| self.pretend(*other, row, 1));
-        gone.sort_by_key(|other| self.importance(*other));
-        (!gone.is_empty()).then_some(Candidate { plan: Plan { row, victims: gone }, violations })
+        gone.iter().flat_map(|unit| &unit.pods).for_each(|other| self.pretend(*other, row, 1));
+        let violations = gone.iter().filter(|unit| unit.violates).count();
+        let mut victims: Vec<PodId> = Vec::new();
+        for unit in &gone {
+            // A group that goes as a whole goes from all nodes.
+            victims.extend(unit.team.map_or_else(|| unit.pods.clone(), |team| self.on_nodes(team)));
+        }
+        victims.sort_by_key(|other| self.importance(*other));
+        (!victims.is_empty()).then_some(Candidate { plan: Plan { row, victims }, violations })
+    }
+
+    /// The units that are less important than this, as far as they are on one node, the most important first.
+    fn units_on(&self, row: Row, priority: i64, budgets: &[&Budget]) -> Vec<Unit> {
+        let lower = |other: &PodId| self.rank(*other) < priority;
+        let mut all: Vec<PodId> = self.table.pods(row).iter().copied().filter(lower).collect();
+        all.sort_by_key(|other| self.importance(*other));
+        let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed()).collect();
+        let mut units: Vec<Unit> = Vec::new();
+        for id in all {
+            let violates = self.violates(id, budgets, &mut left);
+            let team = self.whole(id);
+            match units.iter_mut().find(|unit| team.is_some() && unit.team == team) {
+                Some(unit) => {
+                    unit.pods.push(id);
+                    unit.violates |= violates;
+                }
+                None => units.push(Unit { pods: vec![id], team, priority: self.rank(id), violates }),
+            }
+        }
+        units
     }
 
     /// Sorts the most important first: priority, then the longest running.
     fn importance(&self, id: PodId) -> (Reverse<i64>, Time, PodId) {
         let pod = self.pod(id);
-        (Reverse(pod.priority), pod.started.unwrap_or(Time(i64::MAX)), id)
-    }
-
-    /// Those whose eviction would violate a budget, and the others.
-    fn split(&self, all: &[PodId], budgets: &[&Budget]) -> (Vec<PodId>, Vec<PodId>) {
-        let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed()).collect();
-        all.iter().partition(|id| {
-            let pod = self.pod(**id);
-            for (budget, left) in budgets.iter().zip(&mut left) {
-                if budget.protects(&pod.key, &pod.labels) {
-                    *left -= 1;
-                    if *left < 0 {
-                        return true;
-                    }
-                }
-            }
-            false
-        })
+        (Reverse(self.rank(id)), pod.started.unwrap_or(Time(i64::MAX)), id)
     }
 
     fn cost(&self, candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<Time>) {
         let victims = &candidate.plan.victims;
-        let priority = |id: &PodId| self.pod(*id).priority;
+        let priority = |id: &PodId| self.rank(*id);
         let top = victims.first().map_or(i64::MIN, priority);
         // Shifted above zero: two victims of negative priority are not cheaper than one.
         let sum = victims.iter().map(|id| priority(id) + i64::from(i32::MAX) + 1).sum();

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::time::Time;
-use muster_tree::Text;
 
 use crate::class::ClassId;
+use crate::gang::TeamId;
 use crate::pod::GroupKey;
 use crate::reason::Cures;
 use crate::world::PodId;
@@ -26,13 +26,13 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// A queue entry.
 pub type EntryId = u32;
 
-/// The most urgent first, then the oldest, then by name.
-type Order = (Reverse<i64>, Time, Text, Text, EntryId);
+/// The most urgent first, then the oldest, then who came first.
+type Order = (Reverse<i64>, Time, u64, EntryId);
 
 /// Where an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
-    /// In no list: being decided about, or not ready.
+    /// In no list: being decided about, or held.
     Out,
     /// Waits for a decision.
     Active,
@@ -53,15 +53,38 @@ pub struct Entry {
     pub key: GroupKey,
     /// Pods without a node.
     pub members: Vec<PodId>,
-    /// Whether it is a group rather than a pod alone.
-    pub group: bool,
+    /// The group, unless it is a pod alone.
+    pub team: Option<TeamId>,
     /// What may help it, when it is parked apart.
     cures: Cures,
+    /// How much room would help it, when that can be said.
+    lack: Option<Lack>,
     priority: i64,
     created: Time,
+    came: u64,
     attempts: u32,
     ready_at: Time,
     spot: Spot,
+}
+
+/// A group of equal pods that only lacks room: so many more have to fit before another look is worth it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lack {
+    /// Pods of this class.
+    pub class: ClassId,
+    /// So many.
+    pub pods: usize,
+    /// What counts as room.
+    pub counts: Counted,
+}
+
+/// What counts as room to a group that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// What is free, and what those hold that are less important than this: they can be evicted.
+    Above(i64),
+    /// What is free where no room is being made: it waits for room of its own.
+    Free,
 }
 
 /// Entries of one class that wait for the same changes.
@@ -82,10 +105,17 @@ pub struct Queue {
     errors: BTreeSet<(Time, EntryId)>,
     parked: BTreeMap<ClassId, Parked>,
     apart: BTreeSet<Order>,
+    /// How many entries there ever were.
+    came: u64,
     now: Time,
 }
 
 impl Queue {
+    /// The time of the decisions that are being made.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// An entry that exists.
     pub fn entry(&self, id: EntryId) -> &Entry {
         self.entries[id as usize].as_ref().expect("a numbered entry exists")
@@ -97,14 +127,17 @@ impl Queue {
     }
 
     /// A new entry, in no list.
-    pub fn add(&mut self, key: GroupKey, group: bool, priority: i64, created: Time) -> EntryId {
+    pub fn add(&mut self, key: GroupKey, team: Option<TeamId>, priority: i64, created: Time) -> EntryId {
+        self.came += 1;
         let entry = Entry {
             key,
             members: Vec::new(),
-            group,
+            team,
             cures: Cures::default(),
+            lack: None,
             priority,
             created,
+            came: self.came,
             attempts: 0,
             ready_at: Time::default(),
             spot: Spot::Out,
@@ -124,6 +157,18 @@ impl Queue {
         self.free.push(id);
     }
 
+    /// One more belongs to an entry: the most urgent and the oldest count.
+    pub fn join(&mut self, id: EntryId, priority: i64, created: Time) {
+        let entry = self.entry(id);
+        let (priority, created) = (entry.priority.max(priority), entry.created.min(created));
+        self.set_order(id, priority, created);
+    }
+
+    /// How old an entry is.
+    pub fn age(&self, id: EntryId) -> Time {
+        self.entry(id).created
+    }
+
     /// Changes what the order goes by.
     pub fn set_order(&mut self, id: EntryId, priority: i64, created: Time) {
         let spot = self.entry(id).spot;
@@ -135,8 +180,10 @@ impl Queue {
         let entry = self.entry_mut(id);
         entry.priority = priority;
         entry.created = created;
-        if spot != Spot::Out {
-            self.enter(id, Spot::Active);
+        match spot {
+            Spot::Out => {}
+            Spot::Error => self.enter(id, Spot::Error),
+            _ => self.enter(id, Spot::Active),
         }
     }
 
@@ -208,7 +255,7 @@ impl Queue {
 
     fn order(&self, id: EntryId) -> Order {
         let entry = self.entry(id);
-        (Reverse(entry.priority), entry.created, entry.key.0.clone(), entry.key.1.clone(), id)
+        (Reverse(entry.priority), entry.created, entry.came, id)
     }
 
     /// The next entry to decide about. While others are fresher, those in back-off wait.
@@ -221,7 +268,7 @@ impl Queue {
         while let Some((_, id)) = self.backoff.first().copied().filter(|(at, _)| *at <= now) {
             self.activate(id);
         }
-        let next = self.active.first().map(|order| order.4);
+        let next = self.active.first().map(|order| order.3);
         let next = next.or_else(|| self.backoff.first().map(|(_, id)| *id))?;
         self.leave(next);
         Some(next)
@@ -236,9 +283,11 @@ impl Queue {
     }
 
     /// A refused entry waits by itself for what may help.
-    pub fn park_apart(&mut self, id: EntryId, cures: Cures) {
+    pub fn park_apart(&mut self, id: EntryId, cures: Cures, lack: Option<Lack>) {
         self.set_back(id);
-        self.entry_mut(id).cures = cures;
+        let entry = self.entry_mut(id);
+        entry.cures = cures;
+        entry.lack = lack;
         self.enter(id, Spot::ParkedApart);
     }
 
@@ -273,15 +322,25 @@ impl Queue {
     /// Wakes up to `max` parked entries of a class, the most urgent first.
     pub fn wake(&mut self, class: ClassId, max: usize) {
         let Some(parked) = self.parked.get(&class) else { return };
-        let ids: Vec<EntryId> = parked.entries.iter().take(max).map(|order| order.4).collect();
+        let ids: Vec<EntryId> = parked.entries.iter().take(max).map(|order| order.3).collect();
         ids.into_iter().for_each(|id| self.rouse(id));
     }
 
-    /// Wakes whoever is parked apart and may be helped by one of these changes.
-    pub fn wake_apart(&mut self, changes: Cures) {
-        let helped = |order: &&Order| self.entry(order.4).cures.shares(changes);
-        let ids: Vec<EntryId> = self.apart.iter().filter(helped).map(|order| order.4).collect();
-        ids.into_iter().for_each(|id| self.rouse(id));
+    /// Wakes whoever is parked apart and may be helped by one of these changes. `room` tells for how many more there is
+    /// room where something changed.
+    pub fn wake_apart(&mut self, changes: Cures, mut room: impl FnMut(&Lack) -> usize) {
+        let ids: Vec<EntryId> = self.apart.iter().map(|order| order.3).collect();
+        for id in ids {
+            let entry = self.entries[id as usize].as_mut().expect("a parked entry exists");
+            let helped = entry.cures.shares(changes)
+                && entry.lack.as_mut().is_none_or(|lack| {
+                    lack.pods = lack.pods.saturating_sub(room(lack));
+                    lack.pods == 0
+                });
+            if helped {
+                self.rouse(id);
+            }
+        }
     }
 
     /// Wakes an entry if it is parked.
@@ -295,6 +354,12 @@ impl Queue {
         self.leave(id);
         let early = self.entry(id).ready_at > self.now;
         self.enter(id, if early { Spot::Backoff } else { Spot::Active });
+    }
+
+    /// Puts an entry that was decided about straight back, with the age it had.
+    pub fn put_back(&mut self, id: EntryId) {
+        self.entry_mut(id).attempts = 0;
+        self.enter(id, Spot::Active);
     }
 
     /// Whether somebody waits for a decision now.

@@ -56,6 +56,8 @@ pub struct Table {
     /// Whether a row is a node, and one without taints or cordon: looked at far more often than the facts.
     looks: Vec<Look>,
     resources: Vec<Text>,
+    /// What all nodes have, by resource.
+    totals: Vec<i128>,
     /// By row and resource.
     allocatable: Vec<i64>,
     used: Vec<i64>,
@@ -79,6 +81,7 @@ impl Default for Table {
             facts: Vec::new(),
             looks: Vec::new(),
             resources: vec![literal!("cpu"), literal!("memory"), literal!("pods")],
+            totals: vec![0; 3],
             allocatable: Vec::new(),
             used: Vec::new(),
             scored: Vec::new(),
@@ -170,8 +173,13 @@ impl Table {
             amounts.iter().map(|(name, amount)| (self.resource(name), *amount)).collect();
         let width = self.resources.len();
         let cells = &mut self.allocatable[at * width..(at + 1) * width];
-        cells.fill(0);
-        numbered.into_iter().for_each(|(resource, amount)| cells[resource] = amount);
+        for (total, cell) in self.totals.iter_mut().zip(cells.iter_mut()) {
+            *total -= i128::from(std::mem::take(cell));
+        }
+        for (resource, amount) in numbered {
+            self.totals[resource] += i128::from(amount) - i128::from(cells[resource]);
+            cells[resource] = amount;
+        }
         self.looks[at] = match &facts {
             None => Look::NoNode,
             Some(facts) if facts.unschedulable || !facts.taints.is_empty() => Look::Node,
@@ -273,6 +281,11 @@ impl Table {
         self.allocatable[row as usize * self.resources.len() + resource]
     }
 
+    /// What all nodes have of a resource.
+    pub fn total(&self, resource: usize) -> i128 {
+        self.totals[resource]
+    }
+
     /// What the pods on a node ask for.
     pub fn used(&self, row: Row, resource: usize) -> i64 {
         self.used[row as usize * self.resources.len() + resource]
@@ -345,6 +358,7 @@ impl Table {
         }
         let old = self.resources.len();
         self.resources.push(name.clone());
+        self.totals.push(0);
         for cells in [&mut self.allocatable, &mut self.used] {
             let wider = cells.chunks(old).flat_map(|row| row.iter().copied().chain([0]));
             *cells = wider.collect();

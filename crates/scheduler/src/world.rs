@@ -14,6 +14,7 @@ use crate::class::{Class, ClassId, Rule};
 use crate::counts::{CounterId, Counts, SortId, Spec};
 use crate::demand::Demand;
 use crate::devices::Devices;
+use crate::gang::{Fence, State, TeamId, Teams};
 use crate::label::Labels;
 use crate::packing::Packing;
 use crate::pod::{GroupKey, PodKey};
@@ -63,7 +64,15 @@ pub struct PodRow {
     /// How often what was decided could not be carried out.
     pub failures: u32,
     /// The group it is placed with.
-    pub group: Option<GroupKey>,
+    pub team: Option<TeamId>,
+    /// Whether it has scheduling gates.
+    pub gated: bool,
+    /// Why it must not be queued.
+    pub hold: Option<Text>,
+    /// The scheduler it asks for.
+    pub scheduler: Text,
+    /// Why its group is not looked at, as it was last told.
+    pub said: Text,
     /// What it wants of volumes.
     pub volumes: volumes::Wants,
     /// What it wants of devices.
@@ -76,6 +85,16 @@ impl PodRow {
     /// Whether it wants volumes or devices.
     pub fn claims(&self) -> bool {
         !self.volumes.is_empty() || !self.devices.is_empty()
+    }
+
+    /// Where it is, for the counts of its group.
+    pub fn state(&self) -> State {
+        match (self.on, self.bound) {
+            (Some(_), true) => State::Assigned,
+            (Some(_), false) => State::Assumed,
+            (None, _) if self.deleting => State::Leaving,
+            (None, _) => State::Waiting { gated: self.gated, held: self.hold.is_some() },
+        }
     }
 
     /// It, as the book of volumes knows it.
@@ -109,6 +128,12 @@ pub struct World {
     idle: Vec<ClassId>,
     /// Pods; gaps are free numbers.
     pub pods: Vec<Option<PodRow>>,
+    /// Groups.
+    pub teams: Teams,
+    /// The only nodes that are looked at, while there is one.
+    pub fence: Option<Fence>,
+    /// How many fences there ever were.
+    pub fences: u64,
     /// Pods for which room is being made, by node.
     pub nominated: BTreeMap<Row, Vec<PodId>>,
     /// How many pods are on nodes, by priority.
@@ -136,6 +161,46 @@ impl World {
         self.pods[id as usize].as_mut().expect("a numbered pod exists")
     }
 
+    /// Changes a pod, and the counts of its group with it.
+    pub fn change<T>(&mut self, id: PodId, change: impl FnOnce(&mut PodRow) -> T) -> T {
+        let pod = self.pods[id as usize].as_mut().expect("a numbered pod exists");
+        let before = pod.state();
+        let answer = change(pod);
+        let after = pod.state();
+        if let Some(team) = pod.team.filter(|_| before != after) {
+            let team = self.teams.of_mut(team);
+            team.count(before, false);
+            team.count(after, true);
+        }
+        answer
+    }
+
+    /// The name of the node on which room is being made for a pod.
+    pub fn nominated_name(&self, id: PodId) -> Option<Text> {
+        self.pod(id).nominated.map(|row| self.table.name(row).clone())
+    }
+
+    /// Makes a pod a member of a group.
+    pub fn enlist(&mut self, id: PodId, group: &GroupKey) {
+        let team = self.teams.id(group);
+        let pod = self.pods[id as usize].as_mut().expect("a numbered pod exists");
+        pod.team = Some(team);
+        let team = self.teams.of_mut(team);
+        team.count(pod.state(), true);
+        team.members.insert(id);
+    }
+
+    /// A pod leaves its group for ever.
+    pub fn discharge(&mut self, id: PodId) -> Option<TeamId> {
+        let pod = self.pods[id as usize].as_mut().expect("a numbered pod exists");
+        let team = pod.team.take()?;
+        let known = self.teams.of_mut(team);
+        known.count(pod.state(), false);
+        known.members.remove(&id);
+        known.unsaid.remove(&id);
+        Some(team)
+    }
+
     /// A class that exists.
     pub fn class(&self, id: ClassId) -> &Class {
         self.classes[id as usize].as_ref().expect("a class in use exists")
@@ -149,7 +214,7 @@ impl World {
     /// Puts a pod on a row.
     pub fn put(&mut self, id: PodId, row: Row) {
         let World { pods, classes, table, counts, volumes, devices, .. } = self;
-        let pod = pods[id as usize].as_mut().expect("a numbered pod exists");
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
         let class = classes[pod.class as usize].as_ref().expect("a class in use exists");
         table.put(row, id, &class.asks);
         counts.count(row, pod.sort, &class.carried, 1);
@@ -157,8 +222,8 @@ impl World {
             volumes.put(&pod.asks_volumes(id), table.name(row), table.facts(row));
             devices.put(&pod.asks_devices(id), table.name(row), table.facts(row));
         }
-        pod.on = Some(row);
         *self.placed.entry(pod.priority).or_default() += 1;
+        self.change(id, |pod| pod.on = Some(row));
         self.changes += 1;
         self.note_moved(id);
     }
@@ -167,8 +232,8 @@ impl World {
     pub fn take(&mut self, id: PodId) {
         self.note_moved(id);
         let World { pods, classes, table, counts, volumes, devices, .. } = self;
-        let pod = pods[id as usize].as_mut().expect("a numbered pod exists");
-        let Some(row) = pod.on.take() else { return };
+        let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
+        let Some(row) = pod.on else { return };
         let class = classes[pod.class as usize].as_ref().expect("a class in use exists");
         table.take_away(row, id, &class.asks);
         counts.count(row, pod.sort, &class.carried, -1);
@@ -182,6 +247,7 @@ impl World {
         if *many == 0 {
             self.placed.remove(&pod.priority);
         }
+        self.change(id, |pod| pod.on = None);
         self.changes += 1;
         if self.watched {
             self.freed.push(row);
@@ -198,6 +264,22 @@ impl World {
         if pod.claims() {
             volumes.pretend(&pod.asks_volumes(id), sign);
             devices.pretend(&pod.asks_devices(id), sign);
+        }
+    }
+
+    /// Takes a pod off its row in thought, for all to see: rankings look again. [`World::give_back`] is its reverse.
+    pub fn lift(&mut self, id: PodId) {
+        if let Some(row) = self.pod(id).on {
+            self.pretend(id, row, -1);
+            self.table.touch(row);
+        }
+    }
+
+    /// Puts a pod that was lifted back.
+    pub fn give_back(&mut self, id: PodId) {
+        if let Some(row) = self.pod(id).on {
+            self.pretend(id, row, 1);
+            self.table.touch(row);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod build;
 mod cases;
+mod gangs;
 mod laws;
 mod queue;
 mod storage;

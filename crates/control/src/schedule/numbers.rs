@@ -66,6 +66,7 @@ impl Numbers {
                     self.count(by, "unschedulable");
                 }
             }
+            Outcome::Group(_) => {}
         }
     }
 

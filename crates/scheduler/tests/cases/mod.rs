@@ -104,6 +104,7 @@ fn spoken(decision: &Decision) -> String {
     match &decision.outcome {
         Outcome::Placed(pods) => pods.iter().map(|(_, node)| node.as_str()).collect::<Vec<_>>().join(","),
         Outcome::Refused { why, .. } => why.message(),
+        Outcome::Group(outcome) => format!("{:?}", outcome.verdict),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Laws: never over capacity, and what is kept up to date change by change equals what is found afresh.
 
+mod gangs;
+
 use std::collections::BTreeMap;
 
 use muster_api::time::Time;
-use muster_scheduler::{Group, Pod, Scheduler};
+use muster_scheduler::{Group, Pod, Policy, Scheduler, Standing};
 use muster_tree::{Tree, tree};
 use proptest::prelude::*;
 
@@ -184,7 +186,8 @@ proptest! {
         model.scheduler.decide(1000, Time(1));
         let key = ("ns".into(), "gang".into());
         // One more than there are: it cannot be had.
-        model.scheduler.group(&key, Group { at_least: shapes.len() + 1 });
+        let policy = Policy::Gang { min: shapes.len() + 1 };
+        model.scheduler.group(&key, Standing::Ready(Group::of(policy)));
         for (n, shape) in shapes.iter().enumerate() {
             let member = pod(&format!("m{n}"), &pod_shape(*shape), 99);
             model.scheduler.pod(&Pod { group: Some(key.clone()), ..member });

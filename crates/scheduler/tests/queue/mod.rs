@@ -1,7 +1,7 @@
-//! The life of the queue: who is next, who is woken by what, what happens to nominations and groups.
+//! The life of the queue: who is next, who is woken by what, what happens to nominations.
 
 use muster_api::time::Time;
-use muster_scheduler::{Group, Outcome, Pod, PodKey, Scheduler};
+use muster_scheduler::{Outcome, Pod, PodKey, Scheduler};
 use muster_tree::{Text, Tree, tree};
 
 use crate::build::{node, on, pod};
@@ -32,6 +32,7 @@ fn decide(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
                 words.extend(pods.iter().map(|((_, pod), node)| format!("{pod}→{node}")));
             }
             Outcome::Refused { .. } => words.push(decision.group.1.to_string()),
+            Outcome::Group(_) => panic!("no groups here"),
         }
     }
     words
@@ -52,7 +53,7 @@ fn the_urgent_and_the_old_come_first() {
     {
         scheduler.pod(&pod(name, &tree!({"priority": priority}), second));
     }
-    assert_eq!(decide(&mut scheduler, NOW), ["urgent→a", "also-early→a", "early→a", "late→a"]);
+    assert_eq!(decide(&mut scheduler, NOW), ["urgent→a", "early→a", "also-early→a", "late→a"]);
 }
 
 #[test]
@@ -330,45 +331,4 @@ fn a_nomination_that_was_told_counts() {
     let mut scheduler = with_nodes(&["a", "b"]);
     scheduler.pod(&Pod { nominated: "b".into(), ..asks("p", "1") });
     assert_eq!(decide(&mut scheduler, NOW), ["p→b"]);
-}
-
-fn member(name: &str, cpu: &str) -> Pod {
-    Pod { group: Some(key("gang")), ..asks(name, cpu) }
-}
-
-#[test]
-fn a_group_is_placed_whole_or_not_at_all() {
-    let mut scheduler = with_nodes(&["a", "b"]);
-    let before = scheduler.picture();
-    scheduler.group(&key("gang"), Group { at_least: 3 });
-    ["x", "y"].iter().for_each(|name| scheduler.pod(&member(name, "3")));
-    assert_eq!(decide(&mut scheduler, NOW), Vec::<String>::new(), "too few have come");
-    scheduler.pod(&member("z", "3"));
-    assert_eq!(decide(&mut scheduler, NOW), ["gang"]);
-    assert_eq!(scheduler.picture(), before, "what was taken was given back");
-    assert!(!scheduler.has_waiting(), "its own undoing does not wake it");
-    scheduler.node(node("c", &tree!({})));
-    let mut placed = decide(&mut scheduler, NOW);
-    placed.sort();
-    assert_eq!(placed, ["x→a", "y→b", "z→c"]);
-}
-
-#[test]
-fn more_than_a_group_needs_is_placed_as_room_comes() {
-    let mut scheduler = with_nodes(&["a"]);
-    scheduler.group(&key("gang"), Group { at_least: 1 });
-    ["x", "y"].iter().for_each(|name| scheduler.pod(&member(name, "3")));
-    assert_eq!(decide(&mut scheduler, NOW), ["x→a"]);
-    scheduler.pod(&Pod { node: "a".into(), ..member("x", "3") });
-    scheduler.node(node("b", &tree!({})));
-    assert_eq!(decide(&mut scheduler, NOW), ["y→b"]);
-}
-
-#[test]
-fn a_group_nobody_told_of_waits() {
-    let mut scheduler = with_nodes(&["a"]);
-    scheduler.pod(&member("x", "1"));
-    assert!(!scheduler.has_waiting());
-    scheduler.group(&key("gang"), Group { at_least: 1 });
-    assert_eq!(decide(&mut scheduler, NOW), ["x→a"]);
 }

@@ -1,0 +1,420 @@
+//! The life of groups as data: the files beside this one, one story per list item.
+//!
+//! A story has `nodes` and `placed` as placement cases do, `groups` (by name), `budgets`, and `steps`, played in this
+//! order. `says` is its sentence, `patience` for how many seconds groups are held in silence. A pod is in the group that its `group` names.
+//!
+//! | step | what happens |
+//! |---|---|
+//! | `pods: {x: {…}}` | these pods come or change; each is a second younger than the one before |
+//! | `same: {n: 3, name: w, pod: {…}}` | pods `w0`, `w1`, `w2` come |
+//! | `groups: {g: {…}}` | these groups come or change: `min` or `basic`, `priority`, `never`, `all`, `topology`, `deadline`, `waits` (for `group` or `workload`) |
+//! | `group_gone: g` | it goes |
+//! | `nodes: {a: {…}}`, `node_gone: a` | nodes come, change or go |
+//! | `bind: all`, `bind: [x]` | pods are bound where they were placed |
+//! | `gone`, `ended`, `deleted: [x]` | pods go, end, or are on their way out |
+//! | `evicted: [x]` | pods are gone that had to make room |
+//! | `retry: {g: [x]}` | members could not be bound |
+//! | `spared: [x]` | victims stay after all |
+//! | `wait: 5` | so many seconds go by |
+//! | `decide: […]` | decisions are made: one line each |
+//! | `counts: {g: 3/1/0/2}` | all, assigned, assumed and waiting pods of groups |
+//! | `told: {x: …}` | what pods were last told |
+//! | `nominated: {x: a}` | for whom room is being made, where |
+//! | `quiet: true` | nobody waits for a decision |
+//! | `idle: true` | nor for a time |
+//!
+//! Lines: `g placed x→a y→b`, `g held pods: x y`, `g refused: …`, `g error: …`, `g late: …`; ` evicts x y` and
+//! ` groups h` follow when somebody has to go, ` outranks z` when a nomination ends. Of a pod alone: `x→a`, `x refused`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use muster_api::time::Time;
+use muster_scheduler::{
+    Budget, Decision, Disruption, Group, GroupOutcome, GroupVerdict, Held, Outcome, Pod, PodKey, Policy,
+    Scheduler, Standing, Waiting,
+};
+use muster_tree::{Text, Tree, tree};
+
+use crate::build::{devices, node, on, pod};
+use crate::storage;
+
+/// Fewer stories than this, and somebody lost a file.
+const STORIES_MIN: usize = 90;
+
+pub fn key(name: &str) -> PodKey {
+    ("ns".into(), name.into())
+}
+
+/// Plays all stories of one file.
+fn play_file(name: &str) -> usize {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gangs").join(name);
+    let text = std::fs::read_to_string(&file).expect("a file of stories");
+    let stories = Tree::parse_yaml(&text).unwrap_or_else(|e| panic!("{}: {e:?}", file.display()));
+    let (mut says, mut failures) = (BTreeSet::new(), Vec::new());
+    for story in stories.items() {
+        let title = story.str_at(&["says"]);
+        assert!(!title.is_empty() && says.insert(title.to_owned()), "{title}: said twice, or nothing said");
+        if let Err(why) = play(story) {
+            failures.push(format!("{title}\n{why}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), says.len(), failures.join("\n"));
+    says.len()
+}
+
+/// Shows: 5832-29, 5832-30, 5832-31, 5832-32, 5832-33, 5832-34, 5832-35, 5832-36, 5832-38, 5832-39, 5832-40, 5832-42.
+#[test]
+fn the_life_of_groups() {
+    let stories = play_file("gangs.yaml") + play_file("gang_preemption.yaml");
+    assert!(stories >= STORIES_MIN, "{stories} stories");
+}
+
+/// `nodes` nodes, and a pod on each for each of so many CPUs.
+fn full(nodes: usize, cpus: usize) -> (Scheduler, Vec<PodKey>) {
+    let mut scheduler = Scheduler::default();
+    let mut pods = Vec::new();
+    for n in 0..nodes {
+        let name = format!("n{n:03}");
+        scheduler.node(node(&name, &tree!({"has": {"cpu": cpus.to_string(), "pods": "110"}})));
+        for m in 0..cpus {
+            let low = on(pod(&format!("low-{n:03}-{m}"), &tree!({"asks": {"cpu": "1"}}), 1), &name);
+            scheduler.pod(&low);
+            pods.push(low.key);
+        }
+    }
+    (scheduler, pods)
+}
+
+fn gang(scheduler: &mut Scheduler, name: &str, size: usize, words: &Tree) {
+    scheduler.group(&key(name), Standing::Ready(Group::of(Policy::Gang { min: size })));
+    for n in 0..size {
+        let member = pod(&format!("{name}-{n:04}"), words, 2);
+        scheduler.pod(&Pod { group: Some(key(name)), ..member });
+    }
+}
+
+fn group(decisions: &[Decision]) -> &GroupOutcome {
+    let [Decision { outcome: Outcome::Group(outcome), .. }] = decisions else { panic!("{decisions:?}") };
+    outcome
+}
+
+#[test]
+fn a_gang_of_equal_pods_ranks_the_nodes_once() {
+    let mut scheduler = Scheduler::default();
+    for n in 0..500 {
+        scheduler.node(node(&format!("n{n:03}"), &tree!({})));
+    }
+    gang(&mut scheduler, "g", 1000, &tree!({"asks": {"cpu": "1"}}));
+    let placed = group(&scheduler.decide(9, Time(1))).placed.len();
+    let stats = scheduler.stats();
+    assert_eq!((placed, stats.fast, stats.scans, stats.diagnoses), (1000, 1000, 0, 0));
+    assert!(stats.rankings < 10, "{stats:?}");
+}
+
+#[test]
+fn refused_gangs_of_one_kind_are_worked_out_once() {
+    let (mut scheduler, _) = full(20, 4);
+    for n in 0..50 {
+        gang(&mut scheduler, &format!("g{n:02}"), 3 + n % 2, &tree!({"asks": {"cpu": "1"}}));
+    }
+    let decisions = scheduler.decide(100, Time(1));
+    let mut words: BTreeSet<String> = BTreeSet::new();
+    for decision in &decisions {
+        let outcome = group(std::slice::from_ref(decision));
+        words.extend(outcome.refused.iter().map(|it| it.message.clone()));
+    }
+    let stats = scheduler.stats();
+    assert_eq!((decisions.len(), stats.diagnoses, stats.repeated), (50, 1, 49));
+    let found: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ending = "pod group preemption: No preemption victims found for incoming preemptor";
+    assert_eq!(
+        found,
+        [
+            format!("0/20 nodes are available: 20 Insufficient cpu. {ending}"),
+            format!("minCount (3) cannot be satisfied: 0 scheduled, 2 remaining, {ending}"),
+            format!("minCount (4) cannot be satisfied: 0 scheduled, 3 remaining, {ending}"),
+        ]
+    );
+}
+
+#[test]
+fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
+    let (mut scheduler, mut low) = full(100, 10);
+    gang(&mut scheduler, "g", 100, &tree!({"asks": {"cpu": "10"}, "priority": 5}));
+    let decisions = scheduler.decide(9, Time(1));
+    let mut evicted = group(&decisions).evict.clone();
+    evicted.sort();
+    low.sort();
+    assert_eq!(evicted, low);
+    let (mut placed, mut looks) = (0, 0);
+    for victim in &evicted {
+        scheduler.pod_gone(victim);
+        let decisions = scheduler.decide(9, Time(1));
+        looks += decisions.len();
+        placed += decisions.iter().map(|it| group(std::slice::from_ref(it)).placed.len()).sum::<usize>();
+    }
+    assert_eq!((placed, looks), (100, 1), "it looks again when all have gone");
+    assert_eq!(scheduler.overfull(), []);
+}
+
+struct Stage {
+    scheduler: Scheduler,
+    now: Time,
+    second: i64,
+    pods: BTreeMap<Text, Pod>,
+    told: BTreeMap<Text, String>,
+    nominated: BTreeMap<Text, Text>,
+}
+
+fn play(story: &Tree) -> Result<(), String> {
+    let patience = seconds(story.get("patience").unwrap_or(&Tree::Null));
+    let mut stage = Stage {
+        scheduler: Scheduler::default().patient(patience),
+        now: Time(1_000_000_000),
+        second: 0,
+        pods: BTreeMap::new(),
+        told: BTreeMap::new(),
+        nominated: BTreeMap::new(),
+    };
+    for (name, words) in story.entries_at(&["nodes"]) {
+        stage.scheduler.node(node(name, words));
+    }
+    devices::feed(&mut stage.scheduler, story);
+    storage::feed(&mut stage.scheduler, story);
+    for (n, words) in story.items_at(&["budgets"]).iter().enumerate() {
+        let budget = words.with(&["metadata", "namespace"], "ns");
+        stage.scheduler.budget(&key(&format!("b{n}")), Budget::of(&budget));
+    }
+    stage.groups(story.get("groups").unwrap_or(&Tree::Null));
+    for (node, pods) in story.entries_at(&["placed"]) {
+        for (n, words) in pods.items().iter().enumerate() {
+            stage.come(&format!("{node}-{n}"), words, Some(node));
+        }
+    }
+    stage.second = 10;
+    for (at, step) in story.items_at(&["steps"]).iter().enumerate() {
+        for (what, words) in step.entries() {
+            stage.step(what, words).map_err(|why| format!("  step {at}, {what}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn seconds(words: &Tree) -> Duration {
+    Duration::from_secs(words.as_int().and_then(|it| u64::try_from(it).ok()).unwrap_or(0))
+}
+
+fn names(words: &Tree) -> Vec<Text> {
+    let one = words.as_text().cloned();
+    words.items().iter().filter_map(|it| it.as_text().cloned()).chain(one).collect()
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(found: &T, wanted: &T) -> Result<(), String> {
+    if found == wanted { Ok(()) } else { Err(format!("\n    found  {found:?}\n    wanted {wanted:?}")) }
+}
+
+impl Stage {
+    fn step(&mut self, what: &str, words: &Tree) -> Result<(), String> {
+        match what {
+            "pods" => words.entries().iter().for_each(|(name, words)| self.come(name, words, None)),
+            "same" => {
+                for n in 0..words.int_at(&["n"]).expect("a number of pods") {
+                    let name = format!("{}{n}", words.str_at(&["name"]));
+                    self.come(&name, words.get("pod").expect("a pod"), None);
+                }
+            }
+            "groups" => self.groups(words),
+            "group_gone" => names(words).iter().for_each(|name| self.scheduler.group_gone(&key(name))),
+            "nodes" => words.entries().iter().for_each(|(name, it)| self.scheduler.node(node(name, it))),
+            "node_gone" => names(words).iter().for_each(|name| self.scheduler.node_gone(name)),
+            "bind" => self.bind(&names(words)),
+            "gone" => names(words).iter().for_each(|name| self.scheduler.pod_gone(&key(name))),
+            "ended" => self.change(&names(words), |pod| pod.ended = true),
+            "deleted" => self.change(&names(words), |pod| (pod.deleting, pod.wants) = (true, false)),
+            "evicted" => {
+                self.change(&names(words), |pod| {
+                    (pod.deleting, pod.evicted, pod.wants) = (true, true, false);
+                });
+                names(words).iter().for_each(|name| self.scheduler.pod_gone(&key(name)));
+            }
+            "retry" => {
+                for (group, pods) in words.entries() {
+                    let pods: Vec<PodKey> = names(pods).iter().map(|name| key(name)).collect();
+                    self.scheduler.retry_group(&key(group), &pods, self.now);
+                }
+            }
+            "spared" => names(words).iter().for_each(|name| self.scheduler.spared(&key(name), self.now)),
+            "wait" => self.now = self.now + seconds(words),
+            "decide" => return self.decide(words),
+            "counts" => {
+                for (group, wanted) in words.entries() {
+                    let it = self.scheduler.group_counts(&key(group));
+                    let found = format!("{}/{}/{}/{}", it.all, it.assigned, it.assumed, it.waiting);
+                    same(&Some(found.as_str()), &wanted.as_str())?;
+                }
+            }
+            "told" => {
+                for (name, wanted) in words.entries() {
+                    let found = self.told.get(name).map(String::as_str);
+                    same(&found, &wanted.as_str())?;
+                }
+            }
+            "nominated" => {
+                for (name, wanted) in words.entries() {
+                    let wanted = wanted.as_text().filter(|it| !it.is_empty());
+                    same(&self.scheduler.nominated(&key(name)), &wanted)?;
+                    same(&self.nominated.get(name), &wanted)?;
+                }
+            }
+            "quiet" => same(&self.scheduler.has_waiting(), &false)?,
+            "idle" => same(&self.scheduler.wake_at(), &None)?,
+            other => panic!("no such step: {other}"),
+        }
+        Ok(())
+    }
+
+    /// A pod comes, or changes, or is on a node from the first.
+    fn come(&mut self, name: &str, words: &Tree, node: Option<&str>) {
+        self.second += 1;
+        let known = self.pods.get(name).map(|known| known.created);
+        let mut fresh = pod(name, words, words.int_at(&["second"]).unwrap_or(self.second));
+        fresh.created = known.unwrap_or(fresh.created);
+        fresh.group = words.get("group").and_then(Tree::as_str).map(key);
+        fresh.hold = words.get("hold").and_then(Tree::as_text).cloned();
+        fresh.started = words.int_at(&["started"]).map(|second| Time(second * 1_000_000));
+        let node = node.or(words.get("on").and_then(Tree::as_str));
+        let fresh = node.map_or_else(|| fresh.clone(), |node| on(fresh.clone(), node));
+        self.scheduler.pod(&fresh);
+        self.pods.insert(fresh.key.1.clone(), fresh);
+    }
+
+    fn change(&mut self, names: &[Text], change: impl Fn(&mut Pod)) {
+        for name in names {
+            let pod = self.pods.get_mut(name).expect("a pod that came");
+            let node = self.scheduler.node_of(&pod.key).cloned();
+            pod.node = if pod.node.is_empty() { Text::new() } else { node.unwrap_or_default() };
+            change(pod);
+            let pod = pod.clone();
+            self.scheduler.pod(&pod);
+        }
+    }
+
+    fn bind(&mut self, names: &[Text]) {
+        let all = names.iter().any(|name| name == "all");
+        for (name, pod) in &mut self.pods {
+            if (all || names.contains(name))
+                && let Some(node) = self.scheduler.node_of(&pod.key).cloned()
+            {
+                pod.node = node.clone();
+                assert!(self.scheduler.confirm(&pod.key, &node));
+                self.scheduler.pod(pod);
+            }
+        }
+    }
+
+    fn groups(&mut self, words: &Tree) {
+        for (name, words) in words.entries() {
+            self.scheduler.group(&key(name), standing(words));
+        }
+    }
+
+    fn decide(&mut self, wanted: &Tree) -> Result<(), String> {
+        let overfull = self.scheduler.overfull();
+        let decisions = self.scheduler.decide(100, self.now);
+        let found: Vec<String> = decisions.iter().map(|decision| self.hear(decision)).collect();
+        let wanted: Vec<String> = names(wanted).iter().map(ToString::to_string).collect();
+        same(&self.scheduler.overfull(), &overfull)?;
+        same(&found, &wanted)
+    }
+
+    /// A decision as a line; what pods are told is taken down.
+    fn hear(&mut self, decision: &Decision) -> String {
+        let name = &decision.group.1;
+        match &decision.outcome {
+            Outcome::Placed(pods) => pairs(pods),
+            Outcome::Refused { why, evict, nominated, .. } => {
+                self.told.insert(name.clone(), why.message());
+                if let Some(node) = nominated {
+                    self.nominated.insert(name.clone(), node.clone());
+                }
+                let evicts =
+                    if evict.is_empty() { String::new() } else { format!(" evicts {}", list(evict)) };
+                format!("{name} refused{evicts}")
+            }
+            Outcome::Group(outcome) => self.hear_group(name, outcome),
+        }
+    }
+
+    fn hear_group(&mut self, name: &Text, outcome: &GroupOutcome) -> String {
+        for it in &outcome.refused {
+            self.told.insert(it.pod.1.clone(), it.message.clone());
+            let wanted = if matches!(outcome.verdict, GroupVerdict::Error(_)) {
+                "SchedulerError"
+            } else {
+                "Unschedulable"
+            };
+            assert_eq!(it.reason, wanted, "{name}");
+            match &it.nominated {
+                Some(node) => self.nominated.insert(it.pod.1.clone(), node.clone()),
+                None => self.nominated.remove(&it.pod.1),
+            };
+        }
+        for ((_, pod), _) in &outcome.placed {
+            self.nominated.remove(pod);
+        }
+        let refused: Vec<PodKey> = outcome.refused.iter().map(|it| it.pod.clone()).collect();
+        let mut line = match &outcome.verdict {
+            GroupVerdict::Placed => format!("{name} placed {}", pairs(&outcome.placed)),
+            GroupVerdict::Held(why) => {
+                let why = match why {
+                    Held::Pods => "pods",
+                    Held::Group => "group",
+                    Held::Workload => "workload",
+                    Held::Gated => "gated",
+                };
+                format!("{name} held {why}: {}", list(&refused))
+            }
+            GroupVerdict::Unschedulable(words) => format!("{name} refused: {words}"),
+            GroupVerdict::Error(words) => format!("{name} error: {words}"),
+            GroupVerdict::Late(words) => format!("{name} late: {words}"),
+        };
+        for (what, keys) in
+            [("evicts", &outcome.evict), ("groups", &outcome.evict_groups), ("outranks", &outcome.outranked)]
+        {
+            if !keys.is_empty() {
+                line = format!("{line} {what} {}", list(keys));
+            }
+        }
+        line
+    }
+}
+
+fn pairs(pods: &[(PodKey, Text)]) -> String {
+    let mut all: Vec<String> = pods.iter().map(|((_, pod), node)| format!("{pod}→{node}")).collect();
+    all.sort();
+    all.join(" ")
+}
+
+fn list(keys: &[PodKey]) -> String {
+    let mut all: Vec<&str> = keys.iter().map(|(_, name)| name.as_str()).collect();
+    all.sort_unstable();
+    all.join(" ")
+}
+
+fn standing(words: &Tree) -> Standing {
+    if let Some(why) = words.get("waits").and_then(Tree::as_str) {
+        let why = if why == "group" { Waiting::Group } else { Waiting::Workload };
+        return Standing::Waiting { why, words: words.text_at(&["words"]) };
+    }
+    let min = words.int_at(&["min"]).map(|min| usize::try_from(min).expect("a count"));
+    Standing::Ready(Group {
+        policy: min.map_or(Policy::Basic, |min| Policy::Gang { min }),
+        priority: words.int_at(&["priority"]),
+        preempts: words.bool_at(&["never"]).map(|never| !never),
+        disruption: if words.bool_at(&["all"]) == Some(true) { Disruption::All } else { Disruption::Single },
+        topology: words.get("topology").and_then(Tree::as_text).cloned(),
+        deadline: words.get("deadline").map(seconds),
+    })
+}
