@@ -68,6 +68,10 @@ kinds! {
     CLUSTER_ROLES = "rbac.authorization.k8s.io" "v1" "clusterroles";
     /// Who has them.
     CLUSTER_ROLE_BINDINGS = "rbac.authorization.k8s.io" "v1" "clusterrolebindings";
+    /// How gangs are to be placed.
+    WORKLOADS = "scheduling.k8s.io" "v1alpha1" "workloads";
+    /// Gangs.
+    POD_GROUPS = "scheduling.k8s.io" "v1alpha1" "podgroups";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

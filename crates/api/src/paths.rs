@@ -194,6 +194,16 @@ paths! {
         GROUPS = "spec"."securityContext"."supplementalGroups";
         /// The group of volumes.
         FS_GROUP = "spec"."securityContext"."fsGroup";
+        /// The Workload of its gang.
+        WORKLOAD = "spec"."workloadRef"."name";
+        /// Its gang.
+        WORKLOAD_GROUP = "spec"."workloadRef"."podGroupName";
+        /// Its gang, where that is an entry of the Workload.
+        WORKLOAD_ENTRY = "spec"."workloadRef"."podGroup";
+        /// Which copy of that entry.
+        WORKLOAD_REPLICA = "spec"."workloadRef"."podGroupReplicaKey";
+        /// Its gang, in the released form.
+        SCHEDULING_GROUP = "spec"."schedulingGroup"."podGroupName";
     }
     /// An option of looking up names.
     dns_option of "" "v1" "Pod" at ["spec", "dnsConfig", "options", "[]"] {
@@ -1284,6 +1294,75 @@ paths! {
         PORTS = "ports";
         /// Endpoints.
         ENDPOINTS = "endpoints";
+    }
+    /// How gangs are to be placed.
+    workload of "scheduling.k8s.io" "v1alpha1" "Workload" at [] {
+        /// Templates of groups.
+        TEMPLATES = "spec"."podGroupTemplates";
+        /// Groups without an object of their own.
+        ENTRIES = "spec"."podGroups";
+    }
+    /// A template of groups.
+    group_template of "scheduling.k8s.io" "v1alpha1" "Workload" at ["spec", "podGroupTemplates", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Policy.
+        POLICY = "policy";
+        /// Policy, as it was called later.
+        SCHEDULING_POLICY = "schedulingPolicy";
+    }
+    /// A policy of placing.
+    group_policy of "scheduling.k8s.io" "v1alpha1" "PodGroup" at ["spec", "schedulingPolicy"] {
+        /// Each pod for itself.
+        BASIC = "basic";
+        /// So many or none.
+        GANG = "gang";
+        /// How many.
+        MIN = "gang"."minCount";
+    }
+    /// What a group or its template says beside its policy.
+    group_terms of "scheduling.k8s.io" "v1alpha1" "PodGroup" at ["spec"] {
+        /// Policy.
+        POLICY = "schedulingPolicy";
+        /// Priority.
+        PRIORITY = "priority";
+        /// Whether others may be evicted for it.
+        PREEMPTION = "preemptionPolicy";
+        /// What goes when a pod of it goes.
+        DISRUPTION = "disruptionMode";
+        /// It goes as a whole.
+        DISRUPTION_ALL = "disruptionMode"."all";
+        /// Its pods go one by one.
+        DISRUPTION_SINGLE = "disruptionMode"."single";
+        /// What its nodes have in common.
+        TOPOLOGY = "schedulingConstraints"."topology";
+    }
+    /// What the nodes of a group have in common.
+    group_topology of "scheduling.k8s.io" "v1alpha1" "PodGroup" at ["spec", "schedulingConstraints", "topology", "[]"] {
+        /// The label.
+        KEY = "key";
+    }
+    /// Gangs.
+    pod_group of "scheduling.k8s.io" "v1alpha1" "PodGroup" at [] {
+        /// The Workload.
+        WORKLOAD = "spec"."workloadRef"."name";
+        /// The incarnation of it that is meant.
+        WORKLOAD_UID = "spec"."workloadRef"."uid";
+        /// The template.
+        TEMPLATE = "spec"."podGroupTemplateRef"."name";
+        /// The template, spelled otherwise.
+        TEMPLATE_NAME = "spec"."podGroupTemplateName";
+        /// Pods with nodes.
+        SCHEDULED = "status"."scheduledPods";
+        /// Conditions.
+        CONDITIONS = "status"."conditions";
+    }
+    /// Gangs, as they were released.
+    released_group of "scheduling.k8s.io" "v1beta1" "PodGroup" at [] {
+        /// The Workload.
+        WORKLOAD = "spec"."workloadRef"."workloadName";
+        /// The template.
+        TEMPLATE = "spec"."workloadRef"."templateName";
     }
     /// Leases.
     lease of "coordination.k8s.io" "v1" "Lease" at [] {

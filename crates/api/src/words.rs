@@ -106,6 +106,10 @@ pub mod finalizers {
     pub const ORPHAN: &str = "orphan";
     /// Keeps a claim while devices are given to it.
     pub const CLAIM_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
+    /// Keeps a group while pods of it are there.
+    pub const GROUP_PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
+    /// The same, of groups of our own definition.
+    pub const OWN_GROUP_PROTECTION: &str = "scheduling.muster.dev/podgroup-protection";
     /// The one in `spec.finalizers` of a Namespace.
     pub const KUBERNETES: &str = "kubernetes";
 }
@@ -344,6 +348,8 @@ pub mod managers {
     pub static JOBSET: Text = literal!("jobset-controller");
     /// The same, as the source of events.
     pub static JOBSET_EVENTS: Text = literal!("jobset");
+    /// The controller that keeps groups in use.
+    pub static GROUP_PROTECTION: Text = literal!("podgroup-protection-controller");
     /// Evicts pods from tainted nodes.
     pub static TAINTS: Text = literal!("taint-eviction-controller");
 }
@@ -435,4 +441,41 @@ pub mod jobset {
         /// They have all started.
         pub const STARTED: &str = "StartupPolicyCompleted";
     }
+}
+
+/// Gangs: how pods say to which group they belong, and what is said of groups.
+pub mod gang {
+    /// The group of our own definitions.
+    pub const OWN_GROUP: &str = "scheduling.muster.dev";
+    /// Annotation of pods where they have no field for it: the name of their group.
+    pub const POD_GROUP: &str = "scheduling.muster.dev/pod-group";
+    /// Annotation beside it: the name of the Workload.
+    pub const WORKLOAD: &str = "scheduling.muster.dev/workload";
+    /// Label beside it, for selectors: a hash of the group's name, which may be longer than labels are.
+    pub const POD_GROUP_HASH: &str = "scheduling.muster.dev/pod-group-hash";
+    /// Annotation of groups: seconds from the first try until the group is called late.
+    pub const DEADLINE: &str = "scheduling.muster.dev/schedule-timeout-seconds";
+    /// Label of pods: the name of their group, as coscheduling reads it.
+    pub const COSCHEDULING: &str = "scheduling.x-k8s.io/pod-group";
+    /// Annotation of pods: the name of their group, as Volcano reads it.
+    pub const VOLCANO: &str = "scheduling.k8s.io/group-name";
+
+    /// Condition: enough pods of the group have nodes.
+    pub const SCHEDULED: &str = "PodGroupScheduled";
+    /// The same, as it was released.
+    pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+
+    /// Reason: enough pods have nodes.
+    pub const MIN_COUNT_SATISFIED: &str = "MinCountSatisfied";
+    /// Reason: the deadline passed.
+    pub const TIMEOUT: &str = "SchedulingTimeout";
+    /// Reason: too few pods are there.
+    pub const WAITING_FOR_PODS: &str = "WaitingForPods";
+    /// Reason: what the group refers to is not there.
+    pub const WAITING_FOR_WORKLOAD: &str = "WaitingForWorkload";
+    /// Reason: places were found, and pods are on their way to them.
+    pub const IN_PROGRESS: &str = "SchedulingInProgress";
+
+    /// Event: a pod that was seen names another group now, in vain.
+    pub const CHANGE_IGNORED: &str = "PodGroupChangeIgnored";
 }
