@@ -210,3 +210,31 @@ fn a_newer_format_is_refused_with_advice() {
     let error = refused.err().unwrap();
     assert!(matches!(error, OpenError::Format { found: 99, .. }), "{error}");
 }
+
+/// A gang is bound by one transaction, larger than what a commit takes together of others: whoever looks sees all of it
+/// or nothing, and so does whoever opens the folder later.
+#[test]
+fn a_transaction_larger_than_a_commit_is_seen_whole() {
+    const COUNT: u64 = 2_500;
+    let directory = tempfile::tempdir().unwrap();
+    let names: Vec<_> = (0..COUNT).map(|n| key("pods", "n", &format!("p{n:04}"))).collect();
+    {
+        let store = open(directory.path(), rolling());
+        let (first, whole) = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let count = || store.list("pods", &Range::default()).unwrap().objects.len() as u64;
+                let seen = std::iter::repeat_with(count).find(|count| *count > 0);
+                seen.unwrap()
+            });
+            let written = write(&store, names.iter().map(|name| create(name, 1)).collect()).unwrap();
+            (written, looks.join().unwrap())
+        });
+        assert_eq!(whole, COUNT, "the first look that shows any shows all");
+        let revisions: Vec<u64> = first.iter().map(|object| object.revision).collect();
+        assert_eq!(revisions, (1..=COUNT).collect::<Vec<_>>(), "one after the other");
+        let records = store.watch("pods", 0).unwrap().next(usize::MAX).unwrap();
+        assert_eq!(records.len() as u64, COUNT, "a watch gets them in one go");
+    }
+    let store = open(directory.path(), rolling());
+    assert_eq!(store.list("pods", &Range::default()).unwrap().objects.len() as u64, COUNT);
+}
