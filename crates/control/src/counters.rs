@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_api::port::{Act, Call, Part};
+use muster_scheduler::GroupVerdict;
 use muster_tree::Text;
 
 use crate::jobsets::JobSetNumbers;
@@ -93,6 +94,47 @@ pub struct Scheduling {
     pub pending: BTreeMap<&'static str, u64>,
     /// How long pods waited for their node.
     pub waits: Waits,
+    /// What is counted of gangs.
+    pub gangs: GroupNumbers,
+}
+
+/// What a scheduler counts of gangs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupNumbers {
+    /// Tries to place a group, by what came of it.
+    pub attempts: BTreeMap<&'static str, u64>,
+    /// How long it took from finding places until all pods were bound to them.
+    pub times: Waits,
+    /// How long groups waited, from their first pod until enough pods had nodes.
+    pub waits: Waits,
+    /// Groups there are, now, by their policy and whether enough pods have nodes.
+    pub groups: BTreeMap<(&'static str, bool), u64>,
+}
+
+impl GroupNumbers {
+    /// Counts a try; a group that is not looked at was not tried.
+    pub fn tried(&mut self, verdict: &GroupVerdict) {
+        let result = match verdict {
+            GroupVerdict::Held(_) => return,
+            GroupVerdict::Placed => "scheduled",
+            GroupVerdict::Unschedulable(_) | GroupVerdict::Late(_) => "unschedulable",
+            GroupVerdict::Error(_) => "error",
+        };
+        *self.attempts.entry(result).or_default() += 1;
+    }
+}
+
+impl std::ops::AddAssign<&GroupNumbers> for GroupNumbers {
+    fn add_assign(&mut self, other: &GroupNumbers) {
+        for (result, count) in &other.attempts {
+            *self.attempts.entry(result).or_default() += count;
+        }
+        for (kind, count) in &other.groups {
+            *self.groups.entry(*kind).or_default() += count;
+        }
+        self.times += &other.times;
+        self.waits += &other.waits;
+    }
 }
 
 /// How many waits were how long: each bound is twice the one before.
@@ -132,6 +174,7 @@ impl std::ops::AddAssign<&Scheduling> for Scheduling {
             *self.pending.entry(place).or_default() += count;
         }
         self.waits += &other.waits;
+        self.gangs += &other.gangs;
     }
 }
 

@@ -28,6 +28,7 @@ pub mod loops;
 pub mod namespaces;
 pub mod plan;
 pub mod podgc;
+pub mod podgroups;
 pub mod queue;
 pub mod record;
 pub mod run;

@@ -479,8 +479,9 @@ impl Loop {
         }
         let shown = results.first().and_then(|result| result.as_ref().ok()).cloned();
         let refused = results.into_iter().zip(sent.calls.as_slice());
-        let refused =
-            refused.filter_map(|(result, call)| Some((call.clone(), refusal_of(call, result)?))).next();
+        let refused = refused.filter_map(|(result, call)| Some((call.clone(), refusal_of(call, result)?)));
+        // Of calls that happen all or none, those beside the one that was refused only say that they did not happen.
+        let refused = refused.min_by_key(|(_, why)| matches!(why, Refusal::Conflict(_)));
         if let (Purpose::Step(slot), Some((call, why))) = (&sent.purpose, &refused) {
             let event = self.controllers[slot.controller].refused(&slot.key, call, why, &self.caches);
             if let Some(event) = event {
@@ -685,6 +686,8 @@ fn is_end(call: &Call, object: &Object) -> bool {
 /// The kinds that these controllers want followed. Events share one storage under two groups: once is enough.
 fn kinds_for(controllers: &[Box<dyn Controller>], all: &[Kind]) -> Vec<Kind> {
     let mut wanted: Vec<Kind> = controllers.iter().flat_map(|it| it.kinds()).collect();
+    let at_will = controllers.iter().flat_map(|it| it.kinds_if_served());
+    wanted.extend(at_will.filter(|kind| all.contains(kind)));
     if controllers.iter().any(|it| it.sees_all_kinds()) {
         wanted.extend(all.iter().filter(|kind| kind.group != "events.k8s.io").cloned());
     }

@@ -143,6 +143,11 @@ pub trait Controller: Send {
     /// The kinds it must see.
     fn kinds(&self) -> Vec<Kind>;
 
+    /// Kinds it sees where the server has them, now or later.
+    fn kinds_if_served(&self) -> Vec<Kind> {
+        Vec::new()
+    }
+
     /// Whether it must see every kind the server has.
     fn sees_all_kinds(&self) -> bool {
         false

@@ -1,17 +1,23 @@
 //! Runs the scheduler: feeds it, asks it, and turns its decisions into bindings, conditions and evictions.
 //!
 //! One key stands for "decide": it never calls anybody, it only wakes the keys of the pods decided about. Those
-//! carry out their decisions side by side.
+//! carry out their decisions side by side. The pods of a gang have one key together, under which they are bound, and
+//! their group has one under which its status is written.
 
+mod binding;
 mod devices;
+mod groups;
 mod numbers;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::Event;
+use muster_api::gang::{Form, Origin, Reads};
 use muster_api::node::NodeFacts;
 use muster_api::paths::{condition as condition_path, meta as meta_path, pod as path};
 use muster_api::pod::Phase;
@@ -19,7 +25,9 @@ use muster_api::port::{Call, Kind, Object, Part, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions, managers, reasons};
 use muster_api::{condition, kinds, meta};
-use muster_scheduler::{Budget, Decision, Errand, Outcome, Pod, PodKey, Scheduler, read_labels};
+use muster_scheduler::{
+    Budget, Decision, Errand, GroupKey, GroupOutcome, GroupVerdict, Outcome, PodKey, Scheduler, read_labels,
+};
 use muster_tree::Text;
 
 pub use muster_scheduler::Packing;
@@ -27,6 +35,8 @@ pub use muster_scheduler::Packing;
 use crate::cache::{Caches, Seen};
 use crate::counters::Counters;
 use crate::plan::{Controller, Key, Plan, Wake};
+use binding::Bindings;
+use groups::Groups;
 
 /// Groups decided in one go.
 const DECISIONS_PER_TURN_MAX: usize = 256;
@@ -42,6 +52,13 @@ pub struct Schedule {
     scheduler: Scheduler,
     /// Decided, not yet seen carried out.
     open: BTreeMap<PodKey, Open>,
+    /// Gangs.
+    groups: Groups,
+    bindings: Bindings,
+    /// Whether calls that are sent together happen all or none.
+    all_or_none: bool,
+    /// Pods that named another group in vain, and have to hear it.
+    moved: BTreeSet<PodKey>,
     /// The latest time we were told.
     now: Time,
     numbers: numbers::Numbers,
@@ -60,13 +77,15 @@ enum Open {
         reason: &'static str,
         message: String,
         nominated: Text,
+        /// When that was so; it is no event and may pass: nothing was tried.
+        held: Option<Time>,
     },
     EndNomination,
     Evict {
         victim: Uid,
         by: Text,
-        for_uid: Uid,
-        node: Text,
+        /// What the victim is told.
+        told: String,
     },
 }
 
@@ -84,22 +103,30 @@ impl Controller for Schedule {
 
     fn kinds(&self) -> Vec<Kind> {
         let own = [&kinds::PODS, &kinds::NODES, &kinds::NAMESPACES, &kinds::BUDGETS].map(Clone::clone);
-        own.into_iter().chain(volumes::kinds()).chain(devices::kinds()).collect()
+        own.into_iter().chain(volumes::kinds()).chain(devices::kinds()).chain(self.groups.kinds()).collect()
+    }
+
+    fn kinds_if_served(&self) -> Vec<Kind> {
+        self.groups.kinds_if_served()
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let mut keys: Vec<Wake> = Vec::new();
         if seen.key.kind == kinds::PODS {
-            self.hear_pod(seen);
+            keys.extend(self.hear_pod(seen, caches));
             self.numbers.hear(seen, self.now);
             let name = (seen.key.namespace.clone(), seen.key.name.clone());
-            if self.open.contains_key(&name) || seen.after.is_some_and(is_newly_gated) {
+            let told = self.open.contains_key(&name) || self.moved.contains(&name);
+            if told || seen.after.is_some_and(is_newly_gated) {
                 keys.push(seen.key.clone().into());
             }
+            keys.extend(self.bindings.group_of(&name).map(|group| binding::key_of(group).into()));
         } else {
             self.hear(seen);
-            keys.extend(volumes::hear(&mut self.scheduler, seen, caches).into_iter().map(Wake::from));
-            keys.extend(devices::hear(&mut self.scheduler, seen, caches).into_iter().map(Wake::from));
+            keys.extend(self.groups.hear(&mut self.scheduler, seen, &self.names, caches));
+            let mut pods = volumes::hear(&mut self.scheduler, seen, caches);
+            pods.extend(devices::hear(&mut self.scheduler, seen, caches));
+            keys.extend(pods.into_iter().map(|pod| self.key_of(pod).into()));
         }
         if self.scheduler.has_waiting() {
             keys.push(decide_key().into());
@@ -112,7 +139,13 @@ impl Controller for Schedule {
         if *key == decide_key() {
             return self.decide(caches, now);
         }
-        let mut plan = self.carry_out(key, caches, now);
+        let mut plan = if let Some(group) = binding::group_of(key) {
+            self.bind_group(&group, caches, now)
+        } else if Origin::of(&key.kind).is_some() {
+            self.groups.say(key, &self.scheduler, caches, now)
+        } else {
+            self.carry_out(key, caches, now)
+        };
         // Somebody may have to be decided about again, now or later.
         if self.scheduler.has_waiting() || self.scheduler.wake_at().is_some() {
             plan.wake.push(decide_key());
@@ -121,11 +154,15 @@ impl Controller for Schedule {
     }
 
     fn tell(&self, counters: &mut Counters) {
-        counters.scheduling = self.numbers.tell(self.scheduler.queue_lengths());
+        counters.scheduling = self.numbers.tell(self.scheduler.queue_lengths(), self.groups.numbers());
     }
 
     fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
         devices::refused(&mut self.scheduler, call, why);
+        if let Some(group) = binding::group_of(key) {
+            self.refused_group(&group, call, why);
+            return None;
+        }
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
         if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
@@ -154,10 +191,18 @@ impl Controller for Schedule {
 }
 
 impl Schedule {
-    /// One beside the scheduler that a cluster has: it leaves that one's pods alone.
+    /// One beside the scheduler that a cluster has: it leaves that one's pods alone. How gangs are spelled there has to
+    /// be found out; until then there are none.
     #[must_use]
     pub fn beside_another() -> Schedule {
-        Schedule::of(vec![managers::MUSTER_SCHEDULER.as_str()])
+        let ours = Schedule::of(vec![managers::MUSTER_SCHEDULER.as_str()]);
+        Schedule { all_or_none: false, ..ours.gangs(Form::default(), Reads::NONE) }
+    }
+
+    /// The same, where gangs are spelled so and these marks of pods count; the others leave pods alone.
+    #[must_use]
+    pub fn gangs(self, form: Form, reads: Reads) -> Schedule {
+        Schedule { groups: Groups::new(form, reads), ..self }
     }
 
     /// The same, filling nodes up by these resources.
@@ -171,6 +216,10 @@ impl Schedule {
             names,
             scheduler: Scheduler::default(),
             open: BTreeMap::new(),
+            groups: Groups::default(),
+            bindings: Bindings::default(),
+            all_or_none: true,
+            moved: BTreeSet::new(),
             now: Time::default(),
             numbers: numbers::Numbers::default(),
         }
@@ -197,27 +246,59 @@ impl Schedule {
         }
     }
 
-    fn hear_pod(&mut self, seen: &Seen<'_>) {
+    fn hear_pod(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let name = (seen.key.namespace.clone(), seen.key.name.clone());
         let Some(pod) = seen.after else {
             self.scheduler.pod_gone(&name);
-            return;
+            self.moved.remove(&name);
+            return self.groups.take_in(&mut self.scheduler, seen, &self.names, caches).0;
         };
-        match change(seen.before, pod) {
-            Change::Nothing => {}
-            Change::Started => self.scheduler.started(&name, Time::of(pod.tree.at(path::START_TIME))),
-            Change::Bound if self.scheduler.confirm(&name, &pod.tree.text_at(path::NODE_NAME)) => {}
-            Change::Bound | Change::Other => {
-                self.scheduler.pod(&Pod::of(&pod.tree, &self.names));
+        let change = change(seen.before, pod);
+        match change {
+            Change::Nothing => return Vec::new(),
+            Change::Started => {
+                self.scheduler.started(&name, Time::of(pod.tree.at(path::START_TIME)));
+                return Vec::new();
             }
+            Change::Bound | Change::Other => {}
         }
+        // A namesake may belong elsewhere.
+        if seen.before.is_some_and(|before| meta::uid(&before.tree) != meta::uid(&pod.tree)) {
+            self.scheduler.pod_gone(&name);
+        }
+        let (wakes, moved) = self.groups.take_in(&mut self.scheduler, seen, &self.names, caches);
+        if moved {
+            self.moved.insert(name.clone());
+        }
+        let confirmed = matches!(change, Change::Bound)
+            && self.scheduler.confirm(&name, &pod.tree.text_at(path::NODE_NAME));
+        if !confirmed {
+            self.scheduler.pod(&self.groups.read_pod(pod, &self.names));
+        }
+        wakes
+    }
+
+    /// The key under which something is done for a pod: its own, or that of those it is bound with.
+    fn key_of(&self, pod: Key) -> Key {
+        let name = (pod.namespace.clone(), pod.name.clone());
+        self.bindings.group_of(&name).map_or(pod, binding::key_of)
     }
 
     fn decide(&mut self, caches: &Caches, now: Time) -> Plan {
         let mut plan = Plan::nothing();
         for decision in self.scheduler.decide(DECISIONS_PER_TURN_MAX, now) {
             self.numbers.decided(&decision, caches, now);
-            for (pod, open) in opened(decision, caches, now) {
+            let opened = match decision.outcome {
+                Outcome::Group(it) => {
+                    plan.wake.extend(self.open_group(&decision.group, &it, caches, now));
+                    self.opened_by_group(&decision.group, *it, caches, now)
+                }
+                outcome => {
+                    plan.wake.extend(self.evicted_for_one(&outcome, caches));
+                    opened(Decision { outcome, ..decision }, caches, now)
+                }
+            };
+            for (pod, open) in opened {
                 plan.wake.push(Key::new(&kinds::PODS, &pod.0, &pod.1));
                 self.open_up(pod, open);
             }
@@ -228,6 +309,82 @@ impl Schedule {
         match self.scheduler.wake_at() {
             Some(at) => plan.again(at),
             None => plan,
+        }
+    }
+
+    /// Groups that make room for a pod as a whole say so.
+    fn evicted_for_one(&mut self, outcome: &Outcome, caches: &Caches) -> Vec<Key> {
+        let Outcome::Refused { pods, evict, .. } = outcome else { return Vec::new() };
+        if evict.is_empty() {
+            return Vec::new();
+        }
+        let pod = pods.first().and_then(|(namespace, name)| caches.get(&kinds::PODS, namespace, name));
+        self.groups.evicted(evict, &pod.map(steps::scheduler_of).unwrap_or_default())
+    }
+
+    /// Takes down what was decided about a gang: who is bound, and what is said of it. The keys to look at.
+    fn open_group(
+        &mut self,
+        group: &GroupKey,
+        outcome: &GroupOutcome,
+        caches: &Caches,
+        now: Time,
+    ) -> Vec<Key> {
+        let counts = self.scheduler.group_counts(group);
+        let mut keys = self.groups.decided(group, outcome, counts);
+        if !outcome.placed.is_empty() {
+            // What was to be said of them is not true any more.
+            outcome.placed.iter().for_each(|(pod, _)| {
+                self.open.remove(pod);
+            });
+            self.bindings.open(group, &outcome.placed, caches, now);
+            keys.push(binding::key_of(group));
+        }
+        keys
+    }
+
+    /// What a decision about a gang asks to be done to single pods.
+    fn opened_by_group(
+        &self,
+        group: &GroupKey,
+        outcome: GroupOutcome,
+        caches: &Caches,
+        now: Time,
+    ) -> Vec<(PodKey, Open)> {
+        let find = |name: &PodKey| caches.find(&Key::new(&kinds::PODS, &name.0, &name.1));
+        let held = matches!(outcome.verdict, GroupVerdict::Held(_)).then_some(now);
+        let gated = |name: &PodKey| find(name).is_some_and(|it| !it.tree.items_at(path::GATES).is_empty());
+        // Whoever has gates of its own is told of those.
+        let refused = outcome.refused.into_iter().filter(|it| !gated(&it.pod)).map(|it| {
+            let nominated = it.nominated.unwrap_or_default();
+            (it.pod, Open::Explain { reason: it.reason, message: it.message, nominated, held })
+        });
+        let by = self.groups.scheduler_of(group);
+        let uid = self.groups.uid_of(group);
+        let victims = outcome.evict.into_iter().filter_map(|name| {
+            let pod = find(&name)?;
+            let told = format!("Preempted by pod group {uid} on node {}", pod.tree.str_at(path::NODE_NAME));
+            Some((name, Open::Evict { victim: meta::uid(&pod.tree), by: by.clone(), told }))
+        });
+        let outranked = outcome.outranked.into_iter().map(|pod| (pod, Open::EndNomination));
+        refused.chain(outranked).chain(victims).collect()
+    }
+
+    fn bind_group(&mut self, group: &GroupKey, caches: &Caches, now: Time) -> Plan {
+        let enough = self.groups.enough(group);
+        let looked = self.bindings.look(group, enough, &mut self.scheduler, caches, now);
+        looked.bound.iter().for_each(|since| self.groups.bound(*since, now));
+        if looked.given_back {
+            self.numbers.failed(self.groups.scheduler_of(group));
+        }
+        looked.plan
+    }
+
+    fn refused_group(&mut self, group: &GroupKey, call: &Call, why: &Refusal) {
+        let enough = self.groups.enough(group);
+        let (how, now) = (self.all_or_none, self.now);
+        if self.bindings.refused(group, enough, (call, why), how, &mut self.scheduler, now) {
+            self.numbers.failed(self.groups.scheduler_of(group));
         }
     }
 
@@ -247,6 +404,11 @@ impl Schedule {
             self.open.remove(&name);
             return Plan::of(devices::make_sure(&self.scheduler, caches));
         };
+        if self.moved.remove(&name) {
+            let mut plan = self.carry_out(key, caches, now);
+            plan.steps.insert(0, steps::change_ignored(pod));
+            return plan;
+        }
         if is_newly_gated(pod) {
             return steps::gate(pod, now);
         }
@@ -254,10 +416,8 @@ impl Schedule {
         let deleting = meta::deleting(&pod.tree).is_some();
         let plan = match self.open.get(&name) {
             // A namesake of the victim has not been asked to make room.
-            Some(Open::Evict { victim, by, for_uid, node })
-                if !deleting && *victim == meta::uid(&pod.tree) =>
-            {
-                steps::evict(pod, by, for_uid, node, now)
+            Some(Open::Evict { victim, by, told }) if !deleting && *victim == meta::uid(&pod.tree) => {
+                steps::evict(pod, by, told, now)
             }
             // The binding had happened: what was to be told then is told now.
             Some(Open::Bind { node, unheard: true, .. }) if pod.tree.str_at(path::NODE_NAME) == node => {
@@ -277,8 +437,11 @@ impl Schedule {
                     }
                 }
             }
-            Some(Open::Explain { reason, message, nominated }) => {
-                let mut plan = steps::explain(pod, reason, message, nominated, now);
+            Some(Open::Explain { held: Some(since), .. }) if now < *since + groups::PATIENCE => {
+                return Plan::nothing().again(*since + groups::PATIENCE);
+            }
+            Some(Open::Explain { reason, message, nominated, held }) => {
+                let mut plan = steps::explain(pod, reason, message, nominated, held.is_some(), now);
                 plan.steps.extend(devices::give_back(&self.scheduler, pod, caches));
                 plan
             }
@@ -331,7 +494,7 @@ fn opened(decision: Decision, caches: &Caches, now: Time) -> Vec<(PodKey, Open)>
         Outcome::Refused { pods, why, evict, nominated, outranked } => {
             (pods, why, evict, nominated.unwrap_or_default(), outranked)
         }
-        // Nobody tells the scheduler of groups yet.
+        // What concerns several pods is taken down as one.
         Outcome::Group(_) => return Vec::new(),
     };
     let (reason, message) = (why.reason(), why.message());
@@ -339,11 +502,14 @@ fn opened(decision: Decision, caches: &Caches, now: Time) -> Vec<(PodKey, Open)>
     let uid_of = |name: &PodKey| find(name).map(|it| meta::uid(&it.tree));
     let for_uid = pods.first().and_then(uid_of).unwrap_or_default();
     let by = pods.first().and_then(find).map(steps::scheduler_of).unwrap_or_default();
-    let explain =
-        |pod| (pod, Open::Explain { reason, message: message.clone(), nominated: nominated.clone() });
+    let explain = |pod| {
+        let (message, nominated) = (message.clone(), nominated.clone());
+        (pod, Open::Explain { reason, message, nominated, held: None })
+    };
     let make_room = |pod| {
         let victim = uid_of(&pod).unwrap_or_default();
-        (pod, Open::Evict { victim, by: by.clone(), for_uid: for_uid.clone(), node: nominated.clone() })
+        let told = format!("Preempted by pod {for_uid} on node {nominated}");
+        (pod, Open::Evict { victim, by: by.clone(), told })
     };
     let mut all: Vec<(PodKey, Open)> = pods.into_iter().map(explain).collect();
     all.extend(outranked.into_iter().map(|pod| (pod, Open::EndNomination)));

@@ -17,7 +17,7 @@ use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
-use muster_hooks::JobSets;
+use muster_hooks::{JobSets, PodGroups};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
@@ -132,6 +132,7 @@ impl Embedded {
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
         admit_jobsets(settings, &engine);
+        protect_groups(settings, &engine);
         let mut local = local_node(settings, &engine, listener.local_addr()?)?;
         let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
@@ -198,6 +199,13 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
             reject_overrides: settings.reject_overrides,
         };
         engine.add_hook(Arc::new(JobSets::new(settings)));
+    }
+}
+
+/// Groups are born protected where somebody takes the protection off again.
+fn protect_groups(settings: &Settings, engine: &Engine) {
+    if settings.admission.contains(PodGroups::NAME) && settings.controllers.contains(PodGroups::NAME) {
+        engine.add_hook(Arc::new(PodGroups));
     }
 }
 

@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use muster_api::gang::Reads;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_apiserver::engine::Engine;
@@ -74,7 +75,8 @@ impl Plane {
             }),
         };
         let jobsets = gates::jobset(&settings.gates);
-        let told = Told { root_ca: root_ca.into(), packing: settings.packing, jobsets };
+        let gangs = gangs(&settings.gates);
+        let told = Told { root_ca: root_ca.into(), packing: settings.packing, jobsets, gangs };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
             .map_err(PlaneError::Thread)?;
@@ -93,5 +95,30 @@ impl Plane {
     pub fn stop(self) {
         self.shells.stop();
         tracing::info!(revision = self.engine.revision(), "stopped");
+    }
+}
+
+/// Which marks of gangs count: without their kinds, or without gangs altogether, pods are placed one by one. Groups that
+/// are entries of a Workload need no kind of their own.
+fn gangs(gates: &gates::Chosen) -> Reads {
+    let on = |name: &str| gates.get(name).copied().unwrap_or(true);
+    let entries = on("GenericWorkload") && on("GangScheduling");
+    Reads { groups: entries && on("GenericWorkloadPodGroup"), entries, ..Reads::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows: 5832-56, 5832-58, 5832-60.
+    #[test]
+    fn gates_say_which_gangs_count() {
+        let of = |chosen: &[(&'static str, bool)]| gangs(&chosen.iter().copied().collect());
+        let all = Reads::default();
+        assert_eq!(of(&[]), all);
+        assert_eq!(of(&[("GenericWorkloadPodGroup", false)]), Reads { groups: false, ..all });
+        for gate in ["GenericWorkload", "GangScheduling"] {
+            assert_eq!(of(&[(gate, false)]), Reads { groups: false, entries: false, ..all }, "{gate}");
+        }
     }
 }

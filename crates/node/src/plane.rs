@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use muster_api::gang::{Form, Reads};
 use muster_api::kinds;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
@@ -14,6 +15,7 @@ use muster_control::jobsets::{Exclusive, Gates, JobSets};
 use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
+use muster_control::podgroups::PodGroups;
 pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
@@ -75,16 +77,18 @@ pub struct Told {
     pub packing: Packing,
     /// Features of JobSets.
     pub jobsets: Gates,
+    /// Which marks of gangs count.
+    pub gangs: Reads,
 }
 
 /// All controllers there are, nodes apart.
 #[must_use]
 pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
-    vec![
+    let mut all: Vec<Box<dyn Controller>> = vec![
         Box::<Jobs>::default(),
         Box::<GarbageCollector>::default(),
         Box::<Namespaces>::default(),
-        Box::new(Schedule::default().packing(told.packing)),
+        Box::new(Schedule::default().packing(told.packing).gangs(Form::Proposal, told.gangs)),
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
         Box::<Volumes>::default(),
@@ -93,7 +97,11 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
         Box::new(Accounts::new(told.root_ca)),
         Box::<Exclusive>::default(),
         Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone()))),
-    ]
+    ];
+    if told.gangs.groups {
+        all.push(Box::new(PodGroups::new(Form::Proposal)));
+    }
+    all
 }
 
 /// Starts the controllers of these names (those without a controller yet are passed over) over `api`, and the nodes in

@@ -21,6 +21,8 @@ pub struct Trace {
     records: Vec<(Time, Record)>,
     /// Faults, with the revision before them.
     faults: Vec<(Time, u64, String)>,
+    /// The revisions at which somebody could look.
+    commits: Vec<u64>,
 }
 
 impl Trace {
@@ -33,7 +35,20 @@ impl Trace {
             hash: 0xcbf2_9ce4_8422_2325,
             records: Vec::new(),
             faults: Vec::new(),
+            commits: Vec::new(),
         }
+    }
+
+    /// Takes down that what there is now could be seen.
+    pub fn seen(&mut self, revision: u64) {
+        if self.commits.last() != Some(&revision) {
+            self.commits.push(revision);
+        }
+    }
+
+    /// The revisions at which somebody could look: what is committed at once has one.
+    pub fn commits(&self) -> &[u64] {
+        &self.commits
     }
 
     /// Takes in what was committed since the last time, all of it at this instant; returns it in order of revision.

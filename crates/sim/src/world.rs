@@ -13,7 +13,7 @@ use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
 use muster_control::jobsets::Gates;
 use muster_control::{Calls, Controller};
-use muster_hooks::JobSets;
+use muster_hooks::{JobSets, PodGroups};
 use muster_jobset::admission::Settings;
 use muster_node::folders::NoFolders;
 use muster_node::provision::Provisioner;
@@ -64,6 +64,7 @@ impl World {
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, options);
         engine.add_hook(Arc::new(JobSets::new(Settings { gates: gates(), ..Settings::default() })));
+        engine.add_hook(Arc::new(PodGroups));
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = || plane::controllers(plane::Told { jobsets: gates(), ..plane::Told::default() });
         let kubelets = move || -> Vec<Box<dyn Controller>> {
@@ -134,7 +135,9 @@ impl World {
         let by = Text::from("user");
         let on = meta::target(kind, object, part);
         let call = Call { by, on, guard: Guard::default(), act };
-        do_calls(&*self.api, Calls::One(call)).pop().expect("one call, one result")
+        let result = do_calls(&*self.api, Calls::One(call)).pop().expect("one call, one result");
+        self.trace.seen(self.engine.revision());
+        result
     }
 
     /// All objects of a kind.
@@ -154,7 +157,9 @@ impl World {
     pub fn run(&mut self, faults: Faults, time: Duration) {
         let end = self.now() + time;
         for _ in 0..STEPS_MAX {
-            if self.step(faults) {
+            let more = self.step(faults);
+            self.trace.seen(self.engine.revision());
+            if more {
                 continue;
             }
             self.read_trace();
@@ -197,6 +202,12 @@ impl World {
     pub fn records(&mut self) -> &[(Time, Record)] {
         self.read_trace();
         self.trace.records()
+    }
+
+    /// The revisions at which somebody could look; everything between two of them came at once.
+    #[must_use]
+    pub fn commits(&self) -> &[u64] {
+        self.trace.commits()
     }
 
     /// Everything committed so far and all faults, as lines.

@@ -7,12 +7,12 @@ use muster_api::port::Object;
 use muster_api::time::Time;
 use muster_api::words::managers;
 use muster_api::{kinds, meta};
-use muster_scheduler::{Decision, Outcome, PodKey};
+use muster_scheduler::{Decision, GroupVerdict, Outcome, PodKey};
 use muster_tree::Text;
 
 use super::steps;
 use crate::cache::{Caches, Seen};
-use crate::counters::{Scheduling, Waits};
+use crate::counters::{GroupNumbers, Scheduling, Waits};
 use crate::plan::Key;
 
 /// Counts since the start.
@@ -51,23 +51,36 @@ impl Numbers {
     /// Something was decided.
     pub fn decided(&mut self, decision: &Decision, caches: &Caches, now: Time) {
         match &decision.outcome {
-            Outcome::Placed(pods) => {
-                for (pod, _) in pods {
-                    let Some(object) = caches.find(&Key::new(&kinds::PODS, &pod.0, &pod.1)) else { continue };
-                    self.count(steps::scheduler_of(object), "scheduled");
-                    let since = self.freed.remove(pod).or_else(|| meta::created(&object.tree));
-                    self.waits.add(since.map(|since| now.since(since)).unwrap_or_default());
-                }
-            }
+            Outcome::Placed(pods) => self.placed(pods, caches, now),
             Outcome::Refused { pods, .. } => {
-                for pod in pods {
-                    let object = caches.find(&Key::new(&kinds::PODS, &pod.0, &pod.1));
-                    let by = object.map_or_else(|| managers::SCHEDULER.clone(), steps::scheduler_of);
-                    self.count(by, "unschedulable");
-                }
+                pods.iter().for_each(|pod| self.refused(pod, "unschedulable", caches));
             }
-            Outcome::Group(_) => {}
+            Outcome::Group(it) => {
+                let result = match it.verdict {
+                    // Whoever was not looked at was not tried.
+                    GroupVerdict::Held(_) => return,
+                    GroupVerdict::Error(_) => "error",
+                    _ => "unschedulable",
+                };
+                self.placed(&it.placed, caches, now);
+                it.refused.iter().for_each(|it| self.refused(&it.pod, result, caches));
+            }
         }
+    }
+
+    fn placed(&mut self, pods: &[(PodKey, Text)], caches: &Caches, now: Time) {
+        for (pod, _) in pods {
+            let Some(object) = caches.find(&Key::new(&kinds::PODS, &pod.0, &pod.1)) else { continue };
+            self.count(steps::scheduler_of(object), "scheduled");
+            let since = self.freed.remove(pod).or_else(|| meta::created(&object.tree));
+            self.waits.add(since.map(|since| now.since(since)).unwrap_or_default());
+        }
+    }
+
+    fn refused(&mut self, pod: &PodKey, result: &'static str, caches: &Caches) {
+        let object = caches.find(&Key::new(&kinds::PODS, &pod.0, &pod.1));
+        let by = object.map_or_else(|| managers::SCHEDULER.clone(), steps::scheduler_of);
+        self.count(by, result);
     }
 
     /// A decision could not be carried out.
@@ -80,7 +93,7 @@ impl Numbers {
     }
 
     /// All of it; `lengths` are those of the queue.
-    pub fn tell(&self, (active, backoff, parked): (usize, usize, usize)) -> Scheduling {
+    pub fn tell(&self, (active, backoff, parked): (usize, usize, usize), gangs: GroupNumbers) -> Scheduling {
         let pending = [
             ("active", active),
             ("backoff", backoff),
@@ -91,6 +104,7 @@ impl Numbers {
             attempts: self.attempts.clone(),
             pending: pending.into_iter().map(|(place, count)| (place, count as u64)).collect(),
             waits: self.waits.clone(),
+            gangs,
         }
     }
 }

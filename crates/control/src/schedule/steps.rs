@@ -4,9 +4,9 @@ use muster_api::condition::{self, Wanted};
 use muster_api::event::{About, Event, Severity};
 use muster_api::paths::{condition as condition_path, pod as path};
 use muster_api::pod;
-use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Uid};
+use muster_api::port::{Act, Call, Cascade, Guard, Object, Part};
 use muster_api::time::Time;
-use muster_api::words::{conditions, managers, reasons};
+use muster_api::words::{conditions, gang, managers, reasons};
 use muster_api::{kinds, meta};
 use muster_tree::{Text, Tree};
 
@@ -19,9 +19,19 @@ const MAKING_ROOM: &str = "preempting to accommodate a higher priority pod";
 
 /// Gives a pod its node.
 pub fn bind(pod: &Object, node: &Text) -> Plan {
+    Plan::of(vec![Step::One(binding(pod, node)), bound(pod, node)])
+}
+
+/// The call that gives a pod its node.
+pub fn binding(pod: &Object, node: &Text) -> Call {
     let (namespace, name, uid) = (meta::namespace(&pod.tree), meta::name(&pod.tree), meta::uid(&pod.tree));
-    let act = Act::Create(pod::binding(&namespace, &name, &uid, node));
-    Plan::of(vec![Step::One(call(pod, Part::Binding, act)), bound(pod, node)])
+    call(pod, Part::Binding, Act::Create(pod::binding(&namespace, &name, &uid, node)))
+}
+
+/// Says that a pod names another group now, in vain.
+pub fn change_ignored(pod: &Object) -> Step {
+    let message = "a pod stays in the group that it named when it was made; the change is ignored".to_owned();
+    Step::Note(note(pod, Severity::Warning, gang::CHANGE_IGNORED, message))
 }
 
 /// Says that a pod has its node.
@@ -40,7 +50,8 @@ pub fn gate(pod: &Object, now: Time) -> Plan {
 }
 
 /// Says in a pod's condition why it has no node, and where room is being made for it, unless it says so already.
-pub fn explain(pod: &Object, reason: &str, message: &str, nominated: &str, now: Time) -> Plan {
+/// A `quiet` word is no event.
+pub fn explain(pod: &Object, reason: &str, message: &str, nominated: &str, quiet: bool, now: Time) -> Plan {
     let patch = condition_patch(pod, reason, message, now);
     let told = pod.tree.str_at(path::NOMINATED) == nominated;
     let mut steps = Vec::new();
@@ -49,7 +60,7 @@ pub fn explain(pod: &Object, reason: &str, message: &str, nominated: &str, now: 
         let whole = if told { whole } else { pod::nomination_patch(&whole, nominated) };
         steps.push(Step::One(call(pod, Part::Status, Act::Strategic(whole))));
     }
-    if patch.is_some() {
+    if patch.is_some() && !quiet {
         let note = note(pod, Severity::Warning, reasons::FAILED_SCHEDULING, message.to_owned());
         steps.push(Step::Note(note));
     }
@@ -65,8 +76,8 @@ pub fn end_nomination(pod: &Object) -> Plan {
     Plan::of(vec![Step::One(call(pod, Part::Status, Act::Strategic(patch)))])
 }
 
-/// Has a pod make room for the pod of `for_uid` on a node.
-pub fn evict(pod: &Object, by: &Text, for_uid: &Uid, node: &Text, now: Time) -> Plan {
+/// Has a pod make room; `told` says for whom.
+pub fn evict(pod: &Object, by: &Text, told: &str, now: Time) -> Plan {
     let message = format!("{by}: {MAKING_ROOM}");
     let wanted = Wanted {
         kind: conditions::DISRUPTION_TARGET,
@@ -82,8 +93,7 @@ pub fn evict(pod: &Object, by: &Text, for_uid: &Uid, node: &Text, now: Time) -> 
     }
     let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
     steps.push(Step::One(call_by(by.clone(), pod, Part::Main, act)));
-    let message = format!("Preempted by pod {for_uid} on node {node}");
-    steps.push(Step::Note(note_by(by.clone(), pod, Severity::Normal, reasons::PREEMPTED, message)));
+    steps.push(Step::Note(note_by(by.clone(), pod, Severity::Normal, reasons::PREEMPTED, told.to_owned())));
     Plan::of(steps)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use muster_control::counters::{Scheduling, Waits, Work};
+use muster_control::counters::{GroupNumbers, Scheduling, Waits, Work};
 use muster_control::jobsets::JobSetNumbers;
 use muster_control::run::Health;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -105,5 +105,22 @@ fn scheduling(into: &mut DescriptorEncoder<'_>, all: &Scheduling) -> fmt::Result
     gauges(into, "scheduler_pending_pods", help, pending)?;
     let help = "How long pods waited for a node, gates not counted";
     let name = "scheduler_pod_scheduling_sli_duration_seconds";
-    waits(into, name, help, &all.waits)
+    waits(into, name, help, &all.waits)?;
+    gangs(into, &all.gangs)
+}
+
+/// What the scheduler counts of gangs; the last two have no like in kube-scheduler.
+fn gangs(into: &mut DescriptorEncoder<'_>, all: &GroupNumbers) -> fmt::Result {
+    let attempts = all.attempts.iter().map(|(result, count)| ([("result", *result)], *count));
+    family(into, "scheduler_podgroup_schedule_attempts", "Tries to place a group of pods", attempts)?;
+    let help = "From finding places for pods of a group until all were bound to them";
+    waits(into, "scheduler_podgroup_scheduling_attempt_duration_seconds", help, &all.times)?;
+    let help = "From the first pod of a group until enough of them had nodes";
+    waits(into, "muster_podgroup_scheduling_duration_seconds", help, &all.waits)?;
+    let help = "Groups of pods, by their policy and whether enough pods have nodes";
+    let word = |is: bool| if is { "true" } else { "false" };
+    let groups = all.groups.iter();
+    let groups =
+        groups.map(|((policy, is), count)| ([("policy", *policy), ("scheduled", word(*is))], *count));
+    gauges(into, "muster_podgroups", help, groups)
 }

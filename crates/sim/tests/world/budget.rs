@@ -12,6 +12,7 @@ use muster_api::port::Act;
 use muster_sim::{Faults, Sent, World, heartbeat};
 use muster_tree::{Text, Tree, tree};
 
+use crate::gangs;
 use crate::scenario::{job_facts, minutes};
 use crate::worlds::job;
 
@@ -136,6 +137,66 @@ fn jobs_take_exactly_so_many_calls_and_writes() {
             assert_eq!(taken("events"), notes.sum::<u64>(), "{told}");
             assert!(writes.is_empty(), "nothing else is written: {told}");
         }
+    }
+}
+
+/// Everything that was written and called, leases apart.
+fn counted(world: &mut World) -> (BTreeMap<Text, u64>, Sent) {
+    let (mut writes, mut calls) = (world.writes(), world.calls());
+    writes.remove(&heartbeat());
+    calls.retain(|(_, what), _| !what.ends_with(" leases"));
+    (writes, calls)
+}
+
+/// Shows: 5832-09, 5832-10, 5832-27, 5832-28, 5832-67.
+#[test]
+fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
+    for seed in SEEDS {
+        let mut world = World::new(seed, 3);
+        world.run(Faults::none(), Duration::from_secs(30));
+        counted(&mut world);
+        world.create(&kinds::WORKLOADS, &gangs::workload("w", 10)).unwrap();
+        world.create(&kinds::POD_GROUPS, &gangs::group("g", "w")).unwrap();
+        let mut next = 0..20;
+        let mut come = |world: &mut World, count: usize| {
+            for n in next.by_ref().take(count) {
+                let pod = gangs::member(&format!("p{n:02}"), "w", "g", 5);
+                let light = pod.without(&["spec", "containers"]).merge(
+                    &tree!({"spec": {"containers": [{"name": "c", "image": "i", "command": ["true"]}]}}),
+                );
+                world.create(&kinds::PODS, &light).unwrap();
+            }
+        };
+        come(&mut world, 10);
+        world.run(Faults::none(), minutes(5));
+        let (writes, calls) = counted(&mut world);
+        let told = format!("seed {seed}: {writes:?} {calls:#?}");
+        let calls: BTreeMap<_, _> = calls.iter().map(|((by, what), n)| ((&**by, &**what), *n)).collect();
+        // Each pod is made, bound, runs and ends; the group is made and says that it is whole.
+        let want = BTreeMap::from([
+            (("default-scheduler", "create events"), 10),
+            (("default-scheduler", "create pods/binding"), 10),
+            (("default-scheduler", "patch podgroups/status"), 1),
+            (("kubelet", "patch pods/status"), 20),
+        ]);
+        assert_eq!(calls, want, "{told}");
+        let of = |writes: &BTreeMap<Text, u64>, resource: &str| writes.get(resource).copied().unwrap_or(0);
+        let (group, workload) = ("podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io");
+        assert_eq!((of(&writes, group), of(&writes, workload), of(&writes, "pods")), (2, 1, 40), "{told}");
+        // The first ones have ended: five more are too few, and are told so once; with the others they are enough.
+        come(&mut world, 5);
+        world.run(Faults::none(), minutes(1));
+        let (writes, _) = counted(&mut world);
+        assert_eq!(
+            (of(&writes, group), of(&writes, "pods"), of(&writes, "events")),
+            (0, 10, 0),
+            "{writes:?}"
+        );
+        come(&mut world, 5);
+        world.run(Faults::none(), minutes(5));
+        let (writes, _) = counted(&mut world);
+        assert_eq!((of(&writes, group), of(&writes, workload)), (1, 0), "only the count: {writes:?}");
+        assert_eq!((of(&writes, "pods"), of(&writes, "events")), (5 + 10 * 3, 10), "{writes:?}");
     }
 }
 

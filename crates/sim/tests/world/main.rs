@@ -6,6 +6,7 @@ mod budget;
 mod crowd;
 mod devices;
 mod edits;
+mod gangs;
 mod garbage;
 mod jobsets;
 mod kubelet;

@@ -7,7 +7,9 @@ use muster_api::port::{Kind, Object};
 use muster_api::{job::JobFacts, meta};
 use muster_sim::{Faults, World, heartbeat};
 
-use crate::{crowd, devices, edits, garbage, jobsets, lasting, nodes, policies, processes, volumes, worlds};
+use crate::{
+    crowd, devices, edits, gangs, garbage, jobsets, lasting, nodes, policies, processes, volumes, worlds,
+};
 
 /// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
 pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
@@ -41,6 +43,7 @@ pub fn all() -> Vec<Scenario> {
         processes::scenarios(),
         crowd::scenarios(),
         devices::scenarios(),
+        gangs::scenarios(),
         volumes::scenarios(),
         jobsets::scenarios(),
     ];

@@ -1,0 +1,348 @@
+//! Gangs as the controller carries them out, one look after another.
+
+use muster_api::gang::{COSCHEDULING_GROUPS, RELEASED_GROUPS};
+use muster_api::port::{Act, Change, Target};
+use muster_tree::{Tree, tree};
+
+use super::*;
+use crate::plan::Step;
+
+/// A scheduler and what it has seen.
+struct Bench {
+    it: Schedule,
+    caches: Caches,
+    revision: u64,
+    now: Time,
+}
+
+impl Bench {
+    fn new(it: Schedule) -> Bench {
+        let mut caches = Caches::default();
+        it.kinds().iter().chain(&it.kinds_if_served()).for_each(|kind| caches.add_kind(kind));
+        let mut bench = Bench { it, caches, revision: 0, now: Time(1_000_000) };
+        for name in ["n0", "n1"] {
+            let room = tree!({"cpu": "4", "pods": "10"});
+            bench.put(
+                &kinds::NODES,
+                tree!({"metadata": {"name": name, "uid": name},
+                "status": {"allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}}),
+            );
+        }
+        bench
+    }
+
+    fn hear(&mut self, kind: &Kind, change: Change) -> Vec<Wake> {
+        let Some(taken) = self.caches.change(kind, change) else { return Vec::new() };
+        self.it.wakes(&taken.seen(), &self.caches)
+    }
+
+    fn put(&mut self, kind: &Kind, tree: Tree) -> Vec<Wake> {
+        self.revision += 1;
+        self.hear(kind, Change::Put(Object { tree, revision: self.revision }))
+    }
+
+    fn gone(&mut self, kind: &Kind, name: &str) -> Vec<Wake> {
+        self.revision += 1;
+        let object = self.caches.get(kind, &"ns".into(), &name.into()).expect("it is there").clone();
+        self.hear(kind, Change::Gone(Object { revision: self.revision, ..object }))
+    }
+
+    fn pod(&self, name: &str) -> Tree {
+        self.caches.get(&kinds::PODS, &"ns".into(), &name.into()).expect("it is there").tree.clone()
+    }
+
+    /// Decides about everybody; the keys to look at.
+    fn decide(&mut self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while self.it.scheduler.has_waiting() {
+            keys.extend(self.plan(&decide_key()).wake);
+        }
+        keys
+    }
+
+    fn plan(&mut self, key: &Key) -> Plan {
+        self.it.plan(key, &self.caches, self.now)
+    }
+
+    fn binding(&mut self) -> Plan {
+        self.plan(&binding::key_of(&("ns".into(), "g".into())))
+    }
+
+    fn on(&self, name: &str) -> bool {
+        self.it.scheduler.node_of(&("ns".into(), name.into())).is_some()
+    }
+
+    fn later(&mut self, secs: u64) {
+        self.now = self.now + Duration::from_secs(secs);
+    }
+}
+
+fn named(name: &str, rest: &Tree) -> Tree {
+    tree!({"metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "1970-01-01T00:00:00Z"}})
+        .merge(rest)
+}
+
+fn workload(min: i64) -> Tree {
+    named(
+        "w",
+        &tree!({"spec": {"podGroupTemplates": [{"name": "t", "policy": {"gang": {"minCount": min}}}]}}),
+    )
+}
+
+fn group() -> Tree {
+    let spec = tree!({"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": "t"}});
+    named("g", &tree!({"metadata": {"generation": 1}, "spec": spec}))
+}
+
+fn member(name: &str) -> Tree {
+    let spec = tree!({"schedulerName": "default-scheduler", "workloadRef": {"name": "w", "podGroupName": "g"},
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]});
+    named(name, &tree!({"spec": spec, "status": {"phase": "Pending"}}))
+}
+
+/// A gang of three, all of them there.
+fn three(it: Schedule) -> Bench {
+    let mut bench = Bench::new(it);
+    bench.put(&kinds::WORKLOADS, workload(3));
+    bench.put(&kinds::POD_GROUPS, group());
+    ["a", "b", "c"].iter().for_each(|name| {
+        bench.put(&kinds::PODS, member(name));
+    });
+    bench
+}
+
+fn bindings(plan: &Plan) -> Vec<&Call> {
+    let of = |step: &'_ Step| matches!(step, Step::Together(_));
+    let together = plan.steps.iter().find(|step| of(step));
+    match together {
+        Some(Step::Together(calls)) => calls.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn refusal() -> Refusal {
+    Refusal::NotFound("gone".to_owned())
+}
+
+/// Shows: 5832-37.
+#[test]
+fn a_gang_is_bound_by_calls_that_happen_together() {
+    let mut bench = three(Schedule::default());
+    let keys = bench.decide();
+    assert!(keys.contains(&binding::key_of(&("ns".into(), "g".into()))), "{keys:?}");
+    let plan = bench.binding();
+    assert_eq!(bindings(&plan).len(), 3);
+    let notes = plan.steps.iter().filter(|step| matches!(step, Step::Note(_))).count();
+    assert_eq!((plan.steps.len(), notes), (4, 3), "all in one step, then what is told of each");
+    assert!(matches!(plan.steps[0], Step::Together(_)), "told when it is done");
+    for name in ["a", "b", "c"] {
+        let node = bench.it.scheduler.node_of(&("ns".into(), name.into())).cloned().expect("placed");
+        let wakes = bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], node));
+        assert!(wakes.iter().any(|wake| wake.key.kind == kinds::POD_GROUPS && wake.after == groups::GATHER));
+    }
+    assert_eq!(bench.binding(), Plan::nothing(), "all have arrived");
+    assert!(bench.it.bindings.group_of(&("ns".into(), "a".into())).is_none(), "and are forgotten");
+}
+
+#[test]
+fn what_happened_unheard_is_told_when_it_is_seen() {
+    let mut bench = three(Schedule::default());
+    bench.decide();
+    let plan = bench.binding();
+    let call = bindings(&plan)[0].clone();
+    let key = binding::key_of(&("ns".into(), "g".into()));
+    bench.it.refused(&key, &call, &Refusal::Unknown("lost".to_owned()), &bench.caches);
+    for name in ["a", "b", "c"] {
+        let node = bench.it.scheduler.node_of(&("ns".into(), name.into())).cloned().expect("still meant");
+        bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], node));
+    }
+    let told = bench.binding();
+    assert_eq!(told.steps.len(), 3);
+    assert!(told.steps.iter().all(|step| matches!(step, Step::Note(_))));
+}
+
+#[test]
+fn one_that_cannot_be_bound_takes_all_back_where_all_or_none_happen() {
+    for (it, stay) in [(Schedule::default(), false), (cluster(), true)] {
+        let mut bench = three(it);
+        bench.decide();
+        let plan = bench.binding();
+        let failed = bindings(&plan)[1].clone();
+        let key = binding::key_of(&("ns".into(), "g".into()));
+        bench.it.refused(&key, &failed, &refusal(), &bench.caches);
+        assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
+        if stay {
+            // Two are bound; the third is an additional one.
+            for name in ["a", "c"] {
+                let node = bench.it.scheduler.node_of(&("ns".into(), name.into())).cloned().expect("meant");
+                bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], node));
+            }
+        }
+        bench.later(20);
+        bench.plan(&decide_key());
+        bench.decide();
+        let again = bench.binding();
+        assert_eq!(bindings(&again).len(), if stay { 1 } else { 3 }, "{again:?}");
+    }
+}
+
+/// The same beside another scheduler, for pods that ask for none.
+fn cluster() -> Schedule {
+    Schedule { all_or_none: false, ..Schedule::default() }
+}
+
+#[test]
+fn a_pod_that_goes_before_it_is_bound_takes_the_others_back() {
+    let mut bench = three(Schedule::default());
+    bench.decide();
+    bench.gone(&kinds::PODS, "b");
+    assert_eq!(bindings(&bench.binding()).len(), 0);
+    assert!(!bench.on("a") && !bench.on("c"), "two are not enough");
+}
+
+/// Shows: 5832-34.
+#[test]
+fn those_who_come_later_wait_for_those_before_them() {
+    let mut bench = three(Schedule::default());
+    // One of the three waits for its volume.
+    bench.put(
+        &kinds::STORAGE_CLASSES,
+        tree!({"metadata": {"name": "s", "uid": "s"}, "provisioner": "p",
+        "volumeBindingMode": "WaitForFirstConsumer"}),
+    );
+    bench.put(
+        &kinds::CLAIMS,
+        named(
+            "v",
+            &tree!({"spec": {"storageClassName": "s", "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1"}}}, "status": {"phase": "Pending"}}),
+        ),
+    );
+    let volumes = tree!([{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]);
+    bench.put(&kinds::PODS, member("b").with(&["spec", "volumes"], volumes));
+    bench.decide();
+    let plan = bench.binding();
+    assert_eq!(bindings(&plan).len(), 0, "{plan:?}");
+    assert!(matches!(&plan.steps[..], [Step::Each(calls)] if calls.len() == 1), "its volume first: {plan:?}");
+    bench.put(&kinds::PODS, member("d"));
+    bench.decide();
+    assert!(bench.on("d"), "it has a place");
+    assert_eq!(bindings(&bench.binding()).len(), 0, "but is not bound before the three");
+    // The volume never comes: all are given back, also who counted on them.
+    bench.later(601);
+    bench.binding();
+    assert!(["a", "b", "c", "d"].iter().all(|name| !bench.on(name)));
+}
+
+/// Shows: 5832-58.
+#[test]
+fn where_groups_do_not_count_pods_are_alone() {
+    let mut bench =
+        three(Schedule::default().gangs(Form::Proposal, Reads { groups: false, ..Reads::default() }));
+    assert!(!bench.it.kinds().contains(&kinds::POD_GROUPS), "nothing is asked for");
+    let keys = bench.decide();
+    let mut pods: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+    pods.sort_unstable();
+    assert_eq!(pods, ["a", "b", "c"]);
+    assert!(keys.iter().all(|key| key.kind == kinds::PODS));
+}
+
+/// Shows: 5832-41.
+#[test]
+fn each_form_is_followed_by_its_own_kinds() {
+    let kinds_of = |form| {
+        let it = Schedule::default().gangs(form, Reads::default());
+        it.kinds().into_iter().filter(|kind| kind.group.starts_with("scheduling.")).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds_of(Form::Proposal), [kinds::POD_GROUPS.clone(), kinds::WORKLOADS.clone()]);
+    assert_eq!(kinds_of(Form::Released), [RELEASED_GROUPS.clone()]);
+    assert_eq!(kinds_of(Form::Legacy), [kinds::WORKLOADS.clone()]);
+    assert!(Schedule::beside_another().kinds().iter().all(|kind| !kind.group.starts_with("scheduling.")));
+    assert!(Schedule::default().kinds_if_served().contains(&COSCHEDULING_GROUPS));
+}
+
+fn status_key() -> Key {
+    Key::new(&kinds::POD_GROUPS, &"ns".into(), &"g".into())
+}
+
+/// What is written to the status of the group, after what was decided was gathered.
+fn said(bench: &mut Bench) -> Option<Tree> {
+    let looks = (0..3).find_map(|_| {
+        bench.later(5);
+        bench.plan(&status_key()).steps.pop()
+    });
+    let step = looks?;
+    let Step::One(Call { on: Target { part: Part::Status, .. }, act: Act::Merge(patch), .. }) = step else {
+        panic!("one merge of the status");
+    };
+    Some(patch)
+}
+
+fn reason(patch: &Tree) -> &str {
+    patch.items_at(&["status", "conditions"])[0].str_at(&["reason"])
+}
+
+/// Shows: 5832-25, 5832-31, 5832-32, 5832-42.
+#[test]
+fn what_is_missing_is_said_and_its_coming_is_enough() {
+    let mut bench = three(Schedule::default());
+    bench.gone(&kinds::WORKLOADS, "w");
+    bench.decide();
+    assert_eq!(reason(&said(&mut bench).expect("something to say")), "WaitingForWorkload");
+    bench.put(&kinds::WORKLOADS, workload(4));
+    bench.decide();
+    assert_eq!(reason(&said(&mut bench).expect("something to say")), "WaitingForPods");
+    assert!(!bench.it.scheduler.has_waiting() && bench.it.scheduler.wake_at().is_none(), "nothing polls");
+    bench.put(&kinds::WORKLOADS, workload(3));
+    assert!(bench.it.scheduler.has_waiting(), "the change is enough");
+    bench.decide();
+    assert!(bench.on("a"));
+    bench.gone(&kinds::POD_GROUPS, "g");
+    assert_eq!(said(&mut bench), None, "there is nobody to tell");
+}
+
+#[test]
+fn groups_of_other_schedulers_are_left_alone() {
+    let mut bench = Bench::new(Schedule::default());
+    bench.put(&kinds::WORKLOADS, workload(3));
+    bench.put(&kinds::POD_GROUPS, group());
+    assert_eq!(said(&mut bench), None, "nobody knows whose it is");
+    bench.put(&kinds::PODS, member("a").with(&["spec", "schedulerName"], "another"));
+    assert_eq!(said(&mut bench), None, "it is another's");
+    bench.put(&kinds::PODS, member("b"));
+    assert!(said(&mut bench).is_some());
+}
+
+#[test]
+fn groups_of_others_count_where_they_are_served() {
+    let label = tree!({"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "c"}}});
+    let mut bench = Bench::new(Schedule::default());
+    for name in ["a", "b"] {
+        bench.put(&kinds::PODS, member(name).without(&["spec", "workloadRef"]).merge(&label));
+    }
+    bench.decide();
+    let open = bench.it.open.get(&("ns".into(), "a".into()));
+    assert!(
+        matches!(open, Some(Open::Explain { message, held: Some(_), .. }) if message.contains("\"c\"")),
+        "{open:?}"
+    );
+    bench.put(&COSCHEDULING_GROUPS, named("c", &tree!({"spec": {"minMember": 2}})));
+    bench.decide();
+    assert!(bench.on("a") && bench.on("b"));
+    // Where nobody serves them, the label is a label.
+    let mut bare = Bench::new(Schedule::default());
+    bare.caches.remove_kind(&COSCHEDULING_GROUPS);
+    bare.put(&kinds::PODS, member("a").without(&["spec", "workloadRef"]).merge(&label));
+    bare.decide();
+    assert!(bare.on("a"));
+}
+
+#[test]
+fn a_namesake_belongs_where_it_says() {
+    let mut bench = three(Schedule::default());
+    let alone = member("a").without(&["spec", "workloadRef"]).with(&["metadata", "uid"], "other");
+    bench.put(&kinds::PODS, alone);
+    bench.decide();
+    assert!(bench.on("a") && !bench.on("b"), "two are left of three");
+    assert_eq!(bench.pod("a").str_at(&["metadata", "uid"]), "other");
+}
