@@ -12,6 +12,7 @@ mod differential;
 mod examples;
 mod failover;
 mod fleet;
+mod gang_api;
 mod image;
 mod install;
 mod jobset_examples;

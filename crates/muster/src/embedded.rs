@@ -41,6 +41,10 @@ const LOOPBACK: &str = "127.0.0.1";
 const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
 /// The controller of JobSets.
 const JOBSET_CONTROLLER: &str = "jobset";
+/// The controller that lets deleted PodGroups go once no pod needs them.
+const GROUP_CONTROLLER: &str = "podgroup";
+/// Whether that controller is built in. Until it is, a PodGroup that waits for it would never go.
+const LETS_GROUPS_GO: bool = false;
 /// The controller that runs nodes.
 const NODE_CONTROLLER: &str = "node";
 
@@ -262,6 +266,8 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
         admission_off: off.collect(),
         root_ca: Text::from(identity.authority()),
         definitions: definitions(settings),
+        gangs: gates::gangs(&settings.gates).served(),
+        protect_groups: LETS_GROUPS_GO && settings.controllers.contains(GROUP_CONTROLLER),
         ..EngineOptions::default()
     }
 }

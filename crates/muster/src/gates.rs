@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 /// Every gate and whether it is on unless told otherwise.
-pub const GATES: [(&str, bool); 7] = [
-    // The gang proposal's kinds Workload and PodGroup, and their scheduling.
-    ("GenericWorkloadPodGroup", true),
-    // The name upstream gave to the first half of it; both must be on.
-    ("GenericWorkload", true),
+pub const GATES: [(&str, bool); 9] = [
+    // The gang proposal's kind PodGroup, and the fields of pods that name one.
+    (POD_GROUPS, true),
+    // The kind Workload, and the groups inside it.
+    (WORKLOADS, true),
+    // Members of a gang are placed together, or not at all.
+    (GANG_SCHEDULING, true),
+    // Jobs that make a Workload and a PodGroup of their own.
+    (WORKLOAD_WITH_JOB, false),
     // Pods of JobSets that restart where they are.
     (IN_PLACE_RESTART, false),
     // Single Jobs of JobSets that are made anew.
@@ -20,6 +24,10 @@ pub const GATES: [(&str, bool); 7] = [
     (CLAIM_TEMPLATES, true),
 ];
 
+const POD_GROUPS: &str = "GenericWorkloadPodGroup";
+const WORKLOADS: &str = "GenericWorkload";
+const GANG_SCHEDULING: &str = "GangScheduling";
+const WORKLOAD_WITH_JOB: &str = "WorkloadWithJob";
 const IN_PLACE_RESTART: &str = "InPlaceRestart";
 const RESTART_JOB: &str = "RestartJob";
 const ELASTIC: &str = "ElasticJobSet";
@@ -28,6 +36,9 @@ const CLAIM_TEMPLATES: &str = "JobSetResourceClaimTemplates";
 
 /// Gates that stay as they are.
 const LOCKED: [&str; 1] = [TLS_OPTIONS];
+
+/// Gates that mean nothing without another.
+const NEEDS: [(&str, &str); 2] = [(POD_GROUPS, WORKLOADS), (WORKLOAD_WITH_JOB, POD_GROUPS)];
 
 /// All gates by name.
 pub type Chosen = BTreeMap<&'static str, bool>;
@@ -51,6 +62,14 @@ pub enum GateError {
         /// Its value.
         on: bool,
     },
+    /// One that is on while another, which it needs, is off.
+    #[error("feature gate `{name}` needs `{needs}`\n\nhint: turn `{needs}` on, or `{name}` off as well")]
+    Needs {
+        /// The name.
+        name: &'static str,
+        /// What it needs.
+        needs: &'static str,
+    },
     /// A value that is neither.
     #[error("feature gate `{0}` is neither `true` nor `false`\n\nhint: write `Name=true` or `Name=false`")]
     NoBool(String),
@@ -59,7 +78,7 @@ pub enum GateError {
 /// All gates, with those set that `chosen` names.
 ///
 /// # Errors
-/// For a name nobody knows, and for a change of one that cannot be changed.
+/// For a name nobody knows, for a change of one that cannot be changed, and for one without that which it needs.
 pub fn with<'a>(chosen: impl IntoIterator<Item = (&'a str, bool)>) -> Result<Chosen, GateError> {
     let mut all: Chosen = GATES.into_iter().collect();
     for (name, on) in chosen {
@@ -77,7 +96,43 @@ pub fn with<'a>(chosen: impl IntoIterator<Item = (&'a str, bool)>) -> Result<Cho
             }
         }
     }
-    Ok(all)
+    let unmet = NEEDS.into_iter().find(|(name, needs)| all[name] && !all[needs]);
+    unmet.map_or(Ok(all), |(name, needs)| Err(GateError::Needs { name, needs }))
+}
+
+/// Those of gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that are turned one by one")]
+pub struct Gangs {
+    /// Workloads are served, and the groups inside them count.
+    pub workloads: bool,
+    /// PodGroups are served and count.
+    pub groups: bool,
+    /// Members are placed together.
+    pub scheduling: bool,
+    /// Jobs make groups.
+    pub jobs: bool,
+}
+
+impl Gangs {
+    /// What the server serves of them.
+    #[must_use]
+    pub fn served(&self) -> muster_apiserver::kinds::Gangs {
+        muster_apiserver::kinds::Gangs { workloads: self.workloads, groups: self.groups }
+    }
+}
+
+/// Those of gangs.
+#[must_use]
+pub fn gangs(gates: &Chosen) -> Gangs {
+    let on = |name: &str| gates.get(name).copied().unwrap_or(false);
+    Gangs {
+        workloads: on(WORKLOADS),
+        groups: on(POD_GROUPS),
+        // There is nothing to place together without Workloads.
+        scheduling: on(GANG_SCHEDULING) && on(WORKLOADS),
+        jobs: on(WORKLOAD_WITH_JOB),
+    }
 }
 
 /// Those of JobSets.
@@ -113,8 +168,8 @@ mod tests {
 
     #[test]
     fn gates_are_known_and_boolean() {
-        let gates = with(parse("GenericWorkload=false").unwrap()).unwrap();
-        assert_eq!((gates["GenericWorkload"], gates["GenericWorkloadPodGroup"]), (false, true));
+        let gates = with(parse("GangScheduling=false").unwrap()).unwrap();
+        assert_eq!((gates["GangScheduling"], gates["GenericWorkloadPodGroup"]), (false, true));
         assert!(
             with([("Nope", true)]).unwrap_err().to_string().contains("known are GenericWorkloadPodGroup")
         );
@@ -122,6 +177,38 @@ mod tests {
             parse("GenericWorkload=maybe"),
             Err(GateError::NoBool("GenericWorkload=maybe".to_owned()))
         );
+    }
+
+    /// Shows: 5832-56, 5832-57.
+    #[test]
+    fn gates_of_gangs() {
+        let all = Gangs { workloads: true, groups: true, scheduling: true, jobs: false };
+        for (list, want) in [
+            ("", all),
+            ("GenericWorkloadPodGroup=false", Gangs { groups: false, ..all }),
+            ("GangScheduling=false", Gangs { scheduling: false, ..all }),
+            ("WorkloadWithJob=true", Gangs { jobs: true, ..all }),
+            (
+                "GenericWorkload=false,GenericWorkloadPodGroup=false",
+                Gangs { workloads: false, groups: false, scheduling: false, jobs: false },
+            ),
+        ] {
+            assert_eq!(gangs(&with(parse(list).unwrap()).unwrap()), want, "{list}");
+        }
+        for (list, words) in [
+            (
+                "GenericWorkload=false",
+                "feature gate `GenericWorkloadPodGroup` needs `GenericWorkload`\n\nhint: turn `GenericWorkload` on, or \
+                 `GenericWorkloadPodGroup` off as well",
+            ),
+            (
+                "GenericWorkloadPodGroup=false,WorkloadWithJob=true",
+                "feature gate `WorkloadWithJob` needs `GenericWorkloadPodGroup`\n\nhint: turn \
+                 `GenericWorkloadPodGroup` on, or `WorkloadWithJob` off as well",
+            ),
+        ] {
+            assert_eq!(with(parse(list).unwrap()).unwrap_err().to_string(), words, "{list}");
+        }
     }
 
     #[test]

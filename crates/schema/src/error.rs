@@ -157,7 +157,7 @@ impl FieldError {
             path: path.into(),
             problem: Problem::TooMany,
             value: Tree::Int(i64::try_from(count).unwrap_or(i64::MAX)),
-            detail: format!("must have at most {max} items"),
+            detail: format!("must have at most {max} {}", if max == 1 { "item" } else { "items" }),
         }
     }
 

@@ -8,6 +8,13 @@ use super::{Disk, TOKEN, audit, program};
 
 /// Signs the certificate that the API server shows to nodes.
 pub(super) const NODE_AUTHORITY: &str = "node-authority.crt";
+/// Gangs, and all that their objects can say: ours keeps those fields, too.
+const GATES: [&str; 4] = [
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "PodGroupPreemptionPolicy",
+    "DRAWorkloadResourceClaims",
+];
 /// The names of our `--controllers`, and what does that work in a real plane.
 const CONTROLLERS: [(&str, &str); 9] = [
     ("gc", "garbage-collector-controller"),
@@ -109,7 +116,7 @@ pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, 
             .arg("--allow-privileged=true")
             .arg(format!("--token-auth-file={tokens}"))
             .arg("--authorization-mode=RBAC")
-            .arg("--feature-gates=GenericWorkload=true")
+            .arg(format!("--feature-gates={}", GATES.map(|gate| format!("{gate}=true")).join(",")))
             .arg(format!("--runtime-config={}", versions.join(",")))
             // Ours leaves the token volume to the node, see the spec of admission.
             .arg("--disable-admission-plugins=ServiceAccount")

@@ -12,15 +12,19 @@ use super::{AdmissionRequest, Hook, Operation, Verdict};
 use crate::status::{Named, Status};
 
 /// Names of the built-in steps, in their order.
-pub const BUILTIN: [&str; 7] = [
+pub const BUILTIN: [&str; 8] = [
     "NamespaceLifecycle",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
     "ServiceAccount",
     "Priority",
     "DefaultTolerationSeconds",
+    GROUP_PROTECTION,
     "ResourceQuota",
 ];
+
+/// The name of the step that protects groups of pods.
+pub(crate) const GROUP_PROTECTION: &str = "PodGroupProtection";
 
 /// The built-in steps, in their order.
 pub(super) fn all() -> Vec<Arc<dyn Hook>> {
@@ -31,6 +35,7 @@ pub(super) fn all() -> Vec<Arc<dyn Hook>> {
         Arc::new(ServiceAccount),
         Arc::new(Priority),
         Arc::new(TolerationSeconds),
+        Arc::new(GroupProtection),
         Arc::new(Quota),
     ]
 }
@@ -93,15 +98,37 @@ impl Hook for InUseProtection {
             "persistentvolumes" => "kubernetes.io/pv-protection",
             _ => return Verdict::allow(),
         };
-        let (Operation::Create, Some(tree)) = (request.operation, request.object) else {
-            return Verdict::allow();
-        };
-        let has = tree.items_at(&["metadata", "finalizers"]);
-        if has.iter().any(|f| f.as_str() == Some(finalizer)) {
-            return Verdict::allow();
+        protected(request, finalizer)
+    }
+}
+
+/// A new object with this finalizer.
+fn protected(request: &AdmissionRequest<'_>, finalizer: &str) -> Verdict {
+    let (Operation::Create, Some(tree)) = (request.operation, request.object) else {
+        return Verdict::allow();
+    };
+    let has = tree.items_at(&["metadata", "finalizers"]);
+    if has.iter().any(|f| f.as_str() == Some(finalizer)) {
+        return Verdict::allow();
+    }
+    let all = has.iter().cloned().chain([Tree::from(finalizer)]);
+    Verdict::change(tree.with(&["metadata", "finalizers"], Tree::list(all)))
+}
+
+/// Groups of pods stay while pods name them: a controller takes the finalizer away after the last one.
+struct GroupProtection;
+
+impl Hook for GroupProtection {
+    fn name(&self) -> &str {
+        BUILTIN[6]
+    }
+
+    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+        if request.is("scheduling.k8s.io", "podgroups") {
+            protected(request, "scheduling.k8s.io/podgroup-protection")
+        } else {
+            Verdict::allow()
         }
-        let all = has.iter().cloned().chain([Tree::from(finalizer)]);
-        Verdict::change(tree.with(&["metadata", "finalizers"], Tree::list(all)))
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use muster_tree::{Text, Tree};
 
 pub use builtin::BUILTIN;
+pub(crate) use builtin::GROUP_PROTECTION;
 pub use token_volume::TokenVolume;
 
 use crate::kinds::Look;

@@ -19,10 +19,11 @@ impl Hook for Priority {
         let Some(tree) = request.object else {
             return Verdict::allow();
         };
-        let released = request.version != request.resource.storage_version;
-        if request.is("scheduling.k8s.io", "podgroups") && released && request.operation == Operation::Create
-        {
-            return resolve_group(request, tree);
+        if request.operation == Operation::Create && request.is("scheduling.k8s.io", "podgroups") {
+            return verdict(group(request, tree));
+        }
+        if request.operation == Operation::Create && request.is("scheduling.k8s.io", "workloads") {
+            return verdict(workload(request, tree));
         }
         if !request.is("", "pods") {
             return Verdict::allow();
@@ -80,21 +81,72 @@ fn resolve(request: &AdmissionRequest<'_>, tree: &Tree) -> Verdict {
     Verdict::change(tree.with(&["spec", "priority"], value).with(&["spec", "preemptionPolicy"], policy))
 }
 
-/// The number of a group's class. Unlike pods, groups keep no policy of their own from it.
-fn resolve_group(request: &AdmissionRequest<'_>, tree: &Tree) -> Verdict {
-    let object = tree.str_at(&["metadata", "name"]);
-    let name = tree.text_at(&["spec", "priorityClassName"]);
+fn verdict(changed: Result<Tree, Status>) -> Verdict {
+    changed.map_or_else(Verdict::Deny, Verdict::change)
+}
+
+/// Whether a request speaks of gangs in the released form, where every group has a priority of its own. In the proposal's
+/// form only a group with a class has one; others have that of their pods.
+fn is_released(request: &AdmissionRequest<'_>) -> bool {
+    request.version != request.resource.storage_version
+}
+
+fn group(request: &AdmissionRequest<'_>, tree: &Tree) -> Result<Tree, Status> {
+    match tree.get("spec") {
+        Some(spec) => Ok(tree.with_key("spec", filled(request, tree, spec, is_released(request))?)),
+        None => Ok(tree.clone()),
+    }
+}
+
+/// In the proposal's form templates are what counts, and have the numbers of their classes.
+fn workload(request: &AdmissionRequest<'_>, tree: &Tree) -> Result<Tree, Status> {
+    let path = ["spec", "podGroupTemplates"];
+    let templates = tree.items_at(&path);
+    if is_released(request) || templates.iter().all(|t| t.str_at(&["priorityClassName"]).is_empty()) {
+        return Ok(tree.clone());
+    }
+    let templates: Result<Vec<Tree>, Status> =
+        templates.iter().map(|template| filled(request, tree, template, false)).collect();
+    Ok(tree.with(&path, Tree::list(templates?)))
+}
+
+/// What a group or a template says, with the number and the policy of its class. Without a class it gets those of the
+/// default one if it `must` have them.
+fn filled(request: &AdmissionRequest<'_>, tree: &Tree, said: &Tree, must: bool) -> Result<Tree, Status> {
+    let forbidden = |why: &str| {
+        let object = tree.str_at(&["metadata", "name"]);
+        Err(Status::forbidden(request.resource.named(object), why))
+    };
+    let name = said.text_at(&["priorityClassName"]);
+    let given = said.int_at(&["priority"]);
+    let must = must || !name.is_empty();
+    if !must && given.is_none() {
+        return Ok(said.clone());
+    }
     let class = if name.is_empty() { global_default(request) } else { class(request, &name) };
     if class.is_none() && !name.is_empty() {
-        let why = format!("no PriorityClass with name {name} was found");
-        return Verdict::Deny(Status::forbidden(request.resource.named(object), &why));
+        return forbidden(&format!("no PriorityClass with name {name} was found"));
     }
     let value = class.as_ref().and_then(|c| c.int_at(&["value"])).unwrap_or(0);
-    let tree = match &class {
-        Some(class) => tree.with(&["spec", "priorityClassName"], class.text_at(&["metadata", "name"])),
-        None => tree.clone(),
-    };
-    Verdict::change(tree.with(&["spec", "priority"], value))
+    if let Some(given) = given.filter(|given| *given != value) {
+        return forbidden(&format!(
+            "priority set in the pod group ({given}) must match the priority computed ({value}) based on the priority class set in the spec"
+        ));
+    }
+    if !must {
+        return Ok(said.clone());
+    }
+    let policy = class.as_ref().map(|c| c.text_at(&["preemptionPolicy"])).unwrap_or_default();
+    let policy = if policy.is_empty() { Text::from("PreemptLowerPriority") } else { policy };
+    let given = said.str_at(&["preemptionPolicy"]);
+    if !given.is_empty() && given != policy.as_str() {
+        return forbidden(&format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; priority admission controller computed {policy} from the given PriorityClass name"
+        ));
+    }
+    let named = class.map(|class| Tree::from(class.text_at(&["metadata", "name"])));
+    let named = said.with_option(&["priorityClassName"], named);
+    Ok(named.with(&["priority"], value).with(&["preemptionPolicy"], policy))
 }
 
 fn class(request: &AdmissionRequest<'_>, name: &Text) -> Option<Tree> {

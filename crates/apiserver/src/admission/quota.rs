@@ -21,7 +21,7 @@ const STORAGE: &str = "requests.storage";
 
 impl Hook for Quota {
     fn name(&self) -> &str {
-        BUILTIN[6]
+        BUILTIN[7]
     }
 
     fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {

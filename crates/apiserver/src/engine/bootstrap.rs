@@ -1,10 +1,13 @@
 //! The objects that every cluster starts with.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 
+use muster_store::{Change, Durability, Expect, Key, Object, Write};
 use muster_tree::{Text, Tree, tree};
 
 use super::Engine;
+use crate::kinds::Look;
 use crate::request::{Body, Patch, Target, User, WriteAct, WriteOptions, WriteRequest};
 use crate::status::Status;
 
@@ -57,6 +60,25 @@ impl Engine {
         all_done.iter().for_each(drop);
     }
 
+    /// Ends gangs whose namespace went while their kinds were not served: nobody saw them to take them along.
+    pub(super) fn collect_homeless(&self) {
+        let namespaces: BTreeSet<Text> = self.all("namespaces").into_iter().map(name_of).collect();
+        for storage in self.inner.options.gangs.stored() {
+            for object in self.all(&storage) {
+                let namespace = object.tree.text_at(&["metadata", "namespace"]);
+                if namespaces.contains(&namespace) {
+                    continue;
+                }
+                let expect = Expect::Revision(object.revision);
+                let key = Key { resource: storage.clone(), namespace, name: name_of(object.clone()) };
+                tracing::info!(resource = %key.resource, namespace = %key.namespace, name = %key.name, "its namespace is gone");
+                let write = Write { key, expect, change: Change::Delete(object) };
+                // Overtaken by nobody: no request has been taken yet.
+                self.store().accept(vec![write], Durability::Wait, Box::new(|_| {}));
+            }
+        }
+    }
+
     fn ensure(&self, group: &str, version: &str, plural: &str, tree: Tree) {
         let name = tree.text_at(&["metadata", "name"]);
         let target = collection(group, version, plural);
@@ -79,6 +101,10 @@ impl Engine {
         };
         self.write(WriteRequest { target, act, options, user }, Box::new(|result| done(result.err())));
     }
+}
+
+fn name_of(object: Object) -> Text {
+    object.tree.text_at(&["metadata", "name"])
 }
 
 fn collection(group: &str, version: &str, plural: &str) -> Target {

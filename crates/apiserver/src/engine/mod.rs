@@ -51,7 +51,8 @@ pub use watch::Watch;
 pub use write::WriteDone;
 pub(crate) use write::{Guard, Pending, Plan, Prepared, Touched, durability};
 
-use crate::admission::{Chain, Hook};
+use crate::admission::{Chain, GROUP_PROTECTION, Hook};
+use crate::kinds::Gangs;
 use crate::registry::{Registry, Resource};
 use crate::request::Target;
 use crate::status::Status;
@@ -74,6 +75,10 @@ pub struct EngineOptions {
     pub service_range: (u8, u8),
     /// Definitions of custom resources that come with the server. What is stored under their names becomes what they say.
     pub definitions: Vec<Tree>,
+    /// Which kinds and fields of gangs are served.
+    pub gangs: Gangs,
+    /// Whether new PodGroups wait for their pods when they are deleted: only where somebody lets them go in the end.
+    pub protect_groups: bool,
 }
 
 impl Default for EngineOptions {
@@ -83,6 +88,8 @@ impl Default for EngineOptions {
             root_ca: Text::new(),
             service_range: (10, 96),
             definitions: Vec::new(),
+            gangs: Gangs::default(),
+            protect_groups: false,
         }
     }
 }
@@ -120,8 +127,11 @@ impl Engine {
         entropy: Arc<dyn Entropy>,
         options: EngineOptions,
     ) -> Engine {
-        let registry = RwLock::new(Arc::new(Registry::new(crate::registry::builtin(), 1)));
-        let chain = RwLock::new(Arc::new(Chain::builtin(&options.admission_off)));
+        let served = crate::registry::builtin().into_iter().filter(|resource| options.gangs.serve(resource));
+        let registry = RwLock::new(Arc::new(Registry::new(served.collect(), 1)));
+        let mut off = options.admission_off.clone();
+        off.extend((!options.protect_groups).then(|| Text::from(GROUP_PROTECTION)));
+        let chain = RwLock::new(Arc::new(Chain::builtin(&off)));
         let addresses = look::Addresses::new(options.service_range);
         let tokens = OnceLock::new();
         let inner = Inner { store, clock, entropy, options, registry, chain, addresses, tokens };
@@ -129,6 +139,7 @@ impl Engine {
         engine.reload_custom();
         engine.bootstrap();
         engine.install();
+        engine.collect_homeless();
         engine
     }
 

@@ -101,13 +101,14 @@ impl<'a> Ask<'a> {
         let wire = resource.strategy.default_first(wire);
         let wire = self.on_news(&wire, live, |news| structure::default(schema.view(), news));
         let stored = resource.strategy.to_storage(resource, &wire, self.place.version);
-        resource.strategy.default(stored)
+        let stored = resource.strategy.default(stored);
+        self.engine.inner.options.gangs.without_fields(resource, stored, live)
     }
 
     /// The (storage) tree with the zero values that built-in kinds show; `live` is the wire form of what it replaces.
     pub fn written(&self, tree: Tree, live: Option<&Tree>) -> Tree {
         let resource = &self.place.resource;
-        if resource.custom {
+        if resource.custom || resource.strategy.wire_has_zeros(resource, self.place.version) {
             return tree;
         }
         let id = resource.versions[self.place.version].schema.id;

@@ -70,6 +70,7 @@ impl Ask<'_> {
     /// What the endpoint may change comes from the wish, the rest stays.
     fn merged_parts(&self, wish: Tree, old: &Tree) -> Tree {
         let resource = &self.place.resource;
+        let wish = resource.strategy.unsaid(resource, wish, old, self.place.version);
         if self.request.target.subresource != "status" {
             let guarded = resource.has_status(self.place.version);
             return if guarded { wish.with_option(&["status"], old.get("status").cloned()) } else { wish };

@@ -1,23 +1,32 @@
 //! Workloads and PodGroups: gangs as objects.
+//!
+//! A Workload says how groups of pods are placed, each PodGroup is one such group. Both are served in two forms, see
+//! `gang_convert`; the stored one is the proposal's.
+//!
+//! # Invariants
+//!
+//! - What a group refers to is fixed; how many members a gang needs may change, be it in a template or in a group.
+//! - Templates are told apart by their names: their order means nothing.
+//! - Nothing here looks whether the Workload of a group exists: the order of creation does not matter.
 
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
-use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree, tree};
 
 use super::at::At;
+use super::gang_check::{self, FIXED, Form};
 use super::{Cx, Errors, Generation, Strategy, gang_convert, shown};
 use crate::registry::Resource;
 use crate::status::Status;
 
 /// Most templates of a Workload.
 const TEMPLATES_MAX: usize = 8;
-/// Highest priority of a group.
-const PRIORITY_MAX: i64 = 1_000_000_000;
-/// Most claims of a group.
-const CLAIMS_MAX: usize = 4;
+/// The lists that a Workload may hold: that of the proposal, and that of the time before it.
+const LISTS: [&str; 2] = ["podGroupTemplates", "podGroups"];
+/// What admission fills in, and what a client that sends a whole object need not know.
+const FILLED: [&str; 2] = ["priority", "preemptionPolicy"];
 
 const SPEC: At<'static> = At::Root("spec");
 
@@ -26,8 +35,33 @@ const SPEC: At<'static> = At::Root("spec");
 pub(super) struct Workload;
 
 impl Strategy for Workload {
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        if Form::of(cx) == Form::Released {
+            return Ok(new);
+        }
+        let path = ["spec", LISTS[0]];
+        let Some(templates) = new.at(&path) else {
+            return Ok(new);
+        };
+        let before = old.items_at(&path);
+        let templates = templates.map_items(|_, new| match named(before, new.str_at(&["name"])) {
+            Some(old) => still_filled(new, old),
+            None => new.clone(),
+        });
+        Ok(new.with(&path, templates))
+    }
+
     fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        workload(new.get("spec").unwrap_or(&Tree::Null), cx, errors);
+        let (spec, form) = (new.get("spec").unwrap_or(&Tree::Null), Form::of(cx));
+        one_list(spec, form, errors);
+        if let Some(reference) = spec.get("controllerRef") {
+            gang_check::controller(reference, &SPEC.field("controllerRef"), errors);
+        }
+        for key in LISTS {
+            let (list, at) = (spec.items_at(&[key]), SPEC.field(key));
+            one_priority(list, form, &at, errors);
+            templates(list, form, &at, errors);
+        }
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
@@ -35,24 +69,24 @@ impl Strategy for Workload {
         if spec == before {
             return;
         }
-        workload(spec, cx, errors);
-        let owner = before.get("controllerRef");
-        if owner.is_some() && spec.get("controllerRef") != owner {
-            let shown = if is_released(cx) { None } else { spec.get("controllerRef").cloned() };
-            let shown = shown.unwrap_or(Tree::Null);
-            errors.push(FieldError::invalid("spec.controllerRef", shown, "field is immutable"));
+        let form = Form::of(cx);
+        one_list(spec, form, errors);
+        let (owner, owner_before) = (spec.get("controllerRef"), before.get("controllerRef"));
+        let at = SPEC.field("controllerRef");
+        match owner {
+            // Only the proposal's form lets it be set later.
+            Some(owner) if owner_before.is_none() && form == Form::Proposal => {
+                gang_check::controller(owner, &at, errors);
+            }
+            _ => form.fixed(&at, owner, owner_before, errors),
         }
-        let names = |spec: &Tree| -> BTreeSet<Text> {
-            spec.items_at(&["podGroupTemplates"]).iter().map(|t| t.text_at(&["name"])).collect()
-        };
-        if is_released(cx) && !names(before).is_subset(&names(spec)) {
-            errors.push(FieldError::forbidden("spec.podGroupTemplates", "item may not be removed"));
-            return;
+        for key in LISTS {
+            kept_templates(spec.items_at(&[key]), before.items_at(&[key]), form, &SPEC.field(key), errors);
         }
-        for key in ["podGroupTemplates", "podGroups"] {
-            let fixed = |spec: &Tree| spec.get(key).map(|list| list.map_items(|_, item| without_count(item)));
-            SPEC.field(key).immutable(fixed(spec).as_ref(), fixed(before).as_ref(), errors);
-        }
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 
     fn generation(&self) -> Generation {
@@ -66,61 +100,75 @@ impl Strategy for Workload {
     fn to_storage(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
         gang_convert::workload_to_storage(resource, tree, version)
     }
-}
 
-/// A template without the one number that may change, under the one name of its policy.
-fn without_count(template: &Tree) -> Tree {
-    let policy = template.get("policy").or_else(|| template.get("schedulingPolicy")).cloned();
-    let policy = policy.map(|policy| policy.without(&["gang", "minCount"]));
-    template.without_key("schedulingPolicy").with_option(&["policy"], policy)
-}
-
-/// Whether the request came in the released form of these kinds rather than in the proposal's.
-fn is_released(cx: &Cx<'_>) -> bool {
-    cx.version != cx.resource.storage_version
-}
-
-fn workload(spec: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-    let released = is_released(cx);
-    if let Some(reference) = spec.get("controllerRef") {
-        let at = SPEC.field("controllerRef");
-        let group = reference.str_at(&["apiGroup"]);
-        if !group.is_empty() {
-            at.field("apiGroup").problems(group, names::subdomain(group), errors);
-        }
-        for key in ["kind", "name"] {
-            let name = reference.str_at(&[key]);
-            if name.is_empty() {
-                at.field(key).required(errors);
-            } else {
-                at.field(key).problems(name, names::path_segment(name), errors);
-            }
-        }
+    fn unsaid(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+        gang_convert::workload_unsaid(resource, new, old, version)
     }
-    let (templates, legacy) = (spec.items_at(&["podGroupTemplates"]), spec.items_at(&["podGroups"]));
-    match (templates.is_empty(), legacy.is_empty()) {
-        (true, true) if released => {
+
+    fn wire_has_zeros(&self, resource: &Resource, version: usize) -> bool {
+        gang_convert::is_released(resource, version)
+    }
+}
+
+/// The entry of that name.
+fn named<'a>(all: &'a [Tree], name: &str) -> Option<&'a Tree> {
+    all.iter().find(|entry| entry.str_at(&["name"]) == name)
+}
+
+/// With what was filled in before, where the class is the same and nothing is said of it.
+fn still_filled(new: &Tree, old: &Tree) -> Tree {
+    if new.get("priorityClassName") != old.get("priorityClassName") {
+        return new.clone();
+    }
+    FILLED.iter().fold(new.clone(), |new, key| match (new.get(key), old.get(key)) {
+        (None, Some(value)) => new.with_key(key, value.clone()),
+        _ => new,
+    })
+}
+
+/// Exactly one list of templates.
+fn one_list(spec: &Tree, form: Form, errors: &mut Errors) {
+    match LISTS.map(|key| !spec.items_at(&[key]).is_empty()) {
+        [false, false] if form == Form::Released => {
             let why = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`";
             errors.push(FieldError::invalid("spec", "", why));
         }
-        (true, true) => SPEC.field("podGroupTemplates").required(errors),
-        (false, false) => {
+        [false, false] => SPEC.field(LISTS[0]).required(errors),
+        [true, true] => {
             let why = "may not be set together with podGroupTemplates";
-            errors.push(FieldError::forbidden(SPEC.field("podGroups"), why));
+            errors.push(FieldError::forbidden(SPEC.field(LISTS[1]), why));
         }
         _ => {}
     }
-    self::templates(templates, &SPEC.field("podGroupTemplates"), released, errors);
-    self::templates(legacy, &SPEC.field("podGroups"), released, errors);
+}
+
+/// All templates have one priority.
+fn one_priority(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
+    let Some(first) = templates.first() else {
+        return;
+    };
+    for (i, template) in templates.iter().enumerate() {
+        let other =
+            ["priorityClassName", "priority"].into_iter().find(|key| template.get(key) != first.get(key));
+        let Some(key) = other else {
+            continue;
+        };
+        if form == Form::Released {
+            errors.push(FieldError::invalid("spec", Tree::Null, "detected multiple priority configurations"));
+            return;
+        }
+        let shown = template.get(key).cloned().unwrap_or(Tree::Null);
+        errors.push(FieldError::invalid(list.item(i).field(key), shown, "must be the same in all templates"));
+    }
 }
 
 /// The fields of a template in the order that refusals show them.
 const ORDER: [&str; 3] = ["name", "schedulingPolicy", "schedulingConstraints"];
 
-fn templates(templates: &[Tree], list: &At<'_>, released: bool, errors: &mut Errors) {
-    let own = if released { "schedulingPolicy" } else { "policy" };
+fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
     if templates.len() > TEMPLATES_MAX {
         errors.push(FieldError::too_many(list, templates.len(), TEMPLATES_MAX));
+        return;
     }
     let mut seen = BTreeSet::new();
     for (i, template) in templates.iter().enumerate() {
@@ -130,66 +178,76 @@ fn templates(templates: &[Tree], list: &At<'_>, released: bool, errors: &mut Err
             at.field("name").required(errors);
         } else {
             at.field("name").problems(name, names::label(name), errors);
-            if !seen.insert(name) {
-                let policy = template.get("policy").cloned();
-                let wire = template.without_key("policy").with_option(&["schedulingPolicy"], policy);
-                errors.push(if released {
-                    FieldError::duplicate_as(at, shown::ordered(&wire, &ORDER))
-                } else {
-                    FieldError::duplicate(at, tree!({"name": name}))
-                });
-            }
         }
-        match (template.get("policy"), template.get("schedulingPolicy")) {
-            (None, None) => self::policy(&Tree::Null, &at.field(own), errors),
-            (Some(a), Some(b)) if a != b => {
-                let why = "must equal policy when both are set";
-                errors.push(FieldError::invalid(at.field("schedulingPolicy"), b.clone(), why));
-            }
-            (Some(policy), _) => self::policy(policy, &at.field(own), errors),
-            (None, Some(policy)) => self::policy(policy, &at.field("schedulingPolicy"), errors),
+        if !seen.insert(name) {
+            errors.push(match form {
+                Form::Released => FieldError::duplicate_as(
+                    at,
+                    shown::ordered(&gang_convert::template_to_wire(template), &ORDER),
+                ),
+                Form::Proposal => FieldError::duplicate(at, tree!({"name": name})),
+            });
         }
-        claims(template, &at, errors);
+        template_policy(template, form, &at, errors);
+        gang_check::extras(template, &at, errors);
     }
 }
 
-fn policy(policy: &Tree, at: &At<'_>, errors: &mut Errors) {
-    match (policy.get("basic"), policy.get("gang")) {
-        (None, None) => {
-            errors.push(FieldError::invalid(at, "", "must specify one of: `basic`, `gang`"));
+/// The policy of a template stands under either of its names, or under both.
+fn template_policy(template: &Tree, form: Form, at: &At<'_>, errors: &mut Errors) {
+    let later = At::Field(at, "schedulingPolicy");
+    let first = if form == Form::Released { later } else { At::Field(at, "policy") };
+    match (template.get("policy"), template.get("schedulingPolicy")) {
+        (Some(a), Some(b)) if a != b => {
+            let why = format!("must equal {first} when both are set");
+            errors.push(FieldError::invalid(later, b.clone(), why));
         }
-        (Some(_), Some(_)) => {
-            let why = "must specify exactly one of: `basic`, `gang`";
-            errors.push(FieldError::invalid(at, "<object>", why));
-        }
-        (None, Some(gang)) => {
-            let place = at.field("gang");
-            match gang.int_at(&["minCount"]) {
-                None | Some(0) => place.field("minCount").required(errors),
-                Some(count) if count < 1 => errors.push(FieldError::invalid(
-                    place.field("minCount"),
-                    count,
-                    "must be greater than or equal to 1",
-                )),
-                Some(_) => {}
-            }
-        }
-        (Some(_), None) => {}
+        (None, Some(policy)) => gang_check::policy(policy, &later, errors),
+        (policy, _) => gang_check::policy(policy.unwrap_or(&Tree::Null), &first, errors),
     }
 }
 
-fn claims(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let list = at.field("resourceClaims");
-    let claims = owner.items_at(&["resourceClaims"]);
-    if claims.len() > CLAIMS_MAX {
-        errors.push(FieldError::too_many(list, claims.len(), CLAIMS_MAX));
-    }
-    for (i, claim) in claims.iter().enumerate() {
-        let names = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
-        if names.iter().flatten().count() != 1 {
-            let why = "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`";
-            errors.push(FieldError::invalid(list.item(i), claim.clone(), why));
+/// A list of templates after an update: the same names, with the same policies.
+fn kept_templates(new: &[Tree], old: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
+    let names =
+        |all: &[Tree]| -> Vec<Text> { all.iter().map(|template| template.text_at(&["name"])).collect() };
+    let (after, before) = (names(new), names(old));
+    let errors_before = errors.len();
+    match form {
+        Form::Proposal => {
+            let set = |names: &[Text]| names.iter().cloned().collect::<BTreeSet<Text>>();
+            if after.len() != before.len() || set(&after) != set(&before) {
+                let why = "field is immutable: templates cannot be added or removed";
+                errors.push(FieldError::invalid(list, Tree::list(&after), why));
+            }
         }
+        Form::Released => {
+            let added = (0..).zip(&after).filter(|(_, name)| !before.contains(name));
+            errors.extend(added.map(|(i, _)| FieldError::forbidden(list.item(i), "item may not be added")));
+            let removed = before.iter().filter(|name| !after.contains(name));
+            errors.extend(removed.map(|_| FieldError::forbidden(list, "item may not be removed")));
+        }
+    }
+    if errors.len() > errors_before {
+        return;
+    }
+    for (i, template) in new.iter().enumerate() {
+        if let Some(old) = named(old, &after[i]).filter(|old| *old != template) {
+            kept_template(template, old, form, &list.item(i), errors);
+        }
+    }
+}
+
+fn kept_template(new: &Tree, old: &Tree, form: Form, at: &At<'_>, errors: &mut Errors) {
+    template_policy(new, form, at, errors);
+    let policy = |template: &Tree| {
+        template.get("policy").or_else(|| template.get("schedulingPolicy")).cloned().unwrap_or(Tree::Null)
+    };
+    let key =
+        if form == Form::Released || new.get("policy").is_none() { "schedulingPolicy" } else { "policy" };
+    gang_check::policy_kept(&policy(new), &policy(old), form, &at.field(key), errors);
+    for key in FIXED {
+        form.fixed(&at.field(key), new.get(key), old.get(key), errors);
     }
 }
 
@@ -197,39 +255,48 @@ fn claims(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
 #[derive(Debug)]
 pub(super) struct PodGroup;
 
+/// The two places where a group names its template.
+const BY_REF: [&str; 3] = ["spec", "podGroupTemplateRef", "name"];
+const BY_NAME: [&str; 2] = ["spec", "podGroupTemplateName"];
+
 impl Strategy for PodGroup {
     fn default(&self, tree: Tree) -> Tree {
-        let (by_ref, by_name) = (["spec", "podGroupTemplateRef", "name"], ["spec", "podGroupTemplateName"]);
         // Every reader finds its field: each of the two fills in for the other.
-        match (tree.text_at(&by_ref), tree.text_at(&by_name)) {
-            (a, b) if a.is_empty() && !b.is_empty() => tree.with(&by_ref, b),
-            (a, b) if b.is_empty() && !a.is_empty() => tree.with(&by_name, a),
+        match (tree.text_at(&BY_REF), tree.text_at(&BY_NAME)) {
+            (a, b) if a.is_empty() && !b.is_empty() => tree.with(&BY_REF, b),
+            (a, b) if b.is_empty() && !a.is_empty() => tree.with(&BY_NAME, a),
             _ => tree,
         }
     }
 
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
-        Ok(tree)
-    }
-
-    fn prepare_status(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Tree {
-        if cx.version == cx.resource.storage_version {
-            return new;
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        match (new.get("spec"), old.get("spec")) {
+            (Some(spec), Some(before)) if Form::of(cx) == Form::Proposal => {
+                let spec = still_filled(spec, before);
+                Ok(new.with_key("spec", spec))
+            }
+            _ => Ok(new),
         }
-        // The other form does not know the count: it stays as it was.
-        new.with_option(&["status", "scheduledPods"], old.at(&["status", "scheduledPods"]).cloned())
     }
 
     fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        group(new, cx, errors);
+        let (Some(spec), form) = (new.get("spec"), Form::of(cx)) else {
+            errors.push(FieldError::required("spec", ""));
+            return;
+        };
+        let inline = spec.get("schedulingPolicy");
+        match form {
+            Form::Released => released_reference(spec, errors),
+            Form::Proposal => reference(spec, new.str_at(&["metadata", "namespace"]), errors),
+        }
+        if form == Form::Released || inline.is_some() {
+            gang_check::policy(inline.unwrap_or(&Tree::Null), &SPEC.field("schedulingPolicy"), errors);
+        }
+        gang_check::extras(spec, &SPEC, errors);
     }
 
     fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let status = At::Root("status");
-        let list = status.field("conditions");
-        for (i, condition) in new.items_at(&["status", "conditions"]).iter().enumerate() {
-            self::condition(condition, &list.item(i), errors);
-        }
+        gang_check::status(new, errors);
     }
 
     fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
@@ -237,22 +304,29 @@ impl Strategy for PodGroup {
         if spec == before {
             return;
         }
-        group(new, cx, errors);
-        for key in [
-            "workloadRef",
-            "podGroupTemplateRef",
-            "podGroupTemplateName",
-            "priorityClassName",
-            "priority",
-            "resourceClaims",
-            "schedulingConstraints",
-            "disruptionMode",
-            "preemptionPolicy",
-        ] {
-            SPEC.field(key).immutable(spec.get(key), before.get(key), errors);
+        let form = Form::of(cx);
+        kept_references(spec, before, form, errors);
+        let at = SPEC.field("schedulingPolicy");
+        match (spec.get("schedulingPolicy"), before.get("schedulingPolicy")) {
+            (new, old) if new == old => {}
+            (Some(policy), Some(old)) => {
+                gang_check::policy(policy, &at, errors);
+                gang_check::policy_kept(policy, old, form, &at, errors);
+            }
+            (new, old) if form == Form::Proposal => at.immutable(new, old, errors),
+            (new, old) => {
+                let (new, old) = (new.unwrap_or(&Tree::Null), old.unwrap_or(&Tree::Null));
+                gang_check::policy(new, &at, errors);
+                gang_check::policy_kept(new, old, form, &at, errors);
+            }
         }
-        let fixed = |spec: &Tree| spec.get("schedulingPolicy").map(|p| p.without(&["gang", "minCount"]));
-        SPEC.field("schedulingPolicy").immutable(fixed(spec).as_ref(), fixed(before).as_ref(), errors);
+        for key in FIXED {
+            form.fixed(&SPEC.field(key), spec.get(key), before.get(key), errors);
+        }
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 
     fn status_keeps_metadata(&self) -> bool {
@@ -270,103 +344,96 @@ impl Strategy for PodGroup {
     fn to_storage(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
         gang_convert::group_to_storage(resource, tree, version)
     }
-}
 
-fn condition(condition: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let kind = condition.str_at(&["type"]);
-    if kind.is_empty() {
-        at.field("type").required(errors);
-    } else {
-        at.field("type").problems(kind, label_key_problems(kind), errors);
+    fn unsaid(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+        gang_convert::group_unsaid(resource, new, old, version)
     }
-    let status = condition.str_at(&["status"]);
-    if status.is_empty() {
-        at.field("status").required(errors);
-    }
-    at.field("status").one_of(status, &["False", "True", "Unknown"], errors);
-    if condition.get("lastTransitionTime").is_none_or(Tree::is_null) {
-        at.field("lastTransitionTime").required(errors);
-    }
-    if condition.str_at(&["reason"]).is_empty() {
-        at.field("reason").required(errors);
+
+    fn wire_has_zeros(&self, resource: &Resource, version: usize) -> bool {
+        gang_convert::is_released(resource, version)
     }
 }
 
-fn group(tree: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-    let Some(spec) = tree.get("spec") else {
-        errors.push(FieldError::required("spec", ""));
-        return;
-    };
-    if let Some(priority) = spec.int_at(&["priority"]).filter(|n| *n > PRIORITY_MAX && is_released(cx)) {
-        let why = format!("must be less than or equal to {PRIORITY_MAX}");
-        errors.push(FieldError::invalid(SPEC.field("priority"), priority, why));
-    }
-    let inline = spec.get("schedulingPolicy");
-    if let Some(policy) = inline {
-        self::policy(policy, &SPEC.field("schedulingPolicy"), errors);
-    }
-    claims(spec, &SPEC, errors);
-    if inline.is_none() && cx.version != cx.resource.storage_version {
-        let why = "must specify one of: `basic`, `gang`";
-        errors.push(FieldError::invalid(SPEC.field("schedulingPolicy"), "", why));
-    }
-    match spec.get("workloadRef") {
-        None if inline.is_none() => SPEC.field("workloadRef").required(errors),
-        None => {}
-        Some(_) if is_released(cx) => released_reference(spec, errors),
-        Some(reference) => self::reference(reference, tree.str_at(&["metadata", "namespace"]), errors),
-    }
-    if is_released(cx) {
-        return;
-    }
-    let (by_ref, by_name) =
-        (spec.str_at(&["podGroupTemplateRef", "name"]), spec.str_at(&["podGroupTemplateName"]));
-    let at = SPEC.field("podGroupTemplateRef");
-    let at = at.field("name");
-    if by_ref.is_empty() {
-        if spec.get("workloadRef").is_some() {
-            at.required(errors);
+/// The fields by which a group refers to its Workload, and to the template there.
+const REFERENCES: [&str; 3] = ["workloadRef", "podGroupTemplateRef", "podGroupTemplateName"];
+
+fn kept_references(spec: &Tree, before: &Tree, form: Form, errors: &mut Errors) {
+    if form == Form::Released {
+        let changed = REFERENCES.iter().any(|key| spec.get(key) != before.get(key));
+        if changed {
+            let at = SPEC.field(REFERENCES[0]);
+            errors.push(FieldError::invalid(at, Tree::Null, "field is immutable"));
         }
         return;
     }
-    at.problems(by_ref, names::label(by_ref), errors);
-    if by_ref != by_name {
-        let why = format!("must equal spec.podGroupTemplateRef.name ({by_ref:?})");
-        errors.push(FieldError::invalid(SPEC.field("podGroupTemplateName"), by_name, why));
+    for key in REFERENCES {
+        SPEC.field(key).immutable(spec.get(key), before.get(key), errors);
     }
 }
 
-/// The released form names the workload and the template side by side.
+/// The released form names the Workload and the template side by side.
 fn released_reference(spec: &Tree, errors: &mut Errors) {
+    let Some(reference) = spec.get("workloadRef") else {
+        return;
+    };
     let at = SPEC.field("workloadRef");
-    let workload = spec.str_at(&["workloadRef", "name"]);
-    at.field("workloadName").problems(workload, names::subdomain(workload), errors);
-    let template = spec.str_at(&["podGroupTemplateName"]);
-    if template.is_empty() {
-        at.field("templateName").required(errors);
-    } else {
-        at.field("templateName").problems(template, names::label(template), errors);
+    match reference.str_at(&["name"]) {
+        "" => at.field("workloadName").required(errors),
+        name => at.field("workloadName").problems(name, names::subdomain(name), errors),
+    }
+    match spec.str_at(&["podGroupTemplateName"]) {
+        "" => at.field("templateName").required(errors),
+        name => at.field("templateName").problems(name, names::label(name), errors),
     }
 }
 
-fn reference(reference: &Tree, namespace: &str, errors: &mut Errors) {
+/// The proposal's form: a reference to the Workload, and the name of the template in two places.
+fn reference(spec: &Tree, namespace: &str, errors: &mut Errors) {
+    let by_ref = At::Field(&SPEC, "podGroupTemplateRef");
+    let by_ref = by_ref.field("name");
+    let (template, name) = (spec.str_at(&BY_REF[1..]), spec.str_at(&BY_NAME[1..]));
+    match spec.get("workloadRef") {
+        None if !template.is_empty() => {
+            let why = "must be set when a template is named";
+            errors.push(FieldError::required(SPEC.field("workloadRef"), why));
+        }
+        None if spec.get("schedulingPolicy").is_none() => SPEC.field("workloadRef").required(errors),
+        None => {}
+        Some(reference) => {
+            workload_reference(reference, namespace, errors);
+            if template.is_empty() {
+                by_ref.required(errors);
+            }
+        }
+    }
+    if template.is_empty() {
+        return;
+    }
+    by_ref.problems(template, names::label(template), errors);
+    if template != name {
+        let why = format!("must equal {by_ref} ({template:?})");
+        errors.push(FieldError::invalid(SPEC.field("podGroupTemplateName"), name, why));
+    }
+}
+
+/// The group of Workloads, as a reference names it before the version.
+const OWN_GROUP: &str = "scheduling.k8s.io/";
+
+fn workload_reference(reference: &Tree, namespace: &str, errors: &mut Errors) {
     let at = SPEC.field("workloadRef");
-    let name = reference.str_at(&["name"]);
-    if name.is_empty() {
-        at.field("name").required(errors);
-    } else {
-        at.field("name").problems(name, names::subdomain(name), errors);
+    match reference.str_at(&["name"]) {
+        "" => at.field("name").required(errors),
+        name => at.field("name").problems(name, names::subdomain(name), errors),
     }
     let of = reference.str_at(&["namespace"]);
     if !of.is_empty() && of != namespace {
-        let why = "must be empty or the namespace of the PodGroup";
+        let why = format!("must be empty or the namespace of the PodGroup ({namespace:?})");
         errors.push(FieldError::invalid(at.field("namespace"), of, why));
     }
     at.field("kind").one_of(reference.str_at(&["kind"]), &["Workload"], errors);
     let version = reference.str_at(&["apiVersion"]);
-    let known =
-        ["scheduling.k8s.io/", "scheduling.muster.dev/"].iter().any(|group| version.starts_with(group));
-    if !version.is_empty() && !known {
+    let is_ours = version.strip_prefix(OWN_GROUP).is_some_and(|version| !version.is_empty());
+    if !version.is_empty() && !is_ours {
         let why = "must be empty or a version of group scheduling.k8s.io";
         errors.push(FieldError::invalid(at.field("apiVersion"), version, why));
     }

@@ -1,5 +1,13 @@
 //! The two forms of Workloads and PodGroups: the proposal's (`v1alpha1`, stored) and the released one (`v1beta1`).
+//!
+//! # Invariants
+//!
+//! - What a form has no words for is not lost by a write in that form: see [`workload_unsaid`] and [`group_unsaid`].
+//! - The stored form is free of the empty values that Go always writes; only the released view shows them. A write in
+//!   one form therefore never looks like a change to the other.
+//! - A group without a policy of its own, which only the proposal knows, has none in the released view either.
 
+use muster_schema::{table, zero};
 use muster_tree::{Text, Tree};
 
 use super::with_api_version;
@@ -7,8 +15,17 @@ use crate::registry::Resource;
 
 /// (type here, type there) of conditions.
 const TYPES: (&str, &str) = ("PodGroupScheduled", "PodGroupInitiallyScheduled");
+/// Where conditions stand.
+const CONDITIONS: [&str; 2] = ["status", "conditions"];
+/// Where templates stand.
+const TEMPLATES: [&str; 2] = ["spec", "podGroupTemplates"];
+/// What holds a template's policy here, and there.
+const POLICY: (&str, &str) = ("policy", "schedulingPolicy");
+/// By what a group refers to its Workload and the template there, in the stored form.
+const REFERENCES: [&str; 3] = ["workloadRef", "podGroupTemplateRef", "podGroupTemplateName"];
 
-fn is_released(resource: &Resource, version: usize) -> bool {
+/// Whether a version is the released form.
+pub(super) fn is_released(resource: &Resource, version: usize) -> bool {
     resource.versions[version].name == "v1beta1"
 }
 
@@ -18,25 +35,74 @@ pub(super) fn workload_to_wire(resource: &Resource, tree: &Tree, version: usize)
     if !is_released(resource, version) {
         return tree;
     }
-    policies(&tree, "policy", "schedulingPolicy").without(&["metadata", "generation"])
+    let tree = tree.without(&["spec", "podGroups"]).without(&["metadata", "generation"]);
+    with_zeros(resource, version, &templates(&tree, template_to_wire))
+}
+
+/// A template in the released form.
+pub(super) fn template_to_wire(template: &Tree) -> Tree {
+    match template.get(POLICY.0) {
+        Some(policy) => template.without_key(POLICY.0).with_key(POLICY.1, policy.clone()),
+        None => template.clone(),
+    }
 }
 
 /// The stored form of a Workload that came in a version.
 pub(super) fn workload_to_storage(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.storage_api_version());
-    if is_released(resource, version) { policies(&tree, "schedulingPolicy", "policy") } else { tree }
+    if !is_released(resource, version) {
+        return tree;
+    }
+    // Hierarchies of groups are not served, as on a server where their gate is off.
+    let tree = tree.without(&["spec", "compositePodGroupTemplates"]);
+    templates(&tree, |template| {
+        let template = without_nulls(template);
+        match template.get(POLICY.1) {
+            Some(policy) => template.without_key(POLICY.1).with_key(POLICY.0, policy.clone()),
+            None => template,
+        }
+    })
 }
 
-fn policies(tree: &Tree, from: &str, to: &str) -> Tree {
-    let path = ["spec", "podGroupTemplates"];
-    let Some(templates) = tree.at(&path) else {
-        return tree.clone();
-    };
-    let templates = templates.map_items(|_, template| match template.get(from) {
-        Some(policy) => template.without_key(from).with_key(to, policy.clone()),
-        None => template.clone(),
+/// The stored form of a Workload that came in a version, with what that form has no words for as it was: the list of
+/// the time before the proposal, and the name under which a policy stood.
+pub(super) fn workload_unsaid(resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+    if !is_released(resource, version) {
+        return new;
+    }
+    let before = old.items_at(&TEMPLATES);
+    let new = templates(&new, |template| {
+        let same = before.iter().find(|old| old.str_at(&["name"]) == template.str_at(&["name"]));
+        let (Some(old), Some(policy)) = (same, template.get(POLICY.0)) else {
+            return template.clone();
+        };
+        match (old.get(POLICY.0), old.get(POLICY.1)) {
+            (None, Some(_)) => template.without_key(POLICY.0).with_key(POLICY.1, policy.clone()),
+            (Some(_), Some(_)) => template.with_key(POLICY.1, policy.clone()),
+            _ => template.clone(),
+        }
     });
-    tree.with(&path, templates)
+    match old.at(&["spec", "podGroups"]) {
+        Some(groups) => new.with(&["spec", "podGroups"], groups.clone()),
+        None => new,
+    }
+}
+
+fn templates(tree: &Tree, change: impl Fn(&Tree) -> Tree) -> Tree {
+    match tree.at(&TEMPLATES) {
+        Some(Tree::Null) => tree.without(&TEMPLATES),
+        Some(templates) => tree.with(&TEMPLATES, templates.map_items(|_, template| change(template))),
+        None => tree.clone(),
+    }
+}
+
+fn without_nulls(map: &Tree) -> Tree {
+    map.map_entries(|_, value| (!value.is_null()).then(|| value.clone()))
+}
+
+/// The released form with the empty values that Go always writes.
+fn with_zeros(resource: &Resource, version: usize, wire: &Tree) -> Tree {
+    zero::written(table::builtin(), resource.versions[version].schema.id, wire)
 }
 
 /// A PodGroup in the form of a version.
@@ -45,29 +111,34 @@ pub(super) fn group_to_wire(resource: &Resource, tree: &Tree, version: usize) ->
     if !is_released(resource, version) {
         return tree;
     }
-    let workload = tree.text_at(&["spec", "workloadRef", "name"]);
-    let template = tree.text_at(&["spec", "podGroupTemplateName"]);
-    let reference = (!workload.is_empty()).then(|| {
-        let template = (!template.is_empty()).then_some(("templateName", template));
-        Tree::map([("workloadName", workload)].into_iter().chain(template))
+    let reference = tree.at(&["spec", "workloadRef"]).map(|reference| {
+        let names = [
+            ("workloadName", reference.text_at(&["name"])),
+            ("templateName", tree.text_at(&["spec", "podGroupTemplateName"])),
+        ];
+        Tree::map(names.into_iter().filter(|(_, name)| !name.is_empty()))
     });
-    let tree = tree
-        .without(&["spec", "podGroupTemplateRef"])
-        .without(&["spec", "podGroupTemplateName"])
-        .with_option(&["spec", "workloadRef"], reference);
+    let has_policy = tree.at(&["spec", "schedulingPolicy"]).is_some();
+    let tree = REFERENCES.iter().fold(tree, |tree, key| tree.without(&["spec", key]));
+    let tree = tree.with_option(&["spec", "workloadRef"], reference);
     let tree = tree.without(&["status", "scheduledPods"]).without(&["metadata", "generation"]);
-    conditions(&tree, |condition| {
-        if condition.str_at(&["type"]) != TYPES.0 {
-            return Some(condition.clone());
-        }
-        let known = condition.str_at(&["status"]) != "Unknown";
-        let reason = match condition.str_at(&["reason"]) {
-            "MinCountSatisfied" => "Scheduled",
-            "SchedulingTimeout" => "Unschedulable",
-            other => other,
-        };
-        known.then(|| condition.with(&["type"], TYPES.1).with(&["reason"], reason))
-    })
+    let tree = conditions(&tree, condition_to_wire);
+    let shown = with_zeros(resource, version, &tree);
+    if has_policy { shown } else { shown.without(&["spec", "schedulingPolicy"]) }
+}
+
+/// A condition in the released form, which has no word for what is still open.
+fn condition_to_wire(condition: &Tree) -> Option<Tree> {
+    if condition.str_at(&["type"]) != TYPES.0 {
+        return Some(condition.clone());
+    }
+    let reason = match condition.str_at(&["reason"]) {
+        "MinCountSatisfied" => "Scheduled",
+        "SchedulingTimeout" => "Unschedulable",
+        other => other,
+    };
+    let is_known = condition.str_at(&["status"]) != "Unknown";
+    is_known.then(|| condition.with(&["type"], TYPES.1).with(&["reason"], reason))
 }
 
 /// The stored form of a PodGroup that came in a version.
@@ -76,34 +147,97 @@ pub(super) fn group_to_storage(resource: &Resource, tree: &Tree, version: usize)
     if !is_released(resource, version) {
         return tree;
     }
-    let part = |key: &str| tree.text_at(&["spec", "workloadRef", key]);
-    let (workload, template): (Text, Text) = (part("workloadName"), part("templateName"));
-    let mut stored = tree.without(&["spec", "workloadRef"]);
-    if !workload.is_empty() {
-        stored = stored.with(&["spec", "workloadRef", "name"], workload);
-    }
-    if !template.is_empty() {
-        stored = stored
+    // Hierarchies of groups are not served, as on a server where their gate is off.
+    let tree = tree.without(&["spec", "parentCompositePodGroupName"]);
+    let Some(reference) = tree.at(&["spec", "workloadRef"]).filter(|reference| reference.is_map()) else {
+        return conditions(&tree.without(&["spec", "workloadRef"]), condition_to_storage);
+    };
+    let part = |key: &str| -> Text { reference.text_at(&[key]) };
+    let (workload, template) = (part("workloadName"), part("templateName"));
+    let stored = tree.with(&["spec", "workloadRef"], Tree::map([("name", workload)]));
+    let stored = if template.is_empty() {
+        stored
+    } else {
+        stored
             .with(&["spec", "podGroupTemplateRef", "name"], &template)
-            .with(&["spec", "podGroupTemplateName"], template);
+            .with(&["spec", "podGroupTemplateName"], template)
+    };
+    conditions(&stored, condition_to_storage)
+}
+
+fn condition_to_storage(condition: &Tree) -> Option<Tree> {
+    if condition.str_at(&["type"]) != TYPES.1 {
+        return Some(condition.clone());
     }
-    conditions(&stored, |condition| {
-        if condition.str_at(&["type"]) != TYPES.1 {
-            return Some(condition.clone());
+    let reason = match condition.str_at(&["reason"]) {
+        "Scheduled" => "MinCountSatisfied",
+        other => other,
+    };
+    Some(condition.with(&["type"], TYPES.0).with(&["reason"], reason))
+}
+
+/// The stored form of a PodGroup that came in a version, with what that form has no words for as it was.
+pub(super) fn group_unsaid(resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+    if !is_released(resource, version) {
+        return new;
+    }
+    let new = match (new.get("spec"), old.get("spec")) {
+        (Some(spec), Some(before)) => {
+            let spec = spec_unsaid(spec, before);
+            new.with_key("spec", spec)
         }
-        let reason = match condition.str_at(&["reason"]) {
-            "Scheduled" => "MinCountSatisfied",
-            other => other,
-        };
-        Some(condition.with(&["type"], TYPES.0).with(&["reason"], reason))
+        _ => new,
+    };
+    status_unsaid(new, old)
+}
+
+/// The rest of a reference of which the names are the same; and that a group of the proposal's form has neither a policy
+/// nor a mode of its own, which the released form always has.
+fn spec_unsaid(spec: &Tree, before: &Tree) -> Tree {
+    let names = |spec: &Tree| {
+        let name = spec.text_at(&["workloadRef", "name"]);
+        (spec.get("workloadRef").is_some(), name, spec.text_at(&["podGroupTemplateName"]))
+    };
+    let mut spec = spec.clone();
+    if names(&spec) == names(before) {
+        spec = REFERENCES.iter().fold(spec, |spec, key| spec.with_option(&[key], before.get(key).cloned()));
+    }
+    let is_unsaid = |key: &str, value: Option<&Tree>| match (key, value) {
+        ("schedulingPolicy", Some(policy)) => policy.is_empty(),
+        ("disruptionMode", Some(mode)) => mode.get("single").is_some() && mode.entries().len() == 1,
+        _ => false,
+    };
+    ["schedulingPolicy", "disruptionMode"].iter().fold(spec, |spec, key| {
+        if before.get(key).is_none() && is_unsaid(key, spec.get(key)) { spec.without_key(key) } else { spec }
     })
 }
 
+/// The count, a condition that is still open, and the reason of one that the released form shows under another.
+fn status_unsaid(new: Tree, old: &Tree) -> Tree {
+    let count = old.at(&["status", "scheduledPods"]);
+    let new = match count {
+        Some(count) => new.with(&["status", "scheduledPods"], count.clone()),
+        None => new,
+    };
+    let is_ours = |condition: &&Tree| condition.str_at(&["type"]) == TYPES.0;
+    let Some(before) = old.items_at(&CONDITIONS).iter().find(is_ours) else {
+        return new;
+    };
+    let mut all = new.items_at(&CONDITIONS).to_vec();
+    let shown = condition_to_wire(before).and_then(|shown| condition_to_storage(&shown));
+    match (all.iter().position(|condition| is_ours(&condition)), shown) {
+        (Some(at), Some(shown)) if all[at] == shown => all[at] = before.clone(),
+        (None, None) => all.push(before.clone()),
+        _ => return new,
+    }
+    new.with(&CONDITIONS, Tree::list(all))
+}
+
 fn conditions(tree: &Tree, change: impl Fn(&Tree) -> Option<Tree>) -> Tree {
-    let path = ["status", "conditions"];
-    let old = tree.items_at(&path);
+    let old = tree.items_at(&CONDITIONS);
     if old.is_empty() {
         return tree.clone();
     }
-    tree.with(&path, Tree::list(old.iter().filter_map(change).collect::<Vec<_>>()))
+    let changed: Vec<Tree> = old.iter().filter_map(change).collect();
+    if changed.is_empty() { tree.without(&CONDITIONS) } else { tree.with(&CONDITIONS, Tree::list(changed)) }
 }

@@ -3,6 +3,8 @@
 use muster_schema::names;
 use muster_tree::Tree;
 
+use super::pod_check;
+
 /// More completions than this, and
 const COMPLETIONS_MAX: i64 = 100_000;
 /// more pods at once than this, are too many to keep account of.
@@ -20,14 +22,15 @@ pub(super) fn name(job: &Tree) -> Vec<String> {
     )]
 }
 
-/// More indexes than can be kept account of.
+/// More indexes than can be kept account of, and what is deprecated in the template of its pods.
 pub(super) fn spec(spec: &Tree, at: &str) -> Vec<String> {
     let number = |key: &str| spec.int_at(&[key]).unwrap_or(0);
     let many = spec.str_at(&["completionMode"]) == "Indexed"
         && number("completions") > COMPLETIONS_MAX
         && number("parallelism") > PARALLELISM_MAX;
     let words = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
-    many.then(|| format!("{at}: {words}")).into_iter().collect()
+    let template = pod_check::warnings(spec.at(&["template", "spec"]), &format!("{at}.template.spec"));
+    many.then(|| format!("{at}: {words}")).into_iter().chain(template).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ mod device_check;
 mod device_convert;
 mod event;
 mod gang;
+mod gang_check;
 mod gang_convert;
+mod gang_gate;
 mod job;
 mod job_check;
 mod job_policy;
@@ -54,6 +56,7 @@ use muster_schema::error::FieldError;
 use muster_store::{Key, Object};
 use muster_tree::{Text, Tree};
 
+pub use self::gang_gate::Gangs;
 use self::template::{SIMPLE, Simple};
 use crate::registry::Resource;
 use crate::request::User;
@@ -258,6 +261,18 @@ pub trait Strategy: Debug + Send + Sync {
     /// From the version at `version` to the storage version.
     fn to_storage(&self, resource: &Resource, tree: &Tree, _version: usize) -> Tree {
         with_api_version(tree, &resource.storage_api_version())
+    }
+
+    /// The (storage) tree of an update that came in the version at `version`, with what that version has no words for as
+    /// it is in `old`.
+    fn unsaid(&self, _resource: &Resource, new: Tree, _old: &Tree, _version: usize) -> Tree {
+        new
+    }
+
+    /// Whether [`Strategy::to_wire`] shows the empty values that Go always writes, so that the stored form is free of
+    /// them.
+    fn wire_has_zeros(&self, _resource: &Resource, _version: usize) -> bool {
+        false
     }
 
     /// What is left of a (storage) tree, written in the version at `version`, once it is stored: the stored version of

@@ -114,11 +114,8 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
-        let key = new.at(&["spec", "workloadRef", "podGroupReplicaKey"]);
-        let asked = key.is_some() && old.is_none_or(|old| old.get("spec") != new.get("spec"));
-        let text =
-            "spec.workloadRef.podGroupReplicaKey: deprecated; name a PodGroup with podGroupName instead";
-        asked.then(|| text.to_owned()).into_iter().collect()
+        let changed = old.is_none_or(|old| old.get("spec") != new.get("spec"));
+        if changed { pod_check::warnings(new.get("spec"), "spec") } else { Vec::new() }
     }
 }
 

@@ -194,12 +194,24 @@ fn claims<'a>(spec: &'a Tree, list: &At<'_>, errors: &mut Errors) -> BTreeSet<&'
     seen
 }
 
+/// What is deprecated in the spec of a pod, which stands at `place`.
+pub(super) fn warnings(spec: Option<&Tree>, place: &str) -> Vec<String> {
+    let key = spec.and_then(|spec| spec.at(&["workloadRef", "podGroupReplicaKey"]));
+    let words = "deprecated, every replica has a PodGroup of its own: name it by podGroupName";
+    key.map(|_| format!("{place}.workloadRef.podGroupReplicaKey: {words}")).into_iter().collect()
+}
+
 /// Which group of pods this one belongs to: the proposal's field and the released one.
 fn groups(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let place = At::Field(at, "schedulingGroup");
+    let place = place.field("podGroupName");
     let released = spec.at(&["schedulingGroup", "podGroupName"]).and_then(Tree::as_str);
-    if let Some(name) = released {
-        let place = at.field("schedulingGroup");
-        place.field("podGroupName").problems(name, names::subdomain(name), errors);
+    match released {
+        Some(name) => place.problems(name, names::subdomain(name), errors),
+        None if spec.get("schedulingGroup").is_some() => {
+            errors.push(FieldError::invalid(place, Tree::Null, "must specify one of: `podGroupName`"));
+        }
+        None => {}
     }
     let Some(reference) = spec.get("workloadRef") else {
         return;
@@ -224,8 +236,14 @@ fn groups(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             at.field(key).problems(name, names::label(name), errors);
         }
     }
-    if let Some(other) = released.filter(|other| !group.is_empty() && *other != group) {
-        let why = format!("must equal spec.schedulingGroup.podGroupName ({other:?})");
+    let Some(other) = released else {
+        return;
+    };
+    if group.is_empty() && !legacy.is_empty() {
+        let why = format!("may not be set together with {place}: a pod belongs to one group");
+        errors.push(FieldError::forbidden(at.field("podGroup"), why));
+    } else if !group.is_empty() && other != group {
+        let why = format!("must equal {place} ({other:?})");
         errors.push(FieldError::invalid(at.field("podGroupName"), group, why));
     }
 }

@@ -93,6 +93,12 @@ impl Strategy for Templated {
         }
     }
 
+    fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
+        let path = self.spec_path();
+        let changed = old.is_none_or(|old| old.at(&path) != new.at(&path));
+        if changed { pod_check::warnings(new.at(&path), &path.join(".")) } else { Vec::new() }
+    }
+
     fn returns_deleted_object(&self) -> bool {
         self.template == ["template"]
     }

@@ -43,10 +43,11 @@ pub(super) fn taint_rule(row: &Row<'_>) -> Vec<Tree> {
 }
 
 pub(super) fn pod_group_alpha(row: &Row<'_>) -> Vec<Tree> {
-    let status = match row.condition("PodGroupScheduled") {
-        Some(_) if row.holds("PodGroupScheduled") => Text::from("Scheduled"),
-        Some(found) => found.text_at(&["reason"]),
-        None => Text::from("Pending"),
+    let status = match (row.condition("DisruptionTarget"), row.condition("PodGroupScheduled")) {
+        (Some(target), _) => target.text_at(&["reason"]),
+        (None, Some(_)) if row.holds("PodGroupScheduled") => Text::from("Scheduled"),
+        (None, Some(found)) => found.text_at(&["reason"]),
+        (None, None) => Text::from("Pending"),
     };
     cells![
         row.name(),
@@ -59,18 +60,18 @@ pub(super) fn pod_group_alpha(row: &Row<'_>) -> Vec<Tree> {
 }
 
 pub(super) fn pod_group_beta(row: &Row<'_>) -> Vec<Tree> {
-    let gang = row.object.at(&["spec", "schedulingPolicy", "gang"]).is_some();
+    let has = |policy: &str| row.object.at(&["spec", "schedulingPolicy", policy]).is_some();
+    // A group of the proposal's form has the policy of its template.
+    let policy = match (has("gang"), has("basic")) {
+        (true, _) => "Gang",
+        (false, true) => "Basic",
+        (false, false) => NONE,
+    };
     let status = match (row.condition("DisruptionTarget"), row.condition("PodGroupInitiallyScheduled")) {
         (Some(target), _) => target.text_at(&["reason"]),
         (None, Some(_)) if row.holds("PodGroupInitiallyScheduled") => Text::from("Scheduled"),
         (None, Some(_)) => Text::from("Unschedulable"),
         (None, None) => Text::from("Pending"),
     };
-    cells![
-        row.name(),
-        if gang { "Gang" } else { "Basic" },
-        row.text_or(&["spec", "workloadRef", "workloadName"], NONE),
-        status,
-        row.age(),
-    ]
+    cells![row.name(), policy, row.text_or(&["spec", "workloadRef", "workloadName"], NONE), status, row.age(),]
 }

@@ -5,11 +5,11 @@ use muster_tree::{Tree, tree};
 use super::World;
 use crate::request::DeleteOptions;
 
-fn pod(name: &str) -> Tree {
+pub(super) fn pod(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "busybox"}]}})
 }
 
-fn job(name: &str) -> Tree {
+pub(super) fn job(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox:1"}]}}}})
 }

@@ -1,6 +1,7 @@
 //! The engine through its public face, in memory.
 
 mod custom;
+mod gangs;
 mod kinds;
 mod local;
 mod quotas;
