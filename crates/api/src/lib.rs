@@ -13,6 +13,7 @@ pub mod claim;
 pub mod condition;
 pub mod event;
 pub mod gang;
+pub mod gang_make;
 pub mod job;
 pub mod job_pod;
 pub mod job_policy;
