@@ -7,11 +7,15 @@
 //! - A pod without owner, or whose Job is gone, does not keep the finalizer.
 
 mod calls;
+mod gangs;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::{Event, Severity};
+use muster_api::gang_make::{self, Gangs, JobAsks, Makes, words as gang_words};
 use muster_api::job::{JobFacts, JobStatus};
 use muster_api::job_pod::JobPod;
 use muster_api::kinds;
@@ -44,6 +48,8 @@ pub struct Jobs {
     pasts: BTreeMap<Uid, Past>,
     /// Jobs whose last try to make a pod was refused.
     refused: BTreeSet<Uid>,
+    /// How gangs are written, where Jobs make them.
+    gangs: Option<Gangs>,
 }
 
 impl Controller for Jobs {
@@ -52,7 +58,9 @@ impl Controller for Jobs {
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        vec![kinds::JOBS.clone(), kinds::PODS.clone()]
+        let mut all = vec![kinds::JOBS.clone(), kinds::PODS.clone()];
+        all.extend(self.gangs.into_iter().flat_map(gang_make::kinds).cloned());
+        all
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -64,7 +72,8 @@ impl Controller for Jobs {
             return vec![Wake { key: seen.key.clone(), after }];
         }
         if seen.key.kind != kinds::PODS {
-            return Vec::new();
+            let ours = self.gangs.is_some_and(|gangs| gangs::is_kind(gangs, &seen.key.kind));
+            return if ours { gangs::wakes(seen, caches) } else { Vec::new() };
         }
         let [before, after] = [seen.before, seen.after].map(|pod| pod.map(|pod| &pod.tree));
         let mut wakes: Vec<Wake> = self.owner_wakes(seen).into_iter().collect();
@@ -93,6 +102,11 @@ impl Controller for Jobs {
         let job = caches.find(key).filter(|_| key.kind == kinds::JOBS)?;
         let (reason, message) = match (&call.act, why) {
             (_, Refusal::AlreadyExists(_) | Refusal::Unknown(_) | Refusal::Conflict(_)) => return None,
+            (Act::Create(_), _) if call.on.kind != kinds::PODS => {
+                let words = why.words();
+                let message = format!("Failed to create {} for Job {}: {words}", call.on.name, key.name);
+                (gang_words::CREATE_FAILED, message)
+            }
             (Act::Create(_), _) => {
                 self.refused.insert(meta::uid(&job.tree));
                 (reasons::FAILED_CREATE, format!("Error creating: {}", why.words()))
@@ -109,6 +123,12 @@ impl Controller for Jobs {
 }
 
 impl Jobs {
+    /// Jobs that make gangs, written so.
+    #[must_use]
+    pub fn making(gangs: Option<Gangs>) -> Jobs {
+        Jobs { gangs, ..Jobs::default() }
+    }
+
     fn forget(&mut self, job: &Uid) {
         self.pasts.remove(job);
         self.refused.remove(job);
@@ -157,21 +177,27 @@ impl Jobs {
         let orphans = orphans.filter(|pod| facts.selector.selects(&pod.tree));
         let orphans: Vec<JobPod> = orphans.map(|pod| JobPod::of(&pod.tree, &facts)).collect();
         let taken = |name: &Text| caches.get(&kinds::PODS, &facts.namespace, name).is_some();
+        let asks = self.gangs.map(|_| JobAsks::of(&job.tree)).filter(|asks| asks.makes != Makes::Nothing);
+        let held = |kind: &Kind, name: &Text| caches.get(kind, &facts.namespace, name).is_some();
+        let groups =
+            self.gangs.zip(asks.as_ref()).map(|(gangs, asks)| gangs::groups(gangs, asks, caches, &held));
         let decision = muster_job::plan(&Observed {
             job: &facts,
             pods: &pods,
             orphans: &orphans,
             past: self.pasts.get(&facts.uid).unwrap_or(&Past::default()),
             taken: &taken,
+            groups: groups.as_ref(),
             creates_refused: self.refused.remove(&facts.uid),
             now,
         });
         self.remember(&facts.uid, decision.past);
+        let joins = self.gangs.zip(decision.member.as_ref());
         let mut plan = Plan::nothing();
         for action in decision.steps {
             match action {
                 Action::LookAgain(at) => plan = plan.again(at),
-                other => plan.steps.extend(calls::steps(job, other)),
+                other => plan.steps.extend(calls::steps(job, joins, other)),
             }
         }
         plan

@@ -12,9 +12,11 @@
 //!
 //! # Deliberately absent
 //!
-//! Events about pods and slow starts: those belong to the one who performs the steps. Gangs: no PodGroup is made.
+//! Events about pods and slow starts: those belong to the one who performs the steps. Placing gangs: a Job makes the
+//! group that its pods join, and that is all.
 
 mod conditions;
+mod gang;
 pub mod indexes;
 mod pause;
 mod picture;
@@ -25,13 +27,16 @@ mod verdict;
 
 use muster_api::condition::{self, Wanted};
 use muster_api::event::Severity;
+use muster_api::gang_make::Member;
 use muster_api::job::{JobFacts, JobStatus, Mode};
 use muster_api::job_pod::{JobPod, NewPod};
-use muster_api::port::Uid;
+use muster_api::port::{Kind, Object, Uid};
 use muster_api::time::Time;
 use muster_api::words::{conditions as kinds, reasons};
-use muster_tree::Text;
+use muster_tree::{Text, Tree};
 
+use crate::gang::Gang;
+pub use crate::gang::Groups;
 pub use crate::pause::Past;
 use crate::picture::{Picture, number};
 use crate::pods::Change;
@@ -55,6 +60,8 @@ pub struct Observed<'a> {
     pub past: &'a Past,
     /// Whether a pod name is in use, be it by a stranger.
     pub taken: &'a dyn Fn(&Text) -> bool,
+    /// What concerns its gang; `None` where Jobs make none.
+    pub groups: Option<&'a Groups<'a>>,
     /// Whether the last try to make pods was refused: the status is then told before the next try.
     pub creates_refused: bool,
     /// The instant of the reading.
@@ -83,6 +90,24 @@ pub enum Action {
     Adopt(Vec<PodRef>),
     /// Gives up these pods: the selector does not select them any more.
     LetGo(Vec<PodRef>),
+    /// Makes the Workload or the group of its gang, and tells it.
+    Make {
+        /// The kind.
+        kind: Kind,
+        /// The object.
+        object: Box<Tree>,
+        /// Reason and message of the event.
+        told: (&'static str, String),
+    },
+    /// Changes the size of its gang, if the object is what it was.
+    Resize {
+        /// The kind.
+        kind: Kind,
+        /// The object.
+        object: Box<Object>,
+        /// A merge patch.
+        patch: Tree,
+    },
     /// Makes these pods.
     Create(Vec<NewPod>),
     /// Deletes these pods, which then count as failed.
@@ -108,11 +133,13 @@ pub struct Decision {
     pub steps: Vec<Action>,
     /// What to hand in next time.
     pub past: Past,
+    /// The gang that new pods join.
+    pub member: Option<Member>,
 }
 
 impl From<Vec<Action>> for Decision {
     fn from(steps: Vec<Action>) -> Decision {
-        Decision { steps, past: Past::default() }
+        Decision { steps, ..Decision::default() }
     }
 }
 
@@ -132,15 +159,15 @@ pub fn plan(seen: &Observed<'_>) -> Decision {
     }
     let claims = claim(seen);
     if !claims.is_empty() {
-        return Decision { steps: claims, past: seen.past.clone() };
+        return Decision { steps: claims, past: seen.past.clone(), member: None };
     }
     let picture = Picture::of(seen);
     let past = seen.past.with(&picture);
-    let steps = match verdict::before_managing(&picture) {
-        Some(verdict) => finish(&picture, &verdict),
+    let (steps, member) = match verdict::before_managing(&picture) {
+        Some(verdict) => (finish(&picture, &verdict), None),
         None => manage(seen, &picture, &past),
     };
-    Decision { steps, past }
+    Decision { steps, past, member }
 }
 
 /// A finished Job lets go of its pods, and goes itself when its time has come.
@@ -179,11 +206,23 @@ fn claim(seen: &Observed<'_>) -> Vec<Action> {
 }
 
 /// Makes and deletes pods, counts those that ended, and perhaps finds that the goal is reached.
-fn manage(seen: &Observed<'_>, picture: &Picture<'_>, past: &Past) -> Vec<Action> {
+fn manage(seen: &Observed<'_>, picture: &Picture<'_>, past: &Past) -> (Vec<Action>, Option<Member>) {
     let change = if seen.job.deleting { Change::none() } else { pods::change(seen, picture, past) };
     if verdict::complete(picture, change.active_after(picture)) {
-        return finish(picture, &Verdict::completed());
+        return (finish(picture, &Verdict::completed()), None);
     }
+    match gang::decide(seen, picture, &change) {
+        Gang::First(steps) => (steps, None),
+        Gang::Plain => (go_on(seen, picture, &change), None),
+        Gang::Joined(member, mut steps) => {
+            steps.extend(go_on(seen, picture, &change));
+            (steps, Some(member))
+        }
+    }
+}
+
+/// Makes and deletes pods, and tells the status.
+fn go_on(seen: &Observed<'_>, picture: &Picture<'_>, change: &Change) -> Vec<Action> {
     let Tally { mut status, release } = tally::count(picture, None);
     let notes = started(seen, &mut status);
     let (told, first, last) = match seen.creates_refused {

@@ -1,19 +1,23 @@
 //! Actions about a Job as calls and events.
 
 use muster_api::event::{About, Event, Severity};
+use muster_api::gang_make::{Gangs, Member};
 use muster_api::job_pod::{NewPod, adoption, disowning, pod_of};
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::job as path;
-use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Target};
+use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target};
 use muster_api::words::{finalizers, managers, reasons};
 use muster_job::{Action, PodRef};
 use muster_tree::{Text, Tree, tree};
 
 use crate::plan::{Step, Want};
 
+/// The gang that new pods join.
+type Joins<'a> = Option<(Gangs, &'a Member)>;
+
 /// One action as steps.
-pub fn steps(job: &Object, action: Action) -> Vec<Step> {
+pub fn steps(job: &Object, joins: Joins<'_>, action: Action) -> Vec<Step> {
     let on_each = |pods: &[PodRef], act: Act| {
         Step::Each(pods.iter().map(|pod| on_pod(&job.tree, pod, act.clone())).collect())
     };
@@ -24,7 +28,9 @@ pub fn steps(job: &Object, action: Action) -> Vec<Step> {
         Action::LetGo(pods) => {
             vec![on_each(&pods, Act::Strategic(disowning(&meta::uid(&job.tree))))]
         }
-        Action::Create(pods) => create(&job.tree, &pods),
+        Action::Make { kind, object, told } => make(&job.tree, &kind, *object, told),
+        Action::Resize { kind, object, patch } => vec![Step::One(resize(&kind, &object, patch))],
+        Action::Create(pods) => create(&job.tree, joins, &pods),
         Action::Delete(pods) => delete(&job.tree, &pods),
         Action::Discard(pods) => {
             let mut steps = vec![on_each(&pods, untracking())];
@@ -65,13 +71,13 @@ fn untracking() -> Act {
 }
 
 /// Creates in batches that double, so that a refusal that would meet them all is met by few.
-fn create(job: &Tree, pods: &[NewPod]) -> Vec<Step> {
+fn create(job: &Tree, joins: Joins<'_>, pods: &[NewPod]) -> Vec<Step> {
     let name = meta::name(job);
     let mut steps = Vec::new();
     let (mut rest, mut size) = (pods, 1);
     while !rest.is_empty() {
         let (batch, after) = rest.split_at(size.min(rest.len()));
-        steps.push(Step::Each(batch.iter().map(|new| create_one(job, new)).collect()));
+        steps.push(Step::Each(batch.iter().map(|new| create_one(job, joins, new)).collect()));
         steps.extend(batch.iter().map(|new| {
             let message = format!("Created pod: {}", new.name(&name));
             Step::Note(note(job, Severity::Normal, reasons::SUCCESSFUL_CREATE.into(), message))
@@ -81,10 +87,24 @@ fn create(job: &Tree, pods: &[NewPod]) -> Vec<Step> {
     steps
 }
 
-fn create_one(job: &Tree, new: &NewPod) -> Call {
+fn create_one(job: &Tree, joins: Joins<'_>, new: &NewPod) -> Call {
     let pod = pod_of(job, new);
+    let pod = joins.map_or_else(|| pod.clone(), |(gangs, member)| member.join(gangs, &pod));
     let on = meta::target(&kinds::PODS, &pod, Part::Main);
     Call { by: managers::JOB.clone(), on, guard: Guard::default(), act: Act::Create(pod) }
+}
+
+/// Makes a part of the Job's gang, and tells it once it is made.
+fn make(job: &Tree, kind: &Kind, object: Tree, told: (&'static str, String)) -> Vec<Step> {
+    let on = meta::target(kind, &object, Part::Main);
+    let call = Call { by: managers::JOB.clone(), on, guard: Guard::default(), act: Act::Create(object) };
+    vec![Step::EachTold(vec![(call, note(job, Severity::Normal, told.0.into(), told.1))])]
+}
+
+fn resize(kind: &Kind, object: &Object, patch: Tree) -> Call {
+    let on = meta::target(kind, &object.tree, Part::Main);
+    let guard = Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) };
+    Call { by: managers::JOB.clone(), on, guard, act: Act::Merge(patch) }
 }
 
 fn delete(job: &Tree, pods: &[PodRef]) -> Vec<Step> {

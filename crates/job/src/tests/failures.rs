@@ -179,6 +179,7 @@ fn after_refused_creates_the_status_is_told_first() {
         orphans: &[],
         past: &Past::default(),
         taken: &|_| false,
+        groups: None,
         creates_refused: true,
         now: at(0),
     };

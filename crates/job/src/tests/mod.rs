@@ -3,6 +3,7 @@
 mod basics;
 mod claims;
 mod failures;
+mod gangs;
 mod indexed;
 mod successes;
 
@@ -49,7 +50,7 @@ fn look(job: &Tree, pods: &[Tree], now: Time) -> Vec<Action> {
 fn decide(job: &JobFacts, pods: &[JobPod], orphans: &[JobPod], past: &Past, now: Time) -> Decision {
     let names: BTreeSet<Text> = pods.iter().map(|pod| pod.name.clone()).collect();
     let taken = |name: &Text| names.contains(name);
-    plan(&Observed { job, pods, orphans, past, taken: &taken, creates_refused: false, now })
+    plan(&Observed { job, pods, orphans, past, taken: &taken, groups: None, creates_refused: false, now })
 }
 
 /// The actions in short: what, and how many.
@@ -57,6 +58,10 @@ fn short(steps: &[Action]) -> Vec<String> {
     let words = |step: &Action| match step {
         Action::Adopt(pods) => format!("adopt {}", names(pods)),
         Action::LetGo(pods) => format!("let go {}", names(pods)),
+        Action::Make { object, .. } => {
+            format!("make {} {}", object.str_at(&["kind"]), muster_api::meta::name(object))
+        }
+        Action::Resize { object, .. } => format!("resize {}", muster_api::meta::name(&object.tree)),
         Action::Create(pods) => {
             let indexes: Vec<String> =
                 pods.iter().filter_map(|pod| pod.index).map(|i| i.to_string()).collect();
