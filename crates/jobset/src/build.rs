@@ -12,6 +12,7 @@ use muster_tree::{Text, Tree, tree};
 
 use crate::Gates;
 use crate::children::Ref;
+use crate::gangs::Layout;
 
 /// Means all containers.
 pub const ALL_CONTAINERS: &str = "*";
@@ -20,6 +21,8 @@ pub const ALL_CONTAINERS: &str = "*";
 pub struct Builder<'a> {
     set: &'a JobSetFacts,
     gates: Gates,
+    /// Its gangs, if it has any.
+    pub gangs: Option<Layout<'a>>,
     /// By replicatedJob.
     places: BTreeMap<&'a str, Place>,
 }
@@ -47,7 +50,7 @@ impl<'a> Builder<'a> {
             let place = places.get_mut(it.name.as_str()).expect("it was put there");
             place.group_replicas = groups[it.group.as_str()];
         }
-        Builder { set, gates, places }
+        Builder { set, gates, gangs: None, places }
     }
 
     /// The Job at a place.
@@ -74,9 +77,16 @@ impl<'a> Builder<'a> {
             .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &own))
             .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
             .with(&["spec"], self.pod_spec(of, &pod, &name, &exclusive));
+        let pod = self.joined(of, index, pod);
         let spec = spec.with(&["template"], pod).with(&["suspend"], set.suspend);
         let spec = filled(spec, &["completionMode"], "Indexed");
         tree!({"apiVersion": "batch/v1", "kind": "Job"}).with(&["metadata"], metadata).with(&["spec"], spec)
+    }
+
+    /// Pods that join the gang of their Job, so that its own controller makes none for it.
+    fn joined(&self, of: &ReplicatedJob, index: u32, pod: Tree) -> Tree {
+        let Some(layout) = &self.gangs else { return pod };
+        layout.member(of, index).map_or_else(|| pod.clone(), |member| member.mark(layout.gangs(), &pod))
     }
 
     /// The reference to the JobSet in what it owns.

@@ -62,6 +62,8 @@ pub struct Child<'a> {
     pub active: u32,
     /// Pods that are ready, and those that succeeded.
     pub ready_or_succeeded: u32,
+    /// Pods that succeeded.
+    pub succeeded: u32,
 }
 
 impl<'a> Child<'a> {
@@ -79,7 +81,14 @@ impl<'a> Child<'a> {
             suspend: job.bool_at(path::SUSPEND) == Some(true),
             active: number(status::ACTIVE),
             ready_or_succeeded: number(status::READY).saturating_add(number(status::SUCCEEDED)),
+            succeeded: number(status::SUCCEEDED),
         }
+    }
+
+    /// Pods that are ready.
+    #[must_use]
+    pub fn ready(&self) -> u32 {
+        self.ready_or_succeeded - self.succeeded
     }
 
     /// Its place in its replicatedJob.

@@ -17,6 +17,7 @@ pub mod admission;
 pub mod build;
 pub mod children;
 pub mod crd;
+pub mod gangs;
 pub mod plan;
 pub mod rights;
 

@@ -8,6 +8,11 @@ pub type Rule = (&'static str, &'static str, &'static [&'static str]);
 /// Reads of whatever is followed.
 const FOLLOWED: &[&str] = &["get", "list", "watch"];
 
+/// What is done to the Workload of a gang: it is made, its size changes, and it goes with the JobSet.
+const WORKLOADS: &[&str] = &["get", "list", "watch", "create", "patch"];
+/// What is done to a gang: it goes with its attempt, or with its Job.
+const GROUPS: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
 /// All rules. Volume claims are made and never deleted or changed; claims of devices block the deletion of their Jobs,
 /// which takes a right of its own where owners are checked.
 pub const RULES: &[Rule] = &[
@@ -23,6 +28,10 @@ pub const RULES: &[Rule] = &[
     ("", "pods", &["get", "list", "watch", "delete"]),
     ("", "pods/status", &["patch"]),
     ("", "nodes", FOLLOWED),
+    ("scheduling.k8s.io", "workloads", WORKLOADS),
+    ("scheduling.k8s.io", "podgroups", GROUPS),
+    ("scheduling.muster.dev", "workloads", WORKLOADS),
+    ("scheduling.muster.dev", "podgroups", GROUPS),
     ("", "events", &["create", "patch"]),
 ];
 

@@ -58,6 +58,8 @@ pub struct JobSetFacts {
     pub volumes: Vec<VolumeTemplate>,
     /// How its Jobs have places for themselves.
     pub exclusive: Exclusive,
+    /// Which of its pods are placed together, in the user's word.
+    pub gang: Option<Text>,
     /// Its status as written.
     pub status: JobSetStatus,
 }
@@ -286,6 +288,7 @@ impl JobSetFacts {
             ttl_secs: set.int_at(path::TTL).and_then(|n| u32::try_from(n).ok()),
             volumes: set.items_at(path::VOLUMES).iter().flat_map(volume_templates).collect(),
             exclusive: Exclusive::of(set.at(crate::paths::meta::ANNOTATIONS)),
+            gang: meta::annotation(set, crate::gang_make::words::GANG).map(Text::from),
             status: JobSetStatus::of(set.at(path::STATUS).unwrap_or(&Tree::Null)),
             network,
             name,

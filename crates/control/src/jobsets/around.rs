@@ -1,5 +1,6 @@
 //! What a JobSet sees of its namespace.
 
+use muster_api::gang_make::Gangs;
 use muster_api::jobset::JobSetFacts;
 use muster_api::paths::{container_status as container, meta as meta_path, pod as pod_path};
 use muster_api::port::{Kind, Object};
@@ -21,6 +22,7 @@ pub struct Namespace<'a> {
     pub facts: &'a JobSetFacts,
     pub caches: &'a Caches,
     pub claims: Option<&'a Kind>,
+    pub gangs: Option<Gangs>,
 }
 
 impl Namespace<'_> {
@@ -49,6 +51,14 @@ impl Around for Namespace<'_> {
 
     fn device_claim(&self, name: &Text) -> Option<Held> {
         self.held(self.claims?, name)
+    }
+
+    fn workload(&self, name: &Text) -> Option<Held> {
+        self.held(self.gangs?.form.workloads(), name)
+    }
+
+    fn group(&self, name: &Text) -> Option<Held> {
+        self.held(self.gangs?.form.groups()?, name)
     }
 
     fn pods(&self) -> Vec<InPlacePod> {

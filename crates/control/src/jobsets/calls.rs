@@ -23,6 +23,9 @@ pub fn steps(set: &Object, claims: Option<&Kind>, action: Action) -> Vec<Step> {
         Action::CreateService(service) => vec![Step::One(create(&kinds::SERVICES, service))],
         Action::CreateVolumeClaims(made) => make(set, &kinds::CLAIMS, made),
         Action::CreateClaims(made) => make(set, claims, made),
+        Action::CreateGangs(kind, made) => make(set, &kind, made),
+        Action::Resize(kind, object, patch) => vec![Step::One(resize(&kind, &object, patch))],
+        Action::DeleteGroups(kind, gone) => vec![delete(set, &kind, gone, Cascade::Background)],
         Action::CreateJobs(jobs) => {
             vec![Step::Each(jobs.into_iter().map(|job| create(&kinds::JOBS, job)).collect())]
         }
@@ -84,6 +87,12 @@ fn delete(set: &Object, kind: &Kind, all: Vec<Ref>, cascade: Cascade) -> Step {
 fn change(set: &Object, job: Ref, part: Part, patch: Tree) -> Call {
     let guard = Guard { uid: Some(job.uid), revision: None };
     let on = target(set, &kinds::JOBS, job.name, part);
+    Call { by: managers::JOBSET.clone(), on, guard, act: Act::Merge(patch) }
+}
+
+fn resize(kind: &Kind, object: &Object, patch: Tree) -> Call {
+    let guard = Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) };
+    let on = meta::target(kind, &object.tree, Part::Main);
     Call { by: managers::JOBSET.clone(), on, guard, act: Act::Merge(patch) }
 }
 

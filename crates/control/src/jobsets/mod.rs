@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::{Event, Severity};
+use muster_api::gang_make::{self, Gangs, words as gang_words};
 use muster_api::jobset::JobSetFacts;
 use muster_api::meta::{self, Owner};
 use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
@@ -25,6 +26,7 @@ use muster_api::words::jobset as words;
 use muster_api::{kinds, paths};
 pub use muster_jobset::Gates;
 use muster_jobset::children::Child;
+use muster_jobset::gangs::Groups;
 use muster_jobset::plan::{Action, Observed, plan, reasons};
 use muster_tree::{Text, Tree};
 
@@ -63,6 +65,8 @@ pub struct JobSets {
     gates: Gates,
     /// How device claims are called where they are served.
     claims: Option<Kind>,
+    /// How gangs are written where they are served.
+    gangs: Option<Gangs>,
     /// When the status of each was written last.
     told: BTreeMap<Uid, Time>,
     /// What was noted once, by generation.
@@ -79,11 +83,19 @@ impl JobSets {
         JobSets {
             gates,
             claims,
+            gangs: None,
             told: BTreeMap::new(),
             noted: BTreeMap::new(),
             refused: BTreeMap::new(),
             numbers: Numbers::default(),
         }
+    }
+
+    /// Where gangs are served and written so.
+    #[must_use]
+    pub fn gangs(mut self, gangs: Option<Gangs>) -> JobSets {
+        self.gangs = gangs;
+        self
     }
 
     fn plan_set(&mut self, key: &Key, set: &Object, caches: &Caches, now: Time) -> Plan {
@@ -94,13 +106,19 @@ impl JobSets {
             .map(|(_, job)| Child::of(&job.tree))
             .collect();
         let hold_until = self.hold(key, now);
-        let around = Namespace { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref() };
+        let gangs = self.gangs;
+        let around = Namespace { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref(), gangs };
+        let groups = gangs.map(|gangs| match facts.gang {
+            Some(_) => groups(gangs, &facts.uid, caches),
+            None => Groups { gangs, workloads: Vec::new(), groups: Vec::new() },
+        });
         let steps = plan(&Observed {
             set: &facts,
             children: &children,
             around: &around,
             gates: self.gates,
             claims: self.claims.as_ref(),
+            groups: groups.as_ref(),
             told_at: self.told.get(&facts.uid).copied(),
             hold_until,
             now,
@@ -151,7 +169,8 @@ impl JobSets {
         let is_device_claim = self.claims.as_ref() == Some(kind);
         let mut sets = BTreeSet::new();
         for object in [seen.before, seen.after].into_iter().flatten().map(|it| &it.tree) {
-            let owned = [&kinds::JOBS, &kinds::SERVICES, &kinds::CLAIMS].contains(&kind);
+            let owned =
+                [&kinds::JOBS, &kinds::SERVICES, &kinds::CLAIMS].contains(&kind) || self.is_gang(kind);
             sets.extend(owned.then(|| set_of(object)).flatten().map(|owner| owner.name));
             // A volume that is kept has no owner, and a claim's Job may be gone: the label says whose it is.
             if labelled || is_device_claim {
@@ -165,6 +184,11 @@ impl JobSets {
             sets.extend(all.filter(uses).map(|set| meta::name(&set.tree)));
         }
         sets
+    }
+
+    /// Whether these are Workloads or groups.
+    fn is_gang(&self, kind: &Kind) -> bool {
+        self.gangs.is_some_and(|gangs| gang_make::kinds(gangs).any(|it| it == kind))
     }
 
     /// Whether this was not noted yet about this generation.
@@ -193,6 +217,7 @@ impl Controller for JobSets {
         let mut all =
             vec![kinds::JOBSETS.clone(), kinds::JOBS.clone(), kinds::SERVICES.clone(), kinds::CLAIMS.clone()];
         all.extend(self.claims.clone());
+        all.extend(self.gangs.into_iter().flat_map(gang_make::kinds).cloned());
         if self.gates.in_place_restart {
             all.push(kinds::PODS.clone());
         }
@@ -207,6 +232,9 @@ impl Controller for JobSets {
                 self.refused.remove(seen.key);
             }
             return vec![seen.key.clone().into()];
+        }
+        if self.is_gang(&seen.key.kind) && only_fares(seen) {
+            return Vec::new();
         }
         let after = if seen.key.kind == kinds::JOBS { job_pause(seen, caches) } else { ENDS_TOGETHER };
         let sets = self.sets_of(seen, caches);
@@ -249,6 +277,9 @@ impl Controller for JobSets {
             kind if *kind == kinds::CLAIMS => {
                 (reasons::CLAIM_FAILED, format!("Failed to create PVC {name}: {words}"))
             }
+            kind if self.gangs.is_some_and(|gangs| gang_make::kinds(gangs).any(|it| it == kind)) => {
+                (gang_words::CREATE_FAILED, format!("Failed to create {name}: {words}"))
+            }
             _ => (reasons::DEVICE_CLAIM_FAILED, format!("Failed to create ResourceClaim {name}: {words}")),
         };
         // A namespace that goes takes the JobSet along soon: not worth a note.
@@ -265,6 +296,23 @@ fn key_of(seen: &Seen<'_>, set: &Text) -> Key {
 fn set_of(object: &Tree) -> Option<Owner> {
     meta::controller(object)
         .filter(|owner| owner.kind == words::KIND && owner.group() == kinds::JOBSETS.group)
+}
+
+/// Whether a group merely fares otherwise: how its pods are placed concerns nobody here.
+fn only_fares(seen: &Seen<'_>) -> bool {
+    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+    let [before, after] = [before, after].map(|it| it.tree.without(&["status"]));
+    before == after
+}
+
+/// The Workloads and groups that a JobSet controls.
+fn groups<'a>(gangs: Gangs, set: &Uid, caches: &'a Caches) -> Groups<'a> {
+    let of = |kind: &Kind| -> Vec<&'a Object> {
+        let all = caches.owned_by(set).filter(|(key, _)| key.kind == *kind).map(|(_, object)| object);
+        all.filter(|it| meta::controller(&it.tree).is_some_and(|owner| owner.uid == *set)).collect()
+    };
+    let (workloads, groups) = (of(gangs.form.workloads()), gangs.form.groups().map(of).unwrap_or_default());
+    Groups { gangs, workloads, groups }
 }
 
 /// Whether an owner is a Job.

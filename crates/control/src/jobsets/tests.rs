@@ -19,6 +19,7 @@ struct World {
 impl World {
     fn new() -> World {
         let sets = JobSets::new(Gates::default(), Some(kinds::RESOURCE_CLAIMS.clone()));
+        let sets = sets.gangs(Some(Gangs::default()));
         World { caches: Caches::default(), sets, revision: 0 }
     }
 
@@ -86,18 +87,19 @@ fn who_is_woken() {
     );
 }
 
-/// Shows: 572-56, 762-54.
+/// Shows: 572-56, 762-54, 5832-50.
 #[test]
 fn no_call_goes_beyond_the_role() {
     let volumes = tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "v"}, "spec": {}}]}]});
     let claims = tree!([{"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "d"}]}}}]);
     let plain = set("s", &tree!({"spec": volumes}));
+    let plain = plain.with(&["metadata", "annotations", gang_words::GANG], "PerJob");
     let job = plain.items_at(&["spec", "replicatedJobs"])[0].with(&["resourceClaimTemplates"], claims);
     let one = plain.with(&["spec", "replicatedJobs"], Tree::list([job]));
     let mut world = World::new();
     world.put(&kinds::JOBSETS, &one);
     let mut made: Vec<Call> = Vec::new();
-    for round in 0..4 {
+    for round in 0..6 {
         let now = NOW + Duration::from_secs(round * 10);
         for step in world.plan(&one, now).steps {
             let calls = match step {
@@ -110,7 +112,7 @@ fn no_call_goes_beyond_the_role() {
                 if let Act::Create(tree) = &call.act {
                     let uid = format!("{}-{round}", call.on.name);
                     let failed = tree!({"conditions": [{"type": "Failed", "status": "True"}]});
-                    let status = if round == 2 { failed } else { tree!({}) };
+                    let status = if round == 3 { failed } else { tree!({}) };
                     world.put(&call.on.kind, &tree.with(&["metadata", "uid"], uid).with(&["status"], status));
                 }
             }
@@ -130,7 +132,7 @@ fn no_call_goes_beyond_the_role() {
     for (group, resource, verb) in &asked {
         assert!(rights::allow(group, resource, verb), "{verb} {resource} of {group:?}");
     }
-    for what in ["jobs", "services", "persistentvolumeclaims", "resourceclaims"] {
+    for what in ["jobs", "services", "persistentvolumeclaims", "resourceclaims", "workloads", "podgroups"] {
         assert!(
             asked.iter().any(|(_, resource, verb)| resource == what && *verb == "create"),
             "{what}: {asked:?}"
@@ -236,4 +238,37 @@ fn ends_and_restarts_are_counted_once() {
     assert_eq!((numbers.completed.get(&name), numbers.restart_times.sum), (Some(&1), Duration::from_secs(3)));
     world.gone(&kinds::JOBSETS, &set("s", &tree!({})));
     assert!(world.sets.numbers.told().completed.is_empty(), "gone with the JobSet");
+}
+
+/// Shows: 5832-44.
+#[test]
+fn gangs_wake_their_set_and_come_before_its_jobs() {
+    let one = set("s", &tree!({})).with(&["metadata", "annotations", gang_words::GANG], "AllReplicas");
+    let (workloads, groups) = (Gangs::default().form.workloads(), Gangs::default().form.groups().unwrap());
+    let mut world = World::new();
+    world.put(&kinds::JOBSETS, &one);
+    let mut order = Vec::new();
+    for round in 0..4 {
+        for step in world.plan(&one, NOW + Duration::from_secs(round)).steps {
+            let calls = match step {
+                Step::One(call) => vec![call],
+                Step::Each(calls) => calls,
+                Step::EachTold(calls) => calls.into_iter().map(|(call, _)| call).collect(),
+                _ => Vec::new(),
+            };
+            for call in calls {
+                let Act::Create(tree) = &call.act else { continue };
+                let woken = world.put(&call.on.kind, &tree.with(&["metadata", "uid"], &call.on.name));
+                assert!(call.on.kind == kinds::SERVICES || woken == ["s"], "{}", call.on.kind.plural);
+                order.push(call.on.kind.plural.to_string());
+            }
+        }
+    }
+    assert_eq!(order, ["services", "workloads", "podgroups", "jobs", "jobs"]);
+    let group = world.caches.all(groups).next().unwrap().tree.clone();
+    let fares = group.with(&["status", "scheduledPods"], 2);
+    assert_eq!(world.put(groups, &fares), [""; 0], "how it fares concerns nobody here");
+    assert_eq!(world.gone(groups, &fares), ["s"]);
+    let workload = world.caches.all(workloads).next().unwrap().tree.clone();
+    assert_eq!(world.put(workloads, &workload.with(&["spec", "podGroupTemplates"], tree!([]))), ["s"]);
 }

@@ -9,7 +9,7 @@ use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::{Text, Tree};
 
-use super::{Answer, Asked, claims, coordinator, failure, jobs, network, volumes};
+use super::{Answer, Asked, claims, coordinator, failure, gang, jobs, network, volumes};
 
 /// Longest beginning of a name that the server completes.
 const BASE_MAX: usize = 58;
@@ -78,6 +78,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
     coordinator::check(&set, &mut answer);
     volumes::check(&set, &mut answer);
     claims::check(&set, &mut answer);
+    gang::check(asked.object, &mut answer);
     shorten(&mut answer.warnings);
     answer
 }

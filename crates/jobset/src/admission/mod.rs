@@ -10,6 +10,7 @@ mod create;
 mod defaults;
 mod devices;
 mod failure;
+mod gang;
 mod jobs;
 mod leader;
 mod network;

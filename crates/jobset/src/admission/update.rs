@@ -10,7 +10,7 @@ use muster_schema::error::{FieldError, Problem};
 use muster_tree::{Text, Tree};
 
 use super::alike::is_alike;
-use super::{Answer, Asked};
+use super::{Answer, Asked, gang};
 
 const IMMUTABLE: &str = "field is immutable";
 /// What of the pods may change while nothing runs.
@@ -41,6 +41,7 @@ pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
     if old.items_at(path::VOLUMES).is_empty() != new.items_at(path::VOLUMES).is_empty() {
         answer.problems.push(immutable("spec.volumeClaimPolicies"));
     }
+    gang::check_change(old, new, &mut answer);
     answer
 }
 

@@ -3,6 +3,7 @@
 mod claims;
 mod draft;
 mod failure;
+mod gangs;
 mod in_place;
 mod startup;
 mod success;
@@ -18,13 +19,14 @@ use muster_api::event::Severity;
 use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy, names};
 use muster_api::meta::Owner;
 use muster_api::paths::condition;
-use muster_api::port::{Kind, Uid};
+use muster_api::port::{Kind, Object, Uid};
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
 use crate::Gates;
 use crate::build::{self, Builder};
 use crate::children::{Child, Ref, Sorted};
+use crate::gangs::Groups;
 use draft::{Draft, Said};
 
 /// How long until a look at what only others can mend.
@@ -107,6 +109,10 @@ pub trait Around {
     fn volume_claim(&self, name: &Text) -> Option<Held>;
     /// The device claim of this name.
     fn device_claim(&self, name: &Text) -> Option<Held>;
+    /// The Workload of this name.
+    fn workload(&self, name: &Text) -> Option<Held>;
+    /// The PodGroup of this name.
+    fn group(&self, name: &Text) -> Option<Held>;
     /// The pods of the JobSet.
     fn pods(&self) -> Vec<InPlacePod>;
     /// The owner of the JobSet, if it must be told of the end.
@@ -125,6 +131,8 @@ pub struct Observed<'a> {
     pub gates: Gates,
     /// How device claims are called where they are served.
     pub claims: Option<&'a Kind>,
+    /// Its gangs, where they are served.
+    pub groups: Option<&'a Groups<'a>>,
     /// When its status was written last, if that is remembered.
     pub told_at: Option<Time>,
     /// Until when nothing is made: the last try was refused.
@@ -153,6 +161,12 @@ pub enum Action {
     CreateClaims(Vec<Made>),
     /// Deletes device claims.
     DeleteClaims(Vec<Ref>),
+    /// Makes Workloads or groups.
+    CreateGangs(Kind, Vec<Made>),
+    /// Merge patch of a Workload or a group, if it is what it was.
+    Resize(Kind, Box<Object>, Tree),
+    /// Deletes groups.
+    DeleteGroups(Kind, Vec<Ref>),
     /// Makes Jobs.
     CreateJobs(Vec<Tree>),
     /// Deletes Jobs, what they own first.
@@ -203,9 +217,9 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(seen: &'a Observed<'a>, sorted: Sorted<'a>) -> Pass<'a> {
         Pass {
+            builder: Builder::new(seen.set, seen.gates),
             seen,
             sorted,
-            builder: Builder::new(seen.set, seen.gates),
             jobs: seen.set.jobs.iter().map(|it| (it.name.as_str(), it)).collect(),
             steps: Vec::new(),
             creates: Vec::new(),
@@ -214,6 +228,7 @@ impl<'a> Pass<'a> {
 
     fn run(mut self) -> Vec<Action> {
         let mut draft = Draft::new(self.seen, &self.sorted);
+        self.lay_out_gangs();
         self.release_claims();
         if self.seen.set.status.ended().is_some() {
             self.delete(&self.sorted.active.clone());
@@ -238,6 +253,7 @@ impl<'a> Pass<'a> {
     /// The JobSet neither failed nor is complete.
     fn go_on(&mut self, draft: &mut Draft<'_>) {
         let may_create = self.service() & self.volumes();
+        self.resize_gangs();
         if self.seen.gates.elastic {
             self.resize();
         }

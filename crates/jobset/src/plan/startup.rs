@@ -6,17 +6,17 @@ use muster_api::condition::Wanted;
 use muster_api::event::Severity;
 use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy, names};
 use muster_api::words::jobset::conditions;
-use muster_tree::{Text, Tree};
+use muster_tree::Text;
 
 use super::draft::Draft;
 use super::{Action, Held, JOBS_PER_LOOK_MAX, Pass, RETRY, reasons};
 
 /// Makes the Jobs that are missing and may be.
-pub fn create(pass: &mut Pass<'_>, draft: &mut Draft<'_>, may_create: bool) {
+pub fn create<'a>(pass: &mut Pass<'a>, draft: &mut Draft<'_>, may_create: bool) {
     let set = pass.seen.set;
     let blocked = set.strategy() == Strategy::BlockingRecreate && !pass.sorted.previous.is_empty();
     let there: BTreeSet<&Text> = pass.seen.children.iter().map(|it| &it.this.name).collect();
-    let mut jobs = Vec::new();
+    let mut jobs: Vec<(&'a ReplicatedJob, u32)> = Vec::new();
     let mut all_started = true;
     for (at, of) in set.jobs.iter().enumerate() {
         if !may_start(set, &draft.status, of) {
@@ -39,7 +39,9 @@ pub fn create(pass: &mut Pass<'_>, draft: &mut Draft<'_>, may_create: bool) {
     if jobs.len() == JOBS_PER_LOOK_MAX {
         pass.steps.push(Action::LookAgain(pass.seen.now));
     }
+    let jobs = pass.with_gangs(jobs);
     if !jobs.is_empty() {
+        let jobs = jobs.into_iter().map(|(of, index)| pass.builder.job(of, index)).collect();
         pass.creates.push(Action::CreateJobs(jobs));
     }
     if set.in_order && !set.suspend && all_started && !set.jobs.is_empty() {
@@ -75,7 +77,12 @@ pub fn has_started(status: &JobSetStatus, at: usize, of: &ReplicatedJob) -> bool
 
 /// The Jobs of a replicatedJob that are not there, but for those whose names are another's; no more than may be made
 /// in one go.
-fn missing(pass: &mut Pass<'_>, of: &ReplicatedJob, there: &BTreeSet<&Text>, jobs: &mut Vec<Tree>) {
+fn missing<'a>(
+    pass: &mut Pass<'_>,
+    of: &'a ReplicatedJob,
+    there: &BTreeSet<&Text>,
+    jobs: &mut Vec<(&'a ReplicatedJob, u32)>,
+) {
     let name = |index: u32| names::job(&pass.seen.set.name, &of.name, index);
     let room = JOBS_PER_LOOK_MAX - jobs.len();
     let wanted = (0..of.replicas).map(|index| (index, name(index))).filter(|(_, name)| !there.contains(name));
@@ -85,7 +92,7 @@ fn missing(pass: &mut Pass<'_>, of: &ReplicatedJob, there: &BTreeSet<&Text>, job
     }
     for (index, name) in wanted {
         match pass.seen.around.job(&name) {
-            None => jobs.push(pass.builder.job(of, index)),
+            None => jobs.push((of, index)),
             Some(held) if pass.is_conflict("job", &name, &held) => {}
             // It goes by itself.
             Some(held) if held.deleting => pass.steps.push(Action::LookAgain(pass.seen.now + RETRY)),

@@ -3,22 +3,25 @@
 mod basics;
 mod claims;
 mod failures;
+mod gangs;
 mod pauses;
 mod volumes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::gang_make::Gangs;
 use muster_api::jobset::JobSetFacts;
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::port::Kind;
+use muster_api::port::{Kind, Object};
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
 use super::{Action, Around, Held, InPlacePod, Made, Observed, Parent, plan};
 use crate::Gates;
 use crate::children::{Child, Ref};
+use crate::gangs::Groups;
 
 /// A namespace with one JobSet.
 pub struct Played {
@@ -26,6 +29,7 @@ pub struct Played {
     pub objects: BTreeMap<(&'static str, Text), Tree>,
     pub gates: Gates,
     pub claims: Option<Kind>,
+    pub gangs: Option<Gangs>,
     pub pods: Vec<InPlacePod>,
     pub parent: Parent,
     pub now: Time,
@@ -53,6 +57,7 @@ impl Played {
             objects: BTreeMap::new(),
             gates: Gates::default(),
             claims: Some(kinds::RESOURCE_CLAIMS.clone()),
+            gangs: Some(Gangs::default()),
             pods: Vec::new(),
             parent: Parent::None,
             now: Time(0),
@@ -73,12 +78,23 @@ impl Played {
             .filter(|it| meta::controller(it).is_some_and(|owner| owner.uid == facts.uid))
             .map(Child::of)
             .collect();
+        let of = |sort| -> Vec<Object> {
+            let ours = |it: &&Tree| meta::controller(it).is_some_and(|owner| owner.uid == facts.uid);
+            self.all(sort).filter(ours).map(|it| Object { tree: it.clone(), revision: 1 }).collect()
+        };
+        let (workloads, groups) = (of("workload"), of("group"));
+        let groups = self.gangs.map(|gangs| Groups {
+            gangs,
+            workloads: workloads.iter().collect(),
+            groups: groups.iter().collect(),
+        });
         plan(&Observed {
             set: &facts,
             children: &children,
             around: self,
             gates: self.gates,
             claims: self.claims.as_ref(),
+            groups: groups.as_ref(),
             told_at: self.told_at,
             hold_until: self.hold_until,
             now: self.now,
@@ -110,6 +126,18 @@ impl Played {
             Action::CreateService(it) => self.put("service", &it),
             Action::CreateVolumeClaims(made) => self.make("volume", made),
             Action::CreateClaims(made) => self.make("claim", made),
+            Action::CreateGangs(kind, made) => self.make(sort(&kind), made),
+            Action::Resize(kind, object, patch) => {
+                let name = meta::name(&object.tree);
+                self.done.push(format!("~{} {name}", sort(&kind)));
+                assert_eq!(*self.one(sort(&kind), &name), object.tree);
+                self.change(sort(&kind), &name, &patch);
+            }
+            Action::DeleteGroups(_, gone) => gone.into_iter().for_each(|it| {
+                self.done.push(format!("-group {}", it.name));
+                assert_eq!(meta::uid(self.one("group", &it.name)), it.uid);
+                self.objects.remove(&("group", it.name));
+            }),
             Action::CreateJobs(jobs) => jobs.into_iter().for_each(|it| self.put("job", &it)),
             Action::DeleteJobs(jobs) => jobs.into_iter().for_each(|it| self.delete_job(&it)),
             Action::DeleteClaims(gone) => gone.into_iter().for_each(|it| {
@@ -261,12 +289,23 @@ impl Around for Played {
     fn device_claim(&self, name: &Text) -> Option<Held> {
         self.held("claim", name)
     }
+    fn workload(&self, name: &Text) -> Option<Held> {
+        self.held("workload", name)
+    }
+    fn group(&self, name: &Text) -> Option<Held> {
+        self.held("group", name)
+    }
     fn pods(&self) -> Vec<InPlacePod> {
         self.pods.clone()
     }
     fn parent(&self) -> Parent {
         self.parent
     }
+}
+
+/// What tests call Workloads and groups.
+fn sort(kind: &Kind) -> &'static str {
+    if kind.plural == "workloads" { "workload" } else { "group" }
 }
 
 /// A replicatedJob of plain pods.
