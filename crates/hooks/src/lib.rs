@@ -8,7 +8,5 @@
 //! Rules. What is right or wrong with an object is none of this crate's business.
 
 mod jobsets;
-mod podgroups;
 
 pub use jobsets::JobSets;
-pub use podgroups::PodGroups;

@@ -17,7 +17,7 @@ use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
-use muster_hooks::{JobSets, PodGroups};
+use muster_hooks::JobSets;
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
@@ -41,10 +41,9 @@ const LOOPBACK: &str = "127.0.0.1";
 const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
 /// The controller of JobSets.
 const JOBSET_CONTROLLER: &str = "jobset";
-/// The controller that lets deleted PodGroups go once no pod needs them.
-const GROUP_CONTROLLER: &str = "podgroup";
-/// Whether that controller is built in. Until it is, a PodGroup that waits for it would never go.
-const LETS_GROUPS_GO: bool = false;
+/// The admission step that has new PodGroups wait for their pods, and the controller that lets them go after the last one:
+/// either is of use only with the other.
+const PODGROUP: &str = "podgroup";
 /// The controller that runs nodes.
 const NODE_CONTROLLER: &str = "node";
 
@@ -136,7 +135,6 @@ impl Embedded {
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
         admit_jobsets(settings, &engine);
-        protect_groups(settings, &engine);
         let mut local = local_node(settings, &engine, listener.local_addr()?)?;
         let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
@@ -206,13 +204,6 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
     }
 }
 
-/// Groups are born protected where somebody takes the protection off again.
-fn protect_groups(settings: &Settings, engine: &Engine) {
-    if settings.admission.contains(PodGroups::NAME) && settings.controllers.contains(PodGroups::NAME) {
-        engine.add_hook(Arc::new(PodGroups));
-    }
-}
-
 /// This machine as a node, unless others were asked for.
 fn local_node(
     settings: &Settings,
@@ -267,7 +258,7 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
         root_ca: Text::from(identity.authority()),
         definitions: definitions(settings),
         gangs: gates::gangs(&settings.gates).served(),
-        protect_groups: LETS_GROUPS_GO && settings.controllers.contains(GROUP_CONTROLLER),
+        protect_groups: [&settings.controllers, &settings.admission].iter().all(|on| on.contains(PODGROUP)),
         ..EngineOptions::default()
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use muster_api::gang::Reads;
+use muster_api::gang_make::Gangs;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
 use muster_apiserver::engine::Engine;
@@ -75,8 +76,15 @@ impl Plane {
             }),
         };
         let jobsets = gates::jobset(&settings.gates);
-        let gangs = gangs(&settings.gates);
-        let told = Told { root_ca: root_ca.into(), packing: settings.packing, jobsets, gangs };
+        let gangs = gates::gangs(&settings.gates);
+        let told = Told {
+            root_ca: root_ca.into(),
+            packing: settings.packing,
+            jobsets,
+            reads: reads(gangs),
+            gangs: gangs.groups.then(Gangs::default),
+            jobs_make_gangs: gangs.jobs,
+        };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)
             .map_err(PlaneError::Thread)?;
@@ -100,10 +108,8 @@ impl Plane {
 
 /// Which marks of gangs count: without their kinds, or without gangs altogether, pods are placed one by one. Groups that
 /// are entries of a Workload need no kind of their own.
-fn gangs(gates: &gates::Chosen) -> Reads {
-    let on = |name: &str| gates.get(name).copied().unwrap_or(true);
-    let entries = on("GenericWorkload") && on("GangScheduling");
-    Reads { groups: entries && on("GenericWorkloadPodGroup"), entries, ..Reads::default() }
+fn reads(gangs: gates::Gangs) -> Reads {
+    Reads { groups: gangs.scheduling && gangs.groups, entries: gangs.scheduling, ..Reads::default() }
 }
 
 #[cfg(test)]
@@ -113,12 +119,14 @@ mod tests {
     /// Shows: 5832-56, 5832-58, 5832-60.
     #[test]
     fn gates_say_which_gangs_count() {
-        let of = |chosen: &[(&'static str, bool)]| gangs(&chosen.iter().copied().collect());
+        let of = |list: &'static str| {
+            reads(gates::gangs(&gates::with(gates::parse(list).unwrap()).unwrap()))
+        };
         let all = Reads::default();
-        assert_eq!(of(&[]), all);
-        assert_eq!(of(&[("GenericWorkloadPodGroup", false)]), Reads { groups: false, ..all });
-        for gate in ["GenericWorkload", "GangScheduling"] {
-            assert_eq!(of(&[(gate, false)]), Reads { groups: false, entries: false, ..all }, "{gate}");
-        }
+        let none = Reads { groups: false, entries: false, ..all };
+        assert_eq!(of(""), all);
+        assert_eq!(of("GenericWorkloadPodGroup=false"), Reads { groups: false, ..all });
+        assert_eq!(of("GangScheduling=false"), none);
+        assert_eq!(of("GenericWorkload=false,GenericWorkloadPodGroup=false"), none);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use muster_api::gang::{Form, Reads};
+use muster_api::gang_make::Gangs;
 use muster_api::kinds;
 use muster_api::port::Api;
 use muster_api::ports::Clock;
@@ -69,7 +70,7 @@ impl Nodes {
 const OWN_NODES: &str = "up";
 
 /// What controllers have to be told.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Told {
     /// The certificate that every namespace publishes.
     pub root_ca: Text,
@@ -78,17 +79,34 @@ pub struct Told {
     /// Features of JobSets.
     pub jobsets: Gates,
     /// Which marks of gangs count.
-    pub gangs: Reads,
+    pub reads: Reads,
+    /// How gangs are written; `None` where they are switched off.
+    pub gangs: Option<Gangs>,
+    /// Whether Jobs have gangs of their own (`WorkloadWithJob`).
+    pub jobs_make_gangs: bool,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        Told {
+            root_ca: Text::new(),
+            packing: Packing::default(),
+            jobsets: Gates::default(),
+            reads: Reads::default(),
+            gangs: Some(Gangs::default()),
+            jobs_make_gangs: false,
+        }
+    }
 }
 
 /// All controllers there are, nodes apart.
 #[must_use]
 pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
     let mut all: Vec<Box<dyn Controller>> = vec![
-        Box::<Jobs>::default(),
+        Box::new(Jobs::making(told.gangs.filter(|_| told.jobs_make_gangs))),
         Box::<GarbageCollector>::default(),
         Box::<Namespaces>::default(),
-        Box::new(Schedule::default().packing(told.packing).gangs(Form::Proposal, told.gangs)),
+        Box::new(Schedule::default().packing(told.packing).gangs(Form::Proposal, told.reads)),
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
         Box::<Volumes>::default(),
@@ -96,9 +114,9 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
         Box::<Claims>::default(),
         Box::new(Accounts::new(told.root_ca)),
         Box::<Exclusive>::default(),
-        Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone()))),
+        Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone())).gangs(told.gangs)),
     ];
-    if told.gangs.groups {
+    if told.reads.groups {
         all.push(Box::new(PodGroups::new(Form::Proposal)));
     }
     all

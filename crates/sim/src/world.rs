@@ -13,7 +13,7 @@ use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
 use muster_control::jobsets::Gates;
 use muster_control::{Calls, Controller};
-use muster_hooks::{JobSets, PodGroups};
+use muster_hooks::JobSets;
 use muster_jobset::admission::Settings;
 use muster_node::folders::NoFolders;
 use muster_node::provision::Provisioner;
@@ -56,17 +56,22 @@ impl World {
     /// A world with this many simulated nodes: one loop of controllers and one of nodes.
     #[must_use]
     pub fn new(seed: u64, nodes: usize) -> World {
+        World::told(seed, nodes, plane::Told { jobsets: gates(), ..plane::Told::default() })
+    }
+
+    /// The same, whose controllers are told something else.
+    #[must_use]
+    pub fn told(seed: u64, nodes: usize, told: plane::Told) -> World {
         let clock = Arc::new(VirtualClock::new());
         let dice = Dice::new(seed);
         let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
-        let options =
-            EngineOptions { definitions: vec![muster_jobset::crd::definition()], ..EngineOptions::default() };
+        let definitions = vec![muster_jobset::crd::definition()];
+        let options = EngineOptions { definitions, protect_groups: true, ..EngineOptions::default() };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, options);
-        engine.add_hook(Arc::new(JobSets::new(Settings { gates: gates(), ..Settings::default() })));
-        engine.add_hook(Arc::new(PodGroups));
+        engine.add_hook(Arc::new(JobSets::new(Settings { gates: told.jobsets, ..Settings::default() })));
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
-        let control = || plane::controllers(plane::Told { jobsets: gates(), ..plane::Told::default() });
+        let control = move || plane::controllers(told.clone());
         let kubelets = move || -> Vec<Box<dyn Controller>> {
             {
                 let provisioner = Provisioner::new("sim", Box::new(NoFolders));
