@@ -11,6 +11,7 @@ mod garbage;
 mod jobsets;
 mod kubelet;
 mod lasting;
+mod makers;
 mod nodes;
 mod play;
 mod policies;

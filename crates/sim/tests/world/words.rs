@@ -2,6 +2,7 @@
 
 use muster_api::condition::Wanted;
 use muster_api::event::{About, Event, Severity};
+use muster_api::gang_make::{self, Form, Gangs, Maker, Mark, Member, NewGroup, Policy, Template};
 use muster_api::job::JobStatus;
 use muster_api::job_pod::{self, Failures, NewPod, pod_of};
 use muster_api::pod_status::{Addresses, Doing};
@@ -144,6 +145,7 @@ fn what_builders_make_has_no_unknown_field() {
         ("", "v1", "Pod", made.clone()),
         ("", "v1", "Pod", job_pod::adoption(&job)),
     ];
+    let all = all.into_iter().chain(gangs(&job, &made));
     for (group, version, kind, tree) in all {
         let schema = builtin().root(group, version, kind).unwrap();
         let mut unknown = Vec::new();
@@ -151,4 +153,47 @@ fn what_builders_make_has_no_unknown_field() {
         assert!(unknown.is_empty(), "{kind}: {unknown:?} in {tree}");
         assert_eq!(structure::check_types(schema.view(), &tree), Ok(()), "{kind}: {tree}");
     }
+}
+
+/// What makers of gangs make, in the forms that the table knows.
+fn gangs(job: &Tree, pod: &Tree) -> Vec<(&'static str, &'static str, &'static str, Tree)> {
+    let maker = Maker::of(&kinds::JOBS, "Job", job);
+    let (workload, name, uid) = ("w".into(), "g".into(), "u".into());
+    let more = tree!({"disruptionMode": {"all": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]},
+        "resourceClaims": [{"name": "c", "resourceClaimName": "c"}], "priorityClassName": "high"});
+    let templates =
+        [Template { more, ..Template::new("a", Policy::Gang { min: 2 }) }, Template::new("b", Policy::Basic)];
+    let mut all = Vec::new();
+    for (form, version) in
+        [(Form::Proposal, "v1alpha1"), (Form::Legacy, "v1alpha1"), (Form::Released, "v1beta1")]
+    {
+        let group = "scheduling.k8s.io";
+        let templates = if form == Form::Legacy { &templates[1..] } else { &templates[..] };
+        let made = gang_make::workload(form, &maker, &workload, templates);
+        all.extend(
+            gang_make::resize_template(&made, "a", 3)
+                .map(|patch| (group, version, "Workload", made.merge(&patch))),
+        );
+        all.push((group, version, "Workload", made));
+        let new = NewGroup {
+            name: &name,
+            workload: &workload,
+            workload_uid: Some(&uid),
+            template: &templates[0],
+            labels: tree!({"a": "b"}),
+        };
+        if form.groups().is_some() {
+            all.push((group, version, "PodGroup", gang_make::group(form, &maker, &new)));
+        }
+        let member = Member {
+            workload: workload.clone(),
+            template: "a".into(),
+            group: name.clone(),
+            group_uid: Some(uid.clone()),
+        };
+        for mark in [Mark::Field, Mark::Annotations] {
+            all.push(("", "v1", "Pod", member.join(Gangs { form, mark }, pod)));
+        }
+    }
+    all
 }

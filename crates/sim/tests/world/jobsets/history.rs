@@ -2,10 +2,12 @@
 //!
 //! A restart has a failure that it answers, and counts once. No Job of an attempt is there before the status that
 //! counts the attempt, none twice, none for a JobSet that has ended or goes. A volume is made once, and one that is
-//! kept is never deleted or owned. A device claim is made once for its Job.
+//! kept is never deleted or owned. A device claim is made once for its Job. A gang is made once for its attempt, after
+//! its Workload and before its Jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::gang_make;
 use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy};
 use muster_api::meta;
 use muster_api::port::Uid;
@@ -27,6 +29,8 @@ pub struct History {
     made: BTreeSet<(Uid, Text, u32, u32)>,
     /// Volumes without an owner.
     kept: BTreeSet<Uid>,
+    /// Workloads and groups that are there, by namespace and name.
+    gangs: BTreeSet<(Text, Text, Text)>,
 }
 
 struct Set {
@@ -97,6 +101,7 @@ impl History {
             jobs: BTreeMap::new(),
             made: BTreeSet::new(),
             kept: BTreeSet::new(),
+            gangs: BTreeSet::new(),
         }
     }
 
@@ -108,6 +113,7 @@ impl History {
                 "jobs.batch" => self.job(*at, record),
                 "persistentvolumeclaims" => self.volume(record),
                 it if it.starts_with("resourceclaims.") => self.claim(record),
+                it if it.ends_with(".scheduling.k8s.io") => self.gang(record),
                 _ => {}
             }
         }
@@ -203,6 +209,9 @@ impl History {
     /// A Job was made: it had to be, and could be.
     fn made(&mut self, at: Time, tree: &Tree, job: &Job) {
         let name = meta::name(tree);
+        if let Some(group) = gang_make::group_of(tree.at(&["spec", "template"]).unwrap_or(&Tree::Null)) {
+            self.is_there("PodGroup", tree, &group);
+        }
         let set = self.sets.get(&job.set).expect("its JobSet was there");
         let status = &set.facts.status;
         let counted = (status.restarts, target(status, &job.group, job.index));
@@ -275,6 +284,29 @@ impl History {
         let job = meta::controller(tree).expect("a device claim has an owner").uid;
         assert!(self.jobs.contains_key(&job), "{} was made before its Job", meta::name(tree));
         self.once(job, &meta::name(tree));
+    }
+
+    /// A Workload is made once in the life of a JobSet, and a group once in its attempt, when its Workload is there.
+    fn gang(&mut self, record: &Record) {
+        let tree = &record.shown().tree;
+        let Some(owner) = meta::controller(tree).filter(|it| it.kind == words::KIND) else { return };
+        let (kind, name) = (meta::kind_word(tree), meta::name(tree));
+        let key = (kind.clone(), meta::namespace(tree), name.clone());
+        if record.after.is_none() {
+            self.gangs.remove(&key);
+        } else if record.before.is_none() {
+            self.once(owner.uid, &Text::from(format!("{kind} {name}")));
+            if kind == "PodGroup" {
+                self.is_there("Workload", tree, &gang_make::workload_of(tree));
+            }
+            self.gangs.insert(key);
+        }
+    }
+
+    /// What an object names is there.
+    fn is_there(&self, kind: &str, of: &Tree, name: &Text) {
+        let there = self.gangs.contains(&(kind.into(), meta::namespace(of), name.clone()));
+        assert!(there || self.trouble.late_calls, "{} was made before {kind} {name}", meta::name(of));
     }
 
     /// Something was made for an owner, for the first time.

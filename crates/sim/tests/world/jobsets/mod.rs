@@ -4,6 +4,7 @@
 //! `history` reads everything that was ever written and says what must never have been.
 
 mod budget;
+mod gangs;
 mod history;
 mod sets;
 mod stories;
@@ -11,6 +12,7 @@ mod strikes;
 
 use std::time::Duration;
 
+use muster_api::gang_make::{self, Gangs};
 use muster_api::jobset::JobSetFacts;
 use muster_api::port::{Act, Cascade, Kind};
 use muster_api::words::jobset as words;
@@ -154,6 +156,10 @@ fn clear_away(stage: &mut Stage<'_>, trouble: Trouble) {
     for kind in [&kinds::RESOURCE_CLAIMS, &kinds::CLAIMS] {
         let left: Vec<Made> = of_sets(world, kind);
         assert!(left.iter().all(|it| it.owner.is_none()), "{} are left", kind.plural);
+    }
+    for kind in gang_make::kinds(Gangs::default()) {
+        let left: Vec<Text> = world.all(kind).iter().map(|it| meta::name(&it.tree)).collect();
+        assert!(left.is_empty(), "{} are left: {left:?}", kind.plural);
     }
     let services = world.all(&kinds::SERVICES);
     assert!(services.iter().all(|it| meta::controller(&it.tree).is_none()), "Services are left");

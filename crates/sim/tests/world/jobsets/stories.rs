@@ -10,16 +10,16 @@ use muster_sim::Faults;
 use muster_tree::{Text, Tree, tree};
 
 use super::sets::{after, claiming, jobs, mounting, policy, rule, set, volume};
-use super::{Made, Stage, Story, of_sets};
+use super::{Made, Stage, Story, gangs, of_sets};
 use crate::devices;
 use crate::scenario::{find, minutes};
 
 /// A story in which nothing happens.
-const BASE: Story = Story { says: "", begin: |_| {}, user: |_, _| {}, last: |_| {}, end: |_| {} };
+pub const BASE: Story = Story { says: "", begin: |_| {}, user: |_, _| {}, last: |_| {}, end: |_| {} };
 
 /// All of them.
 pub fn all() -> Vec<Story> {
-    [restarts(), pauses(), volumes(), ends()].into_iter().flatten().collect()
+    [restarts(), pauses(), volumes(), ends(), gangs::stories()].into_iter().flatten().collect()
 }
 
 fn restarts() -> Vec<Story> {
@@ -78,14 +78,14 @@ fn begin_restarting(stage: &mut Stage<'_>, policy: &Tree) {
     stage.create(&set("s", &all, policy));
 }
 
-fn spoil_sometimes(stage: &mut Stage<'_>, _: u32) {
+pub fn spoil_sometimes(stage: &mut Stage<'_>, _: u32) {
     if stage.dice.once_in(3) {
         stage.spoil();
     }
 }
 
 /// It ended; whether that was right, its history tells.
-fn over(stage: &mut Stage<'_>) {
+pub fn over(stage: &mut Stage<'_>) {
     assert!(!stage.terminal("s").is_empty(), "it has ended: {:?}", stage.facts("s").status);
 }
 

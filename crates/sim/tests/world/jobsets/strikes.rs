@@ -12,7 +12,7 @@ use muster_sim::{Blow, Faults, STALL_SECS_MAX, Strike, World};
 use muster_tree::{Tree, tree};
 
 use super::sets::{after, claiming, jobs, mounting, policy, rule, set, volume};
-use super::{Stage, Story, Trouble, of_sets, perform};
+use super::{Stage, Story, Trouble, gangs, of_sets, perform};
 use crate::devices;
 use crate::scenario::{find, minutes};
 
@@ -118,6 +118,7 @@ fn small() -> Vec<Story> {
                 _ => {}
             },
         ),
+        Story { says: "gangs of two attempts", ..gangs::small() },
         Story {
             says: "gone when its time has come",
             begin: |stage| plain(stage, &tree!({"ttlSecondsAfterFinished": 1})),
