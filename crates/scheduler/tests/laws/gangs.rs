@@ -221,7 +221,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Shows: 5832-37, 5832-38.
+    /// Shows: 5832-38.
     #[test]
     fn every_gang_that_fits_is_placed_once_arrivals_stop(
         nodes in 1..5u8,
