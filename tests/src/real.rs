@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use muster_tree::Tree;
 use tempfile::TempDir;
 
 use self::parts::{
@@ -30,6 +31,8 @@ pub use self::installed::Installed;
 const KUBE: &str = "kube-1.37.1";
 /// The only user.
 pub(crate) const TOKEN: &str = "judge-token";
+/// The definition of JobSets.
+pub const JOBSETS: &str = "jobsets.jobset.x-k8s.io";
 /// How long the server may take to be ready.
 const READY_TRIES: u32 = 600;
 /// How long a command of ours may take to end.
@@ -331,8 +334,16 @@ impl Real {
 
 /// Tells a server what JobSets are, by the definition that `muster crds` prints, and waits until it serves them.
 pub(crate) fn define_jobsets(server: &Server, binary: &Path) -> Result<(), String> {
+    define(server, definition(binary, JOBSETS)?.to_json_bytes())
+}
+
+/// The definition of this name among those that `muster crds` prints.
+pub fn definition(binary: &Path, name: &str) -> Result<Tree, String> {
     let printed = Command::new(binary).args(["crds", "--output", "json"]).output();
-    define(server, printed.map_err(|e| format!("{}: {e}", binary.display()))?.stdout)
+    let printed = printed.map_err(|e| format!("{}: {e}", binary.display()))?.stdout;
+    let all = Tree::parse(&printed).map_err(|e| e.to_string())?;
+    let found = all.items_at(&["items"]).iter().find(|it| it.str_at(&["metadata", "name"]) == name);
+    found.cloned().ok_or_else(|| format!("muster crds does not print {name}"))
 }
 
 fn define(server: &Server, definition: Vec<u8>) -> Result<(), String> {

@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use muster_tests::beside::{Beside, command, until};
 use muster_tests::differential::{Server, Step};
 use muster_tests::plane::{self, Plane};
+use muster_tests::real;
 use muster_tree::{Tree, tree};
 
 /// How often one looks for what is waited for, and how long apart.
@@ -104,8 +104,7 @@ fn create(server: &Server, path: &str, object: &Tree) {
 /// A plane that knows JobSets and leaves them to others.
 fn plane() -> Plane {
     let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace"]).unwrap();
-    let printed = Command::new(plane::binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
-    let definition = Tree::parse(&printed.stdout).unwrap();
+    let definition = real::definition(&plane::binary().unwrap(), real::JOBSETS).unwrap();
     let server = plane.server().unwrap();
     create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use muster_tests::beside::Beside;
@@ -177,8 +176,7 @@ fn lived_under_upstream(server: &Server) -> World {
 /// The definition of ours over that of upstream, and our operator.
 fn take_over(server: &Server, proxy: &Proxy, folder: &Path) -> Beside {
     let binary = muster_tests::plane::binary().unwrap();
-    let printed = Command::new(binary).args(["crds", "--output", "json"]).output().unwrap().stdout;
-    let definition = Tree::parse(&printed).unwrap();
+    let definition = real::definition(&binary, real::JOBSETS).unwrap();
     let path = format!("{DEFINITION}?fieldManager=kubectl&force=true");
     let applied = patch(server, &path, "apply", &definition).unwrap();
     assert_eq!(applied.code, 200, "{}", applied.body.to_json());

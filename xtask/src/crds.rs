@@ -1,13 +1,13 @@
-//! `cargo xtask crds`: makes the definition of JobSets from our table of its fields.
+//! `cargo xtask crds`: makes the definitions of our kinds from our tables of their fields.
 //!
-//! The table names types of Kubernetes; here their fields take the place of the names. What a definition may not
+//! The tables name types of Kubernetes; here their fields take the place of the names. What a definition may not
 //! hold (references, rules of strategic merge) is left out, and so are lists of allowed words and what is filled in: a
 //! template is checked and filled in by the server that gets the Job, which may know more than we do.
 //!
 //! # Invariants
 //!
-//! - Same table, same bytes: maps are sorted.
-//! - An ordinary build never runs this; its result is checked in, and a test makes it anew.
+//! - Same tables, same bytes: maps are sorted.
+//! - An ordinary build never runs this; its results are checked in, and a test makes them anew.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 
 use muster_tree::{Tree, tree};
 
-/// The result, from the workspace's root.
-const RESULT: &str = "crates/jobset/src/crd.json";
+/// The results, from the workspace's root.
+const JOBSETS: &str = "crates/jobset/src/crd.json";
+const GANGS: &str = "crates/install/src/gangs";
 /// The schema table, from the workspace's root.
 const TABLE: &str = "crates/schema/data/schema.json.lz4";
 
@@ -50,17 +51,22 @@ const REFERENCES: &[&str] = &[
 const QUANTITY: &str =
     r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$";
 
-/// Writes the definition.
+/// Writes the definitions.
 pub fn task(_: &[String]) -> Result<(), String> {
-    let path = root().join(RESULT);
-    fs::write(&path, made()?).map_err(|e| format!("writing {}: {e}", path.display()))
+    for (result, text) in made()? {
+        let path = root().join(result);
+        fs::write(&path, text).map_err(|e| format!("writing {}: {e}", path.display()))?;
+    }
+    Ok(())
 }
 
-/// The definition as it should be: one line.
-fn made() -> Result<String, String> {
-    let source = muster_jobset::crd::source();
-    let expanded = Types { components: components()? }.expand(&source)?;
-    Ok(expanded.to_json() + "\n")
+/// The definitions as they should be, one line each, with their files.
+fn made() -> Result<Vec<(String, String)>, String> {
+    let types = Types { components: components()? };
+    let gangs = muster_install::gangs::sources().into_iter();
+    let gangs = gangs.map(|(file, source)| (format!("{GANGS}/{file}"), source));
+    let all = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter().chain(gangs);
+    all.map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
 }
 
 fn components() -> Result<Tree, String> {
@@ -174,13 +180,15 @@ fn kept(key: &str, value: &Tree) -> Option<Tree> {
 mod tests {
     use muster_tree::Tree;
 
-    use super::{RESULT, made, root};
+    use super::{made, root};
 
     /// Shows: 572-54.
     #[test]
-    fn the_definition_is_up_to_date() {
-        let there = std::fs::read_to_string(root().join(RESULT)).unwrap();
-        assert!(there == made().unwrap(), "{RESULT} is out of date: run `cargo xtask crds`");
+    fn the_definitions_are_up_to_date() {
+        for (file, text) in made().unwrap() {
+            let there = std::fs::read_to_string(root().join(&file)).unwrap();
+            assert!(there == text, "{file} is out of date: run `cargo xtask crds`");
+        }
     }
 
     /// What a schema says of each of its parts, by path; only these words are looked at.

@@ -56,7 +56,7 @@ const TASKS: &[Task] = &[
     ),
     ("chart", "make the Helm chart in deploy/chart from what `muster install` installs", chart::task),
     ("image", "build the static binary of the image, as the Dockerfile does", image::task),
-    ("crds", "make the definition of JobSets from our table of its fields", crds::task),
+    ("crds", "make the definitions of our kinds from our tables of their fields", crds::task),
     ("schema", "make the schema table's data from the published Kubernetes files", schema::run),
 ];
 

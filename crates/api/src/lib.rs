@@ -11,6 +11,7 @@
 
 pub mod claim;
 pub mod condition;
+pub mod definition;
 pub mod event;
 pub mod gang;
 pub mod gang_make;

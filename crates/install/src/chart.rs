@@ -5,7 +5,7 @@
 //!
 //! # Deliberately absent
 //!
-//! The folder `crds`: Helm never brings up to date what is in it. The definition is a template that Helm is told to
+//! The folder `crds`: Helm never brings up to date what is in it. Definitions are templates that Helm is told to
 //! keep, or an end of the release would be the end of every JobSet. And the namespace: Helm has its own idea of it.
 
 use muster_tree::Tree;
@@ -128,7 +128,7 @@ fn values() -> String {
          webhookPort: {}\n\
          # The operator's configuration, as YAML documents; those of JobSet, Kueue and Trainer may follow.\n\
          config: |\n{config}\
-         # Whether the definition of JobSets comes with the release. It stays when the release goes.\n\
+         # Whether the definitions of JobSets and gangs come with the release. They stay when the release goes.\n\
          definitions: true\n\
          resources:\n  requests: {{cpu: 100m, memory: 128Mi}}\n  limits: {{memory: 1Gi}}\n\
          imagePullSecrets: []\nnodeSelector: {{}}\npriorityClassName: \"\"\ntolerations: []\n",
@@ -145,7 +145,7 @@ JobSets are refused until it answers. Its pods pass Pod Security \"restricted\",
 
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
 
-The definition of JobSets, and every JobSet, stays when the release goes.
+The definitions of JobSets and gangs, and every one of them, stay when the release goes.
 ";
 
 #[cfg(test)]
@@ -167,10 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_stays_when_the_release_goes() {
+    fn the_definitions_stay_when_the_release_goes() {
         let all = files();
-        let (_, text) = all.iter().find(|(path, _)| path.contains("customresourcedefinition")).unwrap();
-        assert!(text.contains("helm.sh/resource-policy: keep"));
-        assert_eq!(text.matches("{{").count(), 3, "nothing else of it is taken for an expression");
+        let definitions = all.iter().filter(|(path, _)| path.contains("customresourcedefinition"));
+        let mut count = 0;
+        for (path, text) in definitions {
+            assert!(text.contains("helm.sh/resource-policy: keep"), "{path}");
+            assert_eq!(text.matches("{{").count(), 3, "nothing else of {path} is taken for an expression");
+            count += 1;
+        }
+        assert_eq!(count, crate::definitions().len());
     }
 }

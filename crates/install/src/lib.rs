@@ -11,6 +11,7 @@
 //! Who applies it: `muster install` does, or Helm, or a person with kubectl.
 
 pub mod chart;
+pub mod gangs;
 pub mod hooks;
 pub mod names;
 pub mod rights;
@@ -101,11 +102,18 @@ pub fn kind_of(object: &Tree) -> &'static Kind {
 /// Everything, in the order in which it is applied.
 #[must_use]
 pub fn manifests(options: &Options) -> Vec<Tree> {
-    let mut all = vec![namespace(options), labelled(&muster_jobset::crd::definition(), "definition")];
+    let mut all = vec![namespace(options)];
+    all.extend(definitions().iter().map(|it| labelled(it, "definition")));
     all.extend(access::objects(options));
     all.extend(workload::objects(options));
     all.extend(webhooks(options));
     all
+}
+
+/// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own.
+#[must_use]
+pub fn definitions() -> Vec<Tree> {
+    [muster_jobset::crd::definition()].into_iter().chain(gangs::definitions()).collect()
 }
 
 /// Where the operator's pods are held to what they need: nothing.

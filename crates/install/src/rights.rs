@@ -36,6 +36,22 @@ pub const SCHEDULER: &[Rule] = &[
     ("resource.k8s.io", "deviceclasses", FOLLOWED),
 ];
 
+/// What it does about gangs, in whichever form the cluster has them: it reads groups, and says in their status what became
+/// of them. Workloads are read where groups do not carry their policy themselves, and never written. Groups of our own
+/// definition are kept while pods name them; a cluster sees to its own.
+pub const GANGS: &[Rule] = &[
+    ("scheduling.k8s.io", "workloads", FOLLOWED),
+    ("scheduling.k8s.io", "podgroups", FOLLOWED),
+    ("scheduling.k8s.io", "podgroups/status", &["patch"]),
+    ("scheduling.muster.dev", "workloads", FOLLOWED),
+    ("scheduling.muster.dev", "podgroups", &["list", "watch", "patch"]),
+    ("scheduling.muster.dev", "podgroups/status", &["patch"]),
+    ("scheduling.x-k8s.io", "podgroups", FOLLOWED),
+    ("scheduling.x-k8s.io", "podgroups/status", &["patch"]),
+    ("scheduling.volcano.sh", "podgroups", FOLLOWED),
+    ("scheduling.volcano.sh", "podgroups/status", &["patch"]),
+];
+
 /// Rights that a server asks about by itself while it serves another request: nobody sees a request for them.
 pub const ASKED_INSIDE: &[Rule] = &[
     ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
@@ -67,21 +83,26 @@ pub const OWN_NAMESPACE: &[NamedRule] = &[
     ("jobset.x-k8s.io", "jobsets", &["create"], &[]),
 ];
 
-/// What users may do with JobSets, and which of the cluster's own roles get it.
-pub(crate) const USERS: [(&str, &[&str], &[&str]); 2] = [
-    (
-        "muster-jobset-editor",
-        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        &["admin", "edit"],
-    ),
-    ("muster-jobset-viewer", &["get", "list", "watch"], &["admin", "edit", "view"]),
+/// Kinds of ours that users work with: their group and resources; each has a status that users read.
+pub(crate) type Ours = (&'static str, &'static [&'static str], &'static [&'static str]);
+const JOBSETS: Ours = ("jobset.x-k8s.io", &["jobsets"], &["jobsets/status"]);
+const OWN_GANGS: Ours = ("scheduling.muster.dev", &["workloads", "podgroups"], &["podgroups/status"]);
+const EDIT: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VIEW: &[&str] = &["get", "list", "watch"];
+
+/// What users may do with our kinds, and which of the cluster's own roles get it.
+pub(crate) const USERS: [(&str, Ours, &[&str], &[&str]); 4] = [
+    ("muster-jobset-editor", JOBSETS, EDIT, &["admin", "edit"]),
+    ("muster-jobset-viewer", JOBSETS, VIEW, &["admin", "edit", "view"]),
+    ("muster-gang-editor", OWN_GANGS, EDIT, &["admin", "edit"]),
+    ("muster-gang-viewer", OWN_GANGS, VIEW, &["admin", "edit", "view"]),
 ];
 
 /// Everything that controllers do in all namespaces, once per resource.
 #[must_use]
 pub fn controllers() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     let mut all: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for (group, resource, verbs) in muster_jobset::rights::RULES.iter().chain(SCHEDULER) {
+    for (group, resource, verbs) in muster_jobset::rights::RULES.iter().chain(SCHEDULER).chain(GANGS) {
         all.entry((group, resource)).or_default().extend(verbs.iter());
     }
     all.into_iter().map(|((group, resource), verbs)| (group, resource, verbs.into_iter().collect())).collect()
@@ -100,9 +121,9 @@ pub(crate) fn namespace_rules() -> Tree {
 }
 
 /// The rules of a user's role.
-pub(crate) fn user_rules(verbs: &[&str]) -> Tree {
-    let group = "jobset.x-k8s.io";
-    Tree::list([rule(group, "jobsets", verbs, &[]), rule(group, "jobsets/status", &["get"], &[])])
+pub(crate) fn user_rules((group, resources, statuses): Ours, verbs: &[&str]) -> Tree {
+    let whole = resources.iter().map(|it| rule(group, it, verbs, &[]));
+    Tree::list(whole.chain(statuses.iter().map(|it| rule(group, it, &["get"], &[]))))
 }
 
 fn named((group, resource, verbs, names): &NamedRule) -> Tree {

@@ -32,6 +32,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
+use muster_tree::{Tree, tree};
 
 /// The exit code for a command that could not be run.
 const COULD_NOT_RUN: u8 = 2;
@@ -76,10 +77,12 @@ fn main() -> ExitCode {
 /// What an operator wants of its cluster; `muster up` has it by itself.
 #[expect(clippy::print_stdout, reason = "data of the command line goes to stdout")]
 fn print_definitions(how: cli::Output) {
-    let definition = muster_jobset::crd::definition();
+    let all = muster_install::definitions();
     match how {
-        cli::Output::Json => println!("{}", definition.to_json()),
-        cli::Output::Yaml => print!("{}", definition.to_yaml()),
+        cli::Output::Json => {
+            println!("{}", tree!({"apiVersion": "v1", "kind": "List", "items": Tree::list(all)}).to_json());
+        }
+        cli::Output::Yaml => all.iter().for_each(|definition| print!("---\n{}", definition.to_yaml())),
     }
 }
 

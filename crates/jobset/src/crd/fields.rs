@@ -1,10 +1,9 @@
 //! Every field of a JobSet.
 
-use muster_tree::tree;
-
-use super::part::{
-    Part, atoms, int, int32, int64, keyed, kubernetes, labels, list, object, text, truth, word,
+use muster_api::definition::{
+    Part, atoms, condition, int, int32, int64, keyed, kubernetes, labels, list, object, text, truth, word,
 };
+use muster_tree::tree;
 
 /// Claim policies, and templates in one of them.
 const VOLUMES_MAX: i64 = 50;
@@ -21,10 +20,6 @@ const EXCLUSIVE_ORDERS: &str = "!has(self.startupPolicy) || self.startupPolicy.s
      !has(self.replicatedJobs) || !self.replicatedJobs.exists(job, has(job.dependsOn))";
 const NO_NAMESPACE: &str = "!has(self.templates) || self.templates.all(claim, \
      !has(claim.metadata) || !has(claim.metadata.namespace) || claim.metadata.namespace == '')";
-/// Camel case words, as reasons of conditions are.
-const REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
-/// A name, with or without a domain before it.
-const QUALIFIED: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 
 /// A JobSet.
 pub(super) fn root() -> Part {
@@ -163,17 +158,6 @@ fn status() -> Part {
         ("replicatedJobsStatus", keyed("name", replicated_status())),
         ("previousInPlaceRestartAttempt", int32().min(0)),
         ("currentInPlaceRestartAttempt", int32().min(0)),
-    ])
-}
-
-fn condition() -> Part {
-    object([
-        ("type!", text().length(0, 316).pattern(QUALIFIED)),
-        ("status!", word(&["True", "False", "Unknown"])),
-        ("reason!", text().length(1, 1024).pattern(REASON)),
-        ("message!", text().length(0, 32_768)),
-        ("lastTransitionTime!", kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.Time")),
-        ("observedGeneration", int64().min(0)),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! The definition of JobSets: what a server must know to serve them.
 //!
-//! The fields are said once, in `fields`, by the words of `part`. Types of Kubernetes stand there as references
+//! The fields are said once, in `fields`, by the words of [`muster_api::definition`]. Types of Kubernetes stand there as references
 //! (`$ref`) to components of the schema table; `cargo xtask crds` puts their fields in place and writes `crd.json`,
 //! which is what is installed.
 //!
@@ -15,13 +15,12 @@
 
 mod fields;
 mod lacks;
-mod part;
 
 use std::sync::OnceLock;
 
+use muster_api::definition::Definition;
 use muster_api::kinds::JOBSETS;
-use muster_api::port::Kind;
-use muster_tree::{Tree, tree};
+use muster_tree::Tree;
 
 pub use lacks::lacks;
 
@@ -41,25 +40,16 @@ pub fn definition() -> Tree {
 /// The definition with types of Kubernetes still named instead of spelled out.
 #[must_use]
 pub fn source() -> Tree {
-    let Kind { group, version, plural } = &JOBSETS;
-    tree!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group,
-            "names": {"kind": "JobSet", "listKind": "JobSetList", "plural": plural, "singular": "jobset"},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": version,
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": Tree::list(COLUMNS.map(column)),
-                "schema": {"openAPIV3Schema": fields::root().tree()},
-            }],
-        },
-    })
+    let fields = fields::root();
+    Definition {
+        kind: &JOBSETS,
+        word: "JobSet",
+        singular: "jobset",
+        has_status: true,
+        columns: &COLUMNS,
+        fields,
+    }
+    .source()
 }
 
 /// Heading, type and path of what `kubectl get` shows.
@@ -70,10 +60,6 @@ const COLUMNS: [(&str, &str, &str); 5] = [
     ("Suspended", "string", ".spec.suspend"),
     ("Age", "date", ".metadata.creationTimestamp"),
 ];
-
-fn column((name, kind, path): (&str, &str, &str)) -> Tree {
-    tree!({"name": name, "type": kind, "jsonPath": path})
-}
 
 #[cfg(test)]
 mod tests;

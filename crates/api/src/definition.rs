@@ -1,0 +1,265 @@
+//! Words to describe the fields of a kind of ours with: each makes a part of a schema, or adds a rule to one.
+//!
+//! A table of fields said in these words is the source of a definition; `cargo xtask crds` makes what is installed of it.
+//!
+//! # Invariants
+//!
+//! - Whatever these words make is structural: every server takes it, not ours alone.
+//!
+//! # Deliberately absent
+//!
+//! Types of Kubernetes. They stand as references ([`kubernetes`]) to components of the schema table, which only the task
+//! knows.
+
+use muster_tree::{Tree, tree};
+
+use crate::port::Kind;
+
+/// Where rules stand.
+const RULES: &str = "x-kubernetes-validations";
+
+/// Camel case words, as reasons of conditions are.
+const REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+/// A name, with or without a domain before it.
+const QUALIFIED: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+/// A DNS label.
+const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+const LABEL_MAX: i64 = 63;
+/// A DNS subdomain.
+const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+const SUBDOMAIN_MAX: i64 = 253;
+
+/// A namespaced kind of ours, in one version.
+pub struct Definition {
+    /// The kind as paths name it.
+    pub kind: &'static Kind,
+    /// As manifests name it.
+    pub word: &'static str,
+    /// The word for one on the command line.
+    pub singular: &'static str,
+    /// Whether a status is written apart.
+    pub has_status: bool,
+    /// Heading, type and path of what `kubectl get` shows.
+    pub columns: &'static [(&'static str, &'static str, &'static str)],
+    /// Its fields.
+    pub fields: Part,
+}
+
+impl Definition {
+    /// The definition with types of Kubernetes still named instead of spelled out.
+    #[must_use]
+    pub fn source(&self) -> Tree {
+        let Kind { group, version, plural } = self.kind;
+        let column = |(name, kind, path): &(&str, &str, &str)| tree!({"name": *name, "type": *kind, "jsonPath": *path});
+        let parts = if self.has_status { tree!({"subresources": {"status": {}}}) } else { tree!({}) };
+        let version = tree!({
+            "name": version,
+            "served": true,
+            "storage": true,
+            "additionalPrinterColumns": Tree::list(self.columns.iter().map(column).collect::<Vec<_>>()),
+            "schema": {"openAPIV3Schema": self.fields.tree()},
+        });
+        tree!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "names": {
+                    "kind": self.word,
+                    "listKind": format!("{}List", self.word),
+                    "plural": plural,
+                    "singular": self.singular,
+                },
+                "scope": "Namespaced",
+                "versions": [(version.merge(&parts))],
+            },
+        })
+    }
+}
+
+/// What may stand in one place.
+#[derive(Debug, Clone)]
+pub struct Part(Tree);
+
+/// Any string.
+#[must_use]
+pub fn text() -> Part {
+    of_type("string")
+}
+
+/// One of these words.
+#[must_use]
+pub fn word(words: &[&str]) -> Part {
+    text().with("enum", Tree::list(words.iter().copied()))
+}
+
+/// True or false.
+#[must_use]
+pub fn truth() -> Part {
+    of_type("boolean")
+}
+
+/// A number of unsaid size.
+#[must_use]
+pub fn int() -> Part {
+    of_type("integer")
+}
+
+/// A number that Go keeps in 32 bits.
+#[must_use]
+pub fn int32() -> Part {
+    int().with("format", "int32")
+}
+
+/// A number that Go keeps in 64 bits.
+#[must_use]
+pub fn int64() -> Part {
+    int().with("format", "int64")
+}
+
+/// Free keys, each with a string.
+#[must_use]
+pub fn labels() -> Part {
+    of_type("object").with("additionalProperties", text().0)
+}
+
+/// A DNS label.
+#[must_use]
+pub fn label() -> Part {
+    text().length(1, LABEL_MAX).pattern(LABEL)
+}
+
+/// A DNS subdomain, as names of objects are.
+#[must_use]
+pub fn subdomain() -> Part {
+    text().length(1, SUBDOMAIN_MAX).pattern(SUBDOMAIN)
+}
+
+/// The name of a label of objects.
+#[must_use]
+pub fn label_key() -> Part {
+    text().length(1, LABEL_MAX + 1 + SUBDOMAIN_MAX).pattern(QUALIFIED)
+}
+
+/// A standard condition.
+#[must_use]
+pub fn condition() -> Part {
+    object([
+        ("type!", text().length(0, 316).pattern(QUALIFIED)),
+        ("status!", word(&["True", "False", "Unknown"])),
+        ("reason!", text().length(1, 1024).pattern(REASON)),
+        ("message!", text().length(0, 32_768)),
+        ("lastTransitionTime!", kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.Time")),
+        ("observedGeneration", int64().min(0)),
+    ])
+}
+
+/// These fields. Those whose name ends in `!` must be there.
+#[must_use]
+pub fn object<const N: usize>(fields: [(&str, Part); N]) -> Part {
+    let required = Tree::list(fields.iter().filter_map(|(name, _)| name.strip_suffix('!')));
+    let all = fields.into_iter().map(|(name, part)| (name.trim_end_matches('!'), part.0));
+    of_type("object").with_some("properties", Tree::map(all)).with_some("required", required)
+}
+
+/// A list that is owned and replaced as a whole.
+#[must_use]
+pub fn atoms(item: Part) -> Part {
+    list(item).with("x-kubernetes-list-type", "atomic")
+}
+
+/// A list whose items are told apart by one field.
+#[must_use]
+pub fn keyed(key: &str, item: Part) -> Part {
+    list(item).with("x-kubernetes-list-type", "map").with("x-kubernetes-list-map-keys", Tree::list([key]))
+}
+
+/// A list about whose items nothing is said.
+#[must_use]
+pub fn list(item: Part) -> Part {
+    of_type("array").with("items", item.0)
+}
+
+/// A type of Kubernetes, by its name in the schema table.
+#[must_use]
+pub fn kubernetes(component: &str) -> Part {
+    Part(Tree::map([("$ref", component)]))
+}
+
+fn of_type(word: &str) -> Part {
+    Part(Tree::map([("type", word)]))
+}
+
+impl Part {
+    /// The schema.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        self.0.clone()
+    }
+
+    /// What stands here when the client says nothing.
+    #[must_use]
+    pub fn default(self, value: impl Into<Tree>) -> Part {
+        self.with("default", value)
+    }
+
+    /// The smallest number.
+    #[must_use]
+    pub fn min(self, least: i64) -> Part {
+        self.with("minimum", least)
+    }
+
+    /// The largest number.
+    #[must_use]
+    pub fn max(self, most: i64) -> Part {
+        self.with("maximum", most)
+    }
+
+    /// The length of the shortest list.
+    #[must_use]
+    pub fn min_items(self, least: i64) -> Part {
+        self.with("minItems", least)
+    }
+
+    /// The length of the longest list.
+    #[must_use]
+    pub fn max_items(self, most: i64) -> Part {
+        self.with("maxItems", most)
+    }
+
+    /// The fewest and the most characters.
+    #[must_use]
+    pub fn length(self, least: i64, most: i64) -> Part {
+        self.with("minLength", least).with("maxLength", most)
+    }
+
+    /// What the text looks like.
+    #[must_use]
+    pub fn pattern(self, pattern: &str) -> Part {
+        self.with("pattern", pattern)
+    }
+
+    /// One more CEL rule, and what is said when it does not hold.
+    #[must_use]
+    pub fn rule(self, rule: &str, message: &str) -> Part {
+        let rule = Tree::map([("rule", rule), ("message", message)]);
+        let all = self.0.items_at(&[RULES]).iter().cloned().chain([rule]);
+        let all = Tree::list(all.collect::<Vec<_>>());
+        self.with(RULES, all)
+    }
+
+    /// Once set, it stays as it is. Setting and removing it as a whole is not seen by such a rule.
+    #[must_use]
+    pub fn immutable(self) -> Part {
+        self.rule("self == oldSelf", "Value is immutable")
+    }
+
+    fn with(self, key: &str, value: impl Into<Tree>) -> Part {
+        Part(self.0.with_key(key, value.into()))
+    }
+
+    fn with_some(self, key: &str, value: Tree) -> Part {
+        if value.is_empty() { self } else { self.with(key, value) }
+    }
+}
