@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod door;
 mod embedded;
+mod gangs;
 mod gates;
 mod install;
 mod local;

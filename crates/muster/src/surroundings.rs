@@ -1,15 +1,20 @@
-//! What a cluster has of what JobSets need, looked at when the operator starts and every now and then.
+//! What a cluster has of what JobSets and gangs need, looked at when the operator starts and every now and then.
 
 use std::time::Duration;
 
+use muster_api::gang::Gangs;
 use muster_api::kinds;
 use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
 use muster_cluster::{KubeApi, Served};
 use muster_jobset::crd;
 use muster_tree::{Text, Tree, literal};
 
+use crate::gangs;
+
 /// How long after a look the next one is.
 const LOOK_AGAIN: Duration = Duration::from_secs(120);
+/// In so many looks gangs are looked for once: every ten minutes.
+const GANGS_EVERY: u32 = 5;
 /// Fields that a complaint names.
 const NAMED_MAX: usize = 6;
 /// The versions of device claims that are understood, the best first.
@@ -28,38 +33,90 @@ pub struct Surroundings {
     pub jobsets: bool,
     /// How device claims are called.
     pub claims: Option<Kind>,
+    /// How gangs are spelled.
+    pub gangs: Option<Gangs>,
     /// What is missing, in words.
     pub complaint: Option<String>,
 }
 
+/// What somebody needs to know of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Whether JobSets are its business.
+    pub jobsets: bool,
+    /// Whether gangs are.
+    pub gangs: bool,
+}
+
+impl Needs {
+    /// Whether there is anything to look for.
+    pub fn any(self) -> bool {
+        self.jobsets || self.gangs
+    }
+
+    /// Whether the controllers have to be made anew where what was `old` is `new` now. A server that tells of no device
+    /// claims, or of no gangs, any more is not believed: it may just be starting. Gangs that are being placed are
+    /// finished as they were begun.
+    fn call_for(self, old: &Surroundings, new: &Surroundings, idle: bool) -> bool {
+        let claims = new.claims.is_some() && new.claims != old.claims;
+        let gangs = new.gangs.is_some() && new.gangs != old.gangs;
+        (self.jobsets && claims) || (self.gangs && gangs && idle)
+    }
+}
+
 impl Surroundings {
-    /// Looks.
+    /// Looks; what gangs are like is rehearsed in this namespace, where that matters.
     ///
     /// # Errors
     /// The server does not tell which kinds it has.
-    pub async fn look(api: &KubeApi) -> Result<Surroundings, Refusal> {
+    pub async fn look(api: &KubeApi, namespace: &str, needs: Needs) -> Result<Surroundings, Refusal> {
         let served = api.served().await?;
+        let gangs = if needs.gangs { gangs::look(api, &served, namespace).await } else { None };
+        Ok(Surroundings { gangs, ..Surroundings::of(api, &served).await })
+    }
+
+    /// All but gangs.
+    async fn of(api: &KubeApi, served: &[Served]) -> Surroundings {
         let jobsets = served.iter().any(|it| it.kind == kinds::JOBSETS);
         let complaint =
             if jobsets { of_definition(definition(api).await) } else { Some(NO_JOBSETS.to_owned()) };
-        Ok(Surroundings { jobsets, claims: claims(&served), complaint })
+        Surroundings { jobsets, claims: claims(served), gangs: None, complaint }
     }
 
-    /// Waits until device claims are called otherwise, and tells on the log what else has changed. A server that tells
-    /// of none any more is not believed: it may just be starting.
-    pub async fn changed(&self, api: &KubeApi) -> Surroundings {
+    /// Waits until controllers have to be made anew, and tells on the log what else has changed; `idle` says whether no
+    /// gang is being placed now.
+    pub async fn changed(
+        &self,
+        api: &KubeApi,
+        namespace: &str,
+        needs: Needs,
+        idle: impl Fn() -> bool,
+    ) -> Surroundings {
         let mut known = self.clone();
-        loop {
+        for turn in 1_u32.. {
             tokio::time::sleep(LOOK_AGAIN).await;
-            match Surroundings::look(api).await {
-                Ok(now) if now.claims.is_some() && now.claims != self.claims => return now,
+            let now = match turn % GANGS_EVERY {
+                0 => Surroundings::look(api, namespace, needs).await,
+                _ => match api.served().await {
+                    Ok(served) => {
+                        let now = Surroundings::of(api, &served).await;
+                        Ok(Surroundings { gangs: known.gangs, ..now })
+                    }
+                    Err(refusal) => Err(refusal),
+                },
+            };
+            match now {
+                Ok(now) if needs.call_for(self, &now, idle()) => return now,
                 Ok(now) => {
-                    now.tell(known.complaint.as_ref());
+                    if needs.jobsets {
+                        now.tell(known.complaint.as_ref());
+                    }
                     known = now;
                 }
                 Err(refusal) => tracing::debug!(%refusal, "the kinds of the server cannot be read now"),
             }
         }
+        known
     }
 
     /// Tells what is missing, unless that was told already.
@@ -109,6 +166,7 @@ fn of_definition(read: Result<Tree, Refusal>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::gang::Form;
     use muster_tree::tree;
 
     use super::*;
@@ -129,6 +187,43 @@ mod tests {
             (&["v2"], None),
         ] {
             assert_eq!(claims(&served(versions)).map(|it| it.version), want.map(Text::from));
+        }
+    }
+
+    /// Shows: 5832-62.
+    #[test]
+    fn controllers_are_made_anew_for_what_they_need() {
+        let claims = || Some(kinds::RESOURCE_CLAIMS.clone());
+        let [own, released] = [Form::Own, Form::Released]
+            .map(|form| Some(Gangs { form, mark: muster_api::gang::Mark::Annotations }));
+        let seen = |claims, gangs| Surroundings { jobsets: true, claims, gangs, complaint: None };
+        let both = Needs { jobsets: true, gangs: true };
+        for (says, needs, old, new, idle, want) in [
+            ("nothing new", both, seen(claims(), own), seen(claims(), own), true, false),
+            ("claims", both, seen(None, own), seen(claims(), own), false, true),
+            ("claims went", both, seen(claims(), own), seen(None, own), true, false),
+            (
+                "claims of no use",
+                Needs { jobsets: false, ..both },
+                seen(None, own),
+                seen(claims(), own),
+                true,
+                false,
+            ),
+            ("gangs, and none is under way", both, seen(None, own), seen(None, released), true, true),
+            ("gangs, and some are under way", both, seen(None, own), seen(None, released), false, false),
+            ("the first gangs", both, seen(None, None), seen(None, own), true, true),
+            ("gangs went", both, seen(None, own), seen(None, None), true, false),
+            (
+                "gangs of no use",
+                Needs { gangs: false, ..both },
+                seen(None, own),
+                seen(None, released),
+                true,
+                false,
+            ),
+        ] {
+            assert_eq!(needs.call_for(&old, &new, idle), want, "{says}");
         }
     }
 

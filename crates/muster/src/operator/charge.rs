@@ -20,6 +20,7 @@ use super::OperatorError;
 use super::state::{Role, State};
 use super::wanted::{JOBSET, Reached, Wanted};
 use crate::away::{Away, End};
+use crate::gangs;
 use crate::surroundings::Surroundings;
 use crate::webhooks::{Behind, LiveCluster, WebhookError, Webhooks};
 
@@ -53,10 +54,10 @@ impl Charge<'_> {
     /// Works until a signal comes or another leads.
     pub fn run(mut self) -> Result<End, OperatorError> {
         let api = self.away.api().clone();
-        let lead = &mut *self.lead;
+        let (lead, wanted) = (&mut *self.lead, self.wanted);
         let look = async {
             tokio::select! {
-                found = Surroundings::look(&api) => Some(found),
+                found = Surroundings::look(&api, &wanted.namespace, wanted.needs()) => Some(found),
                 () = lead.lost() => None,
             }
         };
@@ -65,6 +66,9 @@ impl Charge<'_> {
         let found = found.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
         if self.wanted.jobsets() {
             found.tell(None);
+        }
+        if wanted.needs().gangs {
+            tracing::info!("{}", gangs::words(found.gangs));
         }
         let mut webhooks = None;
         if self.wanted.admission.contains(JOBSET) && self.wanted.reached == Reached::Url {
@@ -142,17 +146,19 @@ impl Charge<'_> {
         Ok(self.away.wait_out(|| stopper.stop(), work)?)
     }
 
-    /// Runs the controllers, anew whenever device claims are called otherwise.
+    /// Runs the controllers, anew whenever device claims are called otherwise or gangs are spelled otherwise.
     fn control(&mut self, mut found: Surroundings, announcement: &Arc<Announcement>) -> io::Result<End> {
         let api = self.away.api().clone();
         let mut tell = Some(announcement.clone());
         loop {
             let (tell, mut newer) = (tell.take(), None);
-            let (wanted, lead) = (self.wanted, &mut *self.lead);
+            let (wanted, lead, needs) = (self.wanted, &mut *self.lead, self.wanted.needs());
+            let (state, idle) = (self.state.clone(), self.state.clone());
+            let idle = move || idle.places_nothing();
             let beside = async {
                 tokio::select! {
                     () = lead.lost() => {}
-                    now = found.changed(&api), if wanted.jobsets() => newer = Some(now),
+                    now = found.changed(&api, &wanted.namespace, needs, idle), if needs.any() => newer = Some(now),
                 }
             };
             let ready = move |_: &str| {
@@ -160,14 +166,19 @@ impl Charge<'_> {
                     announcement.one_more_is_there();
                 }
             };
-            let state = self.state.clone();
             let started = |window| state.is(Role::Leads(window));
-            let ended = self.away.run(wanted.controllers(found.claims.clone()), ready, started, beside)?;
+            let controllers = wanted.controllers(found.claims.clone(), found.gangs);
+            let ended = self.away.run(controllers, ready, started, beside)?;
             let Some(now) = newer.filter(|_| ended == End::Beside) else { return Ok(ended) };
-            tracing::info!(
-                version = now.claims.as_ref().map(|it| it.version.as_str()),
-                "device claims are served"
-            );
+            if now.claims != found.claims {
+                tracing::info!(
+                    version = now.claims.as_ref().map(|it| it.version.as_str()),
+                    "device claims are served"
+                );
+            }
+            if now.gangs != found.gangs {
+                tracing::info!("{}", gangs::words(now.gangs));
+            }
             now.tell(found.complaint.as_ref());
             found = now;
         }

@@ -72,6 +72,11 @@ impl State {
         self.window().map(|window| window.health())
     }
 
+    /// Whether no pod waits for a node of its scheduler's.
+    pub fn places_nothing(&self) -> bool {
+        self.health().is_none_or(|it| it.counters.scheduling.pending.values().all(|count| *count == 0))
+    }
+
     /// Where its controllers are seen; `None` while it stands by.
     pub fn window(&self) -> Option<Window> {
         match &*lock(&self.role) {

@@ -5,11 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_api::gang::{Form, Gangs, Reads};
 use muster_api::port::Kind;
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::NAMESPACE;
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
+use muster_control::podgroups::PodGroups;
 use muster_control::schedule::{Packing, Schedule};
 use muster_jobset::admission::Settings;
 
@@ -20,13 +22,16 @@ use crate::cli::{LogFormat, LogLevel, OperatorFlags};
 use crate::config::{File, Kept, Span, WEBHOOK_PORT};
 use crate::gates;
 use crate::names;
+use crate::surroundings::Needs;
 use crate::webhooks::Manner;
 
 /// The controllers that a cluster has none of its own for.
-const CONTROLLERS: [&str; 2] = ["scheduler", JOBSET];
+const CONTROLLERS: [&str; 3] = [SCHEDULER, JOBSET, POD_GROUP];
 /// The admission steps that it has none of its own for.
 const ADMISSION: [&str; 1] = [JOBSET];
 pub const JOBSET: &str = "jobset";
+const SCHEDULER: &str = "scheduler";
+const POD_GROUP: &str = "podgroup";
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
 
@@ -128,13 +133,25 @@ impl Wanted {
         self.controllers.contains(JOBSET) || self.admission.contains(JOBSET)
     }
 
-    /// The controllers, where device claims are called so.
-    pub fn controllers(&self, claims: Option<Kind>) -> Vec<Box<dyn Controller>> {
-        let all: Vec<Box<dyn Controller>> = vec![
-            Box::new(Schedule::beside_another().packing(self.packing)),
+    /// What it has to know of the cluster.
+    pub fn needs(&self) -> Needs {
+        let gangs = [SCHEDULER, POD_GROUP].iter().any(|name| self.controllers.contains(*name));
+        Needs { jobsets: self.jobsets(), gangs }
+    }
+
+    /// The controllers, where device claims are called so and gangs are spelled so. A cluster keeps its own groups while
+    /// pods name them; those of our definitions are kept by us.
+    pub fn controllers(&self, claims: Option<Kind>, gangs: Option<Gangs>) -> Vec<Box<dyn Controller>> {
+        let form = gangs.map_or(Form::Own, |it| it.form);
+        let reads = Reads { groups: gangs.is_some(), entries: gangs.is_some(), ..Reads::default() };
+        let mut all: Vec<Box<dyn Controller>> = vec![
+            Box::new(Schedule::beside_another().gangs(form, reads).packing(self.packing)),
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims)),
         ];
+        if gangs.is_some() && form == Form::Own {
+            all.push(Box::new(PodGroups::new(form)));
+        }
         all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
     }
 }
@@ -236,7 +253,7 @@ mod tests {
     fn names_are_known_and_the_dump_stays_here() {
         let none = OperatorFlags::default();
         for (says, ours, jobset, words) in [
-            ("a controller", "controllers: [job]", "", "known are scheduler, jobset"),
+            ("a controller", "controllers: [job]", "", "known are scheduler, jobset, podgroup"),
             ("a gate of ours", "featureGates: {X: true}", "", "unknown feature gate `X`"),
             ("a gate of JobSet's", "", "featureGates: {X: true}", "unknown feature gate `X`"),
             ("one that stays", "", "featureGates: {TLSOptions: false}", "`TLSOptions` is always true"),
