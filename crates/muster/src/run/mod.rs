@@ -10,6 +10,7 @@
 //! - What we made is taken back, unless `--keep` says otherwise; what was there before is left alone.
 
 mod files;
+mod gangs;
 mod ground;
 mod logs;
 mod picture;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use muster_api::port::Refusal;
 use muster_api::ports::Entropy;
+use muster_cluster::{KubeApi, Served};
 use muster_tree::{Tree, tree};
 
 use crate::cli::{Output, RunFlags};
@@ -140,7 +142,8 @@ async fn session(
     let api = &site.api;
     let served = api.served().await.map_err(RunError::Kinds)?;
     let namespace = flags.namespace.as_deref().unwrap_or(api.namespace());
-    let mut items = plan::plan(documents, &served, namespace)?;
+    let documents = in_words_of(api, &served, namespace, documents).await?;
+    let mut items = plan::plan(&documents, &served, namespace)?;
     if site.own_kubeconfig.is_some() {
         // A new plane has no namespaces that one could have made before.
         items = plan::with_namespaces(&items);
@@ -158,6 +161,23 @@ async fn session(
     };
     tidy(flags, site, &submitted, outcome.is_ok(), signals).await;
     Ok(outcome?.code())
+}
+
+/// The documents as this server spells gangs; it is told when that is another way. A server that has no gangs at all
+/// refuses them by itself.
+async fn in_words_of(
+    api: &KubeApi,
+    served: &[Served],
+    namespace: &str,
+    documents: &[Document],
+) -> Result<Vec<Document>, RunError> {
+    if !gangs::speaks(documents) {
+        return Ok(documents.to_vec());
+    }
+    let Some(found) = crate::gangs::look(api, served, namespace).await else { return Ok(documents.to_vec()) };
+    let done = gangs::rewrite(documents, found)?;
+    done.said.iter().for_each(|words| eprintln!("{words}"));
+    Ok(done.documents)
 }
 
 /// Follows the work to its end and tells of it.
