@@ -5,6 +5,7 @@ pub mod clients;
 pub mod corpus;
 pub mod differential;
 pub mod documents;
+pub mod gangs;
 pub mod jobsets;
 pub mod lives;
 pub mod operators;

@@ -21,7 +21,7 @@ use muster_tree::Tree;
 use tempfile::TempDir;
 
 use self::parts::{
-    NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, kubeconfig, spawn, write,
+    NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, gates, kubeconfig, spawn, write,
 };
 use crate::differential::{Server, Step};
 
@@ -51,6 +51,15 @@ pub enum Disk {
     Unsynced,
 }
 
+/// Whether the API server has the kinds of gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gangs {
+    /// Workloads and PodGroups are served, and pods have a field for their group.
+    Native,
+    /// As every server is unless told otherwise: neither.
+    Absent,
+}
+
 /// A running real plane.
 pub struct Real {
     /// Talks to it as an administrator.
@@ -65,6 +74,7 @@ pub struct Real {
     /// The ports of etcd and of the API server, and the process of the latter.
     ports: (u16, u16),
     apiserver: u32,
+    gangs: Gangs,
     folder: TempDir,
 }
 
@@ -162,7 +172,8 @@ impl Real {
         let names = format!("--controllers={}", names.join(","));
         // Some claims are only looked at again by the clock.
         let often = "--pvclaimbinder-sync-period=1s";
-        self.add(spawn(component("kube-controller-manager", &config)?.arg(names).arg(often))?)
+        let mut command = component("kube-controller-manager", &config)?;
+        self.add(spawn(command.arg(names).arg(often).args(gates(self.gangs)))?)
     }
 
     /// Starts another's program beside it, as the command says; returns the process.
@@ -174,8 +185,7 @@ impl Real {
     /// Starts kube-scheduler; returns the process.
     pub fn start_scheduler(&mut self) -> Result<u32, String> {
         let config = self.own_kubeconfig()?.display().to_string();
-        let gates = "--feature-gates=GenericWorkload=true";
-        self.add(spawn(component("kube-scheduler", &config)?.arg(gates))?)
+        self.add(spawn(component("kube-scheduler", &config)?.args(gates(self.gangs)))?)
     }
 
     /// Gives it simulated nodes, which are ours on either plane; returns the process that plays them.
@@ -226,6 +236,12 @@ impl Real {
         Err(format!("muster operator: {line}{}", std::fs::read_to_string(&log).unwrap_or_default()))
     }
 
+    /// What the latest operator has complained about.
+    #[must_use]
+    pub fn complaints(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("operator.log")).unwrap_or_default()
+    }
+
     /// Tells it what JobSets are.
     pub fn define_jobsets(&self, binary: &Path) -> Result<(), String> {
         define_jobsets(&self.server, binary)
@@ -244,6 +260,15 @@ impl Real {
 
     /// Starts only etcd and kube-apiserver.
     pub fn start_without_controllers(disk: Disk) -> Result<Real, String> {
+        Real::bare(disk, Gangs::Native)
+    }
+
+    /// The same, with or without the kinds of gangs.
+    pub fn with_gangs(gangs: Gangs) -> Result<Real, String> {
+        Real::bare(Disk::Unsynced, gangs)
+    }
+
+    fn bare(disk: Disk, gangs: Gangs) -> Result<Real, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let [client, peer, secure] = free_ports()?;
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
@@ -255,6 +280,7 @@ impl Real {
             guards: Vec::new(),
             ports: (client, secure),
             apiserver: 0,
+            gangs,
             folder,
         };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
@@ -265,7 +291,7 @@ impl Real {
 
     fn start_server(&mut self) -> Result<(), String> {
         let (etcd, secure) = self.ports;
-        self.apiserver = self.add(apiserver(self.folder.path(), etcd, secure)?)?;
+        self.apiserver = self.add(apiserver(self.folder.path(), etcd, secure, self.gangs)?)?;
         Ok(())
     }
 

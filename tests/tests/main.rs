@@ -13,6 +13,7 @@ mod examples;
 mod failover;
 mod fleet;
 mod gang_api;
+mod gang_cluster;
 mod gang_examples;
 mod image;
 mod install;

@@ -18,7 +18,7 @@ use crate::process;
 
 const DOCS: &str = "docs/requirements";
 /// Folders with scenarios.
-const SCENARIOS: [&str; 3] = ["tests/scenarios", "tests/lives", "tests/jobsets"];
+const SCENARIOS: [&str; 4] = ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs"];
 /// Folders with Rust tests.
 const SOURCES: [&str; 4] = ["crates", "tests", "bench", "xtask"];
 /// What a Rust test says before its ids.

@@ -169,6 +169,7 @@ impl<'a> Referee<'a> {
                 ours.pod_gone(&key);
                 if theirs.is_empty() { Ok(()) } else { self.leave(evict, mine == theirs, ours, report) }
             }
+            (Outcome::Group(_), _) => Err("no pod here is in a group".to_owned()),
             (Outcome::Placed(places), Real::Refused { message, .. }) => {
                 report
                     .differences
@@ -292,6 +293,7 @@ fn refusal(ours: &mut Scheduler, pod: &Tree) -> Option<String> {
     match ours.decide(1, Time::default()).pop()?.outcome {
         Outcome::Placed(_) | Outcome::Group(_) => None,
         Outcome::Refused { why, .. } => Some(why.message()),
+        Outcome::Group(_) => Some("no pod here is in a group".to_owned()),
     }
 }
 

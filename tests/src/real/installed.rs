@@ -64,6 +64,16 @@ impl Real {
     /// Installs Muster, starts its operator with these further words and waits until it is in charge; the process.
     pub fn operate_installed(&mut self, binary: &Path, words: &[&str]) -> Result<u32, String> {
         let installed = self.install(binary)?;
+        self.operate_as(binary, &installed, words)
+    }
+
+    /// Starts the operator that is installed, with these further words, and waits until it is in charge; the process.
+    pub fn operate_as(
+        &mut self,
+        binary: &Path,
+        installed: &Installed,
+        words: &[&str],
+    ) -> Result<u32, String> {
         self.start_operator(binary, &installed.words(words), &installed.kubeconfig)
     }
 

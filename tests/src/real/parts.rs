@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{Disk, TOKEN, audit, program};
+use super::{Disk, Gangs, TOKEN, audit, program};
 
 /// Signs the certificate that the API server shows to nodes.
 pub(super) const NODE_AUTHORITY: &str = "node-authority.crt";
@@ -16,7 +16,7 @@ const GATES: [&str; 4] = [
     "DRAWorkloadResourceClaims",
 ];
 /// The names of our `--controllers`, and what does that work in a real plane.
-const CONTROLLERS: [(&str, &str); 9] = [
+const CONTROLLERS: [(&str, &str); 10] = [
     ("gc", "garbage-collector-controller"),
     ("namespace", "namespace-controller"),
     // Ours counts what a quota limits when it is asked.
@@ -31,7 +31,26 @@ const CONTROLLERS: [(&str, &str); 9] = [
     ),
     ("resourceclaim", "resourceclaim-controller"),
     ("node", "node-lifecycle-controller,taint-eviction-controller"),
+    ("podgroup", "podgroup-protection-controller"),
 ];
+
+/// The flags of a component of a plane with or without the kinds of gangs.
+pub(super) fn gates(gangs: Gangs) -> Vec<String> {
+    match gangs {
+        Gangs::Native => vec!["--feature-gates=GenericWorkload=true".to_owned()],
+        Gangs::Absent => Vec::new(),
+    }
+}
+
+/// The flags of its API server: gangs, and all that their objects can say.
+fn served(gangs: Gangs) -> Vec<String> {
+    match gangs {
+        Gangs::Native => {
+            vec![format!("--feature-gates={}", GATES.map(|gate| format!("{gate}=true")).join(","))]
+        }
+        Gangs::Absent => Vec::new(),
+    }
+}
 
 /// A port that nobody has at this moment.
 pub(super) fn free_port() -> Result<u16, String> {
@@ -91,13 +110,14 @@ fn node_client(folder: &Path) -> Result<(String, String), Box<dyn std::error::Er
     Ok((path, write(folder, "node-client.key", &key.serialize_pem())?))
 }
 
-pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, String> {
+pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> Result<Child, String> {
     let key = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
     let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
     let key = write(folder, "service-accounts.key", &key.serialize_pem())?;
     let tokens = write(folder, "tokens.csv", &format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
-    let versions = ["scheduling.k8s.io/v1beta1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"];
-    let versions: Vec<String> = versions.iter().map(|v| format!("{v}=true")).collect();
+    let native = (gangs == Gangs::Native).then_some("scheduling.k8s.io/v1beta1");
+    let versions = native.into_iter().chain(["resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"]);
+    let versions: Vec<String> = versions.map(|v| format!("{v}=true")).collect();
     let (node_certificate, node_key) = node_client(folder).map_err(|e| e.to_string())?;
     spawn(
         Command::new(program("kube-apiserver")?)
@@ -116,7 +136,7 @@ pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16) -> Result<Child, 
             .arg("--allow-privileged=true")
             .arg(format!("--token-auth-file={tokens}"))
             .arg("--authorization-mode=RBAC")
-            .arg(format!("--feature-gates={}", GATES.map(|gate| format!("{gate}=true")).join(",")))
+            .args(served(gangs))
             .arg(format!("--runtime-config={}", versions.join(",")))
             // Ours leaves the token volume to the node, see the spec of admission.
             .arg("--disable-admission-plugins=ServiceAccount")

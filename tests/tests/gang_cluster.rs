@@ -1,0 +1,171 @@
+//! Gangs on the embedded server and on real ones: the same scenarios, each in the form that the server has.
+
+use std::path::Path;
+use std::process::Command;
+
+use muster_tests::clients::{note, skip};
+use muster_tests::differential::{Server, Step};
+use muster_tests::gangs::{Form, Playground, folder, judge, load};
+use muster_tests::plane;
+use muster_tests::real::{self, Gangs, Real};
+use muster_tree::{Tree, tree};
+
+/// Plays one scenario only, for people.
+fn filter() -> String {
+    std::env::var("MUSTER_TEST_GANG").unwrap_or_default()
+}
+
+/// Plays everything on one plane, and looks at what the plane has said.
+fn play(form: Form, look: impl FnOnce(&Playground)) {
+    let scenarios = load(&folder()).unwrap();
+    let playground = Playground::start(form, &scenarios).unwrap();
+    let (count, wrong) = judge(&playground.server, form, &scenarios, &filter());
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n\n"), playground.complaints());
+    assert!(count > 0, "no scenario was played");
+    note(&format!("gangs: {count} scenarios as they should be on {form:?}"));
+    look(&playground);
+}
+
+fn is_missing(test: &str) -> bool {
+    let reason = real::missing();
+    reason.iter().for_each(|reason| skip(test, reason));
+    reason.is_some()
+}
+
+/// Shows: 5832-71, 5832-61.
+#[test]
+fn gangs_on_the_embedded_server() {
+    play(Form::Embedded, |_| {});
+}
+
+/// Shows: 5832-61, 5832-63, 5832-71.
+#[test]
+fn gangs_of_a_server_that_has_them() {
+    if is_missing("gangs_of_a_server_that_has_them") {
+        return;
+    }
+    play(Form::Native, |playground| {
+        let said = playground.complaints();
+        assert!(said.contains("scheduling.k8s.io/v1beta1"), "it tells which form it found: {said}");
+        no_definition_of_theirs(&playground.server);
+    });
+}
+
+/// Shows: 5832-61, 5832-62, 5832-63, 5832-71.
+#[test]
+fn gangs_of_a_server_that_has_none() {
+    if is_missing("gangs_of_a_server_that_has_none") {
+        return;
+    }
+    play(Form::Own, |playground| {
+        let said = playground.complaints();
+        assert!(said.contains("scheduling.muster.dev/v1alpha1"), "it tells which form it found: {said}");
+        assert!(said.contains("annotations"), "and that pods are marked: {said}");
+        no_definition_of_theirs(&playground.server);
+    });
+}
+
+/// A definition in the group of Kubernetes would never be served, and would spoil its discovery.
+fn no_definition_of_theirs(server: &Server) {
+    let all = server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").unwrap().body;
+    let groups: Vec<&str> = all.items_at(&["items"]).iter().map(|it| it.str_at(&["spec", "group"])).collect();
+    assert!(groups.contains(&"scheduling.muster.dev"), "{groups:?}");
+    assert!(!groups.contains(&"scheduling.k8s.io"), "{groups:?}");
+    let group = server.get("/apis/scheduling.k8s.io").unwrap().body;
+    assert_eq!(group.str_at(&["preferredVersion", "version"]), "v1");
+}
+
+/// A manifest in the words of the proposal.
+const FILE: &str = "
+apiVersion: scheduling.k8s.io/v1alpha1
+kind: Workload
+metadata: {name: w}
+spec: {podGroupTemplates: [{name: t, policy: {gang: {minCount: 2}}}]}
+---
+apiVersion: scheduling.k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: g}
+spec: {workloadRef: {name: w}, podGroupTemplateRef: {name: t}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  parallelism: 2
+  completions: 2
+  template:
+    metadata: {annotations: {muster.dev/sim-run-seconds: '1'}}
+    spec:
+      schedulerName: muster-scheduler
+      restartPolicy: Never
+      workloadRef: {name: w, podGroupName: g}
+      containers: [{name: c, image: i}]
+";
+
+/// What `muster run` says of that file there.
+fn run(real: &Real, folder: &Path) -> String {
+    let file = folder.join("gang.yaml");
+    std::fs::write(&file, FILE).unwrap();
+    let kubeconfig = real.kubeconfig(folder, real.server.base()).unwrap();
+    let mut command = Command::new(plane::binary().unwrap());
+    command.args(["run", "--no-logs", "--timeout", "60s", "-f"]).arg(&file);
+    let output = command.arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// Shows: 5832-64.
+#[test]
+fn files_of_the_proposal_run_on_real_servers() {
+    if is_missing("files_of_the_proposal_run_on_real_servers") {
+        return;
+    }
+    for (gangs, says) in
+        [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
+    {
+        let binary = plane::binary().unwrap();
+        let mut real = Real::with_gangs(gangs).unwrap();
+        let installed = real.install(&binary).unwrap();
+        real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
+        real.join(&binary, 2).unwrap();
+        real.operate_as(&binary, &installed, &[]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let said = run(&real, folder.path());
+        assert!(said.contains(says), "{gangs:?}: {said}");
+    }
+}
+
+/// Rules of our own definitions hold on a real server, whoever writes.
+///
+/// Shows: 5832-63.
+#[test]
+fn definitions_of_gangs_are_served_and_their_rules_hold() {
+    if is_missing("definitions_of_gangs_are_served_and_their_rules_hold") {
+        return;
+    }
+    let binary = plane::binary().unwrap();
+    let real = Real::with_gangs(Gangs::Absent).unwrap();
+    real.install(&binary).unwrap();
+    let all = "/apis/scheduling.muster.dev/v1alpha1/namespaces/default";
+    let send = |method: &str, sort: &str, path: &str, body: &Tree| {
+        let step = Step { kind: sort.to_owned(), ..Step::default() };
+        real.server.send(method, &format!("{all}/{path}"), &step, body.to_json_bytes()).unwrap()
+    };
+    let group = |spec: &Tree| tree!({"apiVersion": "scheduling.muster.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec.clone()});
+    let good = tree!({"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"});
+    let both = good.with(&["podGroupTemplateRef", "name"], "u");
+    let refused = send("POST", "", "podgroups", &group(&both));
+    assert_eq!(refused.code, 422, "{}", refused.body.to_json());
+    assert!(refused.body.str_at(&["message"]).contains("must agree"), "{}", refused.body.to_json());
+    assert_eq!(send("POST", "", "podgroups", &group(&good)).code, 201);
+    let moved = send("PATCH", "merge", "podgroups/g", &tree!({"spec": {"workloadRef": {"name": "v"}}}));
+    assert_eq!(moved.code, 422);
+    assert!(moved.body.str_at(&["message"]).contains("field is immutable"), "{}", moved.body.to_json());
+    let status = tree!({"spec": {"podGroupTemplateName": "u"}, "status": {"scheduledPods": 2}});
+    let told = send("PATCH", "merge", "podgroups/g/status", &status);
+    assert_eq!(told.body.int_at(&["status", "scheduledPods"]), Some(2));
+    assert_eq!(told.body.str_at(&["spec", "podGroupTemplateName"]), "t", "spec and status are written apart");
+    let kept = send("PATCH", "merge", "podgroups/g", &tree!({"status": {"scheduledPods": 7}}));
+    assert_eq!(kept.body.int_at(&["status", "scheduledPods"]), Some(2));
+}
