@@ -27,7 +27,7 @@ impl Stage {
     fn new(test: &str, more: &[&str]) -> Option<Stage> {
         let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
         let nodes = example("jobset-nodes.yaml");
-        let args = [&["--ephemeral", "--nodes", &nodes], more].concat();
+        let args = [&["--ephemeral", "--nodes", nodes.as_str()][..], more].concat();
         Some(Stage { kubectl, plane: Plane::start(&args).unwrap() })
     }
 
@@ -51,7 +51,7 @@ impl Stage {
     }
 
     fn get(&self, args: &[&str]) -> Tree {
-        let text = self.kubectl(&[&["get", "--output", "json"], args].concat());
+        let text = self.kubectl(&[&["get", "--output", "json"][..], args].concat());
         Tree::parse(text.as_bytes()).unwrap()
     }
 
