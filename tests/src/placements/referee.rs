@@ -140,7 +140,6 @@ impl<'a> Referee<'a> {
         let decision = ours.decide(1, Time::default()).pop().ok_or("ours decides nothing")?;
         let real = self.decision(&key)?;
         match (decision.outcome, real) {
-            (Outcome::Group(_), _) => Err("ours takes a pod alone for a group".to_owned()),
             (Outcome::Placed(places), Real::Placed(bound)) => {
                 let theirs = bound.text_at(&["spec", "nodeName"]);
                 let mine = places.first().map(|(_, node)| node.clone()).unwrap_or_default();
@@ -291,7 +290,7 @@ impl<'a> Referee<'a> {
 fn refusal(ours: &mut Scheduler, pod: &Tree) -> Option<String> {
     ours.pod(&Pod::of(pod, &[SCHEDULER]));
     match ours.decide(1, Time::default()).pop()?.outcome {
-        Outcome::Placed(_) | Outcome::Group(_) => None,
+        Outcome::Placed(_) => None,
         Outcome::Refused { why, .. } => Some(why.message()),
         Outcome::Group(_) => Some("no pod here is in a group".to_owned()),
     }
