@@ -139,7 +139,9 @@ fn filled(request: &AdmissionRequest<'_>, tree: &Tree, said: &Tree, must: bool) 
     let policy = class.as_ref().map(|c| c.text_at(&["preemptionPolicy"])).unwrap_or_default();
     let policy = if policy.is_empty() { Text::from("PreemptLowerPriority") } else { policy };
     let given = said.str_at(&["preemptionPolicy"]);
-    if !given.is_empty() && given != policy.as_str() {
+    // The released form says so by itself, which is nobody's wish.
+    let is_wish = !given.is_empty() && !(is_released(request) && given == "PreemptLowerPriority");
+    if is_wish && given != policy.as_str() {
         return forbidden(&format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; priority admission controller computed {policy} from the given PriorityClass name"
         ));

@@ -260,6 +260,10 @@ const BY_REF: [&str; 3] = ["spec", "podGroupTemplateRef", "name"];
 const BY_NAME: [&str; 2] = ["spec", "podGroupTemplateName"];
 
 impl Strategy for PodGroup {
+    fn default_first(&self, tree: Tree) -> Tree {
+        gang_convert::group_defaulted(tree)
+    }
+
     fn default(&self, tree: Tree) -> Tree {
         // Every reader finds its field: each of the two fills in for the other.
         match (tree.text_at(&BY_REF), tree.text_at(&BY_NAME)) {

@@ -24,9 +24,14 @@ const POLICY: (&str, &str) = ("policy", "schedulingPolicy");
 /// By what a group refers to its Workload and the template there, in the stored form.
 const REFERENCES: [&str; 3] = ["workloadRef", "podGroupTemplateRef", "podGroupTemplateName"];
 
+/// The version that is the released form.
+const RELEASED: &str = "v1beta1";
+/// What groups of the released form do unless they say otherwise.
+const PREEMPTS: &str = "PreemptLowerPriority";
+
 /// Whether a version is the released form.
 pub(super) fn is_released(resource: &Resource, version: usize) -> bool {
-    resource.versions[version].name == "v1beta1"
+    resource.versions[version].name == RELEASED
 }
 
 /// A Workload in the form of a version.
@@ -103,6 +108,15 @@ fn without_nulls(map: &Tree) -> Tree {
 /// The released form with the empty values that Go always writes.
 fn with_zeros(resource: &Resource, version: usize, wire: &Tree) -> Tree {
     zero::written(table::builtin(), resource.versions[version].schema.id, wire)
+}
+
+/// A PodGroup on the wire with what every group of the released form has, though its schema does not say so.
+pub(super) fn group_defaulted(wire: Tree) -> Tree {
+    let says = wire.at(&["spec", "preemptionPolicy"]).is_some();
+    if says || !wire.str_at(&["apiVersion"]).ends_with(RELEASED) || wire.get("spec").is_none() {
+        return wire;
+    }
+    wire.with(&["spec", "preemptionPolicy"], PREEMPTS)
 }
 
 /// A PodGroup in the form of a version.
@@ -191,7 +205,7 @@ pub(super) fn group_unsaid(resource: &Resource, new: Tree, old: &Tree, version: 
     status_unsaid(new, old)
 }
 
-/// The rest of a reference of which the names are the same; and that a group of the proposal's form has neither a policy
+/// The rest of a reference of which the names are the same; and that a group of the proposal's form has neither policies
 /// nor a mode of its own, which the released form always has.
 fn spec_unsaid(spec: &Tree, before: &Tree) -> Tree {
     let names = |spec: &Tree| {
@@ -205,9 +219,10 @@ fn spec_unsaid(spec: &Tree, before: &Tree) -> Tree {
     let is_unsaid = |key: &str, value: Option<&Tree>| match (key, value) {
         ("schedulingPolicy", Some(policy)) => policy.is_empty(),
         ("disruptionMode", Some(mode)) => mode.get("single").is_some() && mode.entries().len() == 1,
+        ("preemptionPolicy", Some(policy)) => policy.as_str() == Some(PREEMPTS),
         _ => false,
     };
-    ["schedulingPolicy", "disruptionMode"].iter().fold(spec, |spec, key| {
+    ["schedulingPolicy", "disruptionMode", "preemptionPolicy"].iter().fold(spec, |spec, key| {
         if before.get(key).is_none() && is_unsaid(key, spec.get(key)) { spec.without_key(key) } else { spec }
     })
 }

@@ -483,7 +483,8 @@ impl Groups {
         }
         known.told.mine |= known.ours > 0;
         let counted = object.tree.int_at(pod_group::SCHEDULED).unwrap_or(0) > 0;
-        if !known.told.mine && !(known.pods.is_empty() && counted) {
+        let left_over = known.pods.is_empty() && counted;
+        if !known.told.mine && !left_over {
             return Plan::nothing();
         }
         let enough = match &resolved {

@@ -250,13 +250,15 @@ fn where_groups_do_not_count_pods_are_alone() {
 /// Shows: 5832-41.
 #[test]
 fn each_form_is_followed_by_its_own_kinds() {
-    let kinds_of = |form| {
-        let it = Schedule::default().gangs(form, Reads::default());
-        it.kinds().into_iter().filter(|kind| kind.group.starts_with("scheduling.")).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds_of(Form::Proposal), [kinds::POD_GROUPS.clone(), kinds::WORKLOADS.clone()]);
-    assert_eq!(kinds_of(Form::Released), [RELEASED_GROUPS.clone()]);
-    assert_eq!(kinds_of(Form::Legacy), [kinds::WORKLOADS.clone()]);
+    for (form, want) in [
+        (Form::Proposal, vec![&kinds::POD_GROUPS, &kinds::WORKLOADS]),
+        (Form::Released, vec![&RELEASED_GROUPS]),
+        (Form::Legacy, vec![&kinds::WORKLOADS]),
+    ] {
+        let all = Schedule::default().gangs(form, Reads::default()).kinds();
+        let found: Vec<&Kind> = all.iter().filter(|kind| kind.group.starts_with("scheduling.")).collect();
+        assert_eq!(found, want, "{form:?}");
+    }
     assert!(Schedule::beside_another().kinds().iter().all(|kind| !kind.group.starts_with("scheduling.")));
     assert!(Schedule::default().kinds_if_served().contains(&COSCHEDULING_GROUPS));
 }

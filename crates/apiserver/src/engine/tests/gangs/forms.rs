@@ -79,7 +79,9 @@ fn groups_keep_what_the_other_form_lacks() {
     assert_eq!(after.int_at(&["metadata", "generation"]), Some(1));
     let owned = after.items_at(&["metadata", "managedFields"]).iter().map(Tree::to_json).collect::<String>();
     assert!(
-        !owned.contains("f:disruptionMode") && !owned.contains("f:schedulingPolicy"),
+        !owned.contains("f:preemptionPolicy")
+            && !owned.contains("f:disruptionMode")
+            && !owned.contains("f:schedulingPolicy"),
         "nobody owns what nobody wrote: {owned}"
     );
 
