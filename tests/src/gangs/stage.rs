@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
         let notes = Tree::map([("muster.dev/sim-run-seconds", runs)]);
         let mut pod = tree!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": notes, "labels": {"app": name}},
-            "spec": spec.merge(&pods.spec)});
+            "spec": if pods.spec.is_map() { spec.merge(&pods.spec) } else { spec }});
         if let Some(class) = &pods.priority {
             pod = pod.with(&["spec", "priorityClassName"], class.as_str());
         }
