@@ -111,7 +111,7 @@ fn pod_groups() {
             ("its own kind", named("kind", "Workload"), None, ""),
             ("another group", named("apiVersion", "scheduling.k8s.io/v1alpha1"), None, "apiVersion must be"),
             ("our group", named("apiVersion", "scheduling.muster.dev/v1alpha1"), None, ""),
-            ("another Workload", of("v").merge(&plain("t")), Some(plain("t")), immutable),
+            ("another Workload", plain("t").merge(&of("v")), Some(plain("t")), immutable),
             ("no Workload any more", own(1), Some(plain("t").merge(&own(1))), immutable),
             ("another template", plain("u"), Some(plain("t")), immutable),
             ("another spelling of the same", plain("t"), Some(reference("t")), ""),
