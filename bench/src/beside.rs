@@ -65,7 +65,7 @@ fn one(name: &'static str, scheduler: &str, start: Start, disk: Disk) -> Result<
 }
 
 /// A node that is ready: the server taints a new one until somebody takes that off.
-fn node(n: usize) -> Vec<(String, &'static str, Tree)> {
+pub fn node(n: usize) -> Vec<(String, &'static str, Tree)> {
     let name = Text::from(format!("node-{n:05}"));
     let has = tree!({"cpu": "64", "memory": "256Gi", "pods": "110"});
     let ready = tree!({"type": "Ready", "status": "True", "reason": "Bench", "message": "",

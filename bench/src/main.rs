@@ -1,7 +1,7 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
-//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `jobsets` and `operator` take `--quick`,
-//! `--etcd-no-fsync` and `-o json`.
+//! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `gangs`, `gangs-beside`,
+//! `jobsets` and `operator` take `--quick`, `--etcd-no-fsync` and `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]
@@ -11,6 +11,7 @@ mod api;
 mod beside;
 mod client;
 mod containers;
+mod gangs;
 mod jobs;
 mod jobsets;
 mod measure;
@@ -22,12 +23,14 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 11] = [
+const BENCHES: [&str; 13] = [
     "schema",
     "store",
     "schedule",
+    "gangs",
     "containers",
     "beside",
+    "gangs-beside",
     "jobs",
     "large",
     "jobsets",
@@ -59,6 +62,8 @@ fn main() -> ExitCode {
             "schema" => schema::run(),
             "store" => store::run(),
             "schedule" => schedule::run(),
+            "gangs" => gangs::run(&options),
+            "gangs-beside" => gangs::beside::run(&options),
             "containers" => containers::run(),
             "beside" => beside::run(options.disk),
             "jobs" => jobs::run(&options),

@@ -5,6 +5,11 @@ use std::time::{Duration, Instant};
 /// Clock ticks per second in `/proc/self/stat`.
 const TICKS: u64 = 100;
 const PAGE_BYTES: u64 = 4096;
+/// A controller has done all its work when it uses no CPU worth speaking of for this long.
+const QUIET: Duration = Duration::from_secs(2);
+const QUIET_CPU: Duration = Duration::from_millis(50);
+/// How long that is waited for.
+const QUIET_MAX: Duration = Duration::from_secs(60);
 
 /// A measurement under way.
 pub struct Watch {
@@ -73,4 +78,53 @@ pub fn resident_of(pid: u32) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|f| f.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE_BYTES
+}
+
+/// Waits until a controller has told and noted everything: what it puts off costs as well.
+pub fn await_quiet(pid: u32) {
+    let began = Instant::now();
+    while began.elapsed() < QUIET_MAX {
+        let before = cpu_of(pid);
+        std::thread::sleep(QUIET);
+        if cpu_of(pid) - before < QUIET_CPU {
+            return;
+        }
+    }
+}
+
+/// An instant of this thread, on the clock and on its CPU: fine enough for a single decision.
+pub struct Moment {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Moment {
+        Moment { wall: Instant::now(), cpu: thread_cpu() }
+    }
+
+    /// What it took since then.
+    pub fn took(&self) -> Took {
+        Took { cpu: thread_cpu().saturating_sub(self.cpu), wall: self.wall.elapsed() }
+    }
+}
+
+/// CPU time of this thread so far.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (secs, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(secs.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+/// Of sorted times, the one that this share of them does not exceed.
+pub fn share(sorted: &[Duration], share: f64) -> Duration {
+    let at = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(at.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// How busy the machine is: its load over one, five and fifteen minutes.
+pub fn busy() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }

@@ -8,15 +8,10 @@ use muster_tree::{Tree, tree};
 use super::calls::{Calls, Count};
 use super::follow::{Follow, Seen};
 use super::planes::Plane;
-use crate::measure::{cpu_of, resident_of};
+use crate::measure::{await_quiet, cpu_of, resident_of};
 
 /// A phase that takes longer has failed, and those after it are not tried.
 pub const PHASE_MAX: Duration = Duration::from_secs(300);
-/// A controller has done all its work when it uses no CPU worth speaking of for this long.
-const QUIET: Duration = Duration::from_secs(2);
-const QUIET_CPU: Duration = Duration::from_millis(50);
-/// How long that is waited for.
-const QUIET_MAX: Duration = Duration::from_secs(60);
 /// The name of the only replicatedJob.
 const GROUP: &str = "workers";
 const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
@@ -174,17 +169,5 @@ fn measure(plane: &Plane, follow: &Follow, load: Load, phase: Phase) -> Row {
         cpu,
         server_cpu: (!plane.is_embedded()).then_some(server),
         resident: resident_of(plane.controller),
-    }
-}
-
-/// Waits until a controller has told and noted everything: what it puts off costs as well.
-fn await_quiet(pid: u32) {
-    let began = Instant::now();
-    while began.elapsed() < QUIET_MAX {
-        let before = cpu_of(pid);
-        std::thread::sleep(QUIET);
-        if cpu_of(pid) - before < QUIET_CPU {
-            return;
-        }
     }
 }
