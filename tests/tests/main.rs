@@ -15,6 +15,7 @@ mod fleet;
 mod gang_api;
 mod gang_cluster;
 mod gang_examples;
+mod gang_soak;
 mod image;
 mod install;
 mod jobset_examples;

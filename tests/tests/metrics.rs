@@ -13,16 +13,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a scrape says.
 #[derive(Debug, Default)]
-struct Scrape {
+pub struct Scrape {
     /// `name{labels}` and its value.
-    values: BTreeMap<String, f64>,
+    pub values: BTreeMap<String, f64>,
     /// Names that have a line of help, and those that have a type.
     helped: Vec<String>,
     typed: Vec<String>,
 }
 
 impl Scrape {
-    fn of(server: &Server) -> Scrape {
+    pub fn of(server: &Server) -> Scrape {
         let answer = server.get("/metrics").unwrap();
         assert_eq!(answer.code, 200);
         let text = answer.body.as_str().expect("text").to_owned();
@@ -45,7 +45,7 @@ impl Scrape {
         scrape
     }
 
-    fn value(&self, name: &str) -> f64 {
+    pub fn value(&self, name: &str) -> f64 {
         self.values.get(name).copied().unwrap_or(0.0)
     }
 }

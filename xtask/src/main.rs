@@ -51,7 +51,7 @@ const TASKS: &[Task] = &[
     ),
     (
         "soak",
-        "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB]",
+        "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB], gangs [NODES SECONDS]",
         soak::task,
     ),
     ("chart", "make the Helm chart in deploy/chart from what `muster install` installs", chart::task),
