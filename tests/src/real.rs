@@ -56,6 +56,8 @@ pub enum Disk {
 pub enum Gangs {
     /// Workloads and PodGroups are served, and pods have a field for their group.
     Native,
+    /// The same, and all that their objects can say at most: ours keeps those fields, too.
+    Whole,
     /// As every server is unless told otherwise: neither.
     Absent,
 }
@@ -260,7 +262,7 @@ impl Real {
 
     /// Starts only etcd and kube-apiserver.
     pub fn start_without_controllers(disk: Disk) -> Result<Real, String> {
-        Real::bare(disk, Gangs::Native)
+        Real::bare(disk, Gangs::Whole)
     }
 
     /// The same, with or without the kinds of gangs.

@@ -96,7 +96,11 @@ fn gang_api_takes_the_printed_example() {
     }
     let group = kubectl.object("podgroup/pd-1");
     assert_eq!(group.str_at(&["apiVersion"]), "scheduling.k8s.io/v1alpha1");
-    assert_eq!(group.int_at(&["status", "scheduledPods"]).unwrap_or(0), 0, "no status is taken from its author");
+    assert_eq!(
+        group.int_at(&["status", "scheduledPods"]).unwrap_or(0),
+        0,
+        "no status is taken from its author"
+    );
     let mut conditions = group.items_at(&["status", "conditions"]).iter();
     assert!(!conditions.any(|it| it.str_at(&["status"]) == "True"), "{group}");
     assert_eq!(group.str_at(&["spec", "podGroupTemplateName"]), "pd-1-template", "both spellings are there");

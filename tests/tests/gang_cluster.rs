@@ -6,6 +6,7 @@ use std::process::Command;
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
 use muster_tests::gangs::{Form, Playground, folder, judge, load};
+use muster_tests::operators::{SETS, items, name, post, wait_for};
 use muster_tests::plane;
 use muster_tests::real::{self, Gangs, Real};
 use muster_tree::{Tree, tree};
@@ -133,6 +134,63 @@ fn files_of_the_proposal_run_on_real_servers() {
         let folder = tempfile::tempdir().unwrap();
         let said = run(&real, folder.path());
         assert!(said.contains(says), "{gangs:?}: {said}");
+    }
+}
+
+/// JobSets as gangs: the last pods of one do not wait for those that are done, and another is placed anew when it restarts.
+const JOBSETS: &str = r"
+- metadata: {name: few, annotations: {scheduling.muster.dev/gang: AllReplicas}}
+  spec:
+    replicatedJobs:
+    - {name: w, template: {spec: {parallelism: 2, completions: 3, template: {metadata: {annotations: {muster.dev/sim-run-seconds: '1'}}, spec: &spec
+        {schedulerName: muster-scheduler, restartPolicy: Never, containers: [{name: c, image: i}]}}}}}
+- metadata: {name: breaks, annotations: {scheduling.muster.dev/gang: PerReplicatedJob}}
+  spec:
+    failurePolicy: {maxRestarts: 1}
+    replicatedJobs:
+    - {name: w, template: {spec: {backoffLimit: 0, template: {metadata: {annotations: {muster.dev/sim-run-seconds: '1', muster.dev/sim-exit-code: '3'}}, spec: *spec}}}}
+";
+
+/// Shows: 5832-45, 5832-50.
+#[test]
+fn jobsets_are_gangs_on_real_servers() {
+    if is_missing("jobsets_are_gangs_on_real_servers") {
+        return;
+    }
+    for (gangs, group) in
+        [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
+    {
+        let binary = plane::binary().unwrap();
+        let mut real = Real::with_gangs(gangs).unwrap();
+        let installed = real.install(&binary).unwrap();
+        real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
+        real.join(&binary, 2).unwrap();
+        real.operate_as(&binary, &installed, &[]).unwrap();
+        for set in Tree::parse_yaml(JOBSETS).unwrap().items() {
+            let set = set.merge(&tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}));
+            wait_for("JobSets are admitted", || {
+                let made = post(&real.server, SETS, &set)?;
+                if matches!(made.code, 201 | 409) { Ok(()) } else { Err(made.body.to_json()) }
+            });
+        }
+        for (set, state) in [("few", "Completed"), ("breaks", "Failed")] {
+            wait_for("their ends", || {
+                let found = real.server.get(&format!("{SETS}/{set}"))?.body;
+                let is = found.str_at(&["status", "terminalState"]);
+                if is == state { Ok(()) } else { Err(format!("{set} is {is:?} on {gangs:?}: {found}")) }
+            });
+        }
+        let all = |plural: &str| items(&real.server, &format!("/apis/{group}/namespaces/default/{plural}"));
+        let names = |plural: &str| all(plural).iter().map(name).map(str::to_owned).collect::<Vec<_>>();
+        wait_for("the group of the first attempt goes", || {
+            let left = names("podgroups");
+            if left == ["breaks-w-r1", "few"] { Ok(()) } else { Err(format!("{left:?}")) }
+        });
+        assert_eq!(names("workloads"), ["breaks", "few"]);
+        for object in all("workloads").iter().chain(&all("podgroups")) {
+            let owners = object.items_at(&["metadata", "ownerReferences"]);
+            assert_eq!(owners[0].str_at(&["kind"]), "JobSet", "{object}");
+        }
     }
 }
 

@@ -23,17 +23,17 @@ use crate::process;
 /// A right and the reason: group, resource, verb, reason.
 type Rare = (&'static str, &'static str, &'static str, &'static str);
 /// Rights that no test can be sure to use: group, resource, verb, reason.
-const RARE: [Rare; 7] = [
+const RARE: [Rare; 9] = [
     ("batch", "jobs", "get", LOST),
     ("", "pods", "get", LOST),
     ("", "services", "get", LOST),
     ("", "persistentvolumes", "get", LOST),
     ("resource.k8s.io", "resourceclaims", "get", LOST),
-    ("scheduling.k8s.io", "workloads", "list", ENTRIES),
-    ("scheduling.k8s.io", "workloads", "watch", ENTRIES),
+    ("scheduling.k8s.io", "workloads", "get", LOST),
+    ("scheduling.k8s.io", "podgroups", "get", LOST),
+    ("scheduling.muster.dev", "workloads", "get", LOST),
+    ("scheduling.muster.dev", "podgroups", "get", LOST),
 ];
-/// The tests have a server of today.
-const ENTRIES: &str = "read on 1.35 alone, where groups are entries of their Workload";
 /// Faults between operator and server are played where calls are simulated, and there it is asked for.
 const LOST: &str = "asked only after a reply was lost, to see whether the call was done";
 /// What every authenticated user may read.

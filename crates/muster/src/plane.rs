@@ -119,9 +119,7 @@ mod tests {
     /// Shows: 5832-56, 5832-58, 5832-60.
     #[test]
     fn gates_say_which_gangs_count() {
-        let of = |list: &'static str| {
-            reads(gates::gangs(&gates::with(gates::parse(list).unwrap()).unwrap()))
-        };
+        let of = |list: &'static str| reads(gates::gangs(&gates::with(gates::parse(list).unwrap()).unwrap()));
         let all = Reads::default();
         let none = Reads { groups: false, entries: false, ..all };
         assert_eq!(of(""), all);

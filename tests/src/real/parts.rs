@@ -37,7 +37,7 @@ const CONTROLLERS: [(&str, &str); 10] = [
 /// The flags of a component of a plane with or without the kinds of gangs.
 pub(super) fn gates(gangs: Gangs) -> Vec<String> {
     match gangs {
-        Gangs::Native => vec!["--feature-gates=GenericWorkload=true".to_owned()],
+        Gangs::Native | Gangs::Whole => vec!["--feature-gates=GenericWorkload=true".to_owned()],
         Gangs::Absent => Vec::new(),
     }
 }
@@ -45,10 +45,10 @@ pub(super) fn gates(gangs: Gangs) -> Vec<String> {
 /// The flags of its API server: gangs, and all that their objects can say.
 fn served(gangs: Gangs) -> Vec<String> {
     match gangs {
-        Gangs::Native => {
+        Gangs::Whole => {
             vec![format!("--feature-gates={}", GATES.map(|gate| format!("{gate}=true")).join(","))]
         }
-        Gangs::Absent => Vec::new(),
+        Gangs::Native | Gangs::Absent => gates(gangs),
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> 
     let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
     let key = write(folder, "service-accounts.key", &key.serialize_pem())?;
     let tokens = write(folder, "tokens.csv", &format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
-    let native = (gangs == Gangs::Native).then_some("scheduling.k8s.io/v1beta1");
+    let native = (gangs != Gangs::Absent).then_some("scheduling.k8s.io/v1beta1");
     let versions = native.into_iter().chain(["resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"]);
     let versions: Vec<String> = versions.map(|v| format!("{v}=true")).collect();
     let (node_certificate, node_key) = node_client(folder).map_err(|e| e.to_string())?;

@@ -135,7 +135,7 @@ impl Wanted {
 
     /// What it has to know of the cluster.
     pub fn needs(&self) -> Needs {
-        let gangs = [SCHEDULER, POD_GROUP].iter().any(|name| self.controllers.contains(*name));
+        let gangs = [SCHEDULER, POD_GROUP, JOBSET].iter().any(|name| self.controllers.contains(*name));
         Needs { jobsets: self.jobsets(), gangs }
     }
 
@@ -147,7 +147,7 @@ impl Wanted {
         let mut all: Vec<Box<dyn Controller>> = vec![
             Box::new(Schedule::beside_another().gangs(form, reads).packing(self.packing)),
             Box::<Exclusive>::default(),
-            Box::new(JobSets::new(self.settings.gates, claims)),
+            Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));
