@@ -79,7 +79,7 @@ pub fn play(scene: &Scene) -> Vec<Row> {
     let mut stage = Stage { scheduler, now: Time(0), tallies: Default::default(), feed: Duration::ZERO };
     (0..scene.rounds).for_each(|round| stage.round(scene, round));
     let stats = stage.scheduler.stats();
-    let made_room = stage.tallies[1].cpu.len() > 0;
+    let made_room = !stage.tallies[1].cpu.is_empty();
     let passes = [if made_room { Pass::Choosing } else { Pass::Only }, Pass::Placing];
     let feed = stage.feed;
     let row = |(mut tally, pass): (Tally, Pass)| {

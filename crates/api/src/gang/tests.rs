@@ -25,7 +25,8 @@ fn pods_say_to_which_group_they_belong() {
     let spec = |spec: Tree| tree!({"spec": spec});
     let notes = |notes: Tree| tree!({"metadata": {"annotations": notes}});
     let ours = tree!({"scheduling.muster.dev/pod-group": "m", "scheduling.muster.dev/workload": "w"});
-    let all: Vec<(&str, Tree, Option<(Belongs, Option<&str>)>)> = vec![
+    type Case<'a> = (&'a str, Tree, Option<(Belongs, Option<&'a str>)>);
+    let all: Vec<Case<'_>> = vec![
         ("alone", tree!({}), None),
         (
             "proposal",
@@ -122,7 +123,8 @@ fn proposal(spec: &Tree) -> GroupFacts {
 fn groups_are_placed_as_they_or_their_templates_say() {
     let one = |terms: Tree| workload(Tree::list([tree!({"name": "t"}).merge(&terms)]));
     let empty = tree!({});
-    let all: Vec<(&str, Tree, Option<WorkloadFacts>, Result<Policy, Missing>)> = vec![
+    type Case<'a> = (&'a str, Tree, Option<WorkloadFacts>, Result<Policy, Missing>);
+    let all: Vec<Case<'_>> = vec![
         ("policy", empty.clone(), Some(one(tree!({"policy": policy(3)}))), Ok(gang(3))),
         ("its later name", empty.clone(), Some(one(tree!({"schedulingPolicy": policy(3)}))), Ok(gang(3))),
         (

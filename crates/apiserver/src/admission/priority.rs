@@ -140,7 +140,8 @@ fn filled(request: &AdmissionRequest<'_>, tree: &Tree, said: &Tree, must: bool) 
     let policy = if policy.is_empty() { Text::from("PreemptLowerPriority") } else { policy };
     let given = said.str_at(&["preemptionPolicy"]);
     // The released form says so by itself, which is nobody's wish.
-    let is_wish = !given.is_empty() && !(is_released(request) && given == "PreemptLowerPriority");
+    let is_default = is_released(request) && given == "PreemptLowerPriority";
+    let is_wish = !given.is_empty() && !is_default;
     if is_wish && given != policy.as_str() {
         return forbidden(&format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; priority admission controller computed {policy} from the given PriorityClass name"

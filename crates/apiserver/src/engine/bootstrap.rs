@@ -62,7 +62,7 @@ impl Engine {
 
     /// Ends gangs whose namespace went while their kinds were not served: nobody saw them to take them along.
     pub(super) fn collect_homeless(&self) {
-        let namespaces: BTreeSet<Text> = self.all("namespaces").into_iter().map(name_of).collect();
+        let namespaces: BTreeSet<Text> = self.all("namespaces").iter().map(name_of).collect();
         for storage in self.inner.options.gangs.stored() {
             for object in self.all(&storage) {
                 let namespace = object.tree.text_at(&["metadata", "namespace"]);
@@ -70,7 +70,7 @@ impl Engine {
                     continue;
                 }
                 let expect = Expect::Revision(object.revision);
-                let key = Key { resource: storage.clone(), namespace, name: name_of(object.clone()) };
+                let key = Key { resource: storage.clone(), namespace, name: name_of(&object) };
                 tracing::info!(resource = %key.resource, namespace = %key.namespace, name = %key.name, "its namespace is gone");
                 let write = Write { key, expect, change: Change::Delete(object) };
                 // Overtaken by nobody: no request has been taken yet.
@@ -103,7 +103,7 @@ impl Engine {
     }
 }
 
-fn name_of(object: Object) -> Text {
+fn name_of(object: &Object) -> Text {
     object.tree.text_at(&["metadata", "name"])
 }
 

@@ -250,7 +250,7 @@ impl Rewriting<'_> {
             return Ok(Tree::list(items.collect::<Result<Vec<_>, _>>()?));
         }
         match tree.get(first) {
-            Some(inner) => Ok(tree.with_key(*first, self.below(inner, rest, namespace, count)?)),
+            Some(inner) => Ok(tree.with_key(first, self.below(inner, rest, namespace, count)?)),
             None => Ok(tree.clone()),
         }
     }

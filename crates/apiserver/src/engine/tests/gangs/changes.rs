@@ -242,7 +242,11 @@ fn conditions_are_a_map_by_type() {
         "two managers, two types"
     );
     let gone = world.apply(&path, "checker", applied(tree!([]))).unwrap();
-    assert_eq!(gone.items_at(&["status", "conditions"]), [ours.clone()], "whoever withdraws takes his own");
+    assert_eq!(
+        gone.items_at(&["status", "conditions"]),
+        std::slice::from_ref(&ours),
+        "whoever withdraws takes his own"
+    );
     let changed = ours.with(&["status"], "False").with(&["reason"], "Unschedulable");
     let merged = Patch::Strategic(body(tree!({"status": {"conditions": [(&changed), (&theirs)]}})));
     let after = world.patch(&path, merged).unwrap();

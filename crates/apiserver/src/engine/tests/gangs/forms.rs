@@ -102,7 +102,7 @@ fn groups_keep_what_the_other_form_lacks() {
     world.merge(&format!("{ALPHA}/podgroups/g/status"), status(&late)).unwrap();
     let seen = world.get(&format!("{BETA}/podgroups/g")).unwrap();
     let shown = condition("PodGroupInitiallyScheduled", "False", "Unschedulable");
-    assert_eq!(seen.items_at(&["status", "conditions"]), [shown.clone()]);
+    assert_eq!(seen.items_at(&["status", "conditions"]), std::slice::from_ref(&shown));
     write(tree!([(&shown), (&theirs)]));
     assert_eq!(alpha().items_at(&["status", "conditions"]), [late, theirs.clone()], "and so does the reason");
     let done = condition("PodGroupInitiallyScheduled", "True", "Scheduled");
