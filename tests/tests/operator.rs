@@ -103,6 +103,7 @@ fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     assert_eq!(holder(server), "", "who ends in good order gives the lease back");
 }
 
+/// Shows: 5832-65.
 #[test]
 fn schedules_its_own_pods_at_a_real_server() {
     if let Some(reason) = real::missing() {

@@ -165,6 +165,15 @@ fn one_priority(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Erro
 /// The fields of a template in the order that refusals show them.
 const ORDER: [&str; 3] = ["name", "schedulingPolicy", "schedulingConstraints"];
 
+/// A template as the released form has it, with the one field that is there also when it says nothing.
+fn as_released(template: &Tree) -> Tree {
+    let wire = gang_convert::template_to_wire(template);
+    match wire.get(ORDER[2]) {
+        Some(_) => wire,
+        None => wire.with_key(ORDER[2], Tree::Null),
+    }
+}
+
 fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
     if templates.len() > TEMPLATES_MAX {
         errors.push(FieldError::too_many(list, templates.len(), TEMPLATES_MAX));
@@ -181,10 +190,9 @@ fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors)
         }
         if !seen.insert(name) {
             errors.push(match form {
-                Form::Released => FieldError::duplicate_as(
-                    at,
-                    shown::ordered(&gang_convert::template_to_wire(template), &ORDER),
-                ),
+                Form::Released => {
+                    FieldError::duplicate_as(at, shown::ordered(&as_released(template), &ORDER))
+                }
                 Form::Proposal => FieldError::duplicate(at, tree!({"name": name})),
             });
         }

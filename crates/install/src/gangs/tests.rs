@@ -1,4 +1,4 @@
-//! What the rules of the definitions refuse; the same is played on two servers (`tests/scenarios`).
+//! What the rules of the definitions refuse; `tests/tests/gang_cluster.rs` asks a real server, too.
 
 use muster_schema::crd::compile;
 use muster_schema::rules::Rules;
