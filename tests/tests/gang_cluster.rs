@@ -116,6 +116,17 @@ fn run(real: &Real, folder: &Path) -> String {
     said
 }
 
+/// A real server with nodes, on which Muster is installed and in charge.
+fn operated(gangs: Gangs) -> Real {
+    let binary = plane::binary().unwrap();
+    let mut real = Real::with_gangs(gangs).unwrap();
+    let installed = real.install(&binary).unwrap();
+    real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
+    real.join(&binary, 2).unwrap();
+    real.operate_as(&binary, &installed, &[]).unwrap();
+    real
+}
+
 /// Shows: 5832-64.
 #[test]
 fn files_of_the_proposal_run_on_real_servers() {
@@ -125,12 +136,7 @@ fn files_of_the_proposal_run_on_real_servers() {
     for (gangs, says) in
         [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
     {
-        let binary = plane::binary().unwrap();
-        let mut real = Real::with_gangs(gangs).unwrap();
-        let installed = real.install(&binary).unwrap();
-        real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
-        real.join(&binary, 2).unwrap();
-        real.operate_as(&binary, &installed, &[]).unwrap();
+        let real = operated(gangs);
         let folder = tempfile::tempdir().unwrap();
         let said = run(&real, folder.path());
         assert!(said.contains(says), "{gangs:?}: {said}");
@@ -160,12 +166,7 @@ fn jobsets_are_gangs_on_real_servers() {
     for (gangs, group) in
         [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
     {
-        let binary = plane::binary().unwrap();
-        let mut real = Real::with_gangs(gangs).unwrap();
-        let installed = real.install(&binary).unwrap();
-        real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
-        real.join(&binary, 2).unwrap();
-        real.operate_as(&binary, &installed, &[]).unwrap();
+        let real = operated(gangs);
         for set in Tree::parse_yaml(JOBSETS).unwrap().items() {
             let set = set.merge(&tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}));
             wait_for("JobSets are admitted", || {
