@@ -21,6 +21,8 @@ use crate::up;
 
 /// The controllers of both planes.
 const CONTROLLERS: [&str; 5] = ["job", "scheduler", "gc", "namespace", "node"];
+/// Gangs switched off: what pods that are in none pay for them shows beside it.
+const NO_GANGS: &str = "GenericWorkloadPodGroup=false,GenericWorkload=false,GangScheduling=false";
 /// How often it looks whether the nodes are ready.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -85,6 +87,7 @@ pub fn run(options: &Options) {
     let data = folder.path().join("data").display().to_string();
     let mut all = vec![
         ours("ours, ephemeral", &["--ephemeral"], folder.path(), work, finish),
+        ours("  without gangs", &["--ephemeral", "--feature-gates", NO_GANGS], folder.path(), work, finish),
         ours("ours, durable", &["--data-dir", &data], folder.path(), work, finish),
     ];
     match real(options.disk, work) {

@@ -53,6 +53,8 @@ pub struct Seen<'a> {
     pub alive: usize,
     /// Pods of it with a node that have not failed.
     pub placed: usize,
+    /// The most that was enough and had nodes at one time, even if nobody came to say so then.
+    pub reached: Option<usize>,
     /// What became of it.
     pub verdict: &'a Verdict,
     /// Who evicts it as a whole, if somebody does.
@@ -123,8 +125,8 @@ pub fn said(origin: Origin, group: &Tree, seen: &Seen<'_>) -> Option<Said> {
     let style = style(origin);
     let old = condition::find(group.items_at(path::CONDITIONS), style.kind);
     let was = old.map_or("", |it| it.str_at(condition_path::STATUS));
-    let reached = seen.enough.ok().filter(|enough| seen.placed >= *enough);
-    if let Some(enough) = reached {
+    let reaches = seen.enough.ok().filter(|enough| seen.placed >= *enough);
+    if let Some(enough) = reaches.or(seen.reached.filter(|_| was != "True")) {
         let message = format!("All required pods ({enough}/{enough}) have been assigned to nodes");
         return Some(Said::new("True", style.reached, message));
     }

@@ -311,7 +311,7 @@ fn kinds_and_finalizers_of_the_forms() {
 }
 
 fn seen<'a>(enough: Result<usize, &'a str>, alive: usize, placed: usize, verdict: &'a Verdict) -> Seen<'a> {
-    Seen { enough, alive, placed, verdict, evicted_by: None }
+    Seen { enough, alive, placed, reached: None, verdict, evicted_by: None }
 }
 
 fn with_status(status: &Tree) -> Tree {
@@ -365,6 +365,18 @@ fn what_is_said_of_a_group() {
             &r#false,
             seen(Ok(2), 1, 0, &poor),
             Some(("Unknown", "WaitingForPods", "waiting until 2 pods are there")),
+        ),
+        (
+            "lost one before it was said",
+            &none,
+            Seen { reached: Some(2), ..seen(Ok(2), 1, 1, &no) },
+            Some(("True", "MinCountSatisfied", DONE)),
+        ),
+        (
+            "reached and said, and more are wanted now",
+            &sticky,
+            Seen { reached: Some(2), ..seen(Ok(3), 2, 2, &no) },
+            None,
         ),
         ("once is for ever", &sticky, seen(Ok(2), 1, 1, &no), None),
         ("also without a Workload", &sticky, seen(Err("w"), 2, 2, &no), None),

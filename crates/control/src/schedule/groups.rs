@@ -68,6 +68,8 @@ struct Known {
 #[derive(Debug, Default)]
 struct Told {
     verdict: Verdict,
+    /// How many were enough when enough had nodes: it may lose some again before that is said.
+    reached: Option<usize>,
     /// Since when there is nothing to say but that it waits.
     waits_since: Option<Time>,
     /// Whether something was decided that is to be gathered with what follows.
@@ -379,7 +381,18 @@ impl Groups {
         if let Some(known) = self.groups.get_mut(&group) {
             known.recount(was, (placed, ours));
         }
+        if placed && !was.0 {
+            self.note_reached(&group);
+        }
         self.wake_of(&group).into_iter().collect()
+    }
+
+    /// Remembers that a group has enough pods with nodes.
+    fn note_reached(&mut self, group: &GroupKey) {
+        let enough = self.enough(group);
+        if let Some(known) = self.groups.get_mut(group).filter(|it| it.placed >= enough) {
+            known.told.reached = known.told.reached.max(Some(enough));
+        }
     }
 
     fn pod_gone(&mut self, scheduler: &mut Scheduler, name: &PodKey) -> Vec<Wake> {
@@ -496,6 +509,7 @@ impl Groups {
             enough,
             alive: scheduler.group_counts(&group).all,
             placed: known.placed,
+            reached: known.told.reached,
             verdict: &known.told.verdict,
             evicted_by: known.told.evicted_by.as_ref(),
         };

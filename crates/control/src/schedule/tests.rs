@@ -303,6 +303,20 @@ fn what_is_missing_is_said_and_its_coming_is_enough() {
     assert_eq!(said(&mut bench), None, "there is nobody to tell");
 }
 
+/// Shows: 5832-22, 5832-26.
+#[test]
+fn a_group_that_was_whole_for_a_moment_says_so() {
+    let mut bench = three(Schedule::default());
+    bench.decide();
+    for name in ["a", "b", "c"] {
+        bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], "n"));
+    }
+    bench.gone(&kinds::PODS, "a");
+    let patch = said(&mut bench).expect("something to say");
+    assert_eq!(reason(&patch), "MinCountSatisfied", "it lost one before that was said");
+    assert_eq!(patch.int_at(&["status", "scheduledPods"]), Some(2));
+}
+
 #[test]
 fn groups_of_other_schedulers_are_left_alone() {
     let mut bench = Bench::new(Schedule::default());

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::gang::Reads;
 use muster_api::kinds;
 use muster_api::port::Act;
+use muster_node::plane::Told;
 use muster_sim::{Faults, Sent, World, heartbeat};
 use muster_tree::{Text, Tree, tree};
 
@@ -197,6 +199,27 @@ fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
         let (writes, _) = counted(&mut world);
         assert_eq!((of(&writes, group), of(&writes, workload)), (1, 0), "only the count: {writes:?}");
         assert_eq!((of(&writes, "pods"), of(&writes, "events")), (5 + 10 * 3, 10), "{writes:?}");
+    }
+}
+
+/// Where no pod is in a group, gangs cost nothing: the very same records, one by one, with them and without.
+///
+/// Shows: 5832-68.
+#[test]
+fn without_groups_nothing_is_done_for_gangs() {
+    for seed in SEEDS {
+        let lived = |told: Told| {
+            let mut world = World::told(seed, 3, told);
+            for (n, case) in cases().into_iter().enumerate() {
+                world.create(&kinds::JOBS, &job(&format!("j{n}"), &case.spec, &case.runs)).unwrap();
+            }
+            world.run(Faults::none(), minutes(5));
+            (world.hash(), world.calls())
+        };
+        let (with, calls) = lived(Told::default());
+        let (without, same) = lived(Told { reads: Reads::NONE, gangs: None, ..Told::default() });
+        assert_eq!(calls, same, "seed {seed}");
+        assert_eq!(with, without, "seed {seed}: the same calls leave other records");
     }
 }
 
