@@ -111,9 +111,9 @@ impl World {
         let company = (!free || self.looks_at_pods(id)).then(|| self.company(id));
         let mut aside = Vec::new();
         let found = loop {
-            let World { classes, table, fence, .. } = self;
+            let World { classes, table, twins, fence, .. } = self;
             let ranked = classes[class as usize].as_mut().expect("a class in use exists");
-            let (best, anew) = ranked.best(table, fence.as_ref());
+            let (best, anew) = ranked.best(table, twins, fence.as_ref());
             stats.rankings += u64::from(anew);
             let Some(row) = best else { break Best::None };
             if company.as_ref().is_none_or(|company| self.wrong_here(id, company, row).is_none()) {
@@ -123,7 +123,8 @@ impl World {
                 break Best::TooManyAside;
             }
             let fenced = self.fence.is_some();
-            aside.extend(self.class_mut(class).0.set_aside(fenced));
+            let (ranked, table) = self.class_mut(class);
+            aside.extend(ranked.set_aside(table, fenced));
         };
         let fenced = self.fence.is_some();
         self.class_mut(class).0.put_back(aside, fenced);

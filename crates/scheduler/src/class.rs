@@ -18,6 +18,7 @@ use crate::reason::{Reason, Refused};
 use crate::score::{self, Raw};
 use crate::site::Named;
 use crate::table::{Asks, CPU, MEMORY, Row, Table};
+use crate::twins::{Sort, Twins};
 
 /// A class.
 pub type ClassId = u32;
@@ -127,8 +128,11 @@ pub struct Class {
     fenced: (u64, Ranking),
 }
 
-/// A node of a ranking: score, row, and the stamp of the row when it was ranked.
-type Ranked = (i64, Reverse<Row>, u32);
+/// A node of a ranking: score, row, the stamp of the row when it was ranked, and the sort for which it stands.
+type Ranked = (i64, Reverse<Row>, u32, u32);
+
+/// The sort of a node that stands for itself alone.
+const ALONE: u32 = u32::MAX;
 
 /// Nodes, the best on top.
 #[derive(Debug, Default)]
@@ -136,6 +140,46 @@ struct Ranking {
     top: Raw,
     heap: BinaryHeap<Ranked>,
     read: Option<u64>,
+    /// Where the change log ended when all were ranked.
+    ranked: u64,
+    /// Nodes that were alike then, of each sort one in the heap.
+    sorts: Vec<Rest>,
+}
+
+/// Nodes that are alike, and how many of them were in the heap so far.
+#[derive(Debug)]
+struct Rest {
+    rows: Sort,
+    seen: usize,
+}
+
+impl Ranking {
+    /// Puts a sort in, with its first row.
+    fn push_sort(&mut self, score: i64, rows: &Sort, table: &Table) {
+        let sort = u32::try_from(self.sorts.len()).expect("fewer nodes than 2^32");
+        self.sorts.push(Rest { rows: rows.clone(), seen: 0 });
+        self.push_next(score, sort, table);
+    }
+
+    /// The next of a sort takes its place in the heap; those that changed since stand for themselves.
+    fn push_next(&mut self, score: i64, sort: u32, table: &Table) {
+        let Some(rest) = self.sorts.get_mut(sort as usize) else { return };
+        let next = rest.rows[rest.seen..].iter().position(|row| table.is_as_at(*row, self.ranked));
+        let Some(next) = next.map(|skipped| rest.seen + skipped) else {
+            rest.seen = rest.rows.len();
+            return;
+        };
+        rest.seen = next + 1;
+        let row = rest.rows[next];
+        self.heap.push((score, Reverse(row), table.stamp(row), sort));
+    }
+
+    /// Takes the best off, which stands for itself from now on.
+    fn pop(&mut self, table: &Table) -> Option<Ranked> {
+        let (score, row, stamp, sort) = self.heap.pop()?;
+        self.push_next(score, sort, table);
+        Some((score, row, stamp, ALONE))
+    }
 }
 
 impl Class {
@@ -222,24 +266,24 @@ impl Class {
 
     /// The best node that fits, within the fence if there is one; it stays on top until something about it changes.
     /// Whether all were ranked anew.
-    pub fn best(&mut self, table: &Table, fence: Option<&Fence>) -> (Option<Row>, bool) {
+    pub fn best(&mut self, table: &Table, twins: &mut Twins, fence: Option<&Fence>) -> (Option<Row>, bool) {
         let mut ranking = self.take_ranking(fence);
-        let anew = self.catch_up(&mut ranking, table, fence);
+        let anew = self.catch_up(&mut ranking, table, twins, fence);
         let mut best = None;
-        while let Some((_, Reverse(row), stamp)) = ranking.heap.peek() {
+        while let Some((_, Reverse(row), stamp, _)) = ranking.heap.peek() {
             if *stamp == table.stamp(*row) {
                 best = Some(*row);
                 break;
             }
-            ranking.heap.pop();
+            ranking.pop(table);
         }
         *self.ranking_mut(fence.is_some()) = ranking;
         (best, anew)
     }
 
     /// Takes the best node off the ranking; give it back with [`Class::put_back`].
-    pub fn set_aside(&mut self, fenced: bool) -> Option<Ranked> {
-        self.ranking_mut(fenced).heap.pop()
+    pub fn set_aside(&mut self, table: &Table, fenced: bool) -> Option<Ranked> {
+        self.ranking_mut(fenced).pop(table)
     }
 
     /// Gives back what was set aside.
@@ -261,21 +305,27 @@ impl Class {
     }
 
     /// Looks at what changed since the last time; whether everything was ranked anew.
-    fn catch_up(&mut self, ranking: &mut Ranking, table: &Table, fence: Option<&Fence>) -> bool {
+    fn catch_up(
+        &mut self,
+        ranking: &mut Ranking,
+        table: &Table,
+        twins: &mut Twins,
+        fence: Option<&Fence>,
+    ) -> bool {
         let changed = ranking.read.and_then(|read| table.changed_since(read));
         ranking.read = Some(table.log_end());
         let many = fence.map_or(table.rows(), |fence| fence.rows.len());
         let littered = ranking.heap.len() > HEAP_PER_NODE_MAX * (many + 1);
         let few = |changed: &&[Row]| !littered && changed.len() * 2 <= many + 2;
         let Some(changed) = changed.filter(few) else {
-            self.rank_all(ranking, table, fence);
+            self.rank_all(ranking, table, twins, fence);
             return true;
         };
         for row in changed.iter().filter(|row| fence.is_none_or(|fence| fence.has(**row))) {
             let before = self.verdicts.get(*row as usize).map(|(_, verdict)| *verdict);
             let after = self.verdict(table, *row);
             if moves_top(before, after) {
-                self.rank_all(ranking, table, fence);
+                self.rank_all(ranking, table, twins, fence);
                 return true;
             }
             if let Verdict::Yes(raw) = after
@@ -288,26 +338,49 @@ impl Class {
         false
     }
 
-    fn rank_all(&mut self, ranking: &mut Ranking, table: &Table, fence: Option<&Fence>) {
-        let mut yes: Vec<(Row, Raw)> = Vec::with_capacity(table.len());
-        let mut look = |row: Row| {
-            if let Verdict::Yes(raw) = self.verdict(table, row) {
-                yes.push((row, raw));
-            }
-        };
+    fn rank_all(&mut self, ranking: &mut Ranking, table: &Table, twins: &mut Twins, fence: Option<&Fence>) {
+        *ranking = Ranking { read: ranking.read, ranked: table.log_end(), ..Ranking::default() };
         match fence {
-            None => table.nodes().for_each(&mut look),
-            Some(fence) => fence.rows.iter().copied().for_each(&mut look),
+            Some(fence) => self.rank_singly(ranking, table, fence.rows.iter().copied()),
+            // Which ports are taken is each row's own.
+            None if !self.bland || !self.asks.ports.is_empty() => {
+                self.rank_singly(ranking, table, table.nodes())
+            }
+            None => {
+                twins.catch_up(table);
+                self.rank_singly(ranking, table, twins.others());
+                self.rank_sorts(ranking, table, twins);
+            }
         }
+    }
+
+    /// Ranks rows one by one.
+    fn rank_singly(&mut self, ranking: &mut Ranking, table: &Table, rows: impl Iterator<Item = Row>) {
+        let looked = rows.filter_map(|row| match self.verdict(table, row) {
+            Verdict::Yes(raw) => Some((row, raw)),
+            Verdict::No(_) => None,
+        });
+        let yes: Vec<(Row, Raw)> = looked.collect();
         ranking.top = yes.iter().fold(Raw::default(), |top, (_, raw)| top.max(*raw));
         let fits = yes.into_iter().filter(|(row, _)| table.fits(*row, &self.asks));
         let entries: Vec<_> = fits.map(|(row, raw)| self.entry(ranking.top, table, row, raw)).collect();
         ranking.heap = BinaryHeap::from(entries);
     }
 
+    /// Adds the nodes of which it wants nothing, one of each sort: the others are as good.
+    fn rank_sorts(&self, ranking: &mut Ranking, table: &Table, twins: &Twins) {
+        for rows in twins.sorts() {
+            let Some(first) = rows.first().filter(|row| table.has_amounts(**row, &self.asks)) else {
+                continue;
+            };
+            let (score, ..) = self.entry(ranking.top, table, *first, Raw::default());
+            ranking.push_sort(score, rows, table);
+        }
+    }
+
     fn entry(&self, top: Raw, table: &Table, row: Row, raw: Raw) -> Ranked {
         let score = raw.score(top) + score::amounts(table, row, self);
-        (score::among_equals(score, table, row), Reverse(row), table.stamp(row))
+        (score::among_equals(score, table, row), Reverse(row), table.stamp(row), ALONE)
     }
 }
 

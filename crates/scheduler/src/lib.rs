@@ -36,6 +36,7 @@ mod score;
 mod site;
 mod table;
 mod term;
+mod twins;
 pub mod volumes;
 mod wake;
 mod world;

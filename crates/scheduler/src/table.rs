@@ -65,6 +65,8 @@ pub struct Table {
     ports: Vec<Vec<Port>>,
     pods: Vec<Vec<u32>>,
     stamps: Vec<u32>,
+    /// Where in the change log a row stands last.
+    touched: Vec<u64>,
     /// Changes with the facts only.
     facts_stamps: Vec<u32>,
     free_rows: Vec<Row>,
@@ -88,6 +90,7 @@ impl Default for Table {
             ports: Vec::new(),
             pods: Vec::new(),
             stamps: Vec::new(),
+            touched: Vec::new(),
             facts_stamps: Vec::new(),
             free_rows: Vec::new(),
             live: 0,
@@ -157,6 +160,11 @@ impl Table {
     /// Changes with every change of the row.
     pub fn stamp(&self, row: Row) -> u32 {
         self.stamps[row as usize]
+    }
+
+    /// Whether a row is as it was when the change log ended there.
+    pub fn is_as_at(&self, row: Row, log_end: u64) -> bool {
+        self.touched[row as usize] < log_end
     }
 
     /// Changes with the facts of the row.
@@ -325,6 +333,7 @@ impl Table {
             self.log.drain(..half);
             self.log_start += half as u64;
         }
+        self.touched[row as usize] = self.log_end();
         self.log.push(row);
     }
 
@@ -347,6 +356,7 @@ impl Table {
         self.ports.push(Vec::new());
         self.pods.push(Vec::new());
         self.stamps.push(0);
+        self.touched.push(0);
         self.facts_stamps.push(0);
         row
     }

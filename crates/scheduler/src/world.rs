@@ -21,6 +21,7 @@ use crate::pod::{GroupKey, PodKey};
 use crate::site::Site;
 use crate::table::{Row, Table};
 use crate::term::Spread;
+use crate::twins::Twins;
 use crate::volumes::Volumes;
 use crate::{devices, volumes};
 
@@ -113,6 +114,8 @@ impl PodRow {
 pub struct World {
     /// Nodes.
     pub table: Table,
+    /// Nodes that are alike.
+    pub twins: Twins,
     /// Counts.
     pub counts: Counts,
     /// Volumes.
