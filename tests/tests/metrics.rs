@@ -104,6 +104,11 @@ fn the_scheduler_tells_who_waits() {
             tree!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9999"}}}]}),
         ),
         ("gated", tree!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]})),
+        (
+            "early",
+            tree!({"containers": [{"name": "c", "image": "i"}],
+                "workloadRef": {"name": "w", "podGroupName": "g"}}),
+        ),
     ] {
         let pod = tree!({"metadata": {"name": name}, "spec": more});
         let made =
@@ -114,9 +119,10 @@ fn the_scheduler_tells_who_waits() {
         std::thread::sleep(PAUSE);
         let scrape = Scrape::of(&server);
         let waits = |queue: &str| scrape.value(&format!(r#"scheduler_pending_pods{{queue="{queue}"}}"#));
-        waits("unschedulable") == 1.0 && waits("gated") == 1.0 && waits("active") == 0.0
+        let places = ["unschedulable", "gated", "incomplete", "active"].map(waits);
+        places == [1.0, 1.0, 1.0, 0.0]
     };
-    assert!((0..LOOKS).any(|n| told(&n)), "one pod finds no room and one has a gate");
+    assert!((0..LOOKS).any(|n| told(&n)), "one pod finds no room, one has a gate, one waits for its group");
 }
 
 #[test]

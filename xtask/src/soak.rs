@@ -4,6 +4,8 @@
 //! PODS_PER_JOB]` runs many Jobs on many simulated nodes in release and holds every count against the pods; `gangs [NODES
 //! SECONDS]` has gangs come, end, be evicted and lose nodes, and looks for what they leave behind.
 
+use std::process::Command;
+
 use crate::process;
 
 /// How often the server is killed amid its writers.
@@ -34,9 +36,8 @@ pub fn task(args: &[String]) -> Result<(), String> {
 
 fn kills(times: &str) -> Result<(), String> {
     check_number(times)?;
-    process::run(&mut process::cargo(["build", "--quiet", "--package", "muster"]))?;
-    let mut test = process::cargo(["test", "--package", "muster-tests", "--test", "main", "kill", "--"]);
-    process::run(test.arg("--nocapture").env("MUSTER_KILLS", times))
+    process::run(&mut process::cargo(["build", "--quiet", "--workspace", "--bin", "muster"]))?;
+    process::run(black_box("kill").env("MUSTER_KILLS", times))
 }
 
 fn fleet(size: [&str; 3]) -> Result<(), String> {
@@ -51,10 +52,15 @@ fn gangs(size: [&str; 2]) -> Result<(), String> {
 
 /// Runs the tests of this module at this size. Only the server is built in release: the test merely watches.
 fn in_release(module: &str, variable: &str, size: &str) -> Result<(), String> {
-    process::run(&mut process::cargo(["build", "--quiet", "--release", "--package", "muster"]))?;
-    let mut test = process::cargo(["test", "--package", "muster-tests", "--test", "main", module, "--"]);
-    test.arg("--nocapture").env(variable, size);
-    process::run(test.env("MUSTER_TEST_BINARY", process::target().join("release").join("muster")))
+    process::run(&mut process::cargo(["build", "--quiet", "--release", "--workspace", "--bin", "muster"]))?;
+    let binary = process::target().join("release").join("muster");
+    process::run(black_box(module).env(variable, size).env("MUSTER_TEST_BINARY", binary))
+}
+
+/// The black-box tests whose names have this in them. The whole workspace: one package alone has other features of its
+/// dependencies, which would all be built again.
+fn black_box(words: &str) -> Command {
+    process::cargo(["test", "--workspace", "--test", "main", words, "--", "--nocapture"])
 }
 
 fn check_number(text: &str) -> Result<(), String> {

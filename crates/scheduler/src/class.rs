@@ -343,11 +343,10 @@ impl Class {
         match fence {
             Some(fence) => self.rank_singly(ranking, table, fence.rows.iter().copied()),
             // Which ports are taken is each row's own.
-            None if !self.bland || !self.asks.ports.is_empty() => {
-                self.rank_singly(ranking, table, table.nodes())
+            None if !self.bland || !self.asks.ports.is_empty() || !twins.catch_up(table) => {
+                self.rank_singly(ranking, table, table.nodes());
             }
             None => {
-                twins.catch_up(table);
                 self.rank_singly(ranking, table, twins.others());
                 self.rank_sorts(ranking, table, twins);
             }

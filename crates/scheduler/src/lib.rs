@@ -57,6 +57,7 @@ pub use gang::{
 pub use label::{Labels, read as read_labels};
 pub use packing::Packing;
 pub use pod::{Budget, GroupKey, Pod, PodKey};
+pub use queue::Lengths;
 pub use reason::{Cures, Preemption, Reason, Refused, Tally};
 
 use crate::class::Remembered;
@@ -182,9 +183,9 @@ impl Scheduler {
         self.queue.wake_at().into_iter().chain(of_groups.map(|(at, _)| *at)).min()
     }
 
-    /// How many entries of the queue wait for a decision, for their time, and for a change that may help.
+    /// How many pods wait where in the queue.
     #[must_use]
-    pub fn queue_lengths(&self) -> (usize, usize, usize) {
+    pub fn queue_lengths(&self) -> Lengths {
         self.queue.lengths()
     }
 

@@ -46,6 +46,19 @@ pub enum Spot {
     ParkedApart,
 }
 
+/// How many pods without a node are where in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lengths {
+    /// They wait for a decision.
+    pub active: usize,
+    /// They wait for a decision, but were refused a moment ago, or wait for their time after an error.
+    pub backoff: usize,
+    /// They wait for a change that may help.
+    pub parked: usize,
+    /// They wait for the rest of their group, or for what it refers to.
+    pub held: usize,
+}
+
 /// A group that wants nodes.
 #[derive(Debug)]
 pub struct Entry {
@@ -367,11 +380,19 @@ impl Queue {
         !self.active.is_empty() || !self.backoff.is_empty()
     }
 
-    /// How many wait for a decision, for their time, and for a change that may help.
-    pub fn lengths(&self) -> (usize, usize, usize) {
-        let (active, later) = (self.active.len(), self.backoff.len() + self.errors.len());
-        let parked = self.parked.values().map(|parked| parked.entries.len()).sum::<usize>();
-        (active, later, parked + self.apart.len())
+    /// How many pods wait where.
+    pub fn lengths(&self) -> Lengths {
+        let mut lengths = Lengths::default();
+        for entry in self.entries.iter().flatten() {
+            let place = match entry.spot {
+                Spot::Out => &mut lengths.held,
+                Spot::Active => &mut lengths.active,
+                Spot::Backoff | Spot::Error => &mut lengths.backoff,
+                Spot::Parked(_) | Spot::ParkedApart => &mut lengths.parked,
+            };
+            *place += entry.members.len();
+        }
+        lengths
     }
 
     /// When the first one that met an error is to be looked at.

@@ -2,7 +2,8 @@
 //! run.
 //!
 //! A class that is new looks at one node of each sort instead of at all nodes: most nodes of a cluster are alike, and
-//! those that are not are no more than the pods that made them different.
+//! those that are not are no more than the pods that made them different. Where hardly any two are alike, all nodes are
+//! looked at as ever, and nobody keeps account of sorts.
 //!
 //! # Invariants
 //!
@@ -14,6 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::table::{Row, Table};
+
+/// Nodes per sort, below which looking at sorts costs more than it saves.
+const ROWS_PER_SORT_MIN: usize = 4;
+/// Changes per node until it is looked again whether there are sorts.
+const CHANGES_PER_ROW: usize = 8;
 
 /// What makes two nodes alike.
 type Cells = Arc<[i64]>;
@@ -30,21 +36,33 @@ pub struct Twins {
     read: Option<u64>,
     /// How many resources the cells were made with.
     width: usize,
+    /// Until the change log has come this far, hardly any two are alike.
+    idle_until: u64,
 }
 
 /// The rows of a sort, ascending. Rankings share them as they were.
 pub type Sort = Arc<Vec<Row>>;
 
 impl Twins {
-    /// Looks at what changed since the last time.
-    pub fn catch_up(&mut self, table: &Table) {
+    /// Looks at what changed since the last time; whether there are sorts worth looking at.
+    pub fn catch_up(&mut self, table: &Table) -> bool {
+        let end = table.log_end();
+        if end < self.idle_until {
+            return false;
+        }
         let same_width = self.width == table.resources().len();
         let changed = self.read.filter(|_| same_width).and_then(|read| table.changed_since(read));
-        self.read = Some(table.log_end());
-        match changed {
+        self.read = Some(end);
+        match changed.filter(|changed| changed.len() < table.rows() / 2) {
             Some(changed) => changed.iter().for_each(|row| self.move_row(table, *row)),
             None => self.rebuild(table),
         }
+        let pays = self.sorts.len() * ROWS_PER_SORT_MIN <= table.rows() + ROWS_PER_SORT_MIN;
+        if !pays {
+            let pause = u64::try_from(table.rows() * CHANGES_PER_ROW).unwrap_or(u64::MAX);
+            *self = Twins { idle_until: end.saturating_add(pause), ..Twins::default() };
+        }
+        pays
     }
 
     /// The sorts.
@@ -134,11 +152,11 @@ mod tests {
     }
 
     fn sorts(twins: &mut Twins, table: &Table) -> Vec<Vec<Row>> {
-        twins.catch_up(table);
+        assert!(twins.catch_up(table));
         let mut sorts: Vec<Vec<Row>> = twins.sorts().map(|rows| rows.to_vec()).collect();
         sorts.sort();
         let mut anew = Twins::default();
-        anew.catch_up(table);
+        assert!(anew.catch_up(table));
         assert_eq!(
             (&anew.sorts, &anew.others),
             (&twins.sorts, &twins.others),
@@ -147,26 +165,56 @@ mod tests {
         sorts
     }
 
+    /// Two nodes of one size and many of another.
+    fn table() -> Table {
+        let mut table = Table::default();
+        for n in 0..12 {
+            let name = format!("n{n}");
+            let row = table.row(&name.as_str().into());
+            table.set_facts(row, Some(node(&name, if n < 2 { "8" } else { "4" })));
+        }
+        table
+    }
+
+    fn asks(cpu: i64) -> Asks {
+        Asks { amounts: vec![(0, cpu), (2, 1)], scored: [cpu, 0], ports: Vec::new() }
+    }
+
     #[test]
     fn rows_are_sorted_by_what_they_have_and_what_is_taken() {
-        let (mut table, mut twins) = (Table::default(), Twins::default());
-        for (name, cpu) in [("a", "4"), ("b", "4"), ("c", "8"), ("d", "4")] {
-            let row = table.row(&name.into());
-            table.set_facts(row, Some(node(name, cpu)));
-        }
-        assert_eq!(sorts(&mut twins, &table), [vec![0, 1, 3], vec![2]]);
-        let asks = Asks { amounts: vec![(0, 1000), (2, 1)], scored: [1000, 0], ports: Vec::new() };
-        table.put(1, 7, &asks);
-        assert_eq!(sorts(&mut twins, &table), [vec![0, 3], vec![1], vec![2]]);
-        table.put(3, 8, &asks);
-        assert_eq!(sorts(&mut twins, &table), [vec![0], vec![1, 3], vec![2]]);
-        table.take_away(1, 7, &asks);
-        assert_eq!(sorts(&mut twins, &table), [vec![0, 1], vec![2], vec![3]]);
-        let cordoned = NodeFacts { unschedulable: true, ..node("a", "4") };
+        let (mut table, mut twins) = (table(), Twins::default());
+        let rest = || (2..11).collect::<Vec<Row>>();
+        assert_eq!(sorts(&mut twins, &table), [vec![0, 1], (2..12).collect()]);
+        table.put(11, 7, &asks(1000));
+        assert_eq!(sorts(&mut twins, &table), [vec![0, 1], rest(), vec![11]]);
+        table.put(2, 8, &asks(1000));
+        assert_eq!(sorts(&mut twins, &table), [vec![0, 1], vec![2, 11], (3..11).collect()]);
+        table.take_away(2, 8, &asks(1000));
+        assert_eq!(sorts(&mut twins, &table), [vec![0, 1], rest(), vec![11]]);
+        let cordoned = NodeFacts { unschedulable: true, ..node("n0", "8") };
         table.set_facts(0, Some(cordoned));
-        assert_eq!(sorts(&mut twins, &table), [vec![1], vec![2], vec![3]], "it is not plain any more");
+        assert_eq!(sorts(&mut twins, &table), [vec![1], rest(), vec![11]], "it is not plain any more");
         assert_eq!(twins.others().collect::<Vec<_>>(), [0]);
-        table.set_facts(2, None);
-        assert_eq!(sorts(&mut twins, &table), [vec![1], vec![3]]);
+        table.set_facts(1, None);
+        assert_eq!(sorts(&mut twins, &table), [rest(), vec![11]]);
+    }
+
+    #[test]
+    fn nobody_keeps_account_where_hardly_two_are_alike() {
+        let (mut table, mut twins) = (table(), Twins::default());
+        for row in 2..12 {
+            table.put(row, row, &asks(100 * i64::from(row)));
+        }
+        assert!(!twins.catch_up(&table));
+        assert!(twins.sorts.is_empty() && twins.of.is_empty(), "nothing is kept");
+        for row in 2..12 {
+            table.take_away(row, row, &asks(100 * i64::from(row)));
+        }
+        assert!(!twins.catch_up(&table), "it is not looked again at once");
+        for _ in 0..CHANGES_PER_ROW {
+            (0..12).for_each(|row| table.touch(row));
+        }
+        assert!(twins.catch_up(&table));
+        assert_eq!(twins.sorts().count(), 2);
     }
 }

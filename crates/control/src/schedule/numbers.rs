@@ -7,7 +7,7 @@ use muster_api::port::Object;
 use muster_api::time::Time;
 use muster_api::words::managers;
 use muster_api::{kinds, meta};
-use muster_scheduler::{Decision, GroupVerdict, Outcome, PodKey};
+use muster_scheduler::{Decision, GroupVerdict, Lengths, Outcome, PodKey};
 use muster_tree::Text;
 
 use super::steps;
@@ -93,11 +93,12 @@ impl Numbers {
     }
 
     /// All of it; `lengths` are those of the queue.
-    pub fn tell(&self, (active, backoff, parked): (usize, usize, usize), gangs: GroupNumbers) -> Scheduling {
+    pub fn tell(&self, lengths: Lengths, gangs: GroupNumbers) -> Scheduling {
         let pending = [
-            ("active", active),
-            ("backoff", backoff),
-            ("unschedulable", parked),
+            ("active", lengths.active),
+            ("backoff", lengths.backoff),
+            ("unschedulable", lengths.parked),
+            ("incomplete", lengths.held),
             ("gated", self.gated.len()),
         ];
         Scheduling {
