@@ -27,6 +27,13 @@ const PAGE_BYTES: u64 = 4096;
 /// process is gone, however it went.
 const GUARD: &str = r#""$@" & server=$!; cat >/dev/null; kill "$server"; wait "$server""#;
 
+/// A command that starts this program, and ends it when the input of the command closes.
+pub(crate) fn guarded(program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARD, "sh"]).arg(program);
+    command
+}
+
 /// A running server.
 pub struct Plane {
     folder: TempDir,
@@ -69,9 +76,8 @@ impl Plane {
     /// Starts a server whose temporary files are in this folder.
     pub fn start_in(temporary: &Path, args: &[&str]) -> Result<Plane, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let mut command = Command::new("sh");
-        command.env("TMPDIR", temporary);
-        command.args(["-c", GUARD, "sh"]).arg(binary()?).args(up(folder.path())).args(args);
+        let mut command = guarded(&binary()?);
+        command.env("TMPDIR", temporary).args(up(folder.path())).args(args);
         command.stdin(Stdio::piped());
         let mut child = spawn(&mut command, folder.path())?;
         wait_ready(&mut child, folder.path())?;

@@ -20,7 +20,7 @@ fn filter() -> String {
 fn play(form: Form, look: impl FnOnce(&Playground)) {
     let scenarios = load(&folder()).unwrap();
     let playground = Playground::start(form, &scenarios).unwrap();
-    let (count, wrong) = judge(&playground.server, form, &scenarios, &filter());
+    let (count, wrong) = judge(&playground, &scenarios, &filter());
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n\n"), playground.complaints());
     assert!(count > 0, "no scenario was played");
     note(&format!("gangs: {count} scenarios as they should be on {form:?}"));

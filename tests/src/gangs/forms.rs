@@ -3,7 +3,7 @@
 use muster_tree::{Tree, tree};
 use serde::Deserialize;
 
-use super::scenario::{Group, Policy};
+use super::scenario::{Group, Policy, Spelled};
 
 /// How a plane spells gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -64,35 +64,52 @@ impl Form {
         tree!({"name": name}).with(&[spelled], union(policy)).merge(&rest(policy))
     }
 
-    /// A PodGroup; `policy` is that of its template, which one form copies.
+    /// A PodGroup; `template` is what its template says, which one form copies.
     #[must_use]
-    pub fn group(self, group: &Group, policy: &Policy) -> Tree {
-        let (workload, template) = (group.workload.as_str(), group.template.as_str());
-        let spec = match self {
-            Form::Native => tree!({"workloadRef": {"workloadName": workload, "templateName": template},
-                    "schedulingPolicy": union(policy)})
-            .merge(&rest(policy)),
-            _ if group.by_word => {
-                tree!({"workloadRef": {"name": workload}, "podGroupTemplateName": template})
-            }
-            _ => tree!({"workloadRef": {"name": workload}, "podGroupTemplateRef": {"name": template}}),
-        };
+    pub fn group(self, group: &Group, template: &Policy) -> Tree {
+        let copied = (self == Form::Native).then_some(template);
+        let own = group.policy.as_ref().or(copied).map_or_else(Tree::empty_map, |policy| {
+            tree!({"schedulingPolicy": union(policy)}).merge(&rest(policy))
+        });
+        let spec = if group.workload.is_empty() { own } else { self.reference(group).merge(&own) };
         let notes = Tree::map(group.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         tree!({"apiVersion": self.version(), "kind": "PodGroup",
             "metadata": {"name": group.name.as_str(), "annotations": notes}, "spec": spec})
     }
 
-    /// A pod as a member.
+    /// How a group names its Workload and its template.
+    fn reference(self, group: &Group) -> Tree {
+        let (workload, template) = (group.workload.as_str(), group.template.as_str());
+        let named = tree!({"workloadRef": {"name": workload}});
+        let word = tree!({"podGroupTemplateName": template});
+        let reference = tree!({"podGroupTemplateRef": {"name": template}});
+        match (self, group.spelled) {
+            (Form::Native, _) => {
+                tree!({"workloadRef": {"workloadName": workload, "templateName": template}})
+            }
+            (_, Spelled::Reference) => named.merge(&reference),
+            (_, Spelled::Word) => named.merge(&word),
+            (_, Spelled::Both) => named.merge(&word).merge(&reference),
+        }
+    }
+
+    /// A pod as a member of a group; without a Workload where the group has none.
     #[must_use]
     pub fn member(self, pod: &Tree, workload: &str, group: &str) -> Tree {
         match self {
-            Form::Embedded => {
+            Form::Embedded if !workload.is_empty() => {
                 pod.with(&["spec", "workloadRef"], tree!({"name": workload, "podGroupName": group}))
             }
-            Form::Native => pod.with(&["spec", "schedulingGroup"], tree!({"podGroupName": group})),
-            Form::Own => pod
-                .with(&["metadata", "annotations", MARK], group)
-                .with(&["metadata", "annotations", MARK_WORKLOAD], workload),
+            Form::Embedded | Form::Native => {
+                pod.with(&["spec", "schedulingGroup"], tree!({"podGroupName": group}))
+            }
+            Form::Own => {
+                let marked = pod.with(&["metadata", "annotations", MARK], group);
+                if workload.is_empty() {
+                    return marked;
+                }
+                marked.with(&["metadata", "annotations", MARK_WORKLOAD], workload)
+            }
         }
     }
 }

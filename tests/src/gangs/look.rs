@@ -15,6 +15,19 @@ impl Stage<'_> {
             Step::Bound(names) => self.bound(names, names.len()),
             Step::BoundOf { count, pods } => self.bound(pods, *count),
             Step::Left { count, pods } => self.left(pods, *count),
+            Step::Whole { count, of } => self.whole(of, *count),
+            Step::Placed { set, count } => self.placed(set, *count),
+            Step::Ended(names) => {
+                let running = self.those(names)?.into_iter().find(|pod| !has_ended(pod));
+                Ok(running.map_or(Ok(()), |pod| Err(told(&pod))))
+            }
+            Step::Finished { set, r#as } => {
+                let set = self.read(&Named::Set(set.clone()))?;
+                Ok(seen(set.str_at(&["status", "terminalState"]) == r#as, &set))
+            }
+            Step::Just { workloads, groups } => {
+                Ok(self.just("workloads", workloads)?.and(self.just("podgroups", groups)?))
+            }
             Step::Waits { pods, reason, says } => self.waits(pods, reason, says),
             Step::Status { group, is, reason, says, pods } => {
                 self.status(group, is, reason.as_deref(), says, *pods)
@@ -34,6 +47,12 @@ impl Stage<'_> {
         }
     }
 
+    /// Whether a pod was placed or refused.
+    pub(super) fn decided(&self, it: &Named) -> Seen {
+        let pod = self.read(it)?;
+        Ok(seen(condition(&pod, "PodScheduled").is_some(), &pod))
+    }
+
     fn those(&self, names: &[String]) -> Result<Vec<Tree>, String> {
         names.iter().map(|name| self.read(&Named::Pod(name.clone()))).collect()
     }
@@ -43,6 +62,34 @@ impl Stage<'_> {
         let count = pods.iter().filter(|pod| has_node(pod)).count();
         let left = pods.iter().find(|pod| !has_node(pod)).map(told).unwrap_or_default();
         Ok(if count == want { Ok(()) } else { Err(format!("{count} of {want} have nodes; {left}")) })
+    }
+
+    fn whole(&self, groups: &[Vec<String>], want: usize) -> Seen {
+        let counts = |names: &Vec<String>| Ok(self.those(names)?.iter().filter(|pod| has_node(pod)).count());
+        let counts = groups.iter().map(counts).collect::<Result<Vec<usize>, String>>()?;
+        let whole = groups.iter().zip(&counts).filter(|(names, count)| names.len() == **count).count();
+        let torn = groups.len() - whole - counts.iter().filter(|count| **count == 0).count();
+        let is_so = whole == want && torn == 0;
+        Ok(if is_so { Ok(()) } else { Err(format!("{counts:?} of {groups:?} have nodes")) })
+    }
+
+    fn placed(&self, set: &str, want: usize) -> Seen {
+        let selector = format!("labelSelector=jobset.sigs.k8s.io/jobset-name={set}");
+        let pods = self.server.get(&format!("/api/v1/namespaces/{}/pods?{selector}", self.space))?.body;
+        let lives = |pod: &&Tree| {
+            has_node(pod) && !has_ended(pod) && pod.at(&["metadata", "deletionTimestamp"]).is_none()
+        };
+        let count = pods.items_at(&["items"]).iter().filter(lives).count();
+        let all: Vec<String> = pods.items_at(&["items"]).iter().map(told).collect();
+        Ok(if count == want { Ok(()) } else { Err(format!("{count} have nodes: {}", all.join("; "))) })
+    }
+
+    fn just(&self, plural: &str, want: &[String]) -> Seen {
+        let all = self.server.get(&self.all(plural))?.body;
+        let mut names: Vec<&str> =
+            all.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"])).collect();
+        names.sort_unstable();
+        Ok(if names == want { Ok(()) } else { Err(format!("{plural}: {names:?}")) })
     }
 
     fn left(&self, names: &[String], want: usize) -> Seen {
@@ -120,6 +167,10 @@ impl Stage<'_> {
 
 fn has_node(pod: &Tree) -> bool {
     !pod.str_at(&["spec", "nodeName"]).is_empty()
+}
+
+fn has_ended(pod: &Tree) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
 fn condition<'a>(object: &'a Tree, kind: &str) -> Option<&'a Tree> {

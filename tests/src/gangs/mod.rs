@@ -10,6 +10,7 @@
 
 mod forms;
 mod look;
+mod objects;
 mod planes;
 mod scenario;
 mod stage;
@@ -22,7 +23,6 @@ pub use forms::Form;
 pub use planes::Playground;
 pub use scenario::{Scenario, load};
 
-use crate::differential::Server;
 use stage::Stage;
 
 /// Scenarios played at the same time on one plane: they mostly wait.
@@ -35,7 +35,8 @@ pub fn folder() -> PathBuf {
 }
 
 /// Plays all scenarios that this plane can play and whose name contains `filter`; how many, and what went wrong.
-pub fn judge(server: &Server, form: Form, scenarios: &[Scenario], filter: &str) -> (usize, Vec<String>) {
+pub fn judge(ground: &Playground, scenarios: &[Scenario], filter: &str) -> (usize, Vec<String>) {
+    let form = ground.form;
     let chosen: Vec<(usize, &Scenario)> = scenarios
         .iter()
         .enumerate()
@@ -47,7 +48,7 @@ pub fn judge(server: &Server, form: Form, scenarios: &[Scenario], filter: &str) 
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((number, scenario)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(why) = play(server, form, *number, scenario) {
+                    if let Err(why) = play(ground, *number, scenario) {
                         let line = format!("{form:?}: {}: {why}", scenario.name);
                         wrong.lock().expect("no thread panics with it").push(line);
                     }
@@ -58,8 +59,8 @@ pub fn judge(server: &Server, form: Form, scenarios: &[Scenario], filter: &str) 
     (chosen.len(), wrong.into_inner().expect("no thread panics with it"))
 }
 
-fn play(server: &Server, form: Form, number: usize, scenario: &Scenario) -> Result<(), String> {
-    let stage = Stage::new(server, form, number, scenario)?;
+fn play(ground: &Playground, number: usize, scenario: &Scenario) -> Result<(), String> {
+    let stage = Stage::new(ground, number, scenario)?;
     for (n, step) in scenario.steps.iter().enumerate() {
         stage.perform(step).map_err(|why| format!("step {}: {step:?}: {why}", n + 1))?;
     }

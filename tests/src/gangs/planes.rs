@@ -1,6 +1,8 @@
 //! The planes that scenarios of gangs are played on.
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
 
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
@@ -23,7 +25,7 @@ const CLASSES: [(&str, i64, &str); 4] = [
 const FOREIGN: [(&str, &str); 2] =
     [("scheduling.x-k8s.io", "v1alpha1"), ("scheduling.volcano.sh", "v1beta1")];
 /// What a real plane needs beside our operator.
-const CONTROLLERS: [&str; 5] = ["gc", "namespace", "podgc", "node", "podgroup"];
+const CONTROLLERS: [&str; 7] = ["gc", "namespace", "podgc", "node", "podgroup", "job", "volume"];
 
 /// A plane on which all scenarios can be played.
 pub struct Playground {
@@ -32,25 +34,55 @@ pub struct Playground {
     /// How it spells gangs.
     pub form: Form,
     /// End with the value.
+    /// Nodes that came later.
+    joined: Mutex<Vec<Joined>>,
+    /// How commands of ours find it.
+    kubeconfig: PathBuf,
     _plane: Option<Plane>,
     real: Option<Real>,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+/// Some nodes.
+struct Joined(Child);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // Closing the guard's input is the orderly end.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 impl Playground {
     /// Starts one with the nodes of these scenarios.
     pub fn start(form: Form, scenarios: &[Scenario]) -> Result<Playground, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let nodes = write_nodes(folder.path(), scenarios)?;
+        let numbered: Vec<(usize, &Scenario)> = scenarios.iter().enumerate().collect();
+        let nodes = write_nodes(&folder.path().join("nodes.yaml"), &numbered, false)?;
         let made = match form {
             Form::Embedded => embedded(&nodes, folder)?,
             Form::Native => real(form, Gangs::Native, &nodes, folder)?,
             Form::Own => real(form, Gangs::Absent, &nodes, folder)?,
         };
         prepare(&made.server, form)?;
-        let count = scenarios.iter().flat_map(|it| &it.nodes).map(|it| it.count).sum();
+        let first = scenarios.iter().flat_map(|it| &it.nodes).filter(|it| !it.later);
+        let count = first.map(|it| it.count).sum();
         crate::planes::wait_for_nodes(&made.server, count)?;
         Ok(made)
+    }
+
+    /// Starts the nodes of a scenario that come later.
+    pub(super) fn join(&self, number: usize, scenario: &Scenario) -> Result<(), String> {
+        let file = self.folder.path().join(format!("later-{number}.yaml"));
+        let nodes = write_nodes(&file, &[(number, scenario)], true)?;
+        let mut command = plane::guarded(&plane::binary()?);
+        command.args(["node", "--nodes"]).arg(nodes).arg("--kubeconfig").arg(&self.kubeconfig);
+        command.arg("--data-dir").arg(file.with_extension("data"));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|e| format!("muster node: {e}"))?;
+        self.joined.lock().expect("no thread panics with it").push(Joined(child));
+        Ok(())
     }
 
     /// What the operator of a real plane has complained about.
@@ -63,8 +95,9 @@ impl Playground {
 fn embedded(nodes: &Path, folder: TempDir) -> Result<Playground, String> {
     let file = nodes.display().to_string();
     let plane = Plane::start(&["--ephemeral", "--nodes", &file])?;
-    let server = plane.server()?;
-    Ok(Playground { server, form: Form::Embedded, _plane: Some(plane), real: None, _folder: folder })
+    let (server, kubeconfig) = (plane.server()?, plane.kubeconfig().to_owned());
+    let (form, joined) = (Form::Embedded, Mutex::default());
+    Ok(Playground { server, form, joined, kubeconfig, _plane: Some(plane), real: None, folder })
 }
 
 /// The definitions come before the controllers: the garbage collector looks only now and then for new kinds.
@@ -78,7 +111,8 @@ fn real(form: Form, gangs: Gangs, nodes: &Path, folder: TempDir) -> Result<Playg
     running.start_ours(&binary, &["node", "--nodes", &nodes.display().to_string(), "--data-dir", &data])?;
     running.operate_as(&binary, &installed, &["--log-level", "info"])?;
     let server = Server::new(running.server.base(), running.token());
-    Ok(Playground { server, form, _plane: None, real: Some(running), _folder: folder })
+    let (kubeconfig, joined) = (running.own_kubeconfig()?, Mutex::default());
+    Ok(Playground { server, form, joined, kubeconfig, _plane: None, real: Some(running), folder })
 }
 
 /// What every scenario may rely on.
@@ -112,18 +146,17 @@ fn post(server: &Server, path: &str, object: &Tree) -> Result<(), String> {
     if made.code == 201 { Ok(()) } else { Err(format!("{path}: {}", made.body.to_json())) }
 }
 
-/// The nodes of all scenarios as a file.
-fn write_nodes(folder: &Path, scenarios: &[Scenario]) -> Result<PathBuf, String> {
+/// Writes the nodes of these scenarios, those that come later or all others; returns the file.
+fn write_nodes(path: &Path, scenarios: &[(usize, &Scenario)], later: bool) -> Result<PathBuf, String> {
     let mut text = String::new();
-    for (number, scenario) in scenarios.iter().enumerate() {
+    for (number, scenario) in scenarios {
         let each = scenario.nodes.iter().flat_map(|nodes| std::iter::repeat_n(nodes, nodes.count));
-        for (at, nodes) in each.enumerate() {
-            text += &format!("---\n{}", node(number, at, nodes).to_yaml());
+        for (at, nodes) in each.enumerate().filter(|(_, nodes)| nodes.later == later) {
+            text += &format!("---\n{}", node(*number, at, nodes).to_yaml());
         }
     }
-    let path = folder.join("nodes.yaml");
-    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(path)
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(path.to_owned())
 }
 
 fn node(scenario: usize, at: usize, nodes: &Nodes) -> Tree {

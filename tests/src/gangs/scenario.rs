@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use muster_tree::Tree;
+use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
 use super::forms::Form;
@@ -44,6 +44,9 @@ pub struct Nodes {
     pub count: usize,
     /// How many CPUs each has.
     pub cpu: u32,
+    /// Whether they are there only after they were told to join.
+    #[serde(default)]
+    pub later: bool,
     /// Their labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -71,19 +74,37 @@ pub struct Policy {
     pub priority: Option<String>,
 }
 
+/// How a group names its template, in the form that has two ways.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spelled {
+    /// By a reference.
+    #[default]
+    Reference,
+    /// By a plain word.
+    Word,
+    /// By both.
+    Both,
+}
+
 /// A group and what it is made of.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Its Workload.
+    /// Its Workload; none when empty.
+    #[serde(default)]
     pub workload: String,
     /// The template there.
-    pub template: String,
-    /// Named by a plain word instead of a reference, in the form that has both.
     #[serde(default)]
-    pub by_word: bool,
+    pub template: String,
+    /// How the template is named.
+    #[serde(default)]
+    pub spelled: Spelled,
+    /// A policy of its own, whatever the template says.
+    #[serde(default)]
+    pub policy: Option<Policy>,
     /// Its annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
@@ -111,7 +132,7 @@ pub struct Pods {
     #[serde(default)]
     pub volcano: Option<String>,
     /// The CPUs that each asks for.
-    #[serde(default = "one_cpu")]
+    #[serde(default = "one_each")]
     pub cpu: u32,
     /// Their priority class.
     #[serde(default)]
@@ -122,6 +143,15 @@ pub struct Pods {
     /// How long they run; for ever when absent.
     #[serde(default)]
     pub runs_secs: Option<u32>,
+    /// What they end with.
+    #[serde(default)]
+    pub exit: u8,
+    /// The port of their node that they want.
+    #[serde(default)]
+    pub port: Option<u32>,
+    /// The claim that they use.
+    #[serde(default)]
+    pub claim: Option<String>,
     /// The node they are given by their maker: the number of it.
     #[serde(default)]
     pub node: Option<usize>,
@@ -133,8 +163,48 @@ pub struct Pods {
     pub owner: Option<String>,
 }
 
-fn one_cpu() -> u32 {
+fn one_each() -> u32 {
     1
+}
+
+/// A JobSet whose pods run on the nodes of the scenario.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// Its name.
+    pub name: String,
+    /// Which of its pods are a gang.
+    #[serde(default)]
+    pub gang: Option<String>,
+    /// Its replicatedJobs, by name.
+    pub jobs: BTreeMap<String, Jobs>,
+    /// The rest of its spec.
+    #[serde(default)]
+    pub spec: Tree,
+}
+
+/// Jobs of a JobSet that are alike.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jobs {
+    /// How many.
+    #[serde(default = "one_each")]
+    pub replicas: u32,
+    /// How many pods each has.
+    #[serde(default = "one_each")]
+    pub pods: u32,
+    /// The CPUs that each pod asks for.
+    #[serde(default = "one_each")]
+    pub cpu: u32,
+    /// How long they run; for ever when absent.
+    #[serde(default)]
+    pub runs_secs: Option<u32>,
+    /// What they end with.
+    #[serde(default)]
+    pub exit: u8,
+    /// The replicatedJob whose pods are ready first.
+    #[serde(default)]
+    pub after: Option<String>,
 }
 
 /// Something of a scenario, by its name.
@@ -149,6 +219,10 @@ pub enum Named {
     Workload(String),
     /// A Job.
     Job(String),
+    /// A JobSet.
+    Set(String),
+    /// A node, by its number.
+    Node(usize),
 }
 
 /// One thing that is done, or that is waited for.
@@ -193,6 +267,12 @@ pub enum Step {
     },
     /// Makes a Job that makes no pods, to own something.
     Job(String),
+    /// Makes a JobSet.
+    Set(Set),
+    /// Makes a claim that only one pod at a time can use, and the volume for it.
+    Claim(String),
+    /// Makes a budget that would let none of these pods go.
+    Budget(Vec<String>),
     /// Makes pods, in this order.
     Pods(Pods),
     /// Another number for a template, and for all groups that have a copy of it.
@@ -205,14 +285,34 @@ pub enum Step {
         /// The number.
         to: i64,
     },
+    /// Changes something by a merge patch.
+    Patch {
+        /// What.
+        of: Named,
+        /// The patch.
+        with: Tree,
+    },
+    /// The nodes that come later come.
+    Join,
+    /// The same steps again and again: `#` in them is the number of the round, from 0.
+    Each {
+        /// How often.
+        times: usize,
+        /// What.
+        steps: Tree,
+    },
     /// Takes the gates away.
     Ungate(Vec<String>),
     /// Deletes these.
     Delete(Vec<Named>),
-    /// The node takes no more pods.
+    /// The node takes no more pods, and the scheduler has heard of it.
     Cordon(usize),
     /// The node takes pods again.
     Uncordon(usize),
+    /// The node takes only pods that tolerate `gangs.test/taint`, and the scheduler has heard of it.
+    Taint(usize),
+    /// The node takes all pods again.
+    Untaint(usize),
     /// Notes what something is now.
     Remember(Named),
     /// It is the very same object and nobody has written it since.
@@ -227,6 +327,38 @@ pub enum Step {
         count: usize,
         /// Of these.
         pods: Vec<String>,
+    },
+    /// Waits until so many of these groups of pods have nodes, all their pods; no pod of the others has one.
+    Whole {
+        /// How many.
+        count: usize,
+        /// The pods of each.
+        of: Vec<Vec<String>>,
+    },
+    /// Waits until so many pods of a JobSet have nodes, and have not ended.
+    Placed {
+        /// The JobSet.
+        set: String,
+        /// How many.
+        count: usize,
+    },
+    /// Waits until these pods have ended.
+    Ended(Vec<String>),
+    /// Waits until a JobSet has ended so.
+    Finished {
+        /// The JobSet.
+        set: String,
+        /// `Completed` or `Failed`.
+        r#as: String,
+    },
+    /// Waits until there are just these.
+    Just {
+        /// All Workloads.
+        #[serde(default)]
+        workloads: Vec<String>,
+        /// All groups.
+        #[serde(default)]
+        groups: Vec<String>,
     },
     /// Waits until so many of these are there, with nodes; the others are gone.
     Left {
@@ -290,7 +422,28 @@ fn unschedulable() -> String {
     "Unschedulable".to_owned()
 }
 
-/// All scenarios of a folder.
+/// All scenarios of a folder, with every round of what they repeat.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    documents::load(folder)
+    let mut all: Vec<Scenario> = documents::load(folder)?;
+    for scenario in &mut all {
+        scenario.steps = unrolled(&scenario.steps).map_err(|e| format!("{}: {e}", scenario.name))?;
+    }
+    Ok(all)
+}
+
+fn unrolled(steps: &[Step]) -> Result<Vec<Step>, String> {
+    let mut all = Vec::new();
+    for step in steps {
+        let Step::Each { times, steps } = step else {
+            all.push(step.clone());
+            continue;
+        };
+        for round in 0..*times {
+            let text = steps.to_json().replace('#', &round.to_string());
+            let steps = Tree::parse(text.as_bytes()).map_err(|e| e.to_string())?;
+            let steps: Vec<Step> = from_tree(&steps).map_err(|e| e.to_string())?;
+            all.extend(steps);
+        }
+    }
+    Ok(all)
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use muster_tree::{Tree, tree};
 
 use super::forms::Form;
+use super::objects::life;
+use super::planes::Playground;
 use super::scenario::{Group, Named, Pods, Policy, Scenario, Step};
 use crate::differential::{self, Answer, Server};
 
@@ -23,6 +25,9 @@ const GATE: &str = "gangs.test/gate";
 
 /// A scenario being played.
 pub(super) struct Stage<'a> {
+    ground: &'a Playground,
+    number: usize,
+    scenario: &'a Scenario,
     pub(super) server: &'a Server,
     pub(super) form: Form,
     /// The namespace.
@@ -49,15 +54,17 @@ pub(super) fn home(scenario: usize) -> String {
 impl<'a> Stage<'a> {
     /// Makes its namespace.
     pub(super) fn new(
-        server: &'a Server,
-        form: Form,
+        ground: &'a Playground,
         number: usize,
-        scenario: &Scenario,
+        scenario: &'a Scenario,
     ) -> Result<Stage<'a>, String> {
         let space = format!("gang-{number}-{}", std::process::id());
         let stage = Stage {
-            server,
-            form,
+            ground,
+            number,
+            scenario,
+            server: &ground.server,
+            form: ground.form,
             space: space.clone(),
             home: home(number),
             templates: templates(&scenario.steps),
@@ -88,14 +95,23 @@ impl<'a> Stage<'a> {
                 self.foreign("scheduling.volcano.sh/v1beta1", name, &tree!({"minMember": *min}))
             }
             Step::Job(name) => self.job(name),
+            Step::Set(set) => self.set(set),
+            Step::Claim(name) => self.claim(name),
+            Step::Budget(pods) => self.budget(pods),
             Step::Pods(pods) => self.pods(pods),
+            Step::Patch { of, with } => self.patch(&self.path(of), with),
+            Step::Join => self.ground.join(self.number, self.scenario),
             Step::Min { workload, template, to } => self.min(workload, template, *to),
             Step::Ungate(names) => names.iter().try_for_each(|name| {
                 self.patch(&self.path(&Named::Pod(name.clone())), &tree!({"spec": {"schedulingGates": null}}))
             }),
             Step::Delete(all) => all.iter().try_for_each(|it| self.delete(it)),
-            Step::Cordon(node) => self.cordon(*node, true),
-            Step::Uncordon(node) => self.cordon(*node, false),
+            Step::Cordon(node) => self.close(*node, &tree!({"unschedulable": true})),
+            Step::Uncordon(node) => self.change_node(*node, &tree!({"unschedulable": null})),
+            Step::Taint(node) => {
+                self.close(*node, &tree!({"taints": [{"key": "gangs.test/taint", "effect": "NoSchedule"}]}))
+            }
+            Step::Untaint(node) => self.change_node(*node, &tree!({"taints": null})),
             Step::Remember(it) => {
                 let now = self.read(it)?;
                 self.remembered.borrow_mut().push((it.clone(), now));
@@ -150,8 +166,10 @@ impl<'a> Stage<'a> {
     fn owned(&self, object: &Tree, owner: Option<&String>) -> Result<Tree, String> {
         let Some(owner) = owner else { return Ok(object.clone()) };
         let job = self.read(&Named::Job(owner.clone()))?;
+        // Whoever runs Jobs lets pods go that a Job controls and does not select.
+        let controls = object.str_at(&["kind"]) != "Pod";
         let reference = tree!({"apiVersion": "batch/v1", "kind": "Job", "name": owner.as_str(),
-            "uid": job.text_at(&["metadata", "uid"]), "controller": true});
+            "uid": job.text_at(&["metadata", "uid"]), "controller": controls});
         Ok(object.with(&["metadata", "ownerReferences"], tree!([reference])))
     }
 
@@ -164,15 +182,19 @@ impl<'a> Stage<'a> {
 
     fn pod(&self, name: &str, pods: &Pods) -> Tree {
         let cpu = pods.cpu.to_string();
-        let container = tree!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu.as_str()}}});
-        let selector = Tree::map([(HOME, self.home.as_str())]);
-        let spec = tree!({"schedulerName": SCHEDULER, "restartPolicy": "Never", "nodeSelector": selector,
-            "terminationGracePeriodSeconds": 1, "containers": [container]});
-        let runs = pods.runs_secs.unwrap_or(100_000).to_string();
-        let notes = Tree::map([("muster.dev/sim-run-seconds", runs)]);
+        let mut container =
+            tree!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu.as_str()}}});
+        if let Some(port) = pods.port {
+            container = container.with(&["ports"], tree!([{"containerPort": port, "hostPort": port}]));
+        }
+        let spec = self.pod_spec(&container);
         let mut pod = tree!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "annotations": notes, "labels": {"app": name}},
+            "metadata": {"name": name, "annotations": life(pods.runs_secs, pods.exit), "labels": {"app": name}},
             "spec": if pods.spec.is_map() { spec.merge(&pods.spec) } else { spec }});
+        if let Some(claim) = &pods.claim {
+            let volume = tree!({"name": "v", "persistentVolumeClaim": {"claimName": claim.as_str()}});
+            pod = pod.with(&["spec", "volumes"], tree!([volume]));
+        }
         if let Some(class) = &pods.priority {
             pod = pod.with(&["spec", "priorityClassName"], class.as_str());
         }
@@ -192,6 +214,13 @@ impl<'a> Stage<'a> {
         let of_group = self.groups.get(group).map(|(workload, _)| workload);
         let workload = pods.workload.as_ref().or(of_group).unwrap_or(group);
         self.form.member(&pod, workload, group)
+    }
+
+    /// What every pod of the scenario asks for.
+    pub(super) fn pod_spec(&self, container: &Tree) -> Tree {
+        let selector = Tree::map([(HOME, self.home.as_str())]);
+        tree!({"schedulerName": SCHEDULER, "restartPolicy": "Never", "nodeSelector": selector,
+            "terminationGracePeriodSeconds": 1, "containers": [container]})
     }
 
     /// One form has the number in the groups, too.
@@ -218,9 +247,30 @@ impl<'a> Stage<'a> {
         if answer.code < 300 { Ok(()) } else { Err(format!("{it:?}: {}", answer.body.to_json())) }
     }
 
-    fn cordon(&self, node: usize, closed: bool) -> Result<(), String> {
-        let path = format!("/api/v1/nodes/{}-{node}", self.home);
-        self.patch(&path, &tree!({"spec": {"unschedulable": closed}}))
+    fn change_node(&self, node: usize, spec: &Tree) -> Result<(), String> {
+        self.patch(&self.path(&Named::Node(node)), &tree!({"spec": spec}))
+    }
+
+    /// Nodes and pods are heard of apart: nobody knows which the scheduler hears of first, unless it is asked.
+    fn close(&self, node: usize, spec: &Tree) -> Result<(), String> {
+        self.change_node(node, spec)?;
+        self.wait(|| {
+            let probe = Named::Pod("probe".to_owned());
+            self.probe("probe", &format!("{}-{node}", self.home))?;
+            let refused = self.wait(|| self.decided(&probe)).map(|()| self.unbound(&["probe".to_owned()]))?;
+            self.delete(&probe)?;
+            self.wait(|| self.look(&Step::Gone(vec![probe.clone()])))?;
+            Ok(refused)
+        })
+    }
+
+    /// Makes a pod that asks for nothing but this node.
+    fn probe(&self, name: &str, node: &str) -> Result<(), String> {
+        let container = tree!({"name": "c", "image": "i"});
+        let spec = self.pod_spec(&container).with(&["nodeSelector", "kubernetes.io/hostname"], node);
+        let spec = spec.with(&["terminationGracePeriodSeconds"], 0);
+        let pod = tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+        self.make(&format!("/api/v1/namespaces/{}/pods", self.space), &pod)
     }
 
     fn still(&self, it: &Named, keys: &[&str]) -> Result<(), String> {
@@ -233,7 +283,7 @@ impl<'a> Stage<'a> {
     }
 
     /// All objects of a kind of gangs.
-    fn all(&self, plural: &str) -> String {
+    pub(super) fn all(&self, plural: &str) -> String {
         format!("/apis/{}/namespaces/{}/{plural}", self.form.version(), self.space)
     }
 
@@ -243,6 +293,8 @@ impl<'a> Stage<'a> {
         match it {
             Named::Pod(name) => format!("/api/v1/namespaces/{space}/pods/{name}"),
             Named::Job(name) => format!("/apis/batch/v1/namespaces/{space}/jobs/{name}"),
+            Named::Set(name) => format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{space}/jobsets/{name}"),
+            Named::Node(number) => format!("/api/v1/nodes/{}-{number}", self.home),
             Named::Group(name) => format!("{}/{name}", self.all("podgroups")),
             Named::Workload(name) => format!("{}/{name}", self.all("workloads")),
         }
@@ -254,12 +306,12 @@ impl<'a> Stage<'a> {
         if answer.code == 200 { Ok(answer.body) } else { Err(format!("{it:?}: {}", answer.body.to_json())) }
     }
 
-    fn make(&self, path: &str, object: &Tree) -> Result<(), String> {
+    pub(super) fn make(&self, path: &str, object: &Tree) -> Result<(), String> {
         let answer = self.send("POST", path, "", object)?;
         if answer.code == 201 { Ok(()) } else { Err(format!("POST {path}: {}", answer.body.to_json())) }
     }
 
-    fn patch(&self, path: &str, patch: &Tree) -> Result<(), String> {
+    pub(super) fn patch(&self, path: &str, patch: &Tree) -> Result<(), String> {
         let answer = self.send("PATCH", path, "merge", patch)?;
         if answer.code == 200 { Ok(()) } else { Err(format!("PATCH {path}: {}", answer.body.to_json())) }
     }
@@ -270,7 +322,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Looks until all is as it should be; `look` says what is not.
-    fn wait(&self, look: impl Fn() -> Result<Result<(), String>, String>) -> Result<(), String> {
+    pub(super) fn wait(&self, look: impl Fn() -> Result<Result<(), String>, String>) -> Result<(), String> {
         let mut last = String::new();
         for _ in 0..LOOKS {
             match look()? {
@@ -288,9 +340,7 @@ fn gang(name: &str) -> Group {
         name: name.to_owned(),
         workload: name.to_owned(),
         template: TEMPLATE.to_owned(),
-        by_word: false,
-        annotations: BTreeMap::new(),
-        owner: None,
+        ..Group::default()
     }
 }
 
