@@ -31,6 +31,7 @@ pub mod pod_work;
 pub mod port;
 pub mod ports;
 pub mod quantity;
+pub mod queue;
 pub mod selector;
 pub mod slice;
 pub mod suffix;

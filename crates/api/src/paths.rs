@@ -20,13 +20,14 @@ macro_rules! paths {
         $( $(#[$doc])* pub mod $module {
             $( $(#[$pdoc])* pub const $name: &[&str] = &[$($step),+]; )+
             /// This table.
-            pub const TABLE: super::Table = super::Table {
+            pub const TABLE: $crate::paths::Table = $crate::paths::Table {
                 kind: ($group, $version, $kind), root: &[$($root),*], paths: &[$($name),+] };
         } )+
         /// All tables.
-        pub const TABLES: &[Table] = &[$($module::TABLE),+];
+        pub const TABLES: &[$crate::paths::Table] = &[$($module::TABLE),+];
     };
 }
+pub(crate) use paths;
 
 paths! {
     /// Metadata of every kind; checked on Pods.

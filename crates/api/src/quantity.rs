@@ -12,6 +12,12 @@ pub fn whole(text: &str) -> Option<i64> {
     scaled(text, 1)
 }
 
+/// Reads a quantity in billionths, rounded up; `None` when it is not one. What does not fit is the most that does.
+#[must_use]
+pub fn nano(text: &str) -> Option<i64> {
+    scaled(text, 1_000_000_000)
+}
+
 /// The most digits a quantity may have; more cannot be told apart in 64 bits anyway.
 const DIGITS_MAX: usize = 25;
 
