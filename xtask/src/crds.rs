@@ -18,6 +18,7 @@ use muster_tree::{Tree, tree};
 /// The results, from the workspace's root.
 const JOBSETS: &str = "crates/jobset/src/crd.json";
 const GANGS: &str = "crates/install/src/gangs";
+const QUEUES: &str = "crates/queue/src/kinds/crds";
 /// The schema table, from the workspace's root.
 const TABLE: &str = "crates/schema/data/schema.json.lz4";
 
@@ -47,10 +48,6 @@ const REFERENCES: &[&str] = &[
     "SecretProjection",
 ];
 
-/// A quantity as text: a number, and a unit or an exponent.
-const QUANTITY: &str =
-    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$";
-
 /// Writes the definitions.
 pub fn task(_: &[String]) -> Result<(), String> {
     for (result, text) in made()? {
@@ -65,7 +62,9 @@ fn made() -> Result<Vec<(String, String)>, String> {
     let types = Types { components: components()? };
     let gangs = muster_install::gangs::sources().into_iter();
     let gangs = gangs.map(|(file, source)| (format!("{GANGS}/{file}"), source));
-    let all = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter().chain(gangs);
+    let queues = muster_queue::kinds::sources().into_iter();
+    let queues = queues.map(|(file, source)| (format!("{QUEUES}/{file}"), source));
+    let all = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter().chain(gangs).chain(queues);
     all.map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
 }
 
@@ -134,6 +133,9 @@ impl Types {
         let mut list = list.clone();
         for key in list.items_at(&["x-kubernetes-list-map-keys"]).to_vec() {
             let Some(key) = key.as_str() else { continue };
+            if list.at(&["items", "properties", key, "default"]).is_some() {
+                continue;
+            }
             if !list.items_at(&["items", "required"]).iter().any(|name| name.as_str() == Some(key)) {
                 let default = item.at(&["properties", key, "default"]).cloned();
                 let default = default.unwrap_or_else(|| "".into());
@@ -150,7 +152,7 @@ fn special(name: &str) -> Option<Tree> {
     let number_or_text =
         tree!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true});
     match name.rsplit('.').next()? {
-        "Quantity" => Some(number_or_text.with_key("pattern", QUANTITY.into())),
+        "Quantity" => Some(number_or_text.with_key("pattern", muster_api::definition::QUANTITY.into())),
         "IntOrString" => Some(number_or_text),
         "Time" | "MicroTime" => Some(tree!({"type": "string", "format": "date-time"})),
         "RawExtension" => Some(tree!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),

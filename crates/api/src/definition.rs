@@ -22,6 +22,9 @@ const RULES: &str = "x-kubernetes-validations";
 const REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 /// A name, with or without a domain before it.
 const QUALIFIED: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+/// A quantity as text: a number, and a unit or an exponent.
+pub const QUANTITY: &str =
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$";
 /// A DNS label.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_MAX: i64 = 63;
@@ -142,6 +145,31 @@ pub fn label_key() -> Part {
     text().length(1, LABEL_MAX + 1 + SUBDOMAIN_MAX).pattern(QUALIFIED)
 }
 
+/// A quantity, as a number or as text.
+#[must_use]
+pub fn quantity() -> Part {
+    Part(tree!({"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": QUANTITY,
+        "x-kubernetes-int-or-string": true}))
+}
+
+/// An instant.
+#[must_use]
+pub fn instant() -> Part {
+    text().with("format", "date-time")
+}
+
+/// Free keys, each with the same.
+#[must_use]
+pub fn map(value: Part) -> Part {
+    of_type("object").with("additionalProperties", value.0)
+}
+
+/// A list in which nothing stands twice.
+#[must_use]
+pub fn set(item: Part) -> Part {
+    list(item).with("x-kubernetes-list-type", "set")
+}
+
 /// A standard condition.
 #[must_use]
 pub fn condition() -> Part {
@@ -173,6 +201,13 @@ pub fn atoms(item: Part) -> Part {
 #[must_use]
 pub fn keyed(key: &str, item: Part) -> Part {
     list(item).with("x-kubernetes-list-type", "map").with("x-kubernetes-list-map-keys", Tree::list([key]))
+}
+
+/// A list whose items are told apart by several fields.
+#[must_use]
+pub fn keyed_by(keys: &[&str], item: Part) -> Part {
+    let keys = Tree::list(keys.iter().copied());
+    list(item).with("x-kubernetes-list-type", "map").with("x-kubernetes-list-map-keys", keys)
 }
 
 /// A list about whose items nothing is said.
@@ -226,6 +261,33 @@ impl Part {
     #[must_use]
     pub fn max_items(self, most: i64) -> Part {
         self.with("maxItems", most)
+    }
+
+    /// The most entries of a map.
+    #[must_use]
+    pub fn max_entries(self, most: i64) -> Part {
+        self.with("maxProperties", most)
+    }
+
+    /// A map that is owned and replaced as a whole.
+    #[must_use]
+    pub fn whole(self) -> Part {
+        self.with("x-kubernetes-map-type", "atomic")
+    }
+
+    /// One more field. If its name ends in `!` it must be there.
+    #[must_use]
+    pub fn and(self, name: &str, part: Part) -> Part {
+        let field = name.trim_end_matches('!');
+        let required = self.0.items_at(&["required"]).iter().cloned();
+        let required = Tree::list(required.chain(name.strip_suffix('!').map(Tree::from)));
+        Part(self.0.with(&["properties", field], part.0)).with_some("required", required)
+    }
+
+    /// The most characters.
+    #[must_use]
+    pub fn max_length(self, most: i64) -> Part {
+        self.with("maxLength", most)
     }
 
     /// The fewest and the most characters.

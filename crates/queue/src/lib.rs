@@ -7,3 +7,5 @@
 //! # Deliberately absent
 //!
 //! Who performs what is decided: calls are made elsewhere.
+
+pub mod kinds;

@@ -12,6 +12,7 @@
 //!
 //! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
 
+pub mod admission;
 pub mod apply;
 pub mod crd;
 pub mod error;

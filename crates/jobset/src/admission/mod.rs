@@ -21,10 +21,10 @@ mod testing;
 mod update;
 mod volumes;
 
-use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
 pub use defaults::default_jobset;
+pub use muster_schema::admission::Answer;
 pub use pods::{mutate_pod, validate_pod};
 
 use crate::Gates;
@@ -73,19 +73,6 @@ pub struct Asked<'a> {
     pub live: &'a dyn Live,
     /// Switches.
     pub settings: &'a Settings,
-}
-
-/// What is answered.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
-    /// The object with changes; `None` when there are none.
-    pub changed: Option<Tree>,
-    /// Everything that is wrong with fields: the write is refused with 422.
-    pub problems: Vec<FieldError>,
-    /// Why it is refused for another reason, with 403.
-    pub refused: Option<String>,
-    /// What the client should hear.
-    pub warnings: Vec<String>,
 }
 
 /// Whether a JobSet may be created, or changed as it would be.

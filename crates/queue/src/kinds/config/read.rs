@@ -1,0 +1,254 @@
+//! Reads a document.
+
+use std::time::Duration;
+
+use muster_api::quantity;
+use muster_api::selector::Selector;
+use muster_tree::{Text, Tree, literal, tree};
+
+use super::{
+    External, FOREIGN, FRAMEWORKS, NAMESPACE_NAME, PodOptions, Requeuing, Resources, Retention, SYSTEM,
+    Settings, ShareStrategy, Transformation, V1BETA1, WaitForPodsReady, Wrong,
+};
+
+/// How long pods are waited for.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// A document under reading, and what was found wrong with it.
+struct Reading<'a> {
+    document: &'a Tree,
+    own: &'a str,
+    wrong: Vec<Wrong>,
+}
+
+pub(super) fn settings(document: &Tree, own: &str) -> Result<Settings, Vec<Wrong>> {
+    let mut reading = Reading { document, own, wrong: Vec::new() };
+    let (frameworks, unserved) = reading.frameworks();
+    let settings = Settings {
+        frameworks,
+        unserved,
+        external: reading.external(),
+        label_keys: texts(document.items_at(&["integrations", "labelKeysToCopy"])),
+        pods: reading.pods(),
+        without_queue_name: document.bool_at(&["manageJobsWithoutQueueName"]) == Some(true),
+        namespaces: reading.namespaces(),
+        wait: reading.wait(),
+        resources: reading.resources(),
+        fair_sharing: reading.fair_sharing(),
+        retention: reading.retention(),
+    };
+    if reading.wrong.is_empty() { Ok(settings) } else { Err(reading.wrong) }
+}
+
+fn texts(items: &[Tree]) -> Vec<Text> {
+    items.iter().filter_map(|it| it.as_text().cloned()).collect()
+}
+
+impl Reading<'_> {
+    fn refuse(&mut self, path: impl Into<String>, words: impl Into<String>) {
+        self.wrong.push(Wrong { path: path.into(), words: words.into() });
+    }
+
+    fn frameworks(&mut self) -> (Vec<Text>, Vec<Text>) {
+        let path = ["integrations", "frameworks"];
+        let Some(asked) = self.document.at(&path).filter(|it| it.is_list()) else {
+            return (FRAMEWORKS.iter().map(|it| Text::from(*it)).collect(), Vec::new());
+        };
+        let (mut served, mut unserved) = (Vec::new(), Vec::new());
+        for (at, name) in texts(asked.items()).into_iter().enumerate() {
+            if FRAMEWORKS.contains(&name.as_str()) {
+                served.push(name);
+            } else if FOREIGN.contains(&name.as_str()) {
+                unserved.push(name);
+            } else {
+                let words = format!("Unsupported value: {name:?}: known are {}", FRAMEWORKS.join(", "));
+                self.refuse(format!("integrations.frameworks[{at}]"), words);
+            }
+        }
+        (served, unserved)
+    }
+
+    /// `Kind.version.group`.
+    fn external(&mut self) -> Vec<External> {
+        let names = texts(self.document.items_at(&["integrations", "externalFrameworks"]));
+        let mut all = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            let mut parts = name.splitn(3, '.').filter(|it| !it.is_empty());
+            match (parts.next(), parts.next(), parts.next()) {
+                (Some(kind), Some(version), Some(group)) => {
+                    all.push(External { kind: kind.into(), version: version.into(), group: group.into() });
+                }
+                _ => {
+                    let words = format!("Invalid value: {name:?}: must be of the form Kind.version.group");
+                    self.refuse(format!("integrations.externalFrameworks[{at}]"), words);
+                }
+            }
+        }
+        all
+    }
+
+    fn pods(&mut self) -> PodOptions {
+        let options = self.document.at(&["integrations", "podOptions"]).cloned().unwrap_or_default();
+        let read = |key: &str| options.get(key).filter(|it| it.is_map()).map(|it| Selector::of(Some(it)));
+        let namespaces = read("namespaceSelector");
+        if let Some(selector) = &namespaces {
+            self.spares_the_system(selector, "integrations.podOptions.namespaceSelector");
+        }
+        PodOptions { namespaces, pods: read("podSelector") }
+    }
+
+    fn namespaces(&mut self) -> Selector {
+        let path = "managedJobsNamespaceSelector";
+        let Some(tree) = self.document.get(path).filter(|it| it.is_map()) else {
+            let mut spared: Vec<&str> = SYSTEM.to_vec();
+            if !self.own.is_empty() && !spared.contains(&self.own) {
+                spared.push(self.own);
+            }
+            return Selector::of(Some(
+                &tree!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "NotIn",
+                "values": Tree::list(spared)}]}),
+            ));
+        };
+        let selector = Selector::of(Some(tree));
+        self.spares_the_system(&selector, path);
+        selector
+    }
+
+    /// A selector must let in neither `kube-system` nor our own namespace.
+    fn spares_the_system(&mut self, selector: &Selector, path: &str) {
+        for name in [SYSTEM[0], self.own].into_iter().filter(|it| !it.is_empty()) {
+            if selector.selects_labels(&[(literal!("kubernetes.io/metadata.name"), name.into())]) {
+                let words =
+                    format!("should not match the {name:?} namespace: leave it out by {NAMESPACE_NAME}");
+                self.refuse(path, words);
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Option<WaitForPodsReady> {
+        let wait = self.document.get("waitForPodsReady").filter(|it| it.is_map())?.clone();
+        let is_old = self.document.str_at(&["apiVersion"]) == V1BETA1;
+        if is_old && wait.bool_at(&["enable"]) != Some(true) {
+            return None;
+        }
+        let timeout = self.span(&wait, "timeout", "waitForPodsReady").unwrap_or(TIMEOUT);
+        let recovery = self.span(&wait, "recoveryTimeout", "waitForPodsReady").unwrap_or(timeout);
+        let strategy = wait.get("requeuingStrategy").cloned().unwrap_or_default();
+        let number = |key: &str| strategy.int_at(&[key]).and_then(|n| u32::try_from(n).ok());
+        let standard = Requeuing::default();
+        let requeuing = Requeuing {
+            by_eviction: strategy.str_at(&["timestamp"]) != "Creation",
+            limit: number("backoffLimitCount"),
+            base_secs: number("backoffBaseSeconds").unwrap_or(standard.base_secs),
+            max_secs: number("backoffMaxSeconds").unwrap_or(standard.max_secs),
+        };
+        Some(WaitForPodsReady {
+            timeout,
+            recovery: (!recovery.is_zero()).then_some(recovery),
+            blocks: wait.bool_at(&["blockAdmission"]) == Some(true),
+            requeuing,
+        })
+    }
+
+    fn resources(&mut self) -> Resources {
+        let given = self.document.get("resources").cloned().unwrap_or_default();
+        let mut seen: Vec<Text> = Vec::new();
+        let mut transformations = Vec::new();
+        for (at, one) in given.items_at(&["transformations"]).iter().enumerate() {
+            let path = format!("resources.transformations[{at}]");
+            let input = one.text_at(&["input"]);
+            if input.is_empty() {
+                self.refuse(format!("{path}.input"), "Required value: name a resource");
+            } else if seen.contains(&input) {
+                self.refuse(format!("{path}.input"), format!("Duplicate value: {:?}", input.as_str()));
+            }
+            seen.push(input.clone());
+            transformations.push(self.transformation(one, input, &path));
+        }
+        Resources { excluded_prefixes: texts(given.items_at(&["excludeResourcePrefixes"])), transformations }
+    }
+
+    fn transformation(&mut self, one: &Tree, input: Text, path: &str) -> Transformation {
+        for (name, value) in one.entries_at(&["outputs"]) {
+            let text = value.as_str().map_or_else(|| value.to_json(), str::to_owned);
+            if quantity::milli(&text).is_none_or(|n| n < 0) {
+                let words = format!("Invalid value: {text:?}: must be a quantity that is not negative");
+                self.refuse(format!("{path}.outputs[{name}]"), words);
+            }
+        }
+        let multiply_by = one.text_at(&["multiplyBy"]);
+        Transformation {
+            input,
+            retains: one.str_at(&["strategy"]) != "Replace",
+            outputs: one.entries_at(&["outputs"]).to_vec(),
+            multiply_by: (!multiply_by.is_empty()).then_some(multiply_by),
+        }
+    }
+
+    fn fair_sharing(&mut self) -> Option<Vec<ShareStrategy>> {
+        use ShareStrategy::{LessThanInitialShare as Initial, LessThanOrEqualToFinalShare as Final};
+        let given = self.document.get("fairSharing").filter(|it| it.is_map())?.clone();
+        let is_old = self.document.str_at(&["apiVersion"]) == V1BETA1;
+        if is_old && given.bool_at(&["enable"]) != Some(true) {
+            return None;
+        }
+        let names = texts(given.items_at(&["preemptionStrategies"]));
+        let names: Vec<&str> = names.iter().map(Text::as_str).collect();
+        match names[..] {
+            [] | ["LessThanOrEqualToFinalShare", "LessThanInitialShare"] => Some(vec![Final, Initial]),
+            ["LessThanOrEqualToFinalShare"] => Some(vec![Final]),
+            ["LessThanInitialShare"] => Some(vec![Initial]),
+            _ => {
+                let words = "Unsupported value: allowed are [LessThanOrEqualToFinalShare], [LessThanInitialShare], and \
+                             both in that order";
+                self.refuse("fairSharing.preemptionStrategies", words);
+                None
+            }
+        }
+    }
+
+    fn retention(&mut self) -> Retention {
+        let path = "objectRetentionPolicies.workloads";
+        let given = self.document.at(&["objectRetentionPolicies", "workloads"]).cloned().unwrap_or_default();
+        Retention {
+            after_finished: self.span(&given, "afterFinished", path),
+            after_deactivated: self.span(&given, "afterDeactivatedByKueue", path),
+        }
+    }
+
+    fn span(&mut self, tree: &Tree, key: &str, path: &str) -> Option<Duration> {
+        let text = tree.get(key).filter(|it| !it.is_null())?;
+        let read = text.as_str().and_then(span);
+        if read.is_none() {
+            let words = format!("Invalid value: {}: must be a time such as 90s or 1h30m", text.to_json());
+            self.refuse(format!("{path}.{key}"), words);
+        }
+        read
+    }
+}
+
+/// Reads `90s`, `1h30m`, `1.5h`, `0`.
+pub(super) fn span(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let (mut rest, mut total) = (text, 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        total += number * unit;
+        rest = &rest[end..];
+    }
+    (!text.is_empty()).then(|| Duration::try_from_secs_f64(total).ok()).flatten()
+}
