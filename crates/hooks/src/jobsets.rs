@@ -9,12 +9,13 @@ use muster_api::paths::meta as meta_path;
 use muster_api::words::jobset as words;
 use muster_apiserver::admission::{AdmissionRequest, Hook, Operation, Verdict};
 use muster_apiserver::kinds::Look;
-use muster_apiserver::status::{Named, Status};
 use muster_jobset::admission::{
     Answer, Asked, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
 };
 use muster_store::Key;
 use muster_tree::{Text, Tree, literal};
+
+use super::verdict;
 
 /// Names of the webhooks that ask the same in a cluster.
 const FILL: &str = "mjobset.kb.io";
@@ -93,20 +94,6 @@ fn subject(request: &AdmissionRequest<'_>) -> Option<Subject> {
         return notes.get(words::NAME).map(|_| Subject::Pod);
     }
     request.is(&JOBSETS.group, &JOBSETS.plural).then_some(Subject::JobSet)
-}
-
-fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {
-    if let Some(why) = answer.refused {
-        let message = format!("admission webhook {webhook:?} denied the request: {why}");
-        return Verdict::deny(403, "Forbidden", message);
-    }
-    if answer.problems.is_empty() {
-        return Verdict::Allow { changed: answer.changed, warnings: answer.warnings };
-    }
-    let name = meta::name(object);
-    let resource = request.resource;
-    let on = Named { group: &resource.group, resource: &resource.kind, name: &name };
-    Verdict::Deny(Status::invalid(on, &answer.problems).warned(&answer.warnings))
 }
 
 /// Other objects, in this process: looking never fails.

@@ -8,5 +8,28 @@
 //! Rules. What is right or wrong with an object is none of this crate's business.
 
 mod jobsets;
+mod queues;
+
+use muster_api::meta;
+use muster_apiserver::admission::{AdmissionRequest, Verdict};
+use muster_apiserver::status::{Named, Status};
+use muster_jobset::admission::Answer;
+use muster_tree::Tree;
 
 pub use jobsets::JobSets;
+pub use queues::Queues;
+
+/// An answer as the server's clients know it. `webhook` is who would say so in a cluster.
+fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {
+    if let Some(why) = answer.refused {
+        let message = format!("admission webhook {webhook:?} denied the request: {why}");
+        return Verdict::deny(403, "Forbidden", message);
+    }
+    if answer.problems.is_empty() {
+        return Verdict::Allow { changed: answer.changed, warnings: answer.warnings };
+    }
+    let name = meta::name(object);
+    let resource = request.resource;
+    let on = Named { group: &resource.group, resource: &resource.kind, name: &name };
+    Verdict::Deny(Status::invalid(on, &answer.problems).warned(&answer.warnings))
+}

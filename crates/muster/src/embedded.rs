@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
+use muster_api::queue::words::GROUP;
 use muster_apiserver::admission::{Hook, TokenVolume};
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::http::health::Check;
@@ -17,7 +18,7 @@ use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
-use muster_hooks::JobSets;
+use muster_hooks::{JobSets, Queues};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
@@ -41,6 +42,8 @@ const LOOPBACK: &str = "127.0.0.1";
 const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
 /// The controller of JobSets.
 const JOBSET_CONTROLLER: &str = "jobset";
+/// The controller of queues.
+const QUEUE_CONTROLLER: &str = "queue";
 /// The admission step that has new PodGroups wait for their pods, and the controller that lets them go after the last one:
 /// either is of use only with the other.
 const PODGROUP: &str = "podgroup";
@@ -135,6 +138,7 @@ impl Embedded {
         let engine =
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
         admit_jobsets(settings, &engine);
+        admit_queues(settings, &engine);
         let mut local = local_node(settings, &engine, listener.local_addr()?)?;
         let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
@@ -204,6 +208,13 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
     }
 }
 
+/// Queues and what waits in them are filled in and judged, unless that is switched off.
+fn admit_queues(settings: &Settings, engine: &Engine) {
+    if settings.admission.contains(Queues::NAME) {
+        engine.add_hook(Arc::new(Queues));
+    }
+}
+
 /// This machine as a node, unless others were asked for.
 fn local_node(
     settings: &Settings,
@@ -257,6 +268,8 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
         admission_off: off.collect(),
         root_ca: Text::from(identity.authority()),
         definitions: definitions(settings),
+        // Whoever brings definitions of this group has the same versions.
+        conversions: vec![(Text::from(GROUP), muster_queue::kinds::convert::convert)],
         gangs: gates::gangs(&settings.gates).served(),
         protect_groups: [&settings.controllers, &settings.admission].iter().all(|on| on.contains(PODGROUP)),
         ..EngineOptions::default()
@@ -266,7 +279,8 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
 /// What our controllers work on. With one of them off, its kinds are left to whoever brings another.
 fn definitions(settings: &Settings) -> Vec<Tree> {
     let jobsets = settings.controllers.contains(JOBSET_CONTROLLER).then(muster_jobset::crd::definition);
-    jobsets.into_iter().collect()
+    let queues = settings.controllers.contains(QUEUE_CONTROLLER).then(muster_queue::kinds::definitions);
+    jobsets.into_iter().chain(queues.into_iter().flatten()).collect()
 }
 
 fn server_options(

@@ -11,7 +11,7 @@ use muster_schema::rules::Rules;
 use muster_tree::Tree;
 
 /// Schemas that are kept; the oldest goes first.
-const KEPT_MAX: usize = 16;
+const KEPT_MAX: usize = 32;
 
 /// A schema and its rules.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use muster_tree::{Text, Tree};
 
 use super::compiled::{self, Compiled};
 use super::{is_true, scale_check};
+use crate::engine::Convert;
 use crate::kinds::{Errors, Generation, Strategy, with_api_version};
 use crate::registry::{Column, Resource, Subresource, Version};
 
@@ -25,6 +26,17 @@ struct Custom {
     schemas: Vec<Compiled>,
     /// For each version: where it counts replicas, if it can be scaled.
     scales: Vec<Option<(Text, Text, Text)>>,
+    /// Says its objects in other versions, where these differ in more than their name.
+    convert: Option<Convert>,
+}
+
+impl Custom {
+    fn converted(&self, tree: &Tree, api_version: &Text) -> Tree {
+        match self.convert.filter(|_| tree.str_at(&["apiVersion"]) != api_version) {
+            Some(convert) => with_api_version(&convert(tree, api_version), api_version),
+            None => with_api_version(tree, api_version),
+        }
+    }
 }
 
 impl Strategy for Custom {
@@ -68,8 +80,12 @@ impl Strategy for Custom {
 
     fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
         // Each version has defaults of its own, also for what was written before they were said.
-        let tree = with_api_version(tree, &resource.api_version(version));
+        let tree = self.converted(tree, &resource.api_version(version));
         structure::default(resource.versions[version].schema.view(), &tree)
+    }
+
+    fn to_storage(&self, resource: &Resource, tree: &Tree, _version: usize) -> Tree {
+        self.converted(tree, &resource.storage_api_version())
     }
 
     fn definition(&self) -> Option<(&Tree, bool)> {
@@ -93,7 +109,7 @@ pub(super) fn is_made_of(resource: &Resource, definition: &Tree) -> bool {
 }
 
 /// The resource that a definition describes; `None` when its schema does not compile, which admission has refused.
-pub(super) fn resource(definition: &Tree) -> Option<Resource> {
+pub(super) fn resource(definition: &Tree, convert: Option<Convert>) -> Option<Resource> {
     let spec = definition.get("spec")?;
     let names = definition.at(&["status", "acceptedNames"])?;
     let listed = spec.items_at(&["versions"]);
@@ -111,6 +127,7 @@ pub(super) fn resource(definition: &Tree) -> Option<Resource> {
         has_status: versions.iter().any(|v| v.subresources.iter().any(|s| s.name == "status")),
         scales: versions.iter().map(scale_paths).collect(),
         schemas: versions.iter().map(compiled).collect::<Option<Vec<_>>>()?,
+        convert,
     };
     Some(Resource {
         storage: Text::from(format!("{plural}.{group}")),

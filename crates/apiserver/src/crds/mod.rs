@@ -22,7 +22,7 @@ use std::sync::Arc;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
-use crate::engine::Engine;
+use crate::engine::{Convert, Engine};
 use crate::kinds::Look;
 use crate::registry::{Registry, Resource};
 
@@ -44,7 +44,9 @@ impl Engine {
             let definitions: Vec<Tree> =
                 self.all(DEFINITIONS).into_iter().map(|object| object.tree).collect();
             let named = definitions.iter().map(|definition| with_names(definition, &definitions));
-            let custom = named.filter_map(|definition| resource(&definition, &known));
+            let custom = named.filter_map(|definition| {
+                resource(&definition, &known, self.conversion(definition.str_at(&["spec", "group"])))
+            });
             Registry::new(builtin.chain(custom).collect(), old.generation() + 1)
         });
     }
@@ -59,7 +61,11 @@ fn with_names(definition: &Tree, all: &[Tree]) -> Tree {
     definition::with_acceptance(definition, all, born)
 }
 
-fn resource(definition: &Tree, known: &BTreeMap<(Text, Text), &Arc<Resource>>) -> Option<Arc<Resource>> {
+fn resource(
+    definition: &Tree,
+    known: &BTreeMap<(Text, Text), &Arc<Resource>>,
+    convert: Option<Convert>,
+) -> Option<Arc<Resource>> {
     if !is_true(definition, "Established") {
         return None;
     }
@@ -67,7 +73,7 @@ fn resource(definition: &Tree, known: &BTreeMap<(Text, Text), &Arc<Resource>>) -
     if let Some(same) = known.get(&key).filter(|old| custom::is_made_of(old, definition)) {
         return Some((*same).clone());
     }
-    custom::resource(definition).map(Arc::new)
+    custom::resource(definition, convert).map(Arc::new)
 }
 
 /// Whether a condition of a definition holds.

@@ -64,6 +64,9 @@ pub const NAME_TRIES_MAX: u32 = 8;
 /// The largest object that is stored, in bytes of JSON.
 pub const OBJECT_BYTES_MAX: usize = 1_572_864;
 
+/// Says a custom object in the version of this `apiVersion`.
+pub type Convert = fn(&Tree, &str) -> Tree;
+
 /// What can be chosen about an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -75,6 +78,8 @@ pub struct EngineOptions {
     pub service_range: (u8, u8),
     /// Definitions of custom resources that come with the server. What is stored under their names becomes what they say.
     pub definitions: Vec<Tree>,
+    /// Who says objects of a group in another version, by the group's name. Elsewhere only `apiVersion` changes.
+    pub conversions: Vec<(Text, Convert)>,
     /// Which kinds and fields of gangs are served.
     pub gangs: Gangs,
     /// Whether new PodGroups wait for their pods when they are deleted: only where somebody lets them go in the end.
@@ -88,6 +93,7 @@ impl Default for EngineOptions {
             root_ca: Text::new(),
             service_range: (10, 96),
             definitions: Vec::new(),
+            conversions: Vec::new(),
             gangs: Gangs::default(),
             protect_groups: false,
         }
@@ -162,6 +168,11 @@ impl Engine {
     pub fn add_hook(&self, hook: Arc<dyn Hook>) {
         let mut slot = self.inner.chain.write().unwrap_or_else(PoisonError::into_inner);
         *slot = Arc::new(slot.with(hook));
+    }
+
+    /// Who says objects of this group in other versions.
+    pub(crate) fn conversion(&self, group: &str) -> Option<Convert> {
+        self.inner.options.conversions.iter().find(|(its, _)| its == group).map(|(_, convert)| *convert)
     }
 
     /// Says who issues and judges tokens. Only the first one counts.

@@ -5,5 +5,6 @@
 mod changes;
 mod new_sets;
 mod pods;
+mod queues;
 mod volumes;
 mod world;

@@ -10,7 +10,7 @@ use muster_apiserver::request::{
     Body, Patch, Shown, Target, User, WriteAct, WriteOptions, WriteReply, WriteRequest,
 };
 use muster_apiserver::status::Status;
-use muster_hooks::JobSets;
+use muster_hooks::{JobSets, Queues};
 use muster_jobset::admission::Settings;
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Text, Tree, tree};
@@ -54,12 +54,26 @@ impl World {
         world
     }
 
+    /// Where there are queues.
+    pub fn queueing() -> World {
+        let world = World::of(EngineOptions {
+            definitions: muster_queue::kinds::definitions(),
+            conversions: vec![("kueue.x-k8s.io".into(), muster_queue::kinds::convert::convert)],
+            ..EngineOptions::default()
+        });
+        world.0.add_hook(Arc::new(Queues));
+        world
+    }
+
     /// Where nobody looks at JobSets but their schema.
     pub fn without_admission() -> World {
+        let definitions = vec![muster_jobset::crd::definition()];
+        World::of(EngineOptions { definitions, ..EngineOptions::default() })
+    }
+
+    fn of(options: EngineOptions) -> World {
         let clock = Arc::new(Still);
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        let definitions = vec![muster_jobset::crd::definition()];
-        let options = EngineOptions { definitions, ..EngineOptions::default() };
         let engine = Engine::new(store, clock, Arc::new(Counting(AtomicU64::new(0))), options);
         World(engine)
     }
