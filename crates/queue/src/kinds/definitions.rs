@@ -185,7 +185,9 @@ impl Kinded {
         let columns = self.columns.iter().map(|it| column(it, version));
         let columns = (!self.columns.is_empty()).then(|| Tree::list(columns));
         let selectable = self.selectable.iter().map(|path| tree!({"jsonPath": *path}));
-        let selectable = (!self.selectable.is_empty()).then(|| Tree::list(selectable));
+        // Servers refuse the same list in all versions: they would take it for one of the definition as a whole.
+        let selects = version == Version::New && !self.selectable.is_empty();
+        let selectable = selects.then(|| Tree::list(selectable));
         let parts = self.has_status.then(|| tree!({"status": {}}));
         tree!({"name": name, "served": true, "storage": stored,
             "schema": {"openAPIV3Schema": (self.fields)(version).tree()}})
