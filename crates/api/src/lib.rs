@@ -26,6 +26,7 @@ pub mod node;
 pub mod node_terms;
 pub mod paths;
 pub mod pod;
+pub mod pod_requests;
 pub mod pod_status;
 pub mod pod_work;
 pub mod port;

@@ -135,6 +135,10 @@ paths! {
         INIT_CONTAINERS = "spec"."initContainers";
         /// Overhead.
         OVERHEAD = "spec"."overhead";
+        /// How its containers are run.
+        RUNTIME_CLASS = "spec"."runtimeClassName";
+        /// The name of its priority.
+        PRIORITY_CLASS = "spec"."priorityClassName";
         /// Restart policy.
         RESTART_POLICY = "spec"."restartPolicy";
         /// Host name.
@@ -817,6 +821,29 @@ paths! {
         SECONDS = "expirationSeconds";
         /// File.
         PATH = "path";
+    }
+    /// Bounds of what containers and pods ask for.
+    limit_range of "" "v1" "LimitRange" at [] {
+        /// The bounds.
+        LIMITS = "spec"."limits";
+    }
+    /// Bounds of one sort of thing.
+    limit_item of "" "v1" "LimitRange" at ["spec", "limits", "[]"] {
+        /// Of what.
+        TYPE = "type";
+        /// Most.
+        MAX = "max";
+        /// Least.
+        MIN = "min";
+        /// Limits of containers that name none.
+        DEFAULT = "default";
+        /// Requests of containers that name none.
+        DEFAULT_REQUEST = "defaultRequest";
+    }
+    /// How containers are run.
+    runtime_class of "node.k8s.io" "v1" "RuntimeClass" at [] {
+        /// What every pod costs on top.
+        OVERHEAD = "overhead"."podFixed";
     }
     /// ConfigMaps.
     config_map of "" "v1" "ConfigMap" at [] {

@@ -8,4 +8,5 @@
 //!
 //! Who performs what is decided: calls are made elsewhere.
 
+pub mod jobs;
 pub mod kinds;

@@ -1,9 +1,7 @@
 //! What a pod takes of a node: amounts and ports.
 
-use std::collections::BTreeMap;
-
-use muster_api::node::amounts;
 use muster_api::paths::{container, container_port, pod};
+use muster_api::pod_requests::{effective, is_sidecar};
 use muster_tree::{Text, Tree, literal};
 
 /// What a container without a request of its own counts for when nodes are compared: thousandths of a CPU.
@@ -49,9 +47,9 @@ impl Request {
     /// Reads a Pod.
     #[must_use]
     pub fn of(tree: &Tree) -> Request {
-        let mut plain = sum(tree, &[]);
+        let mut plain = effective(tree, &[]);
         let defaults = [(literal!("cpu"), SCORED_CPU), (literal!("memory"), SCORED_MEMORY)];
-        let scored = sum(tree, &defaults);
+        let scored = effective(tree, &defaults);
         plain.retain(|_, amount| *amount > 0);
         let amount = |name: &str| scored.get(name).copied().unwrap_or(0).min(AMOUNT_MAX);
         Request {
@@ -60,53 +58,6 @@ impl Request {
             ports: ports(tree),
         }
     }
-}
-
-/// Containers and sidecars together, or the greediest moment of the start; what the pod asks for as a whole
-/// stands instead of that; overhead comes on top.
-fn sum(tree: &Tree, defaults: &[(Text, i64)]) -> BTreeMap<Text, i64> {
-    let mut running: BTreeMap<Text, i64> = BTreeMap::new();
-    let mut peak: BTreeMap<Text, i64> = BTreeMap::new();
-    for item in tree.items_at(pod::INIT_CONTAINERS) {
-        for (name, amount) in asked(item, defaults) {
-            let so_far = running.entry(name.clone()).or_default();
-            let moment = peak.entry(name).or_default();
-            *moment = (*moment).max(so_far.saturating_add(amount));
-            *so_far = so_far.saturating_add(if is_sidecar(item) { amount } else { 0 });
-        }
-    }
-    for item in tree.items_at(pod::CONTAINERS) {
-        for (name, amount) in asked(item, defaults) {
-            let so_far = running.entry(name).or_default();
-            *so_far = so_far.saturating_add(amount);
-        }
-    }
-    for (name, amount) in peak {
-        let sum = running.entry(name).or_default();
-        *sum = (*sum).max(amount);
-    }
-    for (name, amount) in amounts(tree.entries_at(pod::REQUESTS)) {
-        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
-            running.insert(name, amount);
-        }
-    }
-    for (name, amount) in amounts(tree.entries_at(pod::OVERHEAD)) {
-        let so_far = running.entry(name).or_default();
-        *so_far = so_far.saturating_add(amount);
-    }
-    running
-}
-
-fn asked(item: &Tree, defaults: &[(Text, i64)]) -> Vec<(Text, i64)> {
-    let mut all = amounts(item.entries_at(container::REQUESTS));
-    let missing = |(name, _): &&(Text, i64)| all.iter().all(|(known, _)| known != name);
-    let missing: Vec<(Text, i64)> = defaults.iter().filter(missing).cloned().collect();
-    all.extend(missing);
-    all
-}
-
-fn is_sidecar(item: &Tree) -> bool {
-    item.str_at(container::RESTART_POLICY) == "Always"
 }
 
 fn ports(tree: &Tree) -> Vec<Port> {

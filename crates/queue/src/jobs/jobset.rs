@@ -1,0 +1,132 @@
+//! JobSets: one pod set for each replicatedJob.
+
+use std::collections::BTreeMap;
+
+use muster_api::jobset::{JobSetFacts, ReplicatedJob};
+use muster_api::paths::{condition, jobset as path, replicated_job as job};
+use muster_api::port::Part;
+use muster_api::queue::PodSet;
+use muster_api::words::jobset as words;
+use muster_tree::{Text, Tree};
+
+use super::construct::distinct_variables;
+use super::infos::{Clash, Info};
+use super::work::{CannotStart, Change, Ended, Named, Stop, Work, main_change};
+
+/// What JobSets are called.
+pub const NAMED: Named = Named {
+    integration: "jobset.x-k8s.io/jobset",
+    api_version: words::API_VERSION,
+    group: "jobset.x-k8s.io",
+    kind: words::KIND,
+};
+
+/// A JobSet.
+#[derive(Debug, Clone)]
+pub struct SetOfJobs<'a> {
+    object: &'a Tree,
+    facts: JobSetFacts,
+}
+
+impl<'a> SetOfJobs<'a> {
+    /// Reads a JobSet.
+    #[must_use]
+    pub fn of(object: &'a Tree) -> SetOfJobs<'a> {
+        SetOfJobs { object, facts: JobSetFacts::of(object) }
+    }
+
+    /// The JobSet with the pods of each replicatedJob changed by what there is for it.
+    fn with_templates(
+        &self,
+        infos: &[Info],
+        change: impl Fn(&Info, &Tree) -> Result<Tree, Clash>,
+    ) -> Result<Tree, CannotStart> {
+        let (has, admitted) = (self.facts.jobs.len(), infos.len());
+        if has != admitted {
+            return Err(CannotStart::OtherSets { has, admitted });
+        }
+        let mut jobs = Vec::with_capacity(has);
+        for one in self.object.items_at(path::JOBS) {
+            let name = set_name(&one.text_at(job::NAME));
+            let Some(info) = infos.iter().find(|it| it.name == name) else {
+                return Err(CannotStart::OtherSets { has, admitted });
+            };
+            let template = one.at(job::POD_TEMPLATE).cloned().unwrap_or_default();
+            jobs.push(one.with(job::POD_TEMPLATE, change(info, &template)?));
+        }
+        Ok(self.object.with(path::JOBS, Tree::list(jobs)))
+    }
+}
+
+/// Pod sets are called like DNS labels.
+fn set_name(replicated_job: &str) -> Text {
+    Text::from(replicated_job.to_lowercase())
+}
+
+fn pods(of: &ReplicatedJob) -> u32 {
+    of.replicas.saturating_mul(of.pods())
+}
+
+impl Work for SetOfJobs<'_> {
+    fn named(&self) -> Named {
+        NAMED
+    }
+
+    fn object(&self) -> &Tree {
+        self.object
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.facts.suspend
+    }
+
+    fn pod_sets(&self) -> Result<Vec<PodSet>, String> {
+        let one = |(of, tree): (&ReplicatedJob, &Tree)| PodSet {
+            name: set_name(&of.name),
+            template: distinct_variables(tree.at(job::POD_TEMPLATE).unwrap_or(&Tree::Null)),
+            count: pods(of),
+            min_count: None,
+            topology: Tree::Null,
+        };
+        Ok(self.facts.jobs.iter().zip(self.object.items_at(path::JOBS)).map(one).collect())
+    }
+
+    fn start(&self, infos: &[Info]) -> Result<Change, CannotStart> {
+        let set = self.with_templates(infos, Info::put_into)?.with(path::SUSPEND, false);
+        Ok(main_change(self.object, &set).unwrap_or(Change { part: Part::Main, patch: Tree::empty_map() }))
+    }
+
+    fn stop(&self, infos: Option<&[Info]>) -> Option<Stop> {
+        let restored = infos.and_then(|infos| {
+            // Of another number of sets nobody knows which was which: it only stops.
+            self.with_templates(infos, |info, template| Ok(info.restore(template))).ok()
+        });
+        let set = restored.unwrap_or_else(|| self.object.clone()).with(path::SUSPEND, true);
+        main_change(self.object, &set).map(|change| Stop { change, is_last: true })
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        let end = self.facts.status.ended()?;
+        Some(Ended {
+            message: end.text_at(condition::MESSAGE),
+            succeeded: end.str_at(condition::TYPE) == words::conditions::COMPLETED,
+        })
+    }
+
+    fn is_active(&self) -> bool {
+        self.facts.status.jobs.iter().any(|it| it.active > 0)
+    }
+
+    fn pods_ready(&self) -> bool {
+        let there = self.facts.status.jobs.iter().map(|it| u64::from(it.ready) + u64::from(it.succeeded));
+        there.sum::<u64>() == self.facts.replicas()
+    }
+
+    fn reclaimable(&self) -> BTreeMap<Text, u32> {
+        let free = |of: &ReplicatedJob| {
+            let done = self.facts.status.job(&of.name)?.succeeded.min(of.replicas);
+            (done > 0).then(|| (set_name(&of.name), done.saturating_mul(of.pods())))
+        };
+        self.facts.jobs.iter().filter_map(free).collect()
+    }
+}
