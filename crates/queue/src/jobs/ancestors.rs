@@ -293,9 +293,11 @@ mod tests {
     #[test]
     fn a_circle_ends() {
         let round = Above { uid: "j".into(), queue: "q".into(), controller: Some(owner("Job/j")) };
-        let found = find("pod", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
+        let found =
+            find("pod", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
         assert_eq!(found, Err(Lost::Cyclic));
-        let own = find("j", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
+        let own =
+            find("j", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
         assert_eq!(own, Err(Lost::Cyclic), "an object that owns itself");
     }
 

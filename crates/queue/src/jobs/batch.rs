@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use muster_api::job::{JobFacts, Mode};
+use muster_api::meta;
 use muster_api::paths::{condition, job as path, job_status as status, meta as meta_path};
 use muster_api::port::Part;
 use muster_api::queue::PodSet;
 use muster_api::queue::words::{MAIN, TRUE, annotations};
 use muster_api::words::{conditions, labels};
-use muster_api::meta;
 use muster_tree::{Text, Tree};
 
 use super::construct::distinct_variables;
@@ -128,7 +128,8 @@ impl Work for BatchJob<'_> {
         {
             return Ok(change);
         }
-        let job = self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
+        let job =
+            self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
         // A start of what runs already changes nothing.
         Ok(main_change(self.object, &job).unwrap_or(Change { part: Part::Main, patch: Tree::empty_map() }))
     }

@@ -122,7 +122,11 @@ fn with_distinct(item: &Tree, all: &[Tree]) -> Tree {
             None => kept.push(variable),
         }
     }
-    if kept.len() == all.len() { item.clone() } else { item.with(container::ENV, Tree::list(kept.into_iter().cloned())) }
+    if kept.len() == all.len() {
+        item.clone()
+    } else {
+        item.with(container::ENV, Tree::list(kept.into_iter().cloned()))
+    }
 }
 
 fn common(objects: &[&Tree], labels: BTreeMap<Text, Text>, making: Making<'_>) -> NewWorkload {
@@ -150,7 +154,8 @@ fn copied_annotations(objects: &[&Tree]) -> BTreeMap<Text, Text> {
     let mut all = BTreeMap::new();
     let said = objects.iter().flat_map(|object| object.entries_at(meta_path::ANNOTATIONS));
     for (key, value) in said {
-        let is_ours = key.starts_with(annotations::PROVISIONING_PREFIX) || key == annotations::ADMISSION_GATED_BY;
+        let is_ours =
+            key.starts_with(annotations::PROVISIONING_PREFIX) || key == annotations::ADMISSION_GATED_BY;
         if let Some(value) = value.as_text().filter(|_| is_ours) {
             all.entry(key.clone()).or_insert_with(|| value.clone());
         }

@@ -10,8 +10,8 @@
 
 use muster_api::meta;
 use muster_api::paths::pod;
-use muster_api::queue::{FlavorFacts, PodSet, WorkloadFacts};
 use muster_api::quantity;
+use muster_api::queue::{FlavorFacts, PodSet, WorkloadFacts};
 use muster_schema::node::View;
 use muster_schema::table::builtin;
 use muster_schema::zero;
@@ -38,7 +38,11 @@ pub struct Compared<'a> {
 
 /// Whether a Workload is that of this job: owner, time and pods.
 #[must_use]
-pub fn is_of(job: &Compared<'_>, workload: &WorkloadFacts, flavor: &dyn Fn(&str) -> Option<FlavorFacts>) -> bool {
+pub fn is_of(
+    job: &Compared<'_>,
+    workload: &WorkloadFacts,
+    flavor: &dyn Fn(&str) -> Option<FlavorFacts>,
+) -> bool {
     let is_owner = workload
         .controller()
         .is_some_and(|it| it.name == meta::name(job.object) && it.uid == meta::uid(job.object));
@@ -47,7 +51,11 @@ pub fn is_of(job: &Compared<'_>, workload: &WorkloadFacts, flavor: &dyn Fn(&str)
 
 /// The same of a Workload that may belong to nobody yet.
 #[must_use]
-pub fn is_like(job: &Compared<'_>, workload: &WorkloadFacts, flavor: &dyn Fn(&str) -> Option<FlavorFacts>) -> bool {
+pub fn is_like(
+    job: &Compared<'_>,
+    workload: &WorkloadFacts,
+    flavor: &dyn Fn(&str) -> Option<FlavorFacts>,
+) -> bool {
     if workload.max_exec_secs != max_exec_secs(job.object) {
         return false;
     }
@@ -112,12 +120,14 @@ fn is_same(view: View<'_>, one: &Tree, other: &Tree) -> bool {
         _ if view.node().format == "quantity" => value(one) == value(other),
         (Tree::Map(_), Tree::Map(_)) => {
             let keys = one.entries().iter().chain(other.entries()).map(|(key, _)| key);
-            let mut each = keys.map(|key| (key, one.get(key).unwrap_or(&Tree::Null), other.get(key).unwrap_or(&Tree::Null)));
+            let mut each = keys
+                .map(|key| (key, one.get(key).unwrap_or(&Tree::Null), other.get(key).unwrap_or(&Tree::Null)));
             each.all(|(key, a, b)| view.below(key).map_or_else(|| a == b, |view| is_same(view, a, b)))
         }
         (Tree::List(_), Tree::List(_)) => {
             let (one, other) = (one.items(), other.items());
-            let same = |(a, b): (&Tree, &Tree)| view.item().map_or_else(|| a == b, |view| is_same(view, a, b));
+            let same =
+                |(a, b): (&Tree, &Tree)| view.item().map_or_else(|| a == b, |view| is_same(view, a, b));
             one.len() == other.len() && one.iter().zip(other).all(same)
         }
         _ => one == other,

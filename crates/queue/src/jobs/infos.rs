@@ -81,7 +81,10 @@ impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Clash { field, key, has, wants } = self;
         let field = field.word();
-        write!(f, "invalid admission check PodSetUpdate: conflict for {field}: {key} is {has:?} and would be {wants:?}")
+        write!(
+            f,
+            "invalid admission check PodSetUpdate: conflict for {field}: {key} is {has:?} and would be {wants:?}"
+        )
     }
 }
 

@@ -109,11 +109,13 @@ fn joined(all: &[FieldError]) -> String {
 /// # Errors
 /// They may not, and why.
 pub fn check(sets: &[PodSet], limits: &Limits) -> Result<(), Inadmissible> {
-    let above: Vec<FieldError> = each_container(sets).filter_map(|(path, item)| above_own(&path, item)).collect();
+    let above: Vec<FieldError> =
+        each_container(sets).filter_map(|(path, item)| above_own(&path, item)).collect();
     if !above.is_empty() {
         return Err(Inadmissible::AboveOwnLimits(above));
     }
-    let containers = each_container(sets).flat_map(|(path, item)| limits.container.broken(&path, &extremes(item)));
+    let containers =
+        each_container(sets).flat_map(|(path, item)| limits.container.broken(&path, &extremes(item)));
     let pods = sets.iter().enumerate().flat_map(|(at, set)| {
         let asked = pod_requests::effective(&set.template, &[]);
         let both = asked.into_iter().map(|(name, amount)| (name, (amount, amount))).collect();
@@ -150,7 +152,8 @@ fn above_own(path: &str, item: &Tree) -> Option<FieldError> {
 /// The least and the most that a container says of each resource.
 fn extremes(item: &Tree) -> BTreeMap<Text, (i64, i64)> {
     let mut all: BTreeMap<Text, (i64, i64)> = BTreeMap::new();
-    let said = [container::REQUESTS, container::LIMITS].into_iter().flat_map(|path| amounts(item.entries_at(path)));
+    let said =
+        [container::REQUESTS, container::LIMITS].into_iter().flat_map(|path| amounts(item.entries_at(path)));
     for (name, amount) in said {
         let (least, most) = all.entry(name).or_insert((amount, amount));
         (*least, *most) = ((*least).min(amount), (*most).max(amount));
@@ -162,7 +165,8 @@ impl Bounds {
     /// What leaves these bounds; nothing is said of resources that nobody asks for.
     fn broken(&self, path: &str, said: &BTreeMap<Text, (i64, i64)>) -> Vec<FieldError> {
         let leaves = |bounds: &Amounts, is_out: &dyn Fn((i64, i64), i64) -> bool| -> Vec<Text> {
-            let out = bounds.iter().filter(|(name, bound)| said.get(*name).is_some_and(|it| is_out(*it, **bound)));
+            let out =
+                bounds.iter().filter(|(name, bound)| said.get(*name).is_some_and(|it| is_out(*it, **bound)));
             out.map(|(name, _)| name.clone()).collect()
         };
         let above = leaves(&self.max, &|(_, most), bound| most > bound);

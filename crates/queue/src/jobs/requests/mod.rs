@@ -68,7 +68,11 @@ pub fn of_pod(template: &Tree, accounting: &Accounting) -> Amounts {
 
 /// What the sets of a Workload without a reservation ask for. `reclaimable` pods count no more; templates are adjusted.
 #[must_use]
-pub fn of_sets(sets: &[PodSet], reclaimable: &BTreeMap<Text, u32>, accounting: &Accounting) -> Vec<SetRequests> {
+pub fn of_sets(
+    sets: &[PodSet],
+    reclaimable: &BTreeMap<Text, u32>,
+    accounting: &Accounting,
+) -> Vec<SetRequests> {
     let one = |set: &PodSet| SetRequests {
         name: set.name.clone(),
         count: remaining(set.count, &set.name, reclaimable),
@@ -95,7 +99,11 @@ pub fn of_admission(admission: &Admission, workload: &WorkloadFacts) -> Vec<SetR
 
 /// What a Workload asks for, or holds: by its admission if it has one, else by its pod sets, adjusted.
 #[must_use]
-pub fn of_workload(workload: &WorkloadFacts, around: &Around<'_>, accounting: &Accounting) -> Vec<SetRequests> {
+pub fn of_workload(
+    workload: &WorkloadFacts,
+    around: &Around<'_>,
+    accounting: &Accounting,
+) -> Vec<SetRequests> {
     match &workload.admission {
         Some(admission) => of_admission(admission, workload),
         None => of_sets(&adjusted_sets(&workload.pod_sets, around), &workload.reclaimable, accounting),

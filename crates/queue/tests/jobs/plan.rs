@@ -1,0 +1,120 @@
+//! Single passes: a picture, and what is done about it.
+
+use muster_api::event::Severity;
+use muster_api::meta::Owner;
+use muster_api::port::Part;
+use muster_queue::jobs::ancestors::{Ancestor, Lost};
+use muster_queue::jobs::plan::{Above, Action, Settings};
+use muster_tree::{Tree, tree};
+
+use super::world::World;
+use super::{cases, says, text, texts};
+
+/// A step as one line.
+fn line(step: &Action) -> String {
+    match step {
+        Action::CreateWorkload(tree) => format!(
+            "create {} in {} of priority {} {}",
+            tree.str_at(&["metadata", "name"]),
+            tree.str_at(&["spec", "queueName"]),
+            tree.int_at(&["spec", "priority"]).unwrap_or_default(),
+            tree.str_at(&["spec", "priorityClassRef", "name"])
+        )
+        .trim_end()
+        .to_owned(),
+        Action::PatchWorkload(this, patch) => format!("patch {} {patch}", this.name),
+        Action::DropFinalizer(this) => format!("let go of {}", this.name),
+        Action::DeleteWorkload(this) => format!("delete {}", this.name),
+        Action::SetCondition(this, it) => {
+            format!("{} of {} is {}: {}: {}", it.kind, this.name, it.holds, it.reason, it.message)
+        }
+        Action::SetReclaimable(this, pods) => {
+            let pods: Vec<String> = pods.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            format!("free of {}: {}", this.name, pods.join(", "))
+        }
+        Action::ReleaseQuota(this) => format!("release {}", this.name),
+        Action::ChangeJob(change) => {
+            let part = if change.part == Part::Status { "status of job" } else { "job" };
+            format!("{part} {}", change.patch)
+        }
+        Action::Note(_, severity, reason, message) => {
+            let mark = if *severity == Severity::Warning { "!" } else { "-" };
+            format!("{mark} {reason}: {message}")
+        }
+    }
+}
+
+fn owner() -> Owner {
+    Owner {
+        api_version: text("jobset.x-k8s.io/v1alpha2"),
+        kind: text("JobSet"),
+        name: text("s"),
+        uid: text("s"),
+        controller: true,
+        blocks: true,
+    }
+}
+
+fn above(word: &str) -> Above {
+    let managed =
+        |is_admitted| Above::Managed { ancestor: Ancestor { owner: owner(), queue: text("q") }, is_admitted };
+    match word {
+        "waits" => managed(false),
+        "runs" => managed(true),
+        "too deep" => Above::Lost(Lost::TooDeep),
+        "missing" => Above::Lost(Lost::NotFound(owner())),
+        _ => Above::Nothing,
+    }
+}
+
+/// The job of all cases: one pod of one container, suspended, in queue `q`.
+fn job(case: &Tree) -> Tree {
+    let usual = tree!({"kind": "Job", "metadata": {"name": "j", "namespace": "n", "uid": "u",
+            "labels": {"kueue.x-k8s.io/queue-name": "q"}},
+        "spec": {"suspend": true, "parallelism": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}});
+    usual.merge(case.get("job").unwrap_or(&Tree::Null))
+}
+
+/// A Workload of that job, with these conditions.
+fn workload(said: &Tree) -> Tree {
+    let usual = tree!({"metadata": {"name": "wl", "namespace": "n", "uid": "w",
+            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true}]},
+        "spec": {"queueName": "q", "podSets": [
+            {"name": "main", "count": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}]}});
+    let condition = |it: &Tree| {
+        let words: Vec<&str> = it.as_str().unwrap().splitn(3, '/').collect();
+        let (kind, status) = words[0].strip_prefix("not ").map_or((words[0], "True"), |kind| (kind, "False"));
+        tree!({"type": kind, "status": status, "reason": words.get(1).copied().unwrap_or("R"),
+            "message": words.get(2).copied().unwrap_or("m"), "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let has_share = said.items_at(&["is"]).iter().any(|it| it.as_str() == Some("QuotaReserved"));
+    let given = tree!({"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "flavors": {"cpu": "reserved"}}]});
+    usual
+        .merge(&said.without(&["is"]))
+        .with(&["status", "conditions"], Tree::list(said.items_at(&["is"]).iter().map(condition)))
+        .with_option(&["status", "admission"], has_share.then_some(given))
+}
+
+#[test]
+fn one_pass_at_a_time() {
+    for case in cases(include_str!("plan.yaml")) {
+        let mut world = World::of(&job(&case));
+        for said in case.items_at(&["workloads"]) {
+            world.put(&workload(said));
+        }
+        if case.get("gone").is_some() {
+            world.job = None;
+        }
+        world.above = above(case.str_at(&["above"]));
+        world.is_selected = case.bool_at(&["selected"]) != Some(false);
+        world.settings = Settings {
+            without_queue: case.bool_at(&["withoutQueue"]) == Some(true),
+            tells_pods_ready: case.bool_at(&["podsReady"]) == Some(true),
+            ..Settings::default()
+        };
+        let got: Vec<String> = world.plan().iter().map(line).collect();
+        assert_eq!(got, texts(case.get("want").unwrap_or(&Tree::Null)), "{}", says(&case));
+        assert_eq!(world.plan(), world.plan(), "{}: same picture, same steps", says(&case));
+    }
+}

@@ -1,0 +1,95 @@
+//! What pod sets ask for.
+
+use std::collections::BTreeMap;
+
+use muster_api::quantity;
+use muster_api::queue::{PodSet, WorkloadFacts};
+use muster_queue::jobs::requests::{
+    Accounting, Around, Limits, Strategy, Transformation, adjusted_sets, check, of_sets, of_workload,
+};
+use muster_tree::{Text, Tree, tree};
+
+use super::{cases, part, says, text};
+
+fn transformation(tree: &Tree) -> Transformation {
+    let by = tree.text_at(&["multiplyBy"]);
+    let output =
+        |(name, value): &(Text, Tree)| (name.clone(), quantity::milli(value.as_str().unwrap()).unwrap());
+    Transformation {
+        input: tree.text_at(&["input"]),
+        strategy: if tree.str_at(&["strategy"]) == "Replace" { Strategy::Replace } else { Strategy::Retain },
+        multiply_by: (!by.is_empty()).then_some(by),
+        outputs: tree.entries_at(&["outputs"]).iter().map(output).collect(),
+    }
+}
+
+fn accounting(case: &Tree) -> Accounting {
+    Accounting {
+        exclude_prefixes: case
+            .items_at(&["exclude"])
+            .iter()
+            .map(|it| it.as_text().unwrap().clone())
+            .collect(),
+        transformations: case.items_at(&["transform"]).iter().map(transformation).collect(),
+    }
+}
+
+/// Shows: 976-34, 976-49.
+#[test]
+fn what_pods_ask_for() {
+    for case in cases(include_str!("requests.yaml")) {
+        let limits = Limits::of(case.items_at(&["ranges"]));
+        let classes = case.get("classes").cloned().unwrap_or_default();
+        let runtime_class = |name: &str| classes.get(name).map(|it| tree!({"overhead": {"podFixed": it}}));
+        let around = Around { limits: &limits, runtime_class: &runtime_class };
+        let template = Tree::map([("spec", part(&case, "spec").clone())]);
+        let count = case.int_at(&["count"]).unwrap_or(1);
+        let set = tree!({"name": "main", "count": count, "template": &template});
+        let sets = adjusted_sets(&[PodSet::of(&set)], &around);
+        let reclaimed: BTreeMap<Text, u32> = case
+            .int_at(&["reclaimable"])
+            .map(|it| (text("main"), u32::try_from(it).unwrap()))
+            .into_iter()
+            .collect();
+        let mut asked = of_sets(&sets, &reclaimed, &accounting(&case)).remove(0);
+        if case.bool_at(&["countsPods"]) == Some(true) {
+            asked = asked.counting_pods();
+        }
+        let total = Tree::map(asked.total().into_iter().map(|(name, amount)| (name, Tree::from(amount))));
+        if let Some(want) = case.get("want") {
+            assert_eq!(&total, want, "{}", says(&case));
+        }
+        let verdict = check(&sets, &limits).err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(verdict, case.str_at(&["refused"]), "{}", says(&case));
+    }
+}
+
+#[test]
+fn an_admitted_workload_holds_what_it_was_given() {
+    let workload = |reclaimable: u32| {
+        let reclaimable = tree!([{"name": "main", "count": reclaimable}]);
+        WorkloadFacts::of(&tree!({"spec": {"podSets": [
+                {"name": "main", "count": 4, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "9"}}}]}}},
+                {"name": "rest", "count": 2, "template": {"spec": {}}}]},
+            "status": {"reclaimablePods": reclaimable, "admission": {"clusterQueue": "q", "podSetAssignments": [
+                {"name": "main", "count": 3, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "3", "memory": "6Gi"}},
+                {"name": "rest", "resourceUsage": {"cpu": "1"}}]}}}))
+    };
+    let around = Around { limits: &Limits::default(), runtime_class: &|_| None };
+    let of = |reclaimable| of_workload(&workload(reclaimable), &around, &Accounting::default());
+    let whole = of(0);
+    assert_eq!((whole[0].count, whole[0].total()[&text("cpu")]), (3, 3000), "admitted, not asked for");
+    assert_eq!((whole[1].count, whole[1].total()[&text("cpu")]), (2, 1000), "no count: that of the set");
+    let less = of(2);
+    assert_eq!((less[0].count, less[0].total()[&text("memory")]), (1, 2 << 30));
+    assert_eq!(of(9)[0].total()[&text("cpu")], 0, "never below nothing");
+}
+
+#[test]
+fn a_set_can_be_counted_smaller() {
+    let set = tree!({"name": "main", "count": 10,
+        "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}}});
+    let asked = of_sets(&[PodSet::of(&set)], &BTreeMap::new(), &Accounting::default());
+    assert_eq!(asked[0].total_of(3)[&text("cpu")], 300);
+    assert_eq!(asked[0].total_of(0)[&text("cpu")], 0);
+}

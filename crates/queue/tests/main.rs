@@ -1,0 +1,3 @@
+//! Tables of cases and sequences, one module for each part.
+
+mod jobs;
