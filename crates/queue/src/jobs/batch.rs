@@ -16,11 +16,16 @@ use muster_tree::{Text, Tree};
 
 use super::construct::distinct_variables;
 use super::infos::Info;
-use super::work::{CannotStart, Change, Ended, Named, Stop, Work, main_change};
+use super::work::{CannotStart, Change, Ended, Named, Step, Stop, Work, last_of_start, main_change};
 
 /// What Jobs are called.
-pub const NAMED: Named =
-    Named { integration: "batch/job", api_version: "batch/v1", group: "batch", kind: "Job" };
+pub const NAMED: Named = Named {
+    integration: "batch/job",
+    api_version: "batch/v1",
+    group: "batch",
+    kind: "Job",
+    suspend: path::SUSPEND,
+};
 
 /// Labels that the Job controller puts on the template.
 const OF_CONTROLLER: [&str; 4] = [labels::JOB_UID, labels::JOB_NAME, OLD_JOB_NAME, OLD_JOB_UID];
@@ -120,39 +125,36 @@ impl Work for BatchJob<'_> {
         }])
     }
 
-    fn start(&self, infos: &[Info]) -> Result<Change, CannotStart> {
+    fn start(&self, infos: &[Info]) -> Result<Step, CannotStart> {
         let [info] = infos else { return Err(CannotStart::OtherSets { has: 1, admitted: infos.len() }) };
         let template = info.put_into(&self.template())?;
         if template != self.template()
             && let Some(change) = self.without_start()
         {
-            return Ok(change);
+            return Ok(Step { change, is_last: false });
         }
-        let job =
-            self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
-        // A start of what runs already changes nothing.
-        Ok(main_change(self.object, &job).unwrap_or(Change { part: Part::Main, patch: Tree::empty_map() }))
+        let job = self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
+        Ok(last_of_start(self.object, &job))
     }
 
-    fn stop(&self, infos: Option<&[Info]>) -> Option<Stop> {
-        let step = |change: Change, is_last| Some(Stop { change, is_last });
+    fn stop(&self, infos: Option<&[Info]>) -> Stop {
         let note = [meta_path::ANNOTATIONS, &[annotations::STOPPING]].concat();
         let Some([info]) = infos else {
             let job = self.object.with(path::SUSPEND, true).without(&note);
-            return main_change(self.object, &job).and_then(|change| step(change, true));
+            return Stop::step(main_change(self.object, &job), true);
         };
         if !self.facts.suspend {
             let job = self.object.with(path::SUSPEND, true).with(&note, TRUE);
-            return main_change(self.object, &job).and_then(|change| step(change, false));
+            return Stop::step(main_change(self.object, &job), false);
         }
         let restored = keeping_labels(&self.template(), &info.restore(&self.template()), &OF_CONTROLLER);
         if restored != self.template()
             && let Some(change) = self.without_start()
         {
-            return step(change, false);
+            return Stop::step(Some(change), false);
         }
         let job = self.sized(self.object, info.count).with(path::TEMPLATE, restored).without(&note);
-        main_change(self.object, &job).and_then(|change| step(change, true))
+        Stop::step(main_change(self.object, &job), true)
     }
 
     fn ended(&self) -> Option<Ended> {

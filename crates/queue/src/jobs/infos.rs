@@ -230,12 +230,15 @@ impl Info {
             (pod::TOLERATIONS, list(&self.tolerations)),
             (pod::GATES, list(&self.gates)),
         ];
-        parts.into_iter().fold(template.clone(), |template, (path, value)| match value {
+        let restored = parts.into_iter().fold(template.clone(), |template, (path, value)| match value {
             Some(value) => template.with(path, value),
             None if template.at(path).is_some_and(|old| !old.is_empty()) => template.without(path),
             // Nothing and an empty map or list mean the same: it stays as it is written.
             None => template,
-        })
+        });
+        let [around, ..] = *meta::LABELS else { return restored };
+        let is_left_over = restored.get(around).is_some_and(Tree::is_empty) && restored != *template;
+        if is_left_over { restored.without_key(around) } else { restored }
     }
 }
 

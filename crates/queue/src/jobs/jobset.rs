@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
 use muster_api::paths::{condition, jobset as path, replicated_job as job};
-use muster_api::port::Part;
 use muster_api::queue::PodSet;
 use muster_api::words::jobset as words;
 use muster_tree::{Text, Tree};
 
 use super::construct::distinct_variables;
 use super::infos::{Clash, Info};
-use super::work::{CannotStart, Change, Ended, Named, Stop, Work, main_change};
+use super::work::{CannotStart, Ended, Named, Step, Stop, Work, last_of_start, main_change};
 
 /// What JobSets are called.
 pub const NAMED: Named = Named {
@@ -19,6 +18,7 @@ pub const NAMED: Named = Named {
     api_version: words::API_VERSION,
     group: "jobset.x-k8s.io",
     kind: words::KIND,
+    suspend: path::SUSPEND,
 };
 
 /// A JobSet.
@@ -91,18 +91,18 @@ impl Work for SetOfJobs<'_> {
         Ok(self.facts.jobs.iter().zip(self.object.items_at(path::JOBS)).map(one).collect())
     }
 
-    fn start(&self, infos: &[Info]) -> Result<Change, CannotStart> {
+    fn start(&self, infos: &[Info]) -> Result<Step, CannotStart> {
         let set = self.with_templates(infos, Info::put_into)?.with(path::SUSPEND, false);
-        Ok(main_change(self.object, &set).unwrap_or(Change { part: Part::Main, patch: Tree::empty_map() }))
+        Ok(last_of_start(self.object, &set))
     }
 
-    fn stop(&self, infos: Option<&[Info]>) -> Option<Stop> {
+    fn stop(&self, infos: Option<&[Info]>) -> Stop {
         let restored = infos.and_then(|infos| {
             // Of another number of sets nobody knows which was which: it only stops.
             self.with_templates(infos, |info, template| Ok(info.restore(template))).ok()
         });
         let set = restored.unwrap_or_else(|| self.object.clone()).with(path::SUSPEND, true);
-        main_change(self.object, &set).map(|change| Stop { change, is_last: true })
+        Stop::step(main_change(self.object, &set), true)
     }
 
     fn ended(&self) -> Option<Ended> {

@@ -22,3 +22,23 @@ pub mod plan;
 pub mod priority;
 pub mod requests;
 pub mod work;
+
+use muster_tree::Tree;
+
+use work::{Named, Work};
+
+/// Every kind of job that can be queued.
+pub const KINDS: [Named; 2] = [batch::NAMED, jobset::NAMED];
+
+/// The work behind an object of one of [`KINDS`].
+#[must_use]
+pub fn work_of<'a>(group: &str, kind: &str, object: &'a Tree) -> Option<Box<dyn Work + 'a>> {
+    let is = |named: Named| (named.group, named.kind) == (group, kind);
+    if is(batch::NAMED) {
+        return Some(Box::new(batch::BatchJob::of(object)));
+    }
+    if is(jobset::NAMED) {
+        return Some(Box::new(jobset::SetOfJobs::of(object)));
+    }
+    None
+}

@@ -29,6 +29,8 @@ pub struct Named {
     pub group: &'static str,
     /// Its kind.
     pub kind: &'static str,
+    /// Where it is told to stand still.
+    pub suspend: &'static [&'static str],
 }
 
 /// One write to a job: a merge patch (RFC 7396) of a part of it, meant for the revision that was read.
@@ -49,13 +51,31 @@ pub struct Ended {
     pub succeeded: bool,
 }
 
-/// A stop: what comes next, and whether that is the last of it.
+/// The next write of a start or a stop.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stop {
+pub struct Step {
     /// The write.
     pub change: Change,
-    /// Whether the job stands still and is as its user wrote it after that.
+    /// Whether the job has started, or stands still and is as its user wrote it, after that.
     pub is_last: bool,
+}
+
+/// How far a stop is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stop {
+    /// This comes next.
+    Step(Step),
+    /// Nothing can be written before others have done their part: why.
+    Wait(&'static str),
+    /// The job stands still and is as it should be.
+    Still,
+}
+
+impl Stop {
+    /// The write that comes next, if there is one.
+    pub(super) fn step(change: Option<Change>, is_last: bool) -> Stop {
+        change.map_or(Stop::Still, |change| Stop::Step(Step { change, is_last }))
+    }
 }
 
 /// Why a job cannot be started.
@@ -111,11 +131,10 @@ pub trait Work {
     ///
     /// # Errors
     /// It can never be started like that.
-    fn start(&self, infos: &[Info]) -> Result<Change, CannotStart>;
+    fn start(&self, infos: &[Info]) -> Result<Step, CannotStart>;
 
-    /// The next write of a stop; `None` when it stands still and is as `infos` say. Without `infos` nobody knows what it
-    /// was like, and it only stops.
-    fn stop(&self, infos: Option<&[Info]>) -> Option<Stop>;
+    /// What comes next of a stop. Without `infos` nobody knows what the job was like, and it only stops.
+    fn stop(&self, infos: Option<&[Info]>) -> Stop;
 
     /// How it ended, if it has.
     fn ended(&self) -> Option<Ended>;
@@ -140,6 +159,12 @@ pub trait Work {
     fn is_deleting(&self) -> bool {
         meta::deleting(self.object()).is_some()
     }
+}
+
+/// The last write of a start: from `old` to `new`. A start of what runs already changes nothing.
+pub(super) fn last_of_start(old: &Tree, new: &Tree) -> Step {
+    let nothing = || Change { part: Part::Main, patch: Tree::empty_map() };
+    Step { change: main_change(old, new).unwrap_or_else(nothing), is_last: true }
 }
 
 /// A merge patch from `old` to `new` of the main part.

@@ -3,19 +3,18 @@
 use muster_queue::jobs::batch::BatchJob;
 use muster_queue::jobs::construct::{self, Making};
 use muster_queue::jobs::infos::Info;
-use muster_queue::jobs::jobset::SetOfJobs;
 use muster_queue::jobs::priority::Resolved;
-use muster_queue::jobs::work::Work;
+use muster_queue::jobs::work::{Step, Stop, Work};
+use muster_queue::jobs::{KINDS, work_of};
 use muster_tree::{Text, Tree, tree};
 
 use super::{cases, part, says, text};
 
-/// The work behind an object.
+/// The work behind an object, by its kind.
 pub fn work(object: &Tree) -> Box<dyn Work + '_> {
-    match object.str_at(&["kind"]) {
-        "JobSet" => Box::new(SetOfJobs::of(object)),
-        _ => Box::new(BatchJob::of(object)),
-    }
+    let kind = object.str_at(&["kind"]);
+    let named = KINDS.into_iter().find(|it| it.kind == kind).unwrap();
+    work_of(named.group, kind, object).unwrap()
 }
 
 /// What is said of a job, as a tree that leaves out what is not so.
@@ -49,16 +48,25 @@ fn what_kinds_say() {
     }
 }
 
+/// The next write of a stop.
+fn stopped(work: &dyn Work, infos: &[Info]) -> Step {
+    match work.stop(Some(infos)) {
+        Stop::Step(step) => step,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_start_wants_as_many_sets_as_there_are() {
     let job = tree!({"kind": "Job", "spec": {"suspend": true, "template": {"spec": {}}}});
     let set = tree!({"kind": "JobSet", "spec": {"replicatedJobs": [{"name": "a"}]}});
     let info = |name: &str| Info { name: text(name), ..Info::default() };
     let why = |object: &Tree, infos: &[Info]| work(object).start(infos).unwrap_err().to_string();
+    assert!(work_of("apps", "Deployment", &job).is_none());
     assert_eq!(why(&job, &[]), "invalid podset infos: expecting 1 podset, got 0");
     assert_eq!(why(&set, &[info("a"), info("b")]), "invalid podset infos: expecting 1 podset, got 2");
     assert_eq!(why(&set, &[info("b")]), "invalid podset infos: expecting 1 podset, got 1");
-    let stop = work(&set).stop(Some(&[])).unwrap();
+    let stop = stopped(&*work(&set), &[]);
     assert_eq!(
         stop.change.patch,
         tree!({"spec": {"suspend": true}}),
@@ -71,7 +79,7 @@ fn labels_of_the_job_controller_are_hidden_and_kept() {
     let labels = tree!({"app": "x", "job-name": "j", "controller-uid": "u", "batch.kubernetes.io/controller-uid": "u",
         "batch.kubernetes.io/job-name": "j"});
     let job = tree!({"metadata": {"name": "j", "annotations": {"kueue.x-k8s.io/stopping": "true"}},
-        "spec": {"suspend": true, "template": {"metadata": {"labels": labels}, "spec": {"nodeSelector": {"pool": "x"}}}}});
+        "spec": {"suspend": true, "template": {"metadata": {"labels": &labels}, "spec": {"nodeSelector": {"pool": "x"}}}}});
     let work = BatchJob::of(&job);
     let set = work.pod_sets().unwrap().remove(0);
     assert_eq!(
@@ -79,7 +87,7 @@ fn labels_of_the_job_controller_are_hidden_and_kept() {
         Some(&tree!({"app": "x", "batch.kubernetes.io/job-name": "j"}))
     );
     let plain = set.template.without(&["spec", "nodeSelector"]);
-    let stop = work.stop(Some(&[Info::of_template(&set.name, set.count, &plain)])).unwrap();
+    let stop = stopped(&work, &[Info::of_template(&set.name, set.count, &plain)]);
     let after = job.merge(&stop.change.patch);
     assert!(stop.is_last && after.at(&["spec", "template", "metadata", "labels"]) == Some(&labels));
     assert_eq!(after.at(&["spec", "template", "spec", "nodeSelector"]), None);

@@ -11,6 +11,7 @@ use super::run::{Stopping, stop};
 use super::{Action, Observed, Seen, note, prebuilt_of, run, warn};
 use crate::jobs::construct::is_label_value;
 use crate::jobs::equal::{self, Compared};
+use crate::jobs::work::Stop;
 
 /// What is known of a job's own Workload.
 pub(super) enum Own<'a> {
@@ -27,7 +28,7 @@ pub(super) fn hold_child(seen: &Observed<'_>, is_admitted: bool) -> Vec<Action> 
     if is_admitted || seen.job.is_suspended() {
         return Vec::new();
     }
-    let Some(step) = seen.job.stop(None) else { return Vec::new() };
+    let Stop::Step(step) = seen.job.stop(None) else { return Vec::new() };
     vec![Action::ChangeJob(step.change), note(SUSPENDED, "Kueue managed child job suspended")]
 }
 

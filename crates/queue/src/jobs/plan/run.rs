@@ -12,6 +12,7 @@ use crate::jobs::construct::{self, Making};
 use crate::jobs::infos::{self, Info, NotYet};
 use crate::jobs::naming::{self, Maker};
 use crate::jobs::priority::{Asked, Missing, resolve};
+use crate::jobs::work::Stop;
 
 /// Event: a job was stopped.
 const STOPPED: &str = "Stopped";
@@ -26,9 +27,15 @@ pub(super) enum Stopping {
 
 /// The next step of a stop; the last one is told.
 pub(super) fn stop(seen: &Observed<'_>, infos: Option<&[Info]>, message: &str) -> Stopping {
-    let Some(step) = seen.job.stop(infos) else { return Stopping::Still };
-    let told = step.is_last.then(|| note(STOPPED, message));
-    Stopping::Step([Action::ChangeJob(step.change)].into_iter().chain(told).collect())
+    match seen.job.stop(infos) {
+        Stop::Step(step) => {
+            let told = step.is_last.then(|| note(STOPPED, message));
+            Stopping::Step([Action::ChangeJob(step.change)].into_iter().chain(told).collect())
+        }
+        // Whoever has to act first changes the job, and that wakes it.
+        Stop::Wait(_) => Stopping::Step(Vec::new()),
+        Stop::Still => Stopping::Still,
+    }
 }
 
 /// What the pods of each set were like before anything was added.
@@ -79,14 +86,13 @@ fn start(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
         // A flavor that is not seen yet may come: whoever feeds the caches wakes the job.
         Err(NotYet::FlavorMissing(_) | NotYet::NotAdmitted) => return Vec::new(),
     };
-    let change = match seen.job.start(&infos) {
-        Ok(change) => change,
+    let step = match seen.job.start(&infos) {
+        Ok(step) => step,
         Err(why) => return fail_to_start(seen, workload, &why.to_string()),
     };
-    let is_last = change.part == muster_api::port::Part::Main;
     let queue = workload.facts.admission.as_ref().map(|it| it.cluster_queue.clone()).unwrap_or_default();
-    let told = is_last.then(|| note(reasons::STARTED, format!("Admitted by clusterQueue {queue}")));
-    [Action::ChangeJob(change)].into_iter().chain(told).collect()
+    let told = step.is_last.then(|| note(reasons::STARTED, format!("Admitted by clusterQueue {queue}")));
+    [Action::ChangeJob(step.change)].into_iter().chain(told).collect()
 }
 
 /// It can never be started like this: the Workload ends, and the job stays as it is.
