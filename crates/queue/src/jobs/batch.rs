@@ -133,7 +133,8 @@ impl Work for BatchJob<'_> {
         {
             return Ok(Step { change, is_last: false });
         }
-        let job = self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
+        let job =
+            self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
         Ok(last_of_start(self.object, &job))
     }
 
