@@ -263,7 +263,8 @@ mod tests {
         let no_jobs = managed(&["pod"], false);
         let deep: Vec<String> = (0..12).map(|n| format!("Job/j{n}")).collect();
         let deep: Vec<&str> = deep.iter().map(String::as_str).collect();
-        let cases: [(&str, &[&str], &Managed, Result<Option<&str>, &str>); 19] = [
+        type Case<'a> = (&'a str, &'a [&'a str], &'a Managed, Result<Option<&'a str>, &'a str>);
+        let cases: [Case<'_>; 19] = [
             ("no owner", &[], &usual, Ok(None)),
             ("a queued Job", &["Job/j@q"], &usual, Ok(Some("j"))),
             ("a Job without a queue", &["Job/j"], &usual, Ok(None)),

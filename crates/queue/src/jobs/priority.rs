@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn the_first_source_that_speaks_counts() {
         let words = |list: &[&str]| list.iter().map(|it| Text::from(*it)).collect::<Vec<_>>();
-        let cases: [(&str, &str, &str, &[&str], Result<(&str, i64), &str>); 8] = [
+        type Case<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], Result<(&'a str, i64), &'a str>);
+        let cases: [Case<'_>; 8] = [
             ("the label before all", "gold", "high", &["low"], Ok(("gold", 100))),
             ("a label without a class waits", "silver", "high", &["low"], Err("silver")),
             ("the job before its pods", "", "high", &["low"], Ok(("high", 10))),
