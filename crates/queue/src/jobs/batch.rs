@@ -1,7 +1,8 @@
 //! Jobs of the batch group.
 //!
-//! A Job's template may change only while the Job is suspended and has no start. So a stop takes three writes: suspend
-//! it and note that it is being stopped; take its start away; put the template back and the note away.
+//! A Job's template may change only while the Job is suspended, has no start and no active pods. So a stop takes three
+//! writes: suspend it and note that it is being stopped; once its pods are gone, take its start away; put the template
+//! back and the note away.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +132,7 @@ impl Work for BatchJob<'_> {
         if template != self.template()
             && let Some(change) = self.without_start()
         {
-            return Ok(Step { change, is_last: false });
+            return Ok(Step { change, is_told: false });
         }
         let job =
             self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
@@ -142,20 +143,23 @@ impl Work for BatchJob<'_> {
         let note = [meta_path::ANNOTATIONS, &[annotations::STOPPING]].concat();
         let Some([info]) = infos else {
             let job = self.object.with(path::SUSPEND, true).without(&note);
-            return Stop::step(main_change(self.object, &job), true);
+            return Stop::step(main_change(self.object, &job), !self.facts.suspend);
         };
         if !self.facts.suspend {
             let job = self.object.with(path::SUSPEND, true).with(&note, TRUE);
-            return Stop::step(main_change(self.object, &job), false);
+            return Stop::step(main_change(self.object, &job), true);
         }
         let restored = keeping_labels(&self.template(), &info.restore(&self.template()), &OF_CONTROLLER);
-        if restored != self.template()
-            && let Some(change) = self.without_start()
-        {
-            return Stop::step(Some(change), false);
+        if restored != self.template() {
+            if self.is_active() {
+                return Stop::Wait("pods are still active");
+            }
+            if let Some(change) = self.without_start() {
+                return Stop::step(Some(change), false);
+            }
         }
         let job = self.sized(self.object, info.count).with(path::TEMPLATE, restored).without(&note);
-        Stop::step(main_change(self.object, &job), true)
+        Stop::step(main_change(self.object, &job), false)
     }
 
     fn ended(&self) -> Option<Ended> {

@@ -102,7 +102,7 @@ impl Work for SetOfJobs<'_> {
             self.with_templates(infos, |info, template| Ok(info.restore(template))).ok()
         });
         let set = restored.unwrap_or_else(|| self.object.clone()).with(path::SUSPEND, true);
-        Stop::step(main_change(self.object, &set), true)
+        Stop::step(main_change(self.object, &set), !self.facts.suspend)
     }
 
     fn ended(&self) -> Option<Ended> {

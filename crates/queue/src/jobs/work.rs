@@ -56,8 +56,8 @@ pub struct Ended {
 pub struct Step {
     /// The write.
     pub change: Change,
-    /// Whether the job has started, or stands still and is as its user wrote it, after that.
-    pub is_last: bool,
+    /// Whether it is the one that lets the job run, or keeps it from running: worth an event.
+    pub is_told: bool,
 }
 
 /// How far a stop is.
@@ -73,8 +73,8 @@ pub enum Stop {
 
 impl Stop {
     /// The write that comes next, if there is one.
-    pub(super) fn step(change: Option<Change>, is_last: bool) -> Stop {
-        change.map_or(Stop::Still, |change| Stop::Step(Step { change, is_last }))
+    pub(super) fn step(change: Option<Change>, is_told: bool) -> Stop {
+        change.map_or(Stop::Still, |change| Stop::Step(Step { change, is_told }))
     }
 }
 
@@ -164,7 +164,7 @@ pub trait Work {
 /// The last write of a start: from `old` to `new`. A start of what runs already changes nothing.
 pub(super) fn last_of_start(old: &Tree, new: &Tree) -> Step {
     let nothing = || Change { part: Part::Main, patch: Tree::empty_map() };
-    Step { change: main_change(old, new).unwrap_or_else(nothing), is_last: true }
+    Step { change: main_change(old, new).unwrap_or_else(nothing), is_told: true }
 }
 
 /// A merge patch from `old` to `new` of the main part.

@@ -89,7 +89,7 @@ fn labels_of_the_job_controller_are_hidden_and_kept() {
     let plain = set.template.without(&["spec", "nodeSelector"]);
     let stop = stopped(&work, &[Info::of_template(&set.name, set.count, &plain)]);
     let after = job.merge(&stop.change.patch);
-    assert!(stop.is_last && after.at(&["spec", "template", "metadata", "labels"]) == Some(&labels));
+    assert!(!stop.is_told && after.at(&["spec", "template", "metadata", "labels"]) == Some(&labels));
     assert_eq!(after.at(&["spec", "template", "spec", "nodeSelector"]), None);
     assert_eq!(after.at(&["metadata", "annotations", "kueue.x-k8s.io/stopping"]), None);
 }

@@ -252,14 +252,14 @@ fn applied(workload: &Tree, status: &AdmissionStatus) -> Tree {
     workload.with(&["status"], status.with_option(&["reclaimablePods"], others))
 }
 
-/// The rule of Jobs: templates change only while they stand still and have no start; and nothing but the width, and
-/// what admission adds, ever does.
+/// The rule of Jobs: templates change only while they stand still, have no start and no active pods.
 fn may_change(old: &Tree, new: &Tree) -> bool {
     if old.str_at(&["kind"]) != "Job" {
         let stands = [old, new].iter().any(|it| it.bool_at(&["spec", "suspend"]) == Some(true));
         return stands || old.at(&["spec", "replicatedJobs"]) == new.at(&["spec", "replicatedJobs"]);
     }
     let is_free = old.bool_at(&["spec", "suspend"]) == Some(true)
-        && old.at(&["status", "startTime"]).is_none_or(Tree::is_null);
+        && old.at(&["status", "startTime"]).is_none_or(Tree::is_null)
+        && old.int_at(&["status", "active"]).unwrap_or(0) == 0;
     is_free || old.at(&["spec", "template"]) == new.at(&["spec", "template"])
 }

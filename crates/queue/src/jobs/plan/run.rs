@@ -25,11 +25,11 @@ pub(super) enum Stopping {
     Still,
 }
 
-/// The next step of a stop; the last one is told.
+/// The next step of a stop; the one that keeps the job from running is told.
 pub(super) fn stop(seen: &Observed<'_>, infos: Option<&[Info]>, message: &str) -> Stopping {
     match seen.job.stop(infos) {
         Stop::Step(step) => {
-            let told = step.is_last.then(|| note(STOPPED, message));
+            let told = step.is_told.then(|| note(STOPPED, message));
             Stopping::Step([Action::ChangeJob(step.change)].into_iter().chain(told).collect())
         }
         // Whoever has to act first changes the job, and that wakes it.
@@ -91,7 +91,7 @@ fn start(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
         Err(why) => return fail_to_start(seen, workload, &why.to_string()),
     };
     let queue = workload.facts.admission.as_ref().map(|it| it.cluster_queue.clone()).unwrap_or_default();
-    let told = step.is_last.then(|| note(reasons::STARTED, format!("Admitted by clusterQueue {queue}")));
+    let told = step.is_told.then(|| note(reasons::STARTED, format!("Admitted by clusterQueue {queue}")));
     [Action::ChangeJob(step.change)].into_iter().chain(told).collect()
 }
 
