@@ -12,12 +12,10 @@ use muster_api::meta::{self, Owner};
 use muster_api::paths::{container, env, meta as meta_path, owner, pod};
 use muster_api::queue::words::{TRUE, annotations, labels};
 use muster_api::queue::{NewPodSet, NewWorkload, PodSet};
+use muster_schema::selector::label_value_problems;
 use muster_tree::{Text, Tree};
 
 use super::priority::Resolved;
-
-/// Longest value of a label.
-const LABEL_VALUE_MAX: usize = 63;
 
 /// What is known of a Workload before it is made.
 #[derive(Debug, Clone)]
@@ -178,12 +176,5 @@ fn copied_labels(objects: &[&Tree], keys: &[Text]) -> Result<BTreeMap<Text, Text
 
 /// Whether a text may be the value of a label.
 pub(super) fn is_label_value(text: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let bytes = text.as_bytes();
-    text.is_empty()
-        || (bytes.len() <= LABEL_VALUE_MAX
-            && is_end(bytes.first())
-            && is_end(bytes.last())
-            && bytes.iter().all(|byte| is_inner(*byte)))
+    label_value_problems(text).is_empty()
 }

@@ -80,6 +80,10 @@ pub(super) fn run_or_stop(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Actio
 }
 
 fn start(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
+    // Whoever suspended it from outside has pods on their way out; templates cannot change before they are gone.
+    if seen.job.is_active() {
+        return Vec::new();
+    }
     let infos = match infos::of_workload(&workload.facts, seen.flavor) {
         Ok(infos) => infos,
         Err(NotYet::Clash(clash)) => return fail_to_start(seen, workload, &clash.to_string()),
