@@ -113,6 +113,8 @@ paths! {
         ANTI_AFFINITY = "spec"."affinity"."podAntiAffinity"."requiredDuringSchedulingIgnoredDuringExecution";
         /// Preferred pod anti-affinity.
         ANTI_PREFERENCES = "spec"."affinity"."podAntiAffinity"."preferredDuringSchedulingIgnoredDuringExecution";
+        /// What it wants to be near to, and far from.
+        AFFINITY = "spec"."affinity";
         /// Rules of spreading.
         SPREAD = "spec"."topologySpreadConstraints";
         /// Whether it may preempt others.
@@ -155,6 +157,8 @@ paths! {
         PHASE = "status"."phase";
         /// Why it is in this phase.
         REASON = "status"."reason";
+        /// The same in words.
+        MESSAGE = "status"."message";
         /// Conditions.
         CONDITIONS = "status"."conditions";
         /// Container statuses.

@@ -10,3 +10,4 @@
 
 pub mod jobs;
 pub mod kinds;
+pub mod pods;

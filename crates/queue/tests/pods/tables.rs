@@ -1,0 +1,191 @@
+//! What pods declare, what is taken in, what is accepted, and what a picture asks for.
+
+use muster_api::selector::Selector;
+use muster_queue::pods::admit::{self, Ancestry, Live, Verdict};
+use muster_queue::pods::check::{Asked, Caller, check};
+use muster_queue::pods::{decl, hash, sets};
+use muster_tree::{Tree, tree};
+
+use super::picture::{Case, pod};
+use super::{cases, texts};
+
+/// Problems match when each has the wanted words, in order, and none is left over.
+fn same(got: &[String], want: &[String]) -> bool {
+    got.len() == want.len() && got.iter().zip(want).all(|(got, want)| got.contains(want.as_str()))
+}
+
+/// Shows: 976-02, 976-18, 976-19, 976-20, 976-21, 976-22, 976-27, 976-28, 976-29, 976-30, 976-33.
+#[test]
+fn what_pods_declare() {
+    for case in cases(include_str!("decl.yaml")) {
+        let (decl, flaws) = decl::read(&pod(case.get("pod").unwrap()));
+        let says = case.str_at(&["says"]);
+        let got: Vec<String> = flaws.iter().map(ToString::to_string).collect();
+        let want = texts(&case, "wrong");
+        assert!(same(&got, &want), "{says}\nwant {want:#?}\ngot {got:#?}");
+        let number = |it: Option<u32>| it.map_or(Tree::Null, Tree::from);
+        let shown = tree!({"mode": (format!("{:?}", decl.mode)), "total": number(decl.total), "count": number(decl.count),
+            "roles": number(decl.roles), "roleCount": (decl.role_size()), "fast": decl.fast, "serving": decl.serving,
+            "retriable": decl.retriable, "group": decl.group_name().map_or(Tree::Null, Tree::from)});
+        for (key, want) in case.entries_at(&["want"]) {
+            assert_eq!(shown.get(key), Some(want), "{says}: {key}");
+        }
+    }
+}
+
+/// Shows: 976-23, 976-24, 976-25, 976-27, 976-33.
+#[test]
+fn declared_sets() {
+    for case in cases(include_str!("sets.yaml")) {
+        let says = case.str_at(&["says"]);
+        match sets::read(case.str_at(&["text"])) {
+            Ok(all) => {
+                let shown: Vec<Tree> = all
+                    .iter()
+                    .map(|set| tree!({"name": &set.name, "count": set.count, "template": set.template.clone().unwrap_or_default()}))
+                    .collect();
+                assert_eq!(Tree::list(shown), case.get("want").cloned().unwrap_or_default(), "{says}");
+            }
+            Err(why) => {
+                let want = case.str_at(&["wrong"]);
+                assert!(!want.is_empty() && why.contains(want), "{says}: {why}");
+            }
+        }
+    }
+}
+
+/// Shows: 976-26.
+#[test]
+fn roles_and_sets() {
+    for case in cases(include_str!("roles.yaml")) {
+        let names = texts(&case, "sets");
+        let at = decl::set_of_role(case.str_at(&["role"]), names.iter().map(String::as_str));
+        let got = at.map_or(Tree::Null, |at| Tree::from(names[at].as_str()));
+        assert_eq!(Some(&got), case.get("want"), "{case}");
+    }
+}
+
+/// Shows: 976-43.
+#[test]
+fn fingerprints() {
+    let all = cases(include_str!("hash.yaml"));
+    for case in &all {
+        let pod = case.get("pod").unwrap();
+        let (says, want) = (case.str_at(&["says"]), case.str_at(&["want"]));
+        assert_eq!(hash::role(pod).as_str(), want, "{says}");
+    }
+}
+
+/// What surrounds a new pod, by its case.
+struct Around<'a>(&'a Tree);
+
+impl Live for Around<'_> {
+    fn namespace(&self) -> Result<Tree, String> {
+        match self.0.str_at(&["broken"]) {
+            "" => Ok(tree!({"metadata": {"labels": self.0.get("namespace").cloned().unwrap_or_default()}})),
+            why => Err(why.to_owned()),
+        }
+    }
+
+    fn ancestry(&self) -> Ancestry {
+        match self.0.str_at(&["ancestor"]) {
+            "" => Ancestry::Unmanaged,
+            "managed" => Ancestry::Managed,
+            why => Ancestry::Unknown(why.to_owned()),
+        }
+    }
+
+    fn has_default_queue(&self) -> bool {
+        self.0.bool_at(&["defaultQueue"]) == Some(true)
+    }
+
+    fn has_default_priority(&self) -> bool {
+        self.0.bool_at(&["defaultPriority"]) == Some(true)
+    }
+}
+
+/// Shows: 976-01, 976-03, 976-04, 976-05, 976-08, 976-09, 976-10, 976-11, 976-12, 976-16.
+#[test]
+fn which_pods_are_taken_in() {
+    for case in cases(include_str!("admit.yaml")) {
+        let selector = |key: &str| case.get(key).map(|it| Selector::of(Some(it)));
+        let settings = admit::Settings {
+            namespaces: ["managedNamespaces", "namespaceSelector"].into_iter().filter_map(selector).collect(),
+            pods: selector("podSelector"),
+            without_queue: case.bool_at(&["withoutQueue"]) == Some(true),
+        };
+        let (says, sent) = (case.str_at(&["says"]), case.get("pod").unwrap());
+        match admit::admit(sent, &Around(&case), &settings) {
+            Verdict::LeftAlone => assert_eq!(case.str_at(&["want"]), "left alone", "{says}"),
+            Verdict::Refused(why) => {
+                let want = case.str_at(&["want"]);
+                assert!(
+                    want.strip_prefix("refused: ").is_some_and(|want| why.contains(want)),
+                    "{says}: {why}"
+                );
+            }
+            Verdict::TakenIn(taken) => {
+                let want = case.get("want").filter(|it| it.is_map());
+                let want = want.unwrap_or_else(|| panic!("{says}: taken in as {taken}"));
+                assert_eq!(taken, sent.merge(want), "{says}");
+                let again = admit::admit(&taken, &Around(&case), &settings);
+                assert_eq!(again, Verdict::TakenIn(taken), "{says}: twice is as good as once");
+            }
+        }
+    }
+}
+
+/// Shows: 976-18, 976-19, 976-20, 976-21, 976-28, 976-29, 976-30, 976-32, 976-35.
+#[test]
+fn what_is_accepted() {
+    for case in cases(include_str!("check.yaml")) {
+        let old = case.get("old");
+        let caller = if case.str_at(&["by"]) == "queue" { Caller::MayRelease } else { Caller::Other };
+        let answer = check(&Asked {
+            pod: case.get("pod").unwrap(),
+            old,
+            caller,
+            owner_enabled: case.bool_at(&["ownerEnabled"]) == Some(true),
+            default_queue: case.bool_at(&["defaultQueue"]) == Some(true),
+        });
+        let says = case.str_at(&["says"]);
+        let got: Vec<String> = answer.problems.iter().map(ToString::to_string).collect();
+        let want = texts(&case, "wrong");
+        assert!(same(&got, &want), "{says}\nwant {want:#?}\ngot {got:#?}");
+        let warned = texts(&case, "warns");
+        assert!(same(&answer.warnings, &warned), "{says}\nwant {warned:#?}\ngot {:#?}", answer.warnings);
+    }
+}
+
+fn play(table: &str) {
+    for case in cases(table) {
+        let mut case = Case::of(&case);
+        let got = case.lines();
+        assert_eq!(got, case.want, "{}", case.says);
+        assert_eq!(case.lines(), got, "{}: same picture, same steps", case.says);
+    }
+}
+
+/// Shows: 976-01, 976-12, 976-37, 976-38, 976-44, 976-50, 976-51, 976-63.
+#[test]
+fn a_pod_by_itself() {
+    play(include_str!("single.yaml"));
+}
+
+/// Shows: 976-25, 976-31, 976-36, 976-39, 976-41, 976-42, 976-45, 976-47, 976-48.
+#[test]
+fn making_workloads_of_groups() {
+    play(include_str!("compose.yaml"));
+}
+
+/// Shows: 976-31, 976-34, 976-40, 976-49, 976-50, 976-52, 976-54, 976-55, 976-56, 976-57.
+#[test]
+fn starting_groups() {
+    play(include_str!("start.yaml"));
+}
+
+/// Shows: 976-45, 976-46, 976-59, 976-60, 976-61, 976-62, 976-63, 976-64.
+#[test]
+fn ending_groups() {
+    play(include_str!("end.yaml"));
+}

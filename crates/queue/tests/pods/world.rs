@@ -1,0 +1,494 @@
+//! A small world: pods, Workloads, who runs them and who collects what nobody owns. Steps are done to it one by one,
+//! and any of them may be the last before a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::meta;
+use muster_api::port::{Object, Uid};
+use muster_api::queue::WorkloadFacts;
+use muster_queue::pods::admit::{self, Ancestry, Live, Verdict};
+use muster_queue::pods::expect::{Cleanups, Openings};
+use muster_queue::pods::member::{Above, Member, PodRef};
+use muster_queue::pods::plan::{Action, Comeback, Key, SeenWorkload, Settings, WorkloadRef};
+use muster_tree::{Text, Tree, tree};
+
+use super::picture::{NAMESPACE, at, line, look, stamp};
+
+/// The most looks until everything must be quiet.
+const LOOKS_MAX: usize = 100;
+
+struct Nothing;
+
+impl Live for Nothing {
+    fn namespace(&self) -> Result<Tree, String> {
+        Ok(tree!({"metadata": {"name": NAMESPACE}}))
+    }
+    fn ancestry(&self) -> Ancestry {
+        Ancestry::Unmanaged
+    }
+    fn has_default_queue(&self) -> bool {
+        false
+    }
+    fn has_default_priority(&self) -> bool {
+        false
+    }
+}
+
+/// Why a write was not done.
+enum Not {
+    /// Somebody wrote first, or it is gone.
+    Conflict,
+    /// We died.
+    Crashed,
+}
+
+/// Everything there is.
+#[derive(Default)]
+pub struct World {
+    pub pods: BTreeMap<String, Object>,
+    pub workloads: BTreeMap<String, Object>,
+    /// Events, each once.
+    pub notes: BTreeSet<String>,
+    /// Seconds.
+    pub now: i64,
+    /// Writes that were done.
+    pub writes: usize,
+    /// Dies before this write, once.
+    pub dies_before: Option<usize>,
+    stalled: Option<Vec<Object>>,
+    openings: Openings,
+    cleanups: Cleanups,
+    settings: Settings,
+    uids: BTreeSet<Uid>,
+    revision: u64,
+}
+
+impl World {
+    fn revised(&mut self, tree: Tree) -> Object {
+        self.revision += 1;
+        Object { tree, revision: self.revision }
+    }
+
+    /// Creates a pod as a user sends it.
+    pub fn create(&mut self, sent: &Tree) {
+        let Verdict::TakenIn(taken) = admit::admit(sent, &Nothing, &admit::Settings::default()) else {
+            panic!("not taken in: {sent}")
+        };
+        self.now += 1;
+        let name = meta::name(&taken).to_string();
+        let uid = Text::from(format!("{name}-{}", self.now));
+        let stored = taken.merge(&tree!({"metadata": {"namespace": NAMESPACE, "uid": &uid,
+            "creationTimestamp": (stamp(self.now))}, "status": {"phase": "Pending"}}));
+        let object = self.revised(stored);
+        self.uids.insert(uid);
+        self.pods.insert(name, object);
+    }
+
+    fn change_pod(&mut self, name: &str, change: impl FnOnce(&Tree) -> Tree) {
+        let Some(old) = self.pods.get(name) else { return };
+        let new = change(&old.tree);
+        if new != old.tree {
+            let object = self.revised(new);
+            self.pods.insert(name.to_owned(), object);
+        }
+        let member = Member::of(&self.pods[name], Above::Nobody);
+        let is_held = meta::has_finalizers(&self.pods[name].tree);
+        if member.deleting.is_some() && !is_held && (member.terminated() || !member.bound) {
+            self.pods.remove(name);
+        }
+        self.observe();
+    }
+
+    /// What is forgotten when pods are seen as they are.
+    fn observe(&mut self) {
+        if self.stalled.is_some() {
+            return;
+        }
+        let all: Vec<Member> = self.pods.values().map(|pod| Member::of(pod, Above::Nobody)).collect();
+        for uid in &self.uids {
+            let pod = all.iter().find(|pod| pod.this.uid == *uid);
+            if pod.is_none_or(|pod| !pod.gated) {
+                self.openings.forget(uid);
+            }
+            if pod.is_none_or(|pod| !pod.finalizer) {
+                self.cleanups.forget(uid);
+            }
+        }
+    }
+
+    /// The cache of pods stands still from now on.
+    pub fn stall(&mut self) {
+        self.stalled = Some(self.pods.values().cloned().collect());
+    }
+
+    /// The cache catches up.
+    pub fn catch_up(&mut self) {
+        self.stalled = None;
+        self.observe();
+    }
+
+    /// Nodes do their part: open pods run, deleted ones end.
+    pub fn kubelet(&mut self) {
+        for name in self.pods.keys().cloned().collect::<Vec<_>>() {
+            self.change_pod(&name, |pod| {
+                let is_open = pod.items_at(&["spec", "schedulingGates"]).is_empty();
+                let deleting = meta::deleting(pod).is_some();
+                match pod.str_at(&["status", "phase"]) {
+                    "Pending" if is_open && !deleting => {
+                        pod.with(&["spec", "nodeName"], "node").with(&["status", "phase"], "Running")
+                    }
+                    "Running" if deleting => pod.with(&["status", "phase"], "Failed"),
+                    _ => pod.clone(),
+                }
+            });
+        }
+    }
+
+    /// A pod ends.
+    pub fn end(&mut self, name: &str, phase: &str) {
+        self.change_pod(name, |pod| pod.with(&["status", "phase"], phase));
+    }
+
+    /// A pod is deleted.
+    pub fn delete(&mut self, name: &str) {
+        let now = stamp(self.now);
+        self.change_pod(name, |pod| {
+            let marked = pod.with(&["metadata", "deletionTimestamp"], now);
+            marked.with(&["metadata", "deletionGracePeriodSeconds"], 30)
+        });
+    }
+
+    /// Deletes a Workload; it goes once nobody holds it.
+    pub fn delete_workload(&mut self, name: &str) {
+        let now = stamp(self.now);
+        self.change_workload(name, |it| it.with(&["metadata", "deletionTimestamp"], now));
+    }
+
+    fn change_workload(&mut self, name: &str, change: impl FnOnce(&Tree) -> Tree) {
+        let Some(old) = self.workloads.get(name) else { return };
+        let new = change(&old.tree);
+        let is_gone = meta::deleting(&new).is_some() && !meta::has_finalizers(&new);
+        let object = self.revised(new);
+        self.workloads.insert(name.to_owned(), object);
+        if is_gone {
+            self.workloads.remove(name);
+        }
+    }
+
+    /// Workloads whose owners are all gone are deleted.
+    fn collect(&mut self) {
+        let alive: BTreeSet<Text> = self.pods.values().map(|pod| meta::uid(&pod.tree)).collect();
+        let lost = |it: &Tree| {
+            let owners: Vec<_> = meta::owners(it).collect();
+            !owners.is_empty()
+                && owners.iter().all(|owner| !alive.contains(&owner.uid))
+                && meta::deleting(it).is_none()
+        };
+        let all: Vec<String> =
+            self.workloads.iter().filter(|(_, it)| lost(&it.tree)).map(|(name, _)| name.clone()).collect();
+        for name in all {
+            self.delete_workload(&name);
+        }
+    }
+
+    /// Sets a condition of a Workload.
+    pub fn tell(&mut self, name: &str, kind: &str, holds: bool, reason: &str, message: &str) {
+        let status = if holds { "True" } else { "False" };
+        let condition = tree!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": (stamp(self.now))});
+        self.change_workload(name, |it| {
+            let others =
+                it.items_at(&["status", "conditions"]).iter().filter(|old| old.str_at(&["type"]) != kind);
+            let all: Vec<Tree> = others.cloned().chain([condition]).collect();
+            it.with(&["status", "conditions"], Tree::list(all))
+        });
+    }
+
+    /// What is read of a Workload.
+    pub fn workload(&self, name: &str) -> WorkloadFacts {
+        WorkloadFacts::of(&self.workloads.get(name).unwrap_or_else(|| panic!("no Workload {name}")).tree)
+    }
+
+    /// Reason and status of a condition.
+    pub fn condition(&self, workload: &str, kind: &str) -> Option<(bool, String)> {
+        self.workload(workload).condition(kind).map(|it| (it.holds, it.reason.to_string()))
+    }
+
+    /// Admits a Workload if it may queue and `room` pods have quota; whether it does.
+    pub fn admit(&mut self, name: &str, room: u64) -> bool {
+        let facts = self.workload(name);
+        let asked: u64 = facts.pod_sets.iter().map(|set| u64::from(set.count)).sum();
+        if facts.holds("WaitingForReplacementPods")
+            || facts.has_quota()
+            || facts.is_finished()
+            || asked > room
+        {
+            return false;
+        }
+        let one = |set: &muster_api::queue::PodSet| tree!({"name": &set.name, "count": set.count, "flavors": {"cpu": "f"}});
+        let admission =
+            tree!({"clusterQueue": "cq", "podSetAssignments": Tree::list(facts.pod_sets.iter().map(one))});
+        self.change_workload(name, |it| it.with(&["status", "admission"], admission));
+        self.tell(name, "QuotaReserved", true, "QuotaReserved", "");
+        if facts.is_evicted() {
+            self.tell(name, "Evicted", false, "QuotaReserved", "Previously: somebody");
+        }
+        self.tell(name, "Admitted", true, "Admitted", "");
+        true
+    }
+
+    fn key_of(pod: &Object) -> Key {
+        Key::of_pod(&pod.tree)
+    }
+
+    fn keys(&self) -> BTreeSet<Key> {
+        let mut keys: BTreeSet<Key> = self.pods.values().map(World::key_of).collect();
+        for workload in self.workloads.values() {
+            let facts = WorkloadFacts::of(&workload.tree);
+            let namespace = facts.namespace.clone();
+            keys.insert(match facts.controller() {
+                Some(owner) => Key::Pod { namespace, name: owner.name.clone() },
+                None => Key::Group { namespace, name: facts.name.clone() },
+            });
+        }
+        keys
+    }
+
+    fn plan(&self, key: &Key) -> Vec<Action> {
+        let all: Vec<Object> = match &self.stalled {
+            Some(seen) => seen.clone(),
+            None => self.pods.values().cloned().collect(),
+        };
+        let pods: Vec<Member> = all
+            .iter()
+            .filter(|pod| World::key_of(pod) == *key)
+            .map(|pod| Member::of(pod, Above::Nobody))
+            .collect();
+        let is_of = |facts: &WorkloadFacts| match key {
+            Key::Group { name, .. } => facts.name == *name,
+            Key::Pod { name, .. } => facts.controller().is_some_and(|owner| owner.name == *name),
+        };
+        let workloads: Vec<SeenWorkload> = self
+            .workloads
+            .values()
+            .map(|it| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision })
+            .filter(|it| is_of(&it.facts))
+            .collect();
+        look(key, &pods, &workloads, (&self.openings, &self.cleanups), &self.settings, (None, at(self.now)))
+    }
+
+    /// Looks at everything until nothing is left to do. A crash on the way is survived.
+    pub fn settle(&mut self) {
+        for _ in 0..LOOKS_MAX {
+            if !self.look_once() {
+                return;
+            }
+        }
+        let left: Vec<String> =
+            self.keys().iter().flat_map(|key| self.plan(key)).map(|step| line(&step, at(self.now))).collect();
+        panic!("it never becomes quiet: {left:#?}");
+    }
+
+    /// One look at every key; whether anything was done.
+    pub fn look_once(&mut self) -> bool {
+        let before = (self.writes, self.dies_before);
+        for key in self.keys() {
+            match self.run(&key) {
+                Ok(()) | Err(Not::Conflict) => {}
+                Err(Not::Crashed) => {
+                    self.openings.clear();
+                    self.cleanups.clear();
+                    self.dies_before = None;
+                }
+            }
+            self.collect();
+        }
+        before != (self.writes, self.dies_before)
+    }
+
+    fn run(&mut self, key: &Key) -> Result<(), Not> {
+        for step in self.plan(key) {
+            self.take(key, step)?;
+            self.check();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Not> {
+        if self.dies_before == Some(self.writes) {
+            return Err(Not::Crashed);
+        }
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn write_pod(&mut self, this: &PodRef, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
+        self.write()?;
+        let name = this.name.to_string();
+        let fits = |pod: &Object| meta::uid(&pod.tree) == this.uid && pod.revision == this.revision;
+        if !self.pods.get(&name).is_some_and(fits) {
+            self.openings.forget(&this.uid);
+            self.cleanups.forget(&this.uid);
+            return Err(Not::Conflict);
+        }
+        self.change_pod(&name, change);
+        Ok(())
+    }
+
+    fn write_workload(&mut self, this: &WorkloadRef, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
+        self.write()?;
+        let name = this.name.to_string();
+        let fits = |it: &Object| meta::uid(&it.tree) == this.uid && it.revision == this.revision;
+        if !self.workloads.get(&name).is_some_and(fits) {
+            return Err(Not::Conflict);
+        }
+        self.change_workload(&name, change);
+        Ok(())
+    }
+
+    fn free(&mut self, this: &PodRef) -> Result<(), Not> {
+        self.write_pod(this, |pod| pod.merge(&meta::without_finalizer(pod, "kueue.x-k8s.io/managed")))
+    }
+
+    fn condition_of(&mut self, this: &WorkloadRef, told: (&str, bool, &str, &str)) -> Result<(), Not> {
+        self.write_workload(this, Tree::clone)?;
+        self.tell(&this.name, told.0, told.1, told.2, told.3);
+        Ok(())
+    }
+
+    fn take(&mut self, key: &Key, step: Action) -> Result<(), Not> {
+        match step {
+            Action::CreateWorkload(tree, _) => {
+                self.write()?;
+                let name = meta::name(&tree).to_string();
+                if self.workloads.contains_key(&name) {
+                    return Err(Not::Conflict);
+                }
+                let uid = format!("{name}-w{}", self.revision);
+                let object = self.revised(tree.with(&["metadata", "uid"], uid));
+                self.workloads.insert(name, object);
+                Ok(())
+            }
+            Action::RewriteWorkload(this, spec) => self.write_workload(&this, |it| it.with(&["spec"], spec)),
+            Action::DeleteWorkload(this) => {
+                let bare =
+                    |it: &Tree| it.merge(&meta::without_finalizer(it, "kueue.x-k8s.io/resource-in-use"));
+                self.write_workload(&this, bare)?;
+                self.delete_workload(&this.name);
+                Ok(())
+            }
+            Action::LetWorkloadGo(this) => self.write_workload(&this, |it| {
+                it.merge(&meta::without_finalizer(it, "kueue.x-k8s.io/resource-in-use"))
+            }),
+            Action::AddOwners(this, new) => self.write_workload(&this, |it| {
+                let all = it.items_at(&["metadata", "ownerReferences"]).iter().cloned().chain(new);
+                it.with(&["metadata", "ownerReferences"], Tree::list(all))
+            }),
+            Action::ChangeQueue(this, queue) => {
+                self.write_workload(&this, |it| it.with(&["spec", "queueName"], queue))
+            }
+            Action::ChangePriority(..) => panic!("nobody changes priorities here"),
+            Action::Finish { workload, reason, message } => {
+                self.condition_of(&workload, ("Finished", true, reason, &message))
+            }
+            Action::TellWaiting { workload, holds, reason, message } => {
+                self.condition_of(&workload, ("WaitingForReplacementPods", holds, &reason, &message))
+            }
+            Action::TellReclaimable(this, all) => {
+                let all = all.iter().map(|(name, count)| tree!({"name": name, "count": *count}));
+                let all = Tree::list(all);
+                self.write_workload(&this, |it| it.with(&["status", "reclaimablePods"], all))
+            }
+            Action::TellReady(this, ready) => self.condition_of(&this, ("PodsReady", ready, "Started", "")),
+            Action::Release(this, comeback) => {
+                self.write_workload(&this, |it| it.without(&["status", "admission"]))?;
+                self.tell(&this.name, "QuotaReserved", false, "Pending", "");
+                self.tell(&this.name, "Admitted", false, "NoReservation", "");
+                self.tell(&this.name, "Requeued", comeback == Comeback::Possible, "Preempted", "");
+                Ok(())
+            }
+            Action::Open(all) => {
+                for one in &all {
+                    assert!(self.openings.sending(&one.workload, &one.set, &one.pod.uid));
+                }
+                for one in all {
+                    self.write_pod(&one.pod, |pod| pod.merge(&one.patch))?;
+                    self.check();
+                }
+                Ok(())
+            }
+            Action::LetGo(pods) => {
+                self.cleanups.sending(&group(key), pods.iter().map(|pod| &pod.uid));
+                pods.iter().try_for_each(|pod| self.free(pod))
+            }
+            Action::DeleteExcess(pods) => {
+                self.cleanups.sending(&group(key), pods.iter().map(|pod| &pod.uid));
+                for pod in &pods {
+                    self.notes.insert(format!("{} ExcessPodDeleted", pod.name));
+                    self.free(pod)?;
+                    self.delete(&pod.name);
+                }
+                Ok(())
+            }
+            Action::DeletePods(pods) => {
+                for pod in &pods {
+                    self.free(pod)?;
+                    self.delete(&pod.name);
+                }
+                Ok(())
+            }
+            Action::Stop { pods, reason, message } => {
+                for pod in &pods {
+                    let told = tree!([{"type": "TerminationTarget", "status": "True", "reason": &reason, "message": &message}]);
+                    self.write_pod(pod, |pod| pod.with(&["status", "conditions"], told))?;
+                    self.notes.insert(format!("{} stopped: {reason}", pod.name));
+                    self.write()?;
+                    self.delete(&pod.name);
+                }
+                Ok(())
+            }
+            Action::Note(note) | Action::NoteOnce(note) => {
+                self.notes.insert(format!("{}: {}", note.reason, note.message));
+                Ok(())
+            }
+            Action::LookAgain(_) | Action::Hold(_) => Ok(()),
+        }
+    }
+
+    /// Pods that are open and have not ended.
+    pub fn open(&self) -> Vec<&str> {
+        let is_open = |pod: &Object| {
+            let pod = Member::of(pod, Above::Nobody);
+            !pod.gated && !pod.terminated()
+        };
+        self.pods.iter().filter(|(_, pod)| is_open(pod)).map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether our finalizer is on a pod.
+    pub fn is_held(&self, pod: &str) -> bool {
+        self.pods.get(pod).is_some_and(|pod| meta::has_finalizer(&pod.tree, "kueue.x-k8s.io/managed"))
+    }
+
+    /// Never more pods of a set are open and alive than were admitted.
+    pub fn check(&self) {
+        let mut open: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        for pod in self.pods.values().map(|pod| &pod.tree) {
+            let member = Member::of(&Object { tree: pod.clone(), revision: 0 }, Above::Nobody);
+            let stamped = meta::annotation(pod, "kueue.x-k8s.io/workload")
+                .zip(meta::label(pod, "kueue.x-k8s.io/podset"));
+            if let Some(place) = stamped.filter(|_| !member.gated && !member.terminated()) {
+                *open.entry(place).or_default() += 1;
+            }
+        }
+        for ((workload, set), open) in open {
+            let Some(it) = self.workloads.get(workload) else { continue };
+            let count = WorkloadFacts::of(&it.tree).pod_set(set).map_or(0, |set| set.count);
+            assert!(open <= count, "{open} of {count} in {workload}/{set}: {:?}", self.open());
+        }
+    }
+}
+
+fn group(key: &Key) -> (Text, Text) {
+    let (namespace, name) = key.names();
+    (namespace.clone(), name.clone())
+}
