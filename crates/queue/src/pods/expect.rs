@@ -11,8 +11,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::meta;
+use muster_api::paths::pod as pod_path;
 use muster_api::port::Uid;
-use muster_tree::Text;
+use muster_api::queue::words::{finalizers, gates};
+use muster_tree::{Text, Tree};
+
+use super::member::PodRef;
+use super::plan::{Action, Key};
 
 /// The most openings that are under way at one time.
 pub const OPENINGS_MAX: usize = 50_000;
@@ -143,5 +149,76 @@ impl Cleanups {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_pod.is_empty()
+    }
+}
+
+/// Everything that is remembered between looks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Gates.
+    pub openings: Openings,
+    /// Removals.
+    pub cleanups: Cleanups,
+}
+
+impl Memory {
+    /// A step is about to be sent. Whether it may be: at a bound it has to wait.
+    pub fn sending(&mut self, key: &Key, step: &Action) -> bool {
+        match step {
+            Action::Open(all) => {
+                all.iter().all(|one| self.openings.sending(&one.workload, &one.set, &one.pod.uid))
+            }
+            Action::LetGo(pods) | Action::DeleteExcess(pods) | Action::DeletePods(pods) => {
+                let (namespace, name) = key.names();
+                let uids = pods.iter().map(|pod| &pod.uid);
+                self.cleanups.sending(&(namespace.clone(), name.clone()), uids)
+            }
+            Action::CreateWorkload(..)
+            | Action::RewriteWorkload(..)
+            | Action::DeleteWorkload(_)
+            | Action::LetWorkloadGo(_)
+            | Action::AddOwners(..)
+            | Action::ChangeQueue(..)
+            | Action::ChangePriority(..)
+            | Action::Finish { .. }
+            | Action::TellWaiting { .. }
+            | Action::TellReclaimable(..)
+            | Action::TellReady(..)
+            | Action::Release(..)
+            | Action::Stop { .. }
+            | Action::Note(_)
+            | Action::NoteOnce(_)
+            | Action::LookAgain(_)
+            | Action::Hold(_) => true,
+        }
+    }
+
+    /// A call about a pod was refused: what it would have done has not happened.
+    pub fn refused(&mut self, pod: &PodRef) {
+        self.openings.forget(&pod.uid);
+        self.cleanups.forget(&pod.uid);
+    }
+
+    /// A pod was seen like this.
+    pub fn saw(&mut self, pod: &Tree) {
+        let uid = meta::uid(pod);
+        let is_gate = |gate: &Tree| gate.str_at(&["name"]) == gates::ADMISSION;
+        if !pod.items_at(pod_path::GATES).iter().any(is_gate) {
+            self.openings.forget(&uid);
+        }
+        if !meta::has_finalizer(pod, finalizers::POD) {
+            self.cleanups.forget(&uid);
+        }
+    }
+
+    /// A pod is gone.
+    pub fn gone(&mut self, pod: &Uid) {
+        self.openings.forget(pod);
+        self.cleanups.forget(pod);
+    }
+
+    /// Everything is being listed anew.
+    pub fn clear(&mut self) {
+        *self = Memory::default();
     }
 }

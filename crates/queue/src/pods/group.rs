@@ -87,21 +87,32 @@ pub fn agree(name: &Text, pods: &[&Member], workload: Option<&WorkloadFacts>) ->
     let best =
         |key: &dyn Fn(&Member) -> (bool, bool, u8)| readable.iter().copied().min_by_key(|pod| key(pod));
     let reference = best(&|pod| (!pod.decl.declares(), is_failed(pod), rank(pod)));
+    // Where others run already, whoever comes with another size waits; the size is then that of the Workload.
+    let others_run = workload.is_some_and(|it| it.has_quota()) && pods.iter().any(|pod| pod.at_large());
+    let comes_late = |pod: &Member| {
+        let is_total = pod.decl.mode == Mode::Total;
+        others_run && !is_total && workload.is_some_and(|workload| !fits(workload, &pod.decl))
+    };
+    let reference = reference.filter(|pod| !comes_late(pod));
     let of_queue = best(&|pod| (is_failed(pod), !pod.decl.declares(), rank(pod)));
     let mut dissent: BTreeMap<Uid, String> = pods
         .iter()
         .filter(|pod| !is_failed(pod))
         .filter_map(|pod| Some((pod.this.uid.clone(), pod.flaw.clone()?)))
         .collect();
-    if let (Some(reference), Some(of_queue)) = (reference, of_queue) {
+    if let Some(of_queue) = of_queue {
         let mut of_role: BTreeMap<&str, &Member> = BTreeMap::new();
         let mut ranked: Vec<&Member> = readable.iter().copied().filter(|pod| !is_failed(pod)).collect();
         ranked.sort_by_key(|pod| rank(pod));
         for pod in ranked {
             let of_role = *of_role.entry(pod.decl.role.as_deref().unwrap_or_default()).or_insert(pod);
             let differs = queue_difference(of_queue, pod)
-                .or_else(|| difference(reference, pod))
-                .or_else(|| role_difference(reference, of_role, pod));
+                .or_else(|| difference(reference?, pod))
+                .or_else(|| role_difference(reference?, of_role, pod))
+                .or_else(|| {
+                    comes_late(pod)
+                        .then(|| format!("pod '{}' declares another size than its workload", pod.this.name))
+                });
             dissent.extend(differs.map(|words| (pod.this.uid.clone(), words)));
         }
     }

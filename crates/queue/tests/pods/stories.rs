@@ -360,6 +360,33 @@ fn a_cache_that_stands_still_books_nothing_twice() {
     }
 }
 
+/// Shows: 976-53.
+#[test]
+fn nothing_is_remembered_for_ever() {
+    let mut world = World::default();
+    for round in 0..50 {
+        let each = tree!({"group": "g", "count": 2});
+        let names: Vec<String> = (0..3).map(|at| format!("p{round}-{at}")).collect();
+        create(&mut world, &each, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        world.settle();
+        world.admit("g", 2);
+        world.settle();
+        world.kubelet();
+        world.delete(&names[round % 3]);
+        world.kubelet();
+        for name in world.pods.keys().cloned().collect::<Vec<_>>() {
+            world.end(&name, "Succeeded");
+        }
+        world.settle();
+        for name in world.pods.keys().cloned().collect::<Vec<_>>() {
+            world.delete(&name);
+        }
+        world.settle();
+        assert!(world.pods.is_empty(), "round {round}: {:?}", world.pods.keys());
+        assert!(!world.remembers(), "round {round}");
+    }
+}
+
 /// Shows: 976-63.
 #[test]
 fn a_deleted_workload_takes_its_pods_along() {

@@ -157,6 +157,34 @@ fn what_is_accepted() {
     }
 }
 
+/// Shows: 976-52, 976-53.
+#[test]
+fn what_is_remembered_has_a_bound() {
+    use muster_queue::pods::expect::{CLEANUPS_MAX, Cleanups, OPENINGS_MAX, Openings};
+    use muster_tree::Text;
+    let uid = |at: usize| Text::from(format!("u{at}"));
+    let (workload, set) = (Text::from("w"), Text::from("main"));
+    let mut openings = Openings::default();
+    assert!((0..OPENINGS_MAX).all(|at| openings.sending(&workload, &set, &uid(at))));
+    assert!(!openings.sending(&workload, &set, &uid(OPENINGS_MAX)), "one too many");
+    assert!(openings.sending(&workload, &set, &uid(0)), "the same again is none more");
+    assert_eq!((openings.room(), openings.of(&workload, &set).count()), (0, OPENINGS_MAX));
+    openings.forget(&uid(7));
+    assert!(!openings.has(&uid(7)) && openings.room() == 1);
+    (0..OPENINGS_MAX).for_each(|at| openings.forget(&uid(at)));
+    assert_eq!(openings, Openings::default(), "nothing is left");
+
+    let group = (Text::from("n"), Text::from("g"));
+    let mut cleanups = Cleanups::default();
+    let all: Vec<Text> = (0..=CLEANUPS_MAX).map(uid).collect();
+    assert!(!cleanups.sending(&group, &all) && cleanups.satisfied(&group), "all or none");
+    assert!(cleanups.sending(&group, &all[..2]) && !cleanups.satisfied(&group));
+    cleanups.forget(&all[0]);
+    assert!(!cleanups.satisfied(&group));
+    cleanups.forget(&all[1]);
+    assert_eq!(cleanups, Cleanups::default());
+}
+
 fn play(table: &str) {
     for case in cases(table) {
         let mut case = Case::of(&case);

@@ -7,7 +7,7 @@ use muster_api::meta;
 use muster_api::port::{Object, Uid};
 use muster_api::queue::WorkloadFacts;
 use muster_queue::pods::admit::{self, Ancestry, Live, Verdict};
-use muster_queue::pods::expect::{Cleanups, Openings};
+use muster_queue::pods::expect::Memory;
 use muster_queue::pods::member::{Above, Member, PodRef};
 use muster_queue::pods::plan::{Action, Comeback, Key, SeenWorkload, Settings, WorkloadRef};
 use muster_tree::{Text, Tree, tree};
@@ -56,8 +56,7 @@ pub struct World {
     /// Dies before this write, once.
     pub dies_before: Option<usize>,
     stalled: Option<Vec<Object>>,
-    openings: Openings,
-    cleanups: Cleanups,
+    memory: Memory,
     settings: Settings,
     uids: BTreeSet<Uid>,
     revision: u64,
@@ -104,16 +103,9 @@ impl World {
         if self.stalled.is_some() {
             return;
         }
-        let all: Vec<Member> = self.pods.values().map(|pod| Member::of(pod, Above::Nobody)).collect();
-        for uid in &self.uids {
-            let pod = all.iter().find(|pod| pod.this.uid == *uid);
-            if pod.is_none_or(|pod| !pod.gated) {
-                self.openings.forget(uid);
-            }
-            if pod.is_none_or(|pod| !pod.finalizer) {
-                self.cleanups.forget(uid);
-            }
-        }
+        self.pods.values().for_each(|pod| self.memory.saw(&pod.tree));
+        let alive: BTreeSet<Uid> = self.pods.values().map(|pod| meta::uid(&pod.tree)).collect();
+        self.uids.difference(&alive).for_each(|uid| self.memory.gone(uid));
     }
 
     /// The cache of pods stands still from now on.
@@ -274,7 +266,14 @@ impl World {
             .map(|it| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision })
             .filter(|it| is_of(&it.facts))
             .collect();
-        look(key, &pods, &workloads, (&self.openings, &self.cleanups), &self.settings, (None, at(self.now)))
+        look(
+            key,
+            &pods,
+            &workloads,
+            (&self.memory.openings, &self.memory.cleanups),
+            &self.settings,
+            (None, at(self.now)),
+        )
     }
 
     /// Looks at everything until nothing is left to do. A crash on the way is survived.
@@ -296,8 +295,7 @@ impl World {
             match self.run(&key) {
                 Ok(()) | Err(Not::Conflict) => {}
                 Err(Not::Crashed) => {
-                    self.openings.clear();
-                    self.cleanups.clear();
+                    self.memory.clear();
                     self.dies_before = None;
                 }
             }
@@ -308,7 +306,8 @@ impl World {
 
     fn run(&mut self, key: &Key) -> Result<(), Not> {
         for step in self.plan(key) {
-            self.take(key, step)?;
+            assert!(self.memory.sending(key, &step));
+            self.take(step)?;
             self.check();
         }
         Ok(())
@@ -327,8 +326,7 @@ impl World {
         let name = this.name.to_string();
         let fits = |pod: &Object| meta::uid(&pod.tree) == this.uid && pod.revision == this.revision;
         if !self.pods.get(&name).is_some_and(fits) {
-            self.openings.forget(&this.uid);
-            self.cleanups.forget(&this.uid);
+            self.memory.refused(this);
             return Err(Not::Conflict);
         }
         self.change_pod(&name, change);
@@ -356,7 +354,7 @@ impl World {
         Ok(())
     }
 
-    fn take(&mut self, key: &Key, step: Action) -> Result<(), Not> {
+    fn take(&mut self, step: Action) -> Result<(), Not> {
         match step {
             Action::CreateWorkload(tree, _) => {
                 self.write()?;
@@ -408,21 +406,14 @@ impl World {
                 Ok(())
             }
             Action::Open(all) => {
-                for one in &all {
-                    assert!(self.openings.sending(&one.workload, &one.set, &one.pod.uid));
-                }
                 for one in all {
                     self.write_pod(&one.pod, |pod| pod.merge(&one.patch))?;
                     self.check();
                 }
                 Ok(())
             }
-            Action::LetGo(pods) => {
-                self.cleanups.sending(&group(key), pods.iter().map(|pod| &pod.uid));
-                pods.iter().try_for_each(|pod| self.free(pod))
-            }
+            Action::LetGo(pods) => pods.iter().try_for_each(|pod| self.free(pod)),
             Action::DeleteExcess(pods) => {
-                self.cleanups.sending(&group(key), pods.iter().map(|pod| &pod.uid));
                 for pod in &pods {
                     self.notes.insert(format!("{} ExcessPodDeleted", pod.name));
                     self.free(pod)?;
@@ -464,6 +455,11 @@ impl World {
         self.pods.iter().filter(|(_, pod)| is_open(pod)).map(|(name, _)| name.as_str()).collect()
     }
 
+    /// Whether anything is still remembered.
+    pub fn remembers(&self) -> bool {
+        !self.memory.openings.is_empty() || !self.memory.cleanups.is_empty()
+    }
+
     /// Whether our finalizer is on a pod.
     pub fn is_held(&self, pod: &str) -> bool {
         self.pods.get(pod).is_some_and(|pod| meta::has_finalizer(&pod.tree, "kueue.x-k8s.io/managed"))
@@ -486,9 +482,4 @@ impl World {
             assert!(open <= count, "{open} of {count} in {workload}/{set}: {:?}", self.open());
         }
     }
-}
-
-fn group(key: &Key) -> (Text, Text) {
-    let (namespace, name) = key.names();
-    (namespace.clone(), name.clone())
 }

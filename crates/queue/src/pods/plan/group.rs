@@ -84,7 +84,7 @@ fn without_workload(pass: &mut Pass<'_>, said: &Agreement, pods: &[&Member]) {
         Err(lack) => lacks(pass, &said.group.name, &lack, &active),
         Ok(sets) => {
             let (name, queue) = (said.group.name.clone(), said.group.queue.clone());
-            make(pass, Plea { name, queue, sets, pods: active });
+            make(pass, &Plea { name, queue, sets, pods: active });
         }
     }
 }
@@ -140,8 +140,8 @@ fn made(pass: &mut Pass<'_>, plea: &Plea<'_>) -> Option<muster_api::queue::NewWo
 }
 
 /// Makes the Workload, and tells.
-pub(super) fn make(pass: &mut Pass<'_>, plea: Plea<'_>) {
-    let Some(made) = made(pass, &plea) else { return };
+pub(super) fn make(pass: &mut Pass<'_>, plea: &Plea<'_>) {
+    let Some(made) = made(pass, plea) else { return };
     let Some(first) = plea.pods.first() else { return };
     let note = Note {
         topic: Topic::Pod(first.this.clone()),
@@ -153,8 +153,8 @@ pub(super) fn make(pass: &mut Pass<'_>, plea: Plea<'_>) {
 }
 
 /// Overwrites the spec of a Workload that nothing was given to, and tells.
-pub(super) fn rewrite(pass: &mut Pass<'_>, workload: &SeenWorkload, plea: Plea<'_>) {
-    let Some(made) = made(pass, &plea) else { return };
+pub(super) fn rewrite(pass: &mut Pass<'_>, workload: &SeenWorkload, plea: &Plea<'_>) {
+    let Some(made) = made(pass, plea) else { return };
     pass.add(Action::RewriteWorkload(workload.this(), made.spec()));
     if let Some(first) = plea.pods.first() {
         let message =
@@ -192,7 +192,12 @@ fn places<'p>(pass: &Pass<'_>, workload: &SeenWorkload, said: &Agreement, pods: 
         let wrong = match (said.dissent.get(&pod.this.uid), set) {
             // What disagrees with what runs only matters while it waits to run.
             (Some(words), _) if pod.gated => Some(words.clone()),
-            (_, None) if said.group.size.is_total() => None,
+            // While nothing was given the Workload is made anew with this role; later the role has come too late.
+            (_, None) if said.group.size.is_total() && !workload.facts.has_quota() => None,
+            (_, None) if said.group.size.is_total() => Some(format!(
+                "no pod set of workload '{}' is of the role '{}'",
+                workload.facts.name, pod.hash
+            )),
             (_, None) => {
                 let role = pod.decl.role.as_deref().unwrap_or_default();
                 Some(format!("pod role '{role}' is not declared in the group"))
@@ -270,8 +275,7 @@ fn fare(
         pass.warn_once(pod, reasons::ERR_WORKLOAD_COMPOSE, words.clone());
     }
     if facts.is_admitted() && !facts.is_evicted() {
-        let is_astray = |pod: &Member| places.astray.iter().any(|(it, _)| it.this == pod.this);
-        return pass.start(workload, &places.by_set, &is_astray, &places.members);
+        return pass.start(workload, &places.by_set, &places.members);
     }
     pass.stop_unadmitted(pods);
     pass.tell_checks(workload, &places.members);
@@ -368,7 +372,7 @@ fn not_matching(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, 
         && let Ok(sets) = compose(&said.group, &alive)
     {
         let (name, queue) = (said.group.name.clone(), said.group.queue.clone());
-        return rewrite(pass, workload, Plea { name, queue, sets, pods: alive });
+        return rewrite(pass, workload, &Plea { name, queue, sets, pods: alive });
     }
     pass.delete_not_matching(workload, pods.first().copied());
 }

@@ -71,6 +71,19 @@ impl Key {
         }
     }
 
+    /// The keys that a change of a Workload concerns; `gone` when it was deleted, which may unblock a group.
+    #[must_use]
+    pub fn of_workload(workload: &WorkloadFacts, gone: bool) -> Vec<Key> {
+        let namespace = workload.namespace.clone();
+        let group = || Key::Group { namespace: namespace.clone(), name: workload.name.clone() };
+        if end::is_of_group(workload) {
+            return vec![group()];
+        }
+        let pod = workload.controller().filter(|owner| owner.kind == "Pod" && owner.group().is_empty());
+        let pod = pod.map(|owner| Key::Pod { namespace: namespace.clone(), name: owner.name.clone() });
+        pod.into_iter().chain(gone.then(group)).collect()
+    }
+
     /// Namespace and name.
     #[must_use]
     pub fn names(&self) -> (&Text, &Text) {

@@ -94,8 +94,8 @@ fn without_workload(pass: &mut Pass<'_>, pod: &Member, others: &[&SeenWorkload])
     let (name, queue) = (naming::workload(maker, pass.seen.settings.room), pod.queue.clone());
     let plea = Plea { name, queue, sets: vec![set_of(pod)], pods: vec![pod] };
     match others {
-        [] => make(pass, plea),
-        [one] if !one.facts.has_quota() && !one.facts.deleting => rewrite(pass, one, plea),
+        [] => make(pass, &plea),
+        [one] if !one.facts.has_quota() && !one.facts.deleting => rewrite(pass, one, &plea),
         _ => others.iter().for_each(|other| pass.delete_not_matching(other, Some(pod))),
     }
 }
@@ -147,7 +147,7 @@ fn with_workload(pass: &mut Pass<'_>, pod: &Member, workload: &SeenWorkload) {
     if facts.is_admitted() && !facts.is_evicted() {
         let Some(set) = facts.pod_sets.first() else { return };
         let by_set = BySet::from([(set.name.clone(), vec![pod])]);
-        return pass.start(workload, &by_set, &|_| false, &[pod]);
+        return pass.start(workload, &by_set, &[pod]);
     }
     pass.stop_unadmitted(&[pod]);
     pass.tell_checks(workload, &[pod]);

@@ -23,14 +23,8 @@ struct Turn {
 }
 
 impl Pass<'_> {
-    /// Opens the gates of pods for which there is room. `refused` pods stay where they are.
-    pub(super) fn start(
-        &mut self,
-        workload: &SeenWorkload,
-        by_set: &BySet<'_>,
-        refused: &dyn Fn(&Member) -> bool,
-        pods: &[&Member],
-    ) {
+    /// Opens the gates of pods for which there is room.
+    pub(super) fn start(&mut self, workload: &SeenWorkload, by_set: &BySet<'_>, pods: &[&Member]) {
         let infos = match infos::of_workload(&workload.facts, self.seen.flavor) {
             Ok(infos) => infos,
             Err(NotYet::FlavorMissing(name)) => {
@@ -50,7 +44,7 @@ impl Pass<'_> {
                 let why = format!("podSetInfo with the name '{set}' is not found");
                 return self.fail_to_start(workload, why, pods);
             };
-            if let Err(why) = self.turn(&workload.facts, info, of_set, refused, &mut turn) {
+            if let Err(why) = self.turn(&workload.facts, info, of_set, &mut turn) {
                 return self.fail_to_start(workload, why, pods);
             }
         }
@@ -85,7 +79,6 @@ impl Pass<'_> {
         workload: &WorkloadFacts,
         info: &Info,
         pods: &[&Member],
-        refused: &dyn Fn(&Member) -> bool,
         turn: &mut Turn,
     ) -> Result<(), String> {
         let openings = self.seen.openings;
@@ -95,9 +88,7 @@ impl Pass<'_> {
         let seen_open = |uid: &Text| pods.iter().any(|pod| pod.this.uid == *uid && !pod.gated);
         let unseen = openings.of(&workload.uid, &info.name).filter(|uid| !seen_open(uid)).count();
         let mut admitted = in_cache + unseen;
-        let may_open = |pod: &&&Member| {
-            pod.gated && pod.deleting.is_none() && !openings.has(&pod.this.uid) && !refused(pod)
-        };
+        let may_open = |pod: &&&Member| pod.gated && pod.deleting.is_none() && !openings.has(&pod.this.uid);
         for pod in pods.iter().filter(may_open) {
             if admitted < count && turn.openings.len() < openings.room() {
                 turn.openings.push(opening(workload, info, pod)?);
