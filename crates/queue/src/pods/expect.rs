@@ -153,6 +153,9 @@ impl Cleanups {
 }
 
 /// Everything that is remembered between looks.
+///
+/// When no reply came to a call, it may have happened: then nothing is forgotten, and whoever sent it reads the pod once
+/// and passes it to [`Memory::saw`], or [`Memory::refused`] if it is as it was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Gates.

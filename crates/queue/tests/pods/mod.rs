@@ -1,6 +1,7 @@
 //! Plain pods: tables of cases as data, and whole stories played out.
 
 mod picture;
+mod random;
 mod stories;
 mod tables;
 mod world;

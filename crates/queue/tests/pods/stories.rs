@@ -11,7 +11,8 @@ fn sent(short: &Tree) -> Tree {
     pod(&short).without(&["metadata", "uid"]).without(&["metadata", "creationTimestamp"])
 }
 
-fn create(world: &mut World, each: &Tree, names: &[&str]) {
+/// Creates pods of these names.
+pub fn create(world: &mut World, each: &Tree, names: &[&str]) {
     for name in names {
         world.create(&sent(&each.merge(&tree!({"name": (*name)}))));
     }

@@ -136,6 +136,11 @@ impl World {
         }
     }
 
+    /// Whether a pod runs.
+    pub fn is_running(&self, name: &str) -> bool {
+        self.pods.get(name).is_some_and(|pod| pod.tree.str_at(&["status", "phase"]) == "Running")
+    }
+
     /// A pod ends.
     pub fn end(&mut self, name: &str, phase: &str) {
         self.change_pod(name, |pod| pod.with(&["status", "phase"], phase));
@@ -145,6 +150,9 @@ impl World {
     pub fn delete(&mut self, name: &str) {
         let now = stamp(self.now);
         self.change_pod(name, |pod| {
+            if meta::deleting(pod).is_some() {
+                return pod.clone();
+            }
             let marked = pod.with(&["metadata", "deletionTimestamp"], now);
             marked.with(&["metadata", "deletionGracePeriodSeconds"], 30)
         });
@@ -321,6 +329,23 @@ impl World {
         Ok(())
     }
 
+    /// Calls side by side: that one is refused does not keep the others.
+    fn each<T>(
+        &mut self,
+        all: &[T],
+        mut one: impl FnMut(&mut World, &T) -> Result<(), Not>,
+    ) -> Result<(), Not> {
+        let mut refused = false;
+        for it in all {
+            match one(self, it) {
+                Ok(()) => self.check(),
+                Err(Not::Conflict) => refused = true,
+                Err(Not::Crashed) => return Err(Not::Crashed),
+            }
+        }
+        if refused { Err(Not::Conflict) } else { Ok(()) }
+    }
+
     fn write_pod(&mut self, this: &PodRef, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
         self.write()?;
         let name = this.name.to_string();
@@ -406,37 +431,29 @@ impl World {
                 Ok(())
             }
             Action::Open(all) => {
-                for one in all {
-                    self.write_pod(&one.pod, |pod| pod.merge(&one.patch))?;
-                    self.check();
-                }
-                Ok(())
+                self.each(&all, |world, one| world.write_pod(&one.pod, |pod| pod.merge(&one.patch)))
             }
-            Action::LetGo(pods) => pods.iter().try_for_each(|pod| self.free(pod)),
-            Action::DeleteExcess(pods) => {
-                for pod in &pods {
-                    self.notes.insert(format!("{} ExcessPodDeleted", pod.name));
-                    self.free(pod)?;
-                    self.delete(&pod.name);
-                }
+            Action::LetGo(pods) => self.each(&pods, World::free),
+            Action::DeleteExcess(pods) => self.each(&pods, |world, pod| {
+                world.notes.insert(format!("{} ExcessPodDeleted", pod.name));
+                world.free(pod)?;
+                world.delete(&pod.name);
                 Ok(())
-            }
-            Action::DeletePods(pods) => {
-                for pod in &pods {
-                    self.free(pod)?;
-                    self.delete(&pod.name);
-                }
+            }),
+            Action::DeletePods(pods) => self.each(&pods, |world, pod| {
+                world.free(pod)?;
+                world.delete(&pod.name);
                 Ok(())
-            }
+            }),
             Action::Stop { pods, reason, message } => {
-                for pod in &pods {
-                    let told = tree!([{"type": "TerminationTarget", "status": "True", "reason": &reason, "message": &message}]);
-                    self.write_pod(pod, |pod| pod.with(&["status", "conditions"], told))?;
-                    self.notes.insert(format!("{} stopped: {reason}", pod.name));
-                    self.write()?;
-                    self.delete(&pod.name);
-                }
-                Ok(())
+                let told = tree!([{"type": "TerminationTarget", "status": "True", "reason": &reason, "message": &message}]);
+                self.each(&pods, |world, pod| {
+                    world.write_pod(pod, |pod| pod.with(&["status", "conditions"], told.clone()))?;
+                    world.notes.insert(format!("{} stopped: {reason}", pod.name));
+                    world.write()?;
+                    world.delete(&pod.name);
+                    Ok(())
+                })
             }
             Action::Note(note) | Action::NoteOnce(note) => {
                 self.notes.insert(format!("{}: {}", note.reason, note.message));
