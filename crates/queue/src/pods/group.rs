@@ -88,7 +88,7 @@ pub fn agree(name: &Text, pods: &[&Member], workload: Option<&WorkloadFacts>) ->
         |key: &dyn Fn(&Member) -> (bool, bool, u8)| readable.iter().copied().min_by_key(|pod| key(pod));
     let reference = best(&|pod| (!pod.decl.declares(), is_failed(pod), rank(pod)));
     // Where others run already, whoever comes with another size waits; the size is then that of the Workload.
-    let others_run = workload.is_some_and(|it| it.has_quota()) && pods.iter().any(|pod| pod.at_large());
+    let others_run = workload.is_some_and(WorkloadFacts::has_quota) && pods.iter().any(|pod| pod.at_large());
     let comes_late = |pod: &Member| {
         let is_total = pod.decl.mode == Mode::Total;
         others_run && !is_total && workload.is_some_and(|workload| !fits(workload, &pod.decl))
