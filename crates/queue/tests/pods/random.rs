@@ -5,7 +5,7 @@ use muster_tree::{Tree, tree};
 use super::stories::create;
 use super::world::World;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 200;
 const ACTS: usize = 60;
 
 /// Chance that can be played again.

@@ -361,6 +361,35 @@ fn a_cache_that_stands_still_books_nothing_twice() {
     }
 }
 
+/// The cache learns of an older pod before it learns of the gate that we opened for a younger one.
+///
+/// Shows: 976-52, 976-54.
+#[test]
+fn what_was_opened_counts_before_it_is_seen() {
+    let mut world = World::default();
+    let each = tree!({"group": "g", "count": 1});
+    world.now = 10;
+    create(&mut world, &each, &["young"]);
+    world.settle();
+    assert!(world.admit("g", 1));
+    let before = world.snapshot();
+    world.now = 5;
+    create(&mut world, &each, &["old"]);
+    let both = world.snapshot();
+    world.see(before);
+    world.look_once();
+    assert_eq!(world.open(), ["young"]);
+    world.see(both);
+    for _ in 0..5 {
+        world.look_once();
+        assert_eq!(world.open(), ["young"], "one was admitted, and one is open");
+    }
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.open(), ["young"]);
+    assert!(!world.pods.contains_key("old"), "it is one too many");
+}
+
 /// Shows: 976-53.
 #[test]
 fn nothing_is_remembered_for_ever() {

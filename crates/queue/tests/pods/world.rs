@@ -110,7 +110,17 @@ impl World {
 
     /// The cache of pods stands still from now on.
     pub fn stall(&mut self) {
-        self.stalled = Some(self.pods.values().cloned().collect());
+        self.stalled = Some(self.snapshot());
+    }
+
+    /// What a cache that is not behind holds.
+    pub fn snapshot(&self) -> Vec<Object> {
+        self.pods.values().cloned().collect()
+    }
+
+    /// The cache of pods is as it was then.
+    pub fn see(&mut self, snapshot: Vec<Object>) {
+        self.stalled = Some(snapshot);
     }
 
     /// The cache catches up.
