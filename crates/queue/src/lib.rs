@@ -10,4 +10,5 @@
 
 pub mod jobs;
 pub mod kinds;
+pub mod life;
 pub mod pods;

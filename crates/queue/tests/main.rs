@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod jobs;
+mod life;
 mod pods;

@@ -1,0 +1,472 @@
+//! Why a Workload waits: what the engine found, as data for programs and as sentences for people.
+//!
+//! # Invariants
+//!
+//! - Nothing here computes quota: every number is one the decision itself was made with.
+//! - Whoever may not see a namespace learns that somebody there holds quota, never who.
+
+use std::fmt;
+use std::time::Duration;
+
+use muster_api::queue::amount_text;
+use muster_api::time::Time;
+use muster_tree::{Text, Tree, tree};
+
+/// The most holders of quota that are named; the rest is counted.
+pub const HOLDERS_MAX: usize = 10;
+
+/// A Workload by namespace and name.
+pub type Name = (Text, Text);
+
+/// What the engine knows of one pending Workload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pending {
+    /// Namespace and name.
+    pub workload: Name,
+    /// The LocalQueue it names.
+    pub local_queue: Text,
+    /// The ClusterQueue behind that; empty when there is none.
+    pub cluster_queue: Text,
+    /// Reason of `QuotaReserved`.
+    pub reason: Text,
+    /// Its message.
+    pub message: String,
+    /// Where it stands, if it is queued.
+    pub position: Option<Position>,
+    /// What was tried for each pod set.
+    pub sets: Vec<SetVerdict>,
+    /// Who has the quota it lacks, the one with the most first.
+    pub holders: Vec<Holder>,
+    /// Why nobody is preempted for it.
+    pub barred: Vec<Barred>,
+    /// When it was last looked at.
+    pub evaluated_at: Option<Time>,
+    /// How long it may still take.
+    pub estimate: Option<Estimate>,
+}
+
+/// Places in queues, the first is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Among those of its LocalQueue.
+    pub in_local_queue: u32,
+    /// Among those of its ClusterQueue.
+    pub in_cluster_queue: u32,
+}
+
+/// What was tried for one pod set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetVerdict {
+    /// The pod set.
+    pub name: Text,
+    /// How many pods it has.
+    pub count: u32,
+    /// The flavors, in the order they were tried.
+    pub flavors: Vec<FlavorVerdict>,
+}
+
+/// What came of one flavor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlavorVerdict {
+    /// The flavor.
+    pub flavor: Text,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// The resources that were asked of it.
+    pub resources: Vec<ResourceVerdict>,
+}
+
+/// What came of one flavor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is room.
+    Fits,
+    /// There is room that belongs to others of the cohort.
+    FitsByBorrowing,
+    /// There will be room once others have gone.
+    WaitsForPreempted {
+        /// How many have to go.
+        victims: u32,
+    },
+    /// There is no room now.
+    NoRoom,
+    /// There is no room, and nobody may be preempted.
+    NobodyToPreempt,
+    /// There never is that much.
+    TooBig,
+    /// There is no such flavor.
+    Missing,
+    /// Its nodes have a taint that the pods do not tolerate.
+    Untolerated(Text),
+    /// Its nodes are not those the pods ask for.
+    OtherNodes,
+    /// The queue does not cover a resource.
+    Uncovered(Text),
+}
+
+impl Verdict {
+    /// The word that programs read.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Fits => "Fits",
+            Verdict::FitsByBorrowing => "FitsByBorrowing",
+            Verdict::WaitsForPreempted { .. } => "WaitsForPreempted",
+            Verdict::NoRoom => "NoRoom",
+            Verdict::NobodyToPreempt => "NobodyToPreempt",
+            Verdict::TooBig => "TooBig",
+            Verdict::Missing => "Missing",
+            Verdict::Untolerated(_) => "Untolerated",
+            Verdict::OtherNodes => "OtherNodes",
+            Verdict::Uncovered(_) => "Uncovered",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Fits => f.write_str("fits"),
+            Verdict::FitsByBorrowing => f.write_str("fits by borrowing from the cohort"),
+            Verdict::WaitsForPreempted { victims: 1 } => f.write_str("waits for 1 preempted workload to end"),
+            Verdict::WaitsForPreempted { victims } => {
+                write!(f, "waits for {victims} preempted workloads to end")
+            }
+            Verdict::NoRoom => f.write_str("no room now"),
+            Verdict::NobodyToPreempt => f.write_str("no room now, and nobody may be preempted"),
+            Verdict::TooBig => f.write_str("asks for more than there ever is"),
+            Verdict::Missing => f.write_str("there is no such ResourceFlavor"),
+            Verdict::Untolerated(taint) => write!(f, "its taint {taint} is not tolerated"),
+            Verdict::OtherNodes => f.write_str("its nodes are not those the pods ask for"),
+            Verdict::Uncovered(resource) => write!(f, "the queue has no quota for {resource}"),
+        }
+    }
+}
+
+/// One resource of one flavor, in millicores or whole units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceVerdict {
+    /// The resource.
+    pub resource: Text,
+    /// Asked for, with what pod sets before it took.
+    pub requested: i64,
+    /// Free for it now.
+    pub available: i64,
+    /// The most it could ever get.
+    pub maximum: i64,
+}
+
+impl ResourceVerdict {
+    /// How much is missing now.
+    #[must_use]
+    pub fn shortfall(&self) -> i64 {
+        self.requested.saturating_sub(self.available.max(0)).max(0)
+    }
+}
+
+/// Somebody who has quota that another waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The Workload.
+    pub workload: Name,
+    /// The queue it is admitted in.
+    pub cluster_queue: Text,
+    /// Of what.
+    pub flavor: Text,
+    /// Of what.
+    pub resource: Text,
+    /// How much.
+    pub amount: i64,
+}
+
+/// A preemption that may not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Barred {
+    /// The field that forbids it, such as `preemption.withinClusterQueue`.
+    pub policy: &'static str,
+    /// Its value.
+    pub value: Text,
+    /// How many Workloads it protects.
+    pub protects: u32,
+}
+
+/// How long it may still take, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// How long.
+    pub wait: Duration,
+    /// From what.
+    pub basis: Basis,
+}
+
+/// What an estimate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The run-time limits of those who hold the quota.
+    RunTimeLimits,
+    /// How long the last ones waited.
+    PastWaits {
+        /// How many of them.
+        samples: u32,
+    },
+    /// Its own backoff.
+    Backoff,
+}
+
+impl Basis {
+    fn word(self) -> &'static str {
+        match self {
+            Basis::RunTimeLimits => "RunTimeLimits",
+            Basis::PastWaits { .. } => "PastWaits",
+            Basis::Backoff => "Backoff",
+        }
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Basis::RunTimeLimits => f.write_str("run-time limits of those who hold the quota"),
+            Basis::PastWaits { samples } => write!(f, "waits of the last {samples} workloads"),
+            Basis::Backoff => f.write_str("its own backoff"),
+        }
+    }
+}
+
+/// Which namespaces the one who asks may see.
+pub type MaySee<'a> = &'a dyn Fn(&str) -> bool;
+
+/// The explanation as data.
+#[must_use]
+pub fn data(of: &Pending, may_see: MaySee<'_>) -> Tree {
+    let (named, hidden) = shown(of, may_see);
+    let mut out = tree!({
+        "workload": {"namespace": &of.workload.0, "name": &of.workload.1},
+        "localQueue": &of.local_queue, "clusterQueue": &of.cluster_queue,
+        "reason": &of.reason, "message": of.message.as_str(),
+        "podSets": Tree::list(of.sets.iter().map(set_data)),
+        "holders": Tree::list(named.into_iter().map(holder_data)),
+        "holdersNotShown": hidden,
+        "impossiblePreemptions": Tree::list(of.barred.iter().map(|it|
+            tree!({"policy": it.policy, "value": &it.value, "protectedWorkloads": i64::from(it.protects)}))),
+    });
+    if let Some(at) = of.position {
+        out = out.with(&["positionInLocalQueue"], i64::from(at.in_local_queue));
+        out = out.with(&["positionInClusterQueue"], i64::from(at.in_cluster_queue));
+    }
+    if let Some(at) = of.evaluated_at {
+        out = out.with(&["lastEvaluationTime"], at.to_seconds_text().as_str());
+    }
+    if let Some(it) = of.estimate {
+        out = out.with(&["estimatedWaitSeconds"], secs(it.wait));
+        out = out.with(&["estimateBasis"], it.basis.word());
+    }
+    out
+}
+
+fn set_data(set: &SetVerdict) -> Tree {
+    tree!({"name": &set.name, "count": i64::from(set.count),
+        "flavors": Tree::list(set.flavors.iter().map(flavor_data))})
+}
+
+fn flavor_data(it: &FlavorVerdict) -> Tree {
+    let resources = it.resources.iter().map(|one| {
+        let text = |n: i64| amount_text(&one.resource, n);
+        tree!({"name": &one.resource, "requested": text(one.requested).as_str(),
+            "available": text(one.available).as_str(), "maximum": text(one.maximum).as_str(),
+            "shortfall": text(one.shortfall()).as_str()})
+    });
+    tree!({"name": &it.flavor, "verdict": it.verdict.word(), "message": it.verdict.to_string().as_str(),
+        "resources": Tree::list(resources)})
+}
+
+fn holder_data(it: &Holder) -> Tree {
+    tree!({"namespace": &it.workload.0, "name": &it.workload.1, "clusterQueue": &it.cluster_queue,
+        "flavor": &it.flavor, "resource": &it.resource, "amount": amount_text(&it.resource, it.amount).as_str()})
+}
+
+/// Holders that may be named, and how many others there are.
+fn shown<'a>(of: &'a Pending, may_see: MaySee<'_>) -> (Vec<&'a Holder>, i64) {
+    let named: Vec<&Holder> =
+        of.holders.iter().filter(|it| may_see(&it.workload.0)).take(HOLDERS_MAX).collect();
+    let hidden = of.holders.len() - named.len();
+    (named, i64::try_from(hidden).unwrap_or(i64::MAX))
+}
+
+/// The explanation as lines of text.
+#[must_use]
+pub fn lines(of: &Pending, may_see: MaySee<'_>, now: Time) -> Vec<String> {
+    let mut out = vec![format!("{}: {}", of.reason, of.message)];
+    out.push(queue_line(of));
+    for set in &of.sets {
+        out.push(format!("pod set {} ({} pods):", set.name, set.count));
+        out.extend(set.flavors.iter().flat_map(flavor_lines));
+    }
+    let (named, hidden) = shown(of, may_see);
+    if !of.holders.is_empty() {
+        out.push("the quota is held by:".to_owned());
+        out.extend(named.into_iter().map(holder_line));
+    }
+    if hidden > 0 {
+        out.push(format!("  and {hidden} more that are not shown"));
+    }
+    for it in &of.barred {
+        out.push(format!("{}: {} protects {} workloads", it.policy, it.value, it.protects));
+    }
+    if let Some(at) = of.evaluated_at {
+        out.push(format!("last looked at {}s ago", secs(now.since(at))));
+    }
+    if let Some(it) = of.estimate {
+        out.push(format!("may take another {}s, by the {}", secs(it.wait), it.basis));
+    }
+    out
+}
+
+fn queue_line(of: &Pending) -> String {
+    let queue = if of.cluster_queue.is_empty() { "no ClusterQueue" } else { &of.cluster_queue };
+    match of.position {
+        Some(at) => format!(
+            "number {} in LocalQueue {}, number {} in ClusterQueue {queue}",
+            u64::from(at.in_local_queue) + 1,
+            of.local_queue,
+            u64::from(at.in_cluster_queue) + 1
+        ),
+        None => format!("not queued (LocalQueue {}, ClusterQueue {queue})", of.local_queue),
+    }
+}
+
+fn flavor_lines(it: &FlavorVerdict) -> Vec<String> {
+    let mut out = vec![format!("  flavor {}: {}", it.flavor, it.verdict)];
+    out.extend(it.resources.iter().map(|one| {
+        let text = |n: i64| amount_text(&one.resource, n);
+        format!(
+            "    {}: {} asked for, {} available, {} at most, {} missing",
+            one.resource,
+            text(one.requested),
+            text(one.available),
+            text(one.maximum),
+            text(one.shortfall())
+        )
+    }));
+    out
+}
+
+fn holder_line(it: &Holder) -> String {
+    let (namespace, name) = &it.workload;
+    let how_much = amount_text(&it.resource, it.amount);
+    format!(
+        "  {namespace}/{name} in ClusterQueue {}: {how_much} {} of {}",
+        it.cluster_queue, it.resource, it.flavor
+    )
+}
+
+/// The explanation in one sentence, for an event on the Job or Pod itself.
+#[must_use]
+pub fn sentence(of: &Pending) -> String {
+    match of.position {
+        Some(at) => format!(
+            "{} (number {} in ClusterQueue {})",
+            of.message,
+            u64::from(at.in_cluster_queue) + 1,
+            of.cluster_queue
+        ),
+        None => of.message.clone(),
+    }
+}
+
+fn secs(wait: Duration) -> i64 {
+    i64::try_from(wait.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending() -> Pending {
+        let cpu = ResourceVerdict { resource: "cpu".into(), requested: 4000, available: 1500, maximum: 8000 };
+        let flavor = |name: &str, verdict: Verdict, resources: Vec<ResourceVerdict>| FlavorVerdict {
+            flavor: name.into(),
+            verdict,
+            resources,
+        };
+        let holder = |namespace: &str, amount| Holder {
+            workload: (namespace.into(), "big".into()),
+            cluster_queue: "research".into(),
+            flavor: "spot".into(),
+            resource: "cpu".into(),
+            amount,
+        };
+        Pending {
+            workload: ("team-a".into(), "train".into()),
+            local_queue: "main".into(),
+            cluster_queue: "research".into(),
+            reason: "WaitingForQuota".into(),
+            message: "insufficient unused quota for cpu in flavor spot, 2500m more needed".to_owned(),
+            position: Some(Position { in_local_queue: 0, in_cluster_queue: 2 }),
+            sets: vec![SetVerdict {
+                name: "main".into(),
+                count: 4,
+                flavors: vec![
+                    flavor("spot", Verdict::NobodyToPreempt, vec![cpu]),
+                    flavor("reserved", Verdict::Untolerated("{gpu yes NoSchedule}".into()), Vec::new()),
+                ],
+            }],
+            holders: vec![holder("team-a", 4000), holder("secret", 2500)],
+            barred: vec![Barred {
+                policy: "preemption.withinClusterQueue",
+                value: "Never".into(),
+                protects: 2,
+            }],
+            evaluated_at: Some(Time(5_000_000)),
+            estimate: Some(Estimate { wait: Duration::from_secs(90), basis: Basis::RunTimeLimits }),
+        }
+    }
+
+    #[test]
+    fn people_read_where_it_stands_what_is_missing_and_who_has_it() {
+        let want = [
+            "WaitingForQuota: insufficient unused quota for cpu in flavor spot, 2500m more needed",
+            "number 1 in LocalQueue main, number 3 in ClusterQueue research",
+            "pod set main (4 pods):",
+            "  flavor spot: no room now, and nobody may be preempted",
+            "    cpu: 4 asked for, 1500m available, 8 at most, 2500m missing",
+            "  flavor reserved: its taint {gpu yes NoSchedule} is not tolerated",
+            "the quota is held by:",
+            "  team-a/big in ClusterQueue research: 4 cpu of spot",
+            "  and 1 more that are not shown",
+            "preemption.withinClusterQueue: Never protects 2 workloads",
+            "last looked at 3s ago",
+            "may take another 90s, by the run-time limits of those who hold the quota",
+        ];
+        assert_eq!(lines(&pending(), &|namespace| namespace == "team-a", Time(8_000_000)), want);
+    }
+
+    #[test]
+    fn programs_read_the_same_and_hidden_namespaces_stay_hidden() {
+        let told = data(&pending(), &|namespace| namespace == "team-a");
+        assert!(!told.to_json().contains("secret"), "{}", told.to_json());
+        assert_eq!(told.int_at(&["holdersNotShown"]), Some(1));
+        assert_eq!(told.int_at(&["positionInClusterQueue"]), Some(2));
+        assert_eq!(told.int_at(&["estimatedWaitSeconds"]), Some(90));
+        let flavor = &told.items_at(&["podSets"])[0].items_at(&["flavors"])[0];
+        assert_eq!(flavor.str_at(&["verdict"]), "NobodyToPreempt");
+        let want = tree!({"name": "cpu", "requested": "4", "available": "1500m", "maximum": "8", "shortfall": "2500m"});
+        assert_eq!(flavor.items_at(&["resources"])[0], want);
+    }
+
+    #[test]
+    fn what_is_not_queued_has_no_number() {
+        let of = Pending { position: None, cluster_queue: Text::new(), ..pending() };
+        let told = lines(&of, &|_| true, Time(0));
+        assert_eq!(told[1], "not queued (LocalQueue main, ClusterQueue no ClusterQueue)");
+        assert_eq!(sentence(&of), of.message);
+        assert!(sentence(&pending()).ends_with("(number 3 in ClusterQueue research)"));
+    }
+
+    #[test]
+    fn what_is_missing_is_never_negative() {
+        let it =
+            |available| ResourceVerdict { resource: "cpu".into(), requested: 10, available, maximum: 20 };
+        assert_eq!([it(4), it(-5), it(12)].map(|it| it.shortfall()), [6, 10, 0]);
+    }
+}

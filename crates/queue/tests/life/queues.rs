@@ -1,0 +1,243 @@
+//! Queues, Cohorts and flavors, told as tables.
+
+use std::collections::BTreeMap;
+
+use muster_api::queue::{
+    CheckFacts, ClusterQueueFacts, FlavorFacts, FlavorUsage, LocalQueueFacts, QueueStatus, amount_text,
+};
+use muster_queue::life::cohorts::Parents;
+use muster_queue::life::queues::{
+    Action, Around, Counted, Moment, Taken, plan_cluster_queue, plan_flavor, plan_local_queue, readiness,
+    state,
+};
+use muster_tree::{Text, Tree, tree};
+
+use super::lines;
+
+/// What there is beside the queue.
+struct Objects {
+    flavors: BTreeMap<String, FlavorFacts>,
+    checks: BTreeMap<String, CheckFacts>,
+    topologies: Vec<Text>,
+    cohorts: Parents,
+}
+
+impl Around for Objects {
+    fn flavor(&self, name: &str) -> Option<&FlavorFacts> {
+        self.flavors.get(name)
+    }
+
+    fn check(&self, name: &str) -> Option<&CheckFacts> {
+        self.checks.get(name)
+    }
+
+    fn has_topology(&self, name: &str) -> bool {
+        self.topologies.iter().any(|it| it == name)
+    }
+
+    fn cohorts(&self) -> &Parents {
+        &self.cohorts
+    }
+}
+
+impl Objects {
+    fn of(case: &Tree) -> Objects {
+        let map = |key: &'static str| case.entries_at(&["around", key]).iter();
+        Objects {
+            flavors: map("flavors")
+                .map(|(name, it)| {
+                    let spec = it.clone();
+                    let tree = tree!({"metadata": {"name": name}, "spec": spec});
+                    (name.to_string(), FlavorFacts::of(&tree))
+                })
+                .collect(),
+            checks: map("checks")
+                .map(|(name, active)| {
+                    let status = if active.as_bool() == Some(true) { "True" } else { "False" };
+                    let tree = tree!({"metadata": {"name": name},
+                        "status": {"conditions": [{"type": "Active", "status": status}]}});
+                    (name.to_string(), CheckFacts::of(&tree))
+                })
+                .collect(),
+            topologies: case
+                .items_at(&["around", "topologies"])
+                .iter()
+                .filter_map(|it| it.as_text().cloned())
+                .collect(),
+            cohorts: map("cohorts")
+                .map(|(name, up)| (name.clone(), up.as_text().cloned().unwrap_or_default()))
+                .collect(),
+        }
+    }
+}
+
+fn counted(case: &Tree) -> Counted {
+    let count = |key: &str| case.int_at(&["counted", key]).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let taken = case.entries_at(&["counted", "taken"]).iter().map(|(pair, it)| {
+        let (flavor, resource) = pair.split_once('/').expect("flavor/resource");
+        let amount = |at: usize| it.items()[at].as_int().expect("an amount");
+        ((Text::from(flavor), Text::from(resource)), Taken { reserved: amount(0), used: amount(1) })
+    });
+    Counted {
+        taken: taken.collect(),
+        pending: count("pending"),
+        reserving: count("reserving"),
+        admitted: count("admitted"),
+        share: case.int_at(&["counted", "share"]),
+    }
+}
+
+fn usage_line(what: &str, all: &[FlavorUsage]) -> String {
+    let one = |it: &FlavorUsage| {
+        let resources: Vec<String> = it
+            .resources
+            .iter()
+            .map(|one| {
+                let borrowed =
+                    one.borrowed.map_or(String::new(), |n| format!("+{}", amount_text(&one.name, n)));
+                format!("{}={}{borrowed}", one.name, amount_text(&one.name, one.total))
+            })
+            .collect();
+        format!("{}[{}]", it.name, resources.join(" "))
+    };
+    format!("{what}: {}", all.iter().map(one).collect::<Vec<_>>().join(" "))
+}
+
+fn told(old: &QueueStatus, actions: &[Action]) -> Vec<String> {
+    let mut out = Vec::new();
+    for action in actions {
+        match action {
+            Action::AddFinalizer => out.push("add finalizer".to_owned()),
+            Action::DropFinalizer => out.push("drop finalizer".to_owned()),
+            Action::LookAgain(at) => out.push(format!("again {}", lines::stamp(*at))),
+            Action::Write(status) => {
+                let words = |it: &muster_api::queue::Condition| {
+                    let tree = it.tree();
+                    format!(
+                        "{}={} {} {} \"{}\"",
+                        it.kind,
+                        tree.str_at(&["status"]),
+                        it.reason,
+                        it.since.map(lines::stamp).unwrap_or_default(),
+                        it.message
+                    )
+                };
+                out.extend(status.conditions.iter().filter(|it| !old.conditions.contains(it)).map(words));
+                if old.reservation != status.reservation {
+                    out.push(usage_line("reserved", &status.reservation));
+                }
+                if old.usage != status.usage {
+                    out.push(usage_line("used", &status.usage));
+                }
+                let counts = |it: &QueueStatus| (it.pending, it.reserving, it.admitted);
+                if counts(old) != counts(status) {
+                    out.push(format!("counts: {:?}", counts(status)));
+                }
+                if old.share != status.share {
+                    out.push(format!("share: {:?}", status.share));
+                }
+            }
+        }
+    }
+    out
+}
+
+fn moment(case: &Tree) -> Moment {
+    Moment {
+        told_at: case.int_at(&["toldAt"]).map(lines::at),
+        now: lines::at(case.int_at(&["at"]).unwrap_or(0)),
+    }
+}
+
+/// The queue of a case, its readiness told into a status, and the steps.
+fn play(case: &Tree) -> (Vec<String>, Vec<Action>) {
+    let objects = Objects::of(case);
+    let old = |tree: &Tree| QueueStatus::of(tree.at(&["status"]).unwrap_or(&Tree::Null));
+    let cluster = case.get("cluster").map(ClusterQueueFacts::of);
+    let ready = cluster.as_ref().map(|it| readiness(it, &objects));
+    if let Some(flavor) = case.get("flavor") {
+        let used = case.bool_at(&["inUse"]) == Some(true);
+        let step: Vec<Action> = plan_flavor(&FlavorFacts::of(flavor), used).into_iter().collect();
+        return (told(&QueueStatus::default(), &step), step);
+    }
+    let (before, steps) = match (case.get("local"), &cluster, &ready) {
+        (Some(local), _, _) => {
+            let facts = LocalQueueFacts::of(local);
+            let of = cluster.as_ref().zip(ready.as_ref());
+            (old(local), plan_local_queue(&facts, &old(local), of, &counted(case), moment(case)))
+        }
+        (None, Some(cluster), Some(ready)) => {
+            let before = old(case.get("cluster").expect("a queue"));
+            let steps = plan_cluster_queue(cluster, &before, ready, &counted(case), moment(case));
+            (before, steps)
+        }
+        _ => panic!("neither queue nor flavor"),
+    };
+    (told(&before, &steps), steps)
+}
+
+#[test]
+fn queue_tables() {
+    let all = Tree::parse_yaml(include_str!("queues.yaml")).expect("a table is YAML");
+    let mut wrong = Vec::new();
+    for case in all.items() {
+        let (got, _) = play(case);
+        let want = case.str_at(&["want"]).trim_end();
+        if got.join("\n") != want {
+            let says = case.str_at(&["says"]);
+            wrong.push(format!("{says}\n--- want\n{want}\n--- got\n{}\n", got.join("\n")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+    assert!(all.items().len() >= 35, "only {} cases", all.items().len());
+}
+
+/// What was written is read back as it was, and nothing more is written then.
+#[test]
+fn a_queue_that_was_told_is_not_told_again() {
+    let all = Tree::parse_yaml(include_str!("queues.yaml")).expect("a table is YAML");
+    for case in all.items() {
+        let (_, steps) = play(case);
+        for status in steps.iter().filter_map(|it| if let Action::Write(it) = it { Some(it) } else { None }) {
+            let key = if case.get("local").is_some() { "local" } else { "cluster" };
+            let written = case.with(&[key, "status"], status.tree(&Tree::Null));
+            assert_eq!(play(&written).0, Vec::<String>::new(), "{}", case.str_at(&["says"]));
+        }
+    }
+}
+
+#[test]
+fn the_state_of_a_queue_is_gauged() {
+    use muster_queue::life::numbers::QueueState;
+    let objects = Objects::of(&Tree::Null);
+    let cases = [
+        (tree!({"metadata": {"name": "q"}}), QueueState::Active),
+        (tree!({"metadata": {"name": "q"}, "spec": {"stopPolicy": "Hold"}}), QueueState::Pending),
+        (
+            tree!({"metadata": {"name": "q", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            QueueState::Terminating,
+        ),
+    ];
+    for (tree, want) in cases {
+        let facts = ClusterQueueFacts::of(&tree);
+        assert_eq!(state(&facts, &readiness(&facts, &objects)), want);
+    }
+}
+
+#[test]
+fn the_share_of_a_cohort_is_told_when_it_changed_and_not_too_often() {
+    use muster_queue::life::queues::{CohortAction, plan_cohort};
+    let told = tree!({"fairSharing": {"weightedShare": 5}});
+    let moment = |told_at: Option<i64>| Moment { told_at: told_at.map(lines::at), now: lines::at(10) };
+    let patch = |share: Tree| Some(CohortAction::Patch(tree!({"status": {"fairSharing": share}})));
+    for (says, status, share, told_at, want) in [
+        ("new", &Tree::Null, Some(5), None, patch(tree!({"weightedShare": 5}))),
+        ("the same", &told, Some(5), None, None),
+        ("another", &told, Some(6), Some(9), patch(tree!({"weightedShare": 6}))),
+        ("another, a moment later", &told, Some(6), Some(10), Some(CohortAction::LookAgain(lines::at(11)))),
+        ("switched off", &told, None, None, patch(Tree::Null)),
+        ("never was on", &Tree::Null, None, None, None),
+    ] {
+        assert_eq!(plan_cohort(status, share, moment(told_at)), want, "{says}");
+    }
+}

@@ -1,0 +1,320 @@
+//! One Workload, its queues, and a server that keeps revisions: plans are made and done until nothing is left to do.
+
+use std::time::Duration;
+
+use muster_api::queue::{
+    Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
+    WorkloadFacts,
+};
+use muster_api::time::Time;
+use muster_queue::life::admission::{self, Party, Preemption, Refusal, Share};
+use muster_queue::life::blockers::Why;
+use muster_queue::life::settings::{ReadyRules, Settings, Wording};
+use muster_queue::life::steps::{self, Comeback};
+use muster_queue::life::told::Told;
+use muster_queue::life::workload::{Action, Observed, Queue, actions, plan, wake_at};
+use muster_queue::life::{At, Known, Written};
+use muster_tree::{Text, Tree, tree};
+
+use super::lines;
+
+/// More passes than any Workload needs until nothing is left to do.
+const PASSES_MAX: usize = 12;
+
+/// When the controller dies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    Never,
+    /// Nothing is said, memory is lost, and what was planned is tried once more on what is there now.
+    AfterEachWrite,
+}
+
+pub struct World {
+    pub workload: Tree,
+    /// How often something was written.
+    pub writes: u64,
+    local: Option<Tree>,
+    cluster: Option<Tree>,
+    class: Option<Tree>,
+    settings: Settings,
+    told: Told,
+    now: Time,
+    lines: Vec<String>,
+}
+
+impl World {
+    /// The world of a case.
+    pub fn of(case: &Tree) -> World {
+        let part = |key: &str, base: Tree| match case.get(key) {
+            Some(Tree::Null) => None,
+            Some(patch) => Some(base.merge(patch)),
+            None => Some(base),
+        };
+        let mut world = World {
+            workload: workload(case.get("workload").unwrap_or(&Tree::Null)),
+            writes: 0,
+            local: part(
+                "local",
+                tree!({"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}),
+            ),
+            cluster: part("cluster", cluster_queue()),
+            class: case.get("class").cloned(),
+            settings: settings(case.get("settings").unwrap_or(&Tree::Null)),
+            told: Told::default(),
+            now: lines::at(0),
+            lines: Vec::new(),
+        };
+        world.now = lines::at(case.int_at(&["at"]).unwrap_or(0));
+        world
+    }
+
+    /// Lets something happen, and plans until nothing is left to do.
+    pub fn play(&mut self, step: &Tree, crash: Crash) -> Vec<String> {
+        self.lines.clear();
+        if let Some(secs) = step.int_at(&["at"]) {
+            self.now = lines::at(secs);
+        }
+        for (what, how) in step.entries_at(&["do"]) {
+            self.happen(what, how, crash);
+        }
+        self.settle(crash);
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Plans until nothing is left to do.
+    pub fn settle(&mut self, crash: Crash) {
+        for _ in 0..PASSES_MAX {
+            let all = self.plan();
+            let wrote = self.perform(&all, crash);
+            if !wrote || self.is_gone() {
+                let again = wake_at(&all).map(|at| format!("again {}", lines::stamp(at)));
+                self.lines.extend(again);
+                return;
+            }
+        }
+        panic!("it never rests: {:#?}", self.lines);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.lines.iter().any(|it| it == "delete")
+    }
+
+    fn plan(&self) -> Vec<Action> {
+        let (facts, status) = (self.facts(), self.status());
+        let local = self.local.as_ref().map(LocalQueueFacts::of);
+        let cluster = self.cluster.as_ref().map(ClusterQueueFacts::of);
+        let class = self.class.as_ref().map(PriorityClassFacts::of);
+        let queue = cluster.as_ref().map(|facts| Queue { facts, active: facts.active });
+        plan(&Observed {
+            workload: &facts,
+            status: &status,
+            local_queue: local.as_ref(),
+            cluster_queue: queue,
+            priority_class: class.as_ref(),
+            settings: &self.settings,
+            now: self.now,
+        })
+    }
+
+    fn facts(&self) -> WorkloadFacts {
+        WorkloadFacts::of(&self.workload)
+    }
+
+    fn status(&self) -> AdmissionStatus {
+        AdmissionStatus::of(&self.workload)
+    }
+
+    /// Does steps in order; whether one of them wrote.
+    fn perform(&mut self, all: &[Action], crash: Crash) -> bool {
+        let mut wrote = false;
+        for action in all {
+            let is_write = self.write(action);
+            assert!(!(wrote && is_write), "one pass writes one thing: {all:?}");
+            wrote |= is_write;
+            if is_write && crash == Crash::AfterEachWrite {
+                self.told = Told::default();
+                return true;
+            }
+            match action {
+                Action::Note(note) => self.lines.push(lines::note_line(note)),
+                Action::Count(it) => self.lines.push(lines::count_line(it)),
+                _ => (),
+            }
+        }
+        wrote
+    }
+
+    fn write(&mut self, action: &Action) -> bool {
+        let changed = match action {
+            Action::Write(status) => {
+                self.lines.extend(lines::changes(&self.status(), status));
+                let others = self.conditions_of_others();
+                let body = status.body();
+                let own = body.items_at(&["status", "conditions"]).iter().cloned();
+                let conditions = Tree::list(own.chain(others));
+                let left = body.at(&["status"]).cloned().unwrap_or_default();
+                self.workload.with(&["status"], left.with(&["conditions"], conditions))
+            }
+            Action::Deactivate => self.said("deactivate", &tree!({"spec": {"active": false}})),
+            Action::SetPriority(n) => {
+                let words = format!("priority {n}");
+                self.said(&words, &tree!({"spec": {"priority": *n}}))
+            }
+            Action::DropFinalizer => {
+                self.said("drop finalizer", &tree!({"metadata": {"finalizers": Tree::Null}}))
+            }
+            Action::Delete => {
+                self.lines.push("delete".to_owned());
+                self.writes += 1;
+                return true;
+            }
+            Action::Note(_) | Action::Count(_) | Action::LookAgain(_) => return false,
+        };
+        assert_ne!(changed, self.workload, "a write that changes nothing: {action:?}");
+        self.workload = changed;
+        self.writes += 1;
+        true
+    }
+
+    fn said(&mut self, words: &str, patch: &Tree) -> Tree {
+        self.lines.push(words.to_owned());
+        self.workload.merge(patch)
+    }
+
+    fn conditions_of_others(&self) -> Vec<Tree> {
+        let own = muster_api::queue::words::conditions::OF_ADMISSION;
+        let all = self.workload.items_at(&["status", "conditions"]).iter();
+        all.filter(|it| !own.contains(&it.str_at(&["type"]))).cloned().collect()
+    }
+
+    /// Something happens that is not the controller's doing.
+    fn happen(&mut self, what: &str, how: &Tree, crash: Crash) {
+        let at = At { now: self.now, wording: self.settings.wording };
+        let (facts, status) = (self.facts(), self.status());
+        let known = Known { workload: &facts, status: &status };
+        let written = match what {
+            "reserve" => Some(self.reserve(known, how, at)),
+            "refuse" => {
+                let why = Why::of(how.str_at(&["why"])).expect("a reason");
+                let requests = vec![("main".into(), [("cpu".into(), 1500)].into())];
+                let refusal = match why {
+                    Why::WaitingForPodsReady => Refusal::waiting_for_pods_ready(requests),
+                    _ => Refusal { why, message: how.str_at(&["message"]).to_owned(), requests },
+                };
+                Some(admission::refuse(known, &refusal, &mut self.told, at))
+            }
+            "preempt" => self.preempt(known, how, at),
+            "release" => {
+                let comeback =
+                    if how.as_str() == Some("never") { Comeback::Never } else { Comeback::Possible };
+                steps::release(known, comeback, at)
+            }
+            "ready" => steps::pods_ready(known, how.as_bool() == Some(true), &self.settings, self.now),
+            "hold" => steps::hold(known, how.as_str().unwrap_or_default(), at),
+            "unhold" => steps::unhold(known, at),
+            "finish" => steps::finish(known, how.str_at(&["reason"]), how.str_at(&["message"]), at),
+            other => {
+                self.change(other, how);
+                None
+            }
+        };
+        if let Some(written) = written {
+            self.perform(&actions(written), crash);
+        }
+    }
+
+    /// Others change objects.
+    fn change(&mut self, what: &str, how: &Tree) {
+        match what {
+            "check" => {
+                let new = lines::check_tree(how.as_str().expect("a check"));
+                let all = self.workload.items_at(&["status", "admissionChecks"]).iter();
+                let all =
+                    all.map(|it| if it.get("name") == new.get("name") { new.clone() } else { it.clone() });
+                self.workload = self.workload.with(&["status", "admissionChecks"], Tree::list(all));
+            }
+            "workload" => self.workload = self.workload.merge(how),
+            "local" if how.is_null() => self.local = None,
+            "local" => self.local = Some(self.local.clone().unwrap_or_default().merge(how)),
+            "cluster" if how.is_null() => self.cluster = None,
+            "cluster" => self.cluster = Some(self.cluster.clone().unwrap_or_else(cluster_queue).merge(how)),
+            "class" => self.class = Some(how.clone()),
+            other => panic!("{other}?"),
+        }
+    }
+
+    fn reserve(&self, known: Known<'_>, how: &Tree, at: At) -> Written {
+        let queue = ClusterQueueFacts::of(self.cluster.as_ref().expect("a queue"));
+        let assignment = Assignment {
+            name: "main".into(),
+            flavors: [("cpu".into(), Text::from(how.as_str().unwrap_or("default")))].into(),
+            usage: [("cpu".into(), 1500)].into(),
+            count: Some(1),
+            ..Assignment::default()
+        };
+        let admission = Admission { cluster_queue: "cq".into(), assignments: vec![assignment] };
+        admission::reserve(known, &Share { admission, queue: &queue, considered: String::new() }, at)
+    }
+
+    fn preempt(&mut self, known: Known<'_>, how: &Tree, at: At) -> Option<Written> {
+        let why = Preemption::ALL.into_iter().find(|it| it.reason() == how.str_at(&["why"]));
+        let other = WorkloadFacts::of(how.at(&["by"]).unwrap_or(&Tree::Null));
+        let preemptor =
+            Party { workload: &other, path: how.str_at(&["path"]), cluster_queue: "other", boost: 5 };
+        let victim = Party { workload: known.workload, path: "/all/cq", cluster_queue: "cq", boost: 0 };
+        let done = admission::preempt(known, victim, preemptor, why.expect("a reason"), at)?;
+        self.lines.push(format!("preemptor {}", lines::note_line(&done.preemptor)));
+        Some(done.victim)
+    }
+}
+
+fn workload(case: &Tree) -> Tree {
+    let base = tree!({"metadata": {"name": "w", "namespace": "ns", "uid": "wl-uid", "generation": 1,
+            "creationTimestamp": lines::at(0).to_seconds_text(), "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job-uid", "controller": true}]},
+        "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": {}}]}});
+    let text = |key: &str| case.str_at(&[key]).lines().filter(|it| !it.is_empty()).collect::<Vec<_>>();
+    let conditions = Tree::list(text("conditions").into_iter().map(lines::condition_tree));
+    let checks = Tree::list(text("checks").into_iter().map(lines::check_tree));
+    let mut all = base.merge(&case.without_key("conditions").without_key("checks").without_key("given"));
+    if !conditions.is_empty() {
+        all = all.with(&["status", "conditions"], conditions);
+    }
+    if !checks.is_empty() {
+        all = all.with(&["status", "admissionChecks"], checks);
+    }
+    match case.str_at(&["given"]) {
+        "" => all,
+        flavor => {
+            let admission = tree!({"clusterQueue": "cq", "podSetAssignments": [
+                {"name": "main", "flavors": {"cpu": flavor}, "resourceUsage": {"cpu": "1500m"}, "count": 1}]});
+            all.with(&["status", "admission"], admission)
+        }
+    }
+}
+
+fn cluster_queue() -> Tree {
+    let flavor = |name: &str| tree!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "4"}]});
+    tree!({"metadata": {"name": "cq", "uid": "cq-uid"},
+        "spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [(flavor("default")), (flavor("spot"))]}]},
+        "status": {"conditions": [(lines::condition_tree("Active=True Ready @0 \"Can admit new workloads\""))]}})
+}
+
+fn settings(case: &Tree) -> Settings {
+    let secs = |tree: &Tree, key: &str| {
+        tree.int_at(&[key]).and_then(|n| u64::try_from(n).ok()).map(Duration::from_secs)
+    };
+    let ready = case.get("ready").map(|it| ReadyRules {
+        timeout: secs(it, "timeout").unwrap_or(Duration::from_secs(300)),
+        recovery_timeout: secs(it, "recovery"),
+        backoff_limit: it.int_at(&["limit"]).and_then(|n| u32::try_from(n).ok()),
+        backoff_base: secs(it, "base").unwrap_or(Duration::from_secs(60)),
+        ..ReadyRules::default()
+    });
+    Settings {
+        ready,
+        delete_finished_after: secs(case, "afterFinished"),
+        delete_deactivated_after: None,
+        wording: if case.bool_at(&["old"]) == Some(true) { Wording::Old } else { Wording::Telling },
+    }
+}
