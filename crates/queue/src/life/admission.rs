@@ -278,3 +278,29 @@ fn or_unknown(text: &str) -> &str {
 pub fn queued_for(known: Known<'_>, now: Time) -> Duration {
     queued_at(known).map(|since| now.since(since)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn others_are_waited_for_until_their_pods_are_ready() {
+        let one = |types: &[&str]| {
+            let all = types.iter().map(|it| tree!({"type": *it, "status": "True"}));
+            let conditions: Vec<muster_tree::Tree> = all.collect();
+            WorkloadFacts::of(&tree!({"status": {"conditions": conditions}}))
+        };
+        for (types, want) in [
+            (&["QuotaReserved"][..], false),
+            (&["QuotaReserved", "Admitted"], true),
+            (&["QuotaReserved", "Admitted", "PodsReady"], false),
+            (&["QuotaReserved", "Admitted", "Finished"], false),
+        ] {
+            let ready = one(&["Admitted", "PodsReady"]);
+            assert_eq!(must_wait_for_ready([&ready, &one(types)]), want, "{types:?}");
+        }
+        assert!(!must_wait_for_ready([]), "nobody is there");
+    }
+}

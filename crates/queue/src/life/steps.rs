@@ -193,7 +193,7 @@ mod tests {
     fn workload(patch: &Tree) -> WorkloadFacts {
         let base = tree!({"metadata": {"name": "w", "namespace": "n"},
             "spec": {"podSets": [{"name": "a", "count": 3}, {"name": "b", "count": 1}]}});
-        WorkloadFacts::of(&base.merge(patch))
+        WorkloadFacts::of(&if patch.is_null() { base } else { base.merge(patch) })
     }
 
     fn condition(kind: &str, holds: bool, reason: &str) -> Tree {

@@ -49,8 +49,7 @@ fn tables() {
     assert!(told >= CASES_MIN, "only {told} cases");
 }
 
-/// Whoever dies after any write, having said nothing of it, ends with the same status as one who did not; so does whoever
-/// acts on a picture that is older than its last write.
+/// Whoever dies after any write, having said nothing of it, ends with the same Workload as one who did not.
 #[test]
 fn a_crash_after_any_write_changes_nothing_that_is_kept() {
     for (table, text) in TABLES {
@@ -66,7 +65,7 @@ fn a_crash_after_any_write_changes_nothing_that_is_kept() {
     }
 }
 
-/// A steady world writes nothing: whatever was told is not told again, then or a second later.
+/// A steady world writes nothing: whatever was told is not told again.
 #[test]
 fn what_is_told_is_told_once() {
     for (table, text) in TABLES {

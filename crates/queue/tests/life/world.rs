@@ -25,7 +25,7 @@ const PASSES_MAX: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
     Never,
-    /// Nothing is said, memory is lost, and what was planned is tried once more on what is there now.
+    /// Nothing is said of what was written, and memory is lost.
     AfterEachWrite,
 }
 
@@ -33,6 +33,7 @@ pub struct World {
     pub workload: Tree,
     /// How often something was written.
     pub writes: u64,
+    is_gone: bool,
     local: Option<Tree>,
     cluster: Option<Tree>,
     class: Option<Tree>,
@@ -51,8 +52,9 @@ impl World {
             None => Some(base),
         };
         let mut world = World {
-            workload: workload(case.get("workload").unwrap_or(&Tree::Null)),
+            workload: workload(&case.get("workload").cloned().unwrap_or_else(Tree::empty_map)),
             writes: 0,
+            is_gone: false,
             local: part(
                 "local",
                 tree!({"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}),
@@ -83,20 +85,19 @@ impl World {
 
     /// Plans until nothing is left to do.
     pub fn settle(&mut self, crash: Crash) {
+        if self.is_gone {
+            return;
+        }
         for _ in 0..PASSES_MAX {
             let all = self.plan();
             let wrote = self.perform(&all, crash);
-            if !wrote || self.is_gone() {
+            if !wrote || self.is_gone {
                 let again = wake_at(&all).map(|at| format!("again {}", lines::stamp(at)));
                 self.lines.extend(again);
                 return;
             }
         }
         panic!("it never rests: {:#?}", self.lines);
-    }
-
-    fn is_gone(&self) -> bool {
-        self.lines.iter().any(|it| it == "delete")
     }
 
     fn plan(&self) -> Vec<Action> {
@@ -165,6 +166,7 @@ impl World {
             }
             Action::Delete => {
                 self.lines.push("delete".to_owned());
+                self.is_gone = true;
                 self.writes += 1;
                 return true;
             }

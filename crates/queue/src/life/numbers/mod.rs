@@ -8,6 +8,7 @@
 //! - Order is that of names and labels: the same numbers are always told in the same order.
 //! - A wait is never negative: clocks that disagree give zero.
 
+mod out;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use muster_tree::Text;
 
+use out::Out;
 pub use spans::{Bounds, Spans};
 
 /// A LocalQueue by namespace and name.
@@ -337,82 +339,4 @@ fn add(all: &mut BTreeMap<Series, u64>, name: &'static str, labels: Labels) {
 
 fn span(all: &mut BTreeMap<Series, Spans>, name: &'static str, labels: Labels, of: Bounds, took: Duration) {
     all.entry((name, labels)).or_insert_with(|| Spans::new(of)).add(took);
-}
-
-/// Samples as they are gathered.
-#[derive(Default)]
-struct Out {
-    samples: Vec<Sample>,
-}
-
-impl Out {
-    fn push(&mut self, name: &str, labels: Labels, value: Value) {
-        self.samples.push(Sample { name: format!("{PREFIX}{name}"), labels, value });
-    }
-
-    fn gauge(&mut self, name: &str, mut labels: Labels, more: Labels, value: f64) {
-        labels.extend(more);
-        self.push(name, labels, Value::Gauge(value));
-    }
-
-    fn tally(&mut self, prefix: &str, of: &Labels, tally: &Tally) {
-        let pending = format!("{prefix}pending_workloads");
-        for (status, n) in [("active", tally.active), ("inadmissible", tally.inadmissible)] {
-            self.gauge(&pending, of.clone(), vec![("status", status.into())], number(n));
-        }
-        let reserving = format!("{prefix}reserving_active_workloads");
-        self.gauge(&reserving, of.clone(), Vec::new(), number(tally.reserving));
-        let admitted = format!("{prefix}admitted_active_workloads");
-        self.gauge(&admitted, of.clone(), Vec::new(), number(tally.admitted));
-        let unadmitted = format!("{prefix}unadmitted_workloads");
-        for (reason, n) in &tally.unadmitted {
-            self.gauge(&unadmitted, of.clone(), vec![("reason", reason.clone())], number(*n));
-        }
-    }
-
-    fn queue(&mut self, name: &Text, it: &QueueGauges) {
-        let of = of_cluster(name);
-        self.tally("", &of, &it.tally);
-        for state in QueueState::ALL {
-            let is = if state == it.state { 1.0 } else { 0.0 };
-            self.gauge("cluster_queue_status", of.clone(), vec![("status", state.word().into())], is);
-        }
-        if let Some(share) = it.share {
-            let cohort = vec![("cohort", it.cohort.clone())];
-            self.gauge("cluster_queue_weighted_share", of.clone(), cohort, signed(share));
-        }
-        for ((flavor, resource), pair) in &it.pairs {
-            let more = [("cohort", &it.cohort), ("flavor", flavor), ("resource", resource)];
-            let more: Labels = more.into_iter().map(|(key, value)| (key, value.clone())).collect();
-            let amounts = [
-                ("cluster_queue_resource_reservation", Some(pair.reserved)),
-                ("cluster_queue_resource_usage", Some(pair.used)),
-                ("cluster_queue_resource_pending", Some(pair.pending)),
-                ("cluster_queue_nominal_quota", Some(pair.nominal)),
-                ("cluster_queue_borrowing_limit", pair.borrowing),
-                ("cluster_queue_lending_limit", pair.lending),
-            ];
-            for (name, amount) in amounts {
-                if let Some(n) = amount {
-                    self.gauge(name, of.clone(), more.clone(), units(resource, n));
-                }
-            }
-        }
-    }
-}
-
-/// An amount in the unit that dashboards know: cpu in cores.
-fn units(resource: &str, n: i64) -> f64 {
-    if resource == "cpu" { signed(n) / 1000.0 } else { signed(n) }
-}
-
-// Dashboards have no whole numbers; what is beyond 2^53 is not told apart there anyway.
-#[allow(clippy::cast_precision_loss, reason = "metrics are floating point by their format")]
-fn signed(n: i64) -> f64 {
-    n as f64
-}
-
-#[allow(clippy::cast_precision_loss, reason = "metrics are floating point by their format")]
-fn number(n: u64) -> f64 {
-    n as f64
 }

@@ -5,6 +5,9 @@
 //! - Nothing here computes quota: every number is one the decision itself was made with.
 //! - Whoever may not see a namespace learns that somebody there holds quota, never who.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -376,97 +379,4 @@ pub fn sentence(of: &Pending) -> String {
 
 fn secs(wait: Duration) -> i64 {
     i64::try_from(wait.as_secs()).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pending() -> Pending {
-        let cpu = ResourceVerdict { resource: "cpu".into(), requested: 4000, available: 1500, maximum: 8000 };
-        let flavor = |name: &str, verdict: Verdict, resources: Vec<ResourceVerdict>| FlavorVerdict {
-            flavor: name.into(),
-            verdict,
-            resources,
-        };
-        let holder = |namespace: &str, amount| Holder {
-            workload: (namespace.into(), "big".into()),
-            cluster_queue: "research".into(),
-            flavor: "spot".into(),
-            resource: "cpu".into(),
-            amount,
-        };
-        Pending {
-            workload: ("team-a".into(), "train".into()),
-            local_queue: "main".into(),
-            cluster_queue: "research".into(),
-            reason: "WaitingForQuota".into(),
-            message: "insufficient unused quota for cpu in flavor spot, 2500m more needed".to_owned(),
-            position: Some(Position { in_local_queue: 0, in_cluster_queue: 2 }),
-            sets: vec![SetVerdict {
-                name: "main".into(),
-                count: 4,
-                flavors: vec![
-                    flavor("spot", Verdict::NobodyToPreempt, vec![cpu]),
-                    flavor("reserved", Verdict::Untolerated("{gpu yes NoSchedule}".into()), Vec::new()),
-                ],
-            }],
-            holders: vec![holder("team-a", 4000), holder("secret", 2500)],
-            barred: vec![Barred {
-                policy: "preemption.withinClusterQueue",
-                value: "Never".into(),
-                protects: 2,
-            }],
-            evaluated_at: Some(Time(5_000_000)),
-            estimate: Some(Estimate { wait: Duration::from_secs(90), basis: Basis::RunTimeLimits }),
-        }
-    }
-
-    #[test]
-    fn people_read_where_it_stands_what_is_missing_and_who_has_it() {
-        let want = [
-            "WaitingForQuota: insufficient unused quota for cpu in flavor spot, 2500m more needed",
-            "number 1 in LocalQueue main, number 3 in ClusterQueue research",
-            "pod set main (4 pods):",
-            "  flavor spot: no room now, and nobody may be preempted",
-            "    cpu: 4 asked for, 1500m available, 8 at most, 2500m missing",
-            "  flavor reserved: its taint {gpu yes NoSchedule} is not tolerated",
-            "the quota is held by:",
-            "  team-a/big in ClusterQueue research: 4 cpu of spot",
-            "  and 1 more that are not shown",
-            "preemption.withinClusterQueue: Never protects 2 workloads",
-            "last looked at 3s ago",
-            "may take another 90s, by the run-time limits of those who hold the quota",
-        ];
-        assert_eq!(lines(&pending(), &|namespace| namespace == "team-a", Time(8_000_000)), want);
-    }
-
-    #[test]
-    fn programs_read_the_same_and_hidden_namespaces_stay_hidden() {
-        let told = data(&pending(), &|namespace| namespace == "team-a");
-        assert!(!told.to_json().contains("secret"), "{}", told.to_json());
-        assert_eq!(told.int_at(&["holdersNotShown"]), Some(1));
-        assert_eq!(told.int_at(&["positionInClusterQueue"]), Some(2));
-        assert_eq!(told.int_at(&["estimatedWaitSeconds"]), Some(90));
-        let flavor = &told.items_at(&["podSets"])[0].items_at(&["flavors"])[0];
-        assert_eq!(flavor.str_at(&["verdict"]), "NobodyToPreempt");
-        let want = tree!({"name": "cpu", "requested": "4", "available": "1500m", "maximum": "8", "shortfall": "2500m"});
-        assert_eq!(flavor.items_at(&["resources"])[0], want);
-    }
-
-    #[test]
-    fn what_is_not_queued_has_no_number() {
-        let of = Pending { position: None, cluster_queue: Text::new(), ..pending() };
-        let told = lines(&of, &|_| true, Time(0));
-        assert_eq!(told[1], "not queued (LocalQueue main, ClusterQueue no ClusterQueue)");
-        assert_eq!(sentence(&of), of.message);
-        assert!(sentence(&pending()).ends_with("(number 3 in ClusterQueue research)"));
-    }
-
-    #[test]
-    fn what_is_missing_is_never_negative() {
-        let it =
-            |available| ResourceVerdict { resource: "cpu".into(), requested: 10, available, maximum: 20 };
-        assert_eq!([it(4), it(-5), it(12)].map(|it| it.shortfall()), [6, 10, 0]);
-    }
 }
