@@ -66,7 +66,8 @@ mod tests {
     fn walks_upward_end_at_the_root_or_in_a_cycle() {
         let all =
             parents(&[("a", "b"), ("b", "c"), ("x", "z"), ("z", "y"), ("y", "z"), ("me", "me"), ("r", "")]);
-        let cases: &[(&str, Result<&[&str], &[&str]>)] = &[
+        type Walk = Result<&'static [&'static str], &'static [&'static str]>;
+        let cases: &[(&str, Walk)] = &[
             ("a", Ok(&["a", "b", "c"])),
             ("c", Ok(&["c"])),
             ("r", Ok(&["r"])),

@@ -1,5 +1,6 @@
 //! The life of Workloads and queues, told as tables: what is there, what happens, and each line that follows from it.
 
+mod laws;
 mod lines;
 mod queues;
 mod world;

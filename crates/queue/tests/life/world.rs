@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_api::queue::{
     Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
-    WorkloadFacts,
+    StopPolicy, WorkloadFacts,
 };
 use muster_api::time::Time;
 use muster_queue::life::admission::{self, Party, Preemption, Refusal, Share};
@@ -39,7 +39,7 @@ pub struct World {
     class: Option<Tree>,
     settings: Settings,
     told: Told,
-    now: Time,
+    pub now: Time,
     lines: Vec<String>,
 }
 
@@ -117,7 +117,14 @@ impl World {
         })
     }
 
-    fn facts(&self) -> WorkloadFacts {
+    /// Whether its queues take Workloads.
+    pub fn is_running(&self) -> bool {
+        let cluster = self.cluster.as_ref().map(ClusterQueueFacts::of);
+        let local = self.local.as_ref().map(LocalQueueFacts::of);
+        cluster.is_some_and(|it| it.active) && local.is_some_and(|it| it.stop == StopPolicy::None)
+    }
+
+    pub fn facts(&self) -> WorkloadFacts {
         WorkloadFacts::of(&self.workload)
     }
 

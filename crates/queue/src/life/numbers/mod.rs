@@ -231,25 +231,25 @@ impl Numbers {
                 span(&mut self.spans, "admission_attempt_duration_seconds", labels, Bounds::Short, *took);
             }
             Happened::Reserved { queues, waited } => {
-                self.both("quota_reserved_workloads_total", queues, Vec::new());
+                self.both("quota_reserved_workloads_total", queues, &[]);
                 self.both_spans("quota_reserved_wait_time_seconds", queues, *waited);
             }
             Happened::Admitted { queues, waited, checks } => {
-                self.both("admitted_workloads_total", queues, Vec::new());
+                self.both("admitted_workloads_total", queues, &[]);
                 self.both_spans("admission_wait_time_seconds", queues, *waited);
                 if let Some(checks) = checks {
                     self.both_spans("admission_checks_wait_time_seconds", queues, *checks);
                 }
             }
             Happened::Evicted { queues, reason, cause } => {
-                let more = vec![("reason", reason.clone()), ("underlying_cause", cause.clone())];
-                self.both("evicted_workloads_total", queues, more);
+                let more = [("reason", reason.clone()), ("underlying_cause", cause.clone())];
+                self.both("evicted_workloads_total", queues, &more);
             }
             Happened::Preempted { by, reason } => {
                 let labels = vec![("preempting_cluster_queue", by.clone()), ("reason", reason.clone())];
                 add(&mut self.counts, "preempted_workloads_total", labels);
             }
-            Happened::Finished { queues } => self.both("finished_workloads_total", queues, Vec::new()),
+            Happened::Finished { queues } => self.both("finished_workloads_total", queues, &[]),
             Happened::Ungated { took } => {
                 let name = "pod_scheduling_gate_removal_seconds";
                 span(&mut self.spans, name, Vec::new(), Bounds::Short, *took);
@@ -260,9 +260,9 @@ impl Numbers {
         }
     }
 
-    fn both(&mut self, name: &'static str, queues: &Queues, more: Labels) {
+    fn both(&mut self, name: &'static str, queues: &Queues, more: &[(&'static str, Text)]) {
         let with = |mut labels: Labels| {
-            labels.extend(more.iter().cloned());
+            labels.extend_from_slice(more);
             labels
         };
         add(&mut self.counts, name, with(of_cluster(&queues.cluster)));
