@@ -225,6 +225,19 @@ pub struct Preempted {
     pub preemptor: Note,
 }
 
+/// A preemption in words.
+#[derive(Debug, Clone, Copy)]
+pub struct Saying<'a> {
+    /// Why.
+    pub why: Preemption,
+    /// The queue of the other.
+    pub by: &'a str,
+    /// Of both conditions.
+    pub message: &'a str,
+    /// What the event adds to it.
+    pub suffix: &'a str,
+}
+
 /// Makes one Workload leave for another. Nothing when it leaves already, or has no share: that counts as done.
 #[must_use]
 pub fn preempt(
@@ -234,26 +247,32 @@ pub fn preempt(
     why: Preemption,
     at: At,
 ) -> Option<Preempted> {
-    let mut draft = Draft::new(known, at);
-    if !draft.has_quota()
-        || [conditions::EVICTED, conditions::FINISHED].iter().any(|it| draft.status.holds(it))
-    {
-        return None;
-    }
-    let words = preemption_words(&victim, &preemptor, why);
-    draft.evict(&Eviction { reason: reasons::PREEMPTED, cause: "", message: &words });
-    draft.set(conditions::PREEMPTED, true, why.reason(), &words);
-    let priorities = format!(
-        "{words}; preemptor effective priority: {}; preemptee effective priority: {}",
+    let message = preemption_words(&victim, &preemptor, why);
+    let suffix = format!(
+        "; preemptor effective priority: {}; preemptee effective priority: {}",
         preemptor.priority_words(),
         victim.priority_words()
     );
-    draft.say(Note::normal(reasons::PREEMPTED, &priorities));
-    let by = Text::from(preemptor.cluster_queue);
-    draft.happened.push(Happened::Preempted { by, reason: why.reason().into() });
-    let it = victim.workload;
-    let told =
-        format!("Preempted workload {}/{} (UID: {}) due to {}", it.namespace, it.name, it.uid, why.words());
+    let saying = Saying { why, by: preemptor.cluster_queue, message: &message, suffix: &suffix };
+    preempt_saying(known, saying, at)
+}
+
+/// The same, where the words are known already.
+#[must_use]
+pub fn preempt_saying(known: Known<'_>, saying: Saying<'_>, at: At) -> Option<Preempted> {
+    let mut draft = Draft::new(known, at);
+    let leaves = [conditions::EVICTED, conditions::FINISHED].iter().any(|it| draft.status.holds(it));
+    if leaves || !draft.has_quota() {
+        return None;
+    }
+    let Saying { why, by, message, suffix } = saying;
+    draft.evict(&Eviction { reason: reasons::PREEMPTED, cause: "", message });
+    draft.set(conditions::PREEMPTED, true, why.reason(), message);
+    draft.say(Note::normal(reasons::PREEMPTED, &format!("{message}{suffix}")));
+    draft.happened.push(Happened::Preempted { by: by.into(), reason: why.reason().into() });
+    let it = known.workload;
+    let (namespace, name, uid) = (&it.namespace, &it.name, &it.uid);
+    let told = format!("Preempted workload {namespace}/{name} (UID: {uid}) due to {}", why.words());
     Some(Preempted { victim: draft.written(), preemptor: Note::normal(reasons::PREEMPTED_WORKLOAD, &told) })
 }
 

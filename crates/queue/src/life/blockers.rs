@@ -167,6 +167,12 @@ impl Blocker {
         Blocker::new(Why::Suspended, format!("ClusterQueue {name} is stopped"))
     }
 
+    /// Its LocalQueue went away while it waited for checks.
+    #[must_use]
+    pub fn local_queue_gone(name: &str) -> Blocker {
+        Blocker::new(Why::Misconfigured, format!("LocalQueue {name} is terminating or missing"))
+    }
+
     /// Its ClusterQueue went away while it waited for checks.
     #[must_use]
     pub fn cluster_queue_gone(name: &str) -> Blocker {
@@ -236,6 +242,7 @@ mod tests {
             (Blocker::cluster_queue_inactive("q"), "ClusterQueue q is inactive"),
             (Blocker::local_queue_stopped("q"), "LocalQueue q is stopped"),
             (Blocker::cluster_queue_stopped("q"), "ClusterQueue q is stopped"),
+            (Blocker::local_queue_gone("q"), "LocalQueue q is terminating or missing"),
             (Blocker::cluster_queue_gone("q"), "ClusterQueue q is terminating or missing"),
             (Blocker::gated(&["a".into(), "b".into()]), "Admission is gated by: a, b"),
         ];

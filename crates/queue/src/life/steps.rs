@@ -88,6 +88,9 @@ pub enum Comeback {
 #[must_use]
 pub fn release(known: Known<'_>, comeback: Comeback, at: At) -> Option<Written> {
     let mut draft = Draft::new(known, at);
+    if draft.status.holds(conditions::FINISHED) {
+        return None;
+    }
     let evicted = draft.find(conditions::EVICTED).filter(|it| it.holds).cloned();
     let evicted = evicted.filter(|_| draft.has_quota() || draft.status.admission.is_some())?;
     let (reason, message) = (evicted.reason.as_str(), evicted.message.as_str());
@@ -101,6 +104,9 @@ pub fn release(known: Known<'_>, comeback: Comeback, at: At) -> Option<Written> 
 #[must_use]
 pub fn hold(known: Known<'_>, message: &str, at: At) -> Option<Written> {
     let mut draft = Draft::new(known, at);
+    if draft.status.holds(conditions::FINISHED) {
+        return None;
+    }
     let blocker = Blocker::on_hold(message);
     if draft.has_quota() || draft.status.admission.is_some() {
         draft.unreserve(&blocker);
@@ -206,7 +212,6 @@ mod tests {
         tree!({"status": {"conditions": Tree::list(conditions)}})
     }
 
-    /// Shows: 976-40.
     #[test]
     fn who_may_be_queued_and_who_may_be_tried() {
         let now = Time::parse("2026-01-01T00:01:00Z").unwrap();

@@ -40,6 +40,8 @@ pub struct Pending {
     pub sets: Vec<SetVerdict>,
     /// Who has the quota it lacks, the one with the most first.
     pub holders: Vec<Holder>,
+    /// How many more there are that the engine did not name.
+    pub more_holders: u32,
     /// Why nobody is preempted for it.
     pub barred: Vec<Barred>,
     /// When it was last looked at.
@@ -97,14 +99,8 @@ pub enum Verdict {
     NobodyToPreempt,
     /// There never is that much.
     TooBig,
-    /// There is no such flavor.
-    Missing,
-    /// Its nodes have a taint that the pods do not tolerate.
-    Untolerated(Text),
-    /// Its nodes are not those the pods ask for.
-    OtherNodes,
-    /// The queue does not cover a resource.
-    Uncovered(Text),
+    /// Its nodes do not suit the pods, in the engine's words.
+    Unsuitable(Text),
 }
 
 impl Verdict {
@@ -118,10 +114,7 @@ impl Verdict {
             Verdict::NoRoom => "NoRoom",
             Verdict::NobodyToPreempt => "NobodyToPreempt",
             Verdict::TooBig => "TooBig",
-            Verdict::Missing => "Missing",
-            Verdict::Untolerated(_) => "Untolerated",
-            Verdict::OtherNodes => "OtherNodes",
-            Verdict::Uncovered(_) => "Uncovered",
+            Verdict::Unsuitable(_) => "Unsuitable",
         }
     }
 }
@@ -138,10 +131,7 @@ impl fmt::Display for Verdict {
             Verdict::NoRoom => f.write_str("no room now"),
             Verdict::NobodyToPreempt => f.write_str("no room now, and nobody may be preempted"),
             Verdict::TooBig => f.write_str("asks for more than there ever is"),
-            Verdict::Missing => f.write_str("there is no such ResourceFlavor"),
-            Verdict::Untolerated(taint) => write!(f, "its taint {taint} is not tolerated"),
-            Verdict::OtherNodes => f.write_str("its nodes are not those the pods ask for"),
-            Verdict::Uncovered(resource) => write!(f, "the queue has no quota for {resource}"),
+            Verdict::Unsuitable(words) => f.write_str(words),
         }
     }
 }
@@ -187,10 +177,8 @@ pub struct Holder {
 pub struct Barred {
     /// The field that forbids it, such as `preemption.withinClusterQueue`.
     pub policy: &'static str,
-    /// Its value.
-    pub value: Text,
-    /// How many Workloads it protects.
-    pub protects: u32,
+    /// What it says, or whom it lacks: `Never`, or words of the engine.
+    pub words: Text,
 }
 
 /// How long it may still take, and how that is known.
@@ -251,7 +239,7 @@ pub fn data(of: &Pending, may_see: MaySee<'_>) -> Tree {
         "holders": Tree::list(named.into_iter().map(holder_data)),
         "holdersNotShown": hidden,
         "impossiblePreemptions": Tree::list(of.barred.iter().map(|it|
-            tree!({"policy": it.policy, "value": &it.value, "protectedWorkloads": i64::from(it.protects)}))),
+            tree!({"policy": it.policy, "message": &it.words}))),
     });
     if let Some(at) = of.position {
         out = out.with(&["positionInLocalQueue"], i64::from(at.in_local_queue));
@@ -293,7 +281,8 @@ fn shown<'a>(of: &'a Pending, may_see: MaySee<'_>) -> (Vec<&'a Holder>, i64) {
     let named: Vec<&Holder> =
         of.holders.iter().filter(|it| may_see(&it.workload.0)).take(HOLDERS_MAX).collect();
     let hidden = of.holders.len() - named.len();
-    (named, i64::try_from(hidden).unwrap_or(i64::MAX))
+    let hidden = i64::try_from(hidden).unwrap_or(i64::MAX).saturating_add(of.more_holders.into());
+    (named, hidden)
 }
 
 /// The explanation as lines of text.
@@ -314,7 +303,7 @@ pub fn lines(of: &Pending, may_see: MaySee<'_>, now: Time) -> Vec<String> {
         out.push(format!("  and {hidden} more that are not shown"));
     }
     for it in &of.barred {
-        out.push(format!("{}: {} protects {} workloads", it.policy, it.value, it.protects));
+        out.push(format!("nobody is preempted by {}: {}", it.policy, it.words));
     }
     if let Some(at) = of.evaluated_at {
         out.push(format!("last looked at {}s ago", secs(now.since(at))));

@@ -26,11 +26,18 @@ fn pending() -> Pending {
             count: 4,
             flavors: vec![
                 flavor("spot", Verdict::NobodyToPreempt, vec![cpu]),
-                flavor("reserved", Verdict::Untolerated("{gpu yes NoSchedule}".into()), Vec::new()),
+                flavor(
+                    "reserved",
+                    Verdict::Unsuitable(
+                        "untolerated taint {gpu yes NoSchedule <nil>} in flavor reserved".into(),
+                    ),
+                    Vec::new(),
+                ),
             ],
         }],
         holders: vec![holder("team-a", 4000), holder("secret", 2500)],
-        barred: vec![Barred { policy: "preemption.withinClusterQueue", value: "Never".into(), protects: 2 }],
+        more_holders: 2,
+        barred: vec![Barred { policy: "preemption.withinClusterQueue", words: "Never".into() }],
         evaluated_at: Some(Time(5_000_000)),
         estimate: Some(Estimate { wait: Duration::from_secs(90), basis: Basis::RunTimeLimits }),
     }
@@ -44,11 +51,11 @@ fn people_read_where_it_stands_what_is_missing_and_who_has_it() {
         "pod set main (4 pods):",
         "  flavor spot: no room now, and nobody may be preempted",
         "    cpu: 4 asked for, 1500m available, 8 at most, 2500m missing",
-        "  flavor reserved: its taint {gpu yes NoSchedule} is not tolerated",
+        "  flavor reserved: untolerated taint {gpu yes NoSchedule <nil>} in flavor reserved",
         "the quota is held by:",
         "  team-a/big in ClusterQueue research: 4 cpu of spot",
-        "  and 1 more that are not shown",
-        "preemption.withinClusterQueue: Never protects 2 workloads",
+        "  and 3 more that are not shown",
+        "nobody is preempted by preemption.withinClusterQueue: Never",
         "last looked at 3s ago",
         "may take another 90s, by the run-time limits of those who hold the quota",
     ];
@@ -59,7 +66,7 @@ fn people_read_where_it_stands_what_is_missing_and_who_has_it() {
 fn programs_read_the_same_and_hidden_namespaces_stay_hidden() {
     let told = data(&pending(), &|namespace| namespace == "team-a");
     assert!(!told.to_json().contains("secret"), "{}", told.to_json());
-    assert_eq!(told.int_at(&["holdersNotShown"]), Some(1));
+    assert_eq!(told.int_at(&["holdersNotShown"]), Some(3));
     assert_eq!(told.int_at(&["positionInClusterQueue"]), Some(2));
     assert_eq!(told.int_at(&["estimatedWaitSeconds"]), Some(90));
     let flavor = &told.items_at(&["podSets"])[0].items_at(&["flavors"])[0];

@@ -99,13 +99,23 @@ impl Pass<'_> {
 
     /// Why a share that is not used yet is taken back.
     fn lost_queue(&self) -> Option<Blocker> {
-        let name = &self.draft.status.admission.as_ref()?.cluster_queue;
-        if let Some(local) = self.seen.local_queue.filter(|it| it.stop != StopPolicy::None) {
-            return Some(Blocker::local_queue_stopped(&local.name));
+        self.lost_local_queue().or_else(|| self.lost_cluster_queue())
+    }
+
+    fn lost_local_queue(&self) -> Option<Blocker> {
+        match self.seen.local_queue {
+            Some(queue) if queue.deleting => Some(Blocker::local_queue_gone(&queue.name)),
+            Some(queue) if queue.stop != StopPolicy::None => Some(Blocker::local_queue_stopped(&queue.name)),
+            Some(_) => None,
+            None => Some(Blocker::local_queue_gone(&self.seen.workload.queue)),
         }
-        match self.seen.cluster_queue {
-            Some(queue) if queue.facts.deleting => Some(Blocker::cluster_queue_gone(name)),
-            Some(queue) if queue.facts.stop != StopPolicy::None => Some(Blocker::cluster_queue_stopped(name)),
+    }
+
+    fn lost_cluster_queue(&self) -> Option<Blocker> {
+        let name = &self.draft.status.admission.as_ref()?.cluster_queue;
+        match self.seen.cluster_queue.map(|it| it.facts) {
+            Some(queue) if queue.deleting => Some(Blocker::cluster_queue_gone(name)),
+            Some(queue) if queue.stop != StopPolicy::None => Some(Blocker::cluster_queue_stopped(name)),
             Some(_) => None,
             None => Some(Blocker::cluster_queue_gone(name)),
         }
