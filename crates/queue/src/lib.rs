@@ -8,6 +8,7 @@
 //!
 //! Who performs what is decided: calls are made elsewhere.
 
+pub mod engine;
 pub mod jobs;
 pub mod kinds;
 pub mod life;

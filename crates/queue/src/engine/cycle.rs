@@ -1,0 +1,490 @@
+//! One cycle: take the heads, nominate them, serve them in order, put the rest back where it belongs.
+//!
+//! # Invariants
+//!
+//! - Nominations are made against what is really used; serving is done on a copy on which victims are gone and
+//!   promises are counted. What is admitted must fit both.
+//! - Each tree that is looked at again has something new in it: someone was admitted, parked, or has flavors left to
+//!   try. So cycles come to rest by themselves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_api::time::Time;
+use muster_tree::Text;
+
+use super::assign::{Applicant, Assignment, Mode, assign};
+use super::decision::{
+    Admission, BYPASSED, CHECKS_FAILED, Decision, NAMESPACE_MISMATCH, NO_LONGER_FITS, NOT_ALL_READY,
+    OVERLAPPING, OVERLAPPING_FITS, Reason, Refusal, Verdict, Victim,
+};
+use super::hold::{Holder, Scene};
+use super::line::{Aside, Parked};
+use super::nominate::{Nomination, nominate};
+use super::order::{self, Contender};
+use super::preempt::Target;
+use super::spec::{PODS, Reclaim, Strategy, UNLIMITED};
+use super::tree::{NodeId, PairId, Usage};
+use super::workload::{Amounts, Info, Key, Reservation, Stand};
+use super::{Engine, Memo};
+
+/// A head that is being served.
+struct Head {
+    key: Key,
+    node: NodeId,
+    nomination: Arc<Nomination>,
+}
+
+/// What became of it.
+enum Fate {
+    Admitted,
+    /// It cannot have what it asks for now.
+    NoRoom,
+    /// Its victims are told to go.
+    Preempting,
+    /// Victims of others make room for it, too.
+    SharesVictims,
+    /// Another was served first.
+    Skipped(&'static str),
+    /// Something admitted is not ready.
+    NotAllReady,
+}
+
+impl Engine {
+    /// Decides what can be decided now.
+    pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
+        self.refresh();
+        self.recall_due(now);
+        let mut decisions = Vec::new();
+        for _ in 0..self.settings.heads_per_cycle.max(1) {
+            if !self.round(now, &mut decisions) {
+                break;
+            }
+        }
+        self.tell_bypassed(&mut decisions);
+        decisions
+    }
+
+    /// Serves one head of every queue in the trees that changed; whether there was any.
+    fn round(&mut self, now: Time, decisions: &mut Vec<Decision>) -> bool {
+        let keys = self.take_heads();
+        let mut heads = Vec::new();
+        for (node, key) in keys {
+            match self.objection(node, &key) {
+                Some((aside, reason, message)) => {
+                    let refusal = self.refuse(&key, reason, message, now, Assignment::default());
+                    decisions.extend(refusal.map(Decision::Refuse));
+                    self.set_aside(node, &key, aside);
+                }
+                None => heads.extend(self.nominated(node, &key)),
+            }
+        }
+        if heads.is_empty() {
+            return self.ledger.trees.iter().any(|tree| tree.dirty);
+        }
+        self.work.rounds += 1;
+        for (index, fate) in self.serve(&heads) {
+            self.conclude(&heads[index], fate, now, decisions);
+        }
+        true
+    }
+
+    /// The heads of all queues that take something, in trees in which something changed.
+    fn take_heads(&mut self) -> Vec<(NodeId, Key)> {
+        let mut heads = Vec::new();
+        let ledger = &mut self.ledger;
+        for root in 0..ledger.trees.len() {
+            if !std::mem::take(&mut ledger.trees[root].dirty) || ledger.tree.nodes[root].root != root {
+                continue;
+            }
+            for node in ledger.tree.queues_below(root) {
+                let line =
+                    self.lines.get(&ledger.tree.nodes[node].name).filter(|_| ledger.idle[node].is_none());
+                heads.extend(line.and_then(|line| line.head()).map(|key| (node, key.clone())));
+            }
+        }
+        heads
+    }
+
+    /// What keeps a workload from being nominated at all.
+    fn objection(&self, node: NodeId, key: &Key) -> Option<(Aside, Reason, String)> {
+        let info = &self.workloads.get(key)?.info;
+        if info.checks_failed {
+            return Some((Aside::Refused, Reason::PendingEvaluation, CHECKS_FAILED.into()));
+        }
+        let labels = self.namespaces.get(&key.namespace).map_or(&[][..], Vec::as_slice);
+        if !self.ledger.specs[node].namespaces.selects_labels(labels) {
+            return Some((Aside::NamespaceMismatch, Reason::Misconfigured, NAMESPACE_MISMATCH.into()));
+        }
+        info.wrong.clone().map(|wrong| (Aside::Refused, Reason::Misconfigured, wrong))
+    }
+
+    /// Puts aside who cannot be nominated; in a strict queue all but strangers stay where they are.
+    fn set_aside(&mut self, node: NodeId, key: &Key, why: Aside) {
+        if self.ledger.specs[node].strategy == Strategy::StrictFifo && why != Aside::NamespaceMismatch {
+            return;
+        }
+        let Some(queue) = self.workloads.get(key).and_then(|entry| entry.line.clone()) else { return };
+        self.dequeue(key);
+        let Some(entry) = self.workloads.get_mut(key) else { return };
+        entry.line = Some(queue.clone());
+        let place = entry.place();
+        self.lines.entry(queue).or_default().put_aside(place, why);
+    }
+
+    /// Nominates a head, unless that was done and nothing changed since.
+    fn nominated(&mut self, node: NodeId, key: &Key) -> Option<Head> {
+        let generation = self.ledger.trees[self.ledger.tree.nodes[node].root].generation;
+        let known =
+            self.ledger.memo[node].as_ref().filter(|it| it.generation == generation && it.key == *key);
+        let nomination = match known {
+            Some(memo) => Arc::clone(&memo.nomination),
+            None => {
+                self.work.nominations += 1;
+                let entry = self.workloads.get(key)?;
+                let who = Applicant { node, info: &entry.info, since: entry.since, tried: &entry.tried };
+                let mut usage = self.ledger.usage.clone();
+                Arc::new(nominate(&self.scene(), &mut usage, &who))
+            }
+        };
+        self.ledger.memo[node] =
+            Some(Memo { key: key.clone(), generation, nomination: Arc::clone(&nomination) });
+        Some(Head { key: key.clone(), node, nomination })
+    }
+
+    /// Serves the heads in order; what becomes of each, in that order.
+    fn serve(&self, heads: &[Head]) -> Vec<(usize, Fate)> {
+        let scene = self.scene();
+        let mut board = Board {
+            scene: &scene,
+            live: self.ledger.usage.clone(),
+            usage: self.ledger.usage.clone(),
+            gone: BTreeMap::new(),
+            all_ready: !self.settings.block_admission || self.unready.is_empty(),
+            block: self.settings.block_admission,
+        };
+        let mut left: Vec<(Contender, usize)> =
+            heads.iter().enumerate().map(|(n, it)| (self.contender(it), n)).collect();
+        let mut fates = Vec::new();
+        while let Some(index) = order::next(&scene, &mut board.usage, &mut left) {
+            let head = &heads[index];
+            if let Some(entry) = self.workloads.get(&head.key) {
+                fates.push((index, board.serve(head, &entry.info, entry.since)));
+            }
+        }
+        fates
+    }
+
+    fn contender(&self, head: &Head) -> Contender {
+        let entry = self.workloads.get(&head.key);
+        Contender {
+            node: head.node,
+            height: head.nomination.assignment.height,
+            priority: entry.map_or(0, |entry| entry.info.priority),
+            since: entry.map_or(Time::default(), |entry| entry.since),
+            uid: entry.map_or_else(Text::default, |entry| entry.info.uid.clone()),
+            uses: head.nomination.assignment.uses(),
+        }
+    }
+
+    fn conclude(&mut self, head: &Head, fate: Fate, now: Time, decisions: &mut Vec<Decision>) {
+        let assignment = &head.nomination.assignment;
+        let (reason, message) = match fate {
+            Fate::Admitted => {
+                decisions.extend(self.admit(head, now).map(Decision::Admit));
+                return;
+            }
+            Fate::NoRoom => {
+                (assignment.obstacle().map_or(Reason::WaitingForQuota, Reason::from), assignment.message())
+            }
+            Fate::Preempting => {
+                let count = head.nomination.targets.len();
+                let text = format!("{}. Pending the preemption of {count} workload(s)", assignment.message());
+                (Reason::WaitingForPreemptedWorkloads, text)
+            }
+            Fate::SharesVictims => (Reason::WaitingForPreemptedWorkloads, OVERLAPPING_FITS.into()),
+            Fate::Skipped(why) => (Reason::WaitingForQuota, why.into()),
+            Fate::NotAllReady => {
+                self.ready_awaited = true;
+                (Reason::WaitingForPodsReady, NOT_ALL_READY.into())
+            }
+        };
+        let refusal = self.refuse(&head.key, reason, message, now, assignment.clone());
+        let victims = if matches!(fate, Fate::Preempting) { self.name_victims(head) } else { Vec::new() };
+        if victims.is_empty() {
+            decisions.extend(refusal.map(Decision::Refuse));
+        } else if let Some(refusal) = refusal.or_else(|| self.last_refusal(&head.key)) {
+            decisions.push(Decision::Preempt { refusal, victims });
+        }
+        self.requeue(head, &fate, decisions);
+    }
+
+    /// Takes the quota and waits for the write.
+    fn admit(&mut self, head: &Head, now: Time) -> Option<Admission> {
+        self.dequeue(&head.key);
+        let queue = self.ledger.tree.nodes[head.node].name.clone();
+        let sets = head.nomination.assignment.admitted();
+        let entry = self.workloads.get_mut(&head.key)?;
+        let since = now.whole_seconds();
+        entry.info.stand =
+            Stand::Reserved(Reservation { queue: queue.clone(), sets: sets.clone(), since, admitted: false });
+        entry.info.pods_ready = false;
+        entry.assumed = true;
+        entry.told = None;
+        entry.tried.clear();
+        let queued_since = entry.since;
+        self.hold(&head.key);
+        Some(Admission {
+            key: head.key.clone(),
+            message: format!("Quota reserved in ClusterQueue {queue}"),
+            queue,
+            sets,
+            height: head.nomination.assignment.height,
+            queued_since,
+        })
+    }
+
+    /// Puts a head that got nothing where it belongs.
+    fn requeue(&mut self, head: &Head, fate: &Fate, decisions: &mut Vec<Decision>) {
+        let queue = self.ledger.tree.nodes[head.node].name.clone();
+        let Some(entry) = self.workloads.get_mut(&head.key) else { return };
+        let (place, shape) = (entry.place(), Arc::clone(&entry.shape));
+        let (untried, park, stick) = match fate {
+            Fate::Admitted => return,
+            Fate::NoRoom => (true, true, false),
+            Fate::Skipped(_) => (true, false, false),
+            Fate::Preempting | Fate::SharesVictims => (false, false, true),
+            Fate::NotAllReady => (false, false, false),
+        };
+        let before = std::mem::take(&mut entry.tried);
+        if untried {
+            entry.tried.clone_from(&head.nomination.assignment.tried);
+        }
+        if entry.tried != before {
+            self.ledger.memo[head.node] = None;
+        }
+        if !entry.tried.is_empty() {
+            self.look_at(&queue);
+            return;
+        }
+        let verdict = entry.verdict.clone();
+        let best_effort = self.ledger.specs[head.node].strategy == Strategy::BestEffortFifo;
+        let Some(line) = self.lines.get_mut(&queue) else { return };
+        if best_effort && stick {
+            line.stick(&place, &shape);
+        }
+        if best_effort
+            && park
+            && let Some(verdict) = verdict
+        {
+            let pairs =
+                self.ledger.pairs_considered(head.node, &shape_resources(&head.nomination.assignment));
+            let bypassed = line.park(&shape, &head.key, Parked { pairs, verdict });
+            if line.head().is_some() {
+                self.look_at(&queue);
+            }
+            for key in &bypassed {
+                decisions.extend(self.bypass(key));
+            }
+        }
+    }
+
+    /// Tells those who came later to a parked class.
+    fn tell_bypassed(&mut self, decisions: &mut Vec<Decision>) {
+        for queue in std::mem::take(&mut self.untold) {
+            let keys = self.lines.get_mut(&queue).map(super::line::Line::take_untold).unwrap_or_default();
+            for key in &keys {
+                decisions.extend(self.bypass(key));
+            }
+        }
+    }
+
+    /// Tells one that it shares the fate of its class.
+    fn bypass(&mut self, key: &Key) -> Option<Decision> {
+        let entry = self.workloads.get(key)?;
+        let verdict = self.lines.get(entry.line.as_ref()?)?.verdict_of(&entry.shape)?.clone();
+        let told = (verdict.reason, String::from(BYPASSED));
+        self.tell(key, told, verdict).map(Decision::Refuse)
+    }
+
+    /// Remembers why a workload waits; what is new in it is to be told.
+    fn refuse(
+        &mut self,
+        key: &Key,
+        reason: Reason,
+        message: String,
+        at: Time,
+        assignment: Assignment,
+    ) -> Option<Refusal> {
+        let verdict = Arc::new(Verdict { at, reason, message: message.clone(), assignment });
+        self.tell(key, (reason, message), verdict)
+    }
+
+    fn tell(&mut self, key: &Key, told: (Reason, String), verdict: Arc<Verdict>) -> Option<Refusal> {
+        let entry = self.workloads.get_mut(key)?;
+        entry.verdict = Some(verdict);
+        if entry.told.as_ref() == Some(&told) {
+            return None;
+        }
+        entry.told = Some(told);
+        self.last_refusal(key)
+    }
+
+    fn last_refusal(&self, key: &Key) -> Option<Refusal> {
+        let entry = self.workloads.get(key)?;
+        let (reason, message) = entry.told.clone()?;
+        let node = entry.line.as_ref().and_then(|queue| self.ledger.tree.queue(queue));
+        let counts_pods = node.is_some_and(|node| self.ledger.specs[node].group_of(PODS).is_some());
+        Some(Refusal { key: key.clone(), reason, message, requests: requests(&entry.info, counts_pods) })
+    }
+
+    /// Those of the targets that were not named before.
+    fn name_victims(&mut self, head: &Head) -> Vec<Victim> {
+        let Some(preemptor) = self.workloads.get(&head.key).map(|entry| entry.info.clone()) else {
+            return Vec::new();
+        };
+        let mut victims = Vec::new();
+        for target in &head.nomination.targets {
+            if !target.holder.evicted && !self.named.contains_key(&target.holder.key) {
+                self.named.insert(target.holder.key.clone(), head.key.clone());
+                victims.push(self.victim(&preemptor, head.node, target));
+            }
+        }
+        victims
+    }
+
+    fn victim(&self, preemptor: &Info, node: NodeId, target: &Target) -> Victim {
+        let tree = &self.ledger.tree;
+        let or_unknown = |text: &str| if text.is_empty() { "UNKNOWN".to_owned() } else { text.to_owned() };
+        let message = format!(
+            "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to {}; preemptor path: {}; preemptee path: {}",
+            or_unknown(&preemptor.uid),
+            or_unknown(preemptor.job_uid.as_deref().unwrap_or_default()),
+            target.because.words(),
+            tree.path_text(node),
+            tree.path_text(target.holder.node),
+        );
+        let (ours, theirs) = (preemptor.priority, target.holder.priority);
+        let event_suffix = format!(
+            "; preemptor effective priority: {ours} (base: {ours}, boost: 0); preemptee effective priority: {theirs} \
+             (base: {theirs}, boost: 0)"
+        );
+        let (key, uid) = (target.holder.key.clone(), target.holder.uid.clone());
+        Victim { key, uid, because: target.because, message, event_suffix }
+    }
+}
+
+impl super::Ledger {
+    /// Every pair from which these resources could come.
+    fn pairs_considered(&self, node: NodeId, resources: &[Text]) -> Vec<PairId> {
+        let flavors = self.specs[node].groups.iter().flat_map(|group| &group.flavors);
+        let pairs = flavors.flat_map(|(flavor, quotas)| {
+            let wanted = resources.iter().filter(|name| quotas.contains_key(*name));
+            wanted.filter_map(|resource| self.tree.pair(flavor, resource))
+        });
+        pairs.collect()
+    }
+}
+
+/// The resources at which an assignment looked.
+fn shape_resources(assignment: &Assignment) -> Vec<Text> {
+    let looks = assignment.sets.iter().flat_map(|set| &set.looks);
+    let mut names: Vec<Text> = looks.flat_map(|look| &look.resources).map(|it| it.resource.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What each set asks for.
+fn requests(info: &Info, counts_pods: bool) -> Vec<(Text, Amounts)> {
+    info.pod_sets.iter().map(|set| (set.name.clone(), set.asks(set.left(), counts_pods))).collect()
+}
+
+/// The copy on which heads are served.
+struct Board<'a> {
+    scene: &'a Scene<'a>,
+    /// What is really used, with what this round admitted.
+    live: Usage,
+    /// The same with what was promised to those who wait for their victims.
+    usage: Usage,
+    /// Victims of this round; they are still counted in `usage`.
+    gone: BTreeMap<Key, Arc<Holder>>,
+    all_ready: bool,
+    block: bool,
+}
+
+impl Board<'_> {
+    fn serve(&mut self, head: &Head, info: &Info, since: Time) -> Fate {
+        let (assignment, targets) = (&head.nomination.assignment, &head.nomination.targets);
+        let uses = assignment.uses();
+        match assignment.mode() {
+            Mode::NoFit => return Fate::NoRoom,
+            Mode::Preempt if targets.is_empty() => {
+                self.keep_room(head.node, assignment);
+                return Fate::NoRoom;
+            }
+            Mode::Preempt | Mode::Fit => {}
+        }
+        if targets.iter().any(|target| self.gone.contains_key(&target.holder.key)) {
+            return self.share_victims(head, info, since);
+        }
+        let fits_now = assignment.mode() == Mode::Preempt || self.scene.fits(&self.live, head.node, &uses);
+        if !fits_now || !self.fits_without(head.node, &uses, targets) {
+            return Fate::Skipped(NO_LONGER_FITS);
+        }
+        self.gone
+            .extend(targets.iter().map(|target| (target.holder.key.clone(), Arc::clone(&target.holder))));
+        self.scene.add(&mut self.usage, head.node, &uses);
+        if assignment.mode() == Mode::Preempt {
+            return Fate::Preempting;
+        }
+        if !self.all_ready {
+            return Fate::NotAllReady;
+        }
+        self.scene.add(&mut self.live, head.node, &uses);
+        self.all_ready = !self.block;
+        Fate::Admitted
+    }
+
+    /// Whether a request fits once all victims so far and these are gone.
+    fn fits_without(&mut self, node: NodeId, uses: &[(PairId, i64)], targets: &[Target]) -> bool {
+        let mut gone = self.gone.clone();
+        gone.extend(targets.iter().map(|target| (target.holder.key.clone(), Arc::clone(&target.holder))));
+        gone.values().for_each(|holder| self.scene.remove(&mut self.usage, holder));
+        let fits = self.scene.fits(&self.usage, node, uses);
+        gone.values().for_each(|holder| self.scene.restore(&mut self.usage, holder));
+        fits
+    }
+
+    /// Another stops the same victims. If their going makes room for this one too, it waits for them; else it has to
+    /// look for others.
+    fn share_victims(&mut self, head: &Head, info: &Info, since: Time) -> Fate {
+        let tried = BTreeMap::new();
+        let who = Applicant { node: head.node, info, since, tried: &tried };
+        self.gone.values().for_each(|holder| self.scene.remove(&mut self.usage, holder));
+        let again = assign(self.scene, &mut self.usage, &who, None);
+        self.gone.values().for_each(|holder| self.scene.restore(&mut self.usage, holder));
+        if again.mode() != Mode::Fit {
+            return Fate::Skipped(OVERLAPPING);
+        }
+        self.scene.add(&mut self.usage, head.node, &again.uses());
+        Fate::SharesVictims
+    }
+
+    /// Keeps what a workload needs out of reach of those behind it, unless its queue can always take it back.
+    fn keep_room(&mut self, node: NodeId, assignment: &Assignment) {
+        if self.scene.specs[node].preemption.reclaim == Reclaim::Any {
+            return;
+        }
+        let tree = self.scene.tree;
+        for (&pair, &amount) in &assignment.usage {
+            let limit = if assignment.height > 0 { tree.borrowing_limit(node, pair) } else { 0 };
+            let room = if limit == UNLIMITED {
+                amount
+            } else {
+                tree.nominal(node, pair).saturating_add(limit) - tree.used(&self.usage, node, pair)
+            };
+            tree.take(&mut self.usage, node, pair, amount.min(room).max(0));
+        }
+    }
+}
