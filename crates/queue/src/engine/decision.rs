@@ -3,7 +3,8 @@
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::assign::{Assignment, Obstacle};
+use super::assign::Assignment;
+use super::look::Obstacle;
 use super::preempt::Because;
 use super::workload::{Amounts, Key, SetAssignment};
 

@@ -18,14 +18,16 @@
 
 pub mod amount;
 pub mod assign;
+mod board;
 mod cycle;
 pub mod decision;
 mod fair;
 mod feed;
-pub use feed::Outcome;
 mod flavor;
 pub mod hold;
+mod holding;
 mod line;
+pub mod look;
 mod nominate;
 mod order;
 pub mod preempt;
@@ -35,6 +37,8 @@ pub mod spec;
 pub mod tree;
 pub mod why;
 pub mod workload;
+
+pub use feed::Outcome;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,9 +9,10 @@ use muster_api::time::Time;
 use muster_tree::Text;
 
 use super::Engine;
-use super::assign::{Applicant, Assignment, Look, ResourceLook};
+use super::assign::{Applicant, Assignment};
 use super::decision::{PENDING_EVALUATION, Reason};
 use super::line::Aside;
+use super::look::{Look, ResourceLook};
 use super::nominate::nominate;
 use super::preempt::Target;
 use super::spec::{Reclaim, Within};

@@ -323,6 +323,7 @@ impl World {
                 vec![self.engine.next_wake().map_or("never".into(), |at| (at.0 / 1_000_000).to_string())]
             }
             ["nominations"] => vec![self.engine.work().nominations.to_string()],
+            ["try", name, queue, options @ ..] => self.try_out(name, queue, options)?,
             ["why", name] => {
                 let why = self.engine.why(&read::key(name));
                 why.map_or(vec!["it does not wait".into()], |why| why_lines(&why))
@@ -332,6 +333,17 @@ impl World {
         let want: Vec<String> =
             if want.is_list() { want.items().iter().map(word).collect() } else { vec![word(want)] };
         if got == want { Ok(()) } else { Err(format!("  {question}\n    want {want:#?}\n    got  {got:#?}")) }
+    }
+
+    /// What would become of a workload that is not there.
+    fn try_out(&mut self, name: &str, queue: &str, options: &[&str]) -> Result<Vec<String>, String> {
+        let options: Vec<(&str, &str)> =
+            options.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+        let info = read::workload(name, queue, &options, self.seen + 1);
+        let trial = self.engine.try_out(&info).ok_or("nowhere to try it")?;
+        let mut lines = vec![format!("{:?}", trial.assignment.mode())];
+        lines.extend(trial.targets.iter().map(|it| format!("{} {}", short(&it.holder.key), it.because.reason())));
+        Ok(lines)
     }
 
     /// Cycles until nothing is left to decide.
