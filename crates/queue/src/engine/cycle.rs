@@ -143,6 +143,7 @@ impl Engine {
         };
         let mut left: Vec<(Contender, usize)> =
             heads.iter().enumerate().map(|(n, it)| (self.contender(it), n)).collect();
+        order::line_up(&scene, &mut left);
         let mut fates = Vec::new();
         while let Some(index) = order::next(&scene, &mut board.usage, &mut left) {
             let head = &heads[index];

@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! - A workload is in exactly one class, or aside.
-//! - `heads` holds the first of every class that is not parked, and nothing else.
+//! - `heads` holds the first of every class that is not parked, and nothing else; `due` those who come back by the clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +103,8 @@ pub struct Line {
     classes: BTreeMap<Arc<Shape>, Class>,
     heads: BTreeSet<(Place, Arc<Shape>)>,
     aside: BTreeMap<Key, (Place, Aside)>,
+    /// Those of them that come back by the clock.
+    due: BTreeSet<(Time, Key)>,
     sticky: Option<(Place, Arc<Shape>)>,
 }
 
@@ -122,12 +124,21 @@ impl Line {
 
     /// Puts a workload aside.
     pub fn put_aside(&mut self, place: Place, why: Aside) {
+        if let Aside::Until(at) = why {
+            self.due.insert((at, place.key.clone()));
+        }
         self.aside.insert(place.key.clone(), (place, why));
+    }
+
+    fn forget_aside(&mut self, key: &Key) {
+        if let Some((_, Aside::Until(at))) = self.aside.remove(key) {
+            self.due.remove(&(at, key.clone()));
+        }
     }
 
     /// Takes a workload out, wherever it is.
     pub fn leave(&mut self, place: &Place, shape: &Arc<Shape>) {
-        self.aside.remove(&place.key);
+        self.forget_aside(&place.key);
         self.unstick(&place.key);
         self.forget_head(shape);
         if let Some(class) = self.classes.get_mut(shape) {
@@ -231,20 +242,14 @@ impl Line {
     pub fn take_aside(&mut self, which: impl Fn(&Key, &Aside) -> bool) -> Vec<Key> {
         let found: Vec<Key> =
             self.aside.iter().filter(|(key, (_, why))| which(key, why)).map(|(key, _)| key.clone()).collect();
-        for key in &found {
-            self.aside.remove(key);
-        }
+        found.iter().for_each(|key| self.forget_aside(key));
         found
     }
 
     /// When the next one aside may come back by itself.
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
-        let due = |(_, why): &(Place, Aside)| match why {
-            Aside::Until(at) => Some(*at),
-            Aside::OnHold | Aside::NamespaceMismatch | Aside::Refused => None,
-        };
-        self.aside.values().filter_map(due).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// What its class was told, if it is parked.

@@ -39,14 +39,19 @@ impl Contender {
     }
 }
 
+/// Lines the heads up, the last one first: without fair sharing their order does not change while they are served.
+pub fn line_up(scene: &Scene<'_>, all: &mut [(Contender, usize)]) {
+    if scene.settings.fair_sharing.is_none() {
+        all.sort_by_cached_key(|(it, _)| Reverse((it.height, it.merit())));
+    }
+}
+
 /// Takes the next one out of those that are left.
 pub fn next(scene: &Scene<'_>, usage: &mut Usage, left: &mut Vec<(Contender, usize)>) -> Option<usize> {
-    let at = if scene.settings.fair_sharing.is_some() {
-        fairest(scene, usage, left)?
-    } else {
-        let best = left.iter().enumerate().min_by_key(|(_, (it, _))| (it.height, it.merit()))?;
-        best.0
-    };
+    if scene.settings.fair_sharing.is_none() {
+        return left.pop().map(|(_, index)| index);
+    }
+    let at = fairest(scene, usage, left)?;
     Some(left.swap_remove(at).1)
 }
 

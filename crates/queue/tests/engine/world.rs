@@ -342,7 +342,9 @@ impl World {
         let info = read::workload(name, queue, &options, self.seen + 1);
         let trial = self.engine.try_out(&info).ok_or("nowhere to try it")?;
         let mut lines = vec![format!("{:?}", trial.assignment.mode())];
-        lines.extend(trial.targets.iter().map(|it| format!("{} {}", short(&it.holder.key), it.because.reason())));
+        lines.extend(
+            trial.targets.iter().map(|it| format!("{} {}", short(&it.holder.key), it.because.reason())),
+        );
         Ok(lines)
     }
 
