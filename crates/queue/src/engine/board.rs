@@ -26,6 +26,7 @@ pub(super) struct Head {
 }
 
 /// What became of it.
+#[derive(Clone, Copy)]
 pub(super) enum Fate {
     Admitted,
     /// It cannot have what it asks for now.

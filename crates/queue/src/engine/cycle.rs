@@ -195,7 +195,7 @@ impl Engine {
         } else if let Some(refusal) = refusal.or_else(|| self.last_refusal(&head.key)) {
             decisions.push(Decision::Preempt { refusal, victims });
         }
-        self.requeue(head, &fate, decisions);
+        self.requeue(head, fate, decisions);
     }
 
     /// Takes the quota and waits for the write.
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     /// Puts a head that got nothing where it belongs.
-    fn requeue(&mut self, head: &Head, fate: &Fate, decisions: &mut Vec<Decision>) {
+    fn requeue(&mut self, head: &Head, fate: Fate, decisions: &mut Vec<Decision>) {
         let queue = self.ledger.tree.nodes[head.node].name.clone();
         let Some(entry) = self.workloads.get_mut(&head.key) else { return };
         let (place, shape) = (entry.place(), Arc::clone(&entry.shape));

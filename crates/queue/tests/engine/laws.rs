@@ -209,7 +209,7 @@ impl Site {
             }
             Op::Grow { queue, more } => {
                 let text = &self.plan.queues[queue];
-                let at = text.find(|c: char| c == ':' || c == ' ').expect("quota ends somewhere");
+                let at = text.find([':', ' ']).expect("quota ends somewhere");
                 let nominal: i64 = text[4..at].parse().expect("a quota");
                 self.plan.queues[queue] = format!("cpu={}{}", nominal + more, &text[at..]);
                 self.feed_queue(queue);
