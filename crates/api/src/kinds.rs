@@ -72,6 +72,8 @@ kinds! {
     WORKLOADS = "scheduling.k8s.io" "v1alpha1" "workloads";
     /// Gangs.
     POD_GROUPS = "scheduling.k8s.io" "v1alpha1" "podgroups";
+    /// Classes of priority.
+    PRIORITY_CLASSES = "scheduling.k8s.io" "v1" "priorityclasses";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

@@ -844,6 +844,13 @@ paths! {
         /// Requests of containers that name none.
         DEFAULT_REQUEST = "defaultRequest";
     }
+    /// A class of priority.
+    priority_class of "scheduling.k8s.io" "v1" "PriorityClass" at [] {
+        /// Its number.
+        VALUE = "value";
+        /// Whether pods that name none are of it.
+        GLOBAL_DEFAULT = "globalDefault";
+    }
     /// How containers are run.
     runtime_class of "node.k8s.io" "v1" "RuntimeClass" at [] {
         /// What every pod costs on top.

@@ -30,6 +30,7 @@ pub mod plan;
 pub mod podgc;
 pub mod podgroups;
 pub mod queue;
+pub mod queueing;
 pub mod record;
 pub mod run;
 pub mod schedule;

@@ -17,7 +17,7 @@ use muster_jobset::admission::Answer;
 use muster_tree::Tree;
 
 pub use jobsets::JobSets;
-pub use queues::Queues;
+pub use queues::{Queues, Settings as QueueSettings};
 
 /// An answer as the server's clients know it. `webhook` is who would say so in a cluster.
 fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {

@@ -30,7 +30,7 @@ use crate::local::{LocalError, LocalNode};
 use crate::plane::{Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
-use crate::{gates, local, names, nodes, private, who};
+use crate::{gates, local, names, nodes, private, queues, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
@@ -208,10 +208,16 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
     }
 }
 
+/// What is configured of queues.
+pub fn queue_settings() -> muster_queue::kinds::config::Settings {
+    muster_queue::kinds::config::Settings::standard(muster_install::names::NAMESPACE)
+}
+
 /// Queues and what waits in them are filled in and judged, unless that is switched off.
 fn admit_queues(settings: &Settings, engine: &Engine) {
     if settings.admission.contains(Queues::NAME) {
-        engine.add_hook(Arc::new(Queues));
+        let queues = queues::admission(&queue_settings());
+        engine.add_hook(Arc::new(Queues::new(queues)));
     }
 }
 

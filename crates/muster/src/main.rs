@@ -20,6 +20,7 @@ mod operator;
 mod plane;
 mod ports;
 mod private;
+mod queues;
 mod run;
 mod settings;
 mod snapshot;

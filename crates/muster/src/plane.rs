@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use crate::gates;
 use crate::local::LocalNode;
 use crate::nodes::{self, NodesError};
-use crate::numbers;
 use crate::settings::Settings;
+use crate::{numbers, queues};
 
 /// Why the parts did not start.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +84,7 @@ impl Plane {
             reads: reads(gangs),
             gangs: gangs.groups.then(Gangs::default),
             jobs_make_gangs: gangs.jobs,
+            queues: Some(queues::control(&crate::embedded::queue_settings())),
         };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)

@@ -17,6 +17,7 @@ use muster_control::lifecycle::Lifecycle;
 use muster_control::namespaces::Namespaces;
 use muster_control::podgc::PodGc;
 use muster_control::podgroups::PodGroups;
+use muster_control::queueing::{Queueing, Settings as Queues};
 pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
@@ -84,6 +85,8 @@ pub struct Told {
     pub gangs: Option<Gangs>,
     /// Whether Jobs have gangs of their own (`WorkloadWithJob`).
     pub jobs_make_gangs: bool,
+    /// How queues are run; `None` where they are not served.
+    pub queues: Option<Queues>,
 }
 
 impl Default for Told {
@@ -95,6 +98,7 @@ impl Default for Told {
             reads: Reads::default(),
             gangs: Some(Gangs::default()),
             jobs_make_gangs: false,
+            queues: None,
         }
     }
 }
@@ -119,6 +123,7 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
     if told.reads.groups {
         all.push(Box::new(PodGroups::new(Form::Proposal)));
     }
+    all.extend(told.queues.map(|queues| Box::new(Queueing::new(queues)) as Box<dyn Controller>));
     all
 }
 

@@ -1,0 +1,393 @@
+//! Runs the queues: feeds the engine, asks it, and turns its decisions, the life of Workloads and the needs of jobs into
+//! calls.
+//!
+//! One key stands for "decide": it never calls anybody, it only wakes the keys of the Workloads decided about. A Workload
+//! has one key under which everything of it that admission owns is written, a job one under which it is started and
+//! stopped, a queue one for its status.
+//!
+//! # Invariants
+//!
+//! - What is kept here can be lost: the engine is fed anew from the caches, and every decision is written to the Workload
+//!   over the revision it was made for.
+//! - Quota that was decided stays taken in the engine until the write is seen, or refused.
+
+mod calls;
+mod feed;
+mod jobs;
+mod pods;
+mod queues;
+mod workloads;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::event::Event;
+use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES, PODS, PRIORITY_CLASSES};
+use muster_api::meta;
+use muster_api::paths::meta as meta_path;
+use muster_api::port::{Call, Kind, Object, Refusal, Uid};
+use muster_api::queue::kinds;
+use muster_api::queue::{CohortFacts, FlavorFacts, LocalQueueFacts, WorkloadFacts};
+use muster_api::selector::Selector;
+use muster_api::time::Time;
+use muster_queue::engine::Engine;
+use muster_queue::engine::Outcome;
+use muster_queue::engine::decision::{Admission, Decision, Refusal as Refused};
+use muster_queue::engine::preempt::Because;
+use muster_queue::engine::spec::Settings as EngineSettings;
+use muster_queue::engine::workload::Key as WorkloadKey;
+use muster_queue::jobs::ancestors::Managed;
+use muster_queue::jobs::plan::Settings as JobSettings;
+use muster_queue::jobs::requests::{Accounting, Around, Limits};
+use muster_queue::life::cohorts::Parents;
+use muster_queue::life::numbers::{Happened, Numbers};
+use muster_queue::life::settings::Settings as LifeSettings;
+use muster_queue::life::told::Told;
+use muster_queue::pods::plan::Settings as PodSettings;
+use muster_tree::{Text, Tree};
+
+use crate::cache::{Caches, Seen};
+use crate::plan::{Controller, Key, Plan, Wake};
+
+/// What is configured.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Of the engine.
+    pub engine: EngineSettings,
+    /// Of the life of Workloads.
+    pub life: LifeSettings,
+    /// Of jobs.
+    pub jobs: JobSettings,
+    /// Of plain pods.
+    pub pods: PodSettings,
+    /// Which kinds are managed.
+    pub managed: Managed,
+    /// What counts how.
+    pub accounting: Accounting,
+    /// The namespaces whose jobs are managed.
+    pub namespaces: Selector,
+}
+
+/// Queueing as a controller.
+#[derive(Debug)]
+pub struct Queueing {
+    settings: Settings,
+    engine: Engine,
+    /// Decided, not yet seen carried out.
+    decided: BTreeMap<WorkloadKey, Decided>,
+    /// Workloads by the LocalQueue that they name.
+    of_local: BTreeMap<(Text, Text), BTreeSet<Text>>,
+    /// Parents of cohorts.
+    parents: Parents,
+    pods: pods::Pods,
+    told: Told,
+    numbers: Numbers,
+    /// What is counted once the write is seen.
+    uncounted: BTreeMap<WorkloadKey, Vec<Happened>>,
+    /// When statuses of queues were written last.
+    told_at: BTreeMap<Key, Time>,
+}
+
+/// What was decided about a Workload.
+#[derive(Debug)]
+enum Decided {
+    Admit(Admission),
+    Refuse(Refused),
+    Evict {
+        /// Exactly this one.
+        victim: Uid,
+        /// For whom.
+        by: WorkloadKey,
+        because: Because,
+    },
+}
+
+impl Queueing {
+    /// With these settings.
+    #[must_use]
+    pub fn new(settings: Settings) -> Queueing {
+        Queueing {
+            engine: Engine::new(settings.engine.clone()),
+            settings,
+            decided: BTreeMap::new(),
+            of_local: BTreeMap::new(),
+            parents: Parents::new(),
+            pods: pods::Pods::default(),
+            told: Told::default(),
+            numbers: Numbers::default(),
+            uncounted: BTreeMap::new(),
+            told_at: BTreeMap::new(),
+        }
+    }
+
+    fn hear_flavor(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        match seen.after {
+            Some(it) => self.engine.flavor(feed::flavor(&FlavorFacts::of(&it.tree))),
+            None => self.engine.flavor_gone(&seen.key.name),
+        }
+        let mut wakes = self.feed_queues(caches);
+        wakes.push(seen.key.clone().into());
+        wakes
+    }
+
+    fn hear_cohort(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        match seen.after {
+            Some(it) => {
+                let facts = CohortFacts::of(&it.tree);
+                self.parents.insert(facts.name.clone(), facts.parent.clone());
+                self.engine.cohort(feed::cohort(&facts));
+            }
+            None => {
+                self.parents.remove(&seen.key.name);
+                self.engine.cohort_gone(&seen.key.name);
+            }
+        }
+        let mut wakes = self.feed_queues(caches);
+        wakes.push(seen.key.clone().into());
+        wakes
+    }
+
+    fn hear_cluster_queue(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        match seen.after {
+            Some(it) => self.feed_queue(it, caches),
+            None => self.engine.cluster_queue_gone(&seen.key.name),
+        }
+        let mut wakes = vec![seen.key.clone().into()];
+        if only_numbers(seen) {
+            return wakes;
+        }
+        let flavors =
+            [seen.before, seen.after].into_iter().flatten().flat_map(|it| queues::flavors_of(&it.tree));
+        wakes.extend(flavors.map(|name| Key::new(&kinds::RESOURCE_FLAVORS, &Text::new(), &name).into()));
+        for local in caches.all(&kinds::LOCAL_QUEUES).map(|it| LocalQueueFacts::of(&it.tree)) {
+            if local.cluster_queue == seen.key.name {
+                wakes.push(Key::new(&kinds::LOCAL_QUEUES, &local.namespace, &local.name).into());
+                wakes.extend(self.workloads_of(&local.namespace, &local.name));
+            }
+        }
+        wakes
+    }
+
+    fn hear_local_queue(&mut self, seen: &Seen<'_>) -> Vec<Wake> {
+        match seen.after {
+            Some(it) => self.engine.local_queue(feed::local_queue(&LocalQueueFacts::of(&it.tree))),
+            None => self.engine.local_queue_gone(&seen.key.namespace, &seen.key.name),
+        }
+        let mut wakes = vec![seen.key.clone().into()];
+        if !only_numbers(seen) {
+            wakes.extend(self.workloads_of(&seen.key.namespace, &seen.key.name));
+        }
+        wakes
+    }
+
+    fn hear_namespace(&mut self, seen: &Seen<'_>) {
+        let Some(it) = seen.after else {
+            self.engine.namespace_gone(&seen.key.name);
+            return;
+        };
+        let labels = it.tree.entries_at(meta_path::LABELS).iter();
+        let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_text()?.clone())));
+        self.engine.namespace(&seen.key.name, labels.collect());
+    }
+
+    fn hear_workload(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        let key = feed::key_of(&seen.key.namespace, &seen.key.name);
+        for happened in self.uncounted.remove(&key).into_iter().flatten() {
+            self.numbers.count(&happened);
+        }
+        let queue = |it: &Object| it.tree.text_at(muster_api::queue::paths::workload::QUEUE);
+        let places = [seen.before, seen.after].map(|it| it.map(queue));
+        if places[0] != places[1] {
+            self.move_workload(&seen.key.namespace, &seen.key.name, &places);
+        }
+        match seen.after {
+            Some(it) => {
+                let facts = WorkloadFacts::of(&it.tree);
+                let around = Around { limits: &Limits::default(), runtime_class: &|_| None };
+                self.engine.workload(feed::workload(&facts, &around, &self.settings.accounting));
+            }
+            None => {
+                self.engine.workload_gone(&key);
+                self.decided.remove(&key);
+                self.told.forget(&meta::uid(&seen.newest().tree));
+            }
+        }
+        let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];
+        let facts = WorkloadFacts::of(&seen.newest().tree);
+        wakes.extend(jobs::concerned(&facts, caches).into_iter().map(Wake::from));
+        wakes.extend(pods::concerned(&facts, seen.after.is_none()).into_iter().map(Wake::from));
+        wakes.extend(queues::concerned(&facts, caches).into_iter().map(Wake::from));
+        wakes
+    }
+
+    fn move_workload(&mut self, namespace: &Text, name: &Text, places: &[Option<Text>; 2]) {
+        if let Some(old) = &places[0] {
+            let place = (namespace.clone(), old.clone());
+            if let Some(members) = self.of_local.get_mut(&place) {
+                members.remove(name);
+                if members.is_empty() {
+                    self.of_local.remove(&place);
+                }
+            }
+        }
+        if let Some(new) = &places[1] {
+            self.of_local.entry((namespace.clone(), new.clone())).or_default().insert(name.clone());
+        }
+    }
+
+    /// The Workloads of a LocalQueue.
+    fn workloads_of(&self, namespace: &Text, name: &Text) -> Vec<Wake> {
+        let members = self.of_local.get(&(namespace.clone(), name.clone()));
+        members.into_iter().flatten().map(|it| Key::new(&kinds::WORKLOADS, namespace, it).into()).collect()
+    }
+
+    /// Asks the engine, and takes down what it decided.
+    fn decide(&mut self, now: Time) -> Plan {
+        let mut plan = Plan::nothing();
+        for decision in self.engine.cycle(now) {
+            let woken = self.take_down(decision);
+            plan.wake.extend(woken.iter().map(workload_key));
+        }
+        if self.engine.is_restless() {
+            plan.wake.push(decide_key());
+        }
+        plan.again_at = self.engine.next_wake();
+        plan
+    }
+
+    fn take_down(&mut self, decision: Decision) -> Vec<WorkloadKey> {
+        match decision {
+            Decision::Admit(it) => {
+                let key = it.key.clone();
+                self.decided.insert(key.clone(), Decided::Admit(it));
+                vec![key]
+            }
+            Decision::Refuse(it) => {
+                let key = it.key.clone();
+                self.decided.insert(key.clone(), Decided::Refuse(it));
+                vec![key]
+            }
+            Decision::Preempt { refusal, victims } => {
+                let by = refusal.key.clone();
+                let mut woken = vec![by.clone()];
+                self.decided.insert(by.clone(), Decided::Refuse(refusal));
+                for victim in victims {
+                    let evict =
+                        Decided::Evict { victim: victim.uid, by: by.clone(), because: victim.because };
+                    self.decided.insert(victim.key.clone(), evict);
+                    woken.push(victim.key);
+                }
+                woken
+            }
+        }
+    }
+}
+
+impl Controller for Queueing {
+    fn name(&self) -> &'static str {
+        "queue"
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let own = [
+            &kinds::RESOURCE_FLAVORS,
+            &kinds::CLUSTER_QUEUES,
+            &kinds::LOCAL_QUEUES,
+            &kinds::COHORTS,
+            &kinds::WORKLOADS,
+            &kinds::PRIORITY_CLASSES,
+            &kinds::ADMISSION_CHECKS,
+            &kinds::TOPOLOGIES,
+        ];
+        own.into_iter().chain([&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES]).cloned().collect()
+    }
+
+    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+        let kind = &seen.key.kind;
+        let mut wakes = if *kind == PODS {
+            self.pods.hear(seen)
+        } else if *kind == kinds::WORKLOADS {
+            self.hear_workload(seen, caches)
+        } else if *kind == kinds::CLUSTER_QUEUES {
+            self.hear_cluster_queue(seen, caches)
+        } else if *kind == kinds::LOCAL_QUEUES {
+            self.hear_local_queue(seen)
+        } else if *kind == kinds::RESOURCE_FLAVORS {
+            self.hear_flavor(seen, caches)
+        } else if *kind == kinds::COHORTS {
+            self.hear_cohort(seen, caches)
+        } else if *kind == kinds::ADMISSION_CHECKS || *kind == kinds::TOPOLOGIES {
+            self.engine.flush();
+            self.feed_queues(caches)
+        } else if *kind == kinds::PRIORITY_CLASSES {
+            workloads::of_class(&seen.key.name, caches).into_iter().map(Wake::from).collect()
+        } else if *kind == NAMESPACES {
+            self.hear_namespace(seen);
+            Vec::new()
+        } else if *kind == PRIORITY_CLASSES {
+            Vec::new()
+        } else {
+            jobs::hear(seen, caches)
+        };
+        if self.engine.is_restless() {
+            wakes.push(decide_key().into());
+        }
+        wakes
+    }
+
+    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+        if *key == decide_key() {
+            return self.decide(now);
+        }
+        if key.kind == PODS {
+            return self.plan_pods(key, caches, now);
+        }
+        let Some(object) = caches.find(key) else { return Plan::nothing() };
+        let mut plan = if key.kind == kinds::WORKLOADS {
+            self.plan_workload(object, caches, now)
+        } else if key.kind == kinds::CLUSTER_QUEUES {
+            self.plan_cluster_queue(key, object, caches, now)
+        } else if key.kind == kinds::LOCAL_QUEUES {
+            self.plan_local_queue(key, object, caches, now)
+        } else if key.kind == kinds::COHORTS {
+            self.plan_cohort(key, object, now)
+        } else if key.kind == kinds::RESOURCE_FLAVORS {
+            queues::plan_flavor(object, caches)
+        } else {
+            self.plan_job(key, object, caches, now)
+        };
+        if self.engine.is_restless() {
+            plan.wake.push(decide_key());
+        }
+        plan
+    }
+
+    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+        self.pods.refused(call);
+        if key.kind == kinds::WORKLOADS {
+            let name = feed::key_of(&key.namespace, &key.name);
+            self.uncounted.remove(&name);
+            let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
+            if !passes && self.decided.remove(&name).is_some() {
+                self.engine.settle(&name, Outcome::Failed);
+            }
+        }
+        None
+    }
+}
+
+/// The key that stands for deciding: no Workload has an empty name.
+fn decide_key() -> Key {
+    Key::new(&kinds::WORKLOADS, &Text::new(), &Text::new())
+}
+
+fn workload_key(of: &WorkloadKey) -> Key {
+    Key::new(&kinds::WORKLOADS, &of.namespace, &of.name)
+}
+
+/// Whether nothing but the numbers of a status changed.
+fn only_numbers(seen: &Seen<'_>) -> bool {
+    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+    let same = |path: &[&str]| before.tree.at(path) == after.tree.at(path);
+    let plain = |tree: &Tree| tree.at(&["metadata", "deletionTimestamp"]).is_some();
+    same(&["spec"]) && same(&["status", "conditions"]) && plain(&before.tree) == plain(&after.tree)
+}

@@ -1,0 +1,205 @@
+//! Workloads: decisions carried out, and what their life asks for.
+
+use muster_api::kinds::{JOBS, JOBSETS};
+use muster_api::meta;
+use muster_api::port::{Cascade, Object};
+use muster_api::queue::kinds;
+use muster_api::queue::words::{WORKLOAD, managers};
+use muster_api::queue::{
+    Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
+    WorkloadFacts,
+};
+use muster_api::time::Time;
+use muster_queue::engine::Outcome;
+use muster_queue::engine::decision::{Admission as Share, Refusal};
+use muster_queue::engine::preempt::Because;
+use muster_queue::jobs::plan::{Seen as SeenWorkload, plan_gone};
+use muster_queue::life::admission::{self, Party, Preemption};
+use muster_queue::life::blockers::Why;
+use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_queue_of, plan, wake_at};
+use muster_queue::life::{At, Known, Written, cohorts, priority, steps};
+use muster_tree::Text;
+
+use super::{Decided, Queueing, calls, feed};
+use crate::cache::Caches;
+use crate::plan::{Key, Plan};
+
+impl Queueing {
+    /// What a Workload needs next: first what was decided about it, then what its life asks for.
+    pub(super) fn plan_workload(&mut self, object: &Object, caches: &Caches, now: Time) -> Plan {
+        let facts = WorkloadFacts::of(&object.tree);
+        let status = AdmissionStatus::of(&object.tree);
+        let known = Known { workload: &facts, status: &status };
+        let key = feed::key_of(&facts.namespace, &facts.name);
+        if let Some(plan) = self.orphan(object, &facts, caches, now) {
+            return plan;
+        }
+        if let Some(decided) = self.decided.remove(&key) {
+            let written = match &decided {
+                Decided::Admit(share) => self.reserve(known, share, caches, now),
+                Decided::Refuse(refusal) => Some(self.refuse(known, refusal, now)),
+                Decided::Evict { victim, by, because } => {
+                    let by = caches.get(&kinds::WORKLOADS, &by.namespace, &by.name);
+                    let by = by.filter(|_| *victim == facts.uid);
+                    return self.evict(object, known, by, *because, caches, now);
+                }
+            };
+            match written {
+                Some(written) if !written.is_empty() => {
+                    // It is taken down again until the write is seen.
+                    if matches!(decided, Decided::Admit(_)) {
+                        self.decided.insert(key, decided);
+                    }
+                    return self.steps(object, actions(written));
+                }
+                Some(_) => {}
+                None => self.engine.settle(&key, Outcome::Failed),
+            }
+        }
+        let steps = self.live(known, caches, now);
+        self.steps(object, steps)
+    }
+
+    /// A Workload whose job is gone ends, and then nothing keeps it.
+    fn orphan(&self, object: &Object, facts: &WorkloadFacts, caches: &Caches, now: Time) -> Option<Plan> {
+        let owner = facts.controller()?;
+        let is_job = [&JOBS, &JOBSETS].iter().any(|kind| {
+            owner.group() == kind.group.as_str() && (owner.kind == "Job" || owner.kind == "JobSet")
+        });
+        if !is_job || caches.by_uid(&owner.uid).is_some() {
+            return None;
+        }
+        let seen = [SeenWorkload::of(&object.tree)];
+        let mut plan = Plan::nothing();
+        for action in plan_gone(&seen, now) {
+            plan.steps.extend(super::jobs::workload_steps(object, action, self.at(now)));
+        }
+        Some(plan)
+    }
+
+    fn reserve(&self, known: Known<'_>, share: &Share, caches: &Caches, now: Time) -> Option<Written> {
+        if known.workload.has_quota() {
+            return Some(Written::default());
+        }
+        let queue = caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &share.queue)?;
+        if !steps::is_queueable(known.workload) {
+            return None;
+        }
+        let facts = ClusterQueueFacts::of(&queue.tree);
+        let assignments = share.sets.iter().map(|it| Assignment {
+            name: it.name.clone(),
+            flavors: it.flavors.clone(),
+            usage: it.usage.clone(),
+            count: u32::try_from(it.count).ok(),
+            ..Assignment::default()
+        });
+        let given = Admission { cluster_queue: share.queue.clone(), assignments: assignments.collect() };
+        let share = admission::Share { admission: given, queue: &facts, considered: String::new() };
+        Some(admission::reserve(known, &share, self.at(now)))
+    }
+
+    fn refuse(&mut self, known: Known<'_>, refusal: &Refusal, now: Time) -> Written {
+        let why = Why::of(refusal.reason.word()).unwrap_or(Why::PendingEvaluation);
+        let requests = refusal.requests.clone();
+        let refusal = admission::Refusal { why, message: refusal.message.clone(), requests };
+        let at = self.at(now);
+        admission::refuse(known, &refusal, &mut self.told, at)
+    }
+
+    fn evict(
+        &mut self,
+        object: &Object,
+        known: Known<'_>,
+        by: Option<&Object>,
+        because: Because,
+        caches: &Caches,
+        now: Time,
+    ) -> Plan {
+        let Some(by) = by else { return Plan::nothing() };
+        let preemptor = WorkloadFacts::of(&by.tree);
+        let queue_of = |it: &WorkloadFacts| {
+            let local = caches.get(&kinds::LOCAL_QUEUES, &it.namespace, &it.queue);
+            cluster_queue_of(it, local.map(|it| LocalQueueFacts::of(&it.tree)).as_ref()).unwrap_or_default()
+        };
+        let path_of = |queue: &Text| {
+            let found = caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), queue);
+            let cohort = found.map(|it| ClusterQueueFacts::of(&it.tree).cohort).unwrap_or_default();
+            cohorts::path_text(&self.parents, &cohort, queue)
+        };
+        let (own, other) = (queue_of(known.workload), queue_of(&preemptor));
+        let (own_path, other_path) = (path_of(&own), path_of(&other));
+        let victim = Party { workload: known.workload, path: &own_path, cluster_queue: &own, boost: 0 };
+        let preemptor = Party { workload: &preemptor, path: &other_path, cluster_queue: &other, boost: 0 };
+        let why = match because {
+            Because::InClusterQueue => Preemption::InClusterQueue,
+            Because::InCohortReclamation => Preemption::Reclamation,
+            Because::InCohortFairSharing => Preemption::FairSharing,
+            Because::InCohortReclaimWhileBorrowing => Preemption::ReclaimWhileBorrowing,
+        };
+        let Some(done) = admission::preempt(known, victim, preemptor, why, self.at(now)) else {
+            return Plan::nothing();
+        };
+        let mut plan = self.steps(object, actions(done.victim));
+        plan.steps.push(calls::note_workload(by, done.preemptor));
+        plan
+    }
+
+    fn live(&self, known: Known<'_>, caches: &Caches, now: Time) -> Vec<Action> {
+        let it = known.workload;
+        let local = caches.get(&kinds::LOCAL_QUEUES, &it.namespace, &it.queue);
+        let local = local.map(|it| LocalQueueFacts::of(&it.tree));
+        let queue = cluster_queue_of(it, local.as_ref());
+        let queue = queue.and_then(|name| caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &name));
+        let queue = queue.map(|it| ClusterQueueFacts::of(&it.tree));
+        let active = queue.as_ref().is_some_and(|it| self.readiness(it, caches).holds);
+        let class = it.priority_class.as_ref().filter(|class| class.is_workload());
+        let class = class.and_then(|class| caches.get(&kinds::PRIORITY_CLASSES, &Text::new(), &class.name));
+        let class = class.map(|it| PriorityClassFacts::of(&it.tree));
+        plan(&Observed {
+            workload: it,
+            status: known.status,
+            local_queue: local.as_ref(),
+            cluster_queue: queue.as_ref().map(|facts| Queue { facts, active }),
+            priority_class: class.as_ref(),
+            settings: &self.settings.life,
+            now,
+        })
+    }
+
+    pub(super) fn at(&self, now: Time) -> At {
+        At { now, wording: self.settings.life.wording }
+    }
+
+    /// Actions of a Workload's life as steps.
+    pub(super) fn steps(&mut self, object: &Object, actions: Vec<Action>) -> Plan {
+        let mut plan = Plan { again_at: wake_at(&actions), ..Plan::nothing() };
+        let mut counted = Vec::new();
+        for action in actions {
+            match action {
+                Action::Write(status) => plan.steps.push(calls::apply(object, &status)),
+                Action::Deactivate => plan.steps.push(calls::deactivate(object)),
+                Action::SetPriority(priority) => plan.steps.push(calls::set_priority(object, priority)),
+                Action::DropFinalizer => plan.steps.extend(calls::drop_finalizer(&kinds::WORKLOADS, object)),
+                Action::Delete => plan.steps.push(calls::delete(object, Cascade::Background)),
+                Action::Note(note) => {
+                    let by = &managers::WORKLOAD_EVENTS;
+                    plan.steps.push(calls::note(&kinds::WORKLOADS, WORKLOAD, &object.tree, by, note));
+                }
+                Action::Count(happened) => counted.push(happened),
+                Action::LookAgain(_) => {}
+            }
+        }
+        if !counted.is_empty() {
+            let key = feed::key_of(&meta::namespace(&object.tree), &meta::name(&object.tree));
+            self.uncounted.insert(key, counted);
+        }
+        plan
+    }
+}
+
+/// The Workloads that refer to a class of priority.
+pub(super) fn of_class(class: &str, caches: &Caches) -> Vec<Key> {
+    let all = caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
+    let those = all.filter(|it| priority::refers_to(it, class));
+    those.map(|it| Key::new(&kinds::WORKLOADS, &it.namespace, &it.name)).collect()
+}

@@ -1,0 +1,111 @@
+//! What is configured of queues, as their parts want to hear it.
+
+use std::time::Duration;
+
+use muster_api::quantity;
+use muster_control::queueing;
+use muster_hooks::QueueSettings;
+use muster_queue::engine::spec::{RequeueFrom, Settings as EngineSettings, ShareRule};
+use muster_queue::jobs::ancestors::{External, Managed};
+use muster_queue::jobs::plan::Settings as JobSettings;
+use muster_queue::jobs::requests::{Accounting, Strategy, Transformation};
+use muster_queue::kinds::config::{Settings, ShareStrategy, WaitForPodsReady};
+use muster_queue::life::settings::{ReadyRules, Settings as LifeSettings};
+use muster_queue::pods;
+use muster_tree::Tree;
+
+/// What new jobs and pods are held against.
+#[must_use]
+pub fn admission(of: &Settings) -> QueueSettings {
+    let namespaces = [Some(of.namespaces.clone()), of.pods.namespaces.clone()];
+    QueueSettings {
+        managed: managed(of),
+        namespaces: of.namespaces.clone(),
+        pods: pods::admit::Settings {
+            namespaces: namespaces.into_iter().flatten().collect(),
+            pods: of.pods.pods.clone(),
+            without_queue: of.without_queue_name,
+        },
+    }
+}
+
+/// What the controller goes by.
+#[must_use]
+pub fn control(of: &Settings) -> queueing::Settings {
+    queueing::Settings {
+        engine: EngineSettings {
+            fair_sharing: of.fair_sharing.as_ref().map(|all| all.iter().copied().map(share_rule).collect()),
+            block_admission: of.wait.is_some_and(|it| it.blocks),
+            requeue_from: match of.wait {
+                Some(wait) if !wait.requeuing.by_eviction => RequeueFrom::Creation,
+                _ => RequeueFrom::Eviction,
+            },
+            ..EngineSettings::default()
+        },
+        life: LifeSettings {
+            ready: of.wait.map(ready_rules),
+            delete_finished_after: of.retention.after_finished,
+            delete_deactivated_after: of.retention.after_deactivated,
+            ..LifeSettings::default()
+        },
+        jobs: JobSettings {
+            label_keys: of.label_keys.clone(),
+            without_queue: of.without_queue_name,
+            tells_pods_ready: of.wait.is_some(),
+            ..JobSettings::default()
+        },
+        pods: pods::plan::Settings {
+            label_keys: of.label_keys.clone(),
+            tells_ready: of.wait.is_some(),
+            ..pods::plan::Settings::default()
+        },
+        managed: managed(of),
+        accounting: accounting(of),
+        namespaces: of.namespaces.clone(),
+    }
+}
+
+fn managed(of: &Settings) -> Managed {
+    let external = of.external.iter().map(|it| External { kind: it.kind.clone(), group: it.group.clone() });
+    Managed {
+        enabled: of.frameworks.iter().cloned().collect(),
+        external: external.collect(),
+        without_queue: of.without_queue_name,
+    }
+}
+
+fn share_rule(strategy: ShareStrategy) -> ShareRule {
+    match strategy {
+        ShareStrategy::LessThanOrEqualToFinalShare => ShareRule::LessThanOrEqualToFinalShare,
+        ShareStrategy::LessThanInitialShare => ShareRule::LessThanInitialShare,
+    }
+}
+
+fn ready_rules(wait: WaitForPodsReady) -> ReadyRules {
+    let secs = |secs: u32| Duration::from_secs(u64::from(secs));
+    ReadyRules {
+        timeout: wait.timeout,
+        recovery_timeout: wait.recovery,
+        block_admission: wait.blocks,
+        backoff_limit: wait.requeuing.limit,
+        backoff_base: secs(wait.requeuing.base_secs),
+        backoff_max: secs(wait.requeuing.max_secs),
+    }
+}
+
+fn accounting(of: &Settings) -> Accounting {
+    let thousandths = |amount: &Tree| {
+        let text = amount.as_text().cloned().unwrap_or_else(|| amount.to_json().into());
+        quantity::nano(&text).unwrap_or(0) / 1_000_000
+    };
+    let one = |it: &muster_queue::kinds::config::Transformation| Transformation {
+        input: it.input.clone(),
+        strategy: if it.retains { Strategy::Retain } else { Strategy::Replace },
+        multiply_by: it.multiply_by.clone(),
+        outputs: it.outputs.iter().map(|(name, amount)| (name.clone(), thousandths(amount))).collect(),
+    };
+    Accounting {
+        exclude_prefixes: of.resources.excluded_prefixes.clone(),
+        transformations: of.resources.transformations.iter().map(one).collect(),
+    }
+}
