@@ -24,7 +24,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-install", &["muster-tree", "muster-api", "muster-jobset"]),
     ("muster-devices", &["muster-tree", "muster-api", "muster-schema"]),
     ("muster-scheduler", &["muster-tree", "muster-api", "muster-devices"]),
-    ("muster-control", &["muster-tree", "muster-api", "muster-job", "muster-jobset", "muster-scheduler"]),
+    (
+        "muster-control",
+        &["muster-tree", "muster-api", "muster-job", "muster-jobset", "muster-queue", "muster-scheduler"],
+    ),
     ("muster-cluster", &["muster-tree", "muster-api"]),
     ("muster-process", &["muster-api"]),
     ("muster-kubelet", &["muster-tree", "muster-api", "muster-process"]),

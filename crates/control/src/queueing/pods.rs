@@ -10,7 +10,7 @@ use muster_api::port::{Act, Call, Cascade, Guard, Object, Part};
 use muster_api::queue::condition::Condition;
 use muster_api::queue::paths::workload as path;
 use muster_api::queue::words::{WORKLOAD, conditions, finalizers, labels, managers, reasons};
-use muster_api::queue::{AdmissionStatus, FlavorFacts, WorkloadFacts, condition_body, kinds};
+use muster_api::queue::{AdmissionStatus, FlavorFacts, PriorityRef, WorkloadFacts, condition_body, kinds};
 use muster_api::time::Time;
 use muster_queue::jobs::ancestors::{self, Above as Looked};
 use muster_queue::jobs::plan::{prebuilt_of, queue_of};
@@ -233,7 +233,7 @@ impl Queueing {
             Action::ChangePriority(of, resolved) => patch(&of, &|_| {
                 Tree::Null
                     .with(path::PRIORITY, resolved.priority)
-                    .with_option(path::PRIORITY_CLASS, resolved.class.as_ref().map(|it| it.tree()))
+                    .with_option(path::PRIORITY_CLASS, resolved.class.as_ref().map(PriorityRef::tree))
             }),
             Action::Finish { workload, reason, message } => {
                 written(&workload, &|known| steps::finish(known, reason, &message, at))

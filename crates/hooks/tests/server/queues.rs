@@ -15,7 +15,7 @@ fn object(version: &str, kind: &str, spec: &Tree) -> Tree {
 
 fn groups(quota: &Tree) -> Tree {
     let quota = tree!({"name": "cpu", "nominalQuota": 4}).merge(quota);
-    tree!([{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}])
+    tree!([{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [(quota)]}]}])
 }
 
 fn workload(spec: &Tree) -> Tree {
@@ -129,14 +129,14 @@ fn a_workload_with_a_share_stays_as_it_is() {
     let given = tree!({"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1,
         "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}]});
     let status = format!("{WORKLOADS}/a/status");
-    let told = refused(world.merge(&status, &tree!({"status": {"conditions": [condition.clone()]}})));
+    let told = refused(world.merge(&status, &tree!({"status": {"conditions": [(condition.clone())]}})));
     assert!(told.contains("must be set while the QuotaReserved condition is true"), "{told}");
     let none = tree!({"clusterQueue": "cq", "podSetAssignments": []});
     let told = refused(
-        world.merge(&status, &tree!({"status": {"conditions": [condition.clone()], "admission": none}})),
+        world.merge(&status, &tree!({"status": {"conditions": [(condition.clone())], "admission": none}})),
     );
     assert!(told.contains("podSetAssignments must have the same number of podSets as the spec"), "{told}");
-    shown(world.merge(&status, &tree!({"status": {"conditions": [condition], "admission": given}})));
+    shown(world.merge(&status, &tree!({"status": {"conditions": [(condition)], "admission": given}})));
     for (says, patch, words) in [
         ("queue", tree!({"queueName": "r"}), "queueName is immutable while workload quota reserved"),
         (

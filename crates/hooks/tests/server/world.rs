@@ -10,7 +10,7 @@ use muster_apiserver::request::{
     Body, Patch, Shown, Target, User, WriteAct, WriteOptions, WriteReply, WriteRequest,
 };
 use muster_apiserver::status::Status;
-use muster_hooks::{JobSets, Queues};
+use muster_hooks::{JobSets, QueueSettings, Queues};
 use muster_jobset::admission::Settings;
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Text, Tree, tree};
@@ -61,7 +61,7 @@ impl World {
             conversions: vec![("kueue.x-k8s.io".into(), muster_queue::kinds::convert::convert)],
             ..EngineOptions::default()
         });
-        world.0.add_hook(Arc::new(Queues));
+        world.0.add_hook(Arc::new(Queues::new(QueueSettings::default())));
         world
     }
 
