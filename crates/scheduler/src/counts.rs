@@ -219,6 +219,11 @@ impl Counts {
         })
     }
 
+    /// The counters of terms that forbid a sort, whether some pod carries them or not.
+    pub fn may_forbid(&self, sort: SortId) -> impl Iterator<Item = CounterId> + '_ {
+        self.sorts[sort as usize].asked_by.iter().copied().filter(|id| self.forbids(*id))
+    }
+
     /// Whether a counter is of a term that forbids pods.
     pub fn forbids(&self, id: CounterId) -> bool {
         matches!(self.counters[id as usize], Some(Counter { spec: Spec::Carried(_, 0), .. }))

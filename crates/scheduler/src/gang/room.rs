@@ -8,9 +8,11 @@
 //! # Invariants
 //!
 //! - Whatever is found, the world is left as it was.
+//! - Members are looked at once more with everybody back who stays: nobody is bound against a rule because few were
+//!   looked at.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::Unit;
 use super::cycle::Task;
@@ -18,14 +20,13 @@ use super::order::KindOfPod;
 use super::refuse::Failure;
 use crate::choose::Stats;
 use crate::class::{ClassId, Verdict};
+use crate::counts::{CounterId, SortId};
 use crate::pod::Budget;
 use crate::table::Row;
 use crate::world::{PodId, World};
 
 /// Kinds of members up to which nodes are chosen by what has to go there.
 const PRICED_KINDS_MAX: usize = 16;
-/// Checks of single members, at most, in giving units back; beyond that only the nodes of the unit are looked at.
-const CHECKS_MAX: usize = 200_000;
 
 /// What can be done for a group that found no nodes.
 #[derive(Debug)]
@@ -43,6 +44,29 @@ pub enum Plan {
         /// Who goes.
         units: Vec<Unit>,
     },
+}
+
+/// A member and its node.
+type Seat = (PodId, Row);
+
+/// Members by what may turn against them when a unit comes back. Of members that a count concerns alike there is one.
+struct Seats {
+    by_row: BTreeMap<Row, Vec<PodId>>,
+    /// Those that a count of pods in their domain may forbid where they are.
+    by_domain: BTreeMap<(CounterId, u32), Vec<Seat>>,
+    /// Those that may stand alone only while they are the first that they want near.
+    by_near: BTreeMap<CounterId, Vec<Seat>>,
+    /// Those with volumes or devices.
+    claimers: Vec<Seat>,
+}
+
+/// Against whom a unit with volumes or devices is held that comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claims {
+    /// Members on its own nodes: there most that is claimed is.
+    Here,
+    /// All members with claims.
+    Everywhere,
 }
 
 /// What has to go from a node: violations of budgets, the most important unit, pods.
@@ -95,36 +119,51 @@ impl World {
     }
 
     /// Gives units back as long as the members keep their nodes; those that stay away.
-    fn give_back_all_but_victims(&mut self, placed: &[(PodId, Row)], units: Vec<Unit>) -> Vec<Unit> {
-        let mut by_row: BTreeMap<Row, Vec<PodId>> = BTreeMap::new();
-        placed.iter().for_each(|(pod, row)| by_row.entry(*row).or_default().push(*pod));
-        let closely = placed.len().saturating_mul(units.len()) <= CHECKS_MAX;
+    fn give_back_all_but_victims(&mut self, placed: &[Seat], units: Vec<Unit>) -> Vec<Unit> {
         let (violating, fine): (Vec<Unit>, Vec<Unit>) = units.into_iter().partition(|unit| unit.violates);
-        let mut victims = Vec::new();
-        for unit in violating.into_iter().chain(fine) {
-            unit.pods.iter().for_each(|pod| self.give_back(*pod));
-            if !self.still_fit(&by_row, &unit, closely) {
-                unit.pods.iter().for_each(|pod| self.lift(*pod));
-                victims.push(unit);
+        let units: Vec<Unit> = violating.into_iter().chain(fine).collect();
+        let seats = Seats::of(self, placed);
+        // Siblings that came later may be in the way of a member: no unit is to blame for that.
+        let firm: Vec<Seat> = placed.iter().copied().filter(|(pod, row)| self.keeps(*pod, *row)).collect();
+        for claims in [Claims::Here, Claims::Everywhere] {
+            let goes = self.who_goes(&seats, &units, claims);
+            if firm.iter().all(|(pod, row)| self.keeps(*pod, *row)) {
+                return units.into_iter().zip(goes).filter_map(|(unit, goes)| goes.then_some(unit)).collect();
             }
+            let back = units.iter().zip(&goes).filter(|(_, goes)| !**goes);
+            back.flat_map(|(unit, _)| &unit.pods).for_each(|pod| self.lift(*pod));
         }
-        victims
+        units
+    }
+
+    /// Gives units back one by one; which of them were taken away again.
+    fn who_goes(&mut self, seats: &Seats, units: &[Unit], claims: Claims) -> Vec<bool> {
+        let mut goes = Vec::with_capacity(units.len());
+        for unit in units {
+            unit.pods.iter().for_each(|pod| self.give_back(*pod));
+            let fits = self.still_fit(seats, unit, claims);
+            if !fits {
+                unit.pods.iter().for_each(|pod| self.lift(*pod));
+            }
+            goes.push(!fits);
+        }
+        goes
     }
 
     /// Whether the members keep their nodes with a unit back.
-    fn still_fit(&mut self, by_row: &BTreeMap<Row, Vec<PodId>>, unit: &Unit, closely: bool) -> bool {
-        let looks = |id: &PodId| self.pod(*id).claims() || self.looks_at_pods(*id);
-        if closely && by_row.values().flatten().any(looks) {
-            return by_row.iter().all(|(row, pods)| pods.iter().all(|pod| self.keeps(*pod, *row)));
-        }
+    fn still_fit(&mut self, seats: &Seats, unit: &Unit, claims: Claims) -> bool {
         let mut rows: Vec<Row> = unit.pods.iter().filter_map(|pod| self.pod(*pod).on).collect();
         rows.sort_unstable();
         rows.dedup();
-        rows.into_iter().all(|row| by_row.get(&row).is_none_or(|pods| self.all_keep(pods, row)))
+        let concerned = seats.concerned(self, unit, claims);
+        rows.into_iter().all(|row| seats.by_row.get(&row).is_none_or(|pods| self.all_keep(pods, row)))
+            && concerned.into_iter().all(|(pod, row)| self.keeps(pod, row))
     }
 
+    /// Whether members on one node have what they ask of it alone.
     fn all_keep(&mut self, pods: &[PodId], row: Row) -> bool {
-        let plain = |id: &PodId| self.class(self.pod(*id).class).asks.ports.is_empty();
+        let plain =
+            |id: &PodId| !self.pod(*id).claims() && self.class(self.pod(*id).class).asks.ports.is_empty();
         if self.nominated.contains_key(&row) || !pods.iter().all(plain) {
             return pods.iter().all(|pod| self.keeps(*pod, row));
         }
@@ -163,6 +202,63 @@ impl World {
         }
         self.undo(&placed, marks);
         None
+    }
+}
+
+impl Seats {
+    fn of(world: &World, placed: &[Seat]) -> Seats {
+        let mut seats = Seats {
+            by_row: BTreeMap::new(),
+            by_domain: BTreeMap::new(),
+            by_near: BTreeMap::new(),
+            claimers: Vec::new(),
+        };
+        let mut known: BTreeSet<(CounterId, u32, ClassId, SortId, Option<Row>)> = BTreeSet::new();
+        for (id, row) in placed {
+            let pod = world.pod(*id);
+            let class = world.class(pod.class);
+            seats.by_row.entry(*row).or_default().push(*id);
+            if pod.claims() {
+                seats.claimers.push((*id, *row));
+            }
+            // Where room is being made for others, they count as well, on that node alone.
+            let apart = world.nominated.contains_key(row).then_some(*row);
+            let limits = class.far.iter().copied().chain(class.hard.iter().map(|rule| rule.counter));
+            for counter in limits.chain(world.counts.may_forbid(pod.sort)) {
+                let Some(domain) = world.counts.domain(counter, *row) else { continue };
+                if known.insert((counter, domain, pod.class, pod.sort, apart)) {
+                    seats.by_domain.entry((counter, domain)).or_default().push((*id, *row));
+                }
+            }
+            if class.near.iter().all(|counter| world.counts.counts_sort(*counter, pod.sort)) {
+                class.near.iter().for_each(|it| seats.by_near.entry(*it).or_default().push((*id, *row)));
+            }
+        }
+        seats
+    }
+
+    /// The members that are to be looked at one by one with a unit back.
+    fn concerned(&self, world: &World, unit: &Unit, claims: Claims) -> BTreeSet<Seat> {
+        let mut found = BTreeSet::new();
+        let own = i64::try_from(unit.pods.len()).unwrap_or(i64::MAX - 1);
+        for id in &unit.pods {
+            let pod = world.pod(*id);
+            let Some(row) = pod.on else { continue };
+            let counters = world.counts.counted_by(pod.sort).iter().chain(&world.class(pod.class).carried);
+            for counter in counters {
+                let domain = world.counts.domain(*counter, row);
+                let here = domain.and_then(|domain| self.by_domain.get(&(*counter, domain)));
+                found.extend(here.into_iter().flatten().copied());
+                // Beside a second one nobody is the first.
+                if world.counts.total(*counter) <= own + 1 {
+                    found.extend(self.by_near.get(counter).into_iter().flatten().copied());
+                }
+            }
+            if claims == Claims::Everywhere && pod.claims() {
+                found.extend(self.claimers.iter().copied());
+            }
+        }
+        found
     }
 }
 

@@ -159,6 +159,31 @@ fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
     assert_eq!(scheduler.overfull(), []);
 }
 
+#[test]
+fn a_large_gang_is_not_put_beside_pods_that_rules_forbid() {
+    let rule = |app: &str| tree!([{"key": "kubernetes.io/hostname", "app": app}]);
+    let plain = |app: &str| tree!({"labels": {"app": app}, "asks": {"cpu": "100m"}});
+    // One to a node.
+    let alone = plain("g").with(&["asks", "cpu"], "3");
+    let cases = [
+        ("its own rule", plain("low"), alone.with(&["far"], rule("low"))),
+        ("the rule of others", plain("low").with(&["far"], rule("g")), alone.clone()),
+    ];
+    for (says, low, member) in cases {
+        let mut scheduler = Scheduler::default();
+        let size = 460;
+        for n in 0..size {
+            let name = format!("n{n:03}");
+            scheduler.node(node(&name, &tree!({"labels": {"kubernetes.io/hostname": name.as_str()}})));
+            scheduler.pod(&on(pod(&format!("low-{n:03}"), &low, 1), &name));
+        }
+        gang(&mut scheduler, "g", size, &member.with(&["priority"], 5));
+        let decisions = scheduler.decide(9, Time(1));
+        let outcome = group(&decisions);
+        assert_eq!((outcome.placed.len(), outcome.evict.len()), (0, size), "{says}");
+    }
+}
+
 struct Stage {
     scheduler: Scheduler,
     now: Time,
