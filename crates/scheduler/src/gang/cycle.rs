@@ -291,7 +291,8 @@ impl World {
         result
     }
 
-    /// Whether a pod that found no node speaks for all of its kind, whatever is placed after it.
+    /// Whether a pod that found no node speaks for all of its kind, whatever is placed after it: rules of other pods
+    /// forbid ever more.
     fn fails_for_all(&self, id: PodId) -> bool {
         !self.pod(id).claims() && !self.class(self.pod(id).class).looks_at_pods()
     }

@@ -10,14 +10,14 @@ use crate::class::ClassId;
 use crate::counts::SortId;
 use crate::world::{PodId, World};
 
-/// Members of one kind are interchangeable, claims aside.
-pub type KindOfPod = (ClassId, SortId);
+/// Members of one kind are interchangeable, claims aside. The sort is left out where other pods mean nothing to them.
+pub type KindOfPod = (ClassId, Option<SortId>);
 
 impl World {
-    /// What makes members interchangeable.
+    /// What makes members interchangeable right now: labels do where a rule of the class or of some pod looks at them.
     pub fn kind_of(&self, id: PodId) -> KindOfPod {
         let pod = self.pod(id);
-        (pod.class, if self.class(pod.class).looks_at_pods() { pod.sort } else { 0 })
+        (pod.class, self.looks_at_pods(id).then_some(pod.sort))
     }
 
     /// Members in the order of their age, equal ones together.

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::Unit;
 use super::cycle::Task;
-use super::order::KindOfPod;
 use super::refuse::Failure;
 use crate::choose::Stats;
 use crate::class::{ClassId, Verdict};
@@ -25,8 +24,8 @@ use crate::pod::Budget;
 use crate::table::Row;
 use crate::world::{PodId, World};
 
-/// Kinds of members up to which nodes are chosen by what has to go there.
-const PRICED_KINDS_MAX: usize = 16;
+/// Classes of members up to which nodes are chosen by what has to go there.
+const PRICED_CLASSES_MAX: usize = 16;
 
 /// What can be done for a group that found no nodes.
 #[derive(Debug)]
@@ -88,7 +87,7 @@ struct Market<'a> {
     tenants: BTreeMap<Row, Tenants>,
     /// Units that go anyway.
     doomed: Vec<bool>,
-    offers: Vec<(KindOfPod, BinaryHeap<Offer>)>,
+    offers: Vec<(ClassId, BinaryHeap<Offer>)>,
 }
 
 impl World {
@@ -184,7 +183,8 @@ impl World {
 
     /// Places members on the nodes where the least has to go; `None` when that does not lead anywhere.
     fn place_where_cheap(&mut self, task: &Task, units: &[Unit]) -> Option<Vec<(PodId, Row)>> {
-        if task.topology.is_some() || self.kinds(&task.members).len() > PRICED_KINDS_MAX {
+        let classes: BTreeSet<ClassId> = task.members.iter().map(|id| self.pod(*id).class).collect();
+        if task.topology.is_some() || classes.len() > PRICED_CLASSES_MAX {
             return None;
         }
         let marks = self.mark();
@@ -302,15 +302,15 @@ impl<'a> Market<'a> {
         Some(row)
     }
 
-    /// The offers for members of a kind.
+    /// The offers for members of a class.
     fn offers_for(&mut self, world: &mut World, id: PodId) -> usize {
-        let kind = world.kind_of(id);
-        if let Some(at) = self.offers.iter().position(|(known, _)| *known == kind) {
+        let class = world.pod(id).class;
+        if let Some(at) = self.offers.iter().position(|(known, _)| *known == class) {
             return at;
         }
         let rows: Vec<Row> = world.table.nodes().collect();
-        let offers = rows.into_iter().filter_map(|row| self.offer(world, kind.0, row)).collect();
-        self.offers.push((kind, offers));
+        let offers = rows.into_iter().filter_map(|row| self.offer(world, class, row)).collect();
+        self.offers.push((class, offers));
         self.offers.len() - 1
     }
 
@@ -376,7 +376,7 @@ impl<'a> Market<'a> {
         for row in rows {
             self.tenants.entry(row).or_default().version += 1;
             for at in 0..self.offers.len() {
-                let (class, _) = self.offers[at].0;
+                let class = self.offers[at].0;
                 if let Some(offer) = self.offer(world, class, row) {
                     self.offers[at].1.push(offer);
                 }
