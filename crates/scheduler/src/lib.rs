@@ -115,11 +115,11 @@ pub struct Scheduler {
     queue: Queue,
     /// Held groups with members that do not know yet.
     talk: BTreeSet<TeamId>,
-    /// Held groups whose members will be told, with the time.
+    /// Held groups whose members will be told, with the time, which they know as well.
     hushed: BTreeSet<(Time, TeamId)>,
     /// How long a group is held before its members are told.
     patience: Duration,
-    /// When the time of groups that were refused is over.
+    /// When the time of groups that were refused is over, which they know as well.
     deadlines: BTreeSet<(Time, TeamId)>,
     budgets: BTreeMap<PodKey, Budget>,
     /// Rows whose facts changed since somebody was woken.
@@ -163,7 +163,7 @@ impl Scheduler {
     /// Groups whose time is over are looked at once more.
     fn wake_the_late(&mut self, now: Time) {
         while let Some((_, team)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
-            self.deadlines.pop_first();
+            self.late_at(team, None);
             if let Some(entry) = self.world.teams.of(team).entry {
                 self.queue.wake_parked(entry);
             }

@@ -5,6 +5,8 @@
 //! - A held group is in no list of the queue, and no attempt is counted for it.
 //! - A member is told why its group is held once per change of the words.
 
+use std::collections::BTreeSet;
+
 use muster_api::time::Time;
 use muster_api::words::reasons;
 use muster_tree::{Text, literal};
@@ -119,13 +121,23 @@ impl Scheduler {
     }
 
     fn sweep_team(&mut self, id: TeamId) -> bool {
-        let gone = self.world.teams.sweep(id);
-        if gone {
-            self.talk.remove(&id);
-            self.hushed.retain(|(_, team)| *team != id);
-            self.deadlines.retain(|(_, team)| *team != id);
-        }
-        gone
+        let Some(team) = self.world.teams.sweep(id) else { return false };
+        self.talk.remove(&id);
+        set_time(&mut self.hushed, id, team.tell_at, None);
+        set_time(&mut self.deadlines, id, team.late_at, None);
+        true
+    }
+
+    /// Has the members of a held group told at this time, and at no other.
+    fn tell_at(&mut self, id: TeamId, at: Option<Time>) {
+        let before = std::mem::replace(&mut self.world.teams.of_mut(id).tell_at, at);
+        set_time(&mut self.hushed, id, before, at);
+    }
+
+    /// Has a group looked at when its time is over, and at no other time.
+    pub(crate) fn late_at(&mut self, id: TeamId, at: Option<Time>) {
+        let before = std::mem::replace(&mut self.world.teams.of_mut(id).late_at, at);
+        set_time(&mut self.deadlines, id, before, at);
     }
 
     /// Looks whether a group is held, and acts on it.
@@ -179,11 +191,11 @@ impl Scheduler {
             if at <= now {
                 return Some(id);
             }
-            self.hushed.insert((at, id));
+            self.tell_at(id, Some(at));
         }
-        let due = self.hushed.first().copied().filter(|(at, _)| *at <= now)?;
-        self.hushed.remove(&due);
-        Some(due.1)
+        let (_, due) = self.hushed.first().copied().filter(|(at, _)| *at <= now)?;
+        self.tell_at(due, None);
+        Some(due)
     }
 
     /// Tells the members of a held group why; `None` when all know.
@@ -232,6 +244,14 @@ impl Scheduler {
             pod.nominated.is_some_and(|row| self.world.table.pods(row).iter().any(leaving))
         })
     }
+}
+
+/// Moves a group in a list of times.
+fn set_time(times: &mut BTreeSet<(Time, TeamId)>, id: TeamId, before: Option<Time>, at: Option<Time>) {
+    if let Some(before) = before {
+        times.remove(&(before, id));
+    }
+    times.extend(at.map(|at| (at, id)));
 }
 
 /// Whether a group only asks for more members than before, which helps nobody.

@@ -252,7 +252,7 @@ impl Scheduler {
         if self.queue.now() >= at {
             return GroupVerdict::Late(words);
         }
-        self.deadlines.insert((at, task.team));
+        self.late_at(task.team, Some(at));
         GroupVerdict::Unschedulable(words)
     }
 

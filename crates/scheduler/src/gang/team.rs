@@ -53,6 +53,10 @@ pub struct Team {
     pub held: Option<(Held, Text)>,
     /// Since when, as far as anybody asked.
     pub held_since: Option<Time>,
+    /// When its members will be told.
+    pub tell_at: Option<Time>,
+    /// When its time will be over.
+    pub late_at: Option<Time>,
     /// Members that were not told so yet.
     pub unsaid: BTreeSet<PodId>,
     counts: GroupCounts,
@@ -154,15 +158,15 @@ impl Teams {
         self.teams[id as usize].as_mut().expect("a numbered group exists")
     }
 
-    /// Forgets a group that nobody tells of and nobody belongs to; whether it did.
-    pub fn sweep(&mut self, id: TeamId) -> bool {
+    /// Forgets a group that nobody tells of and nobody belongs to, and hands it over.
+    pub fn sweep(&mut self, id: TeamId) -> Option<Team> {
         let team = self.of(id);
         if team.standing.is_some() || !team.members.is_empty() {
-            return false;
+            return None;
         }
-        self.index.remove(&team.key.clone());
-        self.teams[id as usize] = None;
+        let team = self.teams[id as usize].take()?;
+        self.index.remove(&team.key);
         self.free.push(id);
-        true
+        Some(team)
     }
 }
