@@ -1387,6 +1387,8 @@ paths! {
         WORKLOAD = "spec"."workloadRef"."name";
         /// The incarnation of it that is meant.
         WORKLOAD_UID = "spec"."workloadRef"."uid";
+        /// Where it is: nowhere but beside the group.
+        WORKLOAD_NAMESPACE = "spec"."workloadRef"."namespace";
         /// The template.
         TEMPLATE = "spec"."podGroupTemplateRef"."name";
         /// The template, spelled otherwise.

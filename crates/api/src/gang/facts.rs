@@ -163,10 +163,12 @@ impl WorkloadFacts {
 }
 
 /// The template that a group was made from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reference {
     /// The Workload.
     pub workload: Text,
+    /// The namespace in which it is said to be; empty for that of the group.
+    pub namespace: Text,
     /// The incarnation of it that is meant; empty for any.
     pub uid: Uid,
     /// The template.
@@ -178,6 +180,8 @@ pub struct Reference {
 pub struct GroupFacts {
     /// Where it comes from.
     pub origin: Origin,
+    /// Namespace.
+    pub namespace: Text,
     /// UID.
     pub uid: Uid,
     /// How often its spec was changed.
@@ -197,6 +201,7 @@ impl GroupFacts {
         let foreign = matches!(origin, Origin::Coscheduling | Origin::Volcano);
         GroupFacts {
             origin,
+            namespace: meta::namespace(tree),
             uid: meta::uid(tree),
             generation: tree.int_at(meta_path::GENERATION),
             reference: reference(origin, tree),
@@ -219,6 +224,7 @@ fn reference(origin: Origin, tree: &Tree) -> Option<Reference> {
     let template = templates.iter().map(|at| tree.text_at(at)).find(|name| !name.is_empty());
     (!workload.is_empty()).then(|| Reference {
         workload,
+        namespace: tree.text_at(pod_group::WORKLOAD_NAMESPACE),
         uid: tree.text_at(pod_group::WORKLOAD_UID),
         template: template.unwrap_or_default(),
     })

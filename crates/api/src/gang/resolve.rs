@@ -57,6 +57,13 @@ pub fn resolve(group: &GroupFacts, workload: Option<&WorkloadFacts>) -> Resolved
         return waits(Missing::Template, "the pod group has neither a policy nor a workload".to_owned());
     };
     let name = &reference.workload;
+    if !reference.namespace.is_empty() && reference.namespace != group.namespace {
+        let words = format!(
+            "workload \"{name}\" is said to be in namespace \"{}\", but the pod group is in namespace \"{}\"",
+            reference.namespace, group.namespace
+        );
+        return waits(Missing::Workload, words);
+    }
     let Some(workload) = workload else { return no_workload(name) };
     if !reference.uid.is_empty() && reference.uid != workload.uid {
         let words =

@@ -113,7 +113,7 @@ fn workload(templates: Tree) -> WorkloadFacts {
 }
 
 fn proposal(spec: &Tree) -> GroupFacts {
-    let base = tree!({"metadata": {"uid": "gu", "generation": 2},
+    let base = tree!({"metadata": {"namespace": "ns", "uid": "gu", "generation": 2},
         "spec": {"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": "t"}}});
     GroupFacts::of(Origin::Proposal, &base.merge(&tree!({"spec": spec})))
 }
@@ -156,6 +156,18 @@ fn groups_are_placed_as_they_or_their_templates_say() {
             Ok(gang(3)),
         ),
         (
+            "a Workload elsewhere",
+            tree!({"workloadRef": {"namespace": "other"}}),
+            Some(one(tree!({"policy": policy(3)}))),
+            Err(Missing::Workload),
+        ),
+        (
+            "its own namespace, spelled out",
+            tree!({"workloadRef": {"namespace": "ns"}}),
+            Some(one(tree!({"policy": policy(3)}))),
+            Ok(gang(3)),
+        ),
+        (
             "its own policy wins",
             tree!({"schedulingPolicy": policy(5)}),
             Some(one(tree!({"policy": policy(3)}))),
@@ -179,6 +191,15 @@ fn groups_are_placed_as_they_or_their_templates_say() {
         };
         assert_eq!(found, want, "{says}");
     }
+}
+
+#[test]
+fn a_workload_elsewhere_is_named_with_both_places() {
+    let stray = proposal(&tree!({"workloadRef": {"namespace": "other"}}));
+    let Resolved::Waits { words, .. } = resolve(&stray, None) else { panic!("waits") };
+    let want =
+        "workload \"w\" is said to be in namespace \"other\", but the pod group is in namespace \"ns\"";
+    assert_eq!(words, want);
 }
 
 #[test]
@@ -223,7 +244,7 @@ fn entries_of_workloads_are_groups() {
 #[test]
 fn every_form_of_group_is_read() {
     let named = |workload: &str, template: &str| {
-        Some(Reference { workload: workload.into(), uid: Text::new(), template: template.into() })
+        Some(Reference { workload: workload.into(), template: template.into(), ..Reference::default() })
     };
     let reference = tree!({"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"});
     let all = [
