@@ -3,6 +3,8 @@
 //! What a try takes is given back in reverse when it fails, and nobody hears of it: the world is the one it was
 //! before, down to the count of its changes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use muster_api::time::Time;
 use muster_tree::Text;
 
@@ -267,7 +269,7 @@ impl World {
     /// Places members one by one, until so many as are needed cannot be had any more.
     fn attempt(&mut self, members: &[PodId], need: usize, stats: &mut Stats) -> Try {
         let mut result = Try::default();
-        let mut hopeless: Vec<KindOfPod> = Vec::new();
+        let mut hopeless: BTreeSet<KindOfPod> = BTreeSet::new();
         for (at, id) in members.iter().enumerate() {
             let kind = self.kind_of(*id);
             let known = self.pod(*id).nominated.is_none() && hopeless.contains(&kind);
@@ -279,7 +281,7 @@ impl World {
                 None => {
                     result.failed.push(*id);
                     if !known && self.fails_for_all(*id) {
-                        hopeless.push(kind);
+                        hopeless.insert(kind);
                     }
                 }
             }
@@ -297,32 +299,40 @@ impl World {
         !self.pod(id).claims() && !self.class(self.pod(id).class).looks_at_pods()
     }
 
-    /// Why members found no nodes, each kind looked at once, with those that found some in mind.
+    /// Why members found no nodes, each kind looked at once, with those that found some in mind. Of too many kinds the
+    /// last are not looked at: they hear what their group hears, and whatever changes may help them.
     fn explain(&mut self, task: &Task, result: &Try, stats: &mut Stats) -> Failure {
-        let mut known: Vec<(KindOfPod, Option<PodId>, Diagnosis)> = Vec::new();
+        let mut found: Vec<Diagnosis> = Vec::new();
+        let mut known: BTreeMap<(KindOfPod, Option<PodId>), usize> = BTreeMap::new();
+        let mut first: BTreeMap<KindOfPod, usize> = BTreeMap::new();
         let mut why: Vec<(PodId, usize)> = Vec::new();
         for id in &result.failed {
             let kind = self.kind_of(*id);
             let own = self.pod(*id).claims().then_some(*id);
-            let same = known.iter().position(|(other, whose, _)| *other == kind && *whose == own);
+            let same = known.get(&(kind, own)).copied();
             // Claims have words of their own, but not without end.
-            let same = same.or_else(|| {
-                (known.len() >= DIAGNOSES_MAX).then(|| known.iter().position(|it| it.0 == kind)).flatten()
-            });
+            let same = same.or_else(|| first.get(&kind).copied().filter(|_| found.len() >= DIAGNOSES_MAX));
+            if same.is_none() && found.len() >= KINDS_MAX {
+                continue;
+            }
             let at = same.unwrap_or_else(|| {
                 stats.diagnoses += 1;
-                known.push((kind, own, self.diagnose(*id)));
-                known.len() - 1
+                found.push(self.diagnose(*id));
+                found.len() - 1
             });
+            known.entry((kind, own)).or_insert(at);
+            first.entry(kind).or_insert(at);
             why.push((*id, at));
         }
+        let all = why.len() == result.failed.len();
+        let cures = found.iter().fold(NODES, |sum, it| sum.or(it.tally.cures()));
         Failure {
             placed: result.placed.len(),
             rest: result.rest,
             reach: result.placed.len(),
-            resolvable: known.iter().any(|(_, _, found)| !found.resolvable.is_empty()),
-            cures: known.iter().fold(NODES, |sum, (_, _, found)| sum.or(found.tally.cures())),
-            tallies: known.into_iter().map(|(_, _, found)| found.tally).collect(),
+            resolvable: !all || found.iter().any(|it| !it.resolvable.is_empty()),
+            cures: if all { cures } else { Cures::ANY },
+            tallies: found.into_iter().map(|it| it.tally).collect(),
             why,
             instead: None,
             need: task.need(),
@@ -379,6 +389,9 @@ const NODES: Cures = Cures { node: true, room: false, pods: false, claims: false
 
 /// Diagnoses of one cycle, at most, before those of one class are taken for each other.
 const DIAGNOSES_MAX: usize = 16;
+
+/// Diagnoses of one cycle, at most, of whatever kinds.
+const KINDS_MAX: usize = 64;
 
 fn preemption_policy(preempts: bool) -> &'static str {
     if preempts { "PreemptLowerPriority" } else { "Never" }

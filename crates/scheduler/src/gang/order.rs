@@ -5,6 +5,7 @@
 //! and those that need others near last.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::class::ClassId;
 use crate::counts::SortId;
@@ -29,25 +30,16 @@ impl World {
         });
         let kinds = self.kinds(&pods);
         if kinds.len() > 1 {
-            let place = |id: &PodId| {
-                let kind = self.kind_of(*id);
-                kinds.iter().position(|known| *known == kind)
-            };
-            pods.sort_by_cached_key(place);
+            let places: BTreeMap<KindOfPod, usize> = kinds.into_iter().zip(0..).collect();
+            pods.sort_by_cached_key(|id| places[&self.kind_of(*id)]);
         }
         pods
     }
 
     /// The kinds of members, in the order of their first.
     pub fn kinds(&self, pods: &[PodId]) -> Vec<KindOfPod> {
-        let mut kinds: Vec<KindOfPod> = Vec::new();
-        for pod in pods {
-            let kind = self.kind_of(*pod);
-            if kinds.last() != Some(&kind) && !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-        kinds
+        let mut known: BTreeSet<KindOfPod> = BTreeSet::new();
+        pods.iter().map(|pod| self.kind_of(*pod)).filter(|kind| known.insert(*kind)).collect()
     }
 
     /// Other orders worth a try when the usual one failed.

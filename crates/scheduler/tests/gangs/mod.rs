@@ -140,6 +140,24 @@ fn refused_gangs_of_one_kind_are_worked_out_once() {
 }
 
 #[test]
+fn of_a_hundred_kinds_not_all_are_worked_out_but_all_hear_something() {
+    let (mut scheduler, _) = full(20, 4);
+    scheduler.group(&key("g"), Standing::Ready(Group::of(Policy::Basic)));
+    for n in 0..100 {
+        let member = pod(&format!("g-{n:02}"), &tree!({"asks": {"cpu": format!("{}m", 1000 + n)}}), 2);
+        scheduler.pod(&Pod { group: Some(key("g")), ..member });
+    }
+    let decisions = scheduler.decide(9, Time(1));
+    let refused = &group(&decisions).refused;
+    let own = refused.iter().filter(|it| it.message.starts_with("0/20 nodes are available")).count();
+    let told = refused.iter().filter(|it| !it.message.is_empty()).count();
+    assert_eq!((scheduler.stats().diagnoses, own, told), (64, 64, 100));
+    scheduler.pod_gone(&key("low-000-0"));
+    let decisions = scheduler.decide(1, Time(2));
+    assert_eq!(group(&decisions).placed.len(), 1, "room wakes it");
+}
+
+#[test]
 fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
     let (mut scheduler, mut low) = full(100, 10);
     gang(&mut scheduler, "g", 100, &tree!({"asks": {"cpu": "10"}, "priority": 5}));
