@@ -1,15 +1,15 @@
 //! Gives the pods of a gang their nodes, all in one stroke.
 //!
-//! What is decided about a group at once is a batch. Its pods wait until what each of them needs beforehand is there,
-//! and then are bound by calls that happen together. Batches of one group go one after the other, as later ones count
-//! on the pods of earlier ones.
+//! All pods of a group that have places and are not bound yet are looked at together. Each waits until what it needs
+//! beforehand is there. As soon as those that are ready, with those that are on nodes, are enough, they are bound by
+//! calls that happen together; the others go on waiting, and follow.
 //!
 //! # Invariants
 //!
-//! - No pod of a batch is bound while another one of it is not ready.
-//! - What cannot be bound as decided is given back to the scheduler, with all that counts on it.
+//! - Bindings that are sent together, with those that have happened, are enough: whoever looks sees none or enough.
+//! - Who cannot be bound as decided is given back to the scheduler alone, if there are enough without it; else all are.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::port::{Call, Object, Part, Refusal, Target, Uid};
 use muster_api::time::Time;
@@ -38,21 +38,36 @@ pub fn group_of(key: &Key) -> Option<GroupKey> {
     (key.kind == BINDINGS).then(|| (key.namespace.clone(), key.name.clone()))
 }
 
-/// Batches that were decided about and are not bound yet.
+/// Pods that were decided about and are not bound yet.
 #[derive(Debug, Default)]
 pub struct Bindings {
-    open: BTreeMap<GroupKey, VecDeque<Batch>>,
+    open: BTreeMap<GroupKey, BTreeMap<PodKey, Slot>>,
     of_pod: BTreeMap<PodKey, GroupKey>,
 }
 
+/// A pod with a place.
 #[derive(Debug)]
-struct Batch {
-    /// The node of each, and which incarnation of the pod is meant.
-    pods: BTreeMap<PodKey, (Text, Uid)>,
+struct Slot {
+    node: Text,
+    /// Which incarnation of the pod is meant.
+    uid: Uid,
     /// When it was decided.
     since: Time,
-    /// Whether bindings were sent whose reply told nothing, or not all: some may have happened.
+    /// What was to be written for it before it can be bound.
+    asked: Option<Target>,
+    /// Whether its binding was sent when its group was last looked at.
+    sent: bool,
+    /// Whether a binding was sent whose reply told nothing, or not all: it may have happened.
     unheard: bool,
+    /// Whether some that were sent with it are bound: it need not wait for others any more.
+    passed: bool,
+}
+
+impl Slot {
+    /// When it has waited for too long.
+    fn until(&self) -> Time {
+        self.since + ERRANDS_TIMEOUT
+    }
 }
 
 /// What became of the bindings of a group at a look.
@@ -60,13 +75,13 @@ struct Batch {
 pub struct Looked {
     /// What to do.
     pub plan: Plan,
-    /// When batches were decided that are all bound now.
+    /// When pods were decided about that are all bound now.
     pub bound: Vec<Time>,
-    /// Whether a batch was given back.
+    /// Whether somebody was given back.
     pub given_back: bool,
 }
 
-/// Where a pod of a batch is.
+/// Where a pod with a place is.
 enum Place {
     /// On its node.
     There,
@@ -76,16 +91,31 @@ enum Place {
     Waits,
 }
 
+/// How far the pods of a group are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// They may be bound.
+    ready: BTreeSet<PodKey>,
+    /// What they were decided for cannot be had.
+    never: BTreeSet<PodKey>,
+    /// What is to be written for the others.
+    calls: BTreeMap<Target, Call>,
+    /// When the first of the others has waited for too long.
+    until: Option<Time>,
+}
+
 impl Bindings {
-    /// Takes down a batch.
+    /// Takes down who has a place.
     pub fn open(&mut self, group: &GroupKey, pods: &[(PodKey, Text)], caches: &Caches, now: Time) {
-        let uid_of = |(namespace, name): &PodKey| {
-            caches.get(&kinds::PODS, namespace, name).map(|it| meta::uid(&it.tree)).unwrap_or_default()
-        };
-        let pods: BTreeMap<PodKey, (Text, Uid)> =
-            pods.iter().map(|(pod, node)| (pod.clone(), (node.clone(), uid_of(pod)))).collect();
-        self.of_pod.extend(pods.keys().map(|pod| (pod.clone(), group.clone())));
-        self.open.entry(group.clone()).or_default().push_back(Batch { pods, since: now, unheard: false });
+        let open = self.open.entry(group.clone()).or_default();
+        for (pod, node) in pods {
+            let object = caches.get(&kinds::PODS, &pod.0, &pod.1);
+            let uid = object.map(|it| meta::uid(&it.tree)).unwrap_or_default();
+            let (node, since) = (node.clone(), now);
+            let slot = Slot { node, uid, since, asked: None, sent: false, unheard: false, passed: false };
+            open.insert(pod.clone(), slot);
+            self.of_pod.insert(pod.clone(), group.clone());
+        }
     }
 
     /// The group that a pod is bound with.
@@ -103,54 +133,34 @@ impl Bindings {
         now: Time,
     ) -> Looked {
         let mut looked = Looked::default();
-        while let Some(batch) = self.open.get_mut(group).and_then(VecDeque::front_mut) {
-            let gone = settle(batch, scheduler, caches, &mut looked.plan.steps);
-            let (is_done, since) = (batch.pods.is_empty(), batch.since);
-            gone.iter().for_each(|pod| self.leave(pod, group));
-            if !is_done {
-                self.go_on(group, enough, scheduler, caches, now, &mut looked);
-                return looked;
+        self.settle(group, scheduler, caches, &mut looked);
+        let Some(open) = self.open.get_mut(group) else { return looked };
+        let progress = Progress::of(open, scheduler, caches, now);
+        looked.given_back = self.give_back(group, &progress.never, enough, scheduler, now);
+        let Some(open) = self.open.get_mut(group) else { return looked };
+        let assigned = scheduler.group_counts(group).assigned;
+        let reached = assigned + progress.ready.len() >= enough;
+        let (mut calls, mut notes) = (Vec::new(), Vec::new());
+        for (name, slot) in open.iter_mut() {
+            slot.sent = (reached || slot.passed) && progress.ready.contains(name);
+            if let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1).filter(|_| slot.sent) {
+                calls.push(steps::binding(pod, &slot.node));
+                notes.push(steps::bound(pod, &slot.node));
             }
-            looked.bound.push(since);
-            self.drop_first(group);
         }
+        let steps = &mut looked.plan.steps;
+        if !calls.is_empty() {
+            steps.push(Step::Together(calls));
+            steps.extend(notes);
+        }
+        if !progress.calls.is_empty() {
+            steps.push(Step::Each(progress.calls.into_values().collect()));
+        }
+        looked.plan.again_at = progress.until;
         looked
     }
 
-    /// What to do about the first batch.
-    fn go_on(
-        &mut self,
-        group: &GroupKey,
-        enough: usize,
-        scheduler: &mut Scheduler,
-        caches: &Caches,
-        now: Time,
-        looked: &mut Looked,
-    ) {
-        let Some(batch) = self.open.get(group).and_then(VecDeque::front) else { return };
-        let until = batch.since + ERRANDS_TIMEOUT;
-        let counts = scheduler.group_counts(group);
-        let ready = if now >= until || counts.assigned + counts.assumed < enough {
-            Ready::Never
-        } else {
-            prepared(batch, scheduler, caches, now)
-        };
-        let more = match ready {
-            Ready::Now => bind(batch, caches),
-            Ready::After(plan) => {
-                looked.plan.again_at = Some(until);
-                plan.steps
-            }
-            Ready::Never => {
-                self.give_back(group, enough, scheduler, now);
-                looked.given_back = true;
-                Vec::new()
-            }
-        };
-        looked.plan.steps.extend(more);
-    }
-
-    /// A call of these bindings was refused; whether a batch, or a pod of it, was given back.
+    /// A call of these bindings was refused; whether somebody was given back.
     pub fn refused(
         &mut self,
         group: &GroupKey,
@@ -160,124 +170,131 @@ impl Bindings {
         scheduler: &mut Scheduler,
         now: Time,
     ) -> bool {
-        let Some(batch) = self.open.get_mut(group).and_then(VecDeque::front_mut) else { return false };
+        let Some(open) = self.open.get_mut(group) else { return false };
         let binds = call.on.part == Part::Binding;
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
-        if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {
-            batch.unheard |= binds;
+        let doubtful = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
+        if binds && (doubtful || !all_or_none) {
+            for slot in open.values_mut().filter(|slot| slot.sent) {
+                slot.unheard = true;
+                // The others are bound, or will be: the one that was refused comes after them.
+                slot.passed |= !doubtful;
+            }
+        }
+        if doubtful {
             return false;
         }
-        if binds && !all_or_none {
-            // The others are bound, or will be: this one comes after them.
-            batch.unheard = true;
-            let pod = pod_of(&call.on);
-            batch.pods.remove(&pod);
-            self.leave(&pod, group);
-            scheduler.retry_group(group, &[pod], now);
-            return true;
-        }
-        self.give_back(group, enough, scheduler, now);
-        true
-    }
-
-    /// Gives the first batch back to the scheduler, and the others too unless there are enough without it.
-    fn give_back(&mut self, group: &GroupKey, enough: usize, scheduler: &mut Scheduler, now: Time) {
-        let alone = scheduler.group_counts(group).assigned >= enough;
-        let Some(batches) = self.open.get_mut(group) else { return };
-        let count = if alone { 1 } else { batches.len() };
-        let lost: BTreeSet<PodKey> = batches.drain(..count).flat_map(|it| it.pods.into_keys()).collect();
-        if batches.is_empty() {
-            self.open.remove(group);
-        }
-        lost.iter().for_each(|pod| self.leave(pod, group));
-        let lost: Vec<PodKey> = lost.into_iter().collect();
-        scheduler.retry_group(group, &lost, now);
-    }
-
-    fn drop_first(&mut self, group: &GroupKey) {
-        let Some(batches) = self.open.get_mut(group) else { return };
-        batches.pop_front();
-        if batches.is_empty() {
-            self.open.remove(group);
-        }
-    }
-
-    /// A pod left a batch; it may be in a later one.
-    fn leave(&mut self, pod: &PodKey, group: &GroupKey) {
-        let again = self.open.get(group).is_some_and(|all| all.iter().any(|it| it.pods.contains_key(pod)));
-        if !again {
-            self.of_pod.remove(pod);
-        }
-    }
-}
-
-/// Takes out of a batch who has arrived or is lost. What was to be told of those whose arrival nobody heard of is told.
-fn settle(batch: &mut Batch, scheduler: &Scheduler, caches: &Caches, steps: &mut Vec<Step>) -> Vec<PodKey> {
-    let mut gone = Vec::new();
-    let unheard = batch.unheard;
-    batch.pods.retain(|name, (node, uid)| {
-        let pod = caches.get(&kinds::PODS, &name.0, &name.1);
-        let stays = match place(pod, name, node, uid, scheduler) {
-            Place::Waits => true,
-            Place::Lost => false,
-            Place::There => {
-                steps.extend(pod.filter(|_| unheard).map(|pod| steps::bound(pod, node)));
-                false
-            }
+        let concerned = |(name, slot): &(&PodKey, &Slot)| {
+            if binds { **name == pod_of(&call.on) } else { slot.asked.as_ref() == Some(&call.on) }
         };
-        if !stays {
+        let lost: BTreeSet<PodKey> = open.iter().filter(concerned).map(|(name, _)| name.clone()).collect();
+        self.give_back(group, &lost, enough, scheduler, now)
+    }
+
+    /// Gives these back to the scheduler, and the others too unless there are enough without them. Whether it did.
+    fn give_back(
+        &mut self,
+        group: &GroupKey,
+        lost: &BTreeSet<PodKey>,
+        enough: usize,
+        scheduler: &mut Scheduler,
+        now: Time,
+    ) -> bool {
+        let Some(open) = self.open.get_mut(group) else { return false };
+        let left = open.keys().filter(|name| !lost.contains(*name)).count();
+        let alone = scheduler.group_counts(group).assigned + left >= enough;
+        let back: Vec<PodKey> = open
+            .iter()
+            .filter(|(name, slot)| lost.contains(*name) || !alone && !slot.passed)
+            .map(|(name, _)| name.clone())
+            .collect();
+        back.iter().for_each(|pod| self.leave(pod, group));
+        if !back.is_empty() {
+            scheduler.retry_group(group, &back, now);
+        }
+        !back.is_empty()
+    }
+
+    /// Takes out who has arrived or is lost. What was to be told of those whose arrival nobody heard of is told.
+    fn settle(&mut self, group: &GroupKey, scheduler: &Scheduler, caches: &Caches, looked: &mut Looked) {
+        let Some(open) = self.open.get(group) else { return };
+        let (mut gone, mut since) = (Vec::new(), BTreeSet::new());
+        for (name, slot) in open {
+            let pod = caches.get(&kinds::PODS, &name.0, &name.1);
+            match place(pod, name, slot, scheduler) {
+                Place::Waits => continue,
+                Place::Lost => {}
+                Place::There => {
+                    let told = pod.filter(|_| slot.unheard).map(|pod| steps::bound(pod, &slot.node));
+                    looked.plan.steps.extend(told);
+                    since.insert(slot.since);
+                }
+            }
             gone.push(name.clone());
         }
-        stays
-    });
-    gone
+        gone.iter().for_each(|pod| self.leave(pod, group));
+        let open = self.open.get(group);
+        let waits = |since: &Time| open.is_some_and(|open| open.values().any(|slot| slot.since == *since));
+        looked.bound.extend(since.into_iter().filter(|since| !waits(since)));
+    }
+
+    /// A pod needs no binding any more.
+    fn leave(&mut self, pod: &PodKey, group: &GroupKey) {
+        self.of_pod.remove(pod);
+        if let Some(open) = self.open.get_mut(group) {
+            open.remove(pod);
+            if open.is_empty() {
+                self.open.remove(group);
+            }
+        }
+    }
 }
 
-fn place(pod: Option<&Object>, name: &PodKey, node: &Text, uid: &Uid, scheduler: &Scheduler) -> Place {
-    let Some(pod) = pod.filter(|it| meta::uid(&it.tree) == *uid) else { return Place::Lost };
+impl Progress {
+    /// Looks how far each is, and takes down what is written for whom.
+    fn of(
+        open: &mut BTreeMap<PodKey, Slot>,
+        scheduler: &mut Scheduler,
+        caches: &Caches,
+        now: Time,
+    ) -> Progress {
+        let mut progress = Progress::default();
+        for (name, slot) in open {
+            slot.asked = None;
+            let pod = caches.get(&kinds::PODS, &name.0, &name.1);
+            let ready = pod.map_or(Ready::Never, |pod| errands(scheduler, name, pod, caches, now));
+            match ready {
+                Ready::Now => {
+                    progress.ready.insert(name.clone());
+                }
+                Ready::After(plan) if now < slot.until() => {
+                    let until = progress.until.map_or(slot.until(), |at| at.min(slot.until()));
+                    progress.until = Some(until);
+                    // Two of them may want the same object: one after the other.
+                    if let Some(Step::One(call)) = plan.steps.into_iter().next() {
+                        slot.asked = Some(call.on.clone());
+                        progress.calls.entry(call.on.clone()).or_insert(call);
+                    }
+                }
+                Ready::After(_) | Ready::Never => {
+                    progress.never.insert(name.clone());
+                }
+            }
+        }
+        progress
+    }
+}
+
+fn place(pod: Option<&Object>, name: &PodKey, slot: &Slot, scheduler: &Scheduler) -> Place {
+    let Some(pod) = pod.filter(|it| meta::uid(&it.tree) == slot.uid) else { return Place::Lost };
     let on = pod.tree.str_at(muster_api::paths::pod::NODE_NAME);
-    if on == node.as_str() {
+    if on == slot.node.as_str() {
         Place::There
-    } else if on.is_empty() && scheduler.node_of(name) == Some(node) {
+    } else if on.is_empty() && scheduler.node_of(name) == Some(&slot.node) {
         Place::Waits
     } else {
         Place::Lost
     }
-}
-
-/// Whether all pods of a batch may be bound, or what is to be done for them side by side.
-fn prepared(batch: &Batch, scheduler: &mut Scheduler, caches: &Caches, now: Time) -> Ready {
-    let mut calls: BTreeMap<Target, Call> = BTreeMap::new();
-    let mut all = true;
-    for name in batch.pods.keys() {
-        let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1) else { return Ready::Never };
-        match errands(scheduler, name, pod, caches, now) {
-            Ready::Now => {}
-            Ready::Never => return Ready::Never,
-            Ready::After(plan) => {
-                all = false;
-                for step in plan.steps {
-                    // Two of them may want the same object: one after the other.
-                    if let Step::One(call) = step {
-                        calls.entry(call.on.clone()).or_insert(call);
-                    }
-                }
-            }
-        }
-    }
-    if all { Ready::Now } else { Ready::After(Plan::of(vec![Step::Each(calls.into_values().collect())])) }
-}
-
-/// All bindings of a batch, and the notes of them.
-fn bind(batch: &Batch, caches: &Caches) -> Vec<Step> {
-    let mut calls = Vec::with_capacity(batch.pods.len());
-    let mut notes = Vec::with_capacity(batch.pods.len());
-    for (name, (node, _)) in &batch.pods {
-        let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1) else { continue };
-        calls.push(steps::binding(pod, node));
-        notes.push(steps::bound(pod, node));
-    }
-    [Step::Together(calls)].into_iter().chain(notes).collect()
 }
 
 fn pod_of(on: &Target) -> PodKey {

@@ -83,10 +83,11 @@ fn named(name: &str, rest: &Tree) -> Tree {
 }
 
 fn workload(min: i64) -> Tree {
-    named(
-        "w",
-        &tree!({"spec": {"podGroupTemplates": [{"name": "t", "policy": {"gang": {"minCount": min}}}]}}),
-    )
+    workload_of(&gang_of(min))
+}
+
+fn workload_of(policy: &Tree) -> Tree {
+    named("w", &tree!({"spec": {"podGroupTemplates": [{"name": "t", "policy": policy.clone()}]}}))
 }
 
 fn group() -> Tree {
@@ -200,38 +201,149 @@ fn a_pod_that_goes_before_it_is_bound_takes_the_others_back() {
     assert!(!bench.on("a") && !bench.on("c"), "two are not enough");
 }
 
-/// Shows: 5832-34.
-#[test]
-fn those_who_come_later_wait_for_those_before_them() {
+/// A gang of three, all of them there, of which `b` needs a volume that is made when its node is known.
+fn three_and_a_volume(policy: &Tree) -> Bench {
     let mut bench = three(Schedule::default());
-    // One of the three waits for its volume.
+    bench.put(&kinds::WORKLOADS, workload_of(policy));
     bench.put(
         &kinds::STORAGE_CLASSES,
         tree!({"metadata": {"name": "s", "uid": "s"}, "provisioner": "p",
         "volumeBindingMode": "WaitForFirstConsumer"}),
     );
-    bench.put(
-        &kinds::CLAIMS,
-        named(
-            "v",
-            &tree!({"spec": {"storageClassName": "s", "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1"}}}, "status": {"phase": "Pending"}}),
-        ),
-    );
+    bench.put(&kinds::CLAIMS, claim());
     let volumes = tree!([{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]);
     bench.put(&kinds::PODS, member("b").with(&["spec", "volumes"], volumes));
     bench.decide();
-    let plan = bench.binding();
-    assert_eq!(bindings(&plan).len(), 0, "{plan:?}");
-    assert!(matches!(&plan.steps[..], [Step::Each(calls)] if calls.len() == 1), "its volume first: {plan:?}");
+    assert!(["a", "b", "c"].iter().all(|name| bench.on(name)), "all have places");
+    bench
+}
+
+fn claim() -> Tree {
+    let spec = tree!({"storageClassName": "s", "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1"}}});
+    named("v", &tree!({"spec": spec, "status": {"phase": "Pending"}}))
+}
+
+fn gang_of(min: i64) -> Tree {
+    tree!({"gang": {"minCount": min}})
+}
+
+/// The names of the pods that a plan binds.
+fn bound_by(plan: &Plan) -> Vec<&str> {
+    bindings(plan).into_iter().map(|call| call.on.name.as_str()).collect()
+}
+
+/// What a plan writes before others can be bound.
+fn errands_of(plan: &Plan) -> Vec<&Call> {
+    let each = plan.steps.iter().filter_map(|step| match step {
+        Step::Each(calls) => Some(calls),
+        _ => None,
+    });
+    each.flatten().collect()
+}
+
+impl Bench {
+    /// These pods are bound to the nodes that were decided.
+    fn arrive(&mut self, names: &[&str]) {
+        for name in names {
+            let node = self.it.scheduler.node_of(&("ns".into(), (*name).into())).cloned().expect("placed");
+            let pod = self.pod(name).with(&["spec", "nodeName"], node);
+            self.put(&kinds::PODS, pod);
+        }
+    }
+}
+
+#[test]
+fn nobody_sees_less_than_enough_when_one_goes_and_another_comes() {
+    let mut bench = three(Schedule::default());
+    bench.decide();
     bench.put(&kinds::PODS, member("d"));
     bench.decide();
-    assert!(bench.on("d"), "it has a place");
-    assert_eq!(bindings(&bench.binding()).len(), 0, "but is not bound before the three");
-    // The volume never comes: all are given back, also who counted on them.
+    bench.gone(&kinds::PODS, "b");
+    let plan = bench.binding();
+    assert_eq!(bound_by(&plan), ["a", "c", "d"], "who came later is needed now, and bound with them");
+}
+
+/// Shows: 5832-34.
+#[test]
+fn those_who_are_ready_go_as_soon_as_they_are_enough() {
+    let mut bench = three_and_a_volume(&gang_of(3));
+    let plan = bench.binding();
+    assert_eq!(bound_by(&plan).len(), 0, "two are not enough: {plan:?}");
+    assert_eq!(errands_of(&plan).len(), 1, "the volume first: {plan:?}");
+    bench.put(&kinds::PODS, member("d"));
+    bench.decide();
+    assert_eq!(bound_by(&bench.binding()), ["a", "c", "d"], "three are");
+    bench.arrive(&["a", "c", "d"]);
+    assert_eq!(bound_by(&bench.binding()).len(), 0, "one still waits");
     bench.later(601);
     bench.binding();
-    assert!(["a", "b", "c", "d"].iter().all(|name| !bench.on(name)));
+    assert!(!bench.on("b"), "its volume never came");
+    assert!(["a", "c", "d"].iter().all(|name| bench.on(name)));
+}
+
+#[test]
+fn a_gang_that_is_too_few_without_its_volume_is_given_back_whole() {
+    let mut bench = three_and_a_volume(&gang_of(3));
+    bench.binding();
+    bench.later(601);
+    assert_eq!(bound_by(&bench.binding()).len(), 0);
+    assert!(["a", "b", "c"].iter().all(|name| !bench.on(name)));
+}
+
+#[test]
+fn pods_above_the_least_and_pods_of_loose_groups_do_not_wait_for_others() {
+    for policy in [gang_of(2), tree!({"basic": {}})] {
+        let mut bench = three_and_a_volume(&policy);
+        let plan = bench.binding();
+        assert_eq!(bound_by(&plan), ["a", "c"], "{policy}");
+        assert_eq!(errands_of(&plan).len(), 1, "{policy}: and the volume is asked for");
+        bench.arrive(&["a", "c"]);
+        // Its volume is made: it follows.
+        let there = tree!({"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"},
+            "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}});
+        bench.put(
+            &kinds::VOLUMES,
+            tree!({"metadata": {"name": "pv", "uid": "pv"}, "spec": {"storageClassName": "s",
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
+                "claimRef": {"namespace": "ns", "name": "v", "uid": "v"}}, "status": {"phase": "Bound"}}),
+        );
+        bench.put(&kinds::CLAIMS, claim().merge(&there));
+        assert_eq!(bound_by(&bench.binding()), ["b"], "{policy}");
+    }
+}
+
+#[test]
+fn who_cannot_have_its_volume_goes_back_alone_if_there_are_enough_without() {
+    for (min, stay) in [(2, true), (3, false)] {
+        // Its volume shall be made elsewhere.
+        let mut bench = three_and_a_volume(&gang_of(min));
+        let elsewhere = tree!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n7"}}});
+        bench.put(&kinds::CLAIMS, claim().merge(&elsewhere));
+        let plan = bench.binding();
+        assert_eq!(bound_by(&plan).len(), if stay { 2 } else { 0 });
+        assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
+        // The server does not let us ask for it.
+        let mut bench = three_and_a_volume(&gang_of(min));
+        let plan = bench.binding();
+        let asked = errands_of(&plan)[0].clone();
+        let key = binding::key_of(&("ns".into(), "g".into()));
+        bench.it.refused(&key, &asked, &refusal(), &bench.caches);
+        assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
+    }
+}
+
+#[test]
+fn one_more_that_cannot_be_bound_does_not_keep_the_others() {
+    let mut bench = three(Schedule::default());
+    bench.put(&kinds::WORKLOADS, workload(2));
+    bench.decide();
+    let plan = bench.binding();
+    let failed = bindings(&plan)[1].clone();
+    let key = binding::key_of(&("ns".into(), "g".into()));
+    bench.it.refused(&key, &failed, &refusal(), &bench.caches);
+    assert_eq!(bound_by(&bench.binding()), ["a", "c"]);
+    assert!(!bench.on("b"));
 }
 
 /// Shows: 5832-58.
