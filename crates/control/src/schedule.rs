@@ -163,6 +163,10 @@ impl Controller for Schedule {
             self.refused_group(&group, call, why);
             return None;
         }
+        // A group may have the name of a pod.
+        if key.kind != kinds::PODS {
+            return None;
+        }
         let name = (key.namespace.clone(), key.name.clone());
         // A lost reply may still have done it; who was overtaken or told to wait looks again.
         if matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. }) {

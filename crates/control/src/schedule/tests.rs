@@ -346,6 +346,23 @@ fn one_more_that_cannot_be_bound_does_not_keep_the_others() {
     assert!(!bench.on("b"));
 }
 
+#[test]
+fn what_is_refused_of_a_group_is_not_refused_of_its_namesake() {
+    let mut bench = three(Schedule::default());
+    bench.put(&kinds::PODS, member("g").without(&["spec", "workloadRef"]));
+    bench.decide();
+    let pod = Key::new(&kinds::PODS, &"ns".into(), &"g".into());
+    assert_eq!(bench.plan(&pod).steps.len(), 2, "it is bound, and that is told");
+    let call = Call {
+        by: managers::SCHEDULER.clone(),
+        on: status_key().target(Part::Status),
+        guard: muster_api::port::Guard::default(),
+        act: Act::Merge(tree!({})),
+    };
+    bench.it.refused(&status_key(), &call, &refusal(), &bench.caches);
+    assert!(bench.on("g") && bench.it.open.contains_key(&("ns".into(), "g".into())));
+}
+
 /// Shows: 5832-58.
 #[test]
 fn where_groups_do_not_count_pods_are_alone() {
