@@ -24,15 +24,17 @@ type Name = (Text, Text);
 #[derive(Debug, Default)]
 pub struct PodGroups {
     form: Form,
-    /// Pods that have not ended, by the group they name.
+    /// Pods that have not ended, by their group.
     pods: BTreeMap<Name, BTreeSet<Text>>,
+    /// The group of each: the one that it named when it was first seen, for ever.
+    group_of: BTreeMap<Name, Text>,
 }
 
 impl PodGroups {
     /// Groups that are spelled so.
     #[must_use]
     pub fn new(form: Form) -> PodGroups {
-        PodGroups { form, pods: BTreeMap::new() }
+        PodGroups { form, ..PodGroups::default() }
     }
 
     /// The kind of groups and what keeps them, where that is our business.
@@ -40,13 +42,25 @@ impl PodGroups {
         self.form.groups().zip(self.form.protection())
     }
 
-    fn drop_pod(&mut self, group: &Name, pod: &Text) {
-        if let Some(pods) = self.pods.get_mut(group) {
+    /// A pod joins the group that it names.
+    fn join(&mut self, pod: &Object) {
+        let Some((namespace, group)) = group_of(pod) else { return };
+        let name = meta::name(&pod.tree);
+        self.group_of.insert((namespace.clone(), name.clone()), group.clone());
+        self.pods.entry((namespace, group)).or_default().insert(name);
+    }
+
+    /// A pod has ended or is gone; the group that it kept.
+    fn drop_pod(&mut self, (namespace, pod): &Name) -> Option<Name> {
+        let group = self.group_of.remove(&(namespace.clone(), pod.clone()))?;
+        let group = (namespace.clone(), group);
+        if let Some(pods) = self.pods.get_mut(&group) {
             pods.remove(pod);
             if pods.is_empty() {
-                self.pods.remove(group);
+                self.pods.remove(&group);
             }
         }
+        Some(group)
     }
 }
 
@@ -67,17 +81,17 @@ impl Controller for PodGroups {
         if seen.key.kind != kinds::PODS {
             return Vec::new();
         }
-        let (before, after) = (seen.before.and_then(group_of), seen.after.and_then(group_of));
-        if before == after {
-            return Vec::new();
+        let uid = |pod: Option<&Object>| pod.map(|it| meta::uid(&it.tree));
+        let is_new = uid(seen.before) != uid(seen.after);
+        let left = if is_new || seen.after.is_some_and(ended) {
+            self.drop_pod(&(seen.key.namespace.clone(), seen.key.name.clone()))
+        } else {
+            None
+        };
+        if let Some(pod) = seen.after.filter(|pod| is_new && !ended(pod)) {
+            self.join(pod);
         }
-        if let Some(group) = &before {
-            self.drop_pod(group, &seen.key.name);
-        }
-        if let Some(group) = &after {
-            self.pods.entry(group.clone()).or_default().insert(seen.key.name.clone());
-        }
-        before.map(|(namespace, name)| Key::new(groups, &namespace, &name).into()).into_iter().collect()
+        left.map(|(namespace, name)| Key::new(groups, &namespace, &name).into()).into_iter().collect()
     }
 
     fn plan(&mut self, key: &Key, caches: &Caches, _now: Time) -> Plan {
@@ -100,11 +114,12 @@ impl Controller for PodGroups {
     }
 }
 
-/// The group that a pod keeps, until it has ended.
+fn ended(pod: &Object) -> bool {
+    Phase::of(pod.tree.str_at(pod_path::PHASE)).ended()
+}
+
+/// The group that a pod names.
 fn group_of(pod: &Object) -> Option<Name> {
-    if Phase::of(pod.tree.str_at(pod_path::PHASE)).ended() {
-        return None;
-    }
     match Membership::of(&pod.tree, Reads::default())?.belongs {
         Belongs::Native(name) => Some((meta::namespace(&pod.tree), name)),
         _ => None,
@@ -178,6 +193,28 @@ mod tests {
         assert_eq!(wakes(pod("a", "Pending", 1)), []);
         assert_eq!(wakes(pod("a", "Running", 2)), []);
         assert_eq!(wakes(pod("a", "Succeeded", 3)), [key()]);
+    }
+
+    #[test]
+    fn a_pod_keeps_the_group_that_it_named_first() {
+        let marked = |name: &str, group: &str, phase: &str, revision: u64| {
+            let tree = tree!({"metadata": {"namespace": "ns", "name": name, "uid": name,
+                "annotations": {"scheduling.muster.dev/pod-group": group}}, "status": {"phase": phase}});
+            Object { tree, revision }
+        };
+        let deleting = tree!({"deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["scheduling.k8s.io/podgroup-protection"]});
+        let moved = [marked("a", "g", "Running", 1), marked("a", "h", "Running", 2)];
+        assert_eq!(written(&deleting, &moved), None, "its mark was edited");
+        let bare = Object { tree: moved[1].tree.without(&["metadata", "annotations"]), revision: 3 };
+        assert_eq!(written(&deleting, &[moved[0].clone(), bare]), None, "or taken away");
+        let ended = [moved[0].clone(), marked("a", "h", "Succeeded", 2)];
+        assert!(written(&deleting, &ended).is_some());
+        let late = [marked("a", "h", "Running", 1), marked("a", "g", "Running", 2)];
+        assert!(written(&deleting, &late).is_some(), "it was never one of this group");
+        let namesake = tree!({"metadata": {"uid": "other"}});
+        let namesake = Object { tree: late[1].tree.merge(&namesake), revision: 4 };
+        assert_eq!(written(&deleting, &[late[0].clone(), namesake]), None, "a namesake is another pod");
     }
 
     #[test]
