@@ -342,6 +342,9 @@ impl Schedule {
                 self.open.remove(pod);
             });
             self.bindings.open(group, &outcome.placed, caches, now);
+        }
+        // There are more to bind, or none any more.
+        if self.bindings.is_open(group) {
             keys.push(binding::key_of(group));
         }
         keys

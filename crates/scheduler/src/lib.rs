@@ -119,7 +119,7 @@ pub struct Scheduler {
     hushed: BTreeSet<(Time, TeamId)>,
     /// How long a group is held before its members are told.
     patience: Duration,
-    /// When the time of groups that were refused is over, which they know as well.
+    /// When the time of groups is over that were tried and are not bound, which they know as well.
     deadlines: BTreeSet<(Time, TeamId)>,
     budgets: BTreeMap<PodKey, Budget>,
     /// Rows whose facts changed since somebody was woken.
@@ -147,8 +147,11 @@ impl Scheduler {
     /// Decides about up to `max` groups, the most urgent first. Those that are held hear of it before anything else.
     pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        self.wake_the_late(now);
         while decisions.len() < max {
+            if let Some(team) = self.next_late(now) {
+                decisions.extend(self.out_of_time(team, now));
+                continue;
+            }
             if let Some(team) = self.next_to_tell(now) {
                 decisions.extend(self.say_held(team));
                 continue;
@@ -158,16 +161,6 @@ impl Scheduler {
             self.wake();
         }
         decisions
-    }
-
-    /// Groups whose time is over are looked at once more.
-    fn wake_the_late(&mut self, now: Time) {
-        while let Some((_, team)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
-            self.late_at(team, None);
-            if let Some(entry) = self.world.teams.of(team).entry {
-                self.queue.wake_parked(entry);
-            }
-        }
     }
 
     /// Whether somebody waits for a decision.
@@ -424,7 +417,6 @@ impl Scheduler {
         if let Some(team) = self.queue.entry(id).team {
             let team = self.world.teams.of_mut(team);
             team.entry = None;
-            team.tried = None;
             team.held = None;
             team.held_since = None;
             team.unsaid.clear();

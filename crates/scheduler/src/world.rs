@@ -201,6 +201,9 @@ impl World {
         known.count(pod.state(), false);
         known.members.remove(&id);
         known.unsaid.remove(&id);
+        if known.members.is_empty() {
+            known.tried = None;
+        }
         Some(team)
     }
 

@@ -123,6 +123,11 @@ impl Bindings {
         self.of_pod.get(pod)
     }
 
+    /// Whether pods of a group have places and are not bound yet.
+    pub fn is_open(&self, group: &GroupKey) -> bool {
+        self.open.contains_key(group)
+    }
+
     /// What to do about the bindings of a group of which so many pods with nodes are enough.
     pub fn look(
         &mut self,

@@ -363,6 +363,24 @@ fn what_is_refused_of_a_group_is_not_refused_of_its_namesake() {
     assert!(bench.on("g") && bench.it.open.contains_key(&("ns".into(), "g".into())));
 }
 
+#[test]
+fn members_that_wait_for_volumes_give_their_places_back_when_the_time_of_the_group_is_over() {
+    let mut bench = three_and_a_volume(&gang_of(3));
+    let limit =
+        tree!({"metadata": {"annotations": {"scheduling.muster.dev/schedule-timeout-seconds": "60"}}});
+    bench.put(&kinds::POD_GROUPS, group().merge(&limit));
+    bench.binding();
+    bench.later(59);
+    bench.plan(&decide_key());
+    assert!(bench.on("a"), "there is time");
+    bench.later(1);
+    let keys = bench.plan(&decide_key()).wake;
+    assert!(["a", "b", "c"].iter().all(|name| !bench.on(name)));
+    assert!(keys.contains(&binding::key_of(&("ns".into(), "g".into()))), "{keys:?}");
+    assert_eq!(bench.binding(), Plan { wake: vec![decide_key()], ..Plan::nothing() });
+    assert_eq!(reason(&said(&mut bench).expect("something to say")), "SchedulingTimeout");
+}
+
 /// Shows: 5832-58.
 #[test]
 fn where_groups_do_not_count_pods_are_alone() {

@@ -113,7 +113,9 @@ impl Scheduler {
         };
         let now = self.queue.now();
         let known = self.world.teams.of_mut(team);
-        let since = *known.tried.get_or_insert(now);
+        // Once enough are bound there is nothing to be late for.
+        let whole = known.counts().assigned >= group.policy.min();
+        let since = if whole { now } else { *known.tried.get_or_insert(now) };
         Ok(Task {
             team,
             entry,
@@ -147,10 +149,10 @@ impl Scheduler {
         if left.is_empty() {
             self.dismiss(task.entry);
         } else {
-            self.world.teams.of_mut(task.team).tried = None;
             self.queue.entry_mut(task.entry).members = left;
             self.queue.put_back(task.entry);
         }
+        self.watch_deadline(task.team);
         Decision { group, outcome: Outcome::Group(Box::new(outcome)) }
     }
 

@@ -37,6 +37,7 @@ impl Scheduler {
         team.standing = Some(standing);
         // Priorities and what goes together matter to those who look for victims.
         self.world.changes += 1;
+        self.watch_deadline(id);
         let Some(entry) = self.world.teams.of(id).entry else { return };
         self.reorder(entry);
         self.review(id);

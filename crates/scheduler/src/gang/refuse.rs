@@ -1,11 +1,12 @@
 //! How a group is refused: what it and its members are told, what it waits for, and what is remembered of it.
 
+use muster_api::time::Time;
 use muster_api::words::reasons;
 use muster_tree::Text;
 
 use super::cycle::Task;
 use super::room::Plan;
-use super::{GroupVerdict, RefusedMember, Unit};
+use super::{GroupVerdict, RefusedMember, TeamId, Unit};
 use crate::pod::{Budget, PodKey};
 use crate::queue::{Counted, EntryId, Lack};
 use crate::reason::{Cures, Preemption, Refused, Tally};
@@ -254,6 +255,48 @@ impl Scheduler {
         }
         self.late_at(task.team, Some(at));
         GroupVerdict::Unschedulable(words)
+    }
+
+    /// Looks again at a group when its time is over, unless enough of it are bound by then.
+    pub(crate) fn watch_deadline(&mut self, team: TeamId) {
+        let at = self.world.teams.of(team).due_at().filter(|at| *at > self.queue.now());
+        self.late_at(team, at);
+    }
+
+    /// The next group whose time is over.
+    pub(crate) fn next_late(&mut self, now: Time) -> Option<TeamId> {
+        let (_, due) = self.deadlines.first().copied().filter(|(at, _)| *at <= now)?;
+        self.late_at(due, None);
+        Some(due)
+    }
+
+    /// The time of a group is over: members that have places and are not bound give them back, and wait with the
+    /// others. If there are none, it is looked at once more, and refused for that.
+    pub(crate) fn out_of_time(&mut self, id: TeamId, now: Time) -> Option<Decision> {
+        let team = self.world.teams.of(id);
+        let at = team.due_at()?;
+        if at > now {
+            self.late_at(id, Some(at));
+            return None;
+        }
+        let (key, min, bound) = (team.key.clone(), team.group()?.policy.min(), team.counts().assigned);
+        let meant = |pod: &PodId| self.world.pod(*pod).on.is_some() && !self.world.pod(*pod).bound;
+        let placed: Vec<PodId> = team.members.iter().copied().filter(meant).collect();
+        if placed.is_empty() {
+            if let Some(entry) = team.entry {
+                self.queue.wake_parked(entry);
+            }
+            return None;
+        }
+        let names: Vec<PodKey> = placed.iter().map(|pod| self.world.pod(*pod).key.clone()).collect();
+        self.retry_group(&key, &names, now);
+        let words = format!(
+            "minCount ({min}) was not reached in time: {bound} bound, {} had places but could not be bound yet",
+            placed.len()
+        );
+        let refused =
+            self.refused_members(&placed, reasons::UNSCHEDULABLE, vec![words.clone(); placed.len()]);
+        Some(self.spoken(id, GroupVerdict::Late(words), refused))
     }
 
     /// How much room would help a group of equal pods that lack nothing else.

@@ -47,7 +47,7 @@ pub struct Team {
     pub members: BTreeSet<PodId>,
     /// Its entry in the queue.
     pub entry: Option<u32>,
-    /// When it was first tried.
+    /// When it was first tried, since enough were last bound.
     pub tried: Option<Time>,
     /// Why it is not looked at.
     pub held: Option<(Held, Text)>,
@@ -81,6 +81,12 @@ impl Team {
     /// How many are on nodes or meant to go there.
     pub fn scheduled(&self) -> usize {
         self.counts.assigned + self.counts.assumed
+    }
+
+    /// When its time is over, if it was tried and too few are bound.
+    pub fn due_at(&self) -> Option<Time> {
+        let group = self.group().filter(|group| self.counts.assigned < group.policy.min())?;
+        Some(self.tried? + group.deadline?)
     }
 
     /// How many that wait are gated.
@@ -117,6 +123,9 @@ impl Team {
             }
         }
         bump(all);
+        if self.group().is_some_and(|group| self.counts.assigned >= group.policy.min()) {
+            self.tried = None;
+        }
     }
 }
 
