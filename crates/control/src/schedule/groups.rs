@@ -49,6 +49,9 @@ pub struct Groups {
     /// Groups by the Workload that they name.
     of_workload: BTreeMap<PodKey, BTreeSet<GroupKey>>,
     numbers: GroupNumbers,
+    /// How often the members of a group were judged.
+    #[cfg(test)]
+    pub judged: usize,
 }
 
 /// A group that there is an object of, or that pods name.
@@ -113,6 +116,8 @@ impl Groups {
             members: BTreeMap::new(),
             of_workload: BTreeMap::new(),
             numbers: GroupNumbers::default(),
+            #[cfg(test)]
+            judged: 0,
         }
     }
 
@@ -146,10 +151,12 @@ impl Groups {
         }
         match Origin::of(&seen.key.kind) {
             Some(origin) => {
-                let (group, wakes) = self.hear_group(origin, scheduler, seen);
+                // Our own words in its status change nothing.
+                let Some(group) = self.hear_group(origin, scheduler, seen) else { return Vec::new() };
                 self.judge_members(scheduler, &group, names, caches);
+                let wake = self.wake_of(&group);
                 self.forget_if_empty(&group);
-                wakes
+                wake.into_iter().collect()
             }
             None => Vec::new(),
         }
@@ -170,19 +177,14 @@ impl Groups {
         users.iter().filter_map(|group| self.wake_of(group)).collect()
     }
 
-    fn hear_group(
-        &mut self,
-        origin: Origin,
-        scheduler: &mut Scheduler,
-        seen: &Seen<'_>,
-    ) -> (GroupKey, Vec<Wake>) {
+    /// Takes in a group; which one, if it is not as it was.
+    fn hear_group(&mut self, origin: Origin, scheduler: &mut Scheduler, seen: &Seen<'_>) -> Option<GroupKey> {
         let belongs = origin.belongs(&seen.key.name);
         let group = (seen.key.namespace.clone(), belongs.key());
         let facts = seen.after.map(|it| GroupFacts::of(origin, &it.tree));
         let known = self.groups.get(&group).and_then(|it| it.object.as_ref()).map(|(_, facts)| facts);
-        // Our own words in its status change nothing.
         if known == facts.as_ref() {
-            return (group, Vec::new());
+            return None;
         }
         let another = known.map(|it| &it.uid) != facts.as_ref().map(|it| &it.uid);
         self.unlink(&group);
@@ -194,8 +196,7 @@ impl Groups {
         }
         self.link(&group);
         self.feed(scheduler, &group);
-        let wake = self.wake_of(&group);
-        (group, wake.into_iter().collect())
+        Some(group)
     }
 
     /// Notes which Workload a group names.
@@ -268,6 +269,10 @@ impl Groups {
         names: &[&str],
         caches: &Caches,
     ) {
+        #[cfg(test)]
+        {
+            self.judged += 1;
+        }
         let pods: Vec<PodKey> = self.groups.get(group).into_iter().flat_map(|it| &it.pods).cloned().collect();
         for name in pods {
             let Some(member) = self.members.get(&name) else { continue };

@@ -381,6 +381,19 @@ fn members_that_wait_for_volumes_give_their_places_back_when_the_time_of_the_gro
     assert_eq!(reason(&said(&mut bench).expect("something to say")), "SchedulingTimeout");
 }
 
+#[test]
+fn members_are_not_judged_again_when_nothing_of_their_group_changed() {
+    let mut bench = three(Schedule::default());
+    let before = bench.it.groups.judged;
+    let status = tree!({"status": {"scheduledPods": 1}});
+    bench.put(&kinds::POD_GROUPS, group().merge(&status));
+    assert_eq!(bench.it.groups.judged, before, "our own words");
+    let limit =
+        tree!({"metadata": {"annotations": {"scheduling.muster.dev/schedule-timeout-seconds": "60"}}});
+    bench.put(&kinds::POD_GROUPS, group().merge(&limit));
+    assert_eq!(bench.it.groups.judged, before + 1);
+}
+
 /// Shows: 5832-58.
 #[test]
 fn where_groups_do_not_count_pods_are_alone() {
