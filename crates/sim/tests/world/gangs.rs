@@ -23,6 +23,8 @@ use crate::scenario::{Scenario, falls_quiet, find, minutes};
 const ROUNDS: usize = 8;
 /// Nodes, each of which has room for four pods of those here.
 const NODES: usize = 3;
+/// Pods of a gang that want volumes. More may be bound to one node, each at another try, than have room there.
+const VOLUMES_MAX: usize = 2;
 /// How long pods run that are not to end.
 const LONG: usize = 1_000_000;
 
@@ -63,13 +65,34 @@ pub fn member(name: &str, workload: &str, group: &str, secs: usize) -> Tree {
                 "resources": {"requests": {"cpu": "8"}}}]}})
 }
 
-/// Makes a gang of `count` pods of which `min` are needed, in an order that the dice choose.
+/// The same, with a volume of its own that is made when its node is known.
+fn member_with_volume(name: &str, workload: &str, group: &str, secs: usize) -> Tree {
+    let volumes = tree!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
+    member(name, workload, group, secs).with(&["spec", "volumes"], volumes)
+}
+
+/// The claim of that volume.
+fn claim(name: &str) -> Tree {
+    tree!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"storageClassName": "local-path", "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}})
+}
+
+/// Makes a gang of `count` pods of which `min` are needed, in an order that the dice choose. Some wait for volumes.
 fn make_gang(world: &mut World, faults: Faults, dice: &Dice, name: &str, (count, min): (usize, usize)) {
     let secs = 5 + dice.below(40);
-    let pods = (0..count).map(|n| (&kinds::PODS, member(&format!("{name}-{n}"), name, name, secs)));
+    let volumes = dice.below(VOLUMES_MAX + 1).min(count);
     let mut all: Vec<_> =
         [(&kinds::WORKLOADS, workload(name, min)), (&kinds::POD_GROUPS, group(name, name))].into();
-    all.extend(pods);
+    for n in 0..count {
+        let pod = format!("{name}-{n}");
+        if n < volumes {
+            all.push((&kinds::CLAIMS, claim(&pod)));
+            all.push((&kinds::PODS, member_with_volume(&pod, name, name, secs)));
+        } else {
+            all.push((&kinds::PODS, member(&pod, name, name, secs)));
+        }
+    }
     while !all.is_empty() {
         let (kind, object) = all.remove(dice.below(all.len()));
         world.create(kind, &object).unwrap();
@@ -114,8 +137,10 @@ fn everything_goes(world: &mut World, faults: Faults) {
     for group in world.all(&kinds::POD_GROUPS) {
         world.call(&kinds::POD_GROUPS, &group.tree, act()).unwrap();
     }
-    for pod in world.all(&kinds::PODS) {
-        world.call(&kinds::PODS, &pod.tree, act()).unwrap();
+    for kind in [&kinds::PODS, &kinds::CLAIMS] {
+        for object in world.all(kind) {
+            world.call(kind, &object.tree, act()).unwrap();
+        }
     }
     world.run(faults, minutes(1));
     world.run(Faults::none(), minutes(5));
@@ -415,6 +440,40 @@ fn a_group_in_use_stays_and_its_count_follows() {
     falls_quiet(&mut world);
 }
 
+/// How many pods had nodes whenever somebody could have looked and that number was another.
+fn numbers_bound(world: &mut World) -> Vec<usize> {
+    let looks: BTreeSet<u64> = world.commits().iter().copied().collect();
+    let (mut bound, mut numbers) = (BTreeSet::new(), Vec::new());
+    for (_, record) in world.records() {
+        let tree = record.after.as_ref().map(|it| &it.tree).filter(|_| record.key.resource == "pods");
+        if tree.is_some_and(|pod| !pod.str_at(&["spec", "nodeName"]).is_empty()) {
+            bound.insert(record.key.name.clone());
+        }
+        if looks.contains(&record.revision) && numbers.last() != Some(&bound.len()) {
+            numbers.push(bound.len());
+        }
+    }
+    numbers
+}
+
+#[test]
+fn pods_that_wait_for_volumes_hold_back_only_those_who_need_them() {
+    for (min, want) in [(2, vec![0, 2, 3]), (3, vec![0, 3])] {
+        let mut world = calm_world(8);
+        world.create(&kinds::WORKLOADS, &workload("w", min)).unwrap();
+        world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
+        world.create(&kinds::CLAIMS, &claim("p0")).unwrap();
+        world.create(&kinds::PODS, &member_with_volume("p0", "w", "g", LONG)).unwrap();
+        for n in 1..3 {
+            world.create(&kinds::PODS, &member(&format!("p{n}"), "w", "g", LONG)).unwrap();
+        }
+        world.run(Faults::none(), minutes(1));
+        assert_eq!(numbers_bound(&mut world), want, "{min} are needed: {:?}", world.refusals());
+        Check::of(&mut world);
+        falls_quiet(&mut world);
+    }
+}
+
 /// Shows: 5832-40.
 #[test]
 fn a_pod_of_another_workload_holds_its_gang() {
@@ -486,10 +545,12 @@ fn story(world: &mut World) {
     world.run(Faults::none(), secs(3));
     world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
     world.run(Faults::none(), secs(3));
-    for n in 1..4 {
+    world.create(&kinds::CLAIMS, &claim("p1")).unwrap();
+    world.create(&kinds::PODS, &member_with_volume("p1", "w", "g", 40)).unwrap();
+    for n in 2..4 {
         world.create(&kinds::PODS, &member(&format!("p{n}"), "w", "g", 40)).unwrap();
     }
-    world.create(&kinds::WORKLOADS, &workload("w", 3)).unwrap();
+    world.create(&kinds::WORKLOADS, &workload("w", 4)).unwrap();
     world.run(Faults::none(), minutes(1));
     let node = world.all(&kinds::NODES).remove(0);
     let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
