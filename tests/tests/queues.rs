@@ -184,6 +184,20 @@ fn a_group_starts_as_a_whole() {
     stage.finished("pod-group");
 }
 
+/// With the controller switched off nobody would let pods go, so nobody holds them.
+#[test]
+fn nothing_is_held_where_nobody_runs_queues() {
+    let Some(kubectl) = program("MUSTER_TEST_KUBECTL", "nothing_is_held_where_nobody_runs_queues") else {
+        return;
+    };
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "*,-queue"]).unwrap();
+    let stage = Stage { kubectl, plane };
+    stage.apply("queue-pod.yaml");
+    stage.kubectl(&["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/foo", "--timeout=60s"]);
+    let pod = stage.get(&["pod", "foo"]);
+    assert!(pod.items_at(&["metadata", "finalizers"]).is_empty(), "{pod}");
+}
+
 /// Shows: 976-22, 976-41.
 #[test]
 fn roles_are_waited_for() {

@@ -9,7 +9,7 @@ use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_api::queue::words::GROUP;
 use muster_apiserver::admission::{Hook, TokenVolume};
-use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::engine::{Convert, Engine, EngineOptions};
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::identity::{Identity, IdentityError};
 use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
@@ -213,9 +213,10 @@ pub fn queue_settings() -> muster_queue::kinds::config::Settings {
     muster_queue::kinds::config::Settings::standard(muster_install::names::NAMESPACE)
 }
 
-/// Queues and what waits in them are filled in and judged, unless that is switched off.
+/// Queues and what waits in them are filled in and judged, unless that is switched off. Without the controller nobody would
+/// let go what is held here.
 fn admit_queues(settings: &Settings, engine: &Engine) {
-    if settings.admission.contains(Queues::NAME) {
+    if [&settings.controllers, &settings.admission].iter().all(|on| on.contains(Queues::NAME)) {
         let queues = queues::admission(&queue_settings());
         engine.add_hook(Arc::new(Queues::new(queues)));
     }
@@ -274,12 +275,18 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
         admission_off: off.collect(),
         root_ca: Text::from(identity.authority()),
         definitions: definitions(settings),
-        // Whoever brings definitions of this group has the same versions.
-        conversions: vec![(Text::from(GROUP), muster_queue::kinds::convert::convert)],
+        conversions: conversions(settings),
         gangs: gates::gangs(&settings.gates).served(),
         protect_groups: [&settings.controllers, &settings.admission].iter().all(|on| on.contains(PODGROUP)),
         ..EngineOptions::default()
     }
+}
+
+/// How objects of our definitions are turned into other versions.
+fn conversions(settings: &Settings) -> Vec<(Text, Convert)> {
+    let queues = settings.controllers.contains(QUEUE_CONTROLLER);
+    let queues = queues.then_some((Text::from(GROUP), muster_queue::kinds::convert::convert as Convert));
+    queues.into_iter().collect()
 }
 
 /// What our controllers work on. With one of them off, its kinds are left to whoever brings another.

@@ -215,7 +215,7 @@ impl Queueing {
         let facts = WorkloadFacts::of(&seen.newest().tree);
         wakes.extend(jobs::concerned(&facts, caches).into_iter().map(Wake::from));
         wakes.extend(pods::concerned(&facts, seen.after.is_none()).into_iter().map(Wake::from));
-        wakes.extend(queues::concerned(&facts, caches).into_iter().map(Wake::from));
+        wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
         wakes
     }
 
@@ -303,6 +303,9 @@ impl Controller for Queueing {
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let kind = &seen.key.kind;
+        if seen.after.is_none() {
+            self.told_at.remove(seen.key);
+        }
         let mut wakes = if *kind == PODS {
             self.pods.hear(seen)
         } else if *kind == kinds::WORKLOADS {

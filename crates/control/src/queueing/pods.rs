@@ -81,11 +81,13 @@ impl Pods {
         let group =
             |it: &Object| decl::group_name(&it.tree).map(|(name, _)| (seen.key.namespace.clone(), name));
         let (before, after) = (seen.before.and_then(group), seen.after.and_then(group));
-        if before != after {
-            if let Some(members) = before.as_ref().and_then(|it| self.groups.get_mut(it)) {
-                members.remove(&seen.key.name);
+        if let Some(old) = before.filter(|it| Some(it) != after.as_ref())
+            && let Some(members) = self.groups.get_mut(&old)
+        {
+            members.remove(&seen.key.name);
+            if members.is_empty() {
+                self.groups.remove(&old);
             }
-            self.groups.retain(|_, members| !members.is_empty());
         }
         if let Some(group) = after {
             self.groups.entry(group).or_default().insert(seen.key.name.clone());

@@ -126,7 +126,7 @@ impl Queueing {
         }
     }
 
-    fn is_fair(&self) -> bool {
+    pub(super) fn is_fair(&self) -> bool {
         self.settings.engine.fair_sharing.is_some()
     }
 
@@ -206,12 +206,14 @@ pub(super) fn flavors_of(queue: &Tree) -> Vec<Text> {
 }
 
 /// The queues whose numbers a Workload is in.
-pub(super) fn concerned(workload: &WorkloadFacts, caches: &Caches) -> Vec<Key> {
+pub(super) fn concerned(workload: &WorkloadFacts, is_fair: bool, caches: &Caches) -> Vec<Key> {
     let local = caches.get(&kinds::LOCAL_QUEUES, &workload.namespace, &workload.queue);
     let local = local.map(|it| LocalQueueFacts::of(&it.tree));
     let cluster = cluster_queue_of(workload, local.as_ref());
     let own = local.map(|it| Key::new(&kinds::LOCAL_QUEUES, &it.namespace, &it.name));
     let cluster = cluster.map(|name| Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &name));
-    let cohorts = caches.all(&kinds::COHORTS).map(|it| Key::of(&kinds::COHORTS, &it.tree));
+    // Cohorts tell their shares, which only fair sharing has.
+    let cohorts =
+        caches.all(&kinds::COHORTS).filter(|_| is_fair).map(|it| Key::of(&kinds::COHORTS, &it.tree));
     own.into_iter().chain(cluster).chain(cohorts).collect()
 }
