@@ -16,6 +16,8 @@ mod feed;
 mod jobs;
 mod pods;
 mod queues;
+#[cfg(test)]
+mod tests;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,205 @@
+//! Queues as the controller runs them, one look after another, with crashes between any two writes.
+
+use std::collections::BTreeSet;
+
+use muster_api::port::{Act, Change, Part};
+use muster_tree::tree;
+
+use super::*;
+use crate::plan::Step;
+
+const CPU: i64 = 2;
+
+/// A controller, what it has seen, and a server that does what it is told.
+struct Bench {
+    it: Queueing,
+    caches: Caches,
+    revision: u64,
+    writes: usize,
+    due: BTreeSet<Key>,
+    /// What is to be looked at later.
+    later: BTreeSet<(Time, Key)>,
+    now: Time,
+}
+
+fn settings() -> Settings {
+    let managed = Managed {
+        enabled: ["batch/job", "jobset.x-k8s.io/jobset", "pod"].map(Text::from).into(),
+        ..Managed::default()
+    };
+    Settings { managed, namespaces: Selector::of(Some(&tree!({}))), ..Settings::default() }
+}
+
+impl Bench {
+    /// One queue with room for two pods of a processor each.
+    fn new() -> Bench {
+        let mut caches = Caches::default();
+        let it = Queueing::new(settings());
+        it.kinds().iter().for_each(|kind| caches.add_kind(kind));
+        let now = Time(1_000_000);
+        let mut bench =
+            Bench { it, caches, revision: 0, writes: 0, due: BTreeSet::new(), later: BTreeSet::new(), now };
+        bench.put(&NAMESPACES, object("ns", "", &tree!({})));
+        bench.put(&kinds::RESOURCE_FLAVORS, object("f", "", &tree!({})));
+        let quota = tree!({"name": "cpu", "nominalQuota": CPU});
+        let group = tree!({"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]});
+        let spec = tree!({"namespaceSelector": {}, "resourceGroups": [group]});
+        bench.put(&kinds::CLUSTER_QUEUES, object("cq", "", &tree!({"spec": spec})));
+        let local = tree!({"spec": {"clusterQueue": "cq"}});
+        bench.put(&kinds::LOCAL_QUEUES, object("lq", "ns", &local));
+        bench
+    }
+
+    fn put(&mut self, kind: &Kind, tree: Tree) {
+        self.revision += 1;
+        let object = Object { tree, revision: self.revision };
+        if let Some(taken) = self.caches.change(kind, Change::Put(object)) {
+            let wakes = self.it.wakes(&taken.seen(), &self.caches);
+            self.due.extend(wakes.into_iter().map(|wake| wake.key));
+        }
+    }
+
+    /// The controller is lost, and another begins with what there is.
+    fn crash(&mut self) {
+        self.it = Queueing::new(settings());
+        self.due.clear();
+        self.later.clear();
+        for kind in self.it.kinds() {
+            for object in self.caches.all(&kind).cloned().collect::<Vec<_>>() {
+                let key = Key::of(&kind, &object.tree);
+                let seen = Seen { key: &key, before: None, after: Some(&object) };
+                let wakes = self.it.wakes(&seen, &self.caches);
+                self.due.extend(wakes.into_iter().map(|wake| wake.key));
+            }
+        }
+    }
+
+    /// Looks at everything that is due until nothing is; it crashes before the write of this number.
+    fn settle(&mut self, crash_before: Option<usize>) {
+        for _ in 0..10_000 {
+            self.never_too_many();
+            let Some(key) = self.due.pop_first().or_else(|| self.pass_time()) else { return };
+            let plan = self.it.plan(&key, &self.caches, self.now);
+            self.later.extend(plan.again_at.map(|at| (at, key)));
+            self.due.extend(plan.wake);
+            for step in plan.steps {
+                let calls = match step {
+                    Step::One(call) => vec![call],
+                    Step::Each(calls) | Step::Together(calls) => calls,
+                    Step::EachTold(told) => told.into_iter().map(|(call, _)| call).collect(),
+                    Step::Look(..) | Step::Note(_) => Vec::new(),
+                };
+                for call in calls {
+                    if crash_before == Some(self.writes) {
+                        self.writes += 1;
+                        self.crash();
+                        break;
+                    }
+                    self.writes += 1;
+                    self.perform(call);
+                }
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Time passes until something is to be looked at again.
+    fn pass_time(&mut self) -> Option<Key> {
+        let (at, key) = self.later.pop_first()?;
+        self.now = self.now.max(at);
+        Some(key)
+    }
+
+    fn perform(&mut self, call: Call) {
+        let kind = call.on.kind.clone();
+        let old = self.caches.get(&kind, &call.on.namespace, &call.on.name).cloned();
+        if call.guard.revision.is_some_and(|at| old.as_ref().is_none_or(|it| it.revision != at)) {
+            self.due.insert(Key::new(&kind, &call.on.namespace, &call.on.name));
+            return;
+        }
+        match (call.act, old) {
+            (Act::Create(tree), None) => {
+                let uid = format!("{}-uid", call.on.name);
+                self.put(
+                    &kind,
+                    tree.merge(
+                        &tree!({"metadata": {"uid": uid, "creationTimestamp": "1970-01-01T00:00:01Z"}}),
+                    ),
+                );
+            }
+            (Act::Merge(patch), Some(old)) => self.put(&kind, old.tree.merge(&patch)),
+            (Act::Apply { body, .. }, Some(old)) => {
+                assert_eq!(call.on.part, Part::Status, "only statuses are applied");
+                let status = body.at(&["status"]).cloned().unwrap_or_default();
+                self.put(&kind, old.tree.with(&["status"], status));
+            }
+            _ => {}
+        }
+    }
+
+    fn job(&mut self, name: &str) {
+        let pod = tree!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
+        let spec = tree!({"suspend": true, "parallelism": CPU, "completions": CPU, "template": pod});
+        let label = tree!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec});
+        self.put(&JOBS, object(name, "ns", &label));
+    }
+
+    fn end(&mut self, name: &str) {
+        let job = self.caches.get(&JOBS, &"ns".into(), &name.into()).expect("it is there").tree.clone();
+        let done =
+            tree!({"status": {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": CPU}});
+        self.put(&JOBS, job.merge(&done));
+    }
+
+    fn running(&self) -> Vec<String> {
+        let ended = |job: &Tree| !job.items_at(&["status", "conditions"]).is_empty();
+        let all = self.caches.all(&JOBS).map(|it| &it.tree);
+        let all = all.filter(|job| job.bool_at(&["spec", "suspend"]) == Some(false) && !ended(job));
+        all.map(|job| meta::name(job).to_string()).collect()
+    }
+
+    fn never_too_many(&self) {
+        assert!(self.running().len() <= 1, "there is room for one: {:?}", self.running());
+    }
+}
+
+fn object(name: &str, namespace: &str, rest: &Tree) -> Tree {
+    tree!({"metadata": {"name": name, "uid": format!("{name}-uid"), "creationTimestamp": "1970-01-01T00:00:01Z"}})
+        .merge(&if namespace.is_empty() { tree!({}) } else { tree!({"metadata": {"namespace": namespace}}) })
+        .merge(rest)
+}
+
+/// Two Jobs and room for one: one after the other. How many writes that took.
+fn one_after_the_other(crash_before: Option<usize>) -> usize {
+    let mut bench = Bench::new();
+    bench.job("a");
+    bench.job("b");
+    bench.settle(crash_before);
+    let first = bench.running();
+    assert_eq!(first.len(), 1, "crash before {crash_before:?}: one runs");
+    bench.end(&first[0]);
+    bench.settle(crash_before);
+    let second = bench.running();
+    assert_eq!(second.len(), 1, "crash before {crash_before:?}: then the other");
+    assert_ne!(first, second);
+    bench.end(&second[0]);
+    bench.settle(crash_before);
+    let finished = bench.caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
+    assert_eq!(finished.filter(WorkloadFacts::is_finished).count(), 2, "crash before {crash_before:?}");
+    let queue = bench.caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &"cq".into()).expect("it is there");
+    assert_eq!(
+        queue.tree.int_at(&["status", "admittedWorkloads"]).unwrap_or(0),
+        0,
+        "nothing is held any more"
+    );
+    bench.writes
+}
+
+#[test]
+fn jobs_run_one_after_the_other_whenever_it_crashes() {
+    let writes = one_after_the_other(None);
+    assert!(writes > 10, "there was something to do: {writes}");
+    for n in 0..writes {
+        one_after_the_other(Some(n));
+    }
+}
