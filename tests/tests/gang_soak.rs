@@ -21,6 +21,7 @@ use crate::metrics::Scrape;
 const GANGS: &str = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const EVICTIONS: &str = "/api/v1/namespaces/default/events?fieldSelector=reason%3DPreempted&limit=500";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 const NODES: &str = "/api/v1/nodes";
 /// The Workload of all gangs, and that of the one at the end.
 const WORKLOAD: &str = "soak";
@@ -173,6 +174,8 @@ struct Ends {
     /// Lost a member to an urgent one, or to a node that died.
     broken: usize,
     nodes: usize,
+    /// Events that tell of an eviction.
+    evicted: usize,
 }
 
 struct Play {
@@ -257,14 +260,21 @@ impl Play {
                     resident >> 20
                 );
             }
+            self.take_events_away();
             turn += 1;
             pause(self.soak.pause);
         }
-        let evicted = self.server.get(EVICTIONS).unwrap().body.items_at(&["items"]).len();
-        assert!(evicted > 0, "urgent gangs had others evicted");
+        assert!(self.ends.evicted > 0, "urgent gangs had others evicted");
         let placed = r#"scheduler_podgroup_schedule_attempts_total{result="scheduled"}"#;
         let placed = Scrape::of(&self.server).value(placed);
         assert!(placed >= self.ends.finished as f64, "{placed} groups counted, {:?}", self.ends);
+    }
+
+    /// Events live for an hour, and with so many pods they would be all that the memory tells of.
+    fn take_events_away(&mut self) {
+        self.ends.evicted += self.server.get(EVICTIONS).unwrap().body.items_at(&["items"]).len();
+        let gone = self.server.send("DELETE", EVENTS, &Step::default(), Vec::new()).unwrap();
+        assert_eq!(gone.code, 200, "{}", gone.body);
     }
 
     /// Reads all pods at one instant; none of them may be a part of a gang that has nodes while the rest has none.
