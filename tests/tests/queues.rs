@@ -151,6 +151,10 @@ fn a_pod_by_itself_waits_for_quota() {
     let Some(stage) = Stage::new("a_pod_by_itself_waits_for_quota") else { return };
     stage.quota("0");
     stage.apply("queue-pod.yaml");
+    stage.until("it asks for quota", |stage| {
+        let list = stage.get(&[WORKLOADS]);
+        if list.items_at(&["items"]).is_empty() { Err(list.to_json()) } else { Ok(()) }
+    });
     stage.stays("it waits", |stage| stage.all_wait(1));
     let list = stage.get(&[WORKLOADS]);
     let name = list.items_at(&["items"])[0].str_at(&["metadata", "name"]).to_owned();
