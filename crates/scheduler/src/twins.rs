@@ -57,7 +57,7 @@ impl Twins {
             Some(changed) => changed.iter().for_each(|row| self.move_row(table, *row)),
             None => self.rebuild(table),
         }
-        let pays = self.sorts.len() * ROWS_PER_SORT_MIN <= table.rows() + ROWS_PER_SORT_MIN;
+        let pays = pays(self.sorts.len(), table);
         if !pays {
             let pause = u64::try_from(table.rows() * CHANGES_PER_ROW).unwrap_or(u64::MAX);
             *self = Twins { idle_until: end.saturating_add(pause), ..Twins::default() };
@@ -75,13 +75,19 @@ impl Twins {
         self.others.iter().copied()
     }
 
+    /// Sorts all rows; no further than there are too many sorts to be worth it.
     fn rebuild(&mut self, table: &Table) {
         self.width = table.resources().len();
-        self.of = (0..).take(table.rows()).map(|row| cells(table, row)).collect();
+        self.of = Vec::with_capacity(table.rows());
         let mut sorts: BTreeMap<Cells, Vec<Row>> = BTreeMap::new();
-        for (row, cells) in (0..).zip(&self.of) {
-            if let Some(cells) = cells {
+        for row in (0..).take(table.rows()) {
+            let cells = cells(table, row);
+            if let Some(cells) = &cells {
                 sorts.entry(cells.clone()).or_default().push(row);
+            }
+            self.of.push(cells);
+            if !pays(sorts.len(), table) {
+                break;
             }
         }
         self.others = table.nodes().filter(|row| !table.is_plain(*row)).collect();
@@ -124,6 +130,11 @@ impl Twins {
             rows.remove(place);
         }
     }
+}
+
+/// Whether so few sorts are worth looking at.
+fn pays(sorts: usize, table: &Table) -> bool {
+    sorts * ROWS_PER_SORT_MIN <= table.rows() + ROWS_PER_SORT_MIN
 }
 
 /// The cells of a plain node.
