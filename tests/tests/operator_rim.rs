@@ -204,7 +204,7 @@ fn an_operator_shows_how_it_is() {
     std::fs::write(&file, FILE).unwrap();
     let second = start(&plane, folder.path(), "second", &["--config", file.to_str().unwrap()]);
     let told = lines(&second.log).iter().any(|line| {
-        let words = "configuration: kueue: integrations: kept for when queueing is built in";
+        let words = "configuration: kueue: integrations: kept, and does nothing yet";
         line.str_at(&["fields", "message"]) == words
     });
     assert!(told, "what does nothing is told: {:?}", std::fs::read_to_string(&second.log));

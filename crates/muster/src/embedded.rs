@@ -208,16 +208,11 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
     }
 }
 
-/// What is configured of queues.
-pub fn queue_settings() -> muster_queue::kinds::config::Settings {
-    muster_queue::kinds::config::Settings::standard(muster_install::names::NAMESPACE)
-}
-
 /// Queues and what waits in them are filled in and judged, unless that is switched off. Without the controller nobody would
 /// let go what is held here.
 fn admit_queues(settings: &Settings, engine: &Engine) {
     if [&settings.controllers, &settings.admission].iter().all(|on| on.contains(Queues::NAME)) {
-        let queues = queues::admission(&queue_settings());
+        let queues = queues::admission(&queues::standard());
         engine.add_hook(Arc::new(Queues::new(queues)));
     }
 }

@@ -14,6 +14,12 @@ use muster_queue::life::settings::{ReadyRules, Settings as LifeSettings};
 use muster_queue::pods;
 use muster_tree::Tree;
 
+/// What is configured when nothing is. Documents are checked and kept, and not looked at here yet.
+#[must_use]
+pub fn standard() -> Settings {
+    Settings::standard(muster_install::names::NAMESPACE)
+}
+
 /// What new jobs and pods are held against.
 #[must_use]
 pub fn admission(of: &Settings) -> QueueSettings {

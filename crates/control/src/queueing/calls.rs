@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_api::event::{About, Event};
+use muster_api::event::{About, Event, Severity};
 use muster_api::meta;
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part};
 use muster_api::queue::kinds;
@@ -76,6 +76,12 @@ pub fn set_priority(workload: &Object, priority: i64) -> Step {
 /// A Workload wants to run no more.
 pub fn deactivate(workload: &Object) -> Step {
     merge(&kinds::WORKLOADS, workload, Part::Main, Tree::Null.with(path::ACTIVE, false))
+}
+
+/// What those who look after jobs and pods tell.
+pub fn told_of(about: About, severity: Severity, reason: &str, message: String) -> Event {
+    let (by, reason) = (managers::JOB_EVENTS.clone(), Text::from(reason));
+    Event { by, about, severity, action: reason.clone(), reason, message: message.into() }
 }
 
 /// An event about an object.

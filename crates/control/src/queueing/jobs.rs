@@ -1,11 +1,11 @@
 //! Jobs and JobSets in queues: their pictures, and their plans as calls.
 
-use muster_api::event::{About as EventAbout, Event};
+use muster_api::event::About as EventAbout;
 use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES, PRIORITY_CLASSES};
 use muster_api::meta::{self, Owner};
 use muster_api::paths::priority_class;
 use muster_api::port::{Cascade, Object, Part};
-use muster_api::queue::words::{WORKLOAD, managers};
+use muster_api::queue::words::WORKLOAD;
 use muster_api::queue::{AdmissionStatus, FlavorFacts, WorkloadFacts, kinds};
 use muster_api::time::Time;
 use muster_queue::jobs::ancestors::{self, Above as Looked};
@@ -137,14 +137,7 @@ impl Queueing {
             Action::Note(About::Job, severity, reason, message) => {
                 let word = if key.kind == JOBS { JOB } else { JOBSET };
                 let about = EventAbout::of(&key.kind, word, &object.tree);
-                vec![Step::Note(Event {
-                    by: managers::JOB_EVENTS.clone(),
-                    about,
-                    severity,
-                    reason: reason.into(),
-                    message: message.into(),
-                    action: reason.into(),
-                })]
+                vec![Step::Note(calls::told_of(about, severity, reason, message))]
             }
             Action::PatchWorkload(ref of, _)
             | Action::DropFinalizer(ref of)
@@ -216,14 +209,7 @@ pub(super) fn workload_steps(workload: &Object, action: Action, at: At) -> Vec<S
         }
         Action::Note(_, severity, reason, message) => {
             let about = EventAbout::of(&kinds::WORKLOADS, WORKLOAD, &workload.tree);
-            vec![Step::Note(Event {
-                by: managers::JOB_EVENTS.clone(),
-                about,
-                severity,
-                reason: reason.into(),
-                message: message.into(),
-                action: reason.into(),
-            })]
+            vec![Step::Note(calls::told_of(about, severity, reason, message))]
         }
         Action::CreateWorkload(_) | Action::ChangeJob(_) => Vec::new(),
     }

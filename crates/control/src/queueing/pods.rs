@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::event::{About, Event};
+use muster_api::event::{About, Event, Severity};
 use muster_api::kinds::PODS;
 use muster_api::meta::{self, Owner};
 use muster_api::paths::meta as meta_path;
@@ -384,14 +384,7 @@ fn mark(namespace: &Text, pod: &PodRef, reason: &str, message: &str, now: Time) 
 }
 
 fn note_pod(pod: &Tree, reason: &str, message: String) -> Event {
-    Event {
-        by: managers::JOB_EVENTS.clone(),
-        about: About::of(&PODS, POD, pod),
-        severity: muster_api::event::Severity::Normal,
-        reason: reason.into(),
-        message: message.into(),
-        action: reason.into(),
-    }
+    calls::told_of(About::of(&PODS, POD, pod), Severity::Normal, reason, message)
 }
 
 fn tell(namespace: &Text, note: Note, caches: &Caches) -> Option<Step> {
@@ -401,12 +394,5 @@ fn tell(namespace: &Text, note: Note, caches: &Caches) -> Option<Step> {
             About::of(&kinds::WORKLOADS, WORKLOAD, &caches.get(&kinds::WORKLOADS, namespace, &of.name)?.tree)
         }
     };
-    Some(Step::Note(Event {
-        by: managers::JOB_EVENTS.clone(),
-        about,
-        severity: note.severity,
-        reason: note.reason.into(),
-        message: note.message.into(),
-        action: note.reason.into(),
-    }))
+    Some(Step::Note(calls::told_of(about, note.severity, note.reason, note.message)))
 }

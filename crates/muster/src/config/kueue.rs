@@ -1,4 +1,4 @@
-//! The configuration file of Kueue, both versions: read, checked, and kept until there are queues.
+//! The configuration file of Kueue, both versions: read, checked, and kept; nothing is done about it yet.
 
 use super::shape::{Field, Shape, kept, needless, used};
 use super::upstream::{
@@ -10,7 +10,7 @@ pub const V1: &str = "config.kueue.x-k8s.io/v1beta1";
 /// The newer one.
 pub const V2: &str = "config.kueue.x-k8s.io/v1beta2";
 
-const LATER: &str = "kept for when queueing is built in";
+const LATER: &str = "kept, and does nothing yet";
 const SECONDS: Shape = Shape::Whole(0, i32::MAX as i64);
 
 const SELECTOR: Shape = Shape::Fields(&[

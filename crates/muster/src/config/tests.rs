@@ -182,7 +182,7 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
         "kueue: leaderElection.leaderElect: not needed, of several operators one always leads; \
          leaderElection.resourceName: not used, `muster install` names what it makes; \
          controller, clientConnection: not needed, calls are bounded in flight instead; \
-         waitForPodsReady, integrations: kept for when queueing is built in",
+         waitForPodsReady, integrations: kept, and does nothing yet",
         "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
          certManagement.enable: not needed, certificates are made and renewed by the operator itself; \
          featureGates: kept for when TrainJobs are built in",
@@ -197,7 +197,7 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
 fn queues_may_stand_in_our_own_document() {
     let file = for_up(&format!("{OURS}queueing: {{waitForPodsReady: {{timeout: 5m}}}}\n")).unwrap();
     assert_eq!(file.kept.queueing.unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
-    assert_eq!(file.notes, ["queueing: waitForPodsReady: kept for when queueing is built in"]);
+    assert_eq!(file.notes, ["queueing: waitForPodsReady: kept, and does nothing yet"]);
 }
 
 /// Every key of ours is told in the reference, and each key there is one.
