@@ -202,6 +202,30 @@ fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
     }
 }
 
+/// However many groups run of it, a Workload is written once, by whoever made it.
+///
+/// Shows: 5832-09, 5832-10.
+#[test]
+fn a_thousand_groups_leave_their_workload_alone() {
+    const GROUPS: u64 = 1_000;
+    let mut world = World::new(1, 12);
+    world.run(Faults::none(), Duration::from_secs(30));
+    counted(&mut world);
+    let made = world.create(&kinds::WORKLOADS, &gangs::workload("w", 1)).unwrap();
+    for n in 0..GROUPS {
+        let name = format!("g{n:04}");
+        world.create(&kinds::POD_GROUPS, &gangs::group(&name, "w")).unwrap();
+        world.create(&kinds::PODS, &gangs::member(&name, "w", &name, 5)).unwrap();
+    }
+    world.run(Faults::none(), minutes(30));
+    let (writes, _) = counted(&mut world);
+    assert_eq!(writes["workloads.scheduling.k8s.io"], 1, "{writes:?}");
+    // Each group is made, says that it waits for room or is under way, and that it is whole.
+    assert!(writes["podgroups.scheduling.k8s.io"] >= 2 * GROUPS, "all were told: {writes:?}");
+    let now = world.all(&kinds::WORKLOADS);
+    assert_eq!(now.first().map(|it| it.revision), Some(made.revision), "the very same revision");
+}
+
 /// Where no pod is in a group, gangs cost nothing: the very same records, one by one, with them and without.
 ///
 /// Shows: 5832-68.
