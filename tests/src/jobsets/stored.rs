@@ -33,6 +33,10 @@ const REPORTER: &str = "jobset";
 /// clock of the one who waits for them; a pod that came before its claim, or after it.
 const BY_THE_CLOCK: [&str; 4] =
     ["FailedScheduling", "WaitForPodScheduled", "WaitForFirstConsumer", "ExternalProvisioning"];
+/// What is told once or twice: whether the controller of Jobs sees a pause between two changes is a matter of its clock.
+const COUNTED_BY_THE_CLOCK: [&str; 2] = ["Suspended", "Resumed"];
+/// Lists whose order is that of instants: of writes, or of pods that came for the same devices.
+const ORDERED_BY_THE_CLOCK: [&str; 2] = ["managedFields", "reservedFor"];
 
 /// All objects, with how paths spell their kind.
 type Objects = Vec<(String, Tree)>;
@@ -148,8 +152,9 @@ impl Names {
                 let words = key.map(|path| shown.str_at(path).to_owned());
                 let shown = shown.without(&["metadata", "name"]);
                 // What failed is tried again by the clock: the one who is asked a moment later has told it more often.
-                let warns = shown.str_at(&["type"]) == "Warning";
-                let shown = if warns { shown.without(&["count"]).without(&["series"]) } else { shown };
+                let chance = shown.str_at(&["type"]) == "Warning"
+                    || COUNTED_BY_THE_CLOCK.contains(&shown.str_at(&["reason"]));
+                let shown = if chance { shown.without(&["count"]).without(&["series"]) } else { shown };
                 (format!("events {}", words.join(" | ")), shown)
             }
             "pods" => (format!("pods {}", shown.str_at(&["metadata", "name"])), never_refused(&shown)),
@@ -172,8 +177,7 @@ impl Names {
             }
             Tree::List(_) => {
                 let mut items: Vec<Tree> = tree.items().iter().map(|item| self.tree(item, "")).collect();
-                if key == "managedFields" {
-                    // Their order is that of the instants.
+                if ORDERED_BY_THE_CLOCK.contains(&key) {
                     items.sort_by_key(Tree::to_json);
                 }
                 Tree::list(items)
@@ -253,6 +257,24 @@ mod tests {
         ] {
             assert_eq!(names.space(&object), want);
         }
+    }
+
+    #[test]
+    fn who_came_first_is_chance() {
+        let names = Names::of(&some());
+        let claim = |pods: [&str; 2]| tree!({"metadata": {"name": "c"}, "status": {"reservedFor": [{"name": pods[0]}, {"name": pods[1]}]}});
+        let shown = |claim: Tree| names.object("resourceclaims", &claim).1;
+        assert_eq!(shown(claim(["a", "b"])), shown(claim(["b", "a"])));
+        assert_ne!(shown(claim(["a", "b"])), shown(claim(["a", "c"])));
+    }
+
+    #[test]
+    fn how_often_a_job_was_paused_is_not_counted() {
+        let names = Names::of(&some());
+        let event = |reason: &str, count: i64| tree!({"type": "Normal", "reason": reason, "count": count});
+        let shown = |reason: &str, count: i64| names.object("events", &event(reason, count)).1;
+        assert_eq!(shown("Suspended", 1), shown("Suspended", 2));
+        assert_ne!(shown("Completed", 1), shown("Completed", 2));
     }
 
     #[test]
