@@ -38,6 +38,7 @@ pub mod slice;
 pub mod suffix;
 pub mod time;
 pub mod token;
+pub mod train;
 pub mod toleration;
 pub mod volume;
 pub mod words;

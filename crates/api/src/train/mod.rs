@@ -1,0 +1,1 @@
+//! TrainJobs and their runtimes: kinds, names and facts.

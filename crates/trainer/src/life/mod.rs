@@ -1,0 +1,1 @@
+//! The life of a TrainJob: status, conditions, time to live and deadline.
