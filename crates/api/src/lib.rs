@@ -38,7 +38,7 @@ pub mod slice;
 pub mod suffix;
 pub mod time;
 pub mod token;
-pub mod train;
 pub mod toleration;
+pub mod train;
 pub mod volume;
 pub mod words;

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use muster_api::gang_make::Gangs;
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_api::queue::words::GROUP;
@@ -212,7 +213,8 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
 /// let go what is held here.
 fn admit_queues(settings: &Settings, engine: &Engine) {
     if [&settings.controllers, &settings.admission].iter().all(|on| on.contains(Queues::NAME)) {
-        let queues = queues::admission(&queues::standard());
+        let mut queues = queues::admission(&queues::standard());
+        queues.pods.gangs = gates::gangs(&settings.gates).groups.then(Gangs::default);
         engine.add_hook(Arc::new(Queues::new(queues)));
     }
 }

@@ -123,7 +123,8 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
     if told.reads.groups {
         all.push(Box::new(PodGroups::new(Form::Proposal)));
     }
-    all.extend(told.queues.map(|queues| Box::new(Queueing::new(queues)) as Box<dyn Controller>));
+    let queues = told.queues.map(|queues| Queueing::new(queues).gangs(told.gangs));
+    all.extend(queues.map(|it| Box::new(it) as Box<dyn Controller>));
     all
 }
 

@@ -13,6 +13,7 @@
 
 mod calls;
 mod feed;
+mod gangs;
 mod jobs;
 mod pods;
 mod queues;
@@ -23,6 +24,7 @@ mod workloads;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::event::Event;
+use muster_api::gang_make::{self, Gangs};
 use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES, PODS, PRIORITY_CLASSES};
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
@@ -73,6 +75,8 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Queueing {
     settings: Settings,
+    /// How gangs are written; `None` where there are none.
+    gangs: Option<Gangs>,
     engine: Engine,
     /// Decided, not yet seen carried out.
     decided: BTreeMap<WorkloadKey, Decided>,
@@ -110,6 +114,7 @@ impl Queueing {
         Queueing {
             engine: Engine::new(settings.engine.clone()),
             settings,
+            gangs: None,
             decided: BTreeMap::new(),
             of_local: BTreeMap::new(),
             parents: Parents::new(),
@@ -119,6 +124,12 @@ impl Queueing {
             uncounted: BTreeMap::new(),
             told_at: BTreeMap::new(),
         }
+    }
+
+    /// Groups of pods that ask for it are placed together, in gangs that are written so.
+    #[must_use]
+    pub fn gangs(self, gangs: Option<Gangs>) -> Queueing {
+        Queueing { gangs, ..self }
     }
 
     fn hear_flavor(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -300,7 +311,9 @@ impl Controller for Queueing {
             &kinds::ADMISSION_CHECKS,
             &kinds::TOPOLOGIES,
         ];
-        own.into_iter().chain([&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES]).cloned().collect()
+        let gangs = self.gangs.into_iter().flat_map(gang_make::kinds);
+        let others = [&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES];
+        own.into_iter().chain(others).chain(gangs).cloned().collect()
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -330,6 +343,9 @@ impl Controller for Queueing {
             Vec::new()
         } else if *kind == PRIORITY_CLASSES {
             Vec::new()
+        } else if self.is_gang(kind) {
+            let heard = !gangs::is_only_status(seen.before, seen.after);
+            heard.then(|| gangs::concerned(&seen.key.namespace, &seen.key.name).into()).into_iter().collect()
         } else {
             jobs::hear(seen, caches)
         };

@@ -48,7 +48,7 @@ pub(super) struct Pods {
 /// The most notes that are remembered; with more, the memory starts anew.
 const NOTED_MAX: usize = 100_000;
 
-fn key_of(of: &PodKey) -> Key {
+pub(super) fn key_of(of: &PodKey) -> Key {
     match of {
         PodKey::Pod { namespace, name } => Key::new(&PODS, namespace, name),
         PodKey::Group { namespace, name } => {
@@ -157,8 +157,12 @@ impl Queueing {
             settings: &self.settings.pods,
             now,
         });
-        let mut plan = Plan::nothing();
+        let gang = self.gang_of(&of, &objects, &workloads, caches);
+        let mut plan = Plan::of(gang.steps);
         for action in steps {
+            if matches!(action, Action::Open(_)) && !gang.open {
+                continue;
+            }
             if !self.pods.memory.sending(&of, &action) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_api::kinds::{POD_GROUPS, WORKLOADS};
 use muster_api::port::{Act, Change, Part};
 use muster_tree::tree;
 
@@ -30,11 +31,15 @@ fn settings() -> Settings {
     Settings { managed, namespaces: Selector::of(Some(&tree!({}))), ..Settings::default() }
 }
 
+fn controller() -> Queueing {
+    Queueing::new(settings()).gangs(Some(Gangs::default()))
+}
+
 impl Bench {
     /// One queue with room for two pods of a processor each.
     fn new() -> Bench {
         let mut caches = Caches::default();
-        let it = Queueing::new(settings());
+        let it = controller();
         it.kinds().iter().for_each(|kind| caches.add_kind(kind));
         let now = Time(1_000_000);
         let mut bench =
@@ -61,7 +66,7 @@ impl Bench {
 
     /// The controller is lost, and another begins with what there is.
     fn crash(&mut self) {
-        self.it = Queueing::new(settings());
+        self.it = controller();
         self.due.clear();
         self.later.clear();
         for kind in self.it.kinds() {
@@ -144,6 +149,25 @@ impl Bench {
         self.put(&JOBS, object(name, "ns", &label));
     }
 
+    /// A pod as admission makes it, of a group of two that is placed together.
+    fn member(&mut self, name: &str) {
+        let requests = tree!({"cpu": "1"});
+        let meta = tree!({"finalizers": ["kueue.x-k8s.io/managed"],
+            "labels": {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/pod-group-name": "g"},
+            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2", "kueue.x-k8s.io/role-hash": "h", "scheduling.muster.dev/gang": "true"}});
+        let spec = tree!({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}], "workloadRef": {"name": "g", "podGroupName": "g"},
+            "containers": [{"name": "c", "resources": {"requests": requests}}]});
+        self.put(
+            &PODS,
+            object(name, "ns", &tree!({"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})),
+        );
+    }
+
+    fn opened(&self) -> usize {
+        let open = |pod: &Tree| pod.items_at(&["spec", "schedulingGates"]).is_empty();
+        self.caches.all(&PODS).filter(|it| open(&it.tree)).count()
+    }
+
     fn end(&mut self, name: &str) {
         let job = self.caches.get(&JOBS, &"ns".into(), &name.into()).expect("it is there").tree.clone();
         let done =
@@ -159,6 +183,8 @@ impl Bench {
     }
 
     fn never_too_many(&self) {
+        let gang = self.caches.get(&POD_GROUPS, &"ns".into(), &"g".into());
+        assert!(gang.is_some() || self.opened() == 0, "a gate was opened before there was a gang");
         assert!(self.running().len() <= 1, "there is room for one: {:?}", self.running());
     }
 }
@@ -201,5 +227,28 @@ fn jobs_run_one_after_the_other_whenever_it_crashes() {
     assert!(writes > 10, "there was something to do: {writes}");
     for n in 0..writes {
         one_after_the_other(Some(n));
+    }
+}
+
+/// A group that asks for it has its gang before its gates are opened. How many writes that took.
+fn placed_together(crash_before: Option<usize>) -> usize {
+    let mut bench = Bench::new();
+    bench.member("a");
+    bench.member("b");
+    bench.settle(crash_before);
+    assert_eq!(bench.opened(), 2, "crash before {crash_before:?}");
+    let find =
+        |kind: &Kind| bench.caches.get(kind, &"ns".into(), &"g".into()).expect("it is there").tree.clone();
+    let template = find(&WORKLOADS).items_at(&["spec", "podGroupTemplates"])[0].clone();
+    assert_eq!(template.int_at(&["policy", "gang", "minCount"]), Some(2));
+    let owners: Vec<Uid> = meta::owners(&find(&POD_GROUPS)).map(|it| it.uid).collect();
+    assert_eq!(owners, ["a-uid", "b-uid"], "both pods keep it");
+    bench.writes
+}
+
+#[test]
+fn a_gang_is_there_before_its_gates_are_opened() {
+    for n in 0..placed_together(None) {
+        placed_together(Some(n));
     }
 }

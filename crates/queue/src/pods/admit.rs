@@ -7,13 +7,14 @@
 //! - Others are asked only when the answer depends on them: a pod that no selector wants costs one look at its
 //!   namespace.
 
+use muster_api::gang_make::Gangs;
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, pod as pod_path};
 use muster_api::queue::words::{DEFAULT, TRUE, annotations, finalizers, gates, labels};
 use muster_api::selector::Selector;
 use muster_tree::{Tree, tree};
 
-use super::hash;
+use super::{gang, hash};
 
 /// Whether somebody above a new pod is queued in its stead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct Settings {
     pub pods: Option<Selector>,
     /// Whether pods without a queue are taken in too.
     pub without_queue: bool,
+    /// How pods name their gang; `None` where there are none.
+    pub gangs: Option<Gangs>,
 }
 
 /// What becomes of a new pod.
@@ -89,6 +92,7 @@ pub fn admit(pod: &Tree, live: &dyn Live, settings: &Settings) -> Verdict {
     }
     let pod = with_default(&pod, labels::PRIORITY_CLASS, || live.has_default_priority());
     let pod = pod.with(&[meta_path::LABELS, &[labels::MANAGED]].concat(), TRUE);
+    let pod = settings.gangs.map_or_else(|| pod.clone(), |gangs| gang::marked(&pod, gangs));
     Verdict::TakenIn(with_hash(&with_gate(&with_finalizer(&pod))))
 }
 

@@ -5,6 +5,7 @@
 //! - Everything that is wrong is told at once.
 //! - A pod without any of our keys is nobody's business here.
 
+use muster_api::gang_make::words::GANG;
 use muster_api::meta;
 use muster_api::paths::pod as pod_path;
 use muster_api::pod::Phase;
@@ -15,6 +16,7 @@ use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::decl::{self, Side};
+use super::gang;
 
 const IMMUTABLE: &str = "field is immutable";
 const ONLY_THE_QUEUE: &str = "only the queue may release this pod";
@@ -149,6 +151,13 @@ impl Checker<'_> {
 
     fn warnings(&mut self, asked: &Asked<'_>) {
         self.answer.warnings.extend(decl::misplaced(self.pod));
+        if gang::asks_in_vain(self.pod) {
+            let words = format!(
+                "annotation '{GANG}' is ignored beside '{}': declared workers come when their driver runs, and a gang would wait for them",
+                annotations::POD_GROUP_SETS
+            );
+            self.answer.warnings.push(words);
+        }
         let is_parented = meta::annotation(self.pod, annotations::SUSPENDING_PARENT).is_some();
         let is_managed = meta::label(self.pod, labels::MANAGED) == Some(TRUE);
         if is_managed && asked.owner_enabled && !(asked.old.is_some() && is_parented) {

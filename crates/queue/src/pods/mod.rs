@@ -18,6 +18,7 @@ pub mod check;
 pub mod compose;
 pub mod decl;
 pub mod expect;
+pub mod gang;
 pub mod group;
 pub mod hash;
 pub mod member;

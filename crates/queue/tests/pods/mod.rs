@@ -1,5 +1,6 @@
 //! Plain pods: tables of cases as data, and whole stories played out.
 
+mod gangs;
 mod picture;
 mod random;
 mod stories;

@@ -1,5 +1,6 @@
 //! What pods declare, what is taken in, what is accepted, and what a picture asks for.
 
+use muster_api::gang_make::{Gangs, Mark};
 use muster_api::selector::Selector;
 use muster_queue::pods::admit::{self, Ancestry, Live, Verdict};
 use muster_queue::pods::check::{Asked, Caller, check};
@@ -113,6 +114,10 @@ fn which_pods_are_taken_in() {
             namespaces: ["managedNamespaces", "namespaceSelector"].into_iter().filter_map(selector).collect(),
             pods: selector("podSelector"),
             without_queue: case.bool_at(&["withoutQueue"]) == Some(true),
+            gangs: case.get("gangs").map(|mark| Gangs {
+                mark: if mark.as_str() == Some("field") { Mark::Field } else { Mark::Annotations },
+                ..Gangs::default()
+            }),
         };
         let (says, sent) = (case.str_at(&["says"]), case.get("pod").unwrap());
         match admit::admit(sent, &Around(&case), &settings) {
