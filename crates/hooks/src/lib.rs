@@ -8,6 +8,7 @@
 //! Rules. What is right or wrong with an object is none of this crate's business.
 
 mod jobsets;
+pub mod queued;
 mod queues;
 
 use muster_api::meta;
@@ -17,7 +18,8 @@ use muster_jobset::admission::Answer;
 use muster_tree::Tree;
 
 pub use jobsets::JobSets;
-pub use queues::{Queues, Settings as QueueSettings};
+pub use queued::Settings as QueueSettings;
+pub use queues::Queues;
 
 /// An answer as the server's clients know it. `webhook` is who would say so in a cluster.
 fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {

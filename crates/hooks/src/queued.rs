@@ -1,0 +1,366 @@
+//! Jobs and pods that are put into queues: whether they are taken in, and what they may say.
+//!
+//! Whoever asks is either the server itself or a webhook of ours; both bring a way to look at other objects.
+//!
+//! # Invariants
+//!
+//! - Others are looked at only where the answer depends on them.
+//! - What cannot be looked at is a refusal, never a guess.
+
+use std::cell::RefCell;
+
+use muster_api::kinds::{JOBS, JOBSETS};
+use muster_api::meta::{self, Owner};
+use muster_api::paths::{job as job_path, jobset as jobset_path};
+use muster_api::queue::words::{annotations, finalizers, labels};
+use muster_api::selector::Selector;
+use muster_queue::jobs::admit::{self, Changed};
+use muster_queue::jobs::ancestors::{self, Above, Ancestor, Lost, Managed};
+use muster_queue::jobs::plan::queue_of;
+use muster_queue::kinds::admission::Answer;
+use muster_queue::pods::admit::{self as taking, Ancestry, Live};
+use muster_queue::pods::check::{self, Caller};
+use muster_tree::Tree;
+
+/// What is taken in.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Which kinds are managed.
+    pub managed: Managed,
+    /// The namespaces whose jobs and pods are managed.
+    pub namespaces: Selector,
+    /// Which pods, besides.
+    pub pods: taking::Settings,
+}
+
+/// What can be put into a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    /// A Job.
+    Job,
+    /// A JobSet.
+    JobSet,
+    /// A pod.
+    Pod,
+}
+
+impl Queued {
+    /// What objects of this resource are.
+    #[must_use]
+    pub fn of(group: &str, plural: &str) -> Option<Queued> {
+        match (group, plural) {
+            ("", "pods") => Some(Queued::Pod),
+            it if it == (&*JOBS.group, &*JOBS.plural) => Some(Queued::Job),
+            it if it == (&*JOBSETS.group, &*JOBSETS.plural) => Some(Queued::JobSet),
+            _ => None,
+        }
+    }
+
+    fn suspend(self) -> &'static [&'static str] {
+        if self == Queued::JobSet { jobset_path::SUSPEND } else { job_path::SUSPEND }
+    }
+
+    fn integration(self) -> &'static str {
+        match self {
+            Queued::Job => "batch/job",
+            Queued::JobSet => "jobset.x-k8s.io/jobset",
+            Queued::Pod => "pod",
+        }
+    }
+
+    /// The words of webhooks that say so in a cluster.
+    pub(crate) fn webhook(self) -> &'static str {
+        match self {
+            Queued::Job => "job.kb.io",
+            Queued::JobSet => "jobset.kb.io",
+            Queued::Pod => "pod.kb.io",
+        }
+    }
+
+    /// Whether such objects are managed at all.
+    #[must_use]
+    pub fn is_managed(self, settings: &Settings) -> bool {
+        settings.managed.enabled.contains(self.integration())
+    }
+}
+
+/// What surrounds an object that is written: an error is why nobody knows.
+pub trait Around {
+    /// Its namespace.
+    ///
+    /// # Errors
+    /// It could not be read, or is not there.
+    fn namespace(&self) -> Result<Tree, String>;
+    /// An owner, which is in the same namespace.
+    ///
+    /// # Errors
+    /// It could not be read.
+    fn owner(&self, owner: &Owner) -> Result<Option<Tree>, String>;
+    /// Whether the namespace has a queue for those that name none.
+    ///
+    /// # Errors
+    /// It could not be read.
+    fn has_default_queue(&self) -> Result<bool, String>;
+    /// Whether there is a class of priority for those that name none.
+    ///
+    /// # Errors
+    /// It could not be read.
+    fn has_default_class(&self) -> Result<bool, String>;
+    /// Whether whoever writes may let pods go: we ourselves, and whoever could admit them as well.
+    ///
+    /// # Errors
+    /// Nobody tells.
+    fn may_release(&self) -> Result<bool, String>;
+}
+
+/// What is asked about a write.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// What it is.
+    pub queued: Queued,
+    /// The object as it would be.
+    pub object: &'a Tree,
+    /// The object as it is; absent on create.
+    pub old: Option<&'a Tree>,
+    /// What surrounds it.
+    pub around: &'a dyn Around,
+    /// What is taken in.
+    pub settings: &'a Settings,
+}
+
+/// Something new that may be taken in.
+#[must_use]
+pub fn take_in(asked: &Asked<'_>) -> Answer {
+    let looks = Looks::new(asked);
+    let Asked { queued, object, settings, .. } = *asked;
+    let waits = !queue_of(object).is_empty() || settings.managed.without_queue;
+    let parented = meta::annotation(object, annotations::SUSPENDING_PARENT).is_some();
+    // Whoever has no business with queues costs one look.
+    if !waits && !parented && !looks.has_default_queue() {
+        return looks.or_refused(Answer::default());
+    }
+    let answer = match queued {
+        Queued::Pod => match taking::admit(object, &looks, &settings.pods) {
+            taking::Verdict::LeftAlone => Answer::default(),
+            taking::Verdict::TakenIn(pod) => changed(pod, object),
+            taking::Verdict::Refused(why) => refused(why),
+        },
+        Queued::Job | Queued::JobSet => filled_in(asked, &looks),
+    };
+    looks.or_refused(answer)
+}
+
+fn filled_in(asked: &Asked<'_>, looks: &Looks<'_>) -> Answer {
+    let Asked { queued, object, settings, .. } = *asked;
+    let ancestor = match looks.ancestor() {
+        Ok(ancestor) => ancestor,
+        Err(why) => return refused(why.to_string()),
+    };
+    let around = admit::Around {
+        is_selected: looks.noted(asked.around.namespace()).is_some_and(|it| settings.namespaces.selects(&it)),
+        has_default_queue: queue_of(object).is_empty() && looks.has_default_queue(),
+        has_default_class: looks.has_default_priority(),
+        without_queue: settings.managed.without_queue,
+        has_managed_owner: ancestor.is_some(),
+    };
+    changed(admit::filled_in(object, queued.suspend(), around), object)
+}
+
+/// Whether something may be created, or changed as it would be.
+#[must_use]
+pub fn judge(asked: &Asked<'_>) -> Answer {
+    let Asked { queued, object, old, .. } = *asked;
+    if !is_keyed(object) && !old.is_some_and(is_keyed) {
+        return Answer::default();
+    }
+    let looks = Looks::new(asked);
+    // It matters only to those who change where they wait.
+    let moves = old.is_some_and(|old| meta::label(old, labels::QUEUE) != meta::label(object, labels::QUEUE));
+    let default_queue = moves && looks.has_default_queue();
+    let answer = match queued {
+        Queued::Pod => judge_pod(asked, &looks, default_queue),
+        Queued::Job | Queued::JobSet => judge_job(asked, default_queue),
+    };
+    looks.or_refused(answer)
+}
+
+fn is_keyed(it: &Tree) -> bool {
+    [labels::QUEUE, labels::MANAGED, labels::POD_GROUP_NAME].iter().any(|key| meta::label(it, key).is_some())
+        || [labels::POD_GROUP_NAME, annotations::SUSPENDING_PARENT]
+            .iter()
+            .any(|key| meta::annotation(it, key).is_some())
+        || meta::has_finalizer(it, finalizers::POD)
+}
+
+fn judge_pod(asked: &Asked<'_>, looks: &Looks<'_>, default_queue: bool) -> Answer {
+    let owner = meta::controller(asked.object);
+    let check = |caller: Caller| {
+        check::check(&check::Asked {
+            pod: asked.object,
+            old: asked.old,
+            caller,
+            owner_enabled: owner
+                .as_ref()
+                .is_some_and(|it| asked.settings.managed.is_enabled(it.group(), &it.kind)),
+            default_queue,
+        })
+    };
+    let (mut answer, other) = (check(Caller::MayRelease), check(Caller::Other));
+    // Who writes is asked about only where it matters: seldom.
+    if answer != other && looks.noted(asked.around.may_release()) != Some(true) {
+        answer = other;
+    }
+    Answer { problems: answer.problems, warnings: answer.warnings, ..Answer::default() }
+}
+
+fn judge_job(asked: &Asked<'_>, has_default_queue: bool) -> Answer {
+    let Asked { queued, object, old, .. } = *asked;
+    let mut problems = admit::check_queue_words(object);
+    if queued == Queued::Job {
+        problems.extend(admit::check_job(object));
+    }
+    if let Some(old) = old {
+        let is_suspended = object.bool_at(queued.suspend()) == Some(true);
+        let changed = Changed { old, new: object, is_suspended, has_default_queue };
+        problems.extend(admit::check_queue_change(&changed));
+        if queued == Queued::Job {
+            problems.extend(admit::check_job_change(old, object));
+        }
+    }
+    Answer { problems, ..Answer::default() }
+}
+
+fn changed(new: Tree, old: &Tree) -> Answer {
+    Answer { changed: (new != *old).then_some(new), ..Answer::default() }
+}
+
+fn refused(why: String) -> Answer {
+    Answer { refused: Some(why), ..Answer::default() }
+}
+
+/// Looks at what surrounds an object, and notes what could not be seen.
+struct Looks<'a> {
+    asked: &'a Asked<'a>,
+    unseen: RefCell<Option<String>>,
+}
+
+impl<'a> Looks<'a> {
+    fn new(asked: &'a Asked<'a>) -> Looks<'a> {
+        Looks { asked, unseen: RefCell::default() }
+    }
+
+    fn noted<T>(&self, seen: Result<T, String>) -> Option<T> {
+        match seen {
+            Ok(seen) => Some(seen),
+            Err(why) => {
+                self.unseen.borrow_mut().get_or_insert(why);
+                None
+            }
+        }
+    }
+
+    /// The answer, unless it was made without having seen all that counts.
+    fn or_refused(self, answer: Answer) -> Answer {
+        self.unseen.into_inner().map_or(answer, refused)
+    }
+
+    fn ancestor(&self) -> Result<Option<Ancestor>, Lost> {
+        let Asked { object, around, settings, .. } = self.asked;
+        let look = |owner: &Owner| {
+            let found = around.owner(owner)?;
+            Ok(found.map(|it| Above {
+                uid: meta::uid(&it),
+                queue: queue_of(&it),
+                controller: meta::controller(&it),
+            }))
+        };
+        ancestors::find(&meta::uid(object), meta::controller(object).as_ref(), &settings.managed, look)
+    }
+}
+
+impl Live for Looks<'_> {
+    fn namespace(&self) -> Result<Tree, String> {
+        self.asked.around.namespace()
+    }
+
+    fn ancestry(&self) -> Ancestry {
+        match self.ancestor() {
+            Ok(None) => Ancestry::Unmanaged,
+            Ok(Some(_)) => Ancestry::Managed,
+            Err(why) => Ancestry::Unknown(why.to_string()),
+        }
+    }
+
+    fn has_default_queue(&self) -> bool {
+        self.noted(self.asked.around.has_default_queue()) == Some(true)
+    }
+
+    fn has_default_priority(&self) -> bool {
+        self.noted(self.asked.around.has_default_class()) == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    /// A cluster of which nothing can be seen.
+    struct Dark;
+
+    fn dark<T>() -> Result<T, String> {
+        Err("dark".to_owned())
+    }
+
+    impl Around for Dark {
+        fn namespace(&self) -> Result<Tree, String> {
+            dark()
+        }
+
+        fn owner(&self, _: &Owner) -> Result<Option<Tree>, String> {
+            dark()
+        }
+
+        fn has_default_queue(&self) -> Result<bool, String> {
+            dark()
+        }
+
+        fn has_default_class(&self) -> Result<bool, String> {
+            dark()
+        }
+
+        fn may_release(&self) -> Result<bool, String> {
+            dark()
+        }
+    }
+
+    fn ask(decide: fn(&Asked<'_>) -> Answer, queued: Queued, object: &Tree, old: Option<&Tree>) -> Answer {
+        let enabled = ["pod", "batch/job"].map(Into::into).into();
+        let managed = Managed { enabled, ..Managed::default() };
+        let namespaces = Selector::of(Some(&tree!({})));
+        let settings = Settings { managed, namespaces, pods: taking::Settings::default() };
+        decide(&Asked { queued, object, old, around: &Dark, settings: &settings })
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_never_guessed() {
+        let bare = tree!({"metadata": {"name": "p"}, "spec": {}});
+        let keyed = bare.with(&["metadata", "labels", labels::QUEUE], "q");
+        for (says, queued, object) in [
+            ("a pod that names no queue", Queued::Pod, &bare),
+            ("a pod that names one", Queued::Pod, &keyed),
+            ("a job that names none", Queued::Job, &bare),
+            ("a job that names one", Queued::Job, &keyed),
+        ] {
+            let why = ask(take_in, queued, object, None).refused.expect(says);
+            assert!(why.contains("dark"), "{says}: {why}");
+        }
+        assert_eq!(ask(judge, Queued::Pod, &bare, None), Answer::default(), "nobody's business");
+        assert_eq!(ask(judge, Queued::Pod, &keyed, None), Answer::default(), "nothing has to be seen");
+        let gated = keyed.with(&["spec", "schedulingGates"], tree!([{"name": "kueue.x-k8s.io/admission"}]));
+        assert_eq!(ask(judge, Queued::Pod, &gated, Some(&gated)), Answer::default(), "nor who writes");
+        let why = ask(judge, Queued::Pod, &keyed, Some(&gated)).refused;
+        assert_eq!(why.as_deref(), Some("dark"), "who opens a gate has to be known");
+    }
+}
