@@ -325,3 +325,38 @@ impl Part {
         if value.is_empty() { self } else { self.with(key, value) }
     }
 }
+
+/// The fields that objects of `theirs` cannot have in this version and those of `ours` can, those nearest to the root
+/// first: a server drops them without a word. Of a missing one nothing inside is named.
+#[must_use]
+pub fn lacks(ours: &Tree, theirs: &Tree, version: &str) -> Vec<String> {
+    let Some(theirs) = schema(theirs, version) else { return vec![format!("version {version}")] };
+    let mut missing = Vec::new();
+    if let Some(ours) = schema(ours, version) {
+        compare(ours, theirs, "", &mut missing);
+    }
+    missing.sort_by_key(|path| path.matches('.').count());
+    missing
+}
+
+fn schema<'a>(definition: &'a Tree, version: &str) -> Option<&'a Tree> {
+    let mut versions = definition.items_at(&["spec", "versions"]).iter();
+    let version = versions.find(|it| it.str_at(&["name"]) == version)?;
+    version.at(&["schema", "openAPIV3Schema"])
+}
+
+fn compare(ours: &Tree, theirs: &Tree, path: &str, missing: &mut Vec<String>) {
+    if theirs.bool_at(&["x-kubernetes-preserve-unknown-fields"]) == Some(true) {
+        return;
+    }
+    for (key, field) in ours.get("properties").map(Tree::entries).unwrap_or_default() {
+        let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+        match theirs.at(&["properties", key]) {
+            Some(there) => compare(field, there, &path, missing),
+            None => missing.push(path),
+        }
+    }
+    if let Some(items) = ours.get("items") {
+        compare(items, theirs.get("items").unwrap_or(&Tree::Null), &format!("{path}[]"), missing);
+    }
+}

@@ -9,35 +9,7 @@ use super::definition;
 /// inside is named.
 #[must_use]
 pub fn lacks(theirs: &Tree) -> Vec<String> {
-    let Some(theirs) = schema(theirs) else { return vec![format!("version {}", JOBSETS.version)] };
-    let mut missing = Vec::new();
-    if let Some(ours) = schema(&definition()) {
-        compare(&ours, &theirs, "", &mut missing);
-    }
-    missing.sort_by_key(|path| path.matches('.').count());
-    missing
-}
-
-fn schema(definition: &Tree) -> Option<Tree> {
-    let mut versions = definition.items_at(&["spec", "versions"]).iter();
-    let version = versions.find(|it| it.str_at(&["name"]) == JOBSETS.version)?;
-    version.at(&["schema", "openAPIV3Schema"]).cloned()
-}
-
-fn compare(ours: &Tree, theirs: &Tree, path: &str, missing: &mut Vec<String>) {
-    if theirs.bool_at(&["x-kubernetes-preserve-unknown-fields"]) == Some(true) {
-        return;
-    }
-    for (key, field) in ours.get("properties").map(Tree::entries).unwrap_or_default() {
-        let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-        match theirs.at(&["properties", key]) {
-            Some(there) => compare(field, there, &path, missing),
-            None => missing.push(path),
-        }
-    }
-    if let Some(items) = ours.get("items") {
-        compare(items, theirs.get("items").unwrap_or(&Tree::Null), &format!("{path}[]"), missing);
-    }
+    muster_api::definition::lacks(&definition(), theirs, &JOBSETS.version)
 }
 
 #[cfg(test)]
