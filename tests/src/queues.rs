@@ -1,0 +1,396 @@
+//! Queues as the examples show them, on any plane: who waits, who runs, and what is given back.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use muster_tree::Tree;
+use tempfile::TempDir;
+
+use crate::clients::{program, skip};
+use crate::plane::{self, Plane};
+use crate::planes::wait_for_nodes;
+use crate::real::{self, Disk, Installed, Real};
+
+/// Looks until something is so, at most.
+const LOOKS_MAX: usize = 600;
+/// Looks for as long as something has to stay as it is.
+const LOOKS_QUIET: usize = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+/// The controllers that a real plane has beside ours.
+const BESIDE: [&str; 5] = ["gc", "namespace", "job", "podgc", "node"];
+/// Simulated nodes.
+const NODES: usize = 3;
+/// Workloads of queues: schedulers have such, too.
+pub const WORKLOADS: &str = "workloads.kueue.x-k8s.io";
+/// What stories leave behind, in the order in which it goes.
+const LEFT: [&str; 7] = [
+    "jobs.batch",
+    "jobsets.jobset.x-k8s.io",
+    "pods",
+    "localqueues.kueue.x-k8s.io",
+    "clusterqueues.kueue.x-k8s.io",
+    "cohorts.kueue.x-k8s.io",
+    "resourceflavors.kueue.x-k8s.io",
+];
+
+/// A file of the examples.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name)
+}
+
+/// The text of a file of the examples.
+#[must_use]
+pub fn read(name: &str) -> String {
+    std::fs::read_to_string(example(name)).expect("there is such an example")
+}
+
+/// What is behind the stage; it ends with it.
+enum Scene {
+    /// An embedded plane.
+    Ours { _plane: Plane },
+    /// A real one on which Muster is installed, and how its operator is started.
+    Real { real: Box<Real>, installed: Installed, operator: Option<u32> },
+}
+
+/// A plane with simulated nodes, and kubectl for it.
+pub struct Stage {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    /// What kubectl remembers of this server.
+    folder: TempDir,
+    scene: Scene,
+}
+
+impl Stage {
+    /// An embedded plane, with these further words; `None`, and the test noted as skipped, without kubectl.
+    #[must_use]
+    pub fn embedded(test: &str, more: &[&str]) -> Option<Stage> {
+        let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
+        let nodes = NODES.to_string();
+        let plane = Plane::start(&[&["--ephemeral", "--sim-nodes", &nodes], more].concat());
+        let plane = plane.expect("a plane starts");
+        let kubeconfig = plane.kubeconfig().to_owned();
+        let folder = TempDir::new().expect("a folder can be made");
+        Some(Stage { kubectl, kubeconfig, folder, scene: Scene::Ours { _plane: plane } })
+    }
+
+    /// A real plane on which Muster is installed, with its operator in charge.
+    #[must_use]
+    pub fn real(test: &str) -> Option<Stage> {
+        let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        let mut stage = Stage::installed(kubectl).expect("a real plane starts");
+        stage.operator_starts();
+        Some(stage)
+    }
+
+    fn installed(kubectl: PathBuf) -> Result<Stage, String> {
+        let binary = plane::binary()?;
+        // Definitions come before the garbage collector, which looks for new kinds only now and then.
+        let mut real = Real::start_without_controllers(Disk::Unsynced)?;
+        let installed = real.install(&binary)?;
+        real.start_controllers(&BESIDE)?;
+        real.start_scheduler()?;
+        real.join(&binary, NODES)?;
+        wait_for_nodes(&real.server, NODES)?;
+        let kubeconfig = real.own_kubeconfig()?;
+        let folder = TempDir::new().map_err(|e| e.to_string())?;
+        let scene = Scene::Real { real: Box::new(real), installed, operator: None };
+        Ok(Stage { kubectl, kubeconfig, folder, scene })
+    }
+
+    /// Starts the operator of a real plane, and waits until it is in charge.
+    pub fn operator_starts(&mut self) {
+        let Scene::Real { real, installed, operator } = &mut self.scene else {
+            panic!("an embedded plane has no operator")
+        };
+        let binary = plane::binary().expect("there is a binary");
+        let started = real.operate_as(&binary, installed, &["--log-level", "info"]);
+        *operator = Some(started.expect("the operator is in charge"));
+    }
+
+    /// Kills the operator of a real plane.
+    pub fn operator_dies(&mut self) {
+        let Scene::Real { real, operator, .. } = &mut self.scene else {
+            panic!("an embedded plane has no operator")
+        };
+        real.kill(operator.take().expect("it runs")).expect("it can be killed");
+    }
+
+    /// What the operator of a real plane has told.
+    #[must_use]
+    pub fn complaints(&self) -> String {
+        match &self.scene {
+            Scene::Real { real, .. } => real.complaints(),
+            Scene::Ours { .. } => String::new(),
+        }
+    }
+
+    /// Takes away what stories leave behind, and waits until it is gone: nothing holds what nobody uses.
+    pub fn clear(&self) {
+        for kind in LEFT {
+            self.kubectl(&["delete", kind, "--all", "--timeout=120s"]);
+        }
+        self.until("Workloads go with their owners", |stage| {
+            let left = stage.get(&[WORKLOADS, "--all-namespaces"]);
+            if left.items_at(&["items"]).is_empty() { Ok(()) } else { Err(left.to_json()) }
+        });
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(self.folder.path());
+        command.args(args);
+        command
+    }
+
+    /// What kubectl says.
+    ///
+    /// # Errors
+    /// What it complains about.
+    pub fn run(&self, args: &[&str]) -> Result<String, String> {
+        let output = self.command(args).output().expect("kubectl starts");
+        let told = |bytes| String::from_utf8(bytes).expect("kubectl writes text");
+        if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
+    }
+
+    /// What kubectl says, which does as it is told.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        self.run(args).unwrap_or_else(|why| panic!("{args:?}: {why}\n{}", self.complaints()))
+    }
+
+    /// Applies a file of the examples.
+    pub fn apply(&self, name: &str) {
+        self.kubectl(&["apply", "-f", &example(name).display().to_string()]);
+    }
+
+    /// Applies this text.
+    pub fn apply_text(&self, text: &str) {
+        self.try_apply(text, &[]).unwrap_or_else(|why| panic!("{why}: {text}"));
+    }
+
+    /// Applies this text with these further words.
+    ///
+    /// # Errors
+    /// What kubectl complains about.
+    pub fn try_apply(&self, text: &str, more: &[&str]) -> Result<String, String> {
+        let mut command = self.command(&[&["apply", "-f", "-"], more].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("kubectl starts");
+        let mut input = child.stdin.take().expect("its input is a pipe");
+        input.write_all(text.as_bytes()).expect("kubectl reads");
+        drop(input);
+        let output = child.wait_with_output().expect("kubectl ends");
+        let told = |bytes| String::from_utf8(bytes).expect("kubectl writes text");
+        if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
+    }
+
+    /// Objects as they are.
+    #[must_use]
+    pub fn get(&self, args: &[&str]) -> Tree {
+        let text = self.kubectl(&[&["get", "--output", "json"][..], args].concat());
+        Tree::parse(text.as_bytes()).expect("kubectl writes JSON")
+    }
+
+    /// Applies the queue of the examples with another quota.
+    pub fn quota(&self, cpu: &str) {
+        let text = read("queue-quota.yaml");
+        assert!(text.contains("nominalQuota: 10m"), "the example has ten");
+        self.apply_text(&text.replace("nominalQuota: 10m", &format!("nominalQuota: {cpu}")));
+    }
+
+    /// Waits until something is so.
+    pub fn until(&self, what: &str, mut is: impl FnMut(&Stage) -> Result<(), String>) {
+        let mut last = String::new();
+        for _ in 0..LOOKS_MAX {
+            match is(self) {
+                Ok(()) => return,
+                Err(seen) => last = seen,
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("{what}: {last}\n{}", self.complaints());
+    }
+
+    /// Something stays as it is for a while.
+    pub fn stays(&self, what: &str, mut is: impl FnMut(&Stage) -> Result<(), String>) {
+        for _ in 0..LOOKS_QUIET {
+            is(self).unwrap_or_else(|seen| panic!("{what}: {seen}\n{}", self.complaints()));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// How many pods have our gate, and how many there are.
+    #[must_use]
+    pub fn gated(&self) -> (usize, usize) {
+        let pods = self.get(&["pods"]);
+        let pods = pods.items_at(&["items"]);
+        let ours = |gate: &Tree| gate.str_at(&["name"]) == "kueue.x-k8s.io/admission";
+        let gated = |pod: &&Tree| pod.items_at(&["spec", "schedulingGates"]).iter().any(ours);
+        (pods.iter().filter(gated).count(), pods.len())
+    }
+
+    /// Whether there are so many pods, and all have our gate.
+    ///
+    /// # Errors
+    /// How many there are.
+    pub fn all_wait(&self, count: usize) -> Result<(), String> {
+        let seen = self.gated();
+        if seen == (count, count) { Ok(()) } else { Err(format!("{seen:?}")) }
+    }
+
+    /// Whether there are so many pods, and none has our gate.
+    ///
+    /// # Errors
+    /// How many there are.
+    pub fn none_waits(&self, count: usize) -> Result<(), String> {
+        let seen = self.gated();
+        if seen == (0, count) { Ok(()) } else { Err(format!("{seen:?}")) }
+    }
+
+    /// The reason of a condition of a Workload that is true.
+    ///
+    /// # Errors
+    /// The Workload.
+    pub fn has(&self, workload: &str, condition: &str) -> Result<String, String> {
+        let seen = self.get(&[WORKLOADS, workload]);
+        let is = |it: &&Tree| it.str_at(&["type"]) == condition && it.str_at(&["status"]) == "True";
+        let found = seen.items_at(&["status", "conditions"]).iter().find(is);
+        found.map(|it| it.str_at(&["reason"]).to_owned()).ok_or_else(|| seen.to_json())
+    }
+
+    /// Waits until a Workload has ended well, and nothing of it is held any more.
+    pub fn finished(&self, workload: &str) {
+        self.until("it ends", |stage| stage.has(workload, "Finished").map(drop));
+        assert_eq!(self.has(workload, "Finished").as_deref(), Ok("Succeeded"));
+        self.until("pods are let go", |stage| {
+            let pods = stage.get(&["pods"]);
+            let held = |pod: &Tree| !pod.items_at(&["metadata", "finalizers"]).is_empty();
+            if pods.items_at(&["items"]).iter().any(held) { Err(pods.to_json()) } else { Ok(()) }
+        });
+        self.until("the quota is free", |stage| stage.uses("team", "0"));
+    }
+
+    /// Whether a queue has this much of its processors in use.
+    ///
+    /// # Errors
+    /// The queue.
+    pub fn uses(&self, queue: &str, cpu: &str) -> Result<(), String> {
+        let seen = self.get(&["clusterqueues.kueue.x-k8s.io", queue]);
+        let flavors = seen.items_at(&["status", "flavorsUsage"]);
+        let total = flavors
+            .first()
+            .and_then(|it| it.items_at(&["resources"]).first())
+            .map(|it| it.str_at(&["total"]));
+        if total == Some(cpu) { Ok(()) } else { Err(seen.to_json()) }
+    }
+
+    /// The pod sets of a Workload, with their counts.
+    #[must_use]
+    pub fn sets(&self, workload: &str) -> Vec<(String, i64)> {
+        let seen = self.get(&[WORKLOADS, workload]);
+        let sets = seen.items_at(&["spec", "podSets"]).iter();
+        sets.map(|it| (it.str_at(&["name"]).to_owned(), it.int_at(&["count"]).unwrap_or(0))).collect()
+    }
+}
+
+/// A pod by itself waits for quota.
+pub fn a_pod_by_itself_waits_for_quota(stage: &Stage) {
+    stage.quota("0");
+    stage.apply("queue-pod.yaml");
+    stage.until("it asks for quota", |stage| {
+        let list = stage.get(&[WORKLOADS]);
+        if list.items_at(&["items"]).is_empty() { Err(list.to_json()) } else { Ok(()) }
+    });
+    stage.stays("it waits", |stage| stage.all_wait(1));
+    let list = stage.get(&[WORKLOADS]);
+    let name = list.items_at(&["items"])[0].str_at(&["metadata", "name"]).to_owned();
+    assert!(name.starts_with("pod-foo-"), "{name}");
+    assert_eq!(stage.sets(&name), [("main".to_owned(), 1)]);
+    stage.quota("10m");
+    stage.until("it starts", |stage| stage.none_waits(1));
+    stage.finished(&name);
+    let pod = stage.get(&["pod", "foo"]);
+    assert_eq!(pod.str_at(&["metadata", "labels", "kueue.x-k8s.io/managed"]), "true", "for good");
+}
+
+/// A group starts as a whole, and with no more than it said.
+pub fn a_group_starts_as_a_whole(stage: &Stage) {
+    stage.quota("9m");
+    stage.apply("queue-group.yaml");
+    stage.until("they wait", |stage| stage.all_wait(10));
+    stage.stays("nine are not enough", |stage| stage.all_wait(10));
+    assert_eq!(stage.sets("pod-group"), [("main".to_owned(), 10)]);
+    let text = read("queue-group.yaml");
+    let (one, _) = text.split_once("---\n").expect("there are several");
+    stage.quota("10m");
+    stage.until("all start", |stage| stage.none_waits(10));
+    stage.apply_text(&one.replace("pod-index-0", "too-many"));
+    stage.until("one too many goes", |stage| match stage.run(&["get", "pod", "too-many"]) {
+        Err(why) if why.contains("NotFound") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    stage.finished("pod-group");
+}
+
+/// A group whose pods have roles waits until there is one of each.
+pub fn roles_are_waited_for(stage: &Stage) {
+    stage.quota("10m");
+    let text = read("queue-roles.yaml");
+    let (driver, workers) = text.split_once("---\n").expect("there are several");
+    stage.apply_text(driver);
+    stage.stays("it waits for workers", |stage| stage.all_wait(1));
+    assert!(stage.get(&[WORKLOADS]).items_at(&["items"]).is_empty(), "nothing is asked for yet");
+    stage.apply_text(workers);
+    stage.until("all start", |stage| stage.none_waits(10));
+    assert_eq!(stage.sets("pod-group"), [("driver".to_owned(), 1), ("worker".to_owned(), 9)]);
+    stage.finished("pod-group");
+}
+
+/// The driver in this file of the examples starts only when its workers would fit.
+pub fn a_driver_has_room_for_its_workers(stage: &Stage, file: &str) {
+    stage.quota("9m");
+    stage.apply(file);
+    stage.stays("its workers would not fit", |stage| stage.all_wait(1));
+    stage.quota("10m");
+    stage.until("it starts", |stage| stage.none_waits(1));
+    assert_eq!(stage.sets("pod-group"), [("driver".to_owned(), 1), ("workers".to_owned(), 9)], "{file}");
+    let worker = |n: usize| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: job-worker-{n}\n  labels:\n    \
+             kueue.x-k8s.io/queue-name: user-queue\n    kueue.x-k8s.io/pod-group-name: pod-group\n    \
+             kueue.x-k8s.io/pod-group-role: worker\nspec:\n  restartPolicy: Never\n  containers:\n  - name: job\n    \
+             image: hello-world\n    resources: {{requests: {{cpu: 1m}}}}\n---\n"
+        )
+    };
+    stage.apply_text(&(0..9).map(worker).collect::<String>());
+    stage.until("workers start at once", |stage| stage.none_waits(10));
+    stage.finished("pod-group");
+}
+
+/// Quota that is lent goes back to whom it belongs.
+pub fn a_team_borrows_until_the_other_wants_its_own_back(stage: &Stage) {
+    let running = |stage: &Stage, job: &str, want: &str| {
+        let seen = stage.get(&["job", job]);
+        let suspended = seen.bool_at(&["spec", "suspend"]) == Some(true);
+        let is = if suspended { "waits" } else { "runs" };
+        if is == want { Ok(()) } else { Err(seen.to_json()) }
+    };
+    stage.apply("queue-cohort.yaml");
+    stage.until("the borrower runs", |stage| running(stage, "borrower", "runs"));
+    stage.until("and uses all", |stage| stage.uses("blue", "4"));
+    stage.apply("queue-reclaim.yaml");
+    stage.until("the owner runs", |stage| running(stage, "owner", "runs"));
+    stage.until("the borrower waits", |stage| running(stage, "borrower", "waits"));
+    stage.until("nothing is borrowed", |stage| stage.uses("blue", "0").and(stage.uses("green", "2")));
+    let borrower = stage.get(&[WORKLOADS, "-l", "kueue.x-k8s.io/job-uid"]);
+    let evicted = borrower.items_at(&["items"]).iter().flat_map(|it| it.items_at(&["status", "conditions"]));
+    let mut evicted = evicted.filter(|it| it.str_at(&["type"]) == "Preempted");
+    assert_eq!(evicted.next().map(|it| it.str_at(&["reason"])), Some("InCohortReclamation"));
+}
