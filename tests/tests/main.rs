@@ -36,6 +36,7 @@ mod outages;
 mod placements;
 mod port;
 mod programs;
+mod queue_cluster;
 mod queues;
 mod quickstart;
 mod run;

@@ -23,7 +23,7 @@ use crate::process;
 /// A right and the reason: group, resource, verb, reason.
 type Rare = (&'static str, &'static str, &'static str, &'static str);
 /// Rights that no test can be sure to use: group, resource, verb, reason.
-const RARE: [Rare; 9] = [
+const RARE: [Rare; 30] = [
     ("batch", "jobs", "get", LOST),
     ("", "pods", "get", LOST),
     ("", "services", "get", LOST),
@@ -33,7 +33,35 @@ const RARE: [Rare; 9] = [
     ("scheduling.k8s.io", "podgroups", "get", LOST),
     ("scheduling.muster.dev", "workloads", "get", LOST),
     ("scheduling.muster.dev", "podgroups", "get", LOST),
+    ("kueue.x-k8s.io", "clusterqueues", "get", LOST),
+    ("kueue.x-k8s.io", "cohorts", "get", LOST),
+    ("kueue.x-k8s.io", "resourceflavors", "get", LOST),
+    ("kueue.x-k8s.io", "workloads", "get", LOST),
+    (
+        "kueue.x-k8s.io",
+        "cohorts/status",
+        "patch",
+        "written only where quota is shared fairly, which is configured",
+    ),
+    ("apps", "deployments", "get", OWNER),
+    ("apps", "replicasets", "get", OWNER),
+    ("apps", "statefulsets", "get", OWNER),
+    ("kubeflow.org", "jaxjobs", "get", OWNER),
+    ("kubeflow.org", "mpijobs", "get", OWNER),
+    ("kubeflow.org", "paddlejobs", "get", OWNER),
+    ("kubeflow.org", "pytorchjobs", "get", OWNER),
+    ("kubeflow.org", "tfjobs", "get", OWNER),
+    ("kubeflow.org", "xgboostjobs", "get", OWNER),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets", "get", OWNER),
+    ("ray.io", "rayclusters", "get", OWNER),
+    ("ray.io", "rayjobs", "get", OWNER),
+    ("ray.io", "rayservices", "get", OWNER),
+    ("sparkoperator.k8s.io", "sparkapplications", "get", OWNER),
+    ("trainer.kubeflow.org", "trainjobs", "get", OWNER),
+    ("workload.codeflare.dev", "appwrappers", "get", OWNER),
 ];
+/// The walk from owner to owner is tested where objects are simulated.
+const OWNER: &str = "asked only about pods and jobs that name a queue and belong to one of these";
 /// Faults between operator and server are played where calls are simulated, and there it is asked for.
 const LOST: &str = "asked only after a reply was lost, to see whether the call was done";
 /// What every authenticated user may read.

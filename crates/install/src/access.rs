@@ -16,7 +16,7 @@ pub(crate) fn objects(options: &Options) -> Vec<Tree> {
     let own = role("Role", OPERATOR, rights::namespace_rules()).with(&["metadata", "namespace"], namespace);
     let mut all = vec![labelled(&account, "operator"), cluster, binding("ClusterRole", namespace), own];
     all.push(binding("Role", namespace).with(&["metadata", "namespace"], namespace));
-    all.extend(rights::USERS.map(|(name, ours, verbs, into)| user_role(name, ours, verbs, into)));
+    all.extend(rights::USERS.map(user_role));
     all
 }
 
@@ -40,8 +40,8 @@ fn binding(role: &str, namespace: &str) -> Tree {
 }
 
 /// Becomes part of the cluster's own roles: whoever may edit a namespace may run JobSets and gangs there.
-fn user_role(name: &str, ours: rights::Ours, verbs: &[&str], into: &[&str]) -> Tree {
-    into.iter().fold(role("ClusterRole", name, rights::user_rules(ours, verbs)), |role, into| {
+fn user_role((name, rules, into): rights::Users) -> Tree {
+    into.iter().fold(role("ClusterRole", name, rights::user_rules(rules)), |role, into| {
         role.with(&["metadata", "labels", &format!("rbac.authorization.k8s.io/aggregate-to-{into}")], "true")
     })
 }

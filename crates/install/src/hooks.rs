@@ -11,6 +11,8 @@
 //! Who decides.
 
 mod conditions;
+pub mod everybody;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,16 @@ use muster_api::words::jobset as words;
 use muster_tree::{Tree, tree};
 
 use self::conditions::Condition;
+pub use self::table::HOOKS;
+
+/// Whose hooks: the step of admission that decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// JobSets and their pods.
+    JobSets,
+    /// Queues, and what waits in them.
+    Queues,
+}
 
 /// What a hook may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +43,23 @@ pub enum Say {
     Refuse,
 }
 
-/// One hook.
+/// Where the objects are that a hook is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// In no namespace.
+    Cluster,
+    /// In every namespace.
+    Namespaces,
+    /// In every namespace but those that a cluster, or the operator itself, comes up with.
+    Tenants,
+    /// The same, and only objects with the label of JobSets. The operator's namespace has none.
+    JobSets,
+}
+
+/// One hook. Several may be asked at one path, about the same kind: there all that is asked at that path is decided.
 pub struct Hook {
+    /// Whose it is.
+    pub step: Step,
     /// Where it is asked.
     pub path: &'static str,
     /// Its name, which refusals of the server name.
@@ -45,56 +72,21 @@ pub struct Hook {
     pub word: &'static str,
     /// The writes it is asked about.
     pub operations: &'static [&'static str],
+    /// Parts of an object that are written apart, and count too.
+    parts: &'static [&'static str],
+    /// Where such objects are.
+    scope: Scope,
     /// What has to hold of such a write besides.
     conditions: &'static [Condition],
 }
-
-/// All of them.
-pub static HOOKS: [Hook; 4] = [
-    Hook {
-        path: "/mutate-jobset-x-k8s-io-v1alpha2-jobset",
-        name: "mjobset.kb.io",
-        say: Say::Change,
-        kind: &kinds::JOBSETS,
-        word: words::KIND,
-        // An apply replaces lists as a whole, and with them what was filled into their items.
-        operations: &["CREATE", "UPDATE"],
-        conditions: &[conditions::SPEC_CHANGES],
-    },
-    Hook {
-        path: "/validate-jobset-x-k8s-io-v1alpha2-jobset",
-        name: "vjobset.kb.io",
-        say: Say::Refuse,
-        kind: &kinds::JOBSETS,
-        word: words::KIND,
-        operations: &["CREATE", "UPDATE"],
-        conditions: &[conditions::SPEC_CHANGES],
-    },
-    Hook {
-        path: "/mutate--v1-pod",
-        name: "mpod.kb.io",
-        say: Say::Change,
-        kind: &kinds::PODS,
-        word: "Pod",
-        operations: &["CREATE"],
-        conditions: &[conditions::OF_A_JOBSET, conditions::PLACED_OR_RANKED],
-    },
-    Hook {
-        path: "/validate--v1-pod",
-        name: "vpod.kb.io",
-        say: Say::Refuse,
-        kind: &kinds::PODS,
-        word: "Pod",
-        operations: &["CREATE"],
-        conditions: &[conditions::OF_A_JOBSET, conditions::FOLLOWS],
-    },
-];
 
 /// Seconds that the server waits for an answer.
 pub const TIMEOUT_SECS: u32 = 10;
 
 /// Whose pods we never have a say about, whatever their labels: a cluster must come up without us.
 const SYSTEM_NAMESPACE: &str = "kube-system";
+/// The label by which namespaces are told apart.
+const SPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Where a server finds the hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +110,9 @@ pub enum Reached<'a> {
 }
 
 impl Reached<'_> {
-    fn client(&self, path: &str) -> Tree {
+    /// How a server asks at this path.
+    #[must_use]
+    pub fn client(&self, path: &str) -> Tree {
         match self {
             Reached::Url { base, authority } => {
                 tree!({"url": format!("{base}{path}"), "caBundle": *authority})
@@ -132,46 +126,59 @@ impl Reached<'_> {
 }
 
 impl Hook {
-    /// The hook as a configuration lists it, reached so.
+    /// The hook as a configuration lists it, reached so; `own` is the operator's namespace.
     ///
-    /// Whoever cannot be asked counts as a refusal. Pods are chosen by their label, so that all others never depend on us.
+    /// Whoever cannot be asked counts as a refusal. Pods and jobs are chosen by what they carry, so that all others never
+    /// depend on us.
     #[must_use]
-    pub fn registration(&self, reached: &Reached<'_>) -> Tree {
+    pub fn registration(&self, reached: &Reached<'_>, own: &str) -> Tree {
         let hook = tree!({
             "name": self.name,
             "clientConfig": reached.client(self.path),
             "rules": [(self.rule())],
             "failurePolicy": "Fail",
             "matchPolicy": "Equivalent",
-            "matchConditions": Tree::list(self.conditions.iter().map(Condition::tree)),
             "sideEffects": "None",
             "timeoutSeconds": i64::from(TIMEOUT_SECS),
             "admissionReviewVersions": ["v1"],
         });
-        if self.kind != &kinds::PODS {
-            return hook;
+        let conditions = Tree::list(self.conditions.iter().map(Condition::tree));
+        let conditions = (!self.conditions.is_empty()).then_some(conditions);
+        let hook = hook.with_option(&["matchConditions"], conditions);
+        match self.scope {
+            Scope::Cluster | Scope::Namespaces => hook,
+            Scope::Tenants => hook.with(&["namespaceSelector"], all_but(&[SYSTEM_NAMESPACE, own])),
+            Scope::JobSets => {
+                let ours = tree!({"key": words::NAME, "operator": "Exists"});
+                hook.with(&["objectSelector"], tree!({"matchExpressions": [ours]}))
+                    .with(&["namespaceSelector"], all_but(&[SYSTEM_NAMESPACE]))
+            }
         }
-        let ours = tree!({"key": words::NAME, "operator": "Exists"});
-        let spared =
-            tree!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [SYSTEM_NAMESPACE]});
-        hook.with(&["objectSelector"], tree!({"matchExpressions": [ours]}))
-            .with(&["namespaceSelector"], tree!({"matchExpressions": [spared]}))
     }
 
     fn rule(&self) -> Tree {
         let Kind { group, version, plural } = self.kind;
+        let parts = self.parts.iter().map(|part| format!("{plural}/{part}"));
         tree!({
             "apiGroups": [group],
             "apiVersions": [version],
-            "resources": [plural],
+            "resources": Tree::list(std::iter::once(plural.to_string()).chain(parts)),
             "operations": Tree::list(self.operations.iter().copied()),
-            "scope": "Namespaced",
+            "scope": if self.scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
         })
     }
 }
 
+/// Selects all namespaces but these.
+fn all_but(names: &[&str]) -> Tree {
+    let names = Tree::list(names.iter().copied());
+    tree!({"matchExpressions": [{"key": SPACE_NAME, "operator": "NotIn", "values": names}]})
+}
+
 /// A configuration of hooks. The names are upstream's, so that ours replaces it.
 pub struct Configuration {
+    /// Whose hooks it has.
+    pub step: Step,
     /// Its name.
     pub name: &'static str,
     /// Its kind as manifests name it.
@@ -182,28 +189,43 @@ pub struct Configuration {
     pub say: Say,
 }
 
-/// All of them.
-pub static CONFIGURATIONS: [Configuration; 2] = [
-    Configuration {
-        name: "jobset-mutating-webhook-configuration",
-        word: "MutatingWebhookConfiguration",
-        kind: &kinds::MUTATING_WEBHOOKS,
-        say: Say::Change,
-    },
-    Configuration {
-        name: "jobset-validating-webhook-configuration",
-        word: "ValidatingWebhookConfiguration",
-        kind: &kinds::VALIDATING_WEBHOOKS,
-        say: Say::Refuse,
-    },
+/// The name of each: queues first, so that whoever hears of the last has heard of all.
+pub(crate) const NAMES: [&str; 4] = [
+    "kueue-mutating-webhook-configuration",
+    "kueue-validating-webhook-configuration",
+    "jobset-mutating-webhook-configuration",
+    "jobset-validating-webhook-configuration",
 ];
 
+/// All of them.
+pub static CONFIGURATIONS: [Configuration; 4] = [
+    mutating(Step::Queues, NAMES[0]),
+    validating(Step::Queues, NAMES[1]),
+    mutating(Step::JobSets, NAMES[2]),
+    validating(Step::JobSets, NAMES[3]),
+];
+
+const fn mutating(step: Step, name: &'static str) -> Configuration {
+    let (word, kind) = ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS);
+    Configuration { step, name, word, kind, say: Say::Change }
+}
+
+const fn validating(step: Step, name: &'static str) -> Configuration {
+    let (word, kind) = ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS);
+    Configuration { step, name, word, kind, say: Say::Refuse }
+}
+
 impl Configuration {
-    /// Its hooks, reached so.
+    /// Those of its hooks that are always there.
+    pub fn of(&self) -> impl Iterator<Item = &'static Hook> + use<> {
+        let (step, say) = (self.step, self.say);
+        HOOKS.iter().filter(move |hook| hook.step == step && hook.say == say)
+    }
+
+    /// Its hooks, reached so; `own` is the operator's namespace.
     #[must_use]
-    pub fn hooks(&self, reached: &Reached<'_>) -> Tree {
-        let hooks = HOOKS.iter().filter(|hook| hook.say == self.say);
-        Tree::list(hooks.map(|hook| hook.registration(reached)))
+    pub fn hooks(&self, reached: &Reached<'_>, own: &str) -> Tree {
+        Tree::list(self.of().map(|hook| hook.registration(reached, own)))
     }
 
     /// The configuration with these hooks.

@@ -11,6 +11,7 @@
 //! Who applies it: `muster install` does, or Helm, or a person with kubectl.
 
 pub mod chart;
+pub mod conversion;
 pub mod gangs;
 pub mod hooks;
 pub mod names;
@@ -103,17 +104,20 @@ pub fn kind_of(object: &Tree) -> &'static Kind {
 #[must_use]
 pub fn manifests(options: &Options) -> Vec<Tree> {
     let mut all = vec![namespace(options)];
-    all.extend(definitions().iter().map(|it| labelled(it, "definition")));
+    let service = service(options);
+    all.extend(definitions().iter().map(|it| labelled(&conversion::converted(it, &service), "definition")));
     all.extend(access::objects(options));
     all.extend(workload::objects(options));
     all.extend(webhooks(options));
     all
 }
 
-/// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own.
+/// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own. Who converts between the
+/// versions of queueing is not said here: it depends on where it is reached.
 #[must_use]
 pub fn definitions() -> Vec<Tree> {
-    [muster_jobset::crd::definition()].into_iter().chain(gangs::definitions()).collect()
+    let sets = [muster_jobset::crd::definition()].into_iter();
+    sets.chain(gangs::definitions()).chain(muster_queue::kinds::definitions()).collect()
 }
 
 /// Where the operator's pods are held to what they need: nothing.
@@ -126,12 +130,16 @@ fn namespace(options: &Options) -> Tree {
     })
 }
 
-/// The configurations of webhooks, last: they refuse JobSets until somebody answers.
+/// The configurations of webhooks, last: they refuse JobSets and queues until somebody answers.
 fn webhooks(options: &Options) -> Vec<Tree> {
-    let service =
-        Reached::Service { namespace: &options.namespace, name: WEBHOOK_SERVICE, port: options.webhook_port };
-    let one = |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service)), "webhook");
+    let service = service(options);
+    let one =
+        |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service, &options.namespace)), "webhook");
     CONFIGURATIONS.iter().map(one).collect()
+}
+
+fn service(options: &Options) -> Reached<'_> {
+    Reached::Service { namespace: &options.namespace, name: WEBHOOK_SERVICE, port: options.webhook_port }
 }
 
 /// What pods of ours are found by; may never change, since a Deployment keeps to its selector.

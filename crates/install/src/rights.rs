@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_jobset::rights::Rule;
 use muster_tree::{Tree, tree};
 
-use crate::hooks::CONFIGURATIONS;
+use crate::conversion::CONVERTED;
+use crate::hooks::NAMES;
 use crate::names::{OPERATOR, WEBHOOK_SECRET};
 
 /// What is followed, and never asked for by name.
@@ -52,25 +53,88 @@ pub const GANGS: &[Rule] = &[
     ("scheduling.volcano.sh", "podgroups/status", &["patch"]),
 ];
 
+/// What is done about queues: quota is given by writing to Workloads, jobs are stopped and started, pods are let go or
+/// deleted. What is in use is kept by a finalizer. Whoever opens a gate himself is asked about.
+pub const QUEUES: &[Rule] = &[
+    ("kueue.x-k8s.io", "resourceflavors", &["get", "list", "watch", "patch"]),
+    ("kueue.x-k8s.io", "clusterqueues", &["get", "list", "watch", "patch"]),
+    ("kueue.x-k8s.io", "clusterqueues/status", &["patch"]),
+    ("kueue.x-k8s.io", "localqueues", &["get", "list", "watch"]),
+    ("kueue.x-k8s.io", "localqueues/status", &["patch"]),
+    ("kueue.x-k8s.io", "cohorts", &["get", "list", "watch"]),
+    ("kueue.x-k8s.io", "cohorts/status", &["patch"]),
+    ("kueue.x-k8s.io", "workloads", &["get", "list", "watch", "create", "patch", "delete"]),
+    ("kueue.x-k8s.io", "workloads/status", &["patch"]),
+    ("kueue.x-k8s.io", "workloadpriorityclasses", &["get", "list", "watch"]),
+    ("kueue.x-k8s.io", "admissionchecks", FOLLOWED),
+    ("kueue.x-k8s.io", "topologies", FOLLOWED),
+    ("", "namespaces", &["get", "list", "watch"]),
+    ("", "pods", &["get", "list", "watch", "patch", "delete"]),
+    ("", "pods/status", &["patch"]),
+    ("", "pods/finalizers", &["update"]),
+    ("batch", "jobs", &["get", "list", "watch", "patch"]),
+    ("batch", "jobs/status", &["patch"]),
+    ("batch", "jobs/finalizers", &["update"]),
+    ("jobset.x-k8s.io", "jobsets", &["get", "list", "watch", "patch"]),
+    ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
+    ("scheduling.k8s.io", "priorityclasses", FOLLOWED),
+    ("authentication.k8s.io", "selfsubjectreviews", &["create"]),
+    ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+    ("", "events", &["create", "patch"]),
+];
+
+/// Whoever owns what is put into a queue is looked at, kind by kind: where he waits himself, it does not.
+pub const OWNERS: &[Rule] = &[
+    ("apps", "deployments", READ),
+    ("apps", "replicasets", READ),
+    ("apps", "statefulsets", READ),
+    ("kubeflow.org", "jaxjobs", READ),
+    ("kubeflow.org", "mpijobs", READ),
+    ("kubeflow.org", "paddlejobs", READ),
+    ("kubeflow.org", "pytorchjobs", READ),
+    ("kubeflow.org", "tfjobs", READ),
+    ("kubeflow.org", "xgboostjobs", READ),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets", READ),
+    ("ray.io", "rayclusters", READ),
+    ("ray.io", "rayjobs", READ),
+    ("ray.io", "rayservices", READ),
+    ("sparkoperator.k8s.io", "sparkapplications", READ),
+    ("trainer.kubeflow.org", "trainjobs", READ),
+    ("workload.codeflare.dev", "appwrappers", READ),
+];
+const READ: &[&str] = &["get"];
+
 /// Rights that a server asks about by itself while it serves another request: nobody sees a request for them.
 pub const ASKED_INSIDE: &[Rule] = &[
     ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
     ("batch", "jobs/finalizers", &["update"]),
+    ("", "pods/finalizers", &["update"]),
     ("resource.k8s.io", "resourceclaims/binding", &["patch"]),
 ];
 
 /// A rule about objects of these names alone; all, when there are none.
 pub type NamedRule = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-/// The definition of JobSets.
-const DEFINITION: &str = "jobsets.jobset.x-k8s.io";
+/// The definitions that are looked at.
+const DEFINITIONS: &[&str] = &[
+    "jobsets.jobset.x-k8s.io",
+    "admissionchecks.kueue.x-k8s.io",
+    "clusterqueues.kueue.x-k8s.io",
+    "cohorts.kueue.x-k8s.io",
+    "localqueues.kueue.x-k8s.io",
+    "resourceflavors.kueue.x-k8s.io",
+    "topologies.kueue.x-k8s.io",
+    "workloadpriorityclasses.kueue.x-k8s.io",
+    "workloads.kueue.x-k8s.io",
+];
 const NAMED: &[&str] = &["list", "watch", "patch"];
 
 /// What the operator does for itself, anywhere.
 pub const OWN_CLUSTER: &[NamedRule] = &[
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[CONFIGURATIONS[0].name]),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[CONFIGURATIONS[1].name]),
-    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], &[DEFINITION]),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[NAMES[0], NAMES[2]]),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[1], NAMES[3]]),
+    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], DEFINITIONS),
+    ("apiextensions.k8s.io", "customresourcedefinitions", NAMED, &CONVERTED),
 ];
 
 /// What the operator does for itself, in its own namespace. Whoever creates has no name yet to be allowed by; a JobSet
@@ -83,26 +147,82 @@ pub const OWN_NAMESPACE: &[NamedRule] = &[
     ("jobset.x-k8s.io", "jobsets", &["create"], &[]),
 ];
 
-/// Kinds of ours that users work with: their group and resources; each has a status that users read.
+/// Resources of ours that users work with: their group, and what may be done with them.
 pub(crate) type Ours = (&'static str, &'static [&'static str], &'static [&'static str]);
-const JOBSETS: Ours = ("jobset.x-k8s.io", &["jobsets"], &["jobsets/status"]);
-const OWN_GANGS: Ours = ("scheduling.muster.dev", &["workloads", "podgroups"], &["podgroups/status"]);
+/// A role of users: its rules, and which of the cluster's own roles get it.
+pub(crate) type Users = (&'static str, &'static [Ours], &'static [&'static str]);
 const EDIT: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const VIEW: &[&str] = &["get", "list", "watch"];
+const STATUS: &[&str] = &["get"];
 
-/// What users may do with our kinds, and which of the cluster's own roles get it.
-pub(crate) const USERS: [(&str, Ours, &[&str], &[&str]); 4] = [
-    ("muster-jobset-editor", JOBSETS, EDIT, &["admin", "edit"]),
-    ("muster-jobset-viewer", JOBSETS, VIEW, &["admin", "edit", "view"]),
-    ("muster-gang-editor", OWN_GANGS, EDIT, &["admin", "edit"]),
-    ("muster-gang-viewer", OWN_GANGS, VIEW, &["admin", "edit", "view"]),
+const JOBSET: &str = "jobset.x-k8s.io";
+const GANG: &str = "scheduling.muster.dev";
+const QUEUE: &str = "kueue.x-k8s.io";
+
+/// What users may do with our kinds. Whoever may write Workloads has all quota there is, so that tenants only read
+/// them; queues and quota belong to those who hand them out, who get that role by a binding.
+pub(crate) const USERS: [Users; 6] = [
+    (
+        "muster-jobset-editor",
+        &[(JOBSET, &["jobsets"], EDIT), (JOBSET, &["jobsets/status"], STATUS)],
+        &["admin", "edit"],
+    ),
+    (
+        "muster-jobset-viewer",
+        &[(JOBSET, &["jobsets"], VIEW), (JOBSET, &["jobsets/status"], STATUS)],
+        &["admin", "edit", "view"],
+    ),
+    (
+        "muster-gang-editor",
+        &[(GANG, &["workloads"], EDIT), (GANG, &["podgroups"], EDIT), (GANG, &["podgroups/status"], STATUS)],
+        &["admin", "edit"],
+    ),
+    (
+        "muster-gang-viewer",
+        &[(GANG, &["workloads"], VIEW), (GANG, &["podgroups"], VIEW), (GANG, &["podgroups/status"], STATUS)],
+        &["admin", "edit", "view"],
+    ),
+    (
+        "muster-batch-user",
+        &[
+            (QUEUE, &["localqueues", "workloads"], VIEW),
+            (QUEUE, &["localqueues/status", "workloads/status"], STATUS),
+        ],
+        &["admin", "edit", "view"],
+    ),
+    (
+        "muster-batch-admin",
+        &[
+            (
+                QUEUE,
+                &[
+                    "admissionchecks",
+                    "clusterqueues",
+                    "cohorts",
+                    "localqueues",
+                    "resourceflavors",
+                    "topologies",
+                    "workloadpriorityclasses",
+                ],
+                EDIT,
+            ),
+            (QUEUE, &["workloads"], &["delete", "get", "list", "patch", "update", "watch"]),
+            (
+                QUEUE,
+                &["clusterqueues/status", "cohorts/status", "localqueues/status", "workloads/status"],
+                STATUS,
+            ),
+        ],
+        &[],
+    ),
 ];
 
 /// Everything that controllers do in all namespaces, once per resource.
 #[must_use]
 pub fn controllers() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     let mut all: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for (group, resource, verbs) in muster_jobset::rights::RULES.iter().chain(SCHEDULER).chain(GANGS) {
+    let rules = [muster_jobset::rights::RULES, SCHEDULER, GANGS, QUEUES, OWNERS].into_iter().flatten();
+    for (group, resource, verbs) in rules {
         all.entry((group, resource)).or_default().extend(verbs.iter());
     }
     all.into_iter().map(|((group, resource), verbs)| (group, resource, verbs.into_iter().collect())).collect()
@@ -121,9 +241,13 @@ pub(crate) fn namespace_rules() -> Tree {
 }
 
 /// The rules of a user's role.
-pub(crate) fn user_rules((group, resources, statuses): Ours, verbs: &[&str]) -> Tree {
-    let whole = resources.iter().map(|it| rule(group, it, verbs, &[]));
-    Tree::list(whole.chain(statuses.iter().map(|it| rule(group, it, &["get"], &[]))))
+pub(crate) fn user_rules(rules: &[Ours]) -> Tree {
+    let of = |(group, resources, verbs): &Ours| {
+        let verbs = Tree::list(verbs.iter().copied());
+        let resources = Tree::list(resources.iter().copied());
+        tree!({"apiGroups": [(*group)], "resources": resources, "verbs": verbs})
+    };
+    Tree::list(rules.iter().map(of))
 }
 
 fn named((group, resource, verbs, names): &NamedRule) -> Tree {
@@ -147,12 +271,41 @@ mod tests {
     fn controllers_have_one_rule_for_each_resource() {
         let all = controllers();
         let pods = all.iter().find(|(group, resource, _)| group.is_empty() && *resource == "pods").unwrap();
-        assert_eq!(pods.2, ["delete", "get", "list", "watch"]);
+        assert_eq!(pods.2, ["delete", "get", "list", "patch", "watch"]);
         let keys: BTreeSet<(&str, &str)> = all.iter().map(|it| (it.0, it.1)).collect();
         assert_eq!(keys.len(), all.len());
         for (group, resource, verbs) in ASKED_INSIDE {
             let there = all.iter().find(|it| (it.0, it.1) == (*group, *resource)).expect("it is allowed");
             assert_eq!(there.2, *verbs);
+        }
+    }
+
+    #[test]
+    fn every_kind_that_may_be_above_another_may_be_looked_at() {
+        let all = controllers();
+        for it in muster_queue::jobs::ancestors::INTEGRATIONS {
+            let plural = format!("{}s", it.kind.to_lowercase());
+            let found = all.iter().find(|(group, resource, _)| *group == it.group && *resource == plural);
+            assert!(found.is_some_and(|(_, _, verbs)| verbs.contains(&"get")), "{}", it.name);
+        }
+    }
+
+    #[test]
+    fn whoever_uses_queues_gives_himself_no_quota() {
+        let batch = USERS.iter().find(|it| it.0 == "muster-batch-user").unwrap();
+        let writes = |(_, _, verbs): &&Ours| verbs.iter().any(|verb| !VIEW.contains(verb));
+        assert_eq!(batch.1.iter().find(writes), None);
+        let shares = |(_, resources, verbs): &&Ours| {
+            resources.contains(&"workloads/status") && verbs.iter().any(|verb| !VIEW.contains(verb))
+        };
+        assert_eq!(USERS.iter().flat_map(|it| it.1).find(shares), None);
+    }
+
+    #[test]
+    fn every_definition_of_queues_may_be_looked_at() {
+        for definition in muster_queue::kinds::definitions() {
+            let name = definition.str_at(&["metadata", "name"]).to_owned();
+            assert!(DEFINITIONS.contains(&name.as_str()), "{name}");
         }
     }
 

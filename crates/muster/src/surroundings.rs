@@ -1,9 +1,11 @@
-//! What a cluster has of what JobSets and gangs need, looked at when the operator starts and every now and then.
+//! What a cluster has of what JobSets, gangs and queues need, looked at when the operator starts and every now and then.
 
 use std::time::Duration;
 
+use muster_api::definition;
 use muster_api::gang::Gangs;
 use muster_api::kinds;
+use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
 use muster_cluster::{KubeApi, Served};
 use muster_jobset::crd;
@@ -19,12 +21,9 @@ const GANGS_EVERY: u32 = 5;
 const NAMED_MAX: usize = 6;
 /// The versions of device claims that are understood, the best first.
 const CLAIM_VERSIONS: [Text; 3] = [literal!("v1"), literal!("v1beta2"), literal!("v1beta1")];
-/// The definition.
-const DEFINITION: Text = literal!("jobsets.jobset.x-k8s.io");
-
-/// Nothing waits for the definition: hooks and controllers take JobSets up as soon as there are some.
-const NO_JOBSETS: &str = "this cluster does not know JobSets: the definition jobsets.jobset.x-k8s.io is missing. \
-    Install it with `muster crds | kubectl apply --server-side -f -`; JobSets are taken up when it is there";
+/// What users call the kinds of a definition.
+const JOBSETS: &str = "JobSets";
+const QUEUES: &str = "queues";
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +35,7 @@ pub struct Surroundings {
     /// How gangs are spelled.
     pub gangs: Option<Gangs>,
     /// What is missing, in words.
-    pub complaint: Option<String>,
+    pub complaints: Vec<String>,
 }
 
 /// What somebody needs to know of a cluster.
@@ -46,12 +45,14 @@ pub struct Needs {
     pub jobsets: bool,
     /// Whether gangs are.
     pub gangs: bool,
+    /// Whether queues are.
+    pub queues: bool,
 }
 
 impl Needs {
     /// Whether there is anything to look for.
     pub fn any(self) -> bool {
-        self.jobsets || self.gangs
+        self.jobsets || self.gangs || self.queues
     }
 
     /// Whether the controllers have to be made anew where what was `old` is `new` now. A server that tells of no device
@@ -72,15 +73,21 @@ impl Surroundings {
     pub async fn look(api: &KubeApi, namespace: &str, needs: Needs) -> Result<Surroundings, Refusal> {
         let served = api.served().await?;
         let gangs = if needs.gangs { gangs::look(api, &served, namespace).await } else { None };
-        Ok(Surroundings { gangs, ..Surroundings::of(api, &served).await })
+        Ok(Surroundings { gangs, ..Surroundings::of(api, &served, needs).await })
     }
 
     /// All but gangs.
-    async fn of(api: &KubeApi, served: &[Served]) -> Surroundings {
-        let jobsets = served.iter().any(|it| it.kind == kinds::JOBSETS);
-        let complaint =
-            if jobsets { of_definition(definition(api).await) } else { Some(NO_JOBSETS.to_owned()) };
-        Surroundings { jobsets, claims: claims(served), gangs: None, complaint }
+    async fn of(api: &KubeApi, served: &[Served], needs: Needs) -> Surroundings {
+        let has = |kind: &Kind| served.iter().any(|it| it.kind == *kind);
+        let jobsets = has(&kinds::JOBSETS);
+        let mut complaints = Vec::new();
+        if needs.jobsets {
+            complaints.extend(complaint(api, JOBSETS, &[crd::definition()], &has).await);
+        }
+        if needs.queues {
+            complaints.extend(complaint(api, QUEUES, &muster_queue::kinds::definitions(), &has).await);
+        }
+        Surroundings { jobsets, claims: claims(served), gangs: None, complaints }
     }
 
     /// Waits until controllers have to be made anew, and tells on the log what else has changed; `idle` says whether no
@@ -99,7 +106,7 @@ impl Surroundings {
                 0 => Surroundings::look(api, namespace, needs).await,
                 _ => match api.served().await {
                     Ok(served) => {
-                        let now = Surroundings::of(api, &served).await;
+                        let now = Surroundings::of(api, &served, needs).await;
                         Ok(Surroundings { gangs: known.gangs, ..now })
                     }
                     Err(refusal) => Err(refusal),
@@ -108,9 +115,7 @@ impl Surroundings {
             match now {
                 Ok(now) if needs.call_for(self, &now, idle()) => return now,
                 Ok(now) => {
-                    if needs.jobsets {
-                        now.tell(known.complaint.as_ref());
-                    }
+                    now.tell(&known.complaints);
                     known = now;
                 }
                 Err(refusal) => tracing::debug!(%refusal, "the kinds of the server cannot be read now"),
@@ -119,9 +124,9 @@ impl Surroundings {
         known
     }
 
-    /// Tells what is missing, unless that was told already.
-    pub fn tell(&self, told: Option<&String>) {
-        if let Some(words) = self.complaint.as_ref().filter(|words| Some(*words) != told) {
+    /// Tells what is missing, but for what was told already.
+    pub fn tell(&self, told: &[String]) {
+        for words in self.complaints.iter().filter(|words| !told.contains(words)) {
             tracing::warn!("{words}");
         }
     }
@@ -134,39 +139,83 @@ fn claims(served: &[Served]) -> Option<Kind> {
     versions.find(|kind| served.iter().any(|it| it.kind == *kind))
 }
 
-async fn definition(api: &KubeApi) -> Result<Tree, Refusal> {
-    let on = Target { kind: kinds::CRDS.clone(), namespace: Text::new(), name: DEFINITION, part: Part::Main };
+/// What is wrong with the definitions of these kinds that a cluster has.
+async fn complaint(api: &KubeApi, of: &str, ours: &[Tree], has: &impl Fn(&Kind) -> bool) -> Option<String> {
+    let (there, missing): (Vec<&Tree>, Vec<&Tree>) = ours.iter().partition(|it| has(&stored(it)));
+    if !missing.is_empty() {
+        let names = missing.iter().map(|it| meta::name(it)).collect::<Vec<Text>>();
+        return Some(absent(of, &names));
+    }
+    let mut lacks = Vec::new();
+    for ours in there {
+        let name = meta::name(ours);
+        match read(api, &name).await {
+            Ok(theirs) => {
+                lacks.extend(
+                    definition::lacks(ours, &theirs, &stored(ours).version)
+                        .into_iter()
+                        .map(|it| (name.clone(), it)),
+                );
+            }
+            // Read-only users may use these kinds without reading their definitions.
+            Err(refusal) => tracing::debug!(%refusal, %name, "a definition cannot be read"),
+        }
+    }
+    outdated(of, &lacks)
+}
+
+async fn read(api: &KubeApi, name: &Text) -> Result<Tree, Refusal> {
+    let (kind, namespace) = (kinds::CRDS.clone(), Text::new());
+    let on = Target { kind, namespace, name: name.clone(), part: Part::Main };
     let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Get };
     Ok(api.perform(&call).await?.tree)
 }
 
-/// What is wrong with the definition of JobSets that a cluster has.
-fn of_definition(read: Result<Tree, Refusal>) -> Option<String> {
-    let lacks = match read {
-        Ok(definition) => crd::lacks(&definition),
-        // Read-only users may use JobSets without reading their definition.
-        Err(refusal) => {
-            tracing::debug!(%refusal, "the definition of JobSets cannot be read");
-            return None;
-        }
+/// The kind of a definition in the version that is stored.
+fn stored(definition: &Tree) -> Kind {
+    let mut versions = definition.items_at(&["spec", "versions"]).iter();
+    let version = versions.find(|it| it.bool_at(&["storage"]) == Some(true));
+    Kind {
+        group: definition.text_at(&["spec", "group"]),
+        version: version.map(|it| it.text_at(&["name"])).unwrap_or_default(),
+        plural: definition.text_at(&["spec", "names", "plural"]),
+    }
+}
+
+/// Nothing waits for a definition: hooks and controllers take its objects up as soon as there are some.
+fn absent(of: &str, names: &[Text]) -> String {
+    let (is, they) = if names.len() == 1 { ("the definition", "is") } else { ("the definitions", "are") };
+    format!(
+        "this cluster does not know {of}: {is} {} {they} missing. \
+         Install it with `muster crds | kubectl apply --server-side -f -`; {of} are taken up when it is there",
+        names.join(", ")
+    )
+}
+
+/// What definitions of a cluster lack, in words: each the name of a definition, and a field.
+fn outdated(of: &str, lacks: &[(Text, String)]) -> Option<String> {
+    let (name, _) = lacks.first()?;
+    let same = lacks.iter().all(|it| it.0 == *name);
+    let field = |(name, field): &(Text, String)| match same {
+        true => field.clone(),
+        false => format!("{field} ({name})"),
     };
-    let named = lacks.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let named = lacks.iter().take(NAMED_MAX).map(field).collect::<Vec<_>>().join(", ");
     let more = match lacks.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!lacks.is_empty()).then(|| {
-        format!(
-            "the definition {DEFINITION} of this cluster is older than this operator or another's: it lacks {named}{more}. \
-             The server drops these fields from JobSets, which then run without what they ask for. Install ours with \
-             `muster crds | kubectl apply --server-side --force-conflicts -f -`"
-        )
-    })
+    Some(format!(
+        "the definition {name} of this cluster is older than this operator or another's: it lacks {named}{more}. \
+         The server drops these fields from {of}, which then run without what they ask for. Install ours with \
+         `muster crds | kubectl apply --server-side --force-conflicts -f -`"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use muster_api::gang::Form;
+    use muster_api::queue::kinds as queues;
     use muster_tree::tree;
 
     use super::*;
@@ -196,8 +245,8 @@ mod tests {
         let claims = || Some(kinds::RESOURCE_CLAIMS.clone());
         let [own, released] = [Form::Own, Form::Released]
             .map(|form| Some(Gangs { form, mark: muster_api::gang::Mark::Annotations }));
-        let seen = |claims, gangs| Surroundings { jobsets: true, claims, gangs, complaint: None };
-        let both = Needs { jobsets: true, gangs: true };
+        let seen = |claims, gangs| Surroundings { jobsets: true, claims, gangs, complaints: Vec::new() };
+        let both = Needs { jobsets: true, gangs: true, queues: true };
         for (says, needs, old, new, idle, want) in [
             ("nothing new", both, seen(claims(), own), seen(claims(), own), true, false),
             ("claims", both, seen(None, own), seen(claims(), own), false, true),
@@ -229,13 +278,35 @@ mod tests {
 
     #[test]
     fn a_definition_of_others_is_complained_about() {
-        assert_eq!(of_definition(Ok(crd::definition())), None);
-        assert_eq!(of_definition(Err(Refusal::Forbidden("no".to_owned()))), None, "nobody knows");
-        let (version, fields) = (crd::definition(), ["schema", "openAPIV3Schema", "properties", "spec"]);
-        let bare = version.at(&["spec", "versions"]).unwrap().map_items(|_, it| it.with(&fields, tree!({})));
-        let words = of_definition(Ok(version.with(&["spec", "versions"], bare))).unwrap();
+        let ours = crd::definition();
+        let (version, fields) = (stored(&ours).version, ["schema", "openAPIV3Schema", "properties", "spec"]);
+        let lacks = |theirs: &Tree| {
+            let lacks = definition::lacks(&ours, theirs, &version).into_iter();
+            outdated(JOBSETS, &lacks.map(|it| (meta::name(&ours), it)).collect::<Vec<_>>())
+        };
+        assert_eq!(lacks(&ours), None);
+        let bare = ours.at(&["spec", "versions"]).unwrap().map_items(|_, it| it.with(&fields, tree!({})));
+        let words = lacks(&ours.with(&["spec", "versions"], bare)).unwrap();
         for part in ["it lacks spec.coordinator, ", " more. ", "--server-side --force-conflicts -f -"] {
             assert!(words.contains(part), "{words}");
         }
+    }
+
+    #[test]
+    fn definitions_that_are_not_there_are_named() {
+        let all = muster_queue::kinds::definitions();
+        assert_eq!(stored(&all[0]), queues::RESOURCE_FLAVORS);
+        let names: Vec<Text> = all.iter().map(meta::name).collect();
+        let words = absent(QUEUES, &names);
+        for part in ["does not know queues", "clusterqueues.kueue.x-k8s.io", " are missing", "muster crds"] {
+            assert!(words.contains(part), "{words}");
+        }
+        assert!(
+            absent(JOBSETS, &names[..1]).contains("the definition resourceflavors.kueue.x-k8s.io is missing")
+        );
+        let two: Vec<(Text, String)> =
+            names[..2].iter().map(|it| (it.clone(), "spec.x".to_owned())).collect();
+        let words = outdated(QUEUES, &two).unwrap();
+        assert!(words.contains("spec.x (clusterqueues.kueue.x-k8s.io)"), "{words}");
     }
 }

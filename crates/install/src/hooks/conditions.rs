@@ -56,3 +56,21 @@ pub(super) const FOLLOWS: Condition = Condition {
         "object.metadata.annotations['batch.kubernetes.io/job-completion-index'] == '0')",
     ],
 };
+
+/// It carries a key of queues, or did. What has none has nothing to do with us.
+pub(super) const KEYED: Condition = Condition { name: "has-to-do-with-queues", expression: CARRIES };
+
+/// It carries none of them: others are asked about those that do.
+pub(super) const UNKEYED: Condition = Condition {
+    name: "has-to-do-with-no-queue",
+    expression: &["!(", CARRIES[0], CARRIES[1], CARRIES[2], CARRIES[3], CARRIES[4], CARRIES[5], ")"],
+};
+
+const CARRIES: &[&str] = &[
+    "[object, oldObject].exists(it, it != null && (",
+    "(has(it.metadata.labels) && ['kueue.x-k8s.io/queue-name', 'kueue.x-k8s.io/managed',",
+    "'kueue.x-k8s.io/pod-group-name'].exists(key, key in it.metadata.labels)) ||",
+    "(has(it.metadata.annotations) && ['kueue.x-k8s.io/pod-group-name',",
+    "'kueue.x-k8s.io/pod-suspending-parent'].exists(key, key in it.metadata.annotations)) ||",
+    "(has(it.metadata.finalizers) && 'kueue.x-k8s.io/managed' in it.metadata.finalizers)))",
+];

@@ -19,18 +19,20 @@ fn json(tree: &Tree) -> serde_json::Value {
 
 /// Whether a server would ask, as far as conditions decide.
 fn asks(hook: &Hook, object: &Tree, old: Option<&Tree>) -> bool {
+    hook.conditions.iter().all(|condition| holds(condition, object, old))
+}
+
+fn holds(condition: &Condition, object: &Tree, old: Option<&Tree>) -> bool {
     let mut context = Context::default();
     let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
     context.add_variable("request", serde_json::json!({"operation": operation})).unwrap();
     context.add_variable("object", json(object)).unwrap();
     context.add_variable("oldObject", json(old.unwrap_or(&Tree::Null))).unwrap();
-    hook.conditions.iter().all(|condition| {
-        let text = condition.tree().text_at(&["expression"]);
-        match Program::compile(&text).unwrap().execute(&context) {
-            Ok(Value::Bool(holds)) => holds,
-            other => panic!("{text} is {other:?} of {}", object.to_json()),
-        }
-    })
+    let text = condition.tree().text_at(&["expression"]);
+    match Program::compile(&text).unwrap().execute(&context) {
+        Ok(Value::Bool(holds)) => holds,
+        other => panic!("{text} is {other:?} of {}", object.to_json()),
+    }
 }
 
 /// A cluster with nothing in it.
@@ -124,18 +126,64 @@ fn hooks_are_registered_so_that_nothing_passes_unseen_and_nobody_else_suffers() 
     let service = Reached::Service { namespace: "ours", name: "us", port: 443 };
     for reached in [url, service] {
         for hook in &HOOKS {
-            let told = hook.registration(&reached);
+            let told = hook.registration(&reached, "ours");
             assert_eq!(told.str_at(&["failurePolicy"]), "Fail");
             assert_eq!(told.str_at(&["sideEffects"]), "None");
-            let of_pods = hook.kind.plural == "pods";
             let selector = told.items_at(&["objectSelector", "matchExpressions"]);
-            assert_eq!(selector.len(), usize::from(of_pods), "only pods with our label are ours");
+            let of_sets = hook.step == Step::JobSets && hook.word == "Pod";
+            assert_eq!(selector.len(), usize::from(of_sets), "of JobSets only pods with our label are ours");
             let spaces = told.items_at(&["namespaceSelector", "matchExpressions"]);
-            assert_eq!(spaces.len(), usize::from(of_pods), "JobSets are ours in all namespaces");
-            if let [spaces] = spaces {
-                assert_eq!(spaces.items_at(&["values"]), [Tree::from("kube-system")]);
-            }
+            let spared: Vec<&str> =
+                spaces.iter().flat_map(|it| it.items_at(&["values"])).filter_map(Tree::as_str).collect();
+            let want: &[&str] = match (hook.step, hook.word) {
+                (Step::JobSets, "Pod") => &["kube-system"],
+                (Step::Queues, "Pod" | "Job" | "JobSet") => &["kube-system", "ours"],
+                _ => &[],
+            };
+            assert_eq!(spared, want, "{} of {:?}", hook.name, hook.step);
         }
+    }
+}
+
+#[test]
+fn names_are_told_apart_and_paths_ask_about_one_kind() {
+    for configuration in &CONFIGURATIONS {
+        let mut names: Vec<&str> = configuration.of().map(|hook| hook.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{}", configuration.name);
+    }
+    for hook in &HOOKS {
+        let first = HOOKS.iter().find(|it| it.path == hook.path).unwrap();
+        assert_eq!((first.kind, first.word, first.say), (hook.kind, hook.word, hook.say), "{}", hook.path);
+    }
+}
+
+#[test]
+fn only_what_carries_a_key_of_queues_is_asked_about() {
+    let of_queues = |name: &str| HOOKS.iter().find(|it| it.step == Step::Queues && it.name == name).unwrap();
+    let bare = tree!({"metadata": {"name": "p"}, "spec": {}});
+    let label = |key: &str| bare.with(&["metadata", "labels", key], "x");
+    let note = |key: &str| bare.with(&["metadata", "annotations", key], "x");
+    for (says, pod, want) in [
+        ("nothing at all", bare.clone(), false),
+        ("labels of others", label("app"), false),
+        ("annotations of others", note("app"), false),
+        ("a queue", label("kueue.x-k8s.io/queue-name"), true),
+        ("a mark", label("kueue.x-k8s.io/managed"), true),
+        ("a group", label("kueue.x-k8s.io/pod-group-name"), true),
+        ("a group in a note", note("kueue.x-k8s.io/pod-group-name"), true),
+        ("a parent that waits", note("kueue.x-k8s.io/pod-suspending-parent"), true),
+        ("our finalizer", bare.with(&["metadata", "finalizers"], tree!(["kueue.x-k8s.io/managed"])), true),
+        ("what a started pod is told", label("kueue.x-k8s.io/podset"), false),
+    ] {
+        for name in ["mpod.kb.io", "vpod.kb.io", "mjob.kb.io", "vjob.kb.io", "mjobset.kb.io", "vjobset.kb.io"]
+        {
+            assert_eq!(asks(of_queues(name), &pod, None), want, "{says}");
+        }
+        assert_eq!(asks(of_queues("vpod.kb.io"), &bare, Some(&pod)), want, "{says}, before");
+        assert_eq!(holds(&conditions::UNKEYED, &pod, None), !want, "{says}, and everybody is asked about");
     }
 }
 
@@ -144,9 +192,13 @@ fn the_authority_is_named_only_where_it_is_known() {
     let hook = &HOOKS[0];
     let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
     let by_url = tree!({"url": format!("https://127.0.0.1:1{}", hook.path), "caBundle": "authority"});
-    assert_eq!(hook.registration(&url).get("clientConfig"), Some(&by_url));
+    assert_eq!(hook.registration(&url, "ours").get("clientConfig"), Some(&by_url));
     let service = Reached::Service { namespace: "ours", name: "us", port: 443 };
     let by_service =
         tree!({"service": {"namespace": "ours", "name": "us", "path": (hook.path), "port": 443}});
-    assert_eq!(hook.registration(&service).get("clientConfig"), Some(&by_service), "the operator's to write");
+    assert_eq!(
+        hook.registration(&service, "ours").get("clientConfig"),
+        Some(&by_service),
+        "the operator's to write"
+    );
 }

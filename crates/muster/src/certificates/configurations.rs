@@ -3,21 +3,17 @@
 //! Pure. Only the `clientConfig` of our hooks is ours to mend, and what would have another write over it.
 
 use muster_api::meta;
-use muster_install::hooks::{Configuration, HOOKS, Hook, INJECTED};
+use muster_install::hooks::{Configuration, INJECTED};
 use muster_tree::{Tree, tree};
 
 use super::Service;
 
 /// The port of a Service that names none.
-const PORT: i64 = 443;
-
-fn ours(of: &Configuration) -> impl Iterator<Item = &'static Hook> {
-    HOOKS.iter().filter(|hook| hook.say == of.say)
-}
+pub const PORT: i64 = 443;
 
 /// Where the hook of this name is asked, if it is one of ours.
 fn path(of: &Configuration, name: &str) -> Option<&'static str> {
-    ours(of).find(|hook| hook.name == name).map(|hook| hook.path)
+    of.of().find(|hook| hook.name == name).map(|hook| hook.path)
 }
 
 /// The port by which this configuration asks our Service, if it does.
@@ -55,7 +51,8 @@ pub fn mended(
     Some(if notes.is_empty() { patch } else { patch.with(&["metadata", "annotations"], notes) })
 }
 
-fn client(path: &str, service: &Service, port: i64, bundle: &str) -> Tree {
+/// How our Service is asked at this path.
+pub fn client(path: &str, service: &Service, port: i64, bundle: &str) -> Tree {
     let service = tree!({
         "namespace": service.namespace.as_str(),
         "name": service.name.as_str(),
@@ -69,7 +66,7 @@ fn client(path: &str, service: &Service, port: i64, bundle: &str) -> Tree {
 #[must_use]
 pub fn lacks(of: &Configuration, configuration: &Tree) -> Vec<&'static str> {
     let hooks = configuration.items_at(&["webhooks"]);
-    ours(of)
+    of.of()
         .map(|hook| hook.name)
         .filter(|name| !hooks.iter().any(|hook| hook.str_at(&["name"]) == *name))
         .collect()
@@ -103,7 +100,7 @@ mod tests {
 
     #[test]
     fn our_hooks_ask_our_service_and_others_are_left_alone() {
-        let (of, service) = (&CONFIGURATIONS[0], service());
+        let (of, service) = (&CONFIGURATIONS[2], service());
         let upstream = tree!({"service": {"namespace": "jobset-system", "name": "jobset-webhook-service", "path": "/p", "port": 443}});
         for (says, client, known, want) in [
             ("as installed", asks(9443, ""), None, 9443),
@@ -133,7 +130,7 @@ mod tests {
 
     #[test]
     fn nobody_else_puts_an_authority_there() {
-        let (of, service) = (&CONFIGURATIONS[0], service());
+        let (of, service) = (&CONFIGURATIONS[2], service());
         let fine = configuration(&asks(443, ""));
         let fine = fine.merge(&mended(of, &fine, &service, None, "ours").unwrap());
         let noted = fine.with(
@@ -146,7 +143,7 @@ mod tests {
 
     #[test]
     fn hooks_that_are_not_there() {
-        assert!(lacks(&CONFIGURATIONS[0], &configuration(&tree!({}))).is_empty());
-        assert_eq!(lacks(&CONFIGURATIONS[1], &tree!({})), ["vjobset.kb.io", "vpod.kb.io"]);
+        assert!(lacks(&CONFIGURATIONS[2], &configuration(&tree!({}))).is_empty());
+        assert_eq!(lacks(&CONFIGURATIONS[3], &tree!({})), ["vjobset.kb.io", "vpod.kb.io"]);
     }
 }

@@ -39,17 +39,8 @@ impl Followed {
 
     /// Waits until something is told. Whoever stops waiting misses nothing.
     pub async fn hear(&mut self) {
-        loop {
-            if let Some(batch) = self.changes.pull() {
-                return self.take(batch);
-            }
-            let (tell, told) = oneshot::channel();
-            self.changes.wake_when_ready(Box::new(move || {
-                // Nobody waits any more: the next one looks first.
-                let _ = tell.send(());
-            }));
-            let _ = told.await;
-        }
+        let batch = told(self.changes.as_mut()).await;
+        self.take(batch);
     }
 
     /// The answer to a write of ours, which the watch may tell later.
@@ -79,6 +70,21 @@ impl Followed {
 
     fn is_newer_than(&self, other: &Object) -> bool {
         self.object().is_some_and(|it| it.revision > other.revision)
+    }
+}
+
+/// Waits until something is told of what is followed. Whoever stops waiting misses nothing.
+pub async fn told(changes: &mut dyn Follow) -> Batch {
+    loop {
+        if let Some(batch) = changes.pull() {
+            return batch;
+        }
+        let (tell, told) = oneshot::channel();
+        changes.wake_when_ready(Box::new(move || {
+            // Nobody waits any more: the next one looks first.
+            let _ = tell.send(());
+        }));
+        let _ = told.await;
     }
 }
 

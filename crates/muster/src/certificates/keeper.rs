@@ -1,4 +1,5 @@
-//! What the leader does: it keeps the Secret and the webhook configurations as they should be.
+//! What the leader does: it keeps the Secret, the webhook configurations and the definitions with versions as they should
+//! be.
 //!
 //! # Invariants
 //!
@@ -8,27 +9,31 @@
 //! - Between two rounds it rests: nothing that others write makes it write without a pause.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_api::kinds;
-use muster_api::port::{Act, Call, Guard, Part, Refusal, Target};
+use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
 use muster_api::ports::Clock;
 use muster_cluster::KubeApi;
+use muster_install::conversion::CONVERTED;
 use muster_install::hooks::{CONFIGURATIONS, Configuration};
 use muster_tree::Tree;
 use tokio::time::Instant;
 
 use super::configurations;
 use super::decide::{Elapsed, Picture, Step, decide};
+use super::definitions;
 use super::followed::Followed;
 use super::holder::Holder;
 use super::kept::{Found, Kept};
 use super::{Lifetimes, SECRET, Service};
 use crate::ports::SystemClock;
-use crate::webhooks::{MANAGER, call, exactly};
+use crate::webhooks::{MANAGER, call_on, exactly};
 
 /// Steps in one round: more than a rotation has.
 const STEPS_MAX: u32 = 4;
@@ -47,6 +52,56 @@ enum Topic {
     Server,
 }
 
+/// Who asks our Service.
+#[derive(Clone, Copy)]
+enum Asker {
+    Configuration(&'static Configuration),
+    Definition(&'static str),
+}
+
+impl Asker {
+    fn all() -> impl Iterator<Item = Asker> {
+        let definitions = CONVERTED.into_iter().map(Asker::Definition);
+        definitions.chain(CONFIGURATIONS.iter().map(Asker::Configuration))
+    }
+
+    fn kind(self) -> &'static Kind {
+        match self {
+            Asker::Configuration(of) => of.kind,
+            Asker::Definition(_) => &kinds::CRDS,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Asker::Configuration(of) => of.name,
+            Asker::Definition(name) => name,
+        }
+    }
+
+    fn port(self, there: &Tree, service: &Service) -> Option<i64> {
+        match self {
+            Asker::Configuration(of) => configurations::port(of, there, service),
+            Asker::Definition(_) => definitions::port(there, service),
+        }
+    }
+
+    fn mended(self, there: &Tree, service: &Service, port: Option<i64>, bundle: &str) -> Option<Tree> {
+        match self {
+            Asker::Configuration(of) => configurations::mended(of, there, service, port, bundle),
+            Asker::Definition(_) => definitions::mended(there, service, port, bundle),
+        }
+    }
+
+    /// What `muster install` would have to make; definitions are asked for by who needs them.
+    fn lacks(self, there: Option<&Tree>) -> Option<String> {
+        let Asker::Configuration(of) = self else { return None };
+        let Some(there) = there else { return Some(of.name.to_owned()) };
+        let lacks = configurations::lacks(of, there);
+        (!lacks.is_empty()).then(|| format!("{} of {}", lacks.join(", "), of.name))
+    }
+}
+
 /// The leader's part.
 pub struct Keeper {
     api: KubeApi,
@@ -54,10 +109,10 @@ pub struct Keeper {
     lives: Lifetimes,
     holder: Arc<Holder>,
     secret: Followed,
-    configurations: Vec<(&'static Configuration, Followed)>,
-    /// The port of the Service, from the last configuration that named it.
+    askers: Vec<(Asker, Followed)>,
+    /// The port of the Service, from the last of them that named it.
     port: Option<i64>,
-    /// What the configurations trust, and since when.
+    /// What they trust, and since when.
     trusted: Option<(String, Instant)>,
     /// The former authority, and since when it is that.
     former: Option<(String, Instant)>,
@@ -67,14 +122,14 @@ pub struct Keeper {
 impl Keeper {
     /// Of the certificates of this Service; what `holder` holds comes back when the Secret is damaged.
     pub fn new(api: &KubeApi, service: &Service, lives: Lifetimes, holder: &Arc<Holder>) -> Keeper {
-        let follow = |of: &'static Configuration| (of, Followed::start(api, of.kind, "", of.name));
+        let follow = |of: Asker| (of, Followed::start(api, of.kind(), "", of.name()));
         Keeper {
             api: api.clone(),
             service: service.clone(),
             lives,
             holder: holder.clone(),
             secret: Followed::start(api, &kinds::SECRETS, &service.namespace, SECRET),
-            configurations: CONFIGURATIONS.iter().map(follow).collect(),
+            askers: Asker::all().map(follow).collect(),
             port: None,
             trusted: None,
             former: None,
@@ -87,11 +142,9 @@ impl Keeper {
         loop {
             let next = Instant::now() + self.round().await.clamp(REST, LOOK_AGAIN);
             tokio::time::sleep(REST).await;
-            let [(_, one), (_, other)] = &mut self.configurations[..] else { return };
+            let all = std::iter::once(&mut self.secret).chain(self.askers.iter_mut().map(|it| &mut it.1));
             tokio::select! {
-                () = self.secret.hear() => {}
-                () = one.hear() => {}
-                () = other.hear() => {}
+                () = any_hears(all) => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
@@ -188,20 +241,20 @@ impl Keeper {
     /// Has the configurations trust the authorities of the Secret.
     async fn mend(&mut self, kept: &Kept) -> Result<(), Refusal> {
         let authorities = kept.bundle();
-        if authorities.is_empty() || !self.configurations.iter().all(|(_, it)| it.is_known()) {
+        if authorities.is_empty() || !self.askers.iter().all(|(_, it)| it.is_known()) {
             self.trusted = None;
             return Ok(());
         }
         self.complain();
         let bundle = BASE64_STANDARD.encode(&authorities);
         let mut refused = None;
-        for at in 0..self.configurations.len() {
+        for at in 0..self.askers.len() {
             let Some(patch) = self.patch(at, &bundle) else { continue };
             self.trusted = None;
-            let (of, followed) = &mut self.configurations[at];
+            let (of, followed) = &mut self.askers[at];
             let Some(there) = followed.object() else { continue };
-            let call = call(of, exactly(there), Act::Merge(patch));
-            tracing::info!(name = of.name, "the API server is told whom to trust");
+            let call = call_on(of.kind(), of.name(), exactly(there), Act::Merge(patch));
+            tracing::info!(name = of.name(), "the API server is told whom to trust");
             match self.api.perform(&call).await {
                 Ok(written) => followed.note(written),
                 Err(refusal) => refused = Some(refusal),
@@ -215,28 +268,21 @@ impl Keeper {
     }
 
     fn patch(&mut self, at: usize, bundle: &str) -> Option<Tree> {
-        let (of, followed) = &self.configurations[at];
+        let (of, followed) = &self.askers[at];
         let there = followed.tree()?;
-        self.port = configurations::port(of, there, &self.service).or(self.port);
-        configurations::mended(of, there, &self.service, self.port, bundle)
+        self.port = of.port(there, &self.service).or(self.port);
+        of.mended(there, &self.service, self.port, bundle)
     }
 
     /// Tells what `muster install` would have to make.
     fn complain(&mut self) {
-        let missing = |(of, it): &(&'static Configuration, Followed)| match it.tree() {
-            None => Some(of.name.to_owned()),
-            Some(there) => {
-                let lacks = configurations::lacks(of, there);
-                (!lacks.is_empty()).then(|| format!("{} of {}", lacks.join(", "), of.name))
-            }
-        };
-        let missing: Vec<String> = self.configurations.iter().filter_map(missing).collect();
+        let missing: Vec<String> = self.askers.iter().filter_map(|(of, it)| of.lacks(it.tree())).collect();
         if missing.is_empty() {
             self.told.remove(&Topic::Configurations);
             return;
         }
         self.tell(Topic::Configurations, format!(
-            "webhook configurations are missing: {}. JobSets are kept without anybody having looked at them. \
+            "webhook configurations are missing: {}. JobSets and queues are kept without anybody having looked at them. \
              Make them with `muster install`",
             missing.join(", ")
         ));
@@ -248,6 +294,16 @@ impl Keeper {
             self.told.insert(about, words);
         }
     }
+}
+
+/// Waits until any of them is told something.
+async fn any_hears(all: impl Iterator<Item = &mut Followed>) {
+    let mut hearing: Vec<_> = all.map(|it| Box::pin(it.hear())).collect();
+    poll_fn(|context| {
+        let heard = hearing.iter_mut().any(|it| it.as_mut().poll(context).is_ready());
+        if heard { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// Notes since when something is so.

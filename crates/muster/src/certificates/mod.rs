@@ -18,6 +18,7 @@
 
 mod configurations;
 mod decide;
+mod definitions;
 mod followed;
 mod holder;
 mod keeper;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 pub use muster_install::names::WEBHOOK_SECRET as SECRET;
 
+pub use self::followed::{Followed, told};
 pub use self::holder::Holder;
 pub use self::keeper::Keeper;
 

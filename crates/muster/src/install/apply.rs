@@ -6,8 +6,8 @@ use std::time::Duration;
 use muster_api::condition;
 use muster_api::kinds;
 use muster_api::port::{Act, Guard, Object, Refusal};
-use muster_install::hooks::instead;
-use muster_install::{kind_of, names};
+use muster_install::hooks::{everybody, instead};
+use muster_install::{conversion, kind_of, names};
 use muster_tree::{Text, Tree, tree};
 
 use super::InstallError;
@@ -19,6 +19,9 @@ const SERVED_PAUSE: Duration = Duration::from_millis(200);
 
 /// What says about which writes a hook is asked.
 const SELECTS: [&str; 4] = ["rules", "matchConditions", "namespaceSelector", "objectSelector"];
+
+/// Where a definition says who converts.
+const CONVERSION: [&str; 2] = ["spec", "conversion"];
 
 /// What became of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +100,11 @@ pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallErr
     if let Some(there) = before.as_ref().filter(|there| has_other_hooks(object, &there.tree)) {
         replace_hooks(plane, object, &there.tree).await.map_err(refused)?;
     }
+    if let Some(there) = before.as_ref().filter(|there| converts_by_address(object, &there.tree)) {
+        let by = object.at(&CONVERSION).cloned().unwrap_or_default();
+        let patch = Act::Merge(conversion::instead(&by));
+        plane.perform(&call(object, itself(&there.tree), patch)).await.map_err(refused)?;
+    }
     let mut after = plane.perform(&call(object, Guard::default(), act(object))).await.map_err(refused)?;
     if !asks_as_wanted(object, &after.tree) {
         after = replace_hooks(plane, object, &after.tree).await.map_err(refused)?;
@@ -119,6 +127,12 @@ fn is_anothers(object: &Tree, there: &Tree) -> bool {
     is_space && !is_installed(there) && object.str_at(&["metadata", "name"]) != names::NAMESPACE
 }
 
+/// Versions are asked for at an operator that was not installed: nobody can be reached in both ways.
+fn converts_by_address(object: &Tree, there: &Tree) -> bool {
+    let by_address = there.at(&["spec", "conversion", "webhook", "clientConfig", "url"]).is_some();
+    by_address && object.at(&CONVERSION).is_some()
+}
+
 /// Hooks of another controller, of an operator that was not installed, or of a former version: applied fields would be
 /// mixed with theirs.
 fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
@@ -126,7 +140,8 @@ fn has_other_hooks(object: &Tree, there: &Tree) -> bool {
         it.items_at(&["webhooks"]).iter().map(|hook| hook.text_at(&["name"])).collect()
     };
     let ours = names(object);
-    !ours.is_empty() && (!is_installed(there) || names(there).iter().any(|name| !ours.contains(name)))
+    let is_other = |name: &Text| !ours.contains(name) && !everybody::is_one(name);
+    !ours.is_empty() && (!is_installed(there) || names(there).iter().any(is_other))
 }
 
 /// Puts our hooks in place of all that are there. Those of a former version of ours trust an authority that is still in
@@ -151,10 +166,12 @@ fn with_trust(object: &Tree, there: &Tree) -> Tree {
     object.get("webhooks").map(|all| all.map_items(|_, hook| keep(hook))).unwrap_or_default()
 }
 
-/// Whether the hooks are asked about what they should be, and nothing narrows that which a former version, or a take-over,
+/// Whether the hooks are asked about what they should be, but for those that the operator keeps itself, and nothing narrows that which a former version, or a take-over,
 /// left behind and owns.
 fn asks_as_wanted(object: &Tree, there: &Tree) -> bool {
-    let (wanted, found) = (object.items_at(&["webhooks"]), there.items_at(&["webhooks"]));
+    let wanted = object.items_at(&["webhooks"]);
+    let found = there.items_at(&["webhooks"]).iter().filter(|it| !everybody::is_one(it.str_at(&["name"])));
+    let found: Vec<&Tree> = found.collect();
     let same = |hook: &Tree, it: &Tree| {
         let part = |of: &Tree, key| of.get(key).filter(|part| **part != tree!({})).cloned();
         let name = hook.str_at(&["name"]) == it.str_at(&["name"]);

@@ -62,7 +62,7 @@ pub enum InstallError {
     TooOld(u32, u32),
     /// Two controllers would work against each other.
     #[error(
-        "another JobSet controller runs on this cluster: {0}. Two of them would both make the Jobs of every JobSet\n\nhint: `--take-over` stops it (`kubectl scale … --replicas=0`) and goes on; its JobSets keep running"
+        "another controller of JobSets or queues runs on this cluster: {0}. Two of them would both make the Jobs of every JobSet, or give away the same quota\n\nhint: `--take-over` stops it (`kubectl scale … --replicas=0`) and goes on; its JobSets and jobs keep running"
     )]
     Another(String),
     /// The other one does not stop.

@@ -1,4 +1,5 @@
-//! Another JobSet controller on the same cluster: both would make the Jobs of every JobSet.
+//! Another controller of JobSets or queues on the same cluster: both would make the Jobs of every JobSet, or give away
+//! the same quota.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +12,13 @@ use super::InstallError;
 use super::apply::Done;
 use super::plane::{Plane, call_on, itself};
 
-/// Labels of its Deployment, as its manifests and its chart set them.
-const LABELS: [(&str, &str); 2] =
-    [("app.kubernetes.io/part-of", "jobset"), ("app.kubernetes.io/name", "jobset")];
+/// Labels of their Deployments, as their manifests and charts set them.
+const LABELS: [(&str, &str); 4] = [
+    ("app.kubernetes.io/part-of", "jobset"),
+    ("app.kubernetes.io/name", "jobset"),
+    ("app.kubernetes.io/part-of", "kueue"),
+    ("app.kubernetes.io/name", "kueue"),
+];
 /// How often it is looked whether its pods are gone, and how long apart.
 const GONE_TRIES: u32 = 240;
 const GONE_PAUSE: Duration = Duration::from_millis(500);

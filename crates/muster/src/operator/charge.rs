@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use muster_apiserver::http::stop;
 use muster_cluster::Lead;
+use muster_install::hooks::Step;
 use tokio::task::JoinSet;
 
 use super::OperatorError;
@@ -22,7 +23,7 @@ use super::wanted::{JOBSET, Reached, Wanted};
 use crate::away::{Away, End};
 use crate::gangs;
 use crate::surroundings::Surroundings;
-use crate::webhooks::{Behind, LiveCluster, WebhookError, Webhooks};
+use crate::webhooks::{Behind, LiveCluster, WebhookError, Webhooks, keep_everybody};
 
 /// Somebody in charge.
 pub struct Charge<'a> {
@@ -64,18 +65,18 @@ impl Charge<'_> {
         let Some(found) = self.away.wait(look) else { return Ok(End::Stopped) };
         let Some(found) = found else { return Ok(End::Beside) };
         let found = found.map_err(|refusal| OperatorError::Kinds(refusal.words()))?;
-        if self.wanted.jobsets() {
-            found.tell(None);
-        }
+        found.tell(&[]);
         if wanted.needs().gangs {
             tracing::info!("{}", gangs::words(found.gangs));
         }
+        // One of them shows whether the server asks.
+        let rehearses = found.jobsets && self.wanted.admission.contains(JOBSET);
         let mut webhooks = None;
-        if self.wanted.admission.contains(JOBSET) && self.wanted.reached == Reached::Url {
+        if !self.wanted.deciders().is_empty() && self.wanted.reached == Reached::Url {
             self.state.hooks_answer(false);
             let served = self.serve().and_then(|hooks| {
                 let hooks = webhooks.insert(hooks);
-                self.register(hooks, found.jobsets)
+                self.register(hooks, rehearses)
             });
             // Whoever stands by again has no hooks to answer.
             if !matches!(served, Ok(ControlFlow::Continue(()))) {
@@ -86,7 +87,7 @@ impl Charge<'_> {
             }
             self.state.hooks_answer(true);
         }
-        let behind = self.behind.is_some() && found.jobsets;
+        let behind = self.behind.is_some() && rehearses;
         let server = self.away.api().server().to_owned();
         let awaited = AtomicU8::new(if behind { 2 } else { 1 });
         let announcement = Arc::new(Announcement { server, awaited });
@@ -101,12 +102,22 @@ impl Charge<'_> {
         Ok(ended?)
     }
 
-    /// Keeps the certificates of webhooks behind a Service and waits for the server to ask them, until what is returned is
-    /// dropped.
+    /// Keeps the list of those whom everybody is asked about, and the certificates of webhooks behind a Service, and waits
+    /// for the server to ask them, until what is returned is dropped.
     fn keep(&self, awaits: Option<Arc<Announcement>>) -> JoinSet<()> {
         let mut keeping = JoinSet::new();
-        let Some(behind) = self.behind else { return keeping };
         let (api, _inside) = (self.away.api().beside(), self.away.enter());
+        if self.wanted.deciders().has(Step::Queues) {
+            let (everybody, end) =
+                (keep_everybody(api.clone(), self.wanted.queues.without_queue_name), self.lead.end());
+            keeping.spawn(async move {
+                tokio::select! {
+                    () = end => {}
+                    () = everybody => {}
+                }
+            });
+        }
+        let Some(behind) = self.behind else { return keeping };
         let (keeper, end) = (behind.keeper(&api), self.lead.end());
         keeping.spawn(async move {
             tokio::select! {
@@ -128,11 +139,11 @@ impl Charge<'_> {
     fn serve(&self) -> Result<Webhooks, WebhookError> {
         let _inside = self.away.enter();
         let live = Box::new(LiveCluster::new(self.away.api()));
-        Webhooks::start(self.wanted.webhooks, live, self.wanted.settings, self.state.tally.clone())
+        Webhooks::start(self.wanted.webhooks, live, self.wanted.deciders(), self.state.tally.clone())
     }
 
     /// Registers the webhooks, unless a signal comes or another leads before the server has asked them.
-    fn register(&mut self, hooks: &Webhooks, jobsets: bool) -> Result<ControlFlow<End>, WebhookError> {
+    fn register(&mut self, hooks: &Webhooks, rehearses: bool) -> Result<ControlFlow<End>, WebhookError> {
         let api = self.away.api().clone();
         let (stopper, mut stop) = stop::pair();
         let lead = &mut *self.lead;
@@ -142,7 +153,7 @@ impl Charge<'_> {
                 () = lead.lost() => End::Beside,
             }
         };
-        let work = hooks.register(&api, &self.wanted.namespace, jobsets, quit);
+        let work = hooks.register(&api, &self.wanted.namespace, rehearses, quit);
         Ok(self.away.wait_out(|| stopper.stop(), work)?)
     }
 
@@ -179,7 +190,7 @@ impl Charge<'_> {
             if now.gangs != found.gangs {
                 tracing::info!("{}", gangs::words(now.gangs));
             }
-            now.tell(found.complaint.as_ref());
+            now.tell(&found.complaints);
             found = now;
         }
     }

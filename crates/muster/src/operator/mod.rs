@@ -107,7 +107,7 @@ fn serve(wanted: &Wanted, state: &Arc<State>, away: &Away) -> Result<Option<Behi
     let (_inside, state) = (away.enter(), state.clone());
     state.hooks_answer(false);
     let tally = state.tally.clone();
-    Behind::start(away.api(), manner, wanted.settings, tally, move |can| state.hooks_answer(can)).map(Some)
+    Behind::start(away.api(), manner, wanted.deciders(), tally, move |can| state.hooks_answer(can)).map(Some)
 }
 
 fn work(

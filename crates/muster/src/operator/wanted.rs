@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::gang::{Form, Gangs, Reads};
@@ -12,8 +13,10 @@ use muster_cluster::NAMESPACE;
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
 use muster_control::podgroups::PodGroups;
+use muster_control::queueing::Queueing;
 use muster_control::schedule::{Packing, Schedule};
 use muster_jobset::admission::Settings;
+use muster_queue::kinds::config::Settings as QueueSettings;
 
 use super::OperatorError;
 use super::rim::Addresses;
@@ -22,16 +25,18 @@ use crate::cli::{LogFormat, LogLevel, OperatorFlags};
 use crate::config::{File, Kept, Span, WEBHOOK_PORT};
 use crate::gates;
 use crate::names;
+use crate::queues;
 use crate::surroundings::Needs;
-use crate::webhooks::Manner;
+use crate::webhooks::{Deciders, Manner};
 
 /// The controllers that a cluster has none of its own for.
-const CONTROLLERS: [&str; 3] = [SCHEDULER, JOBSET, POD_GROUP];
+const CONTROLLERS: [&str; 4] = [SCHEDULER, JOBSET, POD_GROUP, QUEUE];
 /// The admission steps that it has none of its own for.
-const ADMISSION: [&str; 1] = [JOBSET];
+const ADMISSION: [&str; 2] = [JOBSET, QUEUE];
 pub const JOBSET: &str = "jobset";
 const SCHEDULER: &str = "scheduler";
 const POD_GROUP: &str = "podgroup";
+pub const QUEUE: &str = "queue";
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
 
@@ -57,6 +62,8 @@ pub struct Wanted {
     pub admission: BTreeSet<String>,
     /// Switches of JobSets.
     pub settings: Settings,
+    /// What is configured of queues.
+    pub queues: QueueSettings,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// Where webhooks listen.
@@ -101,9 +108,11 @@ impl Wanted {
         let namespace = flags.namespace.clone().or(ours.namespace).or_else(|| variable(NAMESPACE_VARIABLE));
         let controllers = list(&flags.controllers, ours.controllers);
         let admission = list(&flags.admission, ours.admission);
+        let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
         Ok(Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
-            namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
+            queues: QueueSettings::standard(&namespace),
+            namespace,
             controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
             admission: names::choose("admission step", &admission, &ADMISSION)?,
             settings,
@@ -125,7 +134,17 @@ impl Wanted {
         let Reached::Service(name) = &self.reached else { return None };
         let service = Service { namespace: self.namespace.clone(), name: name.clone() };
         let manner = Manner { address: self.webhooks, service, tls: self.tls.clone(), lives: self.lives };
-        self.admission.contains(JOBSET).then_some(manner)
+        (!self.deciders().is_empty()).then_some(manner)
+    }
+
+    /// Who decides what is admitted. Without the controller nobody would let go what is put into queues, so that
+    /// nobody is.
+    pub fn deciders(&self) -> Deciders {
+        let queues = [&self.controllers, &self.admission].iter().all(|on| on.contains(QUEUE));
+        Deciders {
+            jobsets: self.admission.contains(JOBSET).then_some(self.settings),
+            queues: queues.then(|| Arc::new(queues::admission(&self.queues))),
+        }
     }
 
     /// Whether anything is to be done about JobSets.
@@ -136,7 +155,7 @@ impl Wanted {
     /// What it has to know of the cluster.
     pub fn needs(&self) -> Needs {
         let gangs = [SCHEDULER, POD_GROUP, JOBSET].iter().any(|name| self.controllers.contains(*name));
-        Needs { jobsets: self.jobsets(), gangs }
+        Needs { jobsets: self.jobsets(), gangs, queues: self.controllers.contains(QUEUE) }
     }
 
     /// The controllers, where device claims are called so and gangs are spelled so. A cluster keeps its own groups while
@@ -148,6 +167,7 @@ impl Wanted {
             Box::new(Schedule::beside_another().gangs(form, reads).packing(self.packing)),
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
+            Box::new(Queueing::new(queues::control(&self.queues))),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));
@@ -253,7 +273,7 @@ mod tests {
     fn names_are_known_and_the_dump_stays_here() {
         let none = OperatorFlags::default();
         for (says, ours, jobset, words) in [
-            ("a controller", "controllers: [job]", "", "known are scheduler, jobset, podgroup"),
+            ("a controller", "controllers: [job]", "", "known are scheduler, jobset, podgroup, queue"),
             ("a gate of ours", "featureGates: {X: true}", "", "unknown feature gate `X`"),
             ("a gate of JobSet's", "", "featureGates: {X: true}", "unknown feature gate `X`"),
             ("one that stays", "", "featureGates: {TLSOptions: false}", "`TLSOptions` is always true"),

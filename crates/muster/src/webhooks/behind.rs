@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::KubeApi;
-use muster_jobset::admission::Settings;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::hooks::Deciders;
 use super::live::LiveCluster;
 use super::serve::Desk;
 use super::{Served, Tally, WebhookError, rehearsal};
@@ -51,7 +51,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Serves with these settings as soon as there is a certificate, and tells whether there is one, again and again. Wants to be
+    /// Has these decide as soon as there is a certificate, and tells whether there is one, again and again. Wants to be
     /// called inside a runtime.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Behind {
     pub fn start(
         api: &KubeApi,
         manner: Manner,
-        settings: Settings,
+        deciders: Deciders,
         tally: Arc<Tally>,
         told: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<Behind, WebhookError> {
@@ -67,7 +67,7 @@ impl Behind {
         let listener = sockets::bind(address).map_err(|source| WebhookError::Listen { address, source })?;
         let holder = Arc::new(Holder::default());
         let tls = holder.serving().config(&manner.tls)?;
-        let desk = Arc::new(Desk::new(Box::new(LiveCluster::new(api)), settings, tally));
+        let desk = Arc::new(Desk::new(Box::new(LiveCluster::new(api)), deciders, tally));
         let ready = desk.clone();
         let told = move |holds: bool| {
             ready.ready(holds);
@@ -132,7 +132,7 @@ fn unreached(service: &Service, said: &str) -> String {
     let Service { namespace, name } = service;
     format!(
         "the API server does not reach the webhooks through the Service {namespace}/{name}; it says: {said}. Until it does, \
-         JobSets cannot be made or changed. Does the Service have the port that the webhook configurations name, and lead \
+         JobSets and queues cannot be made or changed. Does the Service have the port that the webhook configurations name, and lead \
          to ready pods? See `kubectl -n {namespace} get service {name}` and `kubectl -n {namespace} get endpointslices \
          -l kubernetes.io/service-name={name}`, or run `muster install` again"
     )

@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,10 +20,11 @@ use tokio::time::Instant;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::queue::words::GROUP;
 use muster_api::words::{jobset as words, labels};
 use muster_cluster::KubeApi;
 use muster_jobset::admission::Live;
-use muster_tree::{Text, Tree, literal};
+use muster_tree::{Text, Tree, literal, tree};
 use tokio::runtime::Handle;
 
 /// How long one read may take.
@@ -30,10 +32,39 @@ const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// Volume claims that a review reads one by one; who asks about more gets all of the namespace read once.
 const CLAIMS_ALONE_MAX: usize = 4;
 
+/// Questions to a server of which nothing is kept: who asks, and what somebody may do.
+static WHO_AM_I: Kind = Kind {
+    group: literal!("authentication.k8s.io"),
+    version: literal!("v1"),
+    plural: literal!("selfsubjectreviews"),
+};
+static WHO_MAY: Kind = Kind {
+    group: literal!("authorization.k8s.io"),
+    version: literal!("v1"),
+    plural: literal!("subjectaccessreviews"),
+};
+
 /// Where reviews look at other objects.
 pub trait Source: Send + Sync {
     /// For one review, which does not read after this time. Wants to be asked outside the threads of the runtime.
-    fn until(&self, deadline: Instant) -> Box<dyn Live + '_>;
+    fn until(&self, deadline: Instant) -> Box<dyn Look + '_>;
+}
+
+/// What one review may look at.
+pub trait Look {
+    /// An object; the namespace is empty where objects have none.
+    ///
+    /// # Errors
+    /// It could not be read.
+    fn one(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
+    /// Whether somebody, as the server knows him, could admit Workloads in this namespace: we ourselves, and whoever may
+    /// write their status.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    fn may_admit(&self, user: &Tree, namespace: &str) -> Result<bool, String>;
+    /// The same for those who decide about JobSets.
+    fn for_jobsets(&self) -> &dyn Live;
 }
 
 /// Reads of a server, each within a time.
@@ -46,18 +77,23 @@ trait Reads {
         labels: &[(&str, &str)],
         within: Duration,
     ) -> Result<Vec<Tree>, String>;
+    /// The status of a question to the server.
+    fn answer(&self, kind: &Kind, question: Tree, within: Duration) -> Result<Tree, String>;
+    /// By which name the server knows us, if that was found out before.
+    fn own_name(&self) -> &OnceLock<Text>;
 }
 
 /// Objects of a cluster.
 pub struct LiveCluster {
     api: KubeApi,
     runtime: Handle,
+    own_name: OnceLock<Text>,
 }
 
 impl LiveCluster {
     /// Those that this connection shows. Wants to be called inside a runtime.
     pub fn new(api: &KubeApi) -> LiveCluster {
-        LiveCluster { api: api.unhindered(), runtime: Handle::current() }
+        LiveCluster { api: api.unhindered(), runtime: Handle::current(), own_name: OnceLock::new() }
     }
 
     fn wait<T>(
@@ -71,7 +107,7 @@ impl LiveCluster {
 }
 
 impl Source for LiveCluster {
-    fn until(&self, deadline: Instant) -> Box<dyn Live + '_> {
+    fn until(&self, deadline: Instant) -> Box<dyn Look + '_> {
         Box::new(Looks::new(self, deadline))
     }
 }
@@ -96,6 +132,18 @@ impl Reads for LiveCluster {
         let all = self.wait(within, self.api.labelled(kind, namespace, labels));
         let tree = |object: Object| object.tree;
         all.map(|all| all.into_iter().map(tree).collect()).map_err(|refusal| refusal.words())
+    }
+
+    fn answer(&self, kind: &Kind, question: Tree, within: Duration) -> Result<Tree, String> {
+        let (kind, none) = (kind.clone(), Text::new());
+        let on = Target { kind, namespace: none.clone(), name: none, part: Part::Main };
+        let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Create(question) };
+        let told = self.wait(within, self.api.perform(&call)).map_err(|refusal| refusal.words())?;
+        Ok(told.tree.get("status").cloned().unwrap_or_default())
+    }
+
+    fn own_name(&self) -> &OnceLock<Text> {
+        &self.own_name
     }
 }
 
@@ -123,14 +171,48 @@ impl<R: Reads> Looks<'_, R> {
         }
     }
 
-    fn one(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
-        let (kind, namespace) = (kind.clone(), namespace.into());
-        self.reads.one(Target { kind, namespace, name: name.into(), part: Part::Main }, self.within()?)
+    /// By which name the server knows us: found out once.
+    fn own_name(&self) -> Result<Text, String> {
+        let known = self.reads.own_name();
+        if let Some(name) = known.get() {
+            return Ok(name.clone());
+        }
+        let question = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let told = self.reads.answer(&WHO_AM_I, question, self.within()?)?;
+        Ok(known.get_or_init(|| told.text_at(&["userInfo", "username"])).clone())
     }
 
     fn all_claims(&self, namespace: &str) -> Claims {
         let all = self.reads.several(&kinds::CLAIMS, namespace, &[], self.within()?)?;
         Ok(all.into_iter().map(|claim| (meta::name(&claim), claim)).collect())
+    }
+}
+
+impl<R: Reads> Look for Looks<'_, R> {
+    fn one(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        let (kind, namespace) = (kind.clone(), namespace.into());
+        self.reads.one(Target { kind, namespace, name: name.into(), part: Part::Main }, self.within()?)
+    }
+
+    fn may_admit(&self, user: &Tree, namespace: &str) -> Result<bool, String> {
+        let name = user.text_at(&["username"]);
+        if self.own_name()? == name {
+            return Ok(true);
+        }
+        let status = tree!({"namespace": namespace, "verb": "update", "group": GROUP, "resource": "workloads",
+            "subresource": "status"});
+        let spec = tree!({"user": name, "resourceAttributes": status});
+        let known =
+            ["uid", "groups", "extra"].into_iter().filter_map(|key| Some((key, user.get(key)?.clone())));
+        let spec = spec.merge(&Tree::map(known));
+        let question =
+            tree!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+        let told = self.reads.answer(&WHO_MAY, question, self.within()?)?;
+        Ok(told.bool_at(&["allowed"]) == Some(true))
+    }
+
+    fn for_jobsets(&self) -> &dyn Live {
+        self
     }
 }
 
@@ -159,14 +241,13 @@ impl<R: Reads> Live for Looks<'_, R> {
 
 #[cfg(test)]
 mod tests {
-    use muster_tree::tree;
-
     use super::*;
 
     /// A server with the claims `c0` to `c9` that notes what it is asked for.
     #[derive(Default)]
     struct Noted {
         asked: RefCell<Vec<String>>,
+        own_name: OnceLock<Text>,
         broken: bool,
     }
 
@@ -193,6 +274,16 @@ mod tests {
         ) -> Result<Vec<Tree>, String> {
             self.note(format!("{} {labels:?}", kind.plural))?;
             Ok((0..10).map(|at| tree!({"metadata": {"name": (format!("c{at}"))}})).collect())
+        }
+
+        fn answer(&self, kind: &Kind, question: Tree, _: Duration) -> Result<Tree, String> {
+            self.note(format!("{} {}", kind.plural, question.str_at(&["spec", "user"])))?;
+            let admin = question.items_at(&["spec", "groups"]).contains(&Tree::from("admins"));
+            Ok(tree!({"userInfo": {"username": "us"}, "allowed": admin}))
+        }
+
+        fn own_name(&self) -> &OnceLock<Text> {
+            &self.own_name
         }
     }
 
@@ -242,5 +333,24 @@ mod tests {
         Looks::new(&noted, soon()).first_pods("n", "a-0", "k").unwrap();
         let want = r#"pods [("jobset.sigs.k8s.io/job-key", "k"), ("batch.kubernetes.io/job-completion-index", "0")]"#;
         assert_eq!(*noted.asked.borrow(), [want]);
+    }
+
+    #[test]
+    fn who_we_are_is_asked_once_and_others_whenever_it_matters() {
+        let noted = Noted::default();
+        let looks = Looks::new(&noted, soon());
+        let user = |name: &str, group: &str| tree!({"username": name, "groups": [group]});
+        for (user, want) in [
+            (user("us", ""), true),
+            (user("tenant", "tenants"), false),
+            (user("chief", "admins"), true),
+            (user("us", ""), true),
+        ] {
+            assert_eq!(looks.may_admit(&user, "n"), Ok(want), "{user}");
+        }
+        let reviews = "subjectaccessreviews";
+        let want =
+            ["selfsubjectreviews ".to_owned(), format!("{reviews} tenant"), format!("{reviews} chief")];
+        assert_eq!(*noted.asked.borrow(), want);
     }
 }

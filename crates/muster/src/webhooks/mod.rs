@@ -1,4 +1,4 @@
-//! Admission of JobSets on a cluster: the same decisions as in the embedded server, asked for over HTTPS.
+//! Admission of JobSets and queues on a cluster, and their versions: the same decisions as in the embedded server, asked for over HTTPS.
 //!
 //! # Invariants
 //!
@@ -12,6 +12,8 @@
 //! Who asks: whoever reaches the port may, as there is nothing to learn beyond the decision.
 
 mod behind;
+mod conversion;
+mod everybody;
 mod hooks;
 mod intake;
 mod live;
@@ -34,13 +36,15 @@ use muster_apiserver::http::identity::IdentityError;
 use muster_apiserver::http::listen::{Connected, Listener, ServerConfig};
 use muster_apiserver::http::stop::{self, Stopper};
 use muster_cluster::KubeApi;
-use muster_jobset::admission::Settings;
+use muster_install::hooks::Step;
 
 pub use self::behind::{Behind, Manner};
+pub use self::everybody::keep as keep_everybody;
+pub use self::hooks::Deciders;
 pub use self::live::LiveCluster;
 use self::live::Source;
 use self::register::Registration;
-pub use self::register::{MANAGER, RegisterError, call, exactly};
+pub use self::register::{MANAGER, RegisterError, call_on, exactly};
 use self::serve::Desk;
 pub use self::tally::{Counts, Tally};
 use crate::ports::SystemClock;
@@ -103,6 +107,7 @@ impl Served {
 /// Webhooks that are served, until they are stopped.
 pub struct Webhooks {
     desk: Arc<Desk>,
+    steps: Vec<Step>,
     base: String,
     authority: Authority,
     served: Served,
@@ -116,7 +121,7 @@ impl Webhooks {
     pub fn start(
         address: SocketAddr,
         live: Box<dyn Source>,
-        settings: Settings,
+        deciders: Deciders,
         tally: Arc<Tally>,
     ) -> Result<Webhooks, WebhookError> {
         if address.ip().is_unspecified() {
@@ -127,13 +132,14 @@ impl Webhooks {
         let base = format!("https://{}", listener.local_addr().map_err(wrong)?);
         let authority = Authority::passing(AUTHORITY, &SystemClock)?;
         let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
-        let desk = Arc::new(Desk::new(live, settings, tally));
+        let steps = [Step::JobSets, Step::Queues].into_iter().filter(|it| deciders.has(*it)).collect();
+        let desk = Arc::new(Desk::new(live, deciders, tally));
         let served = Served::start(listener, tls, desk.clone()).map_err(wrong)?;
-        Ok(Webhooks { desk, base, authority, served })
+        Ok(Webhooks { desk, steps, base, authority, served })
     }
 
     /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about: one of this
-    /// namespace is rehearsed. Ends early, with all taken back, when `quit` comes.
+    /// namespace, which is our own, is rehearsed. Ends early, with all taken back, when `quit` comes.
     ///
     /// # Errors
     /// It refuses, or does not reach us.
@@ -144,7 +150,8 @@ impl Webhooks {
         jobsets: bool,
         quit: impl Future<Output = Q>,
     ) -> Result<ControlFlow<Q>, RegisterError> {
-        let registration = Registration::new(api, namespace, &self.base, self.authority.certificate());
+        let (authority, steps) = (self.authority.certificate(), &self.steps);
+        let registration = Registration::new(api, namespace, &self.base, authority, steps);
         let heard: &dyn Fn() -> bool = &|| self.desk.heard(words::KIND);
         let done = registration.run(jobsets.then_some(heard), quit).await?;
         if done.is_continue() {

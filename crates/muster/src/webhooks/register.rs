@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Refusal, Target};
+use muster_api::kinds;
+use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Refusal, Target};
 use muster_cluster::KubeApi;
-use muster_install::hooks::{CONFIGURATIONS, Configuration, Reached, instead};
+use muster_install::conversion::{self, CONVERTED};
+use muster_install::hooks::{CONFIGURATIONS, Configuration, Reached, Step, instead};
 use muster_tree::{Text, Tree, literal, tree};
 
 use super::rehearsal;
@@ -77,8 +79,12 @@ impl Plane for KubeApi {
 
 /// A call about a configuration.
 pub fn call(of: &Configuration, guard: Guard, act: Act) -> Call {
-    let (kind, name) = (of.kind.clone(), of.name.into());
-    let on = Target { kind, namespace: Text::new(), name, part: Part::Main };
+    call_on(of.kind, of.name, guard, act)
+}
+
+/// A call about something without a namespace.
+pub fn call_on(kind: &Kind, name: &str, guard: Guard, act: Act) -> Call {
+    let on = Target { kind: kind.clone(), namespace: Text::new(), name: name.into(), part: Part::Main };
     Call { by: MANAGER, on, guard, act }
 }
 
@@ -96,23 +102,26 @@ struct Before {
 /// A registration under way.
 pub struct Registration<'a, P> {
     plane: &'a P,
-    /// Where a JobSet is rehearsed.
+    /// Our own, where a JobSet is rehearsed.
     namespace: &'a str,
     base: &'a str,
     authority: String,
+    steps: &'a [Step],
     before: Vec<Before>,
 }
 
 impl<'a, P: Plane> Registration<'a, P> {
-    /// Of hooks at this address, certified by this authority (PEM, made for this process alone); JobSets are rehearsed in `namespace`.
-    pub fn new(plane: &'a P, namespace: &'a str, base: &'a str, authority: &str) -> Registration<'a, P> {
-        Registration {
-            plane,
-            namespace,
-            base,
-            authority: BASE64_STANDARD.encode(authority),
-            before: Vec::new(),
-        }
+    /// Of the hooks of these steps at this address, certified by this authority (PEM, made for this process alone);
+    /// `namespace` is our own, and JobSets are rehearsed in it.
+    pub fn new(
+        plane: &'a P,
+        namespace: &'a str,
+        base: &'a str,
+        authority: &str,
+        steps: &'a [Step],
+    ) -> Registration<'a, P> {
+        let authority = BASE64_STANDARD.encode(authority);
+        Registration { plane, namespace, base, authority, steps, before: Vec::new() }
     }
 
     /// Registers the hooks and waits until they are `heard`; without that, where the server has no JobSets to rehearse.
@@ -131,8 +140,28 @@ impl<'a, P: Plane> Registration<'a, P> {
         let done = self.until_heard(heard, pin!(quit)).await;
         if !matches!(done, Ok(ControlFlow::Continue(()))) {
             self.take_back().await;
+        } else if self.steps.contains(&Step::Queues) {
+            self.convert().await;
         }
         done
+    }
+
+    /// Has the server ask for versions here, where it knows the kinds: what it stores it serves without that.
+    async fn convert(&self) {
+        let by = conversion::by(self.reached().client(conversion::PATH));
+        for name in CONVERTED {
+            let get = call_on(&kinds::CRDS, name, Guard::default(), Act::Get);
+            let Ok(there) = self.ask(&get).await else { continue };
+            let patch = Act::Merge(conversion::instead(&by));
+            let patch = call_on(&kinds::CRDS, name, exactly(&there), patch);
+            if let Err(refusal) = self.ask(&patch).await {
+                tracing::warn!(%refusal, name, "nobody converts between versions of this kind");
+            }
+        }
+    }
+
+    fn reached(&self) -> Reached<'_> {
+        Reached::Url { base: self.base, authority: &self.authority }
     }
 
     async fn until_heard<Q>(
@@ -140,7 +169,7 @@ impl<'a, P: Plane> Registration<'a, P> {
         heard: Option<&dyn Fn() -> bool>,
         mut quit: Pin<&mut impl Future<Output = Q>>,
     ) -> Result<ControlFlow<Q>, RegisterError> {
-        for one in &CONFIGURATIONS {
+        for one in CONFIGURATIONS.iter().filter(|it| self.steps.contains(&it.step)) {
             let refused = |e: Refusal| RegisterError::Refused { name: one.name, problem: e.words() };
             self.write(one).await.map_err(refused)?;
             tokio::select! {
@@ -174,7 +203,7 @@ impl<'a, P: Plane> Registration<'a, P> {
 
     /// Writes a configuration over whatever is there, and notes what that was.
     async fn write(&mut self, of: &'static Configuration) -> Result<(), Refusal> {
-        let hooks = of.hooks(&Reached::Url { base: self.base, authority: &self.authority });
+        let hooks = of.hooks(&self.reached(), self.namespace);
         let mut tries = 1;
         loop {
             let there = self.read(of).await?;

@@ -28,6 +28,8 @@ pub struct Question {
     pub is_dry_run: bool,
     /// Name of the request; empty where it is not known yet.
     pub name: Text,
+    /// Who asks, as the server knows him.
+    pub user: Tree,
 }
 
 /// Reads a question for this hook.
@@ -58,6 +60,7 @@ pub fn read(bytes: &[u8], hook: &Hook) -> Result<Question, String> {
         old: object("oldObject"),
         is_dry_run: request.bool_at(&["dryRun"]) == Some(true),
         name: request.text_at(&["name"]),
+        user: request.get("userInfo").cloned().unwrap_or_default(),
     })
 }
 

@@ -19,12 +19,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
+use muster_install::conversion;
 use muster_install::hooks::{HOOKS, TIMEOUT_SECS};
-use muster_jobset::admission::{Asked, Settings};
 use muster_tree::Tree;
 use tokio::sync::Semaphore;
 
-use super::hooks::decide;
+use super::conversion as converting;
+use super::hooks::Deciders;
 use super::intake::{Bounds, Intake, Untaken};
 use super::live::Source;
 use super::rehearsal;
@@ -36,6 +37,9 @@ const REVIEWS_MAX: usize = 32;
 /// The largest review: twice the largest object, and what is around them. All together: several of those, and far less
 /// than a pod of ours may have, as a tree takes more than its text. And it has to come quickly.
 const BOUNDS: Bounds = Bounds { body_bytes: 8 << 20, all_bytes: 64 << 20, time: Duration::from_secs(3) };
+/// A list is converted as a whole, and a server waits longer for that.
+const LIST_BOUNDS: Bounds =
+    Bounds { body_bytes: 64 << 20, all_bytes: 128 << 20, time: Duration::from_secs(10) };
 /// How long an answer may take: a little less than the server waits for it.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(TIMEOUT_SECS as u64 - 1);
 /// When a review stops to look at other objects: there has to be time left to decide and to answer.
@@ -47,8 +51,9 @@ pub type Reply = Response<Full<Bytes>>;
 /// What all requests share.
 pub struct Desk {
     live: Box<dyn Source>,
-    settings: Settings,
+    deciders: Deciders,
     intake: Intake,
+    lists: Intake,
     places: Arc<Semaphore>,
     heard: [AtomicBool; HOOKS.len()],
     ready: AtomicBool,
@@ -56,13 +61,14 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Decides with these settings over what this shows.
-    pub fn new(live: Box<dyn Source>, settings: Settings, tally: Arc<Tally>) -> Desk {
+    /// Has these decide over what this shows.
+    pub fn new(live: Box<dyn Source>, deciders: Deciders, tally: Arc<Tally>) -> Desk {
         let (intake, places) = (Intake::new(BOUNDS), Arc::new(Semaphore::new(REVIEWS_MAX)));
         Desk {
             live,
-            settings,
+            deciders,
             intake,
+            lists: Intake::new(LIST_BOUNDS),
             places,
             heard: Default::default(),
             ready: AtomicBool::new(false),
@@ -75,10 +81,10 @@ impl Desk {
         self.ready.store(is, Ordering::Release);
     }
 
-    /// Whether all hooks of this kind of object have been asked.
+    /// Whether something was asked at all paths of this kind of object.
     pub fn heard(&self, word: &str) -> bool {
-        let mut hooks = HOOKS.iter().zip(&self.heard).filter(|(hook, _)| hook.word == word);
-        hooks.all(|(_, heard)| heard.load(Ordering::Acquire))
+        let mut places = HOOKS.iter().filter(|hook| hook.word == word).map(|hook| place(hook.path));
+        places.all(|at| at.is_some_and(|at| self.heard[at].load(Ordering::Acquire)))
     }
 
     /// Answers one request.
@@ -88,8 +94,9 @@ impl Desk {
         B::Error: Display,
     {
         let path = request.uri().path();
-        match (path, HOOKS.iter().position(|hook| hook.path == path)) {
+        match (path, place(path)) {
             ("/healthz", _) => text(200, "ok"),
+            (conversion::PATH, _) => self.convert(request.into_body()).await,
             ("/readyz", _) if self.ready.load(Ordering::Acquire) => text(200, "ok"),
             ("/readyz", _) => text(500, "the webhooks cannot be asked yet"),
             (path, None) => text(404, format!("nothing is served at {path}")),
@@ -105,6 +112,35 @@ impl Desk {
                 reply
             }
         }
+    }
+
+    async fn convert<B>(self: Arc<Self>, body: B) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
+        let (tally, began) = (self.tally.clone(), Instant::now());
+        let question = match self.lists.take(body).await {
+            Ok(question) => question,
+            Err(Untaken(code, why)) => return text(code, why),
+        };
+        let Ok(place) = self.places.clone().acquire_owned().await else {
+            return text(503, "nothing is converted any more");
+        };
+        let converted = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            converting::answer(&question.bytes)
+        });
+        let (reply, outcome) = match converted.await {
+            Ok(Ok(review)) => (json(&review), Outcome::Allowed),
+            Ok(Err(wrong)) => (text(400, wrong), Outcome::Failed),
+            Err(error) => {
+                tracing::error!(%error, "a conversion ended by an error of its own");
+                (text(500, "the conversion ended by an error of its own"), Outcome::Failed)
+            }
+        };
+        tally.answered(conversion::PATH, outcome, began.elapsed());
+        reply
     }
 
     async fn review<B>(self: Arc<Self>, hook: usize, body: B) -> (Reply, Outcome)
@@ -138,23 +174,20 @@ impl Desk {
     }
 
     fn decide(&self, hook: usize, bytes: &[u8], deadline: Instant) -> Result<Tree, String> {
-        let (decide, heard) = (decide(hook), &self.heard[hook]);
-        let hook = &HOOKS[hook];
+        let (hook, heard) = (&HOOKS[hook], &self.heard[hook]);
         let question = review::read(bytes, hook)?;
         heard.store(true, Ordering::Release);
         if let Some(answer) = rehearsal::answer(&question, hook.say) {
             return Ok(review::write(&question, hook, &answer));
         }
-        let live = self.live.until(deadline);
-        let asked = Asked {
-            namespace: &question.namespace,
-            object: &question.object,
-            old: question.old.as_ref(),
-            live: live.as_ref(),
-            settings: &self.settings,
-        };
-        Ok(review::write(&question, hook, &decide(&asked)))
+        let look = self.live.until(deadline);
+        Ok(review::write(&question, hook, &self.deciders.decide(hook, &question, look.as_ref())))
     }
+}
+
+/// The first hook that is asked at this path: what is asked is the same for all of them.
+fn place(path: &str) -> Option<usize> {
+    HOOKS.iter().position(|hook| hook.path == path)
 }
 
 fn text(code: u16, words: impl Into<String>) -> Reply {
@@ -179,17 +212,33 @@ mod tests {
     use futures::stream;
     use http_body_util::{BodyExt, StreamBody};
     use hyper::body::Frame;
-    use muster_jobset::admission::Live;
+    use muster_api::port::Kind;
+    use muster_jobset::admission::{Live, Settings};
     use muster_tree::tree;
 
+    use super::super::live::Look;
     use super::*;
 
     /// A cluster that nobody can look at.
     struct Dark;
 
     impl Source for Dark {
-        fn until(&self, _: Instant) -> Box<dyn Live + '_> {
+        fn until(&self, _: Instant) -> Box<dyn Look + '_> {
             Box::new(Dark)
+        }
+    }
+
+    impl Look for Dark {
+        fn one(&self, _: &Kind, _: &str, _: &str) -> Result<Option<Tree>, String> {
+            Err("dark".to_owned())
+        }
+
+        fn may_admit(&self, _: &Tree, _: &str) -> Result<bool, String> {
+            Err("dark".to_owned())
+        }
+
+        fn for_jobsets(&self) -> &dyn Live {
+            self
         }
     }
 
@@ -221,7 +270,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_slowly_holds_up_nobody() {
-        let desk = Arc::new(Desk::new(Box::new(Dark), Settings::default(), Arc::default()));
+        let deciders = Deciders { jobsets: Some(Settings::default()), ..Deciders::default() };
+        let desk = Arc::new(Desk::new(Box::new(Dark), deciders, Arc::default()));
         let mut slow = tokio::task::JoinSet::new();
         for _ in 0..10 * REVIEWS_MAX {
             let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());

@@ -8,6 +8,8 @@ use muster_api::meta;
 use super::*;
 
 const BASE: &str = "https://127.0.0.1:1";
+/// The configurations of JobSets.
+static OURS: [&Configuration; 2] = [&CONFIGURATIONS[2], &CONFIGURATIONS[3]];
 
 /// A server with configurations; it refuses the write of this number, or lets somebody else in before it.
 #[derive(Default)]
@@ -89,12 +91,12 @@ fn foreign() -> Tree {
     let notes = Tree::map([("cert-manager.io/inject-ca-from", "a/b"), ("kept", "yes")]);
     let service = tree!({"service": {"name": "jobset-webhook-service", "namespace": "jobset-system"}});
     let hook = |name: &str| tree!({"name": name, "clientConfig": service.clone()});
-    tree!({"metadata": {"name": CONFIGURATIONS[0].name, "annotations": notes},
+    tree!({"metadata": {"name": OURS[0].name, "annotations": notes},
         "webhooks": [(hook("mjobset.kb.io")), (hook("theirs"))]})
 }
 
 async fn run(fake: &Fake, heard: bool, quit: impl Future<Output = u8>) -> Result<ControlFlow<u8>, String> {
-    let registration = Registration::new(fake, "muster-system", BASE, "authority");
+    let registration = Registration::new(fake, "muster-system", BASE, "authority", &[Step::JobSets]);
     registration.run(Some(&|| heard), quit).await.map_err(|error| error.to_string())
 }
 
@@ -106,7 +108,7 @@ fn never() -> impl Future<Output = u8> {
 async fn hooks_that_are_heard_stay() {
     let fake = Fake::default();
     assert_eq!(run(&fake, true, never()).await, Ok(ControlFlow::Continue(())));
-    assert_eq!(fake.names(), CONFIGURATIONS.each_ref().map(|it| it.name));
+    assert_eq!(fake.names(), [OURS[0].name, OURS[1].name]);
 }
 
 #[tokio::test]
@@ -135,9 +137,9 @@ async fn who_is_told_to_stop_before_he_is_heard_takes_back_what_he_wrote() {
 async fn hooks_of_another_controller_are_replaced_as_a_whole() {
     let fake = Fake::with(&foreign());
     assert!(run(&fake, true, never()).await.unwrap().is_continue());
-    let now = fake.get(CONFIGURATIONS[0].name);
+    let now = fake.get(OURS[0].name);
     let authority = BASE64_STANDARD.encode("authority");
-    let ours = CONFIGURATIONS[0].hooks(&Reached::Url { base: BASE, authority: &authority });
+    let ours = OURS[0].hooks(&Reached::Url { base: BASE, authority: &authority }, "muster-system");
     assert_eq!(now.get("webhooks"), Some(&ours));
     assert_eq!(meta::annotation(&now, "cert-manager.io/inject-ca-from"), None, "the authority stays ours");
     assert_eq!(meta::annotation(&now, "kept"), Some("yes"));
@@ -146,16 +148,16 @@ async fn hooks_of_another_controller_are_replaced_as_a_whole() {
 #[tokio::test]
 async fn what_was_there_before_is_there_again() {
     let fake = Fake { refused: Some(2), ..Fake::with(&foreign()) };
-    let before = fake.get(CONFIGURATIONS[0].name);
+    let before = fake.get(OURS[0].name);
     run(&fake, true, never()).await.unwrap_err();
-    assert_eq!(fake.get(CONFIGURATIONS[0].name), before);
+    assert_eq!(fake.get(OURS[0].name), before);
 }
 
 #[tokio::test]
 async fn who_comes_before_us_is_written_over_once_more() {
     let fake = Fake { overtaken: Some((1, foreign())), ..Fake::default() };
     assert_eq!(run(&fake, true, never()).await, Ok(ControlFlow::Continue(())));
-    assert_eq!(fake.get(CONFIGURATIONS[0].name).items_at(&["webhooks"]).len(), 2);
+    assert_eq!(fake.get(OURS[0].name).items_at(&["webhooks"]).len(), 2);
     assert_eq!(fake.writes.get(), 3, "a create, a change in its place, and the other configuration");
 }
 
@@ -164,8 +166,8 @@ async fn what_another_has_written_since_is_left_alone() {
     // The third write would take back the first.
     let fake = Fake { refused: Some(2), overtaken: Some((2, foreign())), ..Fake::default() };
     run(&fake, true, never()).await.unwrap_err();
-    assert_eq!(fake.names(), [CONFIGURATIONS[0].name], "not ours any more when we look");
+    assert_eq!(fake.names(), [OURS[0].name], "not ours any more when we look");
     let fake = Fake { refused: Some(2), overtaken: Some((3, foreign())), ..Fake::default() };
     run(&fake, true, never()).await.unwrap_err();
-    assert_eq!(fake.names(), [CONFIGURATIONS[0].name], "nor when we write");
+    assert_eq!(fake.names(), [OURS[0].name], "nor when we write");
 }

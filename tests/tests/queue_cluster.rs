@@ -1,0 +1,222 @@
+//! Queues on a real Kubernetes with an installed operator: the same stories, and what only a cluster has.
+
+use muster_tests::clients::note;
+use muster_tests::queues::{self, Stage};
+use muster_tree::Tree;
+
+/// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39.
+#[test]
+fn queues_of_a_real_server_are_those_of_the_embedded_one() {
+    let Some(stage) = Stage::real("queues_of_a_real_server_are_those_of_the_embedded_one") else { return };
+    let stories: [(&str, fn(&Stage)); 6] = [
+        ("a pod", queues::a_pod_by_itself_waits_for_quota),
+        ("a group", queues::a_group_starts_as_a_whole),
+        ("roles", queues::roles_are_waited_for),
+        ("a driver", |stage| queues::a_driver_has_room_for_its_workers(stage, "queue-driver.yaml")),
+        ("a driver as printed", |stage| {
+            queues::a_driver_has_room_for_its_workers(stage, "queue-driver-as-printed.yaml");
+        }),
+        ("teams", queues::a_team_borrows_until_the_other_wants_its_own_back),
+    ];
+    for (says, story) in stories {
+        eprintln!("the story of {says}");
+        story(&stage);
+        stage.clear();
+    }
+    let told = stage.complaints();
+    assert!(!told.contains("ERROR muster"), "{told}");
+    note("queues: the stories of the examples on a real server, with an installed operator");
+}
+
+/// A ClusterQueue in the words of the older version.
+const OLD: &str = "
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: old}
+spec:
+  cohort: lab
+  namespaceSelector: {}
+  flavorFungibility: {whenCanBorrow: Borrow}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 2}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: old, namespace: default}
+spec: {clusterQueue: old}
+";
+
+/// A pod with or without a queue.
+fn pod(name: &str, labels: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  labels: {labels}\n  annotations: \
+         {{muster.dev/sim-run-seconds: '600'}}\nspec:\n  restartPolicy: Never\n  terminationGracePeriodSeconds: 1\n  \
+         containers: [{{name: c, image: i, resources: {{requests: {{cpu: 1m}}}}}}]\n"
+    )
+}
+
+const QUEUED: &str = "{kueue.x-k8s.io/queue-name: user-queue}";
+
+fn is_gated(pod: &Tree) -> bool {
+    let ours = |gate: &Tree| gate.str_at(&["name"]) == "kueue.x-k8s.io/admission";
+    pod.items_at(&["spec", "schedulingGates"]).iter().any(ours)
+}
+
+/// Both versions are the same objects; the stored one is served also while nobody converts.
+fn both_versions(stage: &Stage) {
+    stage.apply_text(OLD);
+    let [old, new] = ["v1beta1", "v1beta2"]
+        .map(|version| stage.get(&[&format!("clusterqueues.{version}.kueue.x-k8s.io"), "old"]));
+    assert_eq!((old.str_at(&["spec", "cohort"]), new.str_at(&["spec", "cohortName"])), ("lab", "lab"));
+    assert_eq!((old.at(&["spec", "cohortName"]), new.at(&["spec", "cohort"])), (None, None));
+    assert_eq!(new.str_at(&["spec", "flavorFungibility", "whenCanBorrow"]), "MayStopSearch");
+    let finalizers = new.items_at(&["metadata", "finalizers"]);
+    assert_eq!(finalizers, [Tree::from("kueue.x-k8s.io/resource-in-use")], "filled in");
+    let wrong = OLD.replace("nominalQuota: 2", "nominalQuota: 2, lendingLimit: 3");
+    let why = stage.try_apply(&wrong, &[]).unwrap_err();
+    assert!(why.contains("lendingLimit") && why.contains("nominalQuota"), "{why}");
+    stage.until("its status is told in both", |stage| {
+        let list = stage.get(&["localqueues.v1beta1.kueue.x-k8s.io"]);
+        let told = list.to_json();
+        if told.contains("\"type\":\"Active\"") { Ok(()) } else { Err(told) }
+    });
+}
+
+/// Only whoever could admit as well opens a gate.
+fn who_may_open_gates(stage: &Stage) {
+    stage.apply_text(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: pods}
+rules: [{apiGroups: [''], resources: [pods], verbs: [get, list, patch, update, create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: shares}
+rules: [{apiGroups: [kueue.x-k8s.io], resources: [workloads/status], verbs: [update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pods, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: chief}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: shares, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: shares}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: chief}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: batch, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-batch-user}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+",
+    );
+    stage.quota("0");
+    stage.try_apply(&pod("held", QUEUED), &["--as", "tenant"]).unwrap();
+    assert!(is_gated(&stage.get(&["pod", "held"])));
+    let open = r#"[{"op": "remove", "path": "/spec/schedulingGates"}]"#;
+    let unmark = r#"{"metadata": {"labels": {"kueue.x-k8s.io/managed": null}}}"#;
+    let patch = |user: &str, sort: &str, patch: &str| {
+        let sort = format!("--type={sort}");
+        stage.run(&["--as", user, "patch", "pod", "held", &sort, "-p", patch, "--output", "json"])
+    };
+    for (sort, change) in [("json", open), ("merge", unmark)] {
+        let why = patch("tenant", sort, change).unwrap_err();
+        assert!(why.contains("only the queue may release this pod"), "{why}");
+    }
+    patch("tenant", "merge", r#"{"metadata": {"labels": {"a": "b"}}}"#).unwrap();
+    let opened = Tree::parse(patch("chief", "json", open).unwrap().as_bytes()).unwrap();
+    assert!(!is_gated(&opened), "who could admit it may open it");
+    let may = |verb: &str, what: &str| {
+        stage.run(&["--as", "tenant", "auth", "can-i", verb, &format!("{what}.kueue.x-k8s.io")]).is_ok()
+    };
+    assert!(may("list", "workloads") && may("get", "localqueues"), "tenants see where they are");
+    assert!(!may("patch", "workloads") && !may("update", "workloads/status"), "and give themselves nothing");
+}
+
+/// Where there is a queue for whoever names none, everybody is asked about, and nowhere else.
+fn everybody_of_a_namespace(stage: &Stage) {
+    stage.quota("0");
+    stage.kubectl(&["create", "namespace", "all-wait"]);
+    let queue = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: default, namespace: all-wait}\n\
+                 spec: {clusterQueue: team}\n";
+    let hooks = |stage: &Stage| {
+        let hooks = stage.get(&["mutatingwebhookconfiguration", "kueue-mutating-webhook-configuration"]);
+        let names = hooks.items_at(&["webhooks"]).iter().map(|it| it.str_at(&["name"]).to_owned());
+        names.filter(|name| name.ends_with(".muster.dev")).count()
+    };
+    assert_eq!(hooks(stage), 0, "nobody is asked about");
+    stage.apply_text(queue);
+    stage.until("everybody is asked about", |stage| match hooks(stage) {
+        3 => Ok(()),
+        count => Err(count.to_string()),
+    });
+    let mut tries = 0;
+    stage.until("somebody without a key waits", |stage| {
+        tries += 1;
+        let name = format!("nobody-{tries}");
+        stage.try_apply(&pod(&name, "{}"), &["-n", "all-wait"])?;
+        let made = stage.get(&["pod", "-n", "all-wait", &name]);
+        let queue = made.str_at(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]);
+        if is_gated(&made) && queue == "default" { Ok(()) } else { Err(made.to_json()) }
+    });
+    stage.apply_text(&pod("free", "{}"));
+    assert!(!is_gated(&stage.get(&["pod", "free"])), "elsewhere nobody waits");
+    stage.kubectl(&["delete", "pods", "--all", "-n", "all-wait", "--timeout=120s"]);
+    stage.kubectl(&["delete", "localqueues.kueue.x-k8s.io", "default", "-n", "all-wait"]);
+    stage.until("nobody is asked about again", |stage| match hooks(stage) {
+        0 => Ok(()),
+        count => Err(count.to_string()),
+    });
+}
+
+/// Namespaces that a cluster comes up with are nobody's.
+fn namespaces_of_the_system(stage: &Stage) {
+    stage.kubectl(&["create", "namespace", "kueue-system"]);
+    for namespace in ["kube-system", "kueue-system"] {
+        stage.try_apply(&pod("system", QUEUED), &["-n", namespace]).unwrap();
+        let made = stage.get(&["pod", "-n", namespace, "system"]);
+        assert!(!is_gated(&made), "{made}");
+        assert_eq!(made.items_at(&["metadata", "finalizers"]), [], "{namespace}");
+        stage.kubectl(&["delete", "pod", "-n", namespace, "system", "--timeout=60s"]);
+    }
+}
+
+/// While nobody answers, only those wait who have to do with queues.
+fn nobody_answers(stage: &mut Stage) {
+    stage.operator_dies();
+    stage.apply_text(&pod("others", "{app: web}"));
+    stage.kubectl(&["label", "pod", "others", "a=b"]);
+    let why = stage.try_apply(&pod("ours", QUEUED), &[]).unwrap_err();
+    assert!(why.contains("failed calling webhook \"mpod.kb.io\""), "{why}");
+    let _ = stage.get(&["clusterqueues.v1beta2.kueue.x-k8s.io", "team"]);
+    let why = stage.run(&["get", "clusterqueues.v1beta1.kueue.x-k8s.io", "team"]).unwrap_err();
+    assert!(why.contains("conversion webhook"), "{why}");
+    stage.operator_starts();
+    stage.apply_text(&pod("ours", QUEUED));
+    assert!(is_gated(&stage.get(&["pod", "ours"])));
+}
+
+/// Shows: 976-04.
+#[test]
+fn what_only_a_cluster_has() {
+    let Some(mut stage) = Stage::real("what_only_a_cluster_has") else { return };
+    both_versions(&stage);
+    stage.clear();
+    who_may_open_gates(&stage);
+    stage.clear();
+    everybody_of_a_namespace(&stage);
+    namespaces_of_the_system(&stage);
+    stage.clear();
+    stage.quota("0");
+    nobody_answers(&mut stage);
+    stage.clear();
+    note(
+        "queues: both versions over a webhook, gates, namespaces with a queue for all, and what happens without us",
+    );
+}
