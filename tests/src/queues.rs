@@ -51,8 +51,8 @@ pub fn read(name: &str) -> String {
 enum Scene {
     /// An embedded plane.
     Ours { _plane: Plane },
-    /// A real one on which Muster is installed, and how its operator is started.
-    Real { real: Box<Real>, installed: Installed, operator: Option<u32> },
+    /// A real one, how its operator is started where Muster is installed, and that operator.
+    Real { real: Box<Real>, installed: Option<Installed>, operator: Option<u32> },
 }
 
 /// A plane with simulated nodes, and kubectl for it.
@@ -85,16 +85,45 @@ impl Stage {
             skip(test, &reason);
             return None;
         }
-        let mut stage = Stage::installed(kubectl).expect("a real plane starts");
+        let install = |real: &Real, binary: &Path| real.install(binary).map(Some);
+        let mut stage = Stage::on_real(kubectl, install).expect("a real plane starts");
         stage.operator_starts();
         Some(stage)
     }
 
-    fn installed(kubectl: PathBuf) -> Result<Stage, String> {
+    /// A real plane that knows the definitions, with an operator in charge that nobody installed.
+    #[must_use]
+    pub fn by_itself(test: &str) -> Option<Stage> {
+        let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        let define = |real: &Real, binary: &Path| {
+            let mut definitions = Command::new(binary);
+            let mut definitions =
+                definitions.arg("crds").stdout(Stdio::piped()).spawn().map_err(|e| e.to_string())?;
+            let printed = definitions.stdout.take().ok_or("its output is a pipe")?;
+            let mut apply = Command::new(&kubectl);
+            apply.arg("--kubeconfig").arg(real.own_kubeconfig()?).args(["apply", "--server-side", "-f", "-"]);
+            let done = apply.stdin(printed).status().map_err(|e| e.to_string())?;
+            definitions.wait().map_err(|e| e.to_string())?;
+            if done.success() { Ok(None) } else { Err("kubectl applies no definitions".to_owned()) }
+        };
+        let mut stage = Stage::on_real(kubectl.clone(), define).expect("a real plane starts");
+        stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
+        stage.operator_starts();
+        Some(stage)
+    }
+
+    fn on_real(
+        kubectl: PathBuf,
+        define: impl FnOnce(&Real, &Path) -> Result<Option<Installed>, String>,
+    ) -> Result<Stage, String> {
         let binary = plane::binary()?;
         // Definitions come before the garbage collector, which looks for new kinds only now and then.
         let mut real = Real::start_without_controllers(Disk::Unsynced)?;
-        let installed = real.install(&binary)?;
+        let installed = define(&real, &binary)?;
         real.start_controllers(&BESIDE)?;
         real.start_scheduler()?;
         real.join(&binary, NODES)?;
@@ -105,13 +134,25 @@ impl Stage {
         Ok(Stage { kubectl, kubeconfig, folder, scene })
     }
 
+    /// Installs Muster on a real plane.
+    pub fn install(&mut self) {
+        let Scene::Real { real, installed, .. } = &mut self.scene else {
+            panic!("nothing is installed on an embedded plane")
+        };
+        let binary = plane::binary().expect("there is a binary");
+        *installed = Some(real.install(&binary).expect("it is installed"));
+    }
+
     /// Starts the operator of a real plane, and waits until it is in charge.
     pub fn operator_starts(&mut self) {
         let Scene::Real { real, installed, operator } = &mut self.scene else {
             panic!("an embedded plane has no operator")
         };
-        let binary = plane::binary().expect("there is a binary");
-        let started = real.operate_as(&binary, installed, &["--log-level", "info"]);
+        let (binary, words) = (plane::binary().expect("there is a binary"), ["--log-level", "info"]);
+        let started = match installed {
+            Some(installed) => real.operate_as(&binary, installed, &words),
+            None => real.operate(&binary, &words),
+        };
         *operator = Some(started.expect("the operator is in charge"));
     }
 

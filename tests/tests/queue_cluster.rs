@@ -1,14 +1,14 @@
 //! Queues on a real Kubernetes with an installed operator: the same stories, and what only a cluster has.
 
 use muster_tests::clients::note;
-use muster_tests::queues::{self, Stage};
+use muster_tests::queues::{self, Stage, WORKLOADS};
 use muster_tree::Tree;
 
 /// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39.
 #[test]
 fn queues_of_a_real_server_are_those_of_the_embedded_one() {
     let Some(stage) = Stage::real("queues_of_a_real_server_are_those_of_the_embedded_one") else { return };
-    let stories: [(&str, fn(&Stage)); 6] = [
+    let stories: [(&str, fn(&Stage)); 7] = [
         ("a pod", queues::a_pod_by_itself_waits_for_quota),
         ("a group", queues::a_group_starts_as_a_whole),
         ("roles", queues::roles_are_waited_for),
@@ -17,8 +17,10 @@ fn queues_of_a_real_server_are_those_of_the_embedded_one() {
             queues::a_driver_has_room_for_its_workers(stage, "queue-driver-as-printed.yaml");
         }),
         ("teams", queues::a_team_borrows_until_the_other_wants_its_own_back),
+        ("jobs", jobs_and_sets),
     ];
-    for (says, story) in stories {
+    let wanted = std::env::var("MUSTER_TEST_STORY").unwrap_or_default();
+    for (says, story) in stories.into_iter().filter(|(says, _)| says.contains(&wanted)) {
         eprintln!("the story of {says}");
         story(&stage);
         stage.clear();
@@ -61,6 +63,83 @@ const QUEUED: &str = "{kueue.x-k8s.io/queue-name: user-queue}";
 fn is_gated(pod: &Tree) -> bool {
     let ours = |gate: &Tree| gate.str_at(&["name"]) == "kueue.x-k8s.io/admission";
     pod.items_at(&["spec", "schedulingGates"]).iter().any(ours)
+}
+
+/// A JobSet with two pods, and a Job that runs for long.
+const JOBS: &str = "
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: set, labels: {kueue.x-k8s.io/queue-name: user-queue}}
+spec:
+  replicatedJobs:
+  - name: w
+    replicas: 2
+    template:
+      spec:
+        template:
+          metadata: {annotations: {muster.dev/sim-run-seconds: '1'}}
+          spec:
+            restartPolicy: Never
+            containers: [{name: c, image: i, resources: {requests: {cpu: 1m}}}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: long, labels: {kueue.x-k8s.io/queue-name: user-queue}}
+spec:
+  parallelism: 1
+  completions: 3
+  template:
+    metadata: {annotations: {muster.dev/sim-run-seconds: '600'}}
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 1
+      containers: [{name: c, image: i, resources: {requests: {cpu: 1m}}}]
+";
+
+/// Whether an object is suspended.
+fn is_suspended(stage: &Stage, object: &str) -> Result<bool, String> {
+    let seen = stage.get(&[object]);
+    seen.bool_at(&["spec", "suspend"]).ok_or_else(|| seen.to_json())
+}
+
+/// The name and the pod sets of the Workload of this job.
+fn workload_of(stage: &Stage, kind: &str, name: &str) -> Option<(String, Vec<(String, i64)>)> {
+    let all = stage.get(&[WORKLOADS]);
+    let owned = |it: &&Tree| {
+        let mut owners = it.items_at(&["metadata", "ownerReferences"]).iter();
+        owners.any(|it| it.str_at(&["kind"]) == kind && it.str_at(&["name"]) == name)
+    };
+    let found = all.items_at(&["items"]).iter().find(owned)?.str_at(&["metadata", "name"]).to_owned();
+    let sets = stage.sets(&found);
+    Some((found, sets))
+}
+
+/// JobSets and Jobs wait, start, and ask anew when they want something else.
+fn jobs_and_sets(stage: &Stage) {
+    let is = |object: &'static str, want: bool| {
+        move |stage: &Stage| match is_suspended(stage, object)? {
+            is if is == want => Ok(()),
+            is => Err(format!("{object} is suspended: {is}")),
+        }
+    };
+    stage.quota("0");
+    stage.apply_text(JOBS);
+    stage.stays("the JobSet waits", is("jobset/set", true));
+    stage.stays("the Job waits", is("job/long", true));
+    stage.until("it asks for all of it", |stage| match workload_of(stage, "JobSet", "set") {
+        Some((_, sets)) if sets == [("w".to_owned(), 2)] => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    stage.quota("10m");
+    stage.until("the Job starts", is("job/long", false));
+    stage.until("the JobSet ends", |stage| {
+        let set = stage.get(&["jobset", "set"]);
+        if set.str_at(&["status", "terminalState"]) == "Completed" { Ok(()) } else { Err(set.to_json()) }
+    });
+    stage.until("only the Job has its share", |stage| stage.uses("team", "1m"));
+    stage.kubectl(&["patch", "job", "long", "--type=merge", "-p", r#"{"spec": {"parallelism": 3}}"#]);
+    stage.until("it asks for more, and gets it", |stage| stage.uses("team", "3m"));
+    stage.until("and runs again", is("job/long", false));
 }
 
 /// Both versions are the same objects; the stored one is served also while nobody converts.
@@ -219,4 +298,28 @@ fn what_only_a_cluster_has() {
     note(
         "queues: both versions over a webhook, gates, namespaces with a queue for all, and what happens without us",
     );
+}
+
+/// Without an installation the one in charge says itself where it is asked; an installation takes over from that.
+#[test]
+fn an_operator_by_itself_is_found_by_its_address() {
+    let test = "an_operator_by_itself_is_found_by_its_address";
+    let Some(mut stage) = Stage::by_itself(test) else { return };
+    both_versions(&stage);
+    let by = |stage: &Stage| {
+        let definition = stage.get(&["crd", "clusterqueues.kueue.x-k8s.io"]);
+        definition.at(&["spec", "conversion", "webhook", "clientConfig"]).cloned().unwrap()
+    };
+    assert!(by(&stage).str_at(&["url"]).ends_with("/convert"), "{}", by(&stage));
+    stage.quota("0");
+    stage.apply_text(&pod("held", QUEUED));
+    assert!(is_gated(&stage.get(&["pod", "held"])));
+    stage.operator_dies();
+    stage.install();
+    assert_eq!(by(&stage).str_at(&["service", "name"]), "muster-webhook");
+    assert_eq!(by(&stage).at(&["url"]), None);
+    stage.operator_starts();
+    let _ = stage.get(&["clusterqueues.v1beta1.kueue.x-k8s.io", "old"]);
+    stage.quota("10m");
+    stage.until("what it held goes on", |stage| stage.none_waits(1));
 }
