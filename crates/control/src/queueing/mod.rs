@@ -341,13 +341,14 @@ impl Controller for Queueing {
         } else if *kind == NAMESPACES {
             self.hear_namespace(seen);
             Vec::new()
-        } else if *kind == PRIORITY_CLASSES {
-            Vec::new()
         } else if self.is_gang(kind) {
             let heard = !gangs::is_only_status(seen.before, seen.after);
             heard.then(|| gangs::concerned(&seen.key.namespace, &seen.key.name).into()).into_iter().collect()
-        } else {
+        } else if *kind == JOBS || *kind == JOBSETS {
             jobs::hear(seen, caches)
+        } else {
+            // Classes of priority are read when they are needed; other controllers have kinds of their own.
+            Vec::new()
         };
         if self.engine.is_restless() {
             wakes.push(decide_key().into());

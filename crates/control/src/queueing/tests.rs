@@ -252,3 +252,13 @@ fn a_gang_is_there_before_its_gates_are_opened() {
         placed_together(Some(n));
     }
 }
+
+/// All controllers of a loop hear of all that any of them follows.
+#[test]
+fn what_others_follow_is_none_of_our_business() {
+    let services = &muster_api::kinds::SERVICES;
+    let mut bench = Bench::new();
+    bench.caches.add_kind(services);
+    bench.put(services, object("net", "ns", &tree!({})));
+    assert!(bench.due.iter().all(|key| key.kind != *services), "{:?}", bench.due);
+}
