@@ -74,6 +74,10 @@ kinds! {
     POD_GROUPS = "scheduling.k8s.io" "v1alpha1" "podgroups";
     /// Classes of priority.
     PRIORITY_CLASSES = "scheduling.k8s.io" "v1" "priorityclasses";
+    /// Bounds of what containers and pods of a namespace ask for.
+    LIMIT_RANGES = "" "v1" "limitranges";
+    /// How containers are run.
+    RUNTIME_CLASSES = "node.k8s.io" "v1" "runtimeclasses";
     /// Leases.
     LEASES = "coordination.k8s.io" "v1" "leases";
     /// Custom resource definitions.

@@ -1,9 +1,11 @@
 //! What a loop counts: for metrics, and for tests that say how many calls a scenario may take.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::port::{Act, Call, Part};
+use muster_queue::life::numbers::Numbers;
 use muster_scheduler::GroupVerdict;
 use muster_tree::Text;
 
@@ -43,6 +45,8 @@ pub struct Counters {
     pub scheduling: Scheduling,
     /// What the JobSet controller counts.
     pub jobsets: JobSetNumbers,
+    /// What queueing counts.
+    pub queueing: Arc<Numbers>,
 }
 
 /// What became of the keys of one controller.
@@ -219,6 +223,10 @@ impl std::ops::AddAssign<&Counters> for Counters {
         }
         self.scheduling += &other.scheduling;
         self.jobsets += &other.jobsets;
+        // Queues are run by one loop.
+        if *self.queueing == Numbers::default() {
+            self.queueing = other.queueing.clone();
+        }
         for (kind, count) in &other.calls_by {
             *self.calls_by.entry(kind.clone()).or_default() += count;
         }

@@ -61,18 +61,19 @@ pub struct File {
     pub gates: Vec<(String, bool)>,
     /// How webhooks are encrypted.
     pub tls: Option<Tls>,
-    /// What is kept for later.
+    /// Documents of others.
     pub kept: Kept,
     /// What is said and does nothing, a line for each document.
     pub notes: Vec<String>,
 }
 
-/// Documents for parts that are not built in yet, found to be right.
+/// Documents as they were brought along, found to be right.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
-    /// Kueue's, of either version (`apiVersion` tells which), or `queueing` of ours, which has the keys of `v1beta2`.
+    /// Kueue's, of either version (`apiVersion` tells which), or `queueing` of ours, which has the keys of `v1beta2`:
+    /// [`crate::queues::configured`] reads it.
     pub queueing: Option<Tree>,
-    /// Trainer's.
+    /// Trainer's, for when TrainJobs are built in.
     pub training: Option<Tree>,
 }
 
@@ -126,6 +127,8 @@ struct Foreign {
     version: &'static str,
     fields: &'static [Field],
     check: fn(&Tree, &mut Vec<Wrong>),
+    /// Keys that mean something to `muster up`, too.
+    everywhere: &'static [&'static str],
 }
 
 /// In the order in which they count.
@@ -138,10 +141,29 @@ static FOREIGN: [Foreign; 4] = [
             jobset::check(document, wrong);
             tls::check(document, wrong);
         },
+        everywhere: &["featureGates"],
     },
-    Foreign { name: "kueue", version: kueue::V1, fields: &kueue::V1BETA1, check: |_, _| {} },
-    Foreign { name: "kueue", version: kueue::V2, fields: &kueue::V1BETA2, check: |_, _| {} },
-    Foreign { name: "trainer", version: trainer::VERSION, fields: &trainer::FIELDS, check: tls::check },
+    Foreign {
+        name: "kueue",
+        version: kueue::V1,
+        fields: &kueue::V1BETA1,
+        check: kueue::check,
+        everywhere: &kueue::EVERYWHERE,
+    },
+    Foreign {
+        name: "kueue",
+        version: kueue::V2,
+        fields: &kueue::V1BETA2,
+        check: kueue::check,
+        everywhere: &kueue::EVERYWHERE,
+    },
+    Foreign {
+        name: "trainer",
+        version: trainer::VERSION,
+        fields: &trainer::FIELDS,
+        check: tls::check,
+        everywhere: &[],
+    },
 ];
 
 /// Reads the text of a file.
@@ -201,8 +223,15 @@ impl Reading {
                 let words = "a document of kueue in the file says the same: keep one of them";
                 return Err(vec![Wrong::at("queueing", words)]);
             }
+            let mut wrong = Vec::new();
+            kueue::check(queueing, &mut wrong);
+            if !wrong.is_empty() {
+                let below = |it: Wrong| Wrong::at(format!("queueing.{}", it.path), it.words);
+                return Err(wrong.into_iter().map(below).collect());
+            }
             let told = shape::idle("queueing", &Shape::Fields(&kueue::QUEUEING), queueing);
-            self.file.notes.extend(told);
+            let unserved = kueue::unserved(queueing).map(|it| format!("queueing: {it}"));
+            self.file.notes.extend(told.into_iter().chain(unserved));
             self.file.kept.queueing = Some(queueing.clone());
         }
         Ok(())
@@ -229,7 +258,10 @@ impl Reading {
             file.tls = file.tls.take().or_else(|| tls::read(&document).ok().flatten());
             match it.name {
                 "jobset" => file.gates = gates(&document),
-                "kueue" => file.kept.queueing = Some(document),
+                "kueue" => {
+                    file.notes.extend(kueue::unserved(&document).map(|it| format!("kueue: {it}")));
+                    file.kept.queueing = Some(document);
+                }
                 _ => file.kept.training = Some(document),
             }
         }
@@ -243,8 +275,9 @@ fn told(it: &Foreign, document: &Tree, command: Command) -> Option<String> {
     if command == Command::Operator {
         return idle;
     }
-    let common = ["apiVersion", "kind", "featureGates"];
-    let rest = it.fields.iter().filter(|field| field.fate == Fate::Used && !common.contains(&field.name));
+    let common = ["apiVersion", "kind"];
+    let is_known = |name: &&str| common.contains(name) || it.everywhere.contains(name);
+    let rest = it.fields.iter().filter(|field| field.fate == Fate::Used && !is_known(&field.name));
     let rest: Vec<&str> = rest.map(|field| field.name).filter(|name| document.get(name).is_some()).collect();
     if rest.is_empty() {
         return idle;

@@ -84,7 +84,7 @@ impl Plane {
             reads: reads(gangs),
             gangs: gangs.groups.then(Gangs::default),
             jobs_make_gangs: gangs.jobs,
-            queues: Some(queues::control(&queues::standard())),
+            queues: Some(queues::control(&settings.queues, clock)),
         };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)

@@ -1,7 +1,10 @@
 //! What is configured of queues, as their parts want to hear it.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use muster_api::ports::Clock;
 use muster_api::quantity;
 use muster_control::queueing;
 use muster_hooks::QueueSettings;
@@ -14,10 +17,31 @@ use muster_queue::life::settings::{ReadyRules, Settings as LifeSettings};
 use muster_queue::pods;
 use muster_tree::Tree;
 
-/// What is configured when nothing is. Documents are checked and kept, and not looked at here yet.
-#[must_use]
-pub fn standard() -> Settings {
-    Settings::standard(muster_install::names::NAMESPACE)
+use crate::config::Kept;
+
+/// What is wrong with what is configured of queues.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrongQueues(Vec<String>);
+
+impl std::error::Error for WrongQueues {}
+
+impl fmt::Display for WrongQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "configuration: {}", self.0.join("\n  "))
+    }
+}
+
+/// What is configured of queues: by a document of Kueue's or by `queueing` of ours, the rest by default. `own` is the
+/// namespace in which we run.
+///
+/// # Errors
+/// All that is wrong.
+pub fn configured(kept: &Kept, own: &str) -> Result<Settings, WrongQueues> {
+    let document = kept.queueing.as_ref();
+    let below = document.filter(|it| it.get("apiVersion").is_none()).map_or("", |_| "queueing.");
+    Settings::of(document, own).map_err(|all| {
+        WrongQueues(all.into_iter().map(|it| format!("{below}{}: {}", it.path, it.words)).collect())
+    })
 }
 
 /// What new jobs and pods are held against.
@@ -36,9 +60,9 @@ pub fn admission(of: &Settings) -> QueueSettings {
     }
 }
 
-/// What the controller goes by.
+/// What the controller goes by, and what it measures time with.
 #[must_use]
-pub fn control(of: &Settings) -> queueing::Settings {
+pub fn control(of: &Settings, clock: &Arc<dyn Clock>) -> queueing::Settings {
     queueing::Settings {
         engine: EngineSettings {
             fair_sharing: of.fair_sharing.as_ref().map(|all| all.iter().copied().map(share_rule).collect()),
@@ -69,6 +93,7 @@ pub fn control(of: &Settings) -> queueing::Settings {
         managed: managed(of),
         accounting: accounting(of),
         namespaces: of.namespaces.clone(),
+        stopwatch: queueing::Stopwatch(Some(clock.clone())),
     }
 }
 

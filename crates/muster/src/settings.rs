@@ -5,11 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use muster_control::schedule::Packing;
+use muster_install::names::NAMESPACE;
 
 use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime, UpFlags};
 use crate::config::{File, Kept};
 use crate::gates::{self, GateError};
 use crate::names::{self, CONTROLLERS, UnknownName};
+use crate::queues::{self, WrongQueues};
 
 /// The port when none is asked for: the usual one of an API server.
 const PORT: u16 = 6443;
@@ -53,8 +55,10 @@ pub struct Settings {
     pub gates: gates::Chosen,
     /// Whether pods of JobSets may not bring a device claim of the same name as one of theirs.
     pub reject_overrides: bool,
-    /// Documents for parts that are not built in yet.
+    /// Documents of others.
     pub kept: Kept,
+    /// What is configured of queues.
+    pub queues: muster_queue::kinds::config::Settings,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// How pods of this machine are kept apart.
@@ -80,6 +84,9 @@ pub enum SettingsError {
     /// A gate.
     #[error(transparent)]
     Gate(#[from] GateError),
+    /// Queues.
+    #[error(transparent)]
+    Queues(#[from] WrongQueues),
     /// There is no home.
     #[error(
         "neither XDG_DATA_HOME nor HOME is set\n\nhint: name a folder with `--data-dir`, or use `--ephemeral`"
@@ -122,6 +129,7 @@ pub fn settle(flags: UpFlags, file: File, home: Option<PathBuf>) -> Result<Setti
         admission,
         gates: gates::with(from_file.chain(from_flags))?,
         reject_overrides: file.resource_claims.reject_overrides,
+        queues: queues::configured(&kept, NAMESPACE)?,
         kept,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),

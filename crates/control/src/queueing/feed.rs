@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use muster_api::kinds::{LIMIT_RANGES, RUNTIME_CLASSES};
 use muster_api::node::read_taint;
 use muster_api::paths::{expression, node_term, pod as pod_path};
 use muster_api::queue::words::{conditions, labels, reasons};
@@ -20,10 +21,12 @@ use muster_queue::engine::workload::{
     Affinity, Eviction, EvictionCause, Expression, Info, Key, Operator, PodSet as EngineSet, Reservation,
     SetAssignment, Stand,
 };
-use muster_queue::jobs::requests::{self, Accounting, Around};
+use muster_queue::jobs::requests::{self, Accounting, Around, Limits};
 use muster_queue::life::queues::Readiness;
 use muster_queue::life::steps;
 use muster_tree::{Text, Tree};
+
+use crate::cache::Caches;
 
 /// The name of a Workload.
 pub fn key_of(namespace: &Text, name: &Text) -> Key {
@@ -133,6 +136,21 @@ fn groups(all: &[ResourceGroup]) -> Vec<Group> {
         Group { flavors: flavors.collect() }
     };
     all.iter().map(one).collect()
+}
+
+/// The bounds of a namespace.
+pub fn limits(namespace: &Text, caches: &Caches) -> Limits {
+    Limits::of(caches.in_namespace(&LIMIT_RANGES, namespace).map(|it| &it.tree))
+}
+
+/// The RuntimeClass of a name.
+pub fn runtime_class(name: &str, caches: &Caches) -> Option<Tree> {
+    caches.get(&RUNTIME_CLASSES, &Text::new(), &name.into()).map(|it| it.tree.clone())
+}
+
+/// Whether pods of a Workload run by this RuntimeClass.
+pub fn runs_by(facts: &WorkloadFacts, class: &str) -> bool {
+    facts.pod_sets.iter().any(|set| set.template.str_at(pod_path::RUNTIME_CLASS) == class)
 }
 
 /// A Workload, and what surrounds the pods of its namespace.

@@ -27,6 +27,11 @@ use crate::plan::{Key, Plan, Step, Wake};
 const JOB: &str = "Job";
 const JOBSET: &str = "JobSet";
 
+/// The word of the kind of a job.
+pub(super) fn word_of(key: &Key) -> &'static str {
+    if key.kind == JOBS { JOB } else { JOBSET }
+}
+
 /// The keys that a change of a job concerns: itself, and those that it owns.
 pub(super) fn hear(seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
     let uid = meta::uid(&seen.newest().tree);
@@ -76,6 +81,9 @@ impl Classes for Priorities<'_> {
 impl Queueing {
     /// What a job needs next.
     pub(super) fn plan_job(&mut self, key: &Key, object: &Object, caches: &Caches, now: Time) -> Plan {
+        if !self.settings.managed.is_enabled(&key.kind.group, word_of(key)) {
+            return Plan::nothing();
+        }
         let batch;
         let set;
         let job: &dyn Work = if key.kind == JOBS {
@@ -135,8 +143,7 @@ impl Queueing {
             Action::CreateWorkload(workload) => vec![calls::create(workload)],
             Action::ChangeJob(change) => vec![calls::merge(&key.kind, object, change.part, change.patch)],
             Action::Note(About::Job, severity, reason, message) => {
-                let word = if key.kind == JOBS { JOB } else { JOBSET };
-                let about = EventAbout::of(&key.kind, word, &object.tree);
+                let about = EventAbout::of(&key.kind, word_of(key), &object.tree);
                 vec![Step::Note(calls::told_of(about, severity, reason, message))]
             }
             Action::PatchWorkload(ref of, _)

@@ -15,6 +15,7 @@ mod calls;
 mod feed;
 mod gangs;
 mod jobs;
+mod numbers;
 mod pods;
 mod queues;
 #[cfg(test)]
@@ -25,7 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::event::Event;
 use muster_api::gang_make::{self, Gangs};
-use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES, PODS, PRIORITY_CLASSES};
+use muster_api::kinds::{
+    JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES,
+};
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
 use muster_api::port::{Call, Kind, Object, Refusal, Uid};
@@ -41,16 +44,18 @@ use muster_queue::engine::spec::Settings as EngineSettings;
 use muster_queue::engine::workload::Key as WorkloadKey;
 use muster_queue::jobs::ancestors::Managed;
 use muster_queue::jobs::plan::Settings as JobSettings;
-use muster_queue::jobs::requests::{Accounting, Around, Limits};
+use muster_queue::jobs::requests::{Accounting, Around};
 use muster_queue::life::cohorts::Parents;
-use muster_queue::life::numbers::{Happened, Numbers};
 use muster_queue::life::settings::Settings as LifeSettings;
 use muster_queue::life::told::Told;
 use muster_queue::pods::plan::Settings as PodSettings;
 use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
+use crate::counters::Counters;
 use crate::plan::{Controller, Key, Plan, Wake};
+
+pub use numbers::Stopwatch;
 
 /// What is configured.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +74,8 @@ pub struct Settings {
     pub accounting: Accounting,
     /// The namespaces whose jobs are managed.
     pub namespaces: Selector,
+    /// Tells how long the engine takes.
+    pub stopwatch: Stopwatch,
 }
 
 /// Queueing as a controller.
@@ -86,9 +93,7 @@ pub struct Queueing {
     parents: Parents,
     pods: pods::Pods,
     told: Told,
-    numbers: Numbers,
-    /// What is counted once the write is seen.
-    uncounted: BTreeMap<WorkloadKey, Vec<Happened>>,
+    counting: numbers::Counting,
     /// When statuses of queues were written last.
     told_at: BTreeMap<Key, Time>,
 }
@@ -120,8 +125,7 @@ impl Queueing {
             parents: Parents::new(),
             pods: pods::Pods::default(),
             told: Told::default(),
-            numbers: Numbers::default(),
-            uncounted: BTreeMap::new(),
+            counting: numbers::Counting::default(),
             told_at: BTreeMap::new(),
         }
     }
@@ -162,7 +166,10 @@ impl Queueing {
     fn hear_cluster_queue(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         match seen.after {
             Some(it) => self.feed_queue(it, caches),
-            None => self.engine.cluster_queue_gone(&seen.key.name),
+            None => {
+                self.engine.cluster_queue_gone(&seen.key.name);
+                self.counting.forget_queue(&seen.key.name);
+            }
         }
         let mut wakes = vec![seen.key.clone().into()];
         if only_numbers(seen) {
@@ -183,7 +190,10 @@ impl Queueing {
     fn hear_local_queue(&mut self, seen: &Seen<'_>) -> Vec<Wake> {
         match seen.after {
             Some(it) => self.engine.local_queue(feed::local_queue(&LocalQueueFacts::of(&it.tree))),
-            None => self.engine.local_queue_gone(&seen.key.namespace, &seen.key.name),
+            None => {
+                self.engine.local_queue_gone(&seen.key.namespace, &seen.key.name);
+                self.counting.forget_local(&seen.key.namespace, &seen.key.name);
+            }
         }
         let mut wakes = vec![seen.key.clone().into()];
         if !only_numbers(seen) {
@@ -204,20 +214,14 @@ impl Queueing {
 
     fn hear_workload(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let key = feed::key_of(&seen.key.namespace, &seen.key.name);
-        for happened in self.uncounted.remove(&key).into_iter().flatten() {
-            self.numbers.count(&happened);
-        }
+        self.counting.hear(&key, seen, caches);
         let queue = |it: &Object| it.tree.text_at(muster_api::queue::paths::workload::QUEUE);
         let places = [seen.before, seen.after].map(|it| it.map(queue));
         if places[0] != places[1] {
             self.move_workload(&seen.key.namespace, &seen.key.name, &places);
         }
         match seen.after {
-            Some(it) => {
-                let facts = WorkloadFacts::of(&it.tree);
-                let around = Around { limits: &Limits::default(), runtime_class: &|_| None };
-                self.engine.workload(feed::workload(&facts, &around, &self.settings.accounting));
-            }
+            Some(it) => self.feed_workload(&WorkloadFacts::of(&it.tree), caches),
             None => {
                 self.engine.workload_gone(&key);
                 self.decided.remove(&key);
@@ -230,6 +234,24 @@ impl Queueing {
         wakes.extend(pods::concerned(&facts, seen.after.is_none()).into_iter().map(Wake::from));
         wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
         wakes
+    }
+
+    fn feed_workload(&mut self, facts: &WorkloadFacts, caches: &Caches) {
+        let limits = feed::limits(&facts.namespace, caches);
+        let around =
+            Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) };
+        self.engine.workload(feed::workload(facts, &around, &self.settings.accounting));
+    }
+
+    /// What surrounds pods changed, and with it what they ask for.
+    fn hear_surroundings(&mut self, key: &Key, caches: &Caches) {
+        let all: Vec<WorkloadFacts> = if key.kind == LIMIT_RANGES {
+            caches.in_namespace(&kinds::WORKLOADS, &key.namespace).map(|it| WorkloadFacts::of(&it.tree)).collect()
+        } else {
+            let all = caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
+            all.filter(|it| feed::runs_by(it, &key.name)).collect()
+        };
+        all.iter().for_each(|facts| self.feed_workload(facts, caches));
     }
 
     fn move_workload(&mut self, namespace: &Text, name: &Text, places: &[Option<Text>; 2]) {
@@ -256,7 +278,9 @@ impl Queueing {
     /// Asks the engine, and takes down what it decided.
     fn decide(&mut self, now: Time) -> Plan {
         let mut plan = Plan::nothing();
-        for decision in self.engine.cycle(now) {
+        let decisions = self.settings.stopwatch.time(|| self.engine.cycle(now));
+        let decisions = self.counting.attempted(decisions);
+        for decision in decisions {
             let woken = self.take_down(decision);
             plan.wake.extend(woken.iter().map(workload_key));
         }
@@ -311,9 +335,19 @@ impl Controller for Queueing {
             &kinds::ADMISSION_CHECKS,
             &kinds::TOPOLOGIES,
         ];
+        let others =
+            [&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES, &LIMIT_RANGES, &RUNTIME_CLASSES];
         let gangs = self.gangs.into_iter().flat_map(gang_make::kinds);
-        let others = [&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES];
         own.into_iter().chain(others).chain(gangs).cloned().collect()
+    }
+
+    fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
+        self.counting.start();
+        Vec::new()
+    }
+
+    fn tell(&self, counters: &mut Counters) {
+        counters.queueing = self.counting.numbers();
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -341,6 +375,9 @@ impl Controller for Queueing {
         } else if *kind == NAMESPACES {
             self.hear_namespace(seen);
             Vec::new()
+        } else if *kind == LIMIT_RANGES || *kind == RUNTIME_CLASSES {
+            self.hear_surroundings(seen.key, caches);
+            Vec::new()
         } else if self.is_gang(kind) {
             let heard = !gangs::is_only_status(seen.before, seen.after);
             heard.then(|| gangs::concerned(&seen.key.namespace, &seen.key.name).into()).into_iter().collect()
@@ -361,7 +398,9 @@ impl Controller for Queueing {
             return self.decide(now);
         }
         if key.kind == PODS {
-            return self.plan_pods(key, caches, now);
+            let plan = self.plan_pods(key, caches, now);
+            self.counting.opened(&plan, caches, now);
+            return plan;
         }
         let Some(object) = caches.find(key) else { return Plan::nothing() };
         let mut plan = if key.kind == kinds::WORKLOADS {
@@ -387,7 +426,7 @@ impl Controller for Queueing {
         self.pods.refused(call);
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
-            self.uncounted.remove(&name);
+            self.counting.refused(&name);
             let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
             if !passes && self.decided.remove(&name).is_some() {
                 self.engine.settle(&name, Outcome::Failed);

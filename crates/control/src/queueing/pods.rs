@@ -14,7 +14,7 @@ use muster_api::queue::{AdmissionStatus, FlavorFacts, PriorityRef, WorkloadFacts
 use muster_api::time::Time;
 use muster_queue::jobs::ancestors::{self, Above as Looked};
 use muster_queue::jobs::plan::{prebuilt_of, queue_of};
-use muster_queue::jobs::requests::{Around, Limits};
+use muster_queue::jobs::requests::Around;
 use muster_queue::life::steps::{self, Comeback as Back};
 use muster_queue::life::{At, Known, Written};
 use muster_queue::pods::decl;
@@ -26,7 +26,7 @@ use muster_queue::pods::plan::{
 use muster_tree::{Text, Tree, tree};
 
 use super::jobs::Priorities;
-use super::{Queueing, calls};
+use super::{Queueing, calls, feed};
 use crate::cache::{Caches, Seen};
 use crate::plan::{Key, Plan, Step, Wake};
 
@@ -143,7 +143,7 @@ impl Queueing {
         };
         let retire_at =
             workloads.iter().find_map(|it| steps::deactivated_until(&it.facts, &self.settings.life));
-        let limits = Limits::default();
+        let limits = feed::limits(namespace, caches);
         let steps = plan::plan(&Picture {
             key: &of,
             pods: &members,
@@ -152,7 +152,10 @@ impl Queueing {
             openings: &self.pods.memory.openings,
             cleanups: &self.pods.memory.cleanups,
             classes: &Priorities(caches),
-            around: &Around { limits: &limits, runtime_class: &|_| None },
+            around: &Around {
+                limits: &limits,
+                runtime_class: &|name| feed::runtime_class(name, caches),
+            },
             retire_at,
             settings: &self.settings.pods,
             now,

@@ -18,6 +18,7 @@ use muster_queue::life::queues::{
 use muster_queue::life::workload::cluster_queue_of;
 use muster_tree::{Text, Tree};
 
+use super::numbers::Beside;
 use super::{Queueing, calls, feed};
 use crate::cache::Caches;
 use crate::plan::{Key, Plan, Wake};
@@ -89,7 +90,13 @@ impl Queueing {
     ) -> Plan {
         let facts = ClusterQueueFacts::of(&object.tree);
         let ready = self.readiness(&facts, caches);
-        let counted = counted(self.engine.usage(&key.name), self.is_fair());
+        let usage = self.engine.usage(&key.name);
+        if let Some(usage) = &usage {
+            let asked = self.engine.asked(&key.name);
+            let share = self.is_fair().then_some(usage.weighted_share);
+            self.counting.queue(&facts, &ready, usage, &Beside { asked, share }, caches);
+        }
+        let counted = counted(usage, self.is_fair());
         let old = status_of(object);
         let steps =
             plan_cluster_queue(&facts, &QueueStatus::of(&old), &ready, &counted, self.moment(key, now));
@@ -107,7 +114,11 @@ impl Queueing {
         let queue = caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &facts.cluster_queue);
         let queue = queue.map(|it| ClusterQueueFacts::of(&it.tree));
         let ready = queue.as_ref().map(|it| self.readiness(it, caches));
-        let counted = counted(self.engine.local_usage(&key.namespace, &key.name), false);
+        let usage = self.engine.local_usage(&key.namespace, &key.name);
+        if let Some(usage) = &usage {
+            self.counting.local(&key.namespace, &key.name, usage);
+        }
+        let counted = counted(usage, false);
         let old = status_of(object);
         let of = queue.as_ref().zip(ready.as_ref());
         let steps = plan_local_queue(&facts, &QueueStatus::of(&old), of, &counted, self.moment(key, now));

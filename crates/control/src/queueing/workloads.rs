@@ -2,9 +2,9 @@
 
 use muster_api::kinds::{JOBS, JOBSETS};
 use muster_api::meta;
-use muster_api::port::{Cascade, Object};
+use muster_api::port::{Call, Cascade, Object, Part};
 use muster_api::queue::kinds;
-use muster_api::queue::words::{WORKLOAD, managers};
+use muster_api::queue::words::{WORKLOAD, managers, reasons};
 use muster_api::queue::{
     Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
     WorkloadFacts,
@@ -17,12 +17,15 @@ use muster_queue::jobs::plan::{Seen as SeenWorkload, plan_gone};
 use muster_queue::life::admission::{self, Party, Preemption};
 use muster_queue::life::blockers::Why;
 use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_queue_of, plan, wake_at};
-use muster_queue::life::{At, Known, Written, cohorts, priority, steps};
+use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
 
 use super::{Decided, Queueing, calls, feed};
 use crate::cache::Caches;
-use crate::plan::{Key, Plan};
+use crate::plan::{Key, Plan, Step};
+
+/// What is told when the job of a deactivated Workload goes.
+const RETIRED: &str = "Deleted the job of a deactivated workload due to elapsed retention";
 
 impl Queueing {
     /// What a Workload needs next: first what was decided about it, then what its life asks for.
@@ -57,7 +60,38 @@ impl Queueing {
             }
         }
         let steps = self.live(known, caches, now);
-        self.steps(object, steps)
+        let plan = self.steps(object, steps);
+        if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
+    }
+
+    /// The job of a Workload that was deactivated here is deleted when its time is over; pods see to themselves.
+    fn retire(
+        &self,
+        object: &Object,
+        facts: &WorkloadFacts,
+        plan: Plan,
+        caches: &Caches,
+        now: Time,
+    ) -> Plan {
+        let Some(at) = steps::deactivated_until(facts, &self.settings.life) else { return plan };
+        if at > now {
+            return plan.again(at);
+        }
+        let owner = facts.controller().and_then(|it| caches.by_uid(&it.uid));
+        let Some((key, job)) = owner.filter(|(key, _)| key.kind == JOBS || key.kind == JOBSETS) else {
+            return plan;
+        };
+        if meta::deleting(&job.tree).is_some() {
+            return plan;
+        }
+        let call = Call::delete(
+            managers::KUEUE.clone(),
+            key.target(Part::Main),
+            meta::uid(&job.tree),
+            Cascade::Background,
+        );
+        let note = calls::note_workload(object, Note::normal(reasons::DELETED, RETIRED));
+        Plan { steps: vec![Step::One(call), note], ..plan }
     }
 
     /// A Workload whose job is gone ends, and then nothing keeps it.
@@ -191,7 +225,7 @@ impl Queueing {
         }
         if !counted.is_empty() {
             let key = feed::key_of(&meta::namespace(&object.tree), &meta::name(&object.tree));
-            self.uncounted.insert(key, counted);
+            self.counting.once_seen(key, counted);
         }
         plan
     }

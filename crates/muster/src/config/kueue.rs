@@ -1,6 +1,9 @@
-//! The configuration file of Kueue, both versions: read, checked, and kept; nothing is done about it yet.
+//! The configuration file of Kueue, both versions: which keys there are, and which of them do nothing here.
 
-use super::shape::{Field, Shape, kept, needless, used};
+use muster_queue::kinds::config::Settings;
+use muster_tree::Tree;
+
+use super::shape::{Field, Shape, Wrong, needless, used};
 use super::upstream::{
     API_VERSION, CERTIFICATES, CLIENT_CONNECTION, CONTROLLER, HEALTH, KIND, LEADER_ELECTION, WEBHOOK,
 };
@@ -10,7 +13,12 @@ pub const V1: &str = "config.kueue.x-k8s.io/v1beta1";
 /// The newer one.
 pub const V2: &str = "config.kueue.x-k8s.io/v1beta2";
 
-const LATER: &str = "kept, and does nothing yet";
+const ONE_CLUSTER: &str = "not built in, work is queued for one cluster";
+const NO_HISTORY: &str = "not built in, usage of the past does not count";
+const NO_CLAIMS: &str = "not built in, devices of claims do not count";
+const NO_GATES: &str = "not used, gates of Kueue switch nothing here";
+const ALWAYS_TOLD: &str = "not needed, those numbers are always told";
+const ASKED: &str = "not needed, whoever asks the visibility API is told as things stand";
 const SECONDS: Shape = Shape::Whole(0, i32::MAX as i64);
 
 const SELECTOR: Shape = Shape::Fields(&[
@@ -29,7 +37,7 @@ const METRICS: Field = used(
     "metrics",
     Shape::Fields(&[
         used("bindAddress", Shape::Bind),
-        kept("enableClusterQueueResources", Shape::Bool, LATER),
+        needless("enableClusterQueueResources", Shape::Bool, ALWAYS_TOLD),
     ]),
 );
 
@@ -43,7 +51,7 @@ const REQUEUING: Field = used(
     ]),
 );
 
-const WAIT_V1: Field = kept(
+const WAIT_V1: Field = used(
     "waitForPodsReady",
     Shape::Fields(&[
         used("enable", Shape::Bool),
@@ -52,10 +60,9 @@ const WAIT_V1: Field = kept(
         REQUEUING,
         used("recoveryTimeout", Shape::Pause),
     ]),
-    LATER,
 );
 
-const WAIT_V2: Field = kept(
+const WAIT_V2: Field = used(
     "waitForPodsReady",
     Shape::Fields(&[
         used("timeout", Shape::Span),
@@ -63,14 +70,13 @@ const WAIT_V2: Field = kept(
         REQUEUING,
         used("recoveryTimeout", Shape::Pause),
     ]),
-    LATER,
 );
 
 const FRAMEWORKS: Field = used("frameworks", Shape::List(&Shape::Text));
 const EXTERNAL_FRAMEWORKS: Field = used("externalFrameworks", Shape::List(&Shape::Text));
 const LABEL_KEYS: Field = used("labelKeysToCopy", Shape::List(&Shape::Text));
 
-const INTEGRATIONS_V1: Field = kept(
+const INTEGRATIONS_V1: Field = used(
     "integrations",
     Shape::Fields(&[
         FRAMEWORKS,
@@ -81,11 +87,10 @@ const INTEGRATIONS_V1: Field = kept(
             Shape::Fields(&[used("namespaceSelector", SELECTOR), used("podSelector", SELECTOR)]),
         ),
     ]),
-    LATER,
 );
 
 const INTEGRATIONS_V2: Field =
-    kept("integrations", Shape::Fields(&[FRAMEWORKS, EXTERNAL_FRAMEWORKS, LABEL_KEYS]), LATER);
+    used("integrations", Shape::Fields(&[FRAMEWORKS, EXTERNAL_FRAMEWORKS, LABEL_KEYS]));
 
 const STRATEGIES: Field = used(
     "preemptionStrategies",
@@ -95,7 +100,7 @@ const STRATEGIES: Field = used(
 const MULTI_NAMES: Field =
     used("externalFrameworks", Shape::List(&Shape::Fields(&[used("name", Shape::Text)])));
 
-const MULTI_V1: Field = kept(
+const MULTI_V1: Field = needless(
     "multiKueue",
     Shape::Fields(&[
         used("gcInterval", Shape::Pause),
@@ -104,10 +109,10 @@ const MULTI_V1: Field = kept(
         used("dispatcherName", Shape::Text),
         MULTI_NAMES,
     ]),
-    LATER,
+    ONE_CLUSTER,
 );
 
-const MULTI_V2: Field = kept(
+const MULTI_V2: Field = needless(
     "multiKueue",
     Shape::Fields(&[
         used("gcInterval", Shape::Pause),
@@ -126,10 +131,10 @@ const MULTI_V2: Field = kept(
             )]),
         ),
     ]),
-    LATER,
+    ONE_CLUSTER,
 );
 
-const RESOURCES: Field = kept(
+const RESOURCES: Field = used(
     "resources",
     Shape::Fields(&[
         used("excludeResourcePrefixes", Shape::List(&Shape::Text)),
@@ -139,45 +144,46 @@ const RESOURCES: Field = kept(
                 used("input", Shape::Text),
                 used("strategy", Shape::Word(&["Retain", "Replace"])),
                 used("outputs", Shape::Map(&Shape::Anything)),
+                used("multiplyBy", Shape::Text),
             ])),
         ),
-        used(
+        needless(
             "deviceClassMappings",
             Shape::List(&Shape::Fields(&[
                 used("name", Shape::Text),
                 used("deviceClassNames", Shape::List(&Shape::Text)),
             ])),
+            NO_CLAIMS,
         ),
     ]),
-    LATER,
 );
 
-const SHARING: Field = kept(
+const SHARING: Field = needless(
     "admissionFairSharing",
     Shape::Fields(&[
         used("usageHalfLifeTime", Shape::Pause),
         used("usageSamplingInterval", Shape::Pause),
         used("resourceWeights", Shape::Map(&Shape::Number)),
     ]),
-    LATER,
+    NO_HISTORY,
 );
 
-const RETENTION: Field = kept(
+const RETENTION: Field = used(
     "objectRetentionPolicies",
     Shape::Fields(&[used(
         "workloads",
         Shape::Fields(&[used("afterFinished", Shape::Pause), used("afterDeactivatedByKueue", Shape::Pause)]),
     )]),
-    LATER,
 );
 
 const NAMESPACE: Field = needless("namespace", Shape::Text, "not used, the operator's namespace is its own");
 const PPROF: Field =
     needless("pprofBindAddress", Shape::Text, "not there; `debug.listen` of ours shows queues and calls");
-const WITHOUT_NAME: Field = kept("manageJobsWithoutQueueName", Shape::Bool, LATER);
-const NAMESPACES: Field = kept("managedJobsNamespaceSelector", SELECTOR, LATER);
+const WITHOUT_NAME: Field = used("manageJobsWithoutQueueName", Shape::Bool);
+const NAMESPACES: Field = used("managedJobsNamespaceSelector", SELECTOR);
 const INTERNAL: Field = used("internalCertManagement", CERTIFICATES);
-const GATES: Field = kept("featureGates", Shape::Map(&Shape::Bool), LATER);
+const GATES: Field = needless("featureGates", Shape::Map(&Shape::Bool), NO_GATES);
+const FAIR_V2: Field = used("fairSharing", Shape::Fields(&[STRATEGIES]));
 
 /// Version `v1beta1`.
 pub const V1BETA1: [Field; 22] = [
@@ -196,16 +202,16 @@ pub const V1BETA1: [Field; 22] = [
     WAIT_V1,
     CLIENT_CONNECTION,
     INTEGRATIONS_V1,
-    kept(
+    needless(
         "queueVisibility",
         Shape::Fields(&[
             used("clusterQueues", Shape::Fields(&[used("maxCount", SECONDS)])),
             used("updateIntervalSeconds", SECONDS),
         ]),
-        LATER,
+        ASKED,
     ),
     MULTI_V1,
-    kept("fairSharing", Shape::Fields(&[used("enable", Shape::Bool), STRATEGIES]), LATER),
+    used("fairSharing", Shape::Fields(&[used("enable", Shape::Bool), STRATEGIES])),
     SHARING,
     RESOURCES,
     GATES,
@@ -230,24 +236,49 @@ pub const V1BETA2: [Field; 21] = [
     CLIENT_CONNECTION,
     INTEGRATIONS_V2,
     MULTI_V2,
-    kept("fairSharing", Shape::Fields(&[STRATEGIES]), LATER),
+    FAIR_V2,
     SHARING,
     RESOURCES,
     GATES,
     RETENTION,
 ];
 
-/// What stands below `queueing` in a document of ours: the keys of `v1beta2` that are about queues.
+/// What stands below `queueing` in a document of ours: the keys of `v1beta2` that are about queues, and `podOptions`,
+/// which that version has no more.
 pub const QUEUEING: [Field; 11] = [
     WITHOUT_NAME,
     NAMESPACES,
     WAIT_V2,
-    INTEGRATIONS_V2,
+    INTEGRATIONS_V1,
     MULTI_V2,
-    kept("fairSharing", Shape::Fields(&[STRATEGIES]), LATER),
+    FAIR_V2,
     SHARING,
     RESOURCES,
     GATES,
     RETENTION,
-    METRICS,
+    used("metrics", Shape::Fields(&[needless("enableClusterQueueResources", Shape::Bool, ALWAYS_TOLD)])),
 ];
+
+/// Keys that `muster up` acts upon, too.
+pub const EVERYWHERE: [&str; 7] = [
+    "manageJobsWithoutQueueName",
+    "managedJobsNamespaceSelector",
+    "waitForPodsReady",
+    "integrations",
+    "fairSharing",
+    "resources",
+    "objectRetentionPolicies",
+];
+
+/// Rules beyond keys. Which namespace is our own is not known here yet.
+pub fn check(document: &Tree, wrong: &mut Vec<Wrong>) {
+    let told = Settings::of(Some(document), "").err().unwrap_or_default();
+    wrong.extend(told.into_iter().map(|it| Wrong::at(it.path, it.words)));
+}
+
+/// What was asked for and is not built in: a line for the log.
+pub fn unserved(document: &Tree) -> Option<String> {
+    let names = Settings::of(Some(document), "").ok()?.unserved;
+    let names: Vec<&str> = names.iter().map(|it| it.as_str()).collect();
+    (!names.is_empty()).then(|| format!("integrations.frameworks: {}: not built in", names.join(", ")))
+}

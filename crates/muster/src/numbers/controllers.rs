@@ -9,7 +9,7 @@ use muster_control::jobsets::JobSetNumbers;
 use muster_control::run::Health;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::{counter, family, gauge, gauges, histograms, seconds, waits};
+use super::{counter, family, gauge, gauges, histograms, queueing, seconds, waits};
 
 /// Tells all of it.
 pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result {
@@ -32,7 +32,8 @@ pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result 
     family(into, "muster_controller_calls", "Calls of controllers", kinds)?;
     worked(into, &all.work)?;
     scheduling(into, &all.scheduling)?;
-    jobsets(into, &all.jobsets)
+    jobsets(into, &all.jobsets)?;
+    queueing::encode(into, &all.queueing)
 }
 
 /// What became of keys, under the names that controllers written in Go have for it.

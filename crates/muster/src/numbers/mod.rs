@@ -4,6 +4,7 @@
 
 mod controllers;
 mod process;
+mod queueing;
 mod webhooks;
 
 use std::fmt;

@@ -65,6 +65,20 @@ impl Shape {
         };
         Shape { priority: info.priority, sets: info.pod_sets.iter().map(set).collect() }
     }
+
+    /// What so many workloads of this shape ask for together.
+    #[must_use]
+    pub fn asked(&self, count: usize) -> Amounts {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let mut all = Amounts::new();
+        for set in &self.sets {
+            for (resource, amount) in &set.requests {
+                let sum = all.entry(resource.clone()).or_default();
+                *sum = sum.saturating_add(amount.saturating_mul(set.left).saturating_mul(count));
+            }
+        }
+        all
+    }
 }
 
 /// Why a workload is not in its class.
@@ -262,6 +276,16 @@ impl Line {
     #[must_use]
     pub fn aside(&self, key: &Key) -> Option<&Aside> {
         self.aside.get(key).map(|(_, why)| why)
+    }
+
+    /// The shapes that wait, and how many are of each; those aside are not among them.
+    pub fn shapes(&self) -> impl Iterator<Item = (&Shape, usize)> {
+        self.classes.iter().map(|(shape, class)| (&**shape, class.members.len()))
+    }
+
+    /// Those who are aside.
+    pub fn aside_keys(&self) -> impl Iterator<Item = &Key> {
+        self.aside.keys()
     }
 
     /// How many wait, wherever they are.

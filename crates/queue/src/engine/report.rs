@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use muster_tree::Text;
 
-use super::Engine;
+use super::{Engine, Entry};
 use super::amount::{minus, plus};
 use super::line::Line;
 use super::share::Share;
 use super::spec::Idle;
 use super::tree::NodeId;
-use super::workload::{Key, Stand};
+use super::workload::{Amounts, Key, Stand};
 
 /// One that waits, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +140,23 @@ impl Engine {
         })
     }
 
+    /// What all who wait in a queue ask for.
+    #[must_use]
+    pub fn asked(&self, queue: &str) -> Amounts {
+        let mut all = Amounts::new();
+        let Some(line) = self.lines.get(queue) else { return all };
+        let mut add = |total: Amounts| {
+            for (resource, amount) in total {
+                let sum = all.entry(resource).or_default();
+                *sum = plus(*sum, amount);
+            }
+        };
+        line.shapes().for_each(|(shape, count)| add(shape.asked(count)));
+        let aside = line.aside_keys().filter_map(|key| self.workloads.get(key));
+        aside.for_each(|entry| add(entry.shape.asked(1)));
+        all
+    }
+
     /// What a queue has of one resource in one flavor.
     #[must_use]
     pub fn room(&mut self, queue: &str, flavor: &str, resource: &str) -> Option<Room> {
@@ -170,9 +187,15 @@ impl Engine {
         let key = Key::new(namespace, name);
         let node = self.ledger.tree.queue(&self.locals.get(&key)?.queue)?;
         let (mut usage, mut admitted) = (self.ledger.tree.unused(), self.ledger.tree.unused());
-        let (mut reserving, mut admitted_workloads, mut pending) = (0, 0, 0);
+        let (mut reserving, mut admitted_workloads, mut pending, mut active) = (0, 0, 0, 0);
+        let line = self.lines.get(&self.ledger.tree.nodes[node].name);
+        let rests = |entry: &Entry| {
+            line.is_none_or(|it| it.verdict_of(&entry.shape).is_some() || it.aside(&entry.info.key).is_some())
+        };
         for entry in self.by_local.get(&key).into_iter().flatten().filter_map(|key| self.workloads.get(key)) {
-            pending += usize::from(entry.info.stand == Stand::Waiting);
+            let waits = entry.info.stand == Stand::Waiting;
+            pending += usize::from(waits);
+            active += usize::from(waits && !rests(entry));
             let Some(holder) = entry.holder.as_ref().filter(|holder| holder.node == node) else { continue };
             let runs = entry.info.reservation().is_some_and(|it| it.admitted);
             reserving += 1;
@@ -193,7 +216,7 @@ impl Engine {
             reserved: unborrowed(self.flavor_usage(node, &usage)),
             admitted: unborrowed(self.flavor_usage(node, &admitted)),
             pending,
-            active: 0,
+            active,
             reserving,
             admitted_workloads,
             weighted_share: 0,

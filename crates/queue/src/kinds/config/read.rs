@@ -92,7 +92,12 @@ impl Reading<'_> {
         let read = |key: &str| options.get(key).filter(|it| it.is_map()).map(|it| Selector::of(Some(it)));
         let namespaces = read("namespaceSelector");
         if let Some(selector) = &namespaces {
-            self.spares_the_system(selector, "integrations.podOptions.namespaceSelector");
+            let said = options.get("namespaceSelector").cloned().unwrap_or_default();
+            self.spares_the_system(selector, &said, "integrations.podOptions.namespaceSelector");
+        }
+        for key in ["namespaceSelector", "podSelector"] {
+            let said = options.get(key).cloned().unwrap_or_default();
+            self.expressions(&said, &format!("integrations.podOptions.{key}"));
         }
         PodOptions { namespaces, pods: read("podSelector") }
     }
@@ -109,17 +114,44 @@ impl Reading<'_> {
                 "values": Tree::list(spared)}]}),
             ));
         };
-        let selector = Selector::of(Some(tree));
-        self.spares_the_system(&selector, path);
+        let (selector, said) = (Selector::of(Some(tree)), tree.clone());
+        self.spares_the_system(&selector, &said, path);
+        self.expressions(&said, path);
         selector
     }
 
+    /// Each expression of a selector names a key, and values where it compares.
+    fn expressions(&mut self, selector: &Tree, path: &str) {
+        for (at, it) in selector.items_at(&["matchExpressions"]).iter().enumerate() {
+            let path = format!("{path}.matchExpressions[{at}]");
+            let (operator, values) = (it.str_at(&["operator"]), it.items_at(&["values"]));
+            if it.str_at(&["key"]).is_empty() {
+                self.refuse(format!("{path}.key"), "Required value: name a label");
+            }
+            match operator {
+                "In" | "NotIn" if values.is_empty() => {
+                    let words = "Required value: must be specified when `operator` is 'In' or 'NotIn'";
+                    self.refuse(format!("{path}.values"), words);
+                }
+                "Exists" | "DoesNotExist" if !values.is_empty() => {
+                    let words = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                    self.refuse(format!("{path}.values"), words);
+                }
+                "" => self.refuse(format!("{path}.operator"), "Required value: In, NotIn, Exists or DoesNotExist"),
+                _ => {}
+            }
+        }
+    }
+
     /// A selector must let in neither `kube-system` nor our own namespace.
-    fn spares_the_system(&mut self, selector: &Selector, path: &str) {
+    fn spares_the_system(&mut self, selector: &Selector, said: &Tree, path: &str) {
         for name in [SYSTEM[0], self.own].into_iter().filter(|it| !it.is_empty()) {
             if selector.selects_labels(&[(literal!("kubernetes.io/metadata.name"), name.into())]) {
-                let words =
-                    format!("should not match the {name:?} namespace: leave it out by {NAMESPACE_NAME}");
+                let words = format!(
+                    "Invalid value: {}: should not match the {name:?} namespace: leave it out with {{key: {NAMESPACE_NAME}, operator: \
+                     NotIn, values: [{name}]}}",
+                    said.to_json()
+                );
                 self.refuse(path, words);
             }
         }

@@ -155,8 +155,6 @@ pub struct PairGauges {
     pub reserved: i64,
     /// Of that, admitted.
     pub used: i64,
-    /// Asked for by those who wait.
-    pub pending: i64,
     /// `nominalQuota`.
     pub nominal: i64,
     /// `borrowingLimit`.
@@ -176,6 +174,8 @@ pub struct QueueGauges {
     pub tally: Tally,
     /// By flavor and resource.
     pub pairs: BTreeMap<(Text, Text), PairGauges>,
+    /// Asked for by those who wait: no flavor is chosen for them yet.
+    pub pending: BTreeMap<Text, i64>,
     /// Its share of the cohort, in thousandths.
     pub share: Option<i64>,
 }
@@ -211,7 +211,7 @@ type Labels = Vec<(&'static str, Text)>;
 type Series = (&'static str, Labels);
 
 /// Numbers since the start.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers {
     counts: BTreeMap<Series, u64>,
     local_counts: BTreeMap<Series, u64>,

@@ -46,13 +46,16 @@ impl Out {
             let cohort = vec![("cohort", it.cohort.clone())];
             self.gauge("cluster_queue_weighted_share", of.clone(), cohort, signed(share));
         }
+        for (resource, n) in &it.pending {
+            let more = vec![("cohort", it.cohort.clone()), ("resource", resource.clone())];
+            self.gauge("cluster_queue_resource_pending", of.clone(), more, units(resource, *n));
+        }
         for ((flavor, resource), pair) in &it.pairs {
             let more = [("cohort", &it.cohort), ("flavor", flavor), ("resource", resource)];
             let more: Labels = more.into_iter().map(|(key, value)| (key, value.clone())).collect();
             let amounts = [
                 ("cluster_queue_resource_reservation", Some(pair.reserved)),
                 ("cluster_queue_resource_usage", Some(pair.used)),
-                ("cluster_queue_resource_pending", Some(pair.pending)),
                 ("cluster_queue_nominal_quota", Some(pair.nominal)),
                 ("cluster_queue_borrowing_limit", pair.borrowing),
                 ("cluster_queue_lending_limit", pair.lending),

@@ -73,7 +73,6 @@ fn a_queue_that_is_gone_leaves_no_series_behind() {
     let pair = PairGauges {
         reserved: 1500,
         used: 1000,
-        pending: 250,
         nominal: 4000,
         borrowing: Some(2000),
         lending: None,
@@ -90,6 +89,7 @@ fn a_queue_that_is_gone_leaves_no_series_behind() {
         state: QueueState::Active,
         tally: tally.clone(),
         pairs: [(("spot".into(), "cpu".into()), pair)].into(),
+        pending: [("cpu".into(), 250)].into(),
         share: Some(125),
     };
     numbers.set_queue(&"cq".into(), gauges);
@@ -99,7 +99,7 @@ fn a_queue_that_is_gone_leaves_no_series_behind() {
         "kueue_admitted_active_workloads{cluster_queue=cq} 3".to_owned(),
         format!("kueue_cluster_queue_borrowing_limit{{{pairs}}} 2"),
         format!("kueue_cluster_queue_nominal_quota{{{pairs}}} 4"),
-        format!("kueue_cluster_queue_resource_pending{{{pairs}}} 0.25"),
+        "kueue_cluster_queue_resource_pending{cluster_queue=cq,cohort=all,resource=cpu} 0.25".to_owned(),
         format!("kueue_cluster_queue_resource_reservation{{{pairs}}} 1.5"),
         format!("kueue_cluster_queue_resource_usage{{{pairs}}} 1"),
         "kueue_cluster_queue_status{cluster_queue=cq,status=active} 1".to_owned(),

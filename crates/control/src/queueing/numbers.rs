@@ -1,0 +1,291 @@
+//! What queueing counts, for `/metrics`.
+//!
+//! # Invariants
+//!
+//! - What is decided counts once its write is seen; what was there at the start is not news.
+//! - Gauges are set when a queue is looked at, which it is whenever one of its Workloads changed: telling costs nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::kinds::PODS;
+use muster_api::meta;
+use muster_api::port::{Call, Object};
+use muster_api::ports::Clock;
+use muster_api::queue::words::{conditions, reasons};
+use muster_api::queue::{ClusterQueueFacts, LocalQueueFacts, WorkloadFacts, kinds};
+use muster_api::time::Time;
+use muster_queue::engine::decision::Decision;
+use muster_queue::engine::report::{FlavorUsage, QueueUsage};
+use muster_queue::engine::workload::{Amounts, Key as WorkloadKey};
+use muster_queue::life::blockers::Why;
+use muster_queue::life::numbers::{
+    Attempt, Happened, LocalName, Numbers, PairGauges, QueueGauges, QueueState, Queues, Tally,
+};
+use muster_queue::life::queues::Readiness;
+use muster_queue::life::workload::cluster_queue_of;
+use muster_queue::pods::decl;
+use muster_tree::Text;
+
+use crate::cache::{Caches, Seen};
+use crate::plan::{Plan, Step};
+
+/// Measures how long the engine takes; without a clock everything takes no time.
+#[derive(Clone, Default)]
+pub struct Stopwatch(pub Option<Arc<dyn Clock>>);
+
+impl fmt::Debug for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopwatch")
+    }
+}
+
+impl Stopwatch {
+    /// What `work` gives, and how long it took.
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let began = self.0.as_ref().map(|clock| clock.now());
+        let done = work();
+        let took = self.0.as_ref().zip(began).map(|(clock, began)| clock.now().since(began));
+        (done, took.unwrap_or_default())
+    }
+}
+
+/// What is gauged of a queue besides its usage.
+pub(super) struct Beside {
+    /// What those who wait ask for.
+    pub asked: Amounts,
+    /// Its share of the cohort, where shares count.
+    pub share: Option<i64>,
+}
+
+/// Numbers, and what they are made from.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    numbers: Arc<Numbers>,
+    /// Decided, not yet seen written.
+    unseen: BTreeMap<WorkloadKey, Vec<Happened>>,
+    /// How many Workloads of a LocalQueue are not admitted, by the reason that is told.
+    unadmitted: BTreeMap<LocalName, BTreeMap<Text, u64>>,
+    started: bool,
+}
+
+impl Counting {
+    /// All of it, for whoever tells.
+    pub fn numbers(&self) -> Arc<Numbers> {
+        self.numbers.clone()
+    }
+
+    /// From here on, what comes is news.
+    pub fn start(&mut self) {
+        self.started = true;
+    }
+
+    fn count(&mut self, happened: &Happened) {
+        Arc::make_mut(&mut self.numbers).count(happened);
+    }
+
+    /// Counts a cycle of the engine, if it decided anything.
+    pub fn attempted(&mut self, (decisions, took): (Vec<Decision>, Duration)) -> Vec<Decision> {
+        if !decisions.is_empty() {
+            let admitted = decisions.iter().any(|it| matches!(it, Decision::Admit(_)));
+            let result = if admitted { Attempt::Success } else { Attempt::Inadmissible };
+            self.count(&Happened::Attempted { result, took });
+        }
+        decisions
+    }
+
+    /// These count once the Workload is seen changed.
+    pub fn once_seen(&mut self, key: WorkloadKey, happened: Vec<Happened>) {
+        // Ends are told by several; they are counted when they are seen, whoever told.
+        let ours = happened.into_iter().filter(|it| !matches!(it, Happened::Finished { .. }));
+        self.unseen.insert(key, ours.collect());
+    }
+
+    /// The write was refused: nothing happened.
+    pub fn refused(&mut self, key: &WorkloadKey) {
+        self.unseen.remove(key);
+    }
+
+    /// A Workload changed.
+    pub fn hear(&mut self, key: &WorkloadKey, seen: &Seen<'_>, caches: &Caches) {
+        for happened in self.unseen.remove(key).into_iter().flatten() {
+            self.count(&happened);
+        }
+        let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
+        self.regroup(before.as_ref(), after.as_ref());
+        let Some(after) = after.filter(|_| self.started) else { return };
+        match before {
+            None => self.created(&after, caches),
+            Some(before) if after.is_finished() && !before.is_finished() => {
+                let local = caches.get(&kinds::LOCAL_QUEUES, &after.namespace, &after.queue);
+                let local = local.map(|it| LocalQueueFacts::of(&it.tree));
+                let cluster = cluster_queue_of(&after, local.as_ref()).unwrap_or_default();
+                let queues = Queues { cluster, local: (after.namespace.clone(), after.queue.clone()) };
+                self.count(&Happened::Finished { queues });
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn regroup(&mut self, before: Option<&WorkloadFacts>, after: Option<&WorkloadFacts>) {
+        let place = |it: &WorkloadFacts| Some(((it.namespace.clone(), it.queue.clone()), unadmitted(it)?));
+        let (old, new) = (before.and_then(place), after.and_then(place));
+        if old == new {
+            return;
+        }
+        if let Some((local, reason)) = old
+            && let Some(reasons) = self.unadmitted.get_mut(&local)
+        {
+            if let Some(count) = reasons.get_mut(&reason) {
+                *count = count.saturating_sub(1);
+            }
+            reasons.retain(|_, count| *count > 0);
+        }
+        if let Some((local, reason)) = new {
+            *self.unadmitted.entry(local).or_default().entry(reason).or_default() += 1;
+        }
+        self.unadmitted.retain(|_, reasons| !reasons.is_empty());
+    }
+
+    fn created(&mut self, workload: &WorkloadFacts, caches: &Caches) {
+        let owner = workload.controller().and_then(|it| caches.by_uid(&it.uid));
+        let job = owner.and_then(|(_, job)| meta::created(&job.tree));
+        if let Some((job, made)) = job.zip(workload.created) {
+            self.count(&Happened::Created { took: made.since(job) });
+        }
+    }
+
+    /// Pods are let go by this plan.
+    pub fn opened(&mut self, plan: &Plan, caches: &Caches, now: Time) {
+        let told = plan.steps.iter().filter_map(|step| match step {
+            Step::EachTold(told) => Some(told),
+            _ => None,
+        });
+        let started = told.flatten().filter(|(_, event)| event.reason == reasons::STARTED);
+        let since: Vec<Time> = started.filter_map(|(call, _)| admitted_at(call, caches)).collect();
+        since.into_iter().for_each(|since| self.count(&Happened::Ungated { took: now.since(since) }));
+    }
+
+    /// What a ClusterQueue is like.
+    pub fn queue(
+        &mut self,
+        facts: &ClusterQueueFacts,
+        ready: &Readiness,
+        usage: &QueueUsage,
+        beside: &Beside,
+        caches: &Caches,
+    ) {
+        let mut pairs = pairs(facts);
+        add(&mut pairs, &usage.reserved, |pair, total| pair.reserved = total);
+        add(&mut pairs, &usage.admitted, |pair, total| pair.used = total);
+        let covered = pairs.keys().map(|(_, resource)| resource).collect::<std::collections::BTreeSet<_>>();
+        let pending = covered.into_iter();
+        let pending =
+            pending.map(|it| (it.clone(), beside.asked.get(it).copied().unwrap_or(0))).collect();
+        let gauges = QueueGauges {
+            cohort: facts.cohort.clone(),
+            state: match ready.reason {
+                _ if ready.holds => QueueState::Active,
+                reasons::TERMINATING => QueueState::Terminating,
+                _ => QueueState::Pending,
+            },
+            tally: Tally { unadmitted: self.unadmitted_in(&facts.name, caches), ..tally(usage) },
+            pairs,
+            pending,
+            share: beside.share,
+        };
+        Arc::make_mut(&mut self.numbers).set_queue(&facts.name, gauges);
+    }
+
+    fn unadmitted_in(&self, queue: &Text, caches: &Caches) -> BTreeMap<Text, u64> {
+        let mut all = BTreeMap::new();
+        for ((namespace, name), reasons) in &self.unadmitted {
+            let local = caches.get(&kinds::LOCAL_QUEUES, namespace, name);
+            if local.is_some_and(|it| LocalQueueFacts::of(&it.tree).cluster_queue == *queue) {
+                for (reason, count) in reasons {
+                    *all.entry(reason.clone()).or_default() += count;
+                }
+            }
+        }
+        all
+    }
+
+    /// What a LocalQueue is like.
+    pub fn local(&mut self, namespace: &Text, name: &Text, usage: &QueueUsage) {
+        let of = (namespace.clone(), name.clone());
+        let unadmitted = self.unadmitted.get(&of).cloned().unwrap_or_default();
+        Arc::make_mut(&mut self.numbers).set_local(&of, Tally { unadmitted, ..tally(usage) });
+    }
+
+    /// A ClusterQueue is gone.
+    pub fn forget_queue(&mut self, name: &str) {
+        Arc::make_mut(&mut self.numbers).forget_queue(name);
+    }
+
+    /// A LocalQueue is gone.
+    pub fn forget_local(&mut self, namespace: &Text, name: &Text) {
+        Arc::make_mut(&mut self.numbers).forget_local(&(namespace.clone(), name.clone()));
+    }
+}
+
+/// Why a Workload is not admitted; `None` if it is, or has ended.
+fn unadmitted(it: &WorkloadFacts) -> Option<Text> {
+    if it.is_finished() || it.is_admitted() {
+        return None;
+    }
+    let kind = if it.has_quota() { conditions::ADMITTED } else { conditions::QUOTA_RESERVED };
+    let told = it.condition(kind).map(|it| it.reason.clone()).filter(|it| !it.is_empty());
+    Some(told.unwrap_or_else(|| Why::PendingEvaluation.reason(Default::default()).into()))
+}
+
+/// When the Workload of a pod was admitted.
+fn admitted_at(call: &Call, caches: &Caches) -> Option<Time> {
+    let pod = caches.get(&PODS, &call.on.namespace, &call.on.name)?;
+    let workload: &Object = match decl::group_name(&pod.tree) {
+        Some((group, _)) => caches.get(&kinds::WORKLOADS, &call.on.namespace, &group)?,
+        None => {
+            let uid = meta::uid(&pod.tree);
+            caches.owned_by(&uid).find(|(key, _)| key.kind == kinds::WORKLOADS)?.1
+        }
+    };
+    WorkloadFacts::of(&workload.tree).condition(conditions::ADMITTED).filter(|it| it.holds)?.since
+}
+
+fn tally(usage: &QueueUsage) -> Tally {
+    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    Tally {
+        active: number(usage.active),
+        inadmissible: number(usage.pending.saturating_sub(usage.active)),
+        reserving: number(usage.reserving),
+        admitted: number(usage.admitted_workloads),
+        unadmitted: BTreeMap::new(),
+    }
+}
+
+fn pairs(facts: &ClusterQueueFacts) -> BTreeMap<(Text, Text), PairGauges> {
+    let mut all = BTreeMap::new();
+    for flavor in facts.flavors() {
+        for it in &flavor.resources {
+            let (nominal, borrowing, lending) = (it.nominal, it.borrowing_limit, it.lending_limit);
+            let gauges = PairGauges { nominal, borrowing, lending, ..PairGauges::default() };
+            all.insert((flavor.name.clone(), it.name.clone()), gauges);
+        }
+    }
+    all
+}
+
+fn add(
+    pairs: &mut BTreeMap<(Text, Text), PairGauges>,
+    usage: &FlavorUsage,
+    set: impl Fn(&mut PairGauges, i64),
+) {
+    for (flavor, resources) in usage {
+        for it in resources {
+            if let Some(pair) = pairs.get_mut(&(flavor.clone(), it.resource.clone())) {
+                set(pair, it.total);
+            }
+        }
+    }
+}
