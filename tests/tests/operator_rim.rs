@@ -51,6 +51,7 @@ debug: {listen: '127.0.0.1:0'}
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 integrations: {frameworks: [pod]}
+multiKueue: {origin: here}
 ";
 
 fn start(plane: &Plane, folder: &Path, name: &str, flags: &[&str]) -> Shown {
@@ -204,7 +205,7 @@ fn an_operator_shows_how_it_is() {
     std::fs::write(&file, FILE).unwrap();
     let second = start(&plane, folder.path(), "second", &["--config", file.to_str().unwrap()]);
     let told = lines(&second.log).iter().any(|line| {
-        let words = "configuration: kueue: integrations: kept, and does nothing yet";
+        let words = "configuration: kueue: multiKueue: not built in, work is queued for one cluster";
         line.str_at(&["fields", "message"]) == words
     });
     assert!(told, "what does nothing is told: {:?}", std::fs::read_to_string(&second.log));

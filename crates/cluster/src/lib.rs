@@ -245,6 +245,20 @@ impl KubeApi {
         .await
     }
 
+    /// Events about the object of this UID, at most one page of them.
+    ///
+    /// # Errors
+    /// Why they are not told.
+    pub async fn events_of(&self, namespace: &str, uid: &str) -> Result<Vec<Object>, Refusal> {
+        self.in_turn(async |said| {
+            *said = Said::Away;
+            let listed = list::events_of(&self.client, namespace, uid).await;
+            *said = reply::of_list(&listed);
+            listed
+        })
+        .await
+    }
+
     /// Has the server go through one call without keeping anything.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Objects that are read together, once.
 
 use kube::Client;
+use muster_api::kinds::EVENTS;
 use muster_api::port::{Kind, Object, Refusal};
 use muster_tree::Tree;
 
@@ -28,6 +29,18 @@ pub async fn labelled(
             return Ok(all);
         }
     }
+}
+
+/// The events of a namespace that are about the object of this UID.
+///
+/// # Errors
+/// The server does not tell.
+pub async fn events_of(client: &Client, namespace: &str, uid: &str) -> Result<Vec<Object>, Refusal> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", PAGE).append_pair("fieldSelector", &format!("involvedObject.uid={uid}"));
+    let address = format!("{}?{}", request::root(&EVENTS, namespace), query.finish());
+    let page = page(client, &address).await?;
+    Ok(page.items_at(&["items"]).iter().map(Object::of_wire).collect())
 }
 
 async fn page(client: &Client, address: &str) -> Result<Tree, Refusal> {

@@ -28,6 +28,8 @@ pub enum Command {
     Operator(OperatorFlags),
     /// Installs the operator on a cluster, or brings it up to date: definitions, rights, the Deployment, webhooks.
     Install(Box<InstallFlags>),
+    /// Tells why something waits: a Workload, Job, JobSet or Pod, or a manifest that is not submitted yet.
+    Why(WhyFlags),
     /// Runs in pods of JobSets that restart in place; environment variables tell it which.
     Agent(AgentFlags),
     /// Prints the definitions of kinds that a cluster has to know, for `kubectl apply --server-side -f -`.
@@ -155,6 +157,27 @@ pub struct NodeFlags {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// The flags of `why`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["what", "file"])))]
+pub struct WhyFlags {
+    /// What waits, such as `job/train`; workload, job, jobset or pod.
+    #[arg(value_name = "KIND/NAME")]
+    pub what: Option<String>,
+    /// A manifest instead: what would become of it, if it were submitted now; `-` for standard input.
+    #[arg(short = 'f', long = "filename", value_name = "FILE|-")]
+    pub file: Option<String>,
+    /// Its namespace [default: that of the kubeconfig].
+    #[arg(short = 'n', long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The server to ask [default: as kubectl would choose].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Prints data instead of sentences.
+    #[arg(short = 'o', long, value_enum)]
+    pub output: Option<Output>,
 }
 
 /// The flags of `crds`.
@@ -440,6 +463,14 @@ mod tests {
         ] {
             assert!(run(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_name_or_a_manifest_is_explained() {
+        let why =
+            |args: &[&str]| Cli::try_parse_from(["muster", "why"].into_iter().chain(args.iter().copied()));
+        assert!(why(&["job/a", "-n", "x", "-o", "json"]).is_ok() && why(&["-f", "-"]).is_ok());
+        assert!(why(&[]).is_err() && why(&["job/a", "-f", "x"]).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::gang_make::Gangs;
+use muster_api::paths::meta as meta_path;
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_api::queue::words::GROUP;
@@ -17,20 +18,23 @@ use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
 use muster_apiserver::http::limits::Bounds;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
+use muster_apiserver::http::told::Teller;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
+use muster_control::queueing::desk::Desk;
 use muster_hooks::{JobSets, Queues};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
-use muster_store::{OpenError, Store, StoreOptions, SyncMode};
-use muster_tree::{Text, Tree};
+use muster_store::{Key, OpenError, Store, StoreOptions, SyncMode};
+use muster_tree::{Text, Tree, literal};
 
 use crate::cli::Durability;
 use crate::door::Door;
 use crate::local::{LocalError, LocalNode};
-use crate::plane::{Plane, PlaneError};
+use crate::plane::{self, Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
+use crate::visibility::Visibility;
 use crate::{gates, local, names, nodes, private, queues, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
@@ -149,9 +153,12 @@ impl Embedded {
         options.nodes = kubelet
             .clone()
             .map(|kubelet| -> Arc<dyn NodeDoor> { Arc::new(Door { node: LOCAL_NODE.into(), kubelet }) });
+        let desk = Desk::default();
+        options.teller = teller(settings, &engine, &desk, &clock);
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
-        let plane = Plane::start(&engine, &clock, settings, local, &access.authority, &ready, &metrics)?;
+        let told = plane::Told { root_ca: &access.authority, desk };
+        let plane = Plane::start(&engine, &clock, settings, local, told, &ready, &metrics)?;
         let passing =
             (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place)).transpose()?;
         Ok(Embedded {
@@ -217,6 +224,23 @@ fn admit_queues(settings: &Settings, engine: &Engine) {
         queues.pods.gangs = gates::gangs(&settings.gates).groups.then(Gangs::default);
         engine.add_hook(Arc::new(Queues::new(queues)));
     }
+}
+
+/// Whoever asks about queues is answered, where they are run.
+fn teller(
+    settings: &Settings,
+    engine: &Engine,
+    desk: &Desk,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<dyn Teller>> {
+    let store = engine.store().clone();
+    let owners = move |namespace: &Text, name: &Text| {
+        let resource = literal!("workloads.kueue.x-k8s.io");
+        let found = store.get(&Key { resource, namespace: namespace.clone(), name: name.clone() })?;
+        found.tree.at(meta_path::OWNERS).cloned()
+    };
+    let visibility = || Visibility::new(desk.clone(), Arc::new(owners), clock.clone());
+    settings.controllers.contains(QUEUE_CONTROLLER).then(|| Arc::new(visibility()) as Arc<dyn Teller>)
 }
 
 /// This machine as a node, unless others were asked for.
@@ -307,6 +331,7 @@ fn server_options(
         static_tokens: Vec::new(),
         checks: vec![Check::passed("store"), ready.clone()],
         nodes: None,
+        teller: None,
         bounds: Bounds::default(),
         metrics: metrics.clone(),
         clock: clock.clone(),

@@ -27,8 +27,10 @@ mod snapshot;
 mod sockets;
 mod surroundings;
 mod up;
+mod visibility;
 mod webhooks;
 mod who;
+mod why;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -57,6 +59,10 @@ fn main() -> ExitCode {
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
         cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
         cli::Command::Install(flags) => install::run(&flags).map_err(Into::into),
+        cli::Command::Why(flags) => match why::run(&flags) {
+            Ok(code) => return code,
+            Err(error) => Err(error.into()),
+        },
         cli::Command::Crds(flags) => {
             print_definitions(flags.output);
             Ok(())

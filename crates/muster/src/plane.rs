@@ -13,7 +13,8 @@ use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::local::LocalApi;
-use muster_node::plane::{self, Shells, Tidings, Told};
+use muster_control::queueing::desk::Desk;
+use muster_node::plane::{self, Shells, Tidings};
 use tokio::sync::oneshot;
 
 use crate::gates;
@@ -34,6 +35,14 @@ pub enum PlaneError {
     /// No thread.
     #[error("starting the controllers: {0}")]
     Thread(io::Error),
+}
+
+/// What the parts are told besides the settings.
+pub struct Told<'a> {
+    /// The certificate that every namespace publishes.
+    pub root_ca: &'a str,
+    /// Where queues are asked about.
+    pub desk: Desk,
 }
 
 /// The running parts.
@@ -59,7 +68,7 @@ impl Plane {
         clock: &Arc<dyn Clock>,
         settings: &Settings,
         local: Option<LocalNode>,
-        root_ca: &str,
+        told: Told<'_>,
         ready: &Check,
         metrics: &SharedRegistry,
     ) -> Result<Plane, PlaneError> {
@@ -77,14 +86,15 @@ impl Plane {
         };
         let jobsets = gates::jobset(&settings.gates);
         let gangs = gates::gangs(&settings.gates);
-        let told = Told {
-            root_ca: root_ca.into(),
+        let queues = queues::control(&settings.queues, clock, told.desk);
+        let told = plane::Told {
+            root_ca: told.root_ca.into(),
             packing: settings.packing,
             jobsets,
             reads: reads(gangs),
             gangs: gangs.groups.then(Gangs::default),
             jobs_make_gangs: gangs.jobs,
-            queues: Some(queues::control(&settings.queues, clock)),
+            queues: Some(queues),
         };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use muster_api::ports::Clock;
 use muster_api::quantity;
 use muster_control::queueing;
+use muster_control::queueing::desk::Desk;
 use muster_hooks::QueueSettings;
 use muster_queue::engine::spec::{RequeueFrom, Settings as EngineSettings, ShareRule};
 use muster_queue::jobs::ancestors::{External, Managed};
@@ -60,9 +61,9 @@ pub fn admission(of: &Settings) -> QueueSettings {
     }
 }
 
-/// What the controller goes by, and what it measures time with.
+/// What the controller goes by, what it measures time with, and where it is asked.
 #[must_use]
-pub fn control(of: &Settings, clock: &Arc<dyn Clock>) -> queueing::Settings {
+pub fn control(of: &Settings, clock: &Arc<dyn Clock>, desk: Desk) -> queueing::Settings {
     queueing::Settings {
         engine: EngineSettings {
             fair_sharing: of.fair_sharing.as_ref().map(|all| all.iter().copied().map(share_rule).collect()),
@@ -94,6 +95,7 @@ pub fn control(of: &Settings, clock: &Arc<dyn Clock>) -> queueing::Settings {
         accounting: accounting(of),
         namespaces: of.namespaces.clone(),
         stopwatch: queueing::Stopwatch(Some(clock.clone())),
+        desk,
     }
 }
 

@@ -12,6 +12,14 @@ pub const OLD_VERSION: &str = "v1beta1";
 pub const API_VERSION: &str = "kueue.x-k8s.io/v1beta2";
 /// The same of the version before it.
 pub const OLD_API_VERSION: &str = "kueue.x-k8s.io/v1beta1";
+/// The group in which queues tell who waits.
+pub const VISIBILITY_GROUP: &str = "visibility.kueue.x-k8s.io";
+/// The group in which waiting is explained.
+pub const EXPLANATION_GROUP: &str = "visibility.muster.dev";
+/// Its version.
+pub const EXPLANATION_VERSION: &str = "v1alpha1";
+/// The kind of an explanation.
+pub const EXPLANATION: &str = "Explanation";
 /// The group of the classes of priority that pods name.
 pub const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 

@@ -20,6 +20,7 @@ use super::metrics::Metrics;
 use super::nodes::NodeDoor;
 use super::query::Query;
 use super::stop::Stop;
+use super::told::Teller;
 use crate::engine::Engine;
 use crate::request::User;
 use crate::status::Status;
@@ -44,6 +45,8 @@ pub struct Shared {
     pub checks: Vec<Check>,
     /// The nodes of this process.
     pub nodes: Option<Arc<dyn NodeDoor>>,
+    /// Who answers for groups that are not stored.
+    pub teller: Option<Arc<dyn Teller>>,
     /// The way to all others.
     pub dialer: Dialer,
     /// The address listened on.

@@ -13,9 +13,9 @@ use super::accept::{Offer, Shape};
 use super::answer::{self, AnswerBody, Reply};
 use super::context::{Request, Shared};
 use super::health;
+use super::told::{self, with_told};
 use crate::discovery::{self, Form, Root};
 use crate::openapi::{Documents, v2};
-use crate::registry::Registry;
 use crate::status::Status;
 
 /// What clients may keep a document of known hash for.
@@ -36,14 +36,15 @@ struct Kept {
 }
 
 impl Discovery {
-    fn aggregated(&self, registry: &Registry, root: Root, form: Form) -> Kept {
+    fn aggregated(&self, shared: &Shared, root: Root, form: Form) -> Kept {
+        let registry = shared.engine.registry();
         let key = (root == Root::Core, form.version());
         let mut all = self.aggregated.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |kept: &&Kept| kept.generation == registry.generation();
         if let Some(kept) = all.get(&key).filter(fresh) {
             return kept.clone();
         }
-        let bytes = discovery::aggregated(registry.all(), root, form).to_json_bytes();
+        let bytes = discovery::aggregated(&with_told(shared), root, form).to_json_bytes();
         let etag = discovery::etag(&bytes);
         let kept = Kept { generation: registry.generation(), bytes: Arc::new(bytes), etag };
         all.insert(key, kept.clone());
@@ -71,13 +72,10 @@ pub fn answer(shared: &Shared, request: &Request, path: &[&str]) -> Result<Reply
         ["api"] => roots_of_discovery(shared, request, Root::Core),
         ["apis"] => roots_of_discovery(shared, request, Root::Named),
         ["api", version] => listed(shared, request, "", version),
-        ["apis", group] => {
-            let registry = shared.engine.registry();
-            match discovery::group(registry.all(), group) {
-                Some(tree) => plain(request, &tree),
-                None => Ok(not_found()),
-            }
-        }
+        ["apis", group] => match discovery::group(&with_told(shared), group) {
+            Some(tree) => plain(request, &tree),
+            None => Ok(not_found()),
+        },
         ["apis", group, version] => listed(shared, request, group, version),
         ["openapi", "v2"] => openapi_v2(request),
         ["openapi", "v3"] => openapi_index(shared, request),
@@ -109,8 +107,9 @@ pub fn not_found() -> Reply {
 ///
 /// # Errors
 /// 404.
-pub fn unknown(registry: &Registry, group: &str) -> Result<Reply, Status> {
-    let is_served = group.is_empty() || registry.all().iter().any(|r| r.group == group);
+pub fn unknown(shared: &Shared, group: &str) -> Result<Reply, Status> {
+    let is_stored = || shared.engine.registry().all().iter().any(|r| r.group == group);
+    let is_served = group.is_empty() || is_stored() || told::has_group(shared, group);
     if is_served { Err(Status::unknown_path()) } else { Ok(not_found()) }
 }
 
@@ -120,7 +119,6 @@ fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
 }
 
 fn roots(shared: &Shared) -> Tree {
-    let registry = shared.engine.registry();
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
@@ -135,7 +133,7 @@ fn roots(shared: &Shared) -> Tree {
     .iter()
     .map(ToString::to_string)
     .collect();
-    for (group, version) in discovery::served_group_versions(registry.all()) {
+    for (group, version) in discovery::served_group_versions(&with_told(shared)) {
         if group.is_empty() {
             paths.push(format!("/api/{version}"));
         } else {
@@ -150,15 +148,14 @@ fn roots(shared: &Shared) -> Tree {
 
 fn roots_of_discovery(shared: &Shared, request: &Request, root: Root) -> Result<Reply, Status> {
     let agreed = request.negotiate(Offer::Discovery)?;
-    let registry = shared.engine.registry();
     let Shape::Discovery(form) = agreed.shape else {
         let tree = match root {
             Root::Core => discovery::versions(&shared.address.to_string()),
-            Root::Named => discovery::group_list(registry.all()),
+            Root::Named => discovery::group_list(&with_told(shared)),
         };
         return Ok(varies(answer::tree(200, &tree, request.style(agreed))));
     };
-    let kept = shared.discovery.aggregated(&registry, root, form);
+    let kept = shared.discovery.aggregated(shared, root, form);
     if is_known(request, &kept.etag) {
         return Ok(unchanged(&kept.etag));
     }
@@ -175,10 +172,9 @@ fn varies(mut reply: Reply) -> Reply {
 }
 
 fn listed(shared: &Shared, request: &Request, group: &str, version: &str) -> Result<Reply, Status> {
-    let registry = shared.engine.registry();
-    match discovery::resource_list(registry.all(), group, version) {
+    match discovery::resource_list(&with_told(shared), group, version) {
         Some(tree) => plain(request, &tree),
-        None => unknown(&registry, group),
+        None => unknown(shared, group),
     }
 }
 

@@ -38,6 +38,7 @@ mod route;
 pub mod serving;
 pub mod stop;
 mod streams;
+pub mod told;
 pub mod verb;
 mod watch;
 mod writes;
@@ -59,6 +60,7 @@ use self::listen::{Connected, Listener};
 use self::metrics::{Metrics, SharedRegistry};
 use self::nodes::NodeDoor;
 use self::stop::Stopper;
+use self::told::Teller;
 use crate::engine::Engine;
 use crate::request::User;
 
@@ -74,6 +76,8 @@ pub struct ServerOptions {
     pub checks: Vec<Check>,
     /// The nodes of this process, if it has any: their pods' logs and commands need no network.
     pub nodes: Option<Arc<dyn NodeDoor>>,
+    /// Who answers for groups that are not stored, if anybody does.
+    pub teller: Option<Arc<dyn Teller>>,
     /// Bounds.
     pub bounds: Bounds,
     /// Numbers of all parts of the process.
@@ -135,6 +139,7 @@ impl Server {
             lines: Arc::default(),
             checks,
             nodes: options.nodes,
+            teller: options.teller,
             dialer,
             address,
             hosts: hosts(address),

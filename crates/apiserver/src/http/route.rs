@@ -29,6 +29,7 @@ use super::metrics::RequestLabels;
 use super::query::Query;
 use super::reads::{self, Place};
 use super::streams;
+use super::told;
 use super::verb::{self, Verb};
 use super::writes;
 use crate::request::{Target, User};
@@ -172,11 +173,17 @@ async fn resource(
     labels: &mut RequestLabels,
 ) -> Result<Reply, Status> {
     let found = shared.engine.registry().find(&target.group, &target.version, &target.resource);
+    let told = if found.is_none() { told::find(shared, &target) } else { None };
+    if found.is_some() || told.is_some() {
+        labels.group = target.group.to_string();
+        labels.resource = target.resource.to_string();
+    }
+    if let Some(place) = told {
+        return told::answer(shared, request, place, target, carrier.into_body(), labels).await;
+    }
     let Some((resource, version)) = found else {
-        return discover::unknown(&shared.engine.registry(), &target.group);
+        return discover::unknown(shared, &target.group);
     };
-    labels.group = target.group.to_string();
-    labels.resource = target.resource.to_string();
     // Only the old prefix watches one object: without it the path of an object is a plain read, whatever the query says.
     let watch = watch_prefix || (target.name.is_empty() && request.query.flag("watch").unwrap_or(false));
     let verb = Verb::of(&request.method, &target, watch).ok_or_else(Status::method_not_allowed)?;
@@ -194,12 +201,12 @@ async fn resource(
     Ok(reply)
 }
 
-fn deadline(shared: &Shared, request: &Request) -> Result<Duration, Status> {
+pub(super) fn deadline(shared: &Shared, request: &Request) -> Result<Duration, Status> {
     let bound = shared.bounds.deadline;
     Ok(request.query.timeout()?.map_or(bound, |asked| asked.min(bound)))
 }
 
-fn too_slow(deadline: Duration) -> Status {
+pub(super) fn too_slow(deadline: Duration) -> Status {
     let message = format!("Timeout: request did not complete within {} s", deadline.as_secs());
     Status::new(504, "Timeout", message)
 }

@@ -82,6 +82,7 @@ impl World {
             static_tokens: Vec::new(),
             checks: vec![ready.clone()],
             nodes,
+            teller: None,
             bounds,
             metrics: Arc::default(),
             clock,

@@ -11,7 +11,9 @@
 //!   over the revision it was made for.
 //! - Quota that was decided stays taken in the engine until the write is seen, or refused.
 
+mod answers;
 mod calls;
+pub mod desk;
 mod feed;
 mod gangs;
 mod jobs;
@@ -26,12 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::event::Event;
 use muster_api::gang_make::{self, Gangs};
-use muster_api::kinds::{
-    JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES,
-};
+use muster_api::kinds::{JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES};
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
-use muster_api::port::{Call, Kind, Object, Refusal, Uid};
+use muster_api::port::{Call, Kind, Refusal, Uid};
 use muster_api::queue::kinds;
 use muster_api::queue::{CohortFacts, FlavorFacts, LocalQueueFacts, WorkloadFacts};
 use muster_api::selector::Selector;
@@ -53,8 +53,9 @@ use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
 use crate::counters::Counters;
-use crate::plan::{Controller, Key, Plan, Wake};
+use crate::plan::{Controller, Doorbell, Key, Plan, Wake};
 
+use desk::Desk;
 pub use numbers::Stopwatch;
 
 /// What is configured.
@@ -76,6 +77,8 @@ pub struct Settings {
     pub namespaces: Selector,
     /// Tells how long the engine takes.
     pub stopwatch: Stopwatch,
+    /// Where questions are asked.
+    pub desk: Desk,
 }
 
 /// Queueing as a controller.
@@ -94,6 +97,8 @@ pub struct Queueing {
     pods: pods::Pods,
     told: Told,
     counting: numbers::Counting,
+    /// Who waits in which queue, for those who ask.
+    orders: BTreeMap<Text, answers::Ordered>,
     /// When statuses of queues were written last.
     told_at: BTreeMap<Key, Time>,
 }
@@ -126,6 +131,7 @@ impl Queueing {
             pods: pods::Pods::default(),
             told: Told::default(),
             counting: numbers::Counting::default(),
+            orders: BTreeMap::new(),
             told_at: BTreeMap::new(),
         }
     }
@@ -169,6 +175,7 @@ impl Queueing {
             None => {
                 self.engine.cluster_queue_gone(&seen.key.name);
                 self.counting.forget_queue(&seen.key.name);
+                self.orders.remove(&seen.key.name);
             }
         }
         let mut wakes = vec![seen.key.clone().into()];
@@ -214,14 +221,14 @@ impl Queueing {
 
     fn hear_workload(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let key = feed::key_of(&seen.key.namespace, &seen.key.name);
-        self.counting.hear(&key, seen, caches);
-        let queue = |it: &Object| it.tree.text_at(muster_api::queue::paths::workload::QUEUE);
-        let places = [seen.before, seen.after].map(|it| it.map(queue));
+        let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
+        self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
+        let places = [&before, &after].map(|it| it.as_ref().map(|it| it.queue.clone()));
         if places[0] != places[1] {
             self.move_workload(&seen.key.namespace, &seen.key.name, &places);
         }
-        match seen.after {
-            Some(it) => self.feed_workload(&WorkloadFacts::of(&it.tree), caches),
+        match &after {
+            Some(facts) => self.feed_workload(facts, caches),
             None => {
                 self.engine.workload_gone(&key);
                 self.decided.remove(&key);
@@ -229,24 +236,28 @@ impl Queueing {
             }
         }
         let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];
-        let facts = WorkloadFacts::of(&seen.newest().tree);
-        wakes.extend(jobs::concerned(&facts, caches).into_iter().map(Wake::from));
-        wakes.extend(pods::concerned(&facts, seen.after.is_none()).into_iter().map(Wake::from));
-        wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
+        let is_gone = after.is_none();
+        if let Some(facts) = after.or(before) {
+            wakes.extend(jobs::concerned(&facts, caches).into_iter().map(Wake::from));
+            wakes.extend(pods::concerned(&facts, is_gone).into_iter().map(Wake::from));
+            wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
+        }
         wakes
     }
 
     fn feed_workload(&mut self, facts: &WorkloadFacts, caches: &Caches) {
         let limits = feed::limits(&facts.namespace, caches);
-        let around =
-            Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) };
+        let around = Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) };
         self.engine.workload(feed::workload(facts, &around, &self.settings.accounting));
     }
 
     /// What surrounds pods changed, and with it what they ask for.
     fn hear_surroundings(&mut self, key: &Key, caches: &Caches) {
         let all: Vec<WorkloadFacts> = if key.kind == LIMIT_RANGES {
-            caches.in_namespace(&kinds::WORKLOADS, &key.namespace).map(|it| WorkloadFacts::of(&it.tree)).collect()
+            caches
+                .in_namespace(&kinds::WORKLOADS, &key.namespace)
+                .map(|it| WorkloadFacts::of(&it.tree))
+                .collect()
         } else {
             let all = caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
             all.filter(|it| feed::runs_by(it, &key.name)).collect()
@@ -319,6 +330,12 @@ impl Queueing {
     }
 }
 
+impl Drop for Queueing {
+    fn drop(&mut self) {
+        self.settings.desk.close();
+    }
+}
+
 impl Controller for Queueing {
     fn name(&self) -> &'static str {
         "queue"
@@ -344,6 +361,10 @@ impl Controller for Queueing {
     fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
         self.counting.start();
         Vec::new()
+    }
+
+    fn hears(&mut self, bell: Doorbell) {
+        self.settings.desk.open(bell);
     }
 
     fn tell(&self, counters: &mut Counters) {
@@ -397,6 +418,10 @@ impl Controller for Queueing {
         if *key == decide_key() {
             return self.decide(now);
         }
+        if *key == answer_key() {
+            self.answer_all(caches, now);
+            return Plan::nothing();
+        }
         if key.kind == PODS {
             let plan = self.plan_pods(key, caches, now);
             self.counting.opened(&plan, caches, now);
@@ -439,6 +464,11 @@ impl Controller for Queueing {
 /// The key that stands for deciding: no Workload has an empty name.
 fn decide_key() -> Key {
     Key::new(&kinds::WORKLOADS, &Text::new(), &Text::new())
+}
+
+/// The key that stands for answering: no ClusterQueue has an empty name.
+fn answer_key() -> Key {
+    Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &Text::new())
 }
 
 fn workload_key(of: &WorkloadKey) -> Key {

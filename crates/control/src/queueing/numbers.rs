@@ -5,7 +5,7 @@
 //! - What is decided counts once its write is seen; what was there at the start is not news.
 //! - Gauges are set when a queue is looked at, which it is whenever one of its Workloads changed: telling costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use muster_queue::life::workload::cluster_queue_of;
 use muster_queue::pods::decl;
 use muster_tree::Text;
 
-use crate::cache::{Caches, Seen};
+use crate::cache::Caches;
 use crate::plan::{Plan, Step};
 
 /// Measures how long the engine takes; without a clock everything takes no time.
@@ -68,8 +68,13 @@ pub(super) struct Counting {
     unseen: BTreeMap<WorkloadKey, Vec<Happened>>,
     /// How many Workloads of a LocalQueue are not admitted, by the reason that is told.
     unadmitted: BTreeMap<LocalName, BTreeMap<Text, u64>>,
+    /// How long the last ones of each ClusterQueue waited for quota.
+    waits: BTreeMap<Text, VecDeque<Duration>>,
     started: bool,
 }
+
+/// How many waits are remembered.
+const WAITS_MAX: usize = 20;
 
 impl Counting {
     /// All of it, for whoever tells.
@@ -82,7 +87,19 @@ impl Counting {
         self.started = true;
     }
 
+    /// How long the last ones of a ClusterQueue waited for quota.
+    pub fn waits(&self, queue: &str) -> Vec<Duration> {
+        self.waits.get(queue).into_iter().flatten().copied().collect()
+    }
+
     fn count(&mut self, happened: &Happened) {
+        if let Happened::Reserved { queues, waited } = happened {
+            let last = self.waits.entry(queues.cluster.clone()).or_default();
+            last.push_back(*waited);
+            if last.len() > WAITS_MAX {
+                last.pop_front();
+            }
+        }
         Arc::make_mut(&mut self.numbers).count(happened);
     }
 
@@ -109,19 +126,24 @@ impl Counting {
     }
 
     /// A Workload changed.
-    pub fn hear(&mut self, key: &WorkloadKey, seen: &Seen<'_>, caches: &Caches) {
+    pub fn hear(
+        &mut self,
+        key: &WorkloadKey,
+        before: Option<&WorkloadFacts>,
+        after: Option<&WorkloadFacts>,
+        caches: &Caches,
+    ) {
         for happened in self.unseen.remove(key).into_iter().flatten() {
             self.count(&happened);
         }
-        let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
-        self.regroup(before.as_ref(), after.as_ref());
+        self.regroup(before, after);
         let Some(after) = after.filter(|_| self.started) else { return };
         match before {
-            None => self.created(&after, caches),
+            None => self.created(after, caches),
             Some(before) if after.is_finished() && !before.is_finished() => {
                 let local = caches.get(&kinds::LOCAL_QUEUES, &after.namespace, &after.queue);
                 let local = local.map(|it| LocalQueueFacts::of(&it.tree));
-                let cluster = cluster_queue_of(&after, local.as_ref()).unwrap_or_default();
+                let cluster = cluster_queue_of(after, local.as_ref()).unwrap_or_default();
                 let queues = Queues { cluster, local: (after.namespace.clone(), after.queue.clone()) };
                 self.count(&Happened::Finished { queues });
             }
@@ -180,10 +202,9 @@ impl Counting {
         let mut pairs = pairs(facts);
         add(&mut pairs, &usage.reserved, |pair, total| pair.reserved = total);
         add(&mut pairs, &usage.admitted, |pair, total| pair.used = total);
-        let covered = pairs.keys().map(|(_, resource)| resource).collect::<std::collections::BTreeSet<_>>();
+        let covered = pairs.keys().map(|(_, resource)| resource).collect::<BTreeSet<_>>();
         let pending = covered.into_iter();
-        let pending =
-            pending.map(|it| (it.clone(), beside.asked.get(it).copied().unwrap_or(0))).collect();
+        let pending = pending.map(|it| (it.clone(), beside.asked.get(it).copied().unwrap_or(0))).collect();
         let gauges = QueueGauges {
             cohort: facts.cohort.clone(),
             state: match ready.reason {
@@ -222,6 +243,7 @@ impl Counting {
     /// A ClusterQueue is gone.
     pub fn forget_queue(&mut self, name: &str) {
         Arc::make_mut(&mut self.numbers).forget_queue(name);
+        self.waits.remove(name);
     }
 
     /// A LocalQueue is gone.

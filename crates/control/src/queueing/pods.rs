@@ -152,10 +152,7 @@ impl Queueing {
             openings: &self.pods.memory.openings,
             cleanups: &self.pods.memory.cleanups,
             classes: &Priorities(caches),
-            around: &Around {
-                limits: &limits,
-                runtime_class: &|name| feed::runtime_class(name, caches),
-            },
+            around: &Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) },
             retire_at,
             settings: &self.settings.pods,
             now,

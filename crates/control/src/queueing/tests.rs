@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use muster_api::kinds::{POD_GROUPS, WORKLOADS};
-use muster_api::port::{Act, Change, Part};
+use muster_api::port::{Act, Change, Object, Part};
+use muster_queue::life::pending::{Basis, Pending, Standing};
 use muster_tree::tree;
 
+use super::desk::{Answer, Closed, Question};
 use super::*;
 use crate::plan::Step;
 
@@ -17,6 +19,7 @@ struct Bench {
     caches: Caches,
     revision: u64,
     writes: usize,
+    notes: Vec<Event>,
     due: BTreeSet<Key>,
     /// What is to be looked at later.
     later: BTreeSet<(Time, Key)>,
@@ -42,8 +45,8 @@ impl Bench {
         let it = controller();
         it.kinds().iter().for_each(|kind| caches.add_kind(kind));
         let now = Time(1_000_000);
-        let mut bench =
-            Bench { it, caches, revision: 0, writes: 0, due: BTreeSet::new(), later: BTreeSet::new(), now };
+        let (due, later) = (BTreeSet::new(), BTreeSet::new());
+        let mut bench = Bench { it, caches, revision: 0, writes: 0, notes: Vec::new(), due, later, now };
         bench.put(&NAMESPACES, object("ns", "", &tree!({})));
         bench.put(&kinds::RESOURCE_FLAVORS, object("f", "", &tree!({})));
         let quota = tree!({"name": "cpu", "nominalQuota": CPU});
@@ -92,7 +95,11 @@ impl Bench {
                     Step::One(call) => vec![call],
                     Step::Each(calls) | Step::Together(calls) => calls,
                     Step::EachTold(told) => told.into_iter().map(|(call, _)| call).collect(),
-                    Step::Look(..) | Step::Note(_) => Vec::new(),
+                    Step::Look(..) => Vec::new(),
+                    Step::Note(event) => {
+                        self.notes.push(event);
+                        Vec::new()
+                    }
                 };
                 for call in calls {
                     if crash_before == Some(self.writes) {
@@ -261,4 +268,80 @@ fn what_others_follow_is_none_of_our_business() {
     bench.caches.add_kind(services);
     bench.put(services, object("net", "ns", &tree!({})));
     assert!(bench.due.iter().all(|key| key.kind != *services), "{:?}", bench.due);
+}
+
+/// What is asked of a bench, and answered at once.
+fn asked(bench: &mut Bench, question: Question) -> Answer {
+    let (tell, told) = std::sync::mpsc::channel();
+    let desk = bench.it.settings.desk.clone();
+    desk.ask(question, Box::new(move |answer| tell.send(answer).unwrap())).expect("it is open");
+    bench.it.plan(&answer_key(), &bench.caches, bench.now);
+    told.try_recv().expect("whoever asks is answered in the next turn")
+}
+
+fn explained(answer: Answer) -> Pending {
+    let Answer::Why(pending) = answer else { panic!("{answer:?}") };
+    *pending
+}
+
+#[test]
+fn whoever_asks_is_answered_between_two_keys() {
+    let mut bench = Bench::new();
+    let desk = bench.it.settings.desk.clone();
+    let never = Box::new(|_| panic!("nobody answers"));
+    assert_eq!(desk.ask(Question::InClusterQueue("cq".into()), never), Err(Closed::Nobody));
+    let (ring, rung) = std::sync::mpsc::channel();
+    bench.it.hears(std::sync::Arc::new(move |key| ring.send(key).unwrap()));
+    for name in ["a", "b", "c"] {
+        bench.job(name);
+    }
+    bench.settle(None);
+    let Answer::Waiting(all) = asked(&mut bench, Question::InClusterQueue("cq".into())) else { panic!() };
+    assert_eq!(rung.try_recv(), Ok(answer_key()));
+    let places: Vec<usize> = all.iter().map(|it| it.position_in_local_queue).collect();
+    assert_eq!(places, [0, 1]);
+    let second = all[1].key.clone();
+    let why = explained(asked(&mut bench, Question::Why(second.namespace, second.name)));
+    assert_eq!((why.standing, why.reason.as_str()), (Standing::Pending, "WaitingForQuota"), "{why:#?}");
+    assert_eq!(why.position.map(|it| it.in_cluster_queue), Some(1));
+    assert_eq!(why.sets[0].flavors[0].resources[0].shortfall(), CPU * 1000, "shared with the one before it");
+    assert_eq!((why.holders.len(), why.no_estimate.is_empty()), (1, false));
+    assert!(matches!(asked(&mut bench, Question::Why("ns".into(), "nobody".into())), Answer::NotFound));
+    let service = tree!({"apiVersion": "v1", "kind": "Service"});
+    assert!(matches!(asked(&mut bench, Question::Try("ns".into(), service)), Answer::Wrong(_)));
+    drop(bench);
+    assert!(!desk.is_open(), "nobody answers after the end");
+}
+
+#[test]
+fn those_who_run_must_end_by_their_limits() {
+    let mut bench = Bench::new();
+    bench.it.hears(std::sync::Arc::new(|_| {}));
+    bench.job("a");
+    bench.settle(None);
+    let running = bench.caches.all(&kinds::WORKLOADS).next().expect("it is there").tree.clone();
+    bench.put(&kinds::WORKLOADS, running.with(&["spec", "maximumExecutionTimeSeconds"], 100));
+    bench.job("b");
+    bench.settle(None);
+    let waits = bench.caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
+    let waits = waits.into_iter().find(|it| !it.has_quota()).expect("one waits");
+    let why = explained(asked(&mut bench, Question::Why("ns".into(), waits.name)));
+    let estimate = why.estimate.expect("there is a limit");
+    assert_eq!(estimate.basis, Basis::RunTimeLimits);
+    assert!(estimate.wait.as_secs() <= 100, "{estimate:?}");
+}
+
+#[test]
+fn a_job_is_told_once_why_it_waits() {
+    let mut bench = Bench::new();
+    bench.job("a");
+    bench.job("b");
+    bench.settle(None);
+    bench.it.engine.flush();
+    bench.due.insert(decide_key());
+    bench.settle(None);
+    let waits = |it: &&Event| it.about.kind == "Job" && it.reason == "WaitingForQuota";
+    let told: Vec<&Event> = bench.notes.iter().filter(waits).collect();
+    assert_eq!(told.len(), 1, "{:#?}", bench.notes);
+    assert!(told[0].message.contains("insufficient unused quota for cpu in flavor f"), "{}", told[0].message);
 }

@@ -1,13 +1,14 @@
 //! Workloads: decisions carried out, and what their life asks for.
 
+use muster_api::event::{About, Severity};
 use muster_api::kinds::{JOBS, JOBSETS};
 use muster_api::meta;
 use muster_api::port::{Call, Cascade, Object, Part};
 use muster_api::queue::kinds;
-use muster_api::queue::words::{WORKLOAD, managers, reasons};
+use muster_api::queue::words::{WORKLOAD, conditions, managers, reasons};
 use muster_api::queue::{
-    Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
-    WorkloadFacts,
+    Admission, AdmissionStatus, Assignment, ClusterQueueFacts, Condition, LocalQueueFacts,
+    PriorityClassFacts, WorkloadFacts,
 };
 use muster_api::time::Time;
 use muster_queue::engine::Outcome;
@@ -16,6 +17,7 @@ use muster_queue::engine::preempt::Because;
 use muster_queue::jobs::plan::{Seen as SeenWorkload, plan_gone};
 use muster_queue::life::admission::{self, Party, Preemption};
 use muster_queue::life::blockers::Why;
+use muster_queue::life::settings::Wording;
 use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_queue_of, plan, wake_at};
 use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
@@ -24,6 +26,8 @@ use super::{Decided, Queueing, calls, feed};
 use crate::cache::Caches;
 use crate::plan::{Key, Plan, Step};
 
+/// Of a group of pods so many are told why it waits: the others are no different.
+const OWNERS_TOLD_MAX: usize = 10;
 /// What is told when the job of a deactivated Workload goes.
 const RETIRED: &str = "Deleted the job of a deactivated workload due to elapsed retention";
 
@@ -53,26 +57,33 @@ impl Queueing {
                     if matches!(decided, Decided::Admit(_)) {
                         self.decided.insert(key, decided);
                     }
-                    return self.steps(object, actions(written));
+                    return self.carried_out(object, known, actions(written), caches);
                 }
                 Some(_) => {}
                 None => self.engine.settle(&key, Outcome::Failed),
             }
         }
         let steps = self.live(known, caches, now);
-        let plan = self.steps(object, steps);
+        let plan = self.carried_out(object, known, steps, caches);
         if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
     }
 
-    /// The job of a Workload that was deactivated here is deleted when its time is over; pods see to themselves.
-    fn retire(
-        &self,
+    /// Actions as steps; whoever made the Workload is told when it waits for another reason than before.
+    fn carried_out(
+        &mut self,
         object: &Object,
-        facts: &WorkloadFacts,
-        plan: Plan,
+        known: Known<'_>,
+        actions: Vec<Action>,
         caches: &Caches,
-        now: Time,
     ) -> Plan {
+        let news = news(known.status, &actions);
+        let mut plan = self.steps(object, actions);
+        plan.steps.extend(news.into_iter().flat_map(|why| tell_owners(known.workload, &why, caches)));
+        plan
+    }
+
+    /// The job of a Workload that was deactivated here is deleted when its time is over; pods see to themselves.
+    fn retire(&self, object: &Object, facts: &WorkloadFacts, plan: Plan, caches: &Caches, now: Time) -> Plan {
         let Some(at) = steps::deactivated_until(facts, &self.settings.life) else { return plan };
         if at > now {
             return plan.again(at);
@@ -229,6 +240,31 @@ impl Queueing {
         }
         plan
     }
+}
+
+/// Why a Workload waits from now on, if that is another reason than before and not only that nobody looked yet.
+fn news(known: &AdmissionStatus, actions: &[Action]) -> Option<Condition> {
+    let waits = |status: &AdmissionStatus| {
+        let found = status.conditions.iter().find(|it| it.kind == conditions::QUOTA_RESERVED && !it.holds);
+        found.filter(|it| it.reason != Why::PendingEvaluation.reason(Wording::Telling)).cloned()
+    };
+    let new = actions.iter().find_map(|it| match it {
+        Action::Write(status) => waits(status),
+        _ => None,
+    })?;
+    let same = |old: &Condition| old.reason == new.reason && old.message == new.message;
+    if waits(known).is_some_and(|old| same(&old)) { None } else { Some(new) }
+}
+
+/// Tells those whose Workload waits why: people look at their Job or Pod. Its place in the queue is not told, since it
+/// costs a look at everyone who waits.
+fn tell_owners(facts: &WorkloadFacts, why: &Condition, caches: &Caches) -> Vec<Step> {
+    let owners = facts.owners.iter().filter_map(|it| Some((it, caches.by_uid(&it.uid)?)));
+    let told = owners.take(OWNERS_TOLD_MAX).map(|(owner, (key, it))| {
+        let about = About::of(&key.kind, &owner.kind, &it.tree);
+        Step::Note(calls::told_of(about, Severity::Normal, &why.reason, why.message.to_string()))
+    });
+    told.collect()
 }
 
 /// The Workloads that refer to a class of priority.

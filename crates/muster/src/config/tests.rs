@@ -181,23 +181,82 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
         "jobset: clientConnection: not needed, calls are bounded in flight instead",
         "kueue: leaderElection.leaderElect: not needed, of several operators one always leads; \
          leaderElection.resourceName: not used, `muster install` names what it makes; \
-         controller, clientConnection: not needed, calls are bounded in flight instead; \
-         waitForPodsReady, integrations: kept, and does nothing yet",
+         controller, clientConnection: not needed, calls are bounded in flight instead",
         "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
          certManagement.enable: not needed, certificates are made and renewed by the operator itself; \
          featureGates: kept for when TrainJobs are built in",
     ];
     assert_eq!(file.notes, want);
     let up = for_up(&text).unwrap();
+    assert!(
+        up.notes[1].ends_with("; webhook, metrics, health: only for `muster operator`"),
+        "{:?}",
+        up.notes
+    );
     assert!(up.notes[0].ends_with("; health: only for `muster operator`"), "{:?}", up.notes);
     assert_eq!(up.gates, file.gates);
 }
 
 #[test]
 fn queues_may_stand_in_our_own_document() {
-    let file = for_up(&format!("{OURS}queueing: {{waitForPodsReady: {{timeout: 5m}}}}\n")).unwrap();
-    assert_eq!(file.kept.queueing.unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
-    assert_eq!(file.notes, ["queueing: waitForPodsReady: kept, and does nothing yet"]);
+    let text = format!(
+        "{OURS}queueing: {{waitForPodsReady: {{timeout: 5m}}, multiKueue: {{origin: x}}, \
+         integrations: {{frameworks: [pod, ray.io/rayjob], podOptions: {{podSelector: {{}}}}}}, \
+         resources: {{transformations: [{{input: a, multiplyBy: b}}]}}}}\n"
+    );
+    let file = for_up(&text).unwrap();
+    assert_eq!(file.kept.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
+    let want = [
+        "queueing: multiKueue: not built in, work is queued for one cluster",
+        "queueing: integrations.frameworks: ray.io/rayjob: not built in",
+    ];
+    assert_eq!(file.notes, want);
+    let read = crate::queues::configured(&file.kept, "muster-system").unwrap();
+    assert_eq!(read.wait.map(|it| it.timeout.as_secs()), Some(300));
+    assert_eq!(read.frameworks, ["pod"]);
+}
+
+/// Shows: 976-06.
+#[test]
+fn the_system_is_never_let_in() {
+    let all = "{matchLabels: {}}";
+    for (says, text, words) in [
+        (
+            "managed namespaces",
+            format!("{KUEUE2}managedJobsNamespaceSelector: {all}\n"),
+            "line 3: managedJobsNamespaceSelector: Invalid value: {\"matchLabels\":{}}: should not match the \
+             \"kube-system\" namespace: leave it out with {key: kubernetes.io/metadata.name",
+        ),
+        (
+            "those of pods",
+            format!("{KUEUE1}integrations: {{podOptions: {{namespaceSelector: {all}}}}}\n"),
+            "integrations.podOptions.namespaceSelector: Invalid value",
+        ),
+        (
+            "ours",
+            format!("{OURS}queueing: {{managedJobsNamespaceSelector: {all}}}\n"),
+            "queueing.managedJobsNamespaceSelector: Invalid value",
+        ),
+        (
+            "an expression without values",
+            format!(
+                "{KUEUE2}managedJobsNamespaceSelector: {{matchExpressions: [{{key: a, operator: In}}]}}\n"
+            ),
+            "managedJobsNamespaceSelector.matchExpressions[0].values: Required value",
+        ),
+    ] {
+        let error = for_operator(&text).expect_err(says);
+        assert!(error.contains(words), "{says}: {error}");
+    }
+    let other =
+        "{matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}";
+    let file = for_up(&format!("{OURS}queueing: {{managedJobsNamespaceSelector: {other}}}\n")).unwrap();
+    let error = crate::queues::configured(&file.kept, "home").unwrap_err().to_string();
+    assert!(
+        error.starts_with("configuration: queueing.managedJobsNamespaceSelector: Invalid value"),
+        "{error}"
+    );
+    assert!(error.contains("should not match the \"home\" namespace"), "{error}");
 }
 
 /// Every key of ours is told in the reference, and each key there is one.

@@ -300,6 +300,23 @@ impl Line {
         self.classes.values().filter(|class| class.parked.is_none()).map(|class| class.members.len()).sum()
     }
 
+    /// How many are before this place.
+    #[must_use]
+    pub fn before(&self, place: &Place) -> usize {
+        let members = self.classes.values().flat_map(|class| &class.members);
+        members
+            .chain(self.aside.values().map(|(place, _)| place))
+            .filter(|it| self.is_before(it, place))
+            .count()
+    }
+
+    /// Whether one place is before another.
+    #[must_use]
+    pub fn is_before(&self, one: &Place, other: &Place) -> bool {
+        let sticky = self.sticky.as_ref().map(|(place, _)| &place.key);
+        (sticky != Some(&one.key), one) < (sticky != Some(&other.key), other)
+    }
+
     /// Everyone in order, wherever they are.
     #[must_use]
     pub fn places(&self) -> Vec<&Place> {

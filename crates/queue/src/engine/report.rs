@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::{Engine, Entry};
 use super::amount::{minus, plus};
 use super::line::Line;
 use super::share::Share;
 use super::spec::Idle;
 use super::tree::NodeId;
 use super::workload::{Amounts, Key, Stand};
+use super::{Engine, Entry};
 
 /// One that waits, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Waiting {
     pub position_in_cluster_queue: usize,
     /// How many of its local queue are before it.
     pub position_in_local_queue: usize,
+    /// Since when it exists.
+    pub created: Time,
 }
 
 /// Usage of one resource in one flavor.
@@ -104,6 +107,7 @@ impl Engine {
                 local_queue: info.local_queue.clone(),
                 position_in_cluster_queue: at,
                 position_in_local_queue: *count - 1,
+                created: info.created,
             })
         });
         waiting.collect()

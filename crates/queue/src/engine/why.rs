@@ -8,9 +8,8 @@
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::Engine;
 use super::assign::{Applicant, Assignment};
-use super::decision::{PENDING_EVALUATION, Reason};
+use super::decision::{NAMESPACE_MISMATCH, PENDING_EVALUATION, Reason};
 use super::line::Aside;
 use super::look::{Look, ResourceLook};
 use super::nominate::nominate;
@@ -18,6 +17,7 @@ use super::preempt::Target;
 use super::spec::{Reclaim, Within};
 use super::tree::{NodeId, PairId};
 use super::workload::{Info, Key, Stand};
+use super::{Engine, Entry};
 
 /// The most holders that are named per resource and flavor; the rest is counted.
 pub const HOLDERS_MAX: usize = 16;
@@ -41,6 +41,8 @@ pub struct Why {
     pub sets: Vec<SetWhy>,
     /// What forbids to take quota from others.
     pub barriers: Vec<Barrier>,
+    /// How many were told to go for it and are not gone.
+    pub victims: usize,
 }
 
 /// What was looked at for one set of pods.
@@ -105,10 +107,16 @@ pub enum Barrier {
 /// What would become of a workload if it were there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
+    /// The queue it would wait in.
+    pub queue: Text,
     /// Its flavors.
     pub assignment: Assignment,
     /// Who would have to go.
     pub targets: Vec<Target>,
+    /// What was looked at, by set of pods.
+    pub sets: Vec<SetWhy>,
+    /// What forbids to take quota from others.
+    pub barriers: Vec<Barrier>,
 }
 
 impl Engine {
@@ -122,7 +130,9 @@ impl Engine {
                 shared.unwrap_or((Reason::PendingEvaluation, PENDING_EVALUATION.into()))
             });
         let (in_local, in_queue) = self.positions(key).map_or((None, None), |(l, q)| (Some(l), Some(q)));
-        let verdict = entry.verdict.as_ref();
+        // Whoever shares another's fate shares what was looked at for that one.
+        let shared = entry.line.as_ref().and_then(|queue| self.lines.get(queue)?.verdict_of(&entry.shape));
+        let verdict = entry.verdict.as_ref().or(shared);
         let node = entry.line.as_ref().and_then(|queue| self.ledger.tree.queue(queue));
         let sets = match (verdict, node) {
             (Some(verdict), Some(node)) => self.sets_why(&verdict.assignment, node),
@@ -141,20 +151,39 @@ impl Engine {
             evaluated: verdict.map(|verdict| verdict.at),
             sets,
             barriers,
+            victims: self.named.values().filter(|by| *by == key).count(),
         })
     }
 
     /// What would become of a workload in the queue of its local queue, were it looked at now. Nothing is changed.
-    #[must_use]
-    pub fn try_out(&mut self, info: &Info) -> Option<Trial> {
+    ///
+    /// # Errors
+    /// It would not be looked at, and why.
+    pub fn try_out(&mut self, info: &Info) -> Result<Trial, (Reason, String)> {
         self.refresh();
+        if let Some(blocked) = self.blocker(info) {
+            return Err(blocked);
+        }
         let local = Key { namespace: info.key.namespace.clone(), name: info.local_queue.clone() };
-        let node = self.ledger.tree.queue(&self.locals.get(&local)?.queue)?;
+        let queue = self.locals.get(&local).map(|it| it.queue.clone()).unwrap_or_default();
+        let Some(node) = self.ledger.tree.queue(&queue) else {
+            return Err((Reason::Misconfigured, format!("ClusterQueue {queue} doesn't exist")));
+        };
+        let labels = self.namespaces.get(&info.key.namespace).map_or(&[][..], Vec::as_slice);
+        if !self.ledger.specs[node].namespaces.selects_labels(labels) {
+            return Err((Reason::Misconfigured, NAMESPACE_MISMATCH.into()));
+        }
+        if let Some(wrong) = &info.wrong {
+            return Err((Reason::Misconfigured, wrong.clone()));
+        }
         let tried = Default::default();
         let since = info.queued_since(self.settings.requeue_from);
         let who = Applicant { node, info, since, tried: &tried };
         let found = nominate(&self.scene(), &mut self.ledger.usage.clone(), &who);
-        Some(Trial { assignment: found.assignment, targets: found.targets })
+        let sets = self.sets_why(&found.assignment, node);
+        let lacks = found.targets.is_empty() && sets.iter().any(SetWhy::lacks);
+        let barriers = if lacks { self.barriers(node, info, since) } else { Vec::new() };
+        Ok(Trial { queue, assignment: found.assignment, targets: found.targets, sets, barriers })
     }
 
     /// What keeps a waiting workload out of any line, or its line from moving.
@@ -189,15 +218,16 @@ impl Engine {
         Some((verdict.reason, super::decision::BYPASSED.into()))
     }
 
+    /// How many of its local queue, and of its queue, are before a workload. Nothing is put in order for it.
     fn positions(&self, key: &Key) -> Option<(usize, usize)> {
         let entry = self.workloads.get(key)?;
-        let places = self.lines.get(entry.line.as_ref()?)?.places();
-        let at = places.iter().position(|place| place.key == *key)?;
-        let same = |other: &Key| {
-            let local = self.workloads.get(other).map(|other| &other.info.local_queue);
-            other.namespace == key.namespace && local == Some(&entry.info.local_queue)
-        };
-        Some((places[..at].iter().filter(|place| same(&place.key)).count(), at))
+        let line = self.lines.get(entry.line.as_ref()?)?;
+        let local = Key { namespace: key.namespace.clone(), name: entry.info.local_queue.clone() };
+        let own = entry.place();
+        let beside = self.by_local.get(&local).into_iter().flatten().filter_map(|it| self.workloads.get(it));
+        let beside = beside.filter(|it| it.line == entry.line).map(Entry::place);
+        let in_local = beside.filter(|place| line.is_before(place, &own)).count();
+        Some((in_local, line.before(&own)))
     }
 
     fn sets_why(&self, assignment: &Assignment, node: NodeId) -> Vec<SetWhy> {

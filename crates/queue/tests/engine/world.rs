@@ -340,7 +340,7 @@ impl World {
         let options: Vec<(&str, &str)> =
             options.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
         let info = read::workload(name, queue, &options, self.seen + 1);
-        let trial = self.engine.try_out(&info).ok_or("nowhere to try it")?;
+        let trial = self.engine.try_out(&info).map_err(|(_, words)| words)?;
         let mut lines = vec![format!("{:?}", trial.assignment.mode())];
         lines.extend(
             trial.targets.iter().map(|it| format!("{} {}", short(&it.holder.key), it.because.reason())),

@@ -134,10 +134,12 @@ impl Reading<'_> {
                     self.refuse(format!("{path}.values"), words);
                 }
                 "Exists" | "DoesNotExist" if !values.is_empty() => {
-                    let words = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                    let words =
+                        "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
                     self.refuse(format!("{path}.values"), words);
                 }
-                "" => self.refuse(format!("{path}.operator"), "Required value: In, NotIn, Exists or DoesNotExist"),
+                "" => self
+                    .refuse(format!("{path}.operator"), "Required value: In, NotIn, Exists or DoesNotExist"),
                 _ => {}
             }
         }

@@ -70,13 +70,7 @@ fn what_happened_is_counted_for_both_queues() {
 fn a_queue_that_is_gone_leaves_no_series_behind() {
     let mut numbers = Numbers::default();
     numbers.count(&evicted("Preempted", ""));
-    let pair = PairGauges {
-        reserved: 1500,
-        used: 1000,
-        nominal: 4000,
-        borrowing: Some(2000),
-        lending: None,
-    };
+    let pair = PairGauges { reserved: 1500, used: 1000, nominal: 4000, borrowing: Some(2000), lending: None };
     let tally = Tally {
         active: 1,
         inadmissible: 2,

@@ -21,11 +21,74 @@ pub const HOLDERS_MAX: usize = 10;
 /// A Workload by namespace and name.
 pub type Name = (Text, Text);
 
-/// What the engine knows of one pending Workload.
+/// Where a Workload stands, or would stand if it were there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// It waits for quota.
+    #[default]
+    Pending,
+    /// It is held back: by itself, or by its user.
+    Held,
+    /// It has quota and may not run yet.
+    Reserved,
+    /// It may run.
+    Admitted,
+    /// It has ended.
+    Finished,
+    /// It would get quota at once.
+    WouldStart,
+    /// It would get quota once others have gone for it.
+    WouldPreempt,
+    /// It would wait.
+    WouldWait,
+}
+
+impl Standing {
+    /// The word that programs read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Pending => "Pending",
+            Standing::Held => "Held",
+            Standing::Reserved => "QuotaReserved",
+            Standing::Admitted => "Admitted",
+            Standing::Finished => "Finished",
+            Standing::WouldStart => "WouldBeAdmitted",
+            Standing::WouldPreempt => "WouldPreempt",
+            Standing::WouldWait => "WouldWait",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Standing::Pending => "it waits",
+            Standing::Held => "it is held back",
+            Standing::Reserved => "it has quota and may not run yet",
+            Standing::Admitted => "it may run",
+            Standing::Finished => "it has ended",
+            Standing::WouldStart => "it would be admitted at once",
+            Standing::WouldPreempt => "it would be admitted once others have gone for it",
+            Standing::WouldWait => "it would wait",
+        }
+    }
+}
+
+/// Somebody who would have to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// The Workload.
+    pub workload: Name,
+    /// Why.
+    pub words: Text,
+}
+
+/// What the engine knows of one Workload, above all of one that is pending.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pending {
     /// Namespace and name.
     pub workload: Name,
+    /// Where it stands.
+    pub standing: Standing,
     /// The LocalQueue it names.
     pub local_queue: Text,
     /// The ClusterQueue behind that; empty when there is none.
@@ -46,8 +109,12 @@ pub struct Pending {
     pub barred: Vec<Barred>,
     /// When it was last looked at.
     pub evaluated_at: Option<Time>,
+    /// Who would have to go for it.
+    pub departs: Vec<Departure>,
     /// How long it may still take.
     pub estimate: Option<Estimate>,
+    /// Why that is not known; empty when nobody would ask.
+    pub no_estimate: &'static str,
 }
 
 /// Places in queues, the first is 0.
@@ -232,7 +299,7 @@ pub type MaySee<'a> = &'a dyn Fn(&str) -> bool;
 pub fn data(of: &Pending, may_see: MaySee<'_>) -> Tree {
     let (named, hidden) = shown(of, may_see);
     let mut out = tree!({
-        "workload": {"namespace": &of.workload.0, "name": &of.workload.1},
+        "workload": {"namespace": &of.workload.0, "name": &of.workload.1}, "state": of.standing.word(),
         "localQueue": &of.local_queue, "clusterQueue": &of.cluster_queue,
         "reason": &of.reason, "message": of.message.as_str(),
         "podSets": Tree::list(of.sets.iter().map(set_data)),
@@ -248,11 +315,24 @@ pub fn data(of: &Pending, may_see: MaySee<'_>) -> Tree {
     if let Some(at) = of.evaluated_at {
         out = out.with(&["lastEvaluationTime"], at.to_seconds_text().as_str());
     }
-    if let Some(it) = of.estimate {
-        out = out.with(&["estimatedWaitSeconds"], secs(it.wait));
-        out = out.with(&["estimateBasis"], it.basis.word());
+    let departs: Vec<&Departure> = of.departs.iter().filter(|it| may_see(&it.workload.0)).collect();
+    if !of.departs.is_empty() {
+        let hidden = i64::try_from(of.departs.len() - departs.len()).unwrap_or(i64::MAX);
+        out = out.with(&["preempts"], Tree::list(departs.into_iter().map(departure_data)));
+        out = out.with(&["preemptsNotShown"], hidden);
     }
-    out
+    match (of.estimate, of.no_estimate) {
+        (Some(it), _) => out.with(
+            &["estimatedWait"],
+            tree!({"seconds": secs(it.wait), "basis": it.basis.word(), "message": it.basis.to_string().as_str()}),
+        ),
+        (None, "") => out,
+        (None, why) => out.with(&["estimatedWait"], tree!({"seconds": null, "basis": "", "message": why})),
+    }
+}
+
+fn departure_data(it: &Departure) -> Tree {
+    tree!({"namespace": &it.workload.0, "name": &it.workload.1, "message": &it.words})
 }
 
 fn set_data(set: &SetVerdict) -> Tree {
@@ -288,7 +368,11 @@ fn shown<'a>(of: &'a Pending, may_see: MaySee<'_>) -> (Vec<&'a Holder>, i64) {
 /// The explanation as lines of text.
 #[must_use]
 pub fn lines(of: &Pending, may_see: MaySee<'_>, now: Time) -> Vec<String> {
-    let mut out = vec![format!("{}: {}", of.reason, of.message)];
+    let mut out = vec![match (of.reason.as_str(), of.message.as_str()) {
+        ("", "") => of.standing.words().to_owned(),
+        ("", message) => format!("{}: {message}", of.standing.words()),
+        (reason, message) => format!("{reason}: {message}"),
+    }];
     out.push(queue_line(of));
     for set in &of.sets {
         out.push(format!("pod set {} ({} pods):", set.name, set.count));
@@ -308,8 +392,12 @@ pub fn lines(of: &Pending, may_see: MaySee<'_>, now: Time) -> Vec<String> {
     if let Some(at) = of.evaluated_at {
         out.push(format!("last looked at {}s ago", secs(now.since(at))));
     }
-    if let Some(it) = of.estimate {
-        out.push(format!("may take another {}s, by the {}", secs(it.wait), it.basis));
+    let departs = of.departs.iter().filter(|it| may_see(&it.workload.0));
+    out.extend(departs.map(|it| format!("would preempt {}/{}: {}", it.workload.0, it.workload.1, it.words)));
+    match (of.estimate, of.no_estimate) {
+        (Some(it), _) => out.push(format!("may take another {}s, by the {}", secs(it.wait), it.basis)),
+        (None, "") => {}
+        (None, why) => out.push(format!("how long it takes is not known: {why}")),
     }
     out
 }
@@ -323,7 +411,7 @@ fn queue_line(of: &Pending) -> String {
             of.local_queue,
             u64::from(at.in_cluster_queue) + 1
         ),
-        None => format!("not queued (LocalQueue {}, ClusterQueue {queue})", of.local_queue),
+        None => format!("LocalQueue {}, ClusterQueue {queue}", of.local_queue),
     }
 }
 

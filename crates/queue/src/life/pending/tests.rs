@@ -16,6 +16,7 @@ fn pending() -> Pending {
     };
     Pending {
         workload: ("team-a".into(), "train".into()),
+        standing: Standing::Pending,
         local_queue: "main".into(),
         cluster_queue: "research".into(),
         reason: "WaitingForQuota".into(),
@@ -39,7 +40,9 @@ fn pending() -> Pending {
         more_holders: 2,
         barred: vec![Barred { policy: "preemption.withinClusterQueue", words: "Never".into() }],
         evaluated_at: Some(Time(5_000_000)),
+        departs: Vec::new(),
         estimate: Some(Estimate { wait: Duration::from_secs(90), basis: Basis::RunTimeLimits }),
+        no_estimate: "",
     }
 }
 
@@ -68,7 +71,7 @@ fn programs_read_the_same_and_hidden_namespaces_stay_hidden() {
     assert!(!told.to_json().contains("secret"), "{}", told.to_json());
     assert_eq!(told.int_at(&["holdersNotShown"]), Some(3));
     assert_eq!(told.int_at(&["positionInClusterQueue"]), Some(2));
-    assert_eq!(told.int_at(&["estimatedWaitSeconds"]), Some(90));
+    assert_eq!(told.int_at(&["estimatedWait", "seconds"]), Some(90));
     let flavor = &told.items_at(&["podSets"])[0].items_at(&["flavors"])[0];
     assert_eq!(flavor.str_at(&["verdict"]), "NobodyToPreempt");
     let want =
@@ -80,7 +83,7 @@ fn programs_read_the_same_and_hidden_namespaces_stay_hidden() {
 fn what_is_not_queued_has_no_number() {
     let of = Pending { position: None, cluster_queue: Text::new(), ..pending() };
     let told = lines(&of, &|_| true, Time(0));
-    assert_eq!(told[1], "not queued (LocalQueue main, ClusterQueue no ClusterQueue)");
+    assert_eq!(told[1], "LocalQueue main, ClusterQueue no ClusterQueue");
     assert_eq!(sentence(&of), of.message);
     assert!(sentence(&pending()).ends_with("(number 3 in ClusterQueue research)"));
 }
@@ -89,4 +92,35 @@ fn what_is_not_queued_has_no_number() {
 fn what_is_missing_is_never_negative() {
     let it = |available| ResourceVerdict { resource: "cpu".into(), requested: 10, available, maximum: 20 };
     assert_eq!([it(4), it(-5), it(12)].map(|it| it.shortfall()), [6, 10, 0]);
+}
+
+#[test]
+fn what_is_not_known_is_told_with_the_reason() {
+    let of = Pending { estimate: None, no_estimate: "nobody knows", ..pending() };
+    let told = data(&of, &|_| true);
+    assert_eq!(told.at(&["estimatedWait", "seconds"]), Some(&Tree::Null));
+    assert_eq!(told.str_at(&["estimatedWait", "message"]), "nobody knows");
+    assert_eq!(
+        lines(&of, &|_| true, Time(0)).last().unwrap(),
+        "how long it takes is not known: nobody knows"
+    );
+}
+
+#[test]
+fn a_trial_names_those_who_would_have_to_go() {
+    let goes =
+        |namespace: &str| Departure { workload: (namespace.into(), "w".into()), words: "lower".into() };
+    let of = Pending {
+        standing: Standing::WouldPreempt,
+        reason: Text::new(),
+        message: String::new(),
+        departs: vec![goes("team-a"), goes("secret")],
+        ..pending()
+    };
+    let told = data(&of, &|namespace| namespace == "team-a");
+    assert_eq!((told.str_at(&["state"]), told.int_at(&["preemptsNotShown"])), ("WouldPreempt", Some(1)));
+    assert!(!told.to_json().contains("secret"), "{}", told.to_json());
+    let lines = lines(&of, &|namespace| namespace == "team-a", Time(0));
+    assert_eq!(lines[0], "it would be admitted once others have gone for it");
+    assert!(lines.contains(&"would preempt team-a/w: lower".to_owned()), "{lines:#?}");
 }
