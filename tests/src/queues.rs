@@ -25,7 +25,7 @@ const NODES: usize = 3;
 /// Workloads of queues: schedulers have such, too.
 pub const WORKLOADS: &str = "workloads.kueue.x-k8s.io";
 /// What stories leave behind, in the order in which it goes.
-const LEFT: [&str; 7] = [
+const LEFT: [&str; 8] = [
     "jobs.batch",
     "jobsets.jobset.x-k8s.io",
     "pods",
@@ -33,6 +33,7 @@ const LEFT: [&str; 7] = [
     "clusterqueues.kueue.x-k8s.io",
     "cohorts.kueue.x-k8s.io",
     "resourceflavors.kueue.x-k8s.io",
+    "workloadpriorityclasses.kueue.x-k8s.io",
 ];
 
 /// A file of the examples.

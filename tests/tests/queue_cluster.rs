@@ -4,11 +4,14 @@ use muster_tests::clients::note;
 use muster_tests::queues::{self, Stage, WORKLOADS};
 use muster_tree::Tree;
 
+/// What is played on a stage.
+type Story = fn(&Stage);
+
 /// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39.
 #[test]
 fn queues_of_a_real_server_are_those_of_the_embedded_one() {
     let Some(stage) = Stage::real("queues_of_a_real_server_are_those_of_the_embedded_one") else { return };
-    let stories: [(&str, fn(&Stage)); 7] = [
+    let stories: [(&str, Story); 8] = [
         ("a pod", queues::a_pod_by_itself_waits_for_quota),
         ("a group", queues::a_group_starts_as_a_whole),
         ("roles", queues::roles_are_waited_for),
@@ -18,6 +21,7 @@ fn queues_of_a_real_server_are_those_of_the_embedded_one() {
         }),
         ("teams", queues::a_team_borrows_until_the_other_wants_its_own_back),
         ("jobs", jobs_and_sets),
+        ("flavors", flavors_are_worn_and_taken_off),
     ];
     let wanted = std::env::var("MUSTER_TEST_STORY").unwrap_or_default();
     for (says, story) in stories.into_iter().filter(|(says, _)| says.contains(&wanted)) {
@@ -140,6 +144,100 @@ fn jobs_and_sets(stage: &Stage) {
     stage.kubectl(&["patch", "job", "long", "--type=merge", "-p", r#"{"spec": {"parallelism": 3}}"#]);
     stage.until("it asks for more, and gets it", |stage| stage.uses("team", "3m"));
     stage.until("and runs again", is("job/long", false));
+}
+
+/// A flavor that says where its pods go, and room for one job of two.
+const FLAVOR: &str = "
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: linux}
+spec:
+  nodeLabels: {kubernetes.io/os: linux}
+  tolerations: [{key: reserved, operator: Exists, effect: NoSchedule}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: linux, resources: [{name: cpu, nominalQuota: 1m}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: user-queue, namespace: default}
+spec: {clusterQueue: team}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+";
+
+/// A pod, or a Job of one, that runs for long.
+fn long(kind: &str, name: &str, more: &str) -> String {
+    let labels = format!("{{kueue.x-k8s.io/queue-name: user-queue{more}}}");
+    if kind == "Pod" {
+        return pod(name, &labels);
+    }
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, labels: {labels}}}\nspec:\n  template:\n    metadata: \
+         {{annotations: {{muster.dev/sim-run-seconds: '600'}}}}\n    spec:\n      restartPolicy: Never\n      \
+         terminationGracePeriodSeconds: 1\n      containers: [{{name: c, image: i, resources: {{requests: {{cpu: 1m}}}}}}]\n"
+    )
+}
+
+/// What a pod, or the pods of a Job, say about where they go.
+fn place(object: &Tree) -> (Option<&Tree>, usize) {
+    let job = object.at(&["spec", "template", "spec"]);
+    let spec = job.or_else(|| object.at(&["spec"])).unwrap();
+    let reserved = |it: &&Tree| it.str_at(&["key"]) == "reserved";
+    (spec.get("nodeSelector"), spec.items_at(&["tolerations"]).iter().filter(reserved).count())
+}
+
+/// What has a share goes where its flavor says; who has to leave is as it was, and comes back.
+fn flavors_are_worn_and_taken_off(stage: &Stage) {
+    let linux = Tree::map([("kubernetes.io/os", "linux")]);
+    let worn = |object: &'static str, want: bool| {
+        let linux = linux.clone();
+        move |stage: &Stage| {
+            let seen = stage.get(&[object]);
+            let worn = place(&seen) == (Some(&linux), 1);
+            let bare = place(&seen) == (None, 0);
+            if (want && worn) || (!want && bare) { Ok(()) } else { Err(seen.to_json()) }
+        }
+    };
+    stage.apply_text(FLAVOR);
+    stage.apply_text(&long("Job", "low", ""));
+    stage.until("the Job goes where its flavor says", worn("job/low", true));
+    stage.until("and runs", |stage| match stage.get(&["job", "low"]).int_at(&["status", "ready"]) {
+        Some(1) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    stage.apply_text(&long("Job", "high", ", kueue.x-k8s.io/priority-class: high"));
+    stage.until("one that matters more takes its place", worn("job/high", true));
+    stage.until("it is as it was", worn("job/low", false));
+    assert_eq!(is_suspended(stage, "job/low"), Ok(true));
+    stage.kubectl(&["delete", "job", "high", "--timeout=60s"]);
+    stage.until("it comes back", worn("job/low", true));
+    stage.kubectl(&["delete", "job", "low", "--timeout=60s"]);
+    stage.apply_text(&long("Pod", "low", ""));
+    stage.until("so do pods", worn("pod/low", true));
+    stage.apply_text(&long("Pod", "high", ", kueue.x-k8s.io/priority-class: high"));
+    stage.until("a pod cannot wait again", |stage| match stage.run(&["get", "pod", "low"]) {
+        Err(why) if why.contains("NotFound") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    stage.until("its place is taken", worn("pod/high", true));
+    let events = stage.get(&["events", "--field-selector", "involvedObject.name=low,reason=Stopped"]);
+    let told = events.items_at(&["items"]).iter().map(|it| it.str_at(&["message"]));
+    assert!(
+        told.clone().any(|it| it.starts_with("Preempted to accommodate")),
+        "{:?}",
+        told.collect::<Vec<_>>()
+    );
 }
 
 /// Both versions are the same objects; the stored one is served also while nobody converts.
