@@ -107,7 +107,7 @@ impl Stage {
             let printed = definitions.stdout.take().ok_or("its output is a pipe")?;
             let mut apply = Command::new(&kubectl);
             apply.arg("--kubeconfig").arg(real.own_kubeconfig()?).args(["apply", "--server-side", "-f", "-"]);
-            let done = apply.stdin(printed).status().map_err(|e| e.to_string())?;
+            let done = apply.stdin(printed).stdout(Stdio::null()).status().map_err(|e| e.to_string())?;
             definitions.wait().map_err(|e| e.to_string())?;
             if done.success() { Ok(None) } else { Err("kubectl applies no definitions".to_owned()) }
         };

@@ -25,10 +25,16 @@ const SERVICES: &str = "/api/v1/namespaces/muster-system/services";
 const SECRETS: &str = "/api/v1/namespaces/muster-system/secrets";
 const SECRET: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
-const CONFIGURATIONS: [&str; 2] = [
+const CONFIGURATIONS: [&str; 4] = [
     "mutatingwebhookconfigurations/jobset-mutating-webhook-configuration",
     "validatingwebhookconfigurations/jobset-validating-webhook-configuration",
+    "mutatingwebhookconfigurations/kueue-mutating-webhook-configuration",
+    "validatingwebhookconfigurations/kueue-validating-webhook-configuration",
 ];
+const DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterqueues.kueue.x-k8s.io";
+/// Queues in the version that is converted.
+const QUEUES: &str = "/apis/kueue.x-k8s.io/v1beta1/clusterqueues";
 /// Certificates that last for moments.
 const SHORT: [&str; 6] =
     ["--certificate-lifetime", "30s", "--authority-lifetime", "120s", "--authority-pause", "10s"];
@@ -207,16 +213,26 @@ fn seen<T>(server: &Server, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T
     until(server, SECRET, what, |secret| secret.get("data").and_then(&found))
 }
 
-/// Waits until both configurations trust what the Secret says.
+/// Waits until all configurations, and who is asked for another version, trust what the Secret says.
 fn trusted(stage: &Stage) {
+    let is_now = |bundle: &str| {
+        let secret = stage.server().get(SECRET).unwrap().body;
+        let now = secret.str_at(&["data", "ca.crt"]);
+        (!now.is_empty() && bundle == now).then_some(())
+    };
     for name in CONFIGURATIONS {
         let path = format!("{HOOKS}/{name}");
-        until(stage.server(), &path, "an authority that is trusted", |it| {
-            let secret = stage.server().get(SECRET).unwrap().body;
-            let now = secret.str_at(&["data", "ca.crt"]);
-            (!now.is_empty() && bundle(it) == now).then_some(())
-        });
+        until(stage.server(), &path, "an authority that is trusted", |it| is_now(&bundle(it)));
     }
+    let client = ["spec", "conversion", "webhook", "clientConfig", "caBundle"];
+    until(stage.server(), DEFINITION, "an authority that is trusted", |it| is_now(it.str_at(&client)));
+}
+
+/// Waits until a queue is shown in the older version.
+fn converted(stage: &Stage) {
+    until(stage.server(), &format!("{QUEUES}/q"), "a queue in the older version", |it| {
+        (it.str_at(&["spec", "cohort"]) == "c").then_some(())
+    });
 }
 
 #[test]
@@ -230,6 +246,10 @@ fn certificates_are_renewed_while_jobsets_are_made() {
         (secret.str_at(&["type"]) == "kubernetes.io/tls").then_some(())
     });
 
+    let queue = tree!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "q"},
+        "spec": {"cohort": "c"}});
+    let made = post(server, QUEUES, &queue);
+    assert_eq!(made.code, 201, "{}", made.body.to_json());
     let writer = Writer::start(&stage.real);
     let text = |data: &Tree, key: &str| data.str_at(&[key]).to_owned();
     let begun = seen(server, "certificates", |data| Some(data.clone()));
@@ -247,6 +267,8 @@ fn certificates_are_renewed_while_jobsets_are_made() {
         let only = text(data, "ca.crt") == text(data, "authority.crt");
         (only && text(data, "authority.crt") != authority).then_some(())
     });
+    trusted(&stage);
+    converted(&stage);
 
     mends_itself(&stage, &begun);
     let (made, refused) = writer.end();

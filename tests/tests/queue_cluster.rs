@@ -345,6 +345,21 @@ fn everybody_of_a_namespace(stage: &Stage) {
     stage.apply_text(&pod("free", "{}"));
     assert!(!is_gated(&stage.get(&["pod", "free"])), "elsewhere nobody waits");
     stage.kubectl(&["delete", "pods", "--all", "-n", "all-wait", "--timeout=120s"]);
+    let jobs = JOBS.replace(", labels: {kueue.x-k8s.io/queue-name: user-queue}", "");
+    stage.try_apply(&jobs, &["-n", "all-wait"]).unwrap();
+    for object in ["job/long", "jobset/set"] {
+        let made = stage.get(&["-n", "all-wait", object]);
+        assert_eq!(made.str_at(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]), "default", "{made}");
+        assert_eq!(made.bool_at(&["spec", "suspend"]), Some(true), "{made}");
+    }
+    stage.quota("10m");
+    stage.until("whoever belongs to one who waited does not wait again", |stage| {
+        let set = stage.get(&["-n", "all-wait", "jobset/set"]);
+        if set.str_at(&["status", "terminalState"]) == "Completed" { Ok(()) } else { Err(set.to_json()) }
+    });
+    let all = stage.get(&[WORKLOADS, "-n", "all-wait"]);
+    assert_eq!(all.items_at(&["items"]).len(), 2, "one for each: {all}");
+    stage.kubectl(&["delete", "job/long", "jobset/set", "-n", "all-wait", "--timeout=120s"]);
     stage.kubectl(&["delete", "localqueues.kueue.x-k8s.io", "default", "-n", "all-wait"]);
     stage.until("nobody is asked about again", |stage| match hooks(stage) {
         0 => Ok(()),
