@@ -138,8 +138,9 @@ impl Queueing {
 
     /// Groups of pods that ask for it are placed together, in gangs that are written so.
     #[must_use]
-    pub fn gangs(self, gangs: Option<Gangs>) -> Queueing {
-        Queueing { gangs, ..self }
+    pub fn gangs(mut self, gangs: Option<Gangs>) -> Queueing {
+        self.gangs = gangs;
+        self
     }
 
     fn hear_flavor(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
