@@ -454,7 +454,7 @@ impl Controller for Queueing {
             let name = feed::key_of(&key.namespace, &key.name);
             self.counting.refused(&name);
             let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
-            if !passes && self.decided.remove(&name).is_some() {
+            if !passes && matches!(self.decided.remove(&name), Some(Decided::Admit(_))) {
                 self.engine.settle(&name, Outcome::Failed);
             }
         }

@@ -1,6 +1,7 @@
 //! Plain pods and groups of them: their pictures, and their plans as calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use muster_api::event::{About, Event, Severity};
 use muster_api::kinds::PODS;
@@ -45,6 +46,8 @@ pub(super) struct Pods {
     noted: BTreeSet<(Topic, &'static str, String)>,
 }
 
+/// When to look again at what had to wait, should nothing be heard of the calls before it.
+const SOON: Duration = Duration::from_millis(500);
 /// The most notes that are remembered; with more, the memory starts anew.
 const NOTED_MAX: usize = 100_000;
 
@@ -162,6 +165,11 @@ impl Queueing {
         for action in steps {
             if matches!(action, Action::Open(_)) && !gang.open {
                 continue;
+            }
+            // A plan ends with the first call that is refused, and what is remembered as sent must have been sent: whatever
+            // has to be remembered comes first, or waits for the next look.
+            if Memory::remembers(&action) && plan.steps.iter().any(|it| !matches!(it, Step::Note(_))) {
+                return plan.again(now + SOON);
             }
             if !self.pods.memory.sending(&of, &action) {
                 continue;

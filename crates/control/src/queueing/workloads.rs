@@ -48,15 +48,19 @@ impl Queueing {
                 Decided::Evict { victim, by, because } => {
                     let by = caches.get(&kinds::WORKLOADS, &by.namespace, &by.name);
                     let by = by.filter(|_| *victim == facts.uid);
-                    return self.evict(object, known, by, *because, caches, now);
+                    let plan = self.evict(object, known, by, *because, caches, now);
+                    if !plan.steps.is_empty() {
+                        self.decided.insert(key, decided);
+                        return plan;
+                    }
+                    Some(Written::default())
                 }
             };
             match written {
                 Some(written) if !written.is_empty() => {
-                    // It is taken down again until the write is seen.
-                    if matches!(decided, Decided::Admit(_)) {
-                        self.decided.insert(key, decided);
-                    }
+                    // It is taken down again until the write is seen: pods and jobs write to a Workload, too, and the
+                    // engine does not say twice what it decided.
+                    self.decided.insert(key, decided);
                     return self.carried_out(object, known, actions(written), caches);
                 }
                 Some(_) => {}

@@ -165,17 +165,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A step is about to be sent. Whether it may be: at a bound it has to wait.
-    pub fn sending(&mut self, key: &Key, step: &Action) -> bool {
+    /// Whether a step is remembered from before it is sent until it is seen.
+    #[must_use]
+    pub fn remembers(step: &Action) -> bool {
         match step {
-            Action::Open(all) => {
-                all.iter().all(|one| self.openings.sending(&one.workload, &one.set, &one.pod.uid))
-            }
-            Action::LetGo(pods) | Action::DeleteExcess(pods) | Action::DeletePods(pods) => {
-                let (namespace, name) = key.names();
-                let uids = pods.iter().map(|pod| &pod.uid);
-                self.cleanups.sending(&(namespace.clone(), name.clone()), uids)
-            }
+            Action::Open(_) | Action::LetGo(_) | Action::DeleteExcess(_) | Action::DeletePods(_) => true,
             Action::CreateWorkload(..)
             | Action::RewriteWorkload(..)
             | Action::DeleteWorkload(_)
@@ -192,7 +186,22 @@ impl Memory {
             | Action::Note(_)
             | Action::NoteOnce(_)
             | Action::LookAgain(_)
-            | Action::Hold(_) => true,
+            | Action::Hold(_) => false,
+        }
+    }
+
+    /// A step is about to be sent. Whether it may be: at a bound it has to wait.
+    pub fn sending(&mut self, key: &Key, step: &Action) -> bool {
+        match step {
+            Action::Open(all) => {
+                all.iter().all(|one| self.openings.sending(&one.workload, &one.set, &one.pod.uid))
+            }
+            Action::LetGo(pods) | Action::DeleteExcess(pods) | Action::DeletePods(pods) => {
+                let (namespace, name) = key.names();
+                let uids = pods.iter().map(|pod| &pod.uid);
+                self.cleanups.sending(&(namespace.clone(), name.clone()), uids)
+            }
+            _ => true,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A group of pods and its Workload.
 
 use muster_api::meta;
+use muster_api::queue::WorkloadFacts;
 use muster_api::queue::words::{labels, messages, reasons};
 use muster_tree::Text;
 
@@ -234,7 +235,7 @@ fn with_workload(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement,
     if let Some(end) = ended(&said.group, facts, &places.members) {
         return pass.finish(workload, end, pods);
     }
-    if taken_away(pods, pass.seen.now) {
+    if taken_away(facts, pods, pass.seen.now) {
         return pass.let_go(pods.iter().copied());
     }
     if !pass.seen.cleanups.satisfied(&pass.seen.key.group()) {
@@ -312,7 +313,7 @@ fn tidy(
 
 /// Pods that are let go before the end where all that ended are counted: those that we stopped, those that never had a
 /// node, and those whose set has enough others.
-fn dispensable<'p>(workload: &muster_api::queue::WorkloadFacts, places: &Places<'p>) -> Vec<&'p Member> {
+fn dispensable<'p>(workload: &WorkloadFacts, places: &Places<'p>) -> Vec<&'p Member> {
     let mut all = Vec::new();
     let astray = places.astray.iter().map(|(pod, _)| *pod);
     all.extend(astray.filter(|pod| pod.stillborn() || pod.terminated()));
@@ -333,10 +334,12 @@ fn dispensable<'p>(workload: &muster_api::queue::WorkloadFacts, places: &Places<
     all
 }
 
-/// Whether everybody is being deleted, nobody of them by us, and nothing runs: nobody will come and replace them.
-fn taken_away(pods: &[&Member], now: muster_api::time::Time) -> bool {
+/// Whether everybody is being deleted and nothing runs, and nobody will come and replace them: it was not us who deleted
+/// them, or it was for good.
+fn taken_away(workload: &WorkloadFacts, pods: &[&Member], now: muster_api::time::Time) -> bool {
+    let for_good = !workload.active && !workload.has_quota();
     !pods.is_empty()
-        && pods.iter().all(|pod| pod.deleting.is_some() && !pod.stopped)
+        && pods.iter().all(|pod| pod.deleting.is_some() && (!pod.stopped || for_good))
         && pods.iter().all(|pod| pod.terminated() || pod.stillborn())
         && !any_holds(pods, now)
 }
