@@ -37,6 +37,7 @@ mod placements;
 mod port;
 mod programs;
 mod queue_cluster;
+mod queue_scenarios;
 mod queue_words;
 mod queues;
 mod quickstart;

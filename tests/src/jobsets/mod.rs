@@ -66,7 +66,7 @@ fn space(n: usize, round: u32) -> String {
 }
 
 /// What comes of each, several at once.
-fn each<T: Send>(all: &[usize], play: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(crate) fn each<T: Send>(all: &[usize], play: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -8,7 +8,7 @@ use muster_tree::{Tree, tree};
 
 use super::life::{Happening, JOB, Known, Life, Request};
 use super::look::Look;
-use super::objects::{self, Subject};
+use super::objects::{self, Sort, Subject};
 use super::sets;
 use crate::differential::{Answer, Server, Step};
 
@@ -16,6 +16,8 @@ use crate::differential::{Answer, Server, Step};
 const TRIES: u32 = 900;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How a name ends of which only the beginning is known.
+const REST: &str = "*";
 /// When a pod that is ended by hand began and ended: the same on both planes.
 const BEGAN: &str = "2026-01-01T00:00:00Z";
 
@@ -161,6 +163,15 @@ impl<'a> Stage<'a> {
         Ok(self.about(&step, "")?.0)
     }
 
+    /// The whole name of the first object whose name begins so, where that is said; what is not there has none.
+    pub(super) fn meant(&self, kind: &str, name: &str) -> Result<String, String> {
+        let Some(start) = name.strip_suffix(REST) else { return Ok(name.to_owned()) };
+        let all = self.server.get(&Sort::of(kind)?.path(self.namespace))?.body;
+        let names = all.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"]));
+        let found = { names }.find(|it| it.starts_with(start)).map(str::to_owned);
+        Ok(found.unwrap_or_else(|| start.to_owned()))
+    }
+
     /// A tree with the namespace in place of `{ns}`, and for `{uid:WORD}` the uid that is kept in mind under the word.
     fn filled(&self, tree: &Tree) -> Tree {
         let start = objects::filled(tree, self.namespace);
@@ -176,6 +187,10 @@ impl<'a> Stage<'a> {
         let part = match step.str_at(&["part"]) {
             "" => String::new(),
             part => format!("/{part}"),
+        };
+        let step = match (step.str_at(&["kind"]), step.str_at(&["name"])) {
+            (kind, name) if name.ends_with(REST) => step.with(&["name"], self.meant(kind, name)?),
+            _ => step,
         };
         let path = objects::place(&step, self.subject, self.namespace)? + &part;
         let said =

@@ -39,8 +39,8 @@ pub struct Life {
 
 /// One thing that happens, or that is waited for. Where a step is about the Job it may be about any other object as
 /// well: `until: {kind: Pod, name: a, has: …}`, `patch: {kind: …, name: …, patch: …}` (with `part: status` for the
-/// status), `delete: {kind: …, name: …}`, `gone: {kind: …, name: …}`. Scenarios of JobSets are made of the same steps;
-/// there they are about the JobSet.
+/// status), `delete: {kind: …, name: …}`, `gone: {kind: …, name: …}`. A name that ends with `*` stands for the first of its
+/// kind that begins so. Scenarios of JobSets are made of the same steps; there they are about the JobSet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Happening {
@@ -166,7 +166,10 @@ pub struct Told {
     /// How often it was told in all, at least once when absent.
     #[serde(default)]
     pub times: Option<i64>,
-    /// Of the JobSet of this name; of the subject when empty.
+    /// Of the object of this kind; of a JobSet when empty.
+    #[serde(default)]
+    pub kind: String,
+    /// And of this name; of the subject's when empty.
     #[serde(default)]
     pub name: String,
 }

@@ -8,6 +8,9 @@ use super::objects::{self, Sort};
 use super::whole::without_clocks;
 use crate::differential::Answer;
 
+/// The kind that events are about which name none.
+const SET: &str = "JobSet";
+
 /// Whether it is so; what is there instead otherwise.
 pub type Look = Result<(), String>;
 
@@ -67,10 +70,11 @@ impl Stage<'_> {
         Ok(if there == wanted { Ok(()) } else { Err(there.to_json()) })
     }
 
-    /// Events are asked for with the selectors that clients use, of the JobSet that the step is about.
+    /// Events are asked for with the selectors that clients use, of the object that the step is about.
     fn told(&self, told: &Told) -> Result<Look, String> {
-        let name = if told.name.is_empty() { self.subject.1 } else { &told.name };
-        let selector = format!("regarding.kind%3DJobSet,regarding.name%3D{name},reason%3D{}", told.reason);
+        let kind = if told.kind.is_empty() { SET } else { &told.kind };
+        let name = if told.name.is_empty() { self.subject.1 } else { &self.meant(kind, &told.name)? };
+        let selector = format!("regarding.kind%3D{kind},regarding.name%3D{name},reason%3D{}", told.reason);
         let path =
             format!("/apis/events.k8s.io/v1/namespaces/{}/events?fieldSelector={selector}", self.namespace);
         let all = self.server.get(&path)?.body;
@@ -80,8 +84,7 @@ impl Stage<'_> {
             (told.class.is_empty() || told.class == event.str_at(&["type"]))
                 && (told.note.is_empty() || fill(&told.note) == note)
                 && told.says.iter().all(|words| note.contains(&fill(words)))
-                && event.str_at(&["action"]) == "Reconciling"
-                && event.str_at(&["reportingController"]) == "jobset"
+                && is_by_its_own(kind, event)
         };
         let good = all.items_at(&["items"]).iter().filter(good);
         let times: i64 = good.map(|event| event.int_at(&["series", "count"]).unwrap_or(1)).sum();
@@ -100,5 +103,14 @@ impl Stage<'_> {
         let is = (body.str_at(&["metadata", "uid"]), body.str_at(&["metadata", "resourceVersion"]));
         let good = !is.0.is_empty() && fits(&was, is);
         Ok(if good { Ok(()) } else { Err(body.to_json()) })
+    }
+}
+
+/// JobSets are told of by their own controller; of the others only what is ours is asked for.
+fn is_by_its_own(kind: &str, event: &Tree) -> bool {
+    let is = |key: &str| event.str_at(&[key]);
+    match kind {
+        SET => is("action") == "Reconciling" && is("reportingController") == "jobset",
+        _ => is("reportingController").starts_with("kueue-"),
     }
 }

@@ -35,7 +35,7 @@ const fn everywhere(kind: &'static str, api_version: &'static str, plural: &'sta
 }
 
 /// All kinds that a life may name.
-pub const SORTS: [Sort; 17] = [
+pub const SORTS: [Sort; 25] = [
     namespaced("Pod", "v1", "pods"),
     namespaced("Event", "v1", "events"),
     namespaced("Job", "batch/v1", "jobs"),
@@ -53,7 +53,17 @@ pub const SORTS: [Sort; 17] = [
     namespaced("Service", "v1", "services"),
     namespaced("ResourceQuota", "v1", "resourcequotas"),
     everywhere("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses"),
+    everywhere("ResourceFlavor", QUEUES, "resourceflavors"),
+    everywhere("ClusterQueue", QUEUES, "clusterqueues"),
+    everywhere("Cohort", QUEUES, "cohorts"),
+    everywhere("WorkloadPriorityClass", QUEUES, "workloadpriorityclasses"),
+    everywhere("AdmissionCheck", QUEUES, "admissionchecks"),
+    namespaced("LocalQueue", QUEUES, "localqueues"),
+    namespaced("Workload", QUEUES, "workloads"),
+    namespaced("ReplicaSet", "apps/v1", "replicasets"),
 ];
+/// The version of all kinds of queues.
+const QUEUES: &str = "kueue.x-k8s.io/v1beta2";
 
 impl Sort {
     /// The kind of this name.

@@ -16,7 +16,7 @@ const GATES: [&str; 4] = [
     "DRAWorkloadResourceClaims",
 ];
 /// The names of our `--controllers`, and what does that work in a real plane.
-const CONTROLLERS: [(&str, &str); 10] = [
+const CONTROLLERS: [(&str, &str); 11] = [
     ("gc", "garbage-collector-controller"),
     ("namespace", "namespace-controller"),
     // Ours counts what a quota limits when it is asked.
@@ -32,6 +32,8 @@ const CONTROLLERS: [(&str, &str); 10] = [
     ("resourceclaim", "resourceclaim-controller"),
     ("node", "node-lifecycle-controller,taint-eviction-controller"),
     ("podgroup", "podgroup-protection-controller"),
+    // Ours has its roles whole from the start.
+    ("role", "clusterrole-aggregation-controller"),
 ];
 
 /// The flags of a component of a plane with or without the kinds of gangs.

@@ -60,7 +60,9 @@ impl Queueing {
                 Some(written) if !written.is_empty() => {
                     // It is taken down again until the write is seen: pods and jobs write to a Workload, too, and the
                     // engine does not say twice what it decided.
-                    self.decided.insert(key, decided);
+                    if matches!(decided, Decided::Admit(_)) || written.status.is_some() {
+                        self.decided.insert(key, decided);
+                    }
                     return self.carried_out(object, known, actions(written), caches);
                 }
                 Some(_) => {}

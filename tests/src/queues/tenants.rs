@@ -1,0 +1,177 @@
+//! Somebody who may edit one namespace of a real cluster, and the queue there.
+//!
+//! # Invariants
+//!
+//! - The tenant is a ServiceAccount with the role `edit` that every cluster has, and nothing else.
+//! - Whatever the tenant did, the queue has given no more than it has, and pods that were taken in run on no more than that
+//!   ([`Space::is_kept`]).
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use muster_tree::{Tree, from_tree, tree};
+
+use super::planes::Playground;
+use super::words;
+use crate::clients::skip;
+use crate::differential::{Answer, Server, Step};
+use crate::lives::Happening;
+use crate::lives::act::Stage;
+use crate::real;
+
+/// Longer than any test takes.
+const TOKEN_SECS: i64 = 24 * 60 * 60;
+/// How often one looks whether a role is there, and how long apart.
+const LOOKS: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+/// For how many looks all must stay as it should be.
+const QUIET_LOOKS: u32 = 10;
+/// The label of pods that were taken in.
+const MANAGED: &str = "kueue.x-k8s.io/managed";
+
+/// A namespace with a queue, and somebody who may edit it.
+pub struct Space {
+    ground: &'static Playground,
+    tenant: Server,
+    namespace: String,
+    quota: i64,
+}
+
+impl Space {
+    /// A namespace of this name whose queue `q` has so many processors; `None`, and the test noted as skipped, where no real
+    /// plane can be had.
+    pub fn new(test: &str, quota: i64) -> Option<Space> {
+        if let Some(reason) = real::missing() {
+            skip(test, &reason);
+            return None;
+        }
+        let namespace = test.replace('_', "-");
+        let ground = shared();
+        let space = Space { ground, tenant: Server::new(ground.server.base(), ""), namespace, quota };
+        space.begin().map(Some).unwrap_or_else(|why| panic!("{test}: {why}"))
+    }
+
+    fn begin(self) -> Result<Space, String> {
+        let stage = Stage::new(&self.ground.server, &self.namespace, ("LocalQueue", "q"))?;
+        let spec = tree!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "{ns}"}},
+            "resourceGroups": words::quota(self.quota)});
+        for object in [
+            tree!({"kind": "ResourceFlavor", "metadata": {"name": "{ns}"}, "spec": {}}),
+            tree!({"kind": "ClusterQueue", "metadata": {"name": "{ns}"}, "spec": spec}),
+            tree!({"kind": "LocalQueue", "metadata": {"name": "q"}, "spec": {"clusterQueue": "{ns}"}}),
+        ] {
+            stage.create(&object)?;
+        }
+        let token = self.appoint()?;
+        let tenant = Server::new(self.ground.server.base(), &token);
+        let space = Space { tenant, ..self };
+        space.wait_for_rights()?;
+        Ok(space)
+    }
+
+    /// Gives the tenant its role, and returns by what it is known.
+    fn appoint(&self) -> Result<String, String> {
+        let ns = &self.namespace;
+        let made = |path: &str, body: &Tree| -> Result<Tree, String> {
+            let answer = self.ground.server.send("POST", path, &Step::default(), body.to_json_bytes())?;
+            if answer.code < 300 { Ok(answer.body) } else { Err(answer.body.to_json()) }
+        };
+        let accounts = format!("/api/v1/namespaces/{ns}/serviceaccounts");
+        made(&accounts, &tree!({"metadata": {"name": "tenant"}}))?;
+        let binding = tree!({"metadata": {"name": "tenant"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": ns.as_str()}]});
+        made(&format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings"), &binding)?;
+        let asked = tree!({"spec": {"expirationSeconds": TOKEN_SECS}});
+        let token = made(&format!("{accounts}/tenant/token"), &asked)?;
+        Ok(token.str_at(&["status", "token"]).to_owned())
+    }
+
+    /// Roles are put together by a controller.
+    fn wait_for_rights(&self) -> Result<(), String> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        for _ in 0..LOOKS {
+            if self.tenant.get(&path)?.code == 200 {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err("the tenant never got its role".to_owned())
+    }
+
+    /// The administrator does this, or sees it.
+    pub fn admin(&self, steps: &str) {
+        self.play(&self.ground.server, steps);
+    }
+
+    /// The tenant does this, or sees it.
+    pub fn tenant(&self, steps: &str) {
+        self.play(&self.tenant, steps);
+    }
+
+    /// What the tenant is answered.
+    #[must_use]
+    pub fn answer(&self, method: &str, path: &str, body: &Tree) -> Answer {
+        let kind = if method == "PATCH" { "merge" } else { "" };
+        let step = Step { kind: kind.to_owned(), ..Step::default() };
+        let path = path.replace("{ns}", &self.namespace);
+        self.tenant.send(method, &path, &step, body.to_json_bytes()).expect("the server answers")
+    }
+
+    fn play(&self, server: &Server, steps: &str) {
+        let all = Tree::parse_yaml(steps).expect("steps are YAML");
+        let all = all.items().iter().flat_map(|it| words::step(it).expect("steps are words"));
+        let all: Vec<Happening> = all.map(|it| from_tree(&it).expect("a step")).collect();
+        let stage = Stage::new(server, &self.namespace, ("LocalQueue", "q")).expect("the server answers");
+        if let Err(why) = stage.play(&[], &all) {
+            panic!("{}: {why}\n{}", self.namespace, self.ground.complaints());
+        }
+    }
+
+    /// The queue has given no more than it has, and what was taken in runs on no more than that, now and for a while.
+    pub fn is_kept(&self) {
+        for _ in 0..QUIET_LOOKS {
+            let (given, running) = (self.given(), self.running());
+            assert!(given <= self.quota, "{}: {given} of {} are given", self.namespace, self.quota);
+            assert!(running <= self.quota, "{}: {running} of {} run", self.namespace, self.quota);
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn read(&self, path: &str) -> Tree {
+        self.ground.server.get(&path.replace("{ns}", &self.namespace)).expect("the server answers").body
+    }
+
+    /// Processors that the queue has given.
+    fn given(&self) -> i64 {
+        let queue = self.read("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{ns}");
+        let flavors = queue.items_at(&["status", "flavorsReservation"]).iter();
+        let all = flavors.flat_map(|it| it.items_at(&["resources"])).map(|it| whole(it.str_at(&["total"])));
+        all.sum()
+    }
+
+    /// Processors of pods that were taken in and have a node.
+    fn running(&self) -> i64 {
+        let pods = self.read("/api/v1/namespaces/{ns}/pods");
+        let counts = |pod: &&Tree| {
+            let ended = ["Succeeded", "Failed"].contains(&pod.str_at(&["status", "phase"]));
+            pod.at(&["metadata", "labels", MANAGED]).is_some()
+                && !pod.str_at(&["spec", "nodeName"]).is_empty()
+                && !ended
+        };
+        let containers = |pod: &Tree| pod.items_at(&["spec", "containers"]).to_vec();
+        let all = pods.items_at(&["items"]).iter().filter(counts).flat_map(containers);
+        all.map(|it| whole(it.str_at(&["resources", "requests", "cpu"]))).sum()
+    }
+}
+
+/// Whole processors; what is less counts as one.
+fn whole(amount: &str) -> i64 {
+    amount.parse().unwrap_or_else(|_| i64::from(!amount.is_empty()))
+}
+
+/// One plane for all tests of a process.
+fn shared() -> &'static Playground {
+    static GROUND: OnceLock<Playground> = OnceLock::new();
+    GROUND.get_or_init(|| Playground::real().expect("a real plane starts"))
+}
