@@ -183,12 +183,12 @@ fn item(it: &Waiting, owners: &Owners) -> Tree {
 fn explanation(target: &Target, of: &Pending, now: muster_api::time::Time) -> Tree {
     // Everybody who is known may see everything of the embedded plane.
     let may_see = |_: &str| true;
-    let head = tree!({
-        "apiVersion": format!("{}/{}", target.group, target.version), "kind": EXPLANATION,
-        "metadata": {"name": &of.workload.1, "namespace": &of.workload.0},
-        "text": Tree::list(pending::lines(of, &may_see, now).iter().map(|it| Tree::from(it.as_str()))),
-    });
-    head.merge(&pending::data(of, &may_see))
+    let lines = pending::lines(of, &may_see, now);
+    pending::data(of, &may_see)
+        .with(&["apiVersion"], format!("{}/{}", target.group, target.version))
+        .with(&["kind"], EXPLANATION)
+        .with(&["metadata"], tree!({"name": &of.workload.1, "namespace": &of.workload.0}))
+        .with(&["text"], Tree::list(lines.iter().map(|it| Tree::from(it.as_str()))))
 }
 
 #[cfg(test)]

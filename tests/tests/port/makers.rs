@@ -141,6 +141,7 @@ fn server_options(listener: TcpListener, identity: Identity) -> ServerOptions {
         static_tokens: Vec::new(),
         checks: Vec::new(),
         nodes: None,
+        teller: None,
         bounds: Bounds::default(),
         metrics: Arc::default(),
         clock: Arc::new(Machine),

@@ -453,6 +453,10 @@ impl Controller for Queueing {
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
             self.counting.refused(&name);
+            // What was to be told after the write was not.
+            if let Some(uid) = &call.guard.uid {
+                self.told.forget(uid);
+            }
             let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
             if !passes && matches!(self.decided.remove(&name), Some(Decided::Admit(_))) {
                 self.engine.settle(&name, Outcome::Failed);

@@ -133,8 +133,11 @@ impl Counting {
         after: Option<&WorkloadFacts>,
         caches: &Caches,
     ) {
-        for happened in self.unseen.remove(key).into_iter().flatten() {
-            self.count(&happened);
+        let (seen, unseen): (Vec<Happened>, Vec<Happened>) =
+            self.unseen.remove(key).into_iter().flatten().partition(|it| is_seen(it, before, after));
+        seen.iter().for_each(|it| self.count(it));
+        if !unseen.is_empty() && after.is_some() {
+            self.unseen.insert(key.clone(), unseen);
         }
         self.regroup(before, after);
         let Some(after) = after.filter(|_| self.started) else { return };
@@ -249,6 +252,19 @@ impl Counting {
     /// A LocalQueue is gone.
     pub fn forget_local(&mut self, namespace: &Text, name: &Text) {
         Arc::make_mut(&mut self.numbers).forget_local(&(namespace.clone(), name.clone()));
+    }
+}
+
+/// Whether this is the change by which a Workload shows what was decided about it.
+fn is_seen(it: &Happened, before: Option<&WorkloadFacts>, after: Option<&WorkloadFacts>) -> bool {
+    let becomes = |is: &dyn Fn(&WorkloadFacts) -> bool| after.is_some_and(is) && !before.is_some_and(is);
+    match it {
+        Happened::Reserved { .. } => becomes(&|it| it.has_quota()),
+        Happened::Admitted { .. } => becomes(&|it| it.is_admitted()),
+        Happened::Evicted { .. } => becomes(&|it| it.is_evicted()),
+        Happened::Preempted { .. } => becomes(&|it| it.holds(conditions::PREEMPTED)),
+        Happened::Finished { .. } => becomes(&|it| it.is_finished()),
+        Happened::Attempted { .. } | Happened::Ungated { .. } | Happened::Created { .. } => true,
     }
 }
 
