@@ -1,0 +1,137 @@
+//! What is read of runtimes.
+
+use muster_tree::{Text, Tree};
+
+use super::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
+use super::words::{CLUSTER_TRAINING_RUNTIME, TRAINING_RUNTIME, labels, names};
+use crate::paths::replicated_job;
+use crate::port::Kind;
+
+/// The kinds of runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuntimeKind {
+    /// For one namespace.
+    Namespaced,
+    /// For all namespaces.
+    Cluster,
+}
+
+impl RuntimeKind {
+    /// The one of this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<RuntimeKind> {
+        match word {
+            TRAINING_RUNTIME => Some(RuntimeKind::Namespaced),
+            CLUSTER_TRAINING_RUNTIME => Some(RuntimeKind::Cluster),
+            _ => None,
+        }
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RuntimeKind::Namespaced => TRAINING_RUNTIME,
+            RuntimeKind::Cluster => CLUSTER_TRAINING_RUNTIME,
+        }
+    }
+
+    /// As paths name it.
+    #[must_use]
+    pub fn kind(self) -> &'static Kind {
+        match self {
+            RuntimeKind::Namespaced => &TRAINING_RUNTIMES,
+            RuntimeKind::Cluster => &CLUSTER_TRAINING_RUNTIMES,
+        }
+    }
+}
+
+/// Which step of training a replicatedJob is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ancestor {
+    /// It trains.
+    Trainer,
+    /// It fetches data.
+    Dataset,
+    /// It fetches a model.
+    Model,
+}
+
+impl Ancestor {
+    /// What a replicatedJob of a runtime says; none when it says nothing that is known.
+    #[must_use]
+    pub fn of(job: &Tree) -> Option<Ancestor> {
+        match job.at(replicated_job::JOB_LABELS)?.get(labels::ANCESTOR)?.as_str()? {
+            names::TRAINER => Some(Ancestor::Trainer),
+            names::DATASET_INITIALIZER => Some(Ancestor::Dataset),
+            names::MODEL_INITIALIZER => Some(Ancestor::Model),
+            _ => None,
+        }
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Ancestor::Trainer => names::TRAINER,
+            Ancestor::Dataset => names::DATASET_INITIALIZER,
+            Ancestor::Model => names::MODEL_INITIALIZER,
+        }
+    }
+
+    /// The container that does its work.
+    #[must_use]
+    pub fn container(self) -> &'static str {
+        match self {
+            Ancestor::Trainer => names::NODE,
+            Ancestor::Dataset => names::DATASET_INITIALIZER,
+            Ancestor::Model => names::MODEL_INITIALIZER,
+        }
+    }
+}
+
+/// Whether a resource counts as a GPU.
+#[must_use]
+pub fn is_gpu(resource: &str) -> bool {
+    resource.to_lowercase().contains("gpu")
+}
+
+/// How many GPUs requirements (requests and limits) ask for: by requests, else by limits; of several such resources the
+/// alphabetically first counts. None when they ask for none.
+#[must_use]
+pub fn gpu_count(requirements: &Tree) -> Option<i64> {
+    ["requests", "limits"].into_iter().find_map(|part| {
+        let gpu = |(name, _): &&(Text, Tree)| is_gpu(name);
+        let (_, quantity) = requirements.entries_at(&[part]).iter().find(gpu)?;
+        whole(quantity)
+    })
+}
+
+fn whole(quantity: &Tree) -> Option<i64> {
+    let text = match quantity {
+        Tree::Text(text) => text.to_string(),
+        other => other.to_json(),
+    };
+    crate::quantity::nano(&text).map(|nano| nano / 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    #[test]
+    fn gpus_are_counted_by_requests_then_by_limits() {
+        for (requirements, want) in [
+            (tree!({}), None),
+            (tree!({"requests": {"cpu": 2}, "limits": {"nvidia.com/gpu": "4"}}), Some(4)),
+            (tree!({"requests": {"nvidia.com/gpu": 2}, "limits": {"nvidia.com/gpu": 4}}), Some(2)),
+            (tree!({"limits": {"b.io/gpu": 1, "amd.com/GPU": 3}}), Some(3)),
+            (tree!({"limits": {"nvidia.com/mig-1g.5gb": 1, "google.com/tpu": 4}}), None),
+            (tree!({"limits": {"nvidia.com/gpu": 1.0}}), Some(1)),
+        ] {
+            assert_eq!(gpu_count(&requirements), want, "{requirements}");
+        }
+    }
+}
