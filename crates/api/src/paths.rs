@@ -431,6 +431,10 @@ paths! {
     }
     /// A port of a container.
     container_port of "" "v1" "Pod" at ["spec", "containers", "[]", "ports", "[]"] {
+        /// Name.
+        NAME = "name";
+        /// Port.
+        PORT = "containerPort";
         /// Port of the host; 0 when it needs none.
         HOST_PORT = "hostPort";
         /// Address of the host.

@@ -12,6 +12,7 @@
 mod build;
 mod facts;
 pub mod kinds;
+pub mod made;
 pub mod paths;
 mod runtime;
 mod status;

@@ -180,6 +180,8 @@ paths! {
         VOLCANO = "spec"."podGroupPolicy"."volcano";
         /// How near to each other.
         VOLCANO_TOPOLOGY = "spec"."podGroupPolicy"."volcano"."networkTopology";
+        /// By gangs of the scheduler itself.
+        WORKLOAD = "spec"."podGroupPolicy"."workload";
         /// The JobSet, with its metadata.
         TEMPLATE = "spec"."template";
         /// Labels of the JobSet.

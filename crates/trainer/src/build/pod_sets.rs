@@ -1,0 +1,36 @@
+//! What a TrainJob asks of a queue: the pods of the JobSet that it becomes.
+
+use std::sync::OnceLock;
+
+use muster_api::jobset::{JobSetFacts, ReplicatedJob};
+use muster_api::paths::{jobset, replicated_job};
+use muster_api::queue::PodSet;
+use muster_schema::node::SchemaRef;
+use muster_schema::{structure, table};
+use muster_tree::{Text, Tree};
+
+/// One set for each replicatedJob, with templates as a server would fill them in.
+#[must_use]
+pub(super) fn of(jobset: &Tree) -> Vec<PodSet> {
+    let jobs = JobSetFacts::of(jobset).jobs;
+    jobs.iter().zip(jobset.items_at(jobset::JOBS)).map(|(of, tree)| set(of, tree)).collect()
+}
+
+fn set(of: &ReplicatedJob, tree: &Tree) -> PodSet {
+    let empty = Tree::empty_map();
+    PodSet {
+        // Sets are called like DNS labels.
+        name: Text::from(of.name.to_lowercase()),
+        template: filled(tree.at(replicated_job::POD_TEMPLATE).unwrap_or(&empty)),
+        count: of.replicas.saturating_mul(of.pods()),
+        min_count: None,
+        topology: Tree::Null,
+    }
+}
+
+fn filled(template: &Tree) -> Tree {
+    static SCHEMA: OnceLock<SchemaRef> = OnceLock::new();
+    let jobs = SCHEMA.get_or_init(|| table::builtin().root("batch", "v1", "Job").expect("Jobs are built in"));
+    let view = jobs.view().at(&["spec", "template"]).expect("Jobs have templates of pods");
+    structure::default(view, template)
+}

@@ -1,0 +1,50 @@
+//! What pods need to tell how far training is: where to, as whom, and whom to trust.
+
+use muster_api::paths::pod;
+use muster_api::train::Ancestor;
+use muster_api::train::kinds::TRAIN_JOBS;
+use muster_api::train::made::progress as words;
+use muster_api::train::words::API_VERSION;
+use muster_tree::{Tree, tree};
+
+use super::draft::Draft;
+use super::lists::{variable, with_env, with_mounts, with_volumes};
+
+/// Where training tells of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reporting<'a> {
+    /// Scheme, host and port.
+    pub server: &'a str,
+    /// The authority of that server, in PEM.
+    pub ca: &'a str,
+}
+
+/// Gives all containers of the pods that train what they need.
+pub(super) fn build(draft: &mut Draft<'_>, to: Reporting<'_>) {
+    let (namespace, name) = (draft.facts.namespace.clone(), draft.facts.name.clone());
+    let status = format!("{API_VERSION}/namespaces/{namespace}/{}/{name}/status", TRAIN_JOBS.plural);
+    let authority = draft.named(words::CA_SUFFIX);
+    let file = |name: &str| format!("{}/{name}", words::DIR);
+    let told = [
+        variable(words::URL, format!("{}/apis/{status}", to.server)),
+        variable(words::CA_CERT, file(words::CA_FILE)),
+        variable(words::TOKEN, file(words::TOKEN_FILE)),
+    ];
+    let mount = tree!({"name": words::VOLUME, "mountPath": words::DIR, "readOnly": true});
+    let volume = tree!({"name": words::VOLUME, "projected": {"sources": [
+        {"serviceAccountToken": {"audience": status, "expirationSeconds": words::TOKEN_SECS, "path": words::TOKEN_FILE}},
+        {"configMap": {"name": authority.as_str(), "items": [{"key": words::CA_FILE, "path": words::CA_FILE}]}}]}});
+    for set in draft.sets.iter_mut().filter(|set| set.step == Some(Ancestor::Trainer)) {
+        set.change_pods(|pods| {
+            let told = |_: usize, it: &Tree| with_mounts(&with_env(it, &told), &[mount.clone()]);
+            let pods = match pods.at(pod::CONTAINERS) {
+                Some(containers) => pods.with(pod::CONTAINERS, containers.map_items(told)),
+                None => pods.clone(),
+            };
+            with_volumes(&pods, &[volume.clone()])
+        });
+    }
+    let trusted =
+        draft.object("v1", "ConfigMap", &authority).with(&["data"], Tree::map([(words::CA_FILE, to.ca)]));
+    draft.beside.push(trusted);
+}
