@@ -1,31 +1,7 @@
-//! What may become of objects that are there already.
+//! What may become of a JobSet that is there already.
 
 use muster_api::paths::{jobset, meta, pod, replicated_job as job};
-use muster_api::train::TrainJobFacts;
 use muster_tree::{Text, Tree};
-
-/// What is done about an object that was built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    /// It is applied.
-    Apply,
-    /// What is there stays as it is.
-    Leave,
-}
-
-/// A JobSet that runs for a TrainJob that may run is let be; in every other case it becomes what was built: made,
-/// suspended, changed while it is suspended, or resumed with what changed meanwhile.
-#[must_use]
-pub fn of_jobset(train_job: &TrainJobFacts, live: Option<&Tree>) -> Deed {
-    let runs = live.is_some_and(|it| it.bool_at(jobset::SUSPEND) != Some(true));
-    if runs && !train_job.suspend { Deed::Leave } else { Deed::Apply }
-}
-
-/// A group, once made, changes only while the TrainJob is suspended.
-#[must_use]
-pub fn of_group(train_job: &TrainJobFacts, is_there: bool) -> Deed {
-    if is_there && !train_job.suspend { Deed::Leave } else { Deed::Apply }
-}
 
 /// What of the pods may change while nothing runs.
 const FREE: [&[&str]; 5] =

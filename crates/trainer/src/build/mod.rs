@@ -25,7 +25,6 @@ mod pod_sets;
 pub mod policy;
 mod progress;
 mod resources;
-pub mod snapshot;
 
 use std::fmt;
 

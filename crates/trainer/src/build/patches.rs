@@ -29,7 +29,7 @@ pub fn merged(train_job: &Tree, runtime: &Tree) -> Result<Tree, Error> {
         labels = over(&labels, patch.at(patch_path::LABELS));
         annotations = over(&annotations, patch.at(patch_path::ANNOTATIONS));
         for change in patch.items_at(patch_path::JOBS) {
-            patch_job(&mut jobs, change).map_err(|why| Error::Patch {
+            change_job(&mut jobs, change).map_err(|why| Error::Patch {
                 manager: patch.text_at(patch_path::MANAGER),
                 job: change.text_at(patch_job::NAME),
                 why: why.to_string(),
@@ -61,7 +61,7 @@ fn over(old: &Tree, new: Option<&Tree>) -> Tree {
     new.filter(|it| it.is_map()).map_or_else(|| old.clone(), |new| old.merge(new))
 }
 
-fn patch_job(jobs: &mut [Tree], change: &Tree) -> Result<(), PatchError> {
+fn change_job(jobs: &mut [Tree], change: &Tree) -> Result<(), PatchError> {
     let name = change.str_at(patch_job::NAME);
     let Some(job) = jobs.iter_mut().find(|it| it.str_at(replicated_job::NAME) == name) else {
         return Ok(());

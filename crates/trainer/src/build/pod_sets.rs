@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
-use muster_api::paths::{jobset, replicated_job};
+use muster_api::paths::{jobset, pod, replicated_job};
 use muster_api::queue::PodSet;
 use muster_schema::node::SchemaRef;
 use muster_schema::{structure, table};
@@ -28,9 +28,14 @@ fn set(of: &ReplicatedJob, tree: &Tree) -> PodSet {
     }
 }
 
+/// JobSets fill in first that pods are started again.
 fn filled(template: &Tree) -> Tree {
     static SCHEMA: OnceLock<SchemaRef> = OnceLock::new();
     let jobs = SCHEMA.get_or_init(|| table::builtin().root("batch", "v1", "Job").expect("Jobs are built in"));
     let view = jobs.view().at(&["spec", "template"]).expect("Jobs have templates of pods");
-    structure::default(view, template)
+    let template = match template.at(pod::RESTART_POLICY) {
+        Some(_) => template.clone(),
+        None => template.with(pod::RESTART_POLICY, "OnFailure"),
+    };
+    structure::default(view, &template)
 }
