@@ -19,6 +19,7 @@ use muster_tree::{Tree, tree};
 const JOBSETS: &str = "crates/jobset/src/crd.json";
 const GANGS: &str = "crates/install/src/gangs";
 const QUEUES: &str = "crates/queue/src/kinds/crds";
+const TRAINING: &str = "crates/trainer/src/kinds/crds";
 /// The schema table, from the workspace's root.
 const TABLE: &str = "crates/schema/data/schema.json.lz4";
 
@@ -64,7 +65,10 @@ fn made() -> Result<Vec<(String, String)>, String> {
     let gangs = gangs.map(|(file, source)| (format!("{GANGS}/{file}"), source));
     let queues = muster_queue::kinds::sources().into_iter();
     let queues = queues.map(|(file, source)| (format!("{QUEUES}/{file}"), source));
-    let all = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter().chain(gangs).chain(queues);
+    let training = muster_trainer::kinds::sources().into_iter();
+    let training = training.map(|(file, source)| (format!("{TRAINING}/{file}"), source));
+    let jobsets = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter();
+    let all = jobsets.chain(gangs).chain(queues).chain(training);
     all.map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
 }
 

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-job", &["muster-tree", "muster-api"]),
     ("muster-jobset", &["muster-tree", "muster-api", "muster-schema"]),
     ("muster-queue", &["muster-tree", "muster-api", "muster-schema"]),
-    ("muster-trainer", &["muster-tree", "muster-api", "muster-schema"]),
+    ("muster-trainer", &["muster-tree", "muster-api", "muster-schema", "muster-jobset"]),
     ("muster-install", &["muster-tree", "muster-api", "muster-jobset", "muster-queue"]),
     ("muster-devices", &["muster-tree", "muster-api", "muster-schema"]),
     ("muster-scheduler", &["muster-tree", "muster-api", "muster-devices"]),

@@ -222,6 +222,12 @@ pub fn kubernetes(component: &str) -> Part {
     Part(Tree::map([("$ref", component)]))
 }
 
+/// A schema that was said elsewhere.
+#[must_use]
+pub fn schema(tree: Tree) -> Part {
+    Part(tree)
+}
+
 fn of_type(word: &str) -> Part {
     Part(Tree::map([("type", word)]))
 }
@@ -261,6 +267,12 @@ impl Part {
     #[must_use]
     pub fn max_items(self, most: i64) -> Part {
         self.with("maxItems", most)
+    }
+
+    /// The fewest entries of a map, or fields of an object.
+    #[must_use]
+    pub fn min_entries(self, least: i64) -> Part {
+        self.with("minProperties", least)
     }
 
     /// The most entries of a map.
@@ -305,7 +317,17 @@ impl Part {
     /// One more CEL rule, and what is said when it does not hold.
     #[must_use]
     pub fn rule(self, rule: &str, message: &str) -> Part {
-        let rule = Tree::map([("rule", rule), ("message", message)]);
+        self.ruled(Tree::map([("rule", rule), ("message", message)]))
+    }
+
+    /// One more CEL rule that blames a field below.
+    #[must_use]
+    pub fn rule_about(self, field: &str, rule: &str, message: &str) -> Part {
+        let path = format!(".{field}");
+        self.ruled(Tree::map([("rule", rule), ("message", message), ("fieldPath", &path)]))
+    }
+
+    fn ruled(self, rule: Tree) -> Part {
         let all = self.0.items_at(&[RULES]).iter().cloned().chain([rule]);
         let all = Tree::list(all.collect::<Vec<_>>());
         self.with(RULES, all)

@@ -32,7 +32,7 @@ pub(super) fn root() -> Part {
     ])
 }
 
-fn spec() -> Part {
+pub(super) fn spec() -> Part {
     object([
         ("replicatedJobs", keyed("name", replicated_job())),
         ("network", network().immutable()),

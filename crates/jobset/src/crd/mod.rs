@@ -18,7 +18,7 @@ mod lacks;
 
 use std::sync::OnceLock;
 
-use muster_api::definition::Definition;
+use muster_api::definition::{Definition, Part};
 use muster_api::kinds::JOBSETS;
 use muster_tree::Tree;
 
@@ -50,6 +50,12 @@ pub fn source() -> Tree {
         fields,
     }
     .source()
+}
+
+/// The fields of a JobSet's spec, for kinds that hold one.
+#[must_use]
+pub fn spec() -> Part {
+    fields::spec()
 }
 
 /// Heading, type and path of what `kubectl get` shows.

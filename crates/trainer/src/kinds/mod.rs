@@ -1,1 +1,10 @@
-//! The kinds: their definitions, what is filled in, what is refused, and the runtimes that are shipped.
+//! The kinds of training: their definitions, what is filled in and refused, and the runtimes that are shipped.
+//!
+//! # Invariants
+//!
+//! - What a definition's schema or its rules refuse is not refused a second time here.
+
+mod definitions;
+mod fields;
+
+pub use definitions::{definitions, sources};
