@@ -4,7 +4,10 @@
 //!
 //! - What a definition's schema or its rules refuse is not refused a second time here.
 
+pub mod admission;
 mod definitions;
 mod fields;
+pub mod shipped;
+pub mod tune;
 
 pub use definitions::{definitions, sources};

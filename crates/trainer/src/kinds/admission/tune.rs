@@ -1,0 +1,63 @@
+//! What torchtune can do with a TrainJob.
+
+use muster_api::train::paths::{runtime, trainer};
+use muster_schema::error::FieldError;
+use muster_tree::{Text, Tree};
+
+use super::Problems;
+use super::sight::Sight;
+use crate::kinds::tune::{
+    MANAGED_KEYS, MULTI_NODE, Mode, ONE_DEVICE_QUANTIZED, UNQUANTIZED, is_tune, key, mode, model,
+};
+
+pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
+    let command = sight.trainer(trainer::COMMAND).map(Tree::items).unwrap_or_default();
+    if !sight.runtime.at(runtime::TORCH).is_some_and(Tree::is_map) || !is_tune(command) {
+        return;
+    }
+    let args = sight.trainer(trainer::ARGS).map(Tree::items).unwrap_or_default();
+    let args: Vec<Text> = args.iter().filter_map(|it| it.as_text().cloned()).collect();
+    let mode = mode(&args);
+    match model(&sight.reference.name) {
+        Some(model) => tuned(sight, model, mode, problems),
+        None => {
+            let why = "must have a supported pretrained model in its name, as torchtune-llama3.2-1b";
+            problems.push(FieldError::invalid("spec.runtimeRef.name", &sight.reference.name, why));
+        }
+    }
+    let nodes = sight.nodes();
+    if mode != Mode::Full && nodes > 1 {
+        let why = "LoRA and QLoRA are not supported for multi-node tuning: must be 1";
+        problems.push(FieldError::invalid("spec.trainer.numNodes", nodes, why));
+    }
+    for (at, word) in args.iter().enumerate().filter(|(_, it)| MANAGED_KEYS.contains(&key(it))) {
+        let why = format!("must not set immutable config {}: the runtime says it", key(word));
+        problems.push(FieldError::invalid(format!("spec.trainer.args[{at}]"), word, why));
+    }
+}
+
+/// What a model can do.
+fn tuned(sight: &Sight<'_>, model: &str, mode: Mode, problems: &mut Problems) {
+    let nodes = sight.nodes();
+    if nodes > 1 && model != MULTI_NODE {
+        let why = format!("must be 1 for the model {model}");
+        problems.push(FieldError::invalid("spec.trainer.numNodes", nodes, why));
+    }
+    if mode != Mode::Qlora {
+        return;
+    }
+    if model == UNQUANTIZED {
+        let why = format!("QLoRA is not supported for the model {model}");
+        problems.push(FieldError::invalid("spec.trainer.args", model, why));
+    }
+    let procs = sight.trainer(trainer::PROCS).cloned();
+    let one_device = procs.as_ref().and_then(Tree::as_int) == Some(1) || sight.gpus() == Some(1);
+    if ONE_DEVICE_QUANTIZED.contains(&model) && !one_device {
+        let why = format!("must be auto or 1 for QLoRA of the model {model}");
+        let procs = procs.unwrap_or_else(|| "auto".into());
+        problems.push(FieldError::invalid("spec.trainer.numProcPerNode", procs, why));
+        let resources = sight.trainer(trainer::RESOURCES).cloned().unwrap_or_default();
+        let why = format!("must have gpu resource with value 1 for QLoRA of the model {model}");
+        problems.push(FieldError::invalid("spec.trainer.resourcesPerNode", resources, why));
+    }
+}

@@ -1,0 +1,87 @@
+//! Whole lives: nobody but the wake-ups drives them, and whoever keeps time may die in between.
+
+use muster_api::time::Time;
+use muster_tree::{Tree, tree};
+
+use super::lines;
+use super::world::{Crash, World};
+
+/// Plays a life by its wake-ups alone: each is the only one, and is kept to the second. `fresh` forgets everything but
+/// the objects at each.
+fn lived(case: &Tree, fresh: bool) -> (Vec<String>, World) {
+    let mut world = World::of(case);
+    let mut told = Vec::new();
+    let restart = if fresh { tree!({"do": {"restart": true}}) } else { Tree::empty_map() };
+    for _ in 0..10 {
+        let now = world.now;
+        told.extend(
+            world
+                .play(&restart, Crash::Never)
+                .into_iter()
+                .map(|line| format!("{} {line}", lines::stamp(now))),
+        );
+        match world.again {
+            Some(at) => world.now = at,
+            None => return (told, world),
+        }
+    }
+    panic!("it wakes up for ever: {told:#?}");
+}
+
+/// Shows: 2899-24, 2899-28.
+#[test]
+fn the_printed_example_runs_for_two_hours_and_stays_for_one_with_or_without_restarts() {
+    let case = tree!({"new": true, "job": {"metadata": {"name": "train"},
+        "spec": {"ttlSecondsAfterFinished": 3600, "activeDeadlineSeconds": 7200, "trainer": {"numNodes": 2}}}});
+    let want = [
+        "@0 apply ConfigMap train-runtime-snapshot",
+        "@0 apply JobSet train of 1",
+        "@0 again @7200",
+        "@7200 Failed=True DeadlineExceeded @7200 \"TrainJob exceeded its active deadline\"",
+        "@7200 warning DeadlineExceeded \"TrainJob exceeded its active deadline\"",
+        "@7200 delete jobset s1",
+        "@7200 again @10800",
+        "@10800 normal TTLExpired \"TrainJob is deleted: it finished more than 3600 s ago\"",
+        "@10800 delete job due @10800",
+    ];
+    for fresh in [false, true] {
+        let (told, world) = lived(&case, fresh);
+        assert_eq!(told, want);
+        assert!(world.job.is_none());
+    }
+}
+
+/// Shows: 2899-28.
+#[test]
+fn whatever_is_overdue_when_somebody_looks_again_happens_at_once() {
+    let case = tree!({"job": {"spec": {"ttlSecondsAfterFinished": 10, "activeDeadlineSeconds": 100}}});
+    let mut world = World::of(&case);
+    let told =
+        |world: &mut World, at: i64| world.play(&tree!({"at": at, "do": {"restart": true}}), Crash::Never);
+    assert_eq!(told(&mut world, 5), ["again @100"]);
+    // Nobody looks for a day: the deadline is met late, and the time to live starts then, for both are told by objects.
+    assert_eq!(told(&mut world, 86_400).last().map(String::as_str), Some("again @86410"));
+    assert_eq!(told(&mut world, 100_000).last().map(String::as_str), Some("delete job due @86410"));
+}
+
+/// Shows: 2899-13.
+#[test]
+fn without_any_time_to_live_the_end_is_written_and_then_the_job_goes() {
+    let case = tree!({"job": {"spec": {"ttlSecondsAfterFinished": 0, "activeDeadlineSeconds": 100}}});
+    let (told, world) = lived(&case, true);
+    let ended = told.iter().position(|line| line.contains("Failed=True")).unwrap();
+    let gone = told.iter().position(|line| line.contains("delete job")).unwrap();
+    assert!(ended < gone && world.job.is_none(), "{told:#?}");
+}
+
+/// Shows: 2899-10.
+#[test]
+fn a_year_changes_nothing_for_who_says_nothing() {
+    let done = tree!({"conditions": "Complete=True AllJobsCompleted @50 \"done\""});
+    for case in [done, Tree::empty_map()] {
+        let mut world = World::of(&case);
+        let year = world.play(&tree!({"at": 31_536_000}), Crash::Never);
+        assert!(year.is_empty() && world.job.is_some(), "{year:?}");
+        assert_eq!(world.again, None::<Time>);
+    }
+}
