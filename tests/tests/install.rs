@@ -132,19 +132,35 @@ fn who_may_not(stage: &Stage) {
     }
 }
 
-/// Two controllers of JobSets are one too many.
-fn another_controller(stage: &Stage) {
-    stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": "jobset-system"}}));
-    let labels = Tree::map([("app.kubernetes.io/part-of", "jobset")]);
+/// A controller of somebody else, and where its Deployments are.
+fn other(stage: &Stage, of: &str, label: &'static str) -> String {
+    let space = format!("{of}-system");
+    stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": (space.as_str())}}));
+    let labels = Tree::map([(label, of)]);
     let pod =
         tree!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let deployment = tree!({"metadata": {"name": "jobset-controller-manager", "labels": labels},
+    let name = format!("{of}-controller-manager");
+    let deployment = tree!({"metadata": {"name": (name.as_str()), "labels": labels},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod}});
-    let all = "/apis/apps/v1/namespaces/jobset-system/deployments";
-    stage.send("POST", "", all, &deployment);
+    let all = format!("/apis/apps/v1/namespaces/{space}/deployments");
+    stage.send("POST", "", &all, &deployment);
     let said = stage.refused(&stage.kubeconfig);
-    assert!(said.contains("jobset-controller-manager in namespace jobset-system"), "{said}");
+    assert!(said.contains(&format!("{name} in namespace {space}")), "{said}");
     assert!(said.contains("--take-over"), "{said}");
+    all
+}
+
+/// Two who hand out the same quota are one too many.
+fn another_queue(stage: &Stage) {
+    let all = other(stage, "kueue", "app.kubernetes.io/name");
+    stage.install(&["--take-over"]);
+    let scaled = stage.get(&format!("{all}/kueue-controller-manager"));
+    assert_eq!(scaled.int_at(&["spec", "replicas"]), Some(0));
+}
+
+/// Two controllers of JobSets are one too many.
+fn another_controller(stage: &Stage) {
+    let all = other(stage, "jobset", "app.kubernetes.io/part-of");
     let theirs = tree!({"name": "theirs.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
         "admissionReviewVersions": ["v1"]});
     let name = "jobset-validating-webhook-configuration";
@@ -187,6 +203,7 @@ fn a_cluster_is_installed_on_and_brought_up_to_date() {
     what_is_left_over(&stage);
     pods_are_held_to_what_they_need(&stage);
     another_controller(&stage);
+    another_queue(&stage);
     note(
         "muster install: idempotent on a real server, keeps the operator's fields, removes its own leftovers, passes Pod Security restricted",
     );

@@ -69,14 +69,13 @@ impl Charge<'_> {
         if wanted.needs().gangs {
             tracing::info!("{}", gangs::words(found.gangs));
         }
-        // One of them shows whether the server asks.
-        let rehearses = found.jobsets && self.wanted.admission.contains(JOBSET);
         let mut webhooks = None;
         if !self.wanted.deciders().is_empty() && self.wanted.reached == Reached::Url {
             self.state.hooks_answer(false);
             let served = self.serve().and_then(|hooks| {
                 let hooks = webhooks.insert(hooks);
-                self.register(hooks, rehearses)
+                // One of them shows whether the server asks.
+                self.register(hooks, found.jobsets && self.wanted.admission.contains(JOBSET))
             });
             // Whoever stands by again has no hooks to answer.
             if !matches!(served, Ok(ControlFlow::Continue(()))) {
@@ -87,7 +86,7 @@ impl Charge<'_> {
             }
             self.state.hooks_answer(true);
         }
-        let behind = self.behind.is_some() && rehearses;
+        let behind = self.behind.is_some() && found.jobsets;
         let server = self.away.api().server().to_owned();
         let awaited = AtomicU8::new(if behind { 2 } else { 1 });
         let announcement = Arc::new(Announcement { server, awaited });
