@@ -1,7 +1,7 @@
 //! The JobSet on its way from the runtime to what is applied.
 //!
-//! What upstream keeps beside the template and writes into it at the end is changed in place here; the order of the
-//! steps is the same, and so is what comes out.
+//! It is changed in place, step by step: each replicatedJob keeps its pods' template, and how many pods it has is
+//! written into it at the very end.
 
 use muster_api::paths::{container, jobset, pod, replicated_job as job};
 use muster_api::train::paths::{runtime as runtime_path, train_job as path, trainer};

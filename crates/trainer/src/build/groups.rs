@@ -4,12 +4,14 @@
 //! a gang is there at once or not at all, and what starts before or after it would keep it waiting for ever.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use muster_api::gang::{COSCHEDULING_GROUPS, VOLCANO_GROUPS};
 use muster_api::gang_make::{self, Gangs, Maker, Member, NewGroup, Policy, Template, words as gang_words};
 use muster_api::paths::{meta, pod};
 use muster_api::port::Uid;
 use muster_api::queue::amounts_tree;
+use muster_api::train::Ancestor;
 use muster_api::train::made::groups as words;
 use muster_api::train::paths::runtime as runtime_path;
 use muster_api::train::words::{API_VERSION, TRAIN_JOB, labels, names};
@@ -73,7 +75,7 @@ fn coscheduling(draft: &Draft<'_>) -> Tree {
 
 fn volcano(draft: &Draft<'_>) -> Tree {
     let classes = draft.sets.iter().map(|set| set.pods().text_at(pod::PRIORITY_CLASS));
-    let class = classes.filter(|it| !it.is_empty()).last();
+    let class = classes.rev().find(|it| !it.is_empty());
     let queue = metadata::annotation(&draft.jobset, labels::VOLCANO_QUEUE);
     let topology = draft.runtime.at(runtime_path::VOLCANO_TOPOLOGY).map(|said| {
         let usual = tree!({"mode": words::TOPOLOGY_MODE, "highestTierAllowed": words::TOPOLOGY_TIER});
@@ -92,7 +94,7 @@ fn native(draft: &mut Draft<'_>, gangs: Gangs, workload_uid: Option<&Uid>) {
     let min = set.count.saturating_mul(set.replicas()).max(1);
     let template = Template::new(words::TEMPLATE, Policy::Gang { min });
     let (maker, name) = (maker(draft), draft.facts.name.clone());
-    let workload = gang_make::workload(gangs.form, &maker, &name, std::slice::from_ref(&template));
+    let workload = gang_make::workload(gangs.form, &maker, &name, slice::from_ref(&template));
     let new = NewGroup {
         name: &name,
         workload: &name,
@@ -115,7 +117,7 @@ fn native(draft: &mut Draft<'_>, gangs: Gangs, workload_uid: Option<&Uid>) {
 fn gang_set(draft: &Draft<'_>) -> Option<usize> {
     let place = |is_it: &dyn Fn(&Set) -> bool| draft.sets.iter().position(is_it);
     let nodes = draft.runtime.at(runtime_path::MPI).and_then(|_| place(&|set| set.name == names::NODE));
-    nodes.or_else(|| place(&|set| set.step == Some(muster_api::train::Ancestor::Trainer)))
+    nodes.or_else(|| place(&|set| set.step == Some(Ancestor::Trainer)))
 }
 
 fn maker(draft: &Draft<'_>) -> Maker {

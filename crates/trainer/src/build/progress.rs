@@ -1,5 +1,7 @@
 //! What pods need to tell how far training is: where to, as whom, and whom to trust.
 
+use std::slice;
+
 use muster_api::paths::pod;
 use muster_api::train::Ancestor;
 use muster_api::train::kinds::TRAIN_JOBS;
@@ -36,12 +38,12 @@ pub(super) fn build(draft: &mut Draft<'_>, to: Reporting<'_>) {
         {"configMap": {"name": authority.as_str(), "items": [{"key": words::CA_FILE, "path": words::CA_FILE}]}}]}});
     for set in draft.sets.iter_mut().filter(|set| set.step == Some(Ancestor::Trainer)) {
         set.change_pods(|pods| {
-            let told = |_: usize, it: &Tree| with_mounts(&with_env(it, &told), &[mount.clone()]);
+            let told = |_: usize, it: &Tree| with_mounts(&with_env(it, &told), slice::from_ref(&mount));
             let pods = match pods.at(pod::CONTAINERS) {
                 Some(containers) => pods.with(pod::CONTAINERS, containers.map_items(told)),
                 None => pods.clone(),
             };
-            with_volumes(&pods, &[volume.clone()])
+            with_volumes(&pods, slice::from_ref(&volume))
         });
     }
     let trusted =

@@ -1,5 +1,7 @@
 //! MPI: a launcher that reaches all nodes by ssh, the keys for that, and a file with the nodes.
 
+use std::slice;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_api::train::made::mpi as words;
@@ -45,8 +47,8 @@ pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
         variable(env::OMPI_RSH_ARGS, words::RSH_ARGS),
     ];
     if let Some(node) = draft.set(names::NODE) {
-        node.add_volumes(&[ssh.clone()]);
-        node.change_container(names::NODE, |it| with_mounts(it, &[ssh_mount.clone()]));
+        node.add_volumes(slice::from_ref(&ssh));
+        node.change_container(names::NODE, |it| with_mounts(it, slice::from_ref(&ssh_mount)));
     }
     if let Some(launcher) = draft.set(names::LAUNCHER) {
         launcher.add_volumes(&[ssh, hostfile]);

@@ -65,7 +65,7 @@ fn interpreter(script: &str) -> Vec<Tree> {
 fn setting(draft: &Draft<'_>, name: &str) -> String {
     let of_runtime = draft.trainer_container().map(|it| it.items_at(container::ENV)).unwrap_or_default();
     let said = of_runtime.iter().chain(draft.env()).filter(|it| it.str_at(variable::NAME) == name);
-    let said = said.filter_map(|it| it.at(variable::VALUE)?.as_str()).last();
+    let said = said.rev().find_map(|it| it.at(variable::VALUE)?.as_str());
     let usual = || words::SETTINGS.iter().find(|it| it.0 == name).map_or("", |it| it.1);
     said.unwrap_or_else(usual).to_owned()
 }
