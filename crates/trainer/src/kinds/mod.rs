@@ -8,6 +8,5 @@ pub mod admission;
 mod definitions;
 mod fields;
 pub mod shipped;
-pub mod tune;
 
 pub use definitions::{definitions, sources};

@@ -1,5 +1,6 @@
 //! What a TrainJob is made into, and how much of it is written: what runs is left alone, what did not change too.
 
+use muster_api::gang_make::words::{GROUP_KIND, WORKLOAD_KIND};
 use muster_api::meta;
 use muster_api::paths::jobset;
 use muster_api::train::TrainJobFacts;
@@ -9,8 +10,6 @@ use muster_tree::Tree;
 use super::snapshot;
 use crate::build::{BuildError, Built};
 
-/// Other kinds that are not simply applied.
-const POD_GROUP: &str = "PodGroup";
 const SECRET: &str = "Secret";
 
 /// What a TrainJob is made into.
@@ -75,7 +74,7 @@ impl Setting<'_> {
         let left_alone = match meta::kind_word(object).as_str() {
             _ if meta::deleting(&there).is_some() => true,
             JOB_SET => !self.job.suspend && there.bool_at(jobset::SUSPEND) != Some(true),
-            POD_GROUP => !self.job.suspend,
+            GROUP_KIND | WORKLOAD_KIND => !self.job.suspend,
             // Keys are made by chance: those that pods have are kept.
             SECRET => true,
             _ => false,

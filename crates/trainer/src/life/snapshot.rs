@@ -64,6 +64,9 @@ pub fn read(job: &TrainJobFacts, snapshot: &Tree) -> Result<Tree, BuildError> {
     if same { Ok(runtime) } else { wrong("refers to the wrong runtime".to_owned()) }
 }
 
+/// Annotation in which kubectl keeps all that was applied: the object twice.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// What is kept of a runtime: what it is, not what became of it.
 fn kept(job: &TrainJobFacts, runtime: &Tree) -> Tree {
     let part = |path: &[&str]| runtime.at(path).cloned().filter(|it| !it.is_empty());
@@ -71,6 +74,9 @@ fn kept(job: &TrainJobFacts, runtime: &Tree) -> Tree {
     tree!({"apiVersion": API_VERSION, "kind": &job.runtime.kind, "metadata": {"name": meta::name(runtime)}})
         .with_option(meta_path::NAMESPACE, part(meta_path::NAMESPACE))
         .with_option(meta_path::LABELS, part(meta_path::LABELS))
-        .with_option(meta_path::ANNOTATIONS, part(meta_path::ANNOTATIONS))
+        .with_option(
+            meta_path::ANNOTATIONS,
+            part(meta_path::ANNOTATIONS).map(|it| it.without_key(LAST_APPLIED)),
+        )
         .with_option(&["spec"], part(&["spec"]))
 }

@@ -1,5 +1,6 @@
 //! The shipped runtimes pass our own admission, and so do TrainJobs of them.
 
+use muster_trainer::build::{Asked, build};
 use muster_trainer::kinds::shipped::{LOCAL, public, shipped};
 use muster_tree::{Tree, tree};
 
@@ -20,6 +21,8 @@ fn every_shipped_runtime_is_kept_as_it_is() {
         let job = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
             "metadata": {"name": "train", "namespace": "ns"}, "spec": {"runtimeRef": {"name": name}}});
         assert_eq!(server.judge("TrainJob", &job, None).lines, ["201"], "{name}");
+        let built = build(&Asked::new(&job, &answer.stored)).unwrap();
+        assert_eq!(built.jobset().map(|it| it.str_at(&["kind"])), Some("JobSet"), "{name}");
     }
 }
 

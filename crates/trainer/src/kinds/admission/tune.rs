@@ -1,25 +1,30 @@
 //! What torchtune can do with a TrainJob.
 
-use muster_api::train::paths::{runtime, trainer};
+use muster_api::train::made::torchtune::{LLAMA3_2_1B, LLAMA3_2_3B, LLAMA3_3_70B, MODELS, QWEN2_5_1_5B};
+use muster_api::train::paths::{runtime, train_job, trainer};
 use muster_schema::error::FieldError;
-use muster_tree::{Text, Tree};
+use muster_tree::Tree;
 
 use super::Problems;
 use super::sight::Sight;
-use crate::kinds::tune::{
-    MANAGED_KEYS, MULTI_NODE, Mode, ONE_DEVICE_QUANTIZED, UNQUANTIZED, is_tune, key, mode, model,
-};
+use crate::build::policy::torchtune::{Mode, is_meant, managed_key, model};
+
+/// The only model that several nodes can tune.
+const MULTI_NODE: &str = LLAMA3_3_70B;
+/// The one that has no quantised form.
+const UNQUANTIZED: &str = QWEN2_5_1_5B;
+/// Those whose quantised form runs on one device.
+const ONE_DEVICE_QUANTIZED: [&str; 2] = [LLAMA3_2_1B, LLAMA3_2_3B];
 
 pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
-    let command = sight.trainer(trainer::COMMAND).map(Tree::items).unwrap_or_default();
-    if !sight.runtime.at(runtime::TORCH).is_some_and(Tree::is_map) || !is_tune(command) {
+    let is_torch = sight.runtime.at(runtime::TORCH).is_some_and(Tree::is_map);
+    if !is_torch || !sight.job.at(train_job::TRAINER).is_some_and(is_meant) {
         return;
     }
     let args = sight.trainer(trainer::ARGS).map(Tree::items).unwrap_or_default();
-    let args: Vec<Text> = args.iter().filter_map(|it| it.as_text().cloned()).collect();
-    let mode = mode(&args);
-    match model(&sight.reference.name) {
-        Some(model) => tuned(sight, model, mode, problems),
+    let mode = Mode::of(args);
+    match model(&sight.reference.name).filter(|it| MODELS.contains(&it.as_str())) {
+        Some(model) => tuned(sight, &model, mode, problems),
         None => {
             let why = "must have a supported pretrained model in its name, as torchtune-llama3.2-1b";
             problems.push(FieldError::invalid("spec.runtimeRef.name", &sight.reference.name, why));
@@ -30,9 +35,11 @@ pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
         let why = "LoRA and QLoRA are not supported for multi-node tuning: must be 1";
         problems.push(FieldError::invalid("spec.trainer.numNodes", nodes, why));
     }
-    for (at, word) in args.iter().enumerate().filter(|(_, it)| MANAGED_KEYS.contains(&key(it))) {
-        let why = format!("must not set immutable config {}: the runtime says it", key(word));
-        problems.push(FieldError::invalid(format!("spec.trainer.args[{at}]"), word, why));
+    for (at, word) in args.iter().enumerate() {
+        if let Some(key) = word.as_str().and_then(managed_key) {
+            let why = format!("must not set immutable config {key}: the runtime says it");
+            problems.push(FieldError::invalid(format!("spec.trainer.args[{at}]"), word, why));
+        }
     }
 }
 
