@@ -28,7 +28,7 @@ fn lived(case: &Tree, fresh: bool) -> (Vec<String>, World) {
     panic!("it wakes up for ever: {told:#?}");
 }
 
-/// Shows: 2899-24, 2899-28.
+/// Shows: 2899-24.
 #[test]
 fn the_printed_example_runs_for_two_hours_and_stays_for_one_with_or_without_restarts() {
     let case = tree!({"new": true, "job": {"metadata": {"name": "train"},
@@ -51,7 +51,6 @@ fn the_printed_example_runs_for_two_hours_and_stays_for_one_with_or_without_rest
     }
 }
 
-/// Shows: 2899-28.
 #[test]
 fn whatever_is_overdue_when_somebody_looks_again_happens_at_once() {
     let case = tree!({"job": {"spec": {"ttlSecondsAfterFinished": 10, "activeDeadlineSeconds": 100}}});
@@ -64,7 +63,6 @@ fn whatever_is_overdue_when_somebody_looks_again_happens_at_once() {
     assert_eq!(told(&mut world, 100_000).last().map(String::as_str), Some("delete job due @86410"));
 }
 
-/// Shows: 2899-13.
 #[test]
 fn without_any_time_to_live_the_end_is_written_and_then_the_job_goes() {
     let case = tree!({"job": {"spec": {"ttlSecondsAfterFinished": 0, "activeDeadlineSeconds": 100}}});

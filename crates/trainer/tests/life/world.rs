@@ -159,7 +159,7 @@ impl World {
                 *there = there.merge(patch);
             }
             ("extra", how) => {
-                self.extra = how.items().iter().filter_map(|it| it.as_text().cloned()).collect()
+                self.extra = how.items().iter().filter_map(|it| it.as_text().cloned()).collect();
             }
             ("build", how) => self.build = how.as_str().map(str::to_owned),
             ("restart", _) => self.applied.clear(),
