@@ -41,7 +41,7 @@ impl Stage {
     }
 
     fn make(&self, path: &str, body: &Tree) -> Tree {
-        let answer = self.post(path, body);
+        let answer = self.post(path, &typed(path, body));
         assert_eq!(answer.code, 201, "{path}: {}", answer.body);
         answer.body
     }
@@ -123,6 +123,18 @@ impl Stage {
         let pod = tree!({"metadata": {"name": name, "labels": labels}, "spec": spec});
         self.make(&format!("/api/v1/namespaces/{namespace}/pods"), &pod)
     }
+}
+
+/// Custom resources have to say what they are.
+fn typed(path: &str, body: &Tree) -> Tree {
+    let kind = match path.rsplit('/').next() {
+        Some("resourceflavors") => "ResourceFlavor",
+        Some("clusterqueues") => "ClusterQueue",
+        Some("localqueues") => "LocalQueue",
+        Some("workloadpriorityclasses") => "WorkloadPriorityClass",
+        _ => return body.clone(),
+    };
+    body.with(&["apiVersion"], "kueue.x-k8s.io/v1beta2").with(&["kind"], kind)
 }
 
 fn job(name: &str, queue: &str, resources: Tree) -> Tree {

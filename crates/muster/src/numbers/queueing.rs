@@ -3,10 +3,8 @@
 use std::fmt;
 
 use muster_queue::life::numbers::{LOCAL, Numbers, PREFIX, Sample, Spans, Value};
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 
 /// What the names mean, those of LocalQueues without their prefix.
 const HELP: [(&str, &str); 25] = [
@@ -59,7 +57,11 @@ fn tell(into: &mut DescriptorEncoder<'_>, family: &[Sample]) -> fmt::Result {
     let mut metric = into.encode_descriptor(name.unwrap_or(&first.name), help(&first.name), None, kind)?;
     for sample in family {
         let labels: Vec<(&str, &str)> = sample.labels.iter().map(|(key, it)| (*key, it.as_str())).collect();
-        value(&sample.value, metric.encode_family(&labels)?)?;
+        // What has no labels has no braces either.
+        match labels[..] {
+            [] => value(&sample.value, &mut metric)?,
+            _ => value(&sample.value, &mut metric.encode_family(&labels)?)?,
+        }
     }
     Ok(())
 }
@@ -70,10 +72,10 @@ fn help(name: &str) -> &'static str {
     HELP.iter().find(|(known, _)| name == *known || known.is_empty()).map_or("", |(_, help)| help)
 }
 
-fn value(value: &Value, mut to: MetricEncoder<'_>) -> fmt::Result {
+fn value(value: &Value, to: &mut MetricEncoder<'_>) -> fmt::Result {
     match value {
-        Value::Count(n) => ConstCounter::new(*n).encode(to),
-        Value::Gauge(n) => ConstGauge::new(*n).encode(to),
+        Value::Count(n) => to.encode_counter::<NoLabelSet, _, u64>(n, None),
+        Value::Gauge(n) => to.encode_gauge(n),
         Value::Spans(spans) => {
             to.encode_histogram::<NoLabelSet>(spans.sum.as_secs_f64(), spans.count(), &buckets(spans), None)
         }
@@ -83,4 +85,46 @@ fn value(value: &Value, mut to: MetricEncoder<'_>) -> fmt::Result {
 fn buckets(spans: &Spans) -> Vec<(f64, u64)> {
     let bounds = spans.bounds.all().map(|it| it.as_secs_f64());
     bounds.into_iter().chain([f64::MAX]).zip(spans.counts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use muster_queue::life::numbers::{Happened, Queues};
+    use prometheus_client::encoding::text;
+
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_names_of_dashboards() {
+        let mut numbers = Numbers::default();
+        let queues = Queues { cluster: "cq".into(), local: ("ns".into(), "lq".into()) };
+        numbers.count(&Happened::Reserved { queues, waited: Duration::from_secs(2) });
+        numbers.count(&Happened::Created { took: Duration::from_millis(3) });
+        let registry = muster_apiserver::http::metrics::SharedRegistry::default();
+        super::super::collect(&registry, move |into| encode(into, &numbers));
+        let mut told = String::new();
+        text::encode(&mut told, &registry.lock().unwrap()).unwrap();
+        for want in [
+            "# HELP kueue_quota_reserved_workloads Workloads that got quota",
+            "# TYPE kueue_quota_reserved_workloads counter",
+            "kueue_quota_reserved_workloads_total{cluster_queue=\"cq\"} 1",
+            "kueue_local_queue_quota_reserved_workloads_total{name=\"lq\",namespace=\"ns\"} 1",
+            "kueue_quota_reserved_wait_time_seconds_bucket{le=\"2.5\",cluster_queue=\"cq\"} 1",
+            "kueue_workload_creation_latency_seconds_count 1",
+        ] {
+            assert!(told.contains(want), "{want} is not in\n{told}");
+        }
+    }
+
+    #[test]
+    fn every_number_is_explained() {
+        let known = include_str!("../../../queue/src/life/numbers/mod.rs");
+        let out = include_str!("../../../queue/src/life/numbers/out.rs");
+        let named = HELP.iter().map(|(name, _)| name).filter(|name| !name.is_empty());
+        for name in named {
+            assert!(known.contains(name) || out.contains(name), "{name} is not counted");
+        }
+    }
 }

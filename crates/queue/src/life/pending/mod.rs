@@ -375,7 +375,8 @@ pub fn lines(of: &Pending, may_see: MaySee<'_>, now: Time) -> Vec<String> {
     }];
     out.push(queue_line(of));
     for set in &of.sets {
-        out.push(format!("pod set {} ({} pods):", set.name, set.count));
+        let pods = if set.count == 1 { "pod" } else { "pods" };
+        out.push(format!("pod set {} ({} {pods}):", set.name, set.count));
         out.extend(set.flavors.iter().flat_map(flavor_lines));
     }
     let (named, hidden) = shown(of, may_see);
