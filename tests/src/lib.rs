@@ -14,6 +14,7 @@ pub mod placements;
 pub mod plane;
 pub mod planes;
 pub mod proxy;
+pub mod queued;
 pub mod queues;
 pub mod random;
 pub mod real;

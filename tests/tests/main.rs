@@ -45,3 +45,4 @@ mod run;
 mod snapshot;
 mod streams;
 mod takeover;
+mod tenants;

@@ -1,7 +1,7 @@
 //! Scenarios of plain pods in queues, on the embedded server and on a real one.
 
 use muster_tests::clients::{note, skip};
-use muster_tests::queues::{Playground, folder, judge, left_out, load};
+use muster_tests::queued::{Playground, folder, judge, left_out, load};
 use muster_tests::real;
 
 /// Fewer scenarios than this show too little.
@@ -25,4 +25,15 @@ fn play(ground: &Playground) {
 #[test]
 fn queued_pods_on_the_embedded_server() {
     play(&Playground::embedded().unwrap());
+}
+
+/// Shows: 976-69.
+#[test]
+fn queued_pods_on_a_real_server() {
+    if let Some(reason) = real::missing() {
+        return skip("queued_pods_on_a_real_server", &reason);
+    }
+    play(&Playground::real().unwrap());
+    let absent = left_out(&load(&folder()).unwrap());
+    note(&format!("queues: {} scenarios are not played there: {}", absent.len(), absent.join("; ")));
 }

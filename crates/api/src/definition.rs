@@ -352,16 +352,16 @@ impl Part {
 /// first: a server drops them without a word. Of a missing one nothing inside is named.
 #[must_use]
 pub fn lacks(ours: &Tree, theirs: &Tree, version: &str) -> Vec<String> {
-    let Some(theirs) = schema(theirs, version) else { return vec![format!("version {version}")] };
+    let Some(theirs) = fields_of(theirs, version) else { return vec![format!("version {version}")] };
     let mut missing = Vec::new();
-    if let Some(ours) = schema(ours, version) {
+    if let Some(ours) = fields_of(ours, version) {
         compare(ours, theirs, "", &mut missing);
     }
     missing.sort_by_key(|path| path.matches('.').count());
     missing
 }
 
-fn schema<'a>(definition: &'a Tree, version: &str) -> Option<&'a Tree> {
+fn fields_of<'a>(definition: &'a Tree, version: &str) -> Option<&'a Tree> {
     let mut versions = definition.items_at(&["spec", "versions"]).iter();
     let version = versions.find(|it| it.str_at(&["name"]) == version)?;
     version.at(&["schema", "openAPIV3Schema"])

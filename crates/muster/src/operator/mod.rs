@@ -29,6 +29,7 @@ use crate::gates::GateError;
 use crate::log;
 use crate::names::UnknownName;
 use crate::ports::SystemEntropy;
+use crate::queues::WrongQueues;
 use crate::webhooks::{Behind, WebhookError};
 
 /// How long after an election that ended by itself the next one begins.
@@ -49,6 +50,9 @@ pub enum OperatorError {
     /// Gates.
     #[error(transparent)]
     Gate(#[from] GateError),
+    /// Queues.
+    #[error(transparent)]
+    Queues(#[from] WrongQueues),
     /// Admission.
     #[error(transparent)]
     Webhook(#[from] WebhookError),

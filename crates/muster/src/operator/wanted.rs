@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use muster_api::gang::{Form, Gangs, Reads};
 use muster_api::port::Kind;
+use muster_api::ports::Clock;
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::NAMESPACE;
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
 use muster_control::podgroups::PodGroups;
 use muster_control::queueing::Queueing;
+use muster_control::queueing::desk::Desk;
 use muster_control::schedule::{Packing, Schedule};
 use muster_jobset::admission::Settings;
 use muster_queue::kinds::config::Settings as QueueSettings;
@@ -25,6 +27,7 @@ use crate::cli::{LogFormat, LogLevel, OperatorFlags};
 use crate::config::{File, Kept, Span, WEBHOOK_PORT};
 use crate::gates;
 use crate::names;
+use crate::ports::SystemClock;
 use crate::queues;
 use crate::surroundings::Needs;
 use crate::webhooks::{Deciders, Manner};
@@ -111,7 +114,7 @@ impl Wanted {
         let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
         Ok(Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
-            queues: QueueSettings::standard(&namespace),
+            queues: queues::configured(&kept, &namespace)?,
             namespace,
             controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
             admission: names::choose("admission step", &admission, &ADMISSION)?,
@@ -163,11 +166,12 @@ impl Wanted {
     pub fn controllers(&self, claims: Option<Kind>, gangs: Option<Gangs>) -> Vec<Box<dyn Controller>> {
         let form = gangs.map_or(Form::Own, |it| it.form);
         let reads = Reads { groups: gangs.is_some(), entries: gangs.is_some(), ..Reads::default() };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut all: Vec<Box<dyn Controller>> = vec![
             Box::new(Schedule::beside_another().gangs(form, reads).packing(self.packing)),
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
-            Box::new(Queueing::new(queues::control(&self.queues))),
+            Box::new(Queueing::new(queues::control(&self.queues, &clock, Desk::default())).gangs(gangs)),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));

@@ -441,20 +441,6 @@ fn holder_line(it: &Holder) -> String {
     )
 }
 
-/// The explanation in one sentence, for an event on the Job or Pod itself.
-#[must_use]
-pub fn sentence(of: &Pending) -> String {
-    match of.position {
-        Some(at) => format!(
-            "{} (number {} in ClusterQueue {})",
-            of.message,
-            u64::from(at.in_cluster_queue) + 1,
-            of.cluster_queue
-        ),
-        None => of.message.clone(),
-    }
-}
-
 fn secs(wait: Duration) -> i64 {
     i64::try_from(wait.as_secs()).unwrap_or(i64::MAX)
 }

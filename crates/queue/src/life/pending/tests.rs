@@ -84,8 +84,6 @@ fn what_is_not_queued_has_no_number() {
     let of = Pending { position: None, cluster_queue: Text::new(), ..pending() };
     let told = lines(&of, &|_| true, Time(0));
     assert_eq!(told[1], "LocalQueue main, ClusterQueue no ClusterQueue");
-    assert_eq!(sentence(&of), of.message);
-    assert!(sentence(&pending()).ends_with("(number 3 in ClusterQueue research)"));
 }
 
 #[test]

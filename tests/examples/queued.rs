@@ -1,6 +1,6 @@
 //! Plays the scenarios of queues on the embedded plane, on a real one, or on the plane that is given, and prints what went wrong.
 //!
-//! `[OURS=kubeconfig | REAL=kubeconfig] queues [embedded|real] [part of a scenario's name]`; without a kubeconfig the plane is
+//! `[OURS=kubeconfig | REAL=kubeconfig] queued [embedded|real] [part of a scenario's name]`; without a kubeconfig the plane is
 //! started.
 
 #![expect(clippy::print_stdout, reason = "an example talks to a person")]
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use muster_tests::differential::Server;
 use muster_tests::jobsets::Place;
-use muster_tests::queues::{Playground, folder, judge, load};
+use muster_tests::queued::{Playground, folder, judge, load};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

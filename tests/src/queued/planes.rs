@@ -9,7 +9,7 @@ use crate::real::Real;
 /// Enough nodes that none is ever full: whoever waits here waits for quota.
 const NODES: usize = 30;
 /// What a real plane needs beside our operator.
-const CONTROLLERS: [&str; 5] = ["gc", "namespace", "job", "podgc", "role"];
+const CONTROLLERS: [&str; 6] = ["gc", "namespace", "job", "podgc", "node", "role"];
 
 /// A plane on which all scenarios can be played.
 pub struct Playground {
