@@ -1,10 +1,15 @@
 //! Whole lives: nobody but the wake-ups drives them, and whoever keeps time may die in between.
 
+use muster_api::meta;
 use muster_api::time::Time;
+use muster_api::train::TrainJobFacts;
+use muster_trainer::build::{Asked, build};
+use muster_trainer::kinds::shipped::shipped;
+use muster_trainer::life::{DeadlineClock, Made, Picture, Step, plan};
 use muster_tree::{Tree, tree};
 
-use super::lines;
 use super::world::{Crash, World};
+use super::{NothingThere, lines};
 
 /// Plays a life by its wake-ups alone: each is the only one, and is kept to the second. `fresh` forgets everything but
 /// the objects at each.
@@ -82,4 +87,26 @@ fn a_year_changes_nothing_for_who_says_nothing() {
         assert!(year.is_empty() && world.job.is_some(), "{year:?}");
         assert_eq!(world.again, None::<Time>);
     }
+}
+
+#[test]
+fn what_is_built_of_a_runtime_is_applied_and_built_again_of_what_was_kept() {
+    let job = tree!({"metadata": {"name": "train", "namespace": "ns", "uid": "u"},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2}}});
+    let facts = TrainJobFacts::of(&job);
+    let all = shipped("");
+    let make = |kept: Option<&Tree>, runtime: Option<&Tree>| {
+        Made::of(&facts, kept, runtime, |runtime| Ok(build(&Asked::new(&job, runtime))?))
+    };
+    let made = make(None, all.first());
+    let clock = DeadlineClock::Auto;
+    let picture = Picture { job: &job, jobset: None, made: Some(&made), around: &NothingThere, clock };
+    let applied = plan(&picture, lines::at(0.0)).into_iter().map(|step| match step {
+        Step::Apply(object) => meta::kind_word(&object),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(applied.collect::<Vec<_>>(), ["ConfigMap", "JobSet"]);
+    let made = made.unwrap();
+    let again = make(made.snapshot.as_ref(), None).unwrap();
+    assert_eq!((again.built, again.snapshot), (made.built, None));
 }
