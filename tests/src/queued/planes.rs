@@ -19,7 +19,8 @@ pub struct Playground {
     pub place: Place,
     /// End with the value.
     _plane: Option<Plane>,
-    real: Option<Real>,
+    /// With the process of its operator.
+    real: Option<(Real, u32)>,
 }
 
 impl Playground {
@@ -40,10 +41,10 @@ impl Playground {
         running.start_controllers(&CONTROLLERS)?;
         running.start_scheduler()?;
         running.join(&binary, NODES)?;
-        running.operate_as(&binary, &installed, &["--log-level", "info"])?;
+        let operator = running.operate_as(&binary, &installed, &["--log-level", "info"])?;
         let server = Server::new(running.server.base(), running.token());
         wait_for_nodes(&server, NODES)?;
-        Ok(Playground { server, place: Place::Real, _plane: None, real: Some(running) })
+        Ok(Playground { server, place: Place::Real, _plane: None, real: Some((running, operator)) })
     }
 
     /// For people: a server that was there before.
@@ -52,9 +53,15 @@ impl Playground {
         Playground { server, place, _plane: None, real: None }
     }
 
+    /// Ends the operator of a real plane for good, without warning.
+    pub fn kill_operator(&mut self) -> Result<(), String> {
+        let (real, operator) = self.real.as_mut().ok_or("this plane has no operator")?;
+        real.kill(*operator)
+    }
+
     /// What the operator of a real plane has complained about.
     #[must_use]
     pub fn complaints(&self) -> String {
-        self.real.as_ref().map(Real::complaints).unwrap_or_default()
+        self.real.as_ref().map(|(real, _)| real.complaints()).unwrap_or_default()
     }
 }

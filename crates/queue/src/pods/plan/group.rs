@@ -164,13 +164,14 @@ pub(super) fn rewrite(pass: &mut Pass<'_>, workload: &SeenWorkload, plea: &Plea<
     }
 }
 
-/// The Workload has ended: its pods are let go, and it is, too. Pods that it does not know begin anew.
+/// The Workload has ended: its pods are let go, and it is, too. Pods that it does not know begin anew, unless the user made it:
+/// then only the user can make another.
 fn finished(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, pods: &[&Member]) {
     let is_owner = |pod: &Member| workload.facts.owners.iter().any(|owner| owner.uid == pod.this.uid);
     let is_new = |pod: &Member| !pod.terminated() && pod.deleting.is_none() && !is_owner(pod);
     pass.let_go(pods.iter().copied().filter(|pod| !is_new(pod)));
     let begins = pods.iter().any(|pod| is_new(pod) && !said.dissent.contains_key(&pod.this.uid));
-    if begins && !workload.facts.deleting {
+    if begins && !said.group.prebuilt && !workload.facts.deleting {
         pass.add(Action::DeleteWorkload(workload.this()));
     } else {
         pass.let_workload_go(workload);
