@@ -1,8 +1,6 @@
 //! Gangs of plain pods: made when their group is admitted, before its gates are opened.
 
-use muster_api::event::{About, Severity};
-use muster_api::gang_make::{self, words};
-use muster_api::kinds::PODS;
+use muster_api::gang_make;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part};
 use muster_api::queue::WorkloadFacts;
@@ -20,8 +18,10 @@ use crate::plan::{Key, Step};
 pub(super) struct Gates {
     /// Whether they may be opened.
     pub open: bool,
-    /// What is done before.
+    /// What is done besides.
     pub steps: Vec<Step>,
+    /// That its name is another's, in words.
+    pub taken: Option<String>,
 }
 
 impl Queueing {
@@ -38,9 +38,10 @@ impl Queueing {
         workloads: &[SeenWorkload],
         caches: &Caches,
     ) -> Gates {
-        let free = Gates { open: true, steps: Vec::new() };
+        let free = Gates { open: true, steps: Vec::new(), taken: None };
         let (PodKey::Group { namespace, name }, Some(gangs)) = (of, self.gangs) else { return free };
-        let admitted = |it: &&WorkloadFacts| it.is_admitted() && !it.is_evicted() && !it.is_finished();
+        let admitted =
+            |it: &&WorkloadFacts| it.is_admitted() && !it.is_evicted() && !it.is_finished() && !it.deleting;
         let Some(admitted) = workloads.iter().map(|it| &it.facts).find(admitted) else { return free };
         let find = |kind: &'static Kind| caches.get(kind, namespace, name);
         let pods: Vec<&Tree> = pods.iter().map(|it| &it.tree).collect();
@@ -53,15 +54,11 @@ impl Queueing {
         });
         match decided {
             Gang::Plain => free,
-            Gang::There(steps) => Gates { open: true, steps: steps.into_iter().map(call).collect() },
-            Gang::First(steps) => Gates { open: false, steps: steps.into_iter().map(call).collect() },
-            Gang::Taken(message) => {
-                let note = pods.first().map(|pod| {
-                    let about = About::of(&PODS, "Pod", pod);
-                    Step::Note(calls::told_of(about, Severity::Warning, words::NAME_CONFLICT, message))
-                });
-                Gates { open: false, steps: note.into_iter().collect() }
+            Gang::There(steps) => Gates { steps: steps.into_iter().map(call).collect(), ..free },
+            Gang::First(steps) => {
+                Gates { open: false, steps: steps.into_iter().map(call).collect(), taken: None }
             }
+            Gang::Taken(message) => Gates { open: false, steps: Vec::new(), taken: Some(message) },
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::event::{About, Event, Severity};
+use muster_api::gang_make::words as gang_words;
 use muster_api::kinds::PODS;
 use muster_api::meta::{self, Owner};
 use muster_api::paths::meta as meta_path;
@@ -161,7 +162,7 @@ impl Queueing {
             now,
         });
         let gang = self.gang_of(&of, &objects, &workloads, caches);
-        let mut plan = Plan::of(gang.steps);
+        let mut plan = Plan::nothing();
         for action in steps {
             if matches!(action, Action::Open(_)) && !gang.open {
                 continue;
@@ -185,6 +186,14 @@ impl Queueing {
             }
             plan.steps.extend(self.pod_steps(namespace, action, caches, now));
         }
+        if let (Some(message), Some(pod)) = (gang.taken, members.first()) {
+            let (topic, severity) = (Topic::Pod(pod.this.clone()), Severity::Warning);
+            let note = Note { topic, severity, reason: gang_words::NAME_CONFLICT, message };
+            let news = self.pods.is_news(&note);
+            plan.steps.extend(news.then(|| tell(namespace, note, caches)).flatten());
+        }
+        // Last: what is refused here must not keep pods from being let go.
+        plan.steps.extend(gang.steps);
         plan
     }
 

@@ -104,7 +104,8 @@ pub static HOOKS: [Hook; 16] = [
     queued(MUTATE_JOBSET, "mjobset.kb.io", Say::Change, &kinds::JOBSETS, words::KIND),
     queued(VALIDATE_JOBSET, "vjobset.kb.io", Say::Refuse, &kinds::JOBSETS, words::KIND),
     queued(MUTATE_POD, "mpod.kb.io", Say::Change, &kinds::PODS, "Pod"),
-    queued(VALIDATE_POD, "vpod.kb.io", Say::Refuse, &kinds::PODS, "Pod"),
+    // Whoever is resized may not take more than was reserved.
+    Hook { parts: &["resize"], ..queued(VALIDATE_POD, "vpod.kb.io", Say::Refuse, &kinds::PODS, "Pod") },
 ];
 
 const fn of_queues(path: &'static str, name: &'static str, kind: &'static Kind, word: &'static str) -> Hook {

@@ -157,7 +157,7 @@ impl Wanted {
 
     /// What it has to know of the cluster.
     pub fn needs(&self) -> Needs {
-        let gangs = [SCHEDULER, POD_GROUP, JOBSET].iter().any(|name| self.controllers.contains(*name));
+        let gangs = [SCHEDULER, POD_GROUP, JOBSET, QUEUE].iter().any(|name| self.controllers.contains(*name));
         Needs { jobsets: self.jobsets(), gangs, queues: self.controllers.contains(QUEUE) }
     }
 

@@ -142,6 +142,12 @@ pub fn check_queue_change(changed: &Changed<'_>) -> Vec<FieldError> {
         problems.push(FieldError::invalid(path, after, IMMUTABLE));
     }
     problems.extend(check_class(both(labels::PRIORITY_CLASS), is_suspended));
+    // An owner that comes later would be queued in its stead, and it would go on with what it holds.
+    let [before, after] = [old, new].map(meta::controller);
+    if after.is_some_and(|after| before.is_none_or(|before| before.uid != after.uid)) {
+        let why = "what is queued may not be given another controller";
+        problems.push(FieldError::forbidden("metadata.ownerReferences", why));
+    }
     let [before, after] = both(labels::MAX_EXEC_SECONDS);
     if !is_suspended && before != after {
         problems.push(FieldError::invalid(at_label(labels::MAX_EXEC_SECONDS), after, IMMUTABLE));

@@ -102,7 +102,8 @@ enum Standing {
 impl Managed {
     fn standing(&self, group: &str, kind: &str) -> Standing {
         let built_in = INTEGRATIONS.iter().find(|it| (it.group, it.kind) == (group, kind));
-        let is_enabled = built_in.is_some_and(|it| self.enabled.contains(it.name));
+        // A pod makes no pods on behalf of a queue: whoever belongs to one (workers of a driver) is queued himself.
+        let is_enabled = built_in.is_some_and(|it| self.enabled.contains(it.name) && it.kind != "Pod");
         if is_enabled || self.external.iter().any(|it| (&*it.group, &*it.kind) == (group, kind)) {
             return Standing::Enabled;
         }

@@ -9,6 +9,7 @@ use muster_api::gang_make::words::GANG;
 use muster_api::meta;
 use muster_api::paths::pod as pod_path;
 use muster_api::pod::Phase;
+use muster_api::queue::amount_text;
 use muster_api::queue::words::{FALSE, TRUE, annotations, gates, labels};
 use muster_schema::error::FieldError;
 use muster_schema::names;
@@ -17,6 +18,7 @@ use muster_tree::Tree;
 
 use super::decl::{self, Side};
 use super::gang;
+use crate::jobs::requests::{self, Accounting};
 
 const IMMUTABLE: &str = "field is immutable";
 const ONLY_THE_QUEUE: &str = "only the queue may release this pod";
@@ -183,6 +185,10 @@ impl Checker<'_> {
             }
         }
         self.priority(old, is_suspended);
+        // Which share a pod takes goes by it.
+        if meta::annotation(old, annotations::ROLE_HASH).is_some() {
+            self.frozen(old, Side::Annotation, annotations::ROLE_HASH);
+        }
         if asked.caller == Caller::Other {
             self.release(old);
         }
@@ -244,6 +250,35 @@ impl Checker<'_> {
         let managed = |pod: &Tree| meta::label(pod, labels::MANAGED) == Some(TRUE);
         if managed(old) && !managed(self.pod) && !terminated(old) {
             self.forbidden(Side::Label.path(labels::MANAGED), ONLY_THE_QUEUE);
+        }
+        if managed(old) {
+            self.take_more(old);
+        }
+    }
+
+    /// Nor may he make a pod bigger than what was reserved for it, or hand it to an owner who is queued in its stead.
+    fn take_more(&mut self, old: &Tree) {
+        let (was, is) = (
+            requests::of_pod(old, &Accounting::default()),
+            requests::of_pod(self.pod, &Accounting::default()),
+        );
+        for (resource, amount) in is {
+            let before = was.get(&resource).copied().unwrap_or(0);
+            if amount > before {
+                let words = format!(
+                    "{resource} may not be raised from {} to {}: only as much as was reserved may run",
+                    amount_text(&resource, before),
+                    amount_text(&resource, amount)
+                );
+                self.forbidden("spec".to_owned(), &words);
+            }
+        }
+        let (was, is) = (meta::controller(old), meta::controller(self.pod));
+        if is.is_some_and(|is| was.is_none_or(|was| was.uid != is.uid)) {
+            self.forbidden(
+                "metadata.ownerReferences".to_owned(),
+                "a queued pod may not be given another controller",
+            );
         }
     }
 

@@ -92,7 +92,8 @@ pub fn decide(seen: &Seen<'_>) -> Gang {
     let name = &seen.admitted.name;
     let (joined, others): (Vec<&Tree>, Vec<&Tree>) =
         seen.pods.iter().partition(|pod| gang_make::group_of(pod).as_ref() == Some(name) && asks(pod));
-    if joined.is_empty() {
+    // Once nobody is left to be placed there is nothing to make.
+    if !joined.iter().any(|pod| !ended(pod) && meta::deleting(pod).is_none()) {
         return Gang::Plain;
     }
     let look = Look { seen, kind, joined, others };

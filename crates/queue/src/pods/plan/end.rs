@@ -32,14 +32,17 @@ pub(super) fn ended(group: &Group, workload: &WorkloadFacts, pods: &[&Member]) -
         return None;
     }
     match &group.size {
-        Size::Total(total) => total_ended(u64::from(*total), pods),
+        Size::Total(total) => total_ended(u64::from(*total), admitted_sum(workload), pods),
         Size::Count(_) | Size::Roles(_) | Size::Sets(_) | Size::Prebuilt | Size::Unsaid => {
             counted_ended(admitted_sum(workload), pods)
         }
     }
 }
 
-fn total_ended(total: u64, pods: &[&Member]) -> Option<Ended> {
+/// As many pods have succeeded as were declared, and as many as were admitted: the number that is declared can be changed
+/// while they run.
+fn total_ended(declared: u64, admitted: u64, pods: &[&Member]) -> Option<Ended> {
+    let total = declared.max(admitted);
     let succeeded = pods.iter().filter(|pod| pod.succeeded()).count() as u64;
     let message = format!("Pods succeeded: {succeeded}/{total}.");
     let done = succeeded >= total || given_up(pods);

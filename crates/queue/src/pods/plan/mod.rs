@@ -21,6 +21,7 @@ mod start;
 mod stop;
 mod wait;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -380,12 +381,17 @@ impl<'a> Pass<'a> {
         format!("{}/{workload}", self.seen.key.names().0)
     }
 
-    /// The pods that this key is about, the oldest first. Those below a managed owner are none of it, but if one of them
-    /// wears our finalizer it must not be stuck with it.
+    /// The pods that this key is about, the oldest first. Those below a managed owner are none of it, unless they have a
+    /// Workload already: whoever is given an owner later keeps what he holds. If one of the others wears our finalizer it
+    /// must not be stuck with it.
     fn ours(&mut self) -> Vec<&'a Member> {
         let seen = self.seen;
-        let (foreign, mut ours): (Vec<&Member>, Vec<&Member>) =
-            seen.pods.iter().partition(|pod| pod.above == Above::Managed && !pod.parented);
+        let owners = seen.workloads.iter().flat_map(|it| &it.facts.owners);
+        let known: BTreeSet<&Text> = owners.map(|owner| &owner.uid).collect();
+        let (foreign, mut ours): (Vec<&Member>, Vec<&Member>) = seen
+            .pods
+            .iter()
+            .partition(|pod| pod.above == Above::Managed && !pod.parented && !known.contains(&pod.this.uid));
         self.let_go(foreign.into_iter().filter(|pod| pod.terminated() || pod.deleting.is_some()));
         ours.retain(|pod| pod.parented || (pod.managed && !seen.settings.only_parented));
         ours.sort_by(|a, b| (a.created, &a.this.name).cmp(&(b.created, &b.this.name)));

@@ -113,8 +113,15 @@ impl Pass<'_> {
         }
     }
 
-    /// What was admitted can never be put on a pod: that is the end of the Workload.
+    /// What was admitted can never be put on a pod: that is the end of the Workload, unless others of the group run on what
+    /// it holds. Then those that cannot start wait.
     fn fail_to_start(&mut self, workload: &SeenWorkload, why: String, pods: &[&Member]) {
+        if pods.iter().any(|pod| pod.at_large() || pod.holds_quota(self.seen.now)) {
+            if let Some(pod) = pods.iter().find(|pod| pod.gated) {
+                self.warn_once(pod, reasons::ERR_WORKLOAD_COMPOSE, why);
+            }
+            return;
+        }
         self.finish(workload, Ended { reason: reasons::FAILED_TO_START, message: why }, pods);
     }
 
