@@ -1,7 +1,7 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
 //! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `gangs`, `gangs-beside`,
-//! `jobsets` and `operator` take `--quick`, `--etcd-no-fsync` and `-o json`.
+//! `jobsets`, `operator` and `queues` take `--quick`, `--etcd-no-fsync` and `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]
@@ -16,6 +16,7 @@ mod jobs;
 mod jobsets;
 mod measure;
 mod operator;
+mod queues;
 mod schedule;
 mod schema;
 mod store;
@@ -23,7 +24,7 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 13] = [
+const BENCHES: [&str; 14] = [
     "schema",
     "store",
     "schedule",
@@ -35,6 +36,7 @@ const BENCHES: [&str; 13] = [
     "large",
     "jobsets",
     "operator",
+    "queues",
     "up",
     "api",
 ];
@@ -46,6 +48,13 @@ fn main() -> ExitCode {
         && let Ok(n) = n.parse()
     {
         store::memory_row(n);
+        return ExitCode::SUCCESS;
+    }
+    if let [row, set, others] = &words[..]
+        && row == "queues-pods"
+        && let Ok(others) = others.parse()
+    {
+        queues::pods_row(set, others);
         return ExitCode::SUCCESS;
     }
     let (wanted, flags): (Vec<&str>, Vec<&str>) =
@@ -70,6 +79,7 @@ fn main() -> ExitCode {
             "large" => jobs::run_large(),
             "jobsets" => jobsets::run(&options),
             "operator" => operator::run(&options),
+            "queues" => queues::run(&options),
             "up" => up::run(),
             _ => api::run(&options),
         }

@@ -25,7 +25,7 @@ const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
     (
         "bench",
-        "print what it costs: all benches, or those named (schema store schedule gangs gangs-beside jobs jobsets operator up api)",
+        "print what it costs: all benches, or those named (schema store schedule gangs gangs-beside jobs jobsets operator queues up api)",
         bench::task,
     ),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
@@ -46,7 +46,7 @@ const TASKS: &[Task] = &[
     ),
     (
         "sim",
-        "play 1,000 seeds of the simulated world under faults, --seeds N, or one of them: --seed N [-v]",
+        "play 1,000 seeds of the simulated world under faults, or of its queues (queues), --seeds N, or one of them: --seed N [-v]",
         sim::task,
     ),
     (

@@ -1,11 +1,12 @@
 //! `cargo xtask sim`: plays scenarios of the simulated world under faults, each by its number, in release.
+//! `cargo xtask sim queues` plays those of queues, whose laws are looked at after every step.
 
 use crate::process;
 
 /// How many seeds are played when nobody says.
 const SEEDS: u64 = 1_000;
 
-const USAGE: &str = "usage: cargo xtask sim [--seeds N] | --seed N [-v]";
+const USAGE: &str = "usage: cargo xtask sim [queues] [--seeds N] | [queues] --seed N [-v]";
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,10 +19,16 @@ enum Asked {
 
 /// The task.
 pub fn task(args: &[String]) -> Result<(), String> {
+    let (queues, args) = match args.split_first() {
+        Some((first, rest)) if first == "queues" => (true, rest),
+        _ => (false, args),
+    };
     let asked = parse(args)?;
-    let test = match asked {
-        Asked::Many(_) => "seeds::whatever_happens_all_comes_right_and_falls_quiet",
-        Asked::One { .. } => "seeds::this_one",
+    let test = match (&asked, queues) {
+        (Asked::Many(_), false) => "seeds::whatever_happens_all_comes_right_and_falls_quiet",
+        (Asked::Many(_), true) => "queues::seeds::whatever_happens_nobody_has_more_than_there_is",
+        (Asked::One { .. }, false) => "seeds::this_one",
+        (Asked::One { .. }, true) => "queues::seeds::this_one",
     };
     let mut command = process::cargo(["test", "--release", "--quiet", "--package", "muster-sim"]);
     command.args(["--test", "world", "--", "--exact", test, "--include-ignored", "--nocapture"]);

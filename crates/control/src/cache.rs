@@ -200,6 +200,12 @@ impl Caches {
         Relisted { taken, doubtful }
     }
 
+    /// The watch has told of everything up to this revision, kept or not.
+    pub fn heard(&mut self, kind: &Kind, revision: Revision) {
+        let cache = self.kinds.entry(kind.clone()).or_default();
+        cache.seen = cache.seen.max(revision);
+    }
+
     /// How often everything of a kind was taken in.
     #[must_use]
     pub fn resets(&self, kind: &Kind) -> u64 {

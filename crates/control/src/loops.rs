@@ -17,7 +17,7 @@ use muster_api::event::Event;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::{claim, namespace};
-use muster_api::port::{Act, Batch, Call, Guard, Kind, Object, Part, Refusal};
+use muster_api::port::{Act, Batch, Call, Change, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
 use muster_api::words::managers;
 
@@ -166,6 +166,8 @@ pub struct Loop {
     kinds_changed: bool,
     refusals: VecDeque<String>,
     heard: BTreeMap<Kind, Heard>,
+    /// Which controllers see a kind, by their numbers.
+    seers: BTreeMap<Kind, Vec<usize>>,
 }
 
 /// When a kind was heard of.
@@ -182,11 +184,11 @@ impl Loop {
     #[must_use]
     pub fn new(controllers: Vec<Box<dyn Controller>>, all: &[Kind], options: LoopOptions) -> Loop {
         let mut caches = Caches::default();
-        for kind in kinds_for(&controllers, all) {
-            caches.add_kind(&kind);
-        }
+        let kinds = kinds_for(&controllers, all);
+        kinds.iter().for_each(|kind| caches.add_kind(kind));
         Loop {
             caches,
+            seers: seers(&controllers, &kinds),
             controllers,
             queue: Queue::default(),
             under_way: BTreeMap::new(),
@@ -224,6 +226,8 @@ impl Loop {
         match input {
             Input::Changed(kind, Batch::Reset(objects)) => {
                 self.heard.insert(kind.clone(), Heard { listed: now, last: now });
+                self.caches.heard(&kind, objects.iter().map(|it| it.revision).max().unwrap_or(0));
+                let objects = objects.into_iter().filter(|it| self.is_kept(&kind, it)).collect();
                 let Relisted { taken, doubtful } = self.caches.reset(&kind, objects);
                 taken.iter().for_each(|taken| self.tell(taken, now));
                 doubtful.iter().for_each(|key| self.look_at(key));
@@ -233,6 +237,10 @@ impl Loop {
                     heard.last = now;
                 }
                 for change in changes {
+                    let change = match change {
+                        Change::Put(object) if !self.is_kept(&kind, &object) => Change::Gone(object),
+                        other => other,
+                    };
                     if let Some(taken) = self.caches.change(&kind, change) {
                         self.tell(&taken, now);
                     }
@@ -288,6 +296,12 @@ impl Loop {
         &self.caches
     }
 
+    /// The controller of this type, where it can be looked into.
+    #[must_use]
+    pub fn look_into<T: 'static>(&self) -> Option<&T> {
+        self.controllers.iter().find_map(|it| it.as_any()?.downcast_ref())
+    }
+
     /// What the loop has counted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
@@ -334,6 +348,7 @@ impl Loop {
     /// Takes in which kinds the server has now; returns those to follow from now on and those no longer.
     pub fn kinds_are(&mut self, all: &[Kind], now: Time) -> (Vec<Kind>, Vec<Kind>) {
         let wanted = kinds_for(&self.controllers, all);
+        self.seers = seers(&self.controllers, &wanted);
         let new: Vec<Kind> =
             wanted.iter().filter(|kind| !self.caches.kinds().any(|k| k == *kind)).cloned().collect();
         let old: Vec<Kind> = self.caches.kinds().filter(|kind| !wanted.contains(kind)).cloned().collect();
@@ -367,6 +382,12 @@ impl Loop {
         let doubt = self.doubts.front().map(|(at, _)| *at);
         let repeat = self.repeats.first_key_value().map(|((at, _), _)| *at);
         if more { Some(now) } else { [self.queue.next_due(), doubt, repeat].into_iter().flatten().min() }
+    }
+
+    /// Whether somebody has anything to do with an object.
+    fn is_kept(&self, kind: &Kind, object: &Object) -> bool {
+        let concerns = |place: &usize| self.controllers[*place].concerns(kind, &object.tree);
+        self.seers.get(kind).is_none_or(|seers| seers.iter().any(concerns))
     }
 
     fn tell(&mut self, taken: &Taken, now: Time) {
@@ -611,7 +632,9 @@ impl Loop {
                 self.ghost(call)
             }
             Ok(object) if !shows_target(call, object) => None,
-            Ok(object) if is_end(call, object) => self.caches.buried(kind, object),
+            Ok(object) if is_end(call, object) || !self.is_kept(kind, object) => {
+                self.caches.buried(kind, object)
+            }
             Ok(object) => self.caches.reply(kind, object.clone()),
             Err(Refusal::NotFound(_))
                 if !matches!(call.act, Act::Create(_)) && call.on.part == Part::Main =>
@@ -694,4 +717,16 @@ fn kinds_for(controllers: &[Box<dyn Controller>], all: &[Kind]) -> Vec<Kind> {
     wanted.sort();
     wanted.dedup();
     wanted
+}
+
+/// Which controllers see each of these kinds.
+fn seers(controllers: &[Box<dyn Controller>], kinds: &[Kind]) -> BTreeMap<Kind, Vec<usize>> {
+    let sees = |it: &dyn Controller, kind: &Kind| {
+        it.sees_all_kinds() || it.kinds().contains(kind) || it.kinds_if_served().contains(kind)
+    };
+    let of = |kind: &Kind| {
+        let all = controllers.iter().enumerate();
+        all.filter(|(_, it)| sees(&***it, kind)).map(|(place, _)| place).collect()
+    };
+    kinds.iter().map(|kind| (kind.clone(), of(kind))).collect()
 }

@@ -1,5 +1,6 @@
 //! What a controller is, and what it answers.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,6 +154,12 @@ pub trait Controller: Send {
         false
     }
 
+    /// Whether it has anything to do with an object of a kind that it sees. What nobody has is not kept: it is as good as
+    /// gone.
+    fn concerns(&self, _kind: &Kind, _object: &Tree) -> bool {
+        true
+    }
+
     /// Keys to look at once, when all caches are filled for the first time.
     fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
         Vec::new()
@@ -173,6 +180,11 @@ pub trait Controller: Send {
 
     /// Takes the bell for what happens outside the API: ended processes, say. Given once, before anything else.
     fn hears(&mut self, _bell: Doorbell) {}
+
+    /// Itself, for whoever wants to look into it: a test that compares what it keeps with what there is.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 
     /// Adds what it counts itself.
     fn tell(&self, _counters: &mut Counters) {}

@@ -36,7 +36,8 @@ impl Queues {
 
     fn queued(&self, request: &AdmissionRequest<'_>) -> Option<Queued> {
         let resource = request.resource;
-        let queued = Queued::of(&resource.group, &resource.plural).filter(|_| request.subresource.is_empty());
+        let is_whole = request.subresource.is_empty() || request.subresource == "resize";
+        let queued = Queued::of(&resource.group, &resource.plural).filter(|_| is_whole);
         queued.filter(|it| it.is_managed(&self.settings))
     }
 

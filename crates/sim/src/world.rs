@@ -1,6 +1,6 @@
 //! The world and its dice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Api, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::ports::Clock;
+use muster_api::queue::words::GROUP;
 use muster_api::time::Time;
-use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::engine::{Convert, Engine, EngineOptions};
 use muster_apiserver::local::LocalApi;
 use muster_control::jobsets::Gates;
-use muster_control::{Calls, Controller};
-use muster_hooks::JobSets;
+use muster_control::queueing;
+use muster_control::{Calls, Controller, Loop};
+use muster_hooks::{JobSets, QueueSettings, Queues};
 use muster_jobset::admission::Settings;
 use muster_node::folders::NoFolders;
 use muster_node::provision::Provisioner;
@@ -41,8 +43,8 @@ pub struct World {
     /// Writes by resource since the last time they were asked for.
     writes: BTreeMap<Text, u64>,
     delivered: u64,
-    /// Whether the loop of nodes stands still.
-    silent: bool,
+    /// Loops that stand still.
+    silent: BTreeSet<usize>,
     /// A machine whose node runs processes.
     machine: Option<Arc<Played>>,
 }
@@ -65,11 +67,18 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let dice = Dice::new(seed);
         let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
-        let definitions = vec![muster_jobset::crd::definition()];
-        let options = EngineOptions { definitions, protect_groups: true, ..EngineOptions::default() };
+        let options = EngineOptions {
+            definitions: definitions(&told),
+            conversions: vec![(GROUP.into(), muster_queue::kinds::convert::convert as Convert)],
+            protect_groups: true,
+            ..EngineOptions::default()
+        };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
         let engine = Engine::new(store, clock.clone(), entropy, options);
         engine.add_hook(Arc::new(JobSets::new(Settings { gates: told.jobsets, ..Settings::default() })));
+        if let Some(queues) = &told.queues {
+            engine.add_hook(Arc::new(Queues::new(taken_in(queues))));
+        }
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = move || plane::controllers(told.clone());
         let kubelets = move || -> Vec<Box<dyn Controller>> {
@@ -89,7 +98,7 @@ impl World {
             trace: Trace::new(),
             writes: BTreeMap::new(),
             delivered: 0,
-            silent: false,
+            silent: BTreeSet::new(),
             machine: None,
         }
     }
@@ -160,10 +169,20 @@ impl World {
     ///
     /// The world spins: more steps than `STEPS_MAX` within the time.
     pub fn run(&mut self, faults: Faults, time: Duration) {
+        self.run_watched(faults, time, &mut |_| {});
+    }
+
+    /// The same, and somebody looks at the world after every step.
+    ///
+    /// # Panics
+    ///
+    /// The world spins: more steps than `STEPS_MAX` within the time.
+    pub fn run_watched(&mut self, faults: Faults, time: Duration, look: &mut dyn FnMut(&mut World)) {
         let end = self.now() + time;
         for _ in 0..STEPS_MAX {
             let more = self.step(faults);
             self.trace.seen(self.engine.revision());
+            look(self);
             if more {
                 continue;
             }
@@ -186,14 +205,36 @@ impl World {
 
     /// Nodes stand still, as if their machines had lost power, or wake up again.
     pub fn silence_nodes(&mut self, silent: bool) {
-        self.silent = silent;
+        self.silence(NODES, silent);
+    }
+
+    /// The controllers lose the lead: what they have sent happens or not, and nobody leads until others begin, which know
+    /// nothing but what they list.
+    pub fn depose(&mut self) {
+        let told = self.loops[CONTROL].crash(&self.dice);
+        self.take_down(format!("the lead is lost: {told}"));
+        self.trace.seen(self.engine.revision());
+        self.silence(CONTROL, true);
+    }
+
+    /// Others take the lead.
+    pub fn take_lead(&mut self) {
+        self.silence(CONTROL, false);
+    }
+
+    fn silence(&mut self, at: usize, silent: bool) {
+        if silent {
+            self.silent.insert(at);
+        } else {
+            self.silent.remove(&at);
+        }
         // Those who slept have news to read.
         self.delivered = 0;
     }
 
     /// The loops that move.
     fn awake(&self) -> Vec<usize> {
-        (0..self.loops.len()).filter(|at| !(self.silent && *at == NODES)).collect()
+        (0..self.loops.len()).filter(|at| !self.silent.contains(at)).collect()
     }
 
     /// The hash of everything committed so far.
@@ -254,6 +295,12 @@ impl World {
     #[must_use]
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// The loop of controllers.
+    #[must_use]
+    pub fn control(&self) -> &Loop {
+        self.loops[CONTROL].it()
     }
 
     /// The engine below.
@@ -366,6 +413,21 @@ impl World {
             *self.writes.entry(record.key.resource.clone()).or_default() += 1;
         }
     }
+}
+
+/// The kinds that its controllers work on.
+fn definitions(told: &plane::Told) -> Vec<Tree> {
+    let queues = told.queues.is_some().then(muster_queue::kinds::definitions);
+    std::iter::once(muster_jobset::crd::definition()).chain(queues.into_iter().flatten()).collect()
+}
+
+/// What is taken into queues, where they are run like this.
+fn taken_in(queues: &queueing::Settings) -> QueueSettings {
+    let pods = muster_queue::pods::admit::Settings {
+        namespaces: vec![queues.namespaces.clone()],
+        ..Default::default()
+    };
+    QueueSettings { managed: queues.managed.clone(), namespaces: queues.namespaces.clone(), pods }
 }
 
 /// Features of JobSets that are off at first are on here where nobody notices who does not use them.

@@ -39,6 +39,11 @@ impl Controller for Exclusive {
         vec![kinds::PODS.clone(), kinds::NODES.clone()]
     }
 
+    /// Of pods, those that are sent to one place.
+    fn concerns(&self, kind: &Kind, object: &Tree) -> bool {
+        *kind != kinds::PODS || meta::annotation(object, words::EXCLUSIVE_TOPOLOGY).is_some()
+    }
+
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let Some(pod) = seen.after.filter(|_| seen.key.kind == kinds::PODS) else { return Vec::new() };
         if topology(&pod.tree).is_none() {

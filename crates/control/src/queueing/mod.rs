@@ -24,6 +24,7 @@ mod queues;
 mod tests;
 mod workloads;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::event::Event;
@@ -90,6 +91,10 @@ pub struct Queueing {
     engine: Engine,
     /// Decided, not yet seen carried out.
     decided: BTreeMap<WorkloadKey, Decided>,
+    /// Who has to leave as soon as its share is written, which was decided before.
+    leaving: BTreeMap<WorkloadKey, Decided>,
+    /// Queues whose numbers may have counted a share that was not given after all.
+    miscounted: BTreeSet<Key>,
     /// Workloads by the LocalQueue that they name.
     of_local: BTreeMap<(Text, Text), BTreeSet<Text>>,
     /// Parents of cohorts.
@@ -126,6 +131,8 @@ impl Queueing {
             settings,
             gangs: None,
             decided: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            miscounted: BTreeSet::new(),
             of_local: BTreeMap::new(),
             parents: Parents::new(),
             pods: pods::Pods::default(),
@@ -141,6 +148,12 @@ impl Queueing {
     pub fn gangs(mut self, gangs: Option<Gangs>) -> Queueing {
         self.gangs = gangs;
         self
+    }
+
+    /// The engine as it stands, for whoever compares it with what there is.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     fn hear_flavor(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -206,6 +219,9 @@ impl Queueing {
         let mut wakes = vec![seen.key.clone().into()];
         if !only_numbers(seen) {
             wakes.extend(self.workloads_of(&seen.key.namespace, &seen.key.name));
+            // Whoever waits in it counts there, or does not.
+            let queue = LocalQueueFacts::of(&seen.newest().tree).cluster_queue;
+            wakes.push(Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &queue).into());
         }
         wakes
     }
@@ -224,6 +240,19 @@ impl Queueing {
         let key = feed::key_of(&seen.key.namespace, &seen.key.name);
         let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
         self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
+        if let (Some(old), Some(new)) = (&before, &after) {
+            if old.uid != new.uid {
+                // Another of the same name: nothing was decided about this one.
+                self.forget_decided(&key);
+            } else if !new.has_quota()
+                && (old.pod_sets != new.pod_sets || old.queue != new.queue)
+                && matches!(self.decided.get(&key), Some(Decided::Admit(_)))
+            {
+                // It asks for something else now: what was decided is not given.
+                self.decided.remove(&key);
+                self.take_back(&key, new, caches);
+            }
+        }
         let places = [&before, &after].map(|it| it.as_ref().map(|it| it.queue.clone()));
         if places[0] != places[1] {
             self.move_workload(&seen.key.namespace, &seen.key.name, &places);
@@ -232,15 +261,17 @@ impl Queueing {
             Some(facts) => self.feed_workload(facts, caches),
             None => {
                 self.engine.workload_gone(&key);
-                self.decided.remove(&key);
+                self.forget_decided(&key);
                 self.told.forget(&meta::uid(&seen.newest().tree));
             }
         }
         let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];
         let is_gone = after.is_none();
-        if let Some(facts) = after.or(before) {
-            wakes.extend(jobs::concerned(&facts, caches).into_iter().map(Wake::from));
-            wakes.extend(pods::concerned(&facts, is_gone).into_iter().map(Wake::from));
+        if let Some(facts) = after.as_ref().or(before.as_ref()) {
+            wakes.extend(jobs::concerned(facts, caches).into_iter().map(Wake::from));
+            wakes.extend(pods::concerned(facts, is_gone).into_iter().map(Wake::from));
+        }
+        for facts in [before, after].into_iter().flatten() {
             wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
         }
         wakes
@@ -266,6 +297,11 @@ impl Queueing {
         all.iter().for_each(|facts| self.feed_workload(facts, caches));
     }
 
+    fn forget_decided(&mut self, key: &WorkloadKey) {
+        self.decided.remove(key);
+        self.leaving.remove(key);
+    }
+
     fn move_workload(&mut self, namespace: &Text, name: &Text, places: &[Option<Text>; 2]) {
         if let Some(old) = &places[0] {
             let place = (namespace.clone(), old.clone());
@@ -289,7 +325,8 @@ impl Queueing {
 
     /// Asks the engine, and takes down what it decided.
     fn decide(&mut self, now: Time) -> Plan {
-        let mut plan = Plan::nothing();
+        let mut plan =
+            Plan { wake: std::mem::take(&mut self.miscounted).into_iter().collect(), ..Plan::nothing() };
         let decisions = self.settings.stopwatch.time(|| self.engine.cycle(now));
         let decisions = self.counting.attempted(decisions);
         for decision in decisions {
@@ -322,7 +359,9 @@ impl Queueing {
                 for victim in victims {
                     let evict =
                         Decided::Evict { victim: victim.uid, by: by.clone(), because: victim.because };
-                    self.decided.insert(victim.key.clone(), evict);
+                    let unwritten = matches!(self.decided.get(&victim.key), Some(Decided::Admit(_)));
+                    let list = if unwritten { &mut self.leaving } else { &mut self.decided };
+                    list.insert(victim.key.clone(), evict);
                     woken.push(victim.key);
                 }
                 woken
@@ -370,6 +409,11 @@ impl Controller for Queueing {
 
     fn tell(&self, counters: &mut Counters) {
         counters.queueing = self.counting.numbers();
+    }
+
+    /// Of pods, those that are queued and have not been let go.
+    fn concerns(&self, kind: &Kind, object: &Tree) -> bool {
+        *kind != PODS || pods::concerns(object)
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
@@ -448,7 +492,11 @@ impl Controller for Queueing {
         plan
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, _caches: &Caches) -> Option<Event> {
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
         self.pods.refused(call);
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
@@ -458,8 +506,15 @@ impl Controller for Queueing {
                 self.told.forget(uid);
             }
             let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
-            if !passes && matches!(self.decided.remove(&name), Some(Decided::Admit(_))) {
-                self.engine.settle(&name, Outcome::Failed);
+            let decided = if passes { None } else { self.decided.remove(&name) };
+            match (decided, caches.find(key)) {
+                (Some(Decided::Admit(_)), Some(object)) => {
+                    self.take_back(&name, &WorkloadFacts::of(&object.tree), caches);
+                }
+                // Its preemptor is looked at again, and may name another.
+                (Some(Decided::Evict { by, .. }), _) => self.engine.settle(&by, Outcome::Failed),
+                (Some(Decided::Refuse(_)), _) => self.engine.settle(&name, Outcome::Failed),
+                (Some(Decided::Admit(_)) | None, _) => {}
             }
         }
         None

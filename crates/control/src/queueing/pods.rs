@@ -7,7 +7,8 @@ use muster_api::event::{About, Event, Severity};
 use muster_api::gang_make::words as gang_words;
 use muster_api::kinds::PODS;
 use muster_api::meta::{self, Owner};
-use muster_api::paths::meta as meta_path;
+use muster_api::paths::{meta as meta_path, pod as pod_path};
+use muster_api::pod::Phase;
 use muster_api::port::{Act, Call, Cascade, Guard, Object, Part};
 use muster_api::queue::condition::Condition;
 use muster_api::queue::paths::workload as path;
@@ -117,6 +118,12 @@ impl Pods {
         }
         self.noted.insert((note.topic.clone(), note.reason, note.message.clone()))
     }
+}
+
+/// Whether a pod is queued, or was and is still held by us. One that ended and was let go counts no more.
+pub(super) fn concerns(pod: &Tree) -> bool {
+    let ended = Phase::of(pod.str_at(pod_path::PHASE)).ended();
+    meta::has_finalizer(pod, finalizers::POD) || (meta::label(pod, labels::MANAGED).is_some() && !ended)
 }
 
 /// The keys that a change of a Workload concerns.

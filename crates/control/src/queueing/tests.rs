@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use muster_api::kinds::{POD_GROUPS, WORKLOADS};
-use muster_api::port::{Act, Change, Object, Part};
+use muster_api::port::{Act, Batch, Change, Object, Part};
 use muster_queue::life::pending::{Basis, Pending, Standing};
 use muster_tree::tree;
 
 use super::desk::{Answer, Closed, Question};
 use super::*;
 use crate::plan::Step;
+use crate::{Input, Loop, LoopOptions};
 
 const CPU: i64 = 2;
 
@@ -344,4 +345,43 @@ fn a_job_is_told_once_why_it_waits() {
     let told: Vec<&Event> = bench.notes.iter().filter(waits).collect();
     assert_eq!(told.len(), 1, "{:#?}", bench.notes);
     assert!(told[0].message.contains("insufficient unused quota for cpu in flavor f"), "{}", told[0].message);
+}
+
+fn pod(name: &str, marks: &Tree, phase: &str) -> Tree {
+    object(name, "ns", &tree!({"status": {"phase": phase}}).merge(&tree!({"metadata": marks.clone()})))
+}
+
+/// Of pods only those are kept that are queued, and of those that ended only the ones that still count.
+///
+/// Shows: 976-67.
+#[test]
+fn pods_of_nobody_we_know_are_not_kept() {
+    let queued = tree!({"labels": {"kueue.x-k8s.io/managed": "true"}});
+    let held = queued.merge(&tree!({"finalizers": ["kueue.x-k8s.io/managed"]}));
+    let none = tree!({});
+    let mut it = Loop::new(vec![Box::new(Queueing::new(settings()))], &[], LoopOptions::default());
+    let mut revision = 0;
+    let mut put = |tree: Tree| {
+        revision += 1;
+        Object { tree, revision }
+    };
+    let list = vec![
+        put(pod("runs", &held, "Running")),
+        put(pod("ended", &held, "Failed")),
+        put(pod("let-go", &queued, "Succeeded")),
+        put(pod("other", &none, "Running")),
+        put(pod("over", &none, "Succeeded")),
+    ];
+    it.take(Input::Changed(PODS.clone(), Batch::Reset(list)), Time(0));
+    let kept = |it: &Loop| -> Vec<String> {
+        it.caches().all(&PODS).map(|pod| meta::name(&pod.tree).to_string()).collect()
+    };
+    assert_eq!(kept(&it), ["ended", "runs"], "a list");
+    let changes = vec![
+        Change::Put(put(pod("ended", &queued, "Failed"))),
+        Change::Put(put(pod("other", &queued, "Running"))),
+        Change::Put(put(pod("late", &none, "Pending"))),
+    ];
+    it.take(Input::Changed(PODS.clone(), Batch::Changes(changes)), Time(0));
+    assert_eq!(kept(&it), ["other", "runs"], "one is let go, and one is queued after all");
 }

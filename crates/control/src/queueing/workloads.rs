@@ -14,6 +14,7 @@ use muster_api::time::Time;
 use muster_queue::engine::Outcome;
 use muster_queue::engine::decision::{Admission as Share, Refusal};
 use muster_queue::engine::preempt::Because;
+use muster_queue::engine::workload::Key as WorkloadKey;
 use muster_queue::jobs::plan::{Seen as SeenWorkload, plan_gone};
 use muster_queue::life::admission::{self, Party, Preemption};
 use muster_queue::life::blockers::Why;
@@ -22,7 +23,7 @@ use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_que
 use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
 
-use super::{Decided, Queueing, calls, feed};
+use super::{Decided, Queueing, calls, feed, queues};
 use crate::cache::Caches;
 use crate::plan::{Key, Plan, Step};
 
@@ -41,7 +42,7 @@ impl Queueing {
         if let Some(plan) = self.orphan(object, &facts, caches, now) {
             return plan;
         }
-        if let Some(decided) = self.decided.remove(&key) {
+        if let Some(decided) = self.next_decided(&key, &facts) {
             let written = match &decided {
                 Decided::Admit(share) => self.reserve(known, share, caches, now),
                 Decided::Refuse(refusal) => Some(self.refuse(known, refusal, now)),
@@ -66,10 +67,13 @@ impl Queueing {
                     return self.carried_out(object, known, actions(written), caches);
                 }
                 Some(_) => {}
-                None => self.engine.settle(&key, Outcome::Failed),
+                None => self.take_back(&key, &facts, caches),
             }
         }
-        let steps = self.live(known, caches, now);
+        let mut steps = self.live(known, caches, now);
+        if wake_only(&steps) {
+            steps.extend(self.say_again(known, &key, now));
+        }
         let plan = self.carried_out(object, known, steps, caches);
         if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
     }
@@ -109,6 +113,35 @@ impl Queueing {
         );
         let note = calls::note_workload(object, Note::normal(reasons::DELETED, RETIRED));
         Plan { steps: vec![Step::One(call), note], ..plan }
+    }
+
+    /// What was decided and is to be carried out now. Whoever had to leave before its share was even written leaves once
+    /// that is seen.
+    fn next_decided(&mut self, key: &WorkloadKey, facts: &WorkloadFacts) -> Option<Decided> {
+        match self.decided.remove(key) {
+            Some(Decided::Admit(_)) if facts.has_quota() => self.leaving.remove(key),
+            decided => decided,
+        }
+    }
+
+    /// A share that was decided is not given after all: whoever counted it counts anew.
+    pub(super) fn take_back(&mut self, key: &WorkloadKey, workload: &WorkloadFacts, caches: &Caches) {
+        self.leaving.remove(key);
+        self.engine.settle(key, Outcome::Failed);
+        self.miscounted.extend(queues::concerned(workload, self.is_fair(), caches));
+    }
+
+    /// What the engine said last, where something else stands: its words were lost, or overwritten by what stood in the way
+    /// meanwhile.
+    fn say_again(&mut self, known: Known<'_>, key: &WorkloadKey, now: Time) -> Vec<Action> {
+        let Some(said) = self.engine.said(key).filter(|_| !known.workload.has_quota()) else {
+            return Vec::new();
+        };
+        let stands = known.workload.condition(conditions::QUOTA_RESERVED);
+        if stands.is_some_and(|it| it.message.as_str() == said.message) {
+            return Vec::new();
+        }
+        actions(self.refuse(known, &said, now))
     }
 
     /// A Workload whose job is gone ends, and then nothing keeps it.
@@ -168,6 +201,11 @@ impl Queueing {
     ) -> Plan {
         let Some(by) = by else { return Plan::nothing() };
         let preemptor = WorkloadFacts::of(&by.tree);
+        // It has what it wanted, or wants nothing any more: nobody has to leave for it.
+        if preemptor.has_quota() || preemptor.is_finished() {
+            self.engine.settle(&feed::key_of(&preemptor.namespace, &preemptor.name), Outcome::Failed);
+            return Plan::nothing();
+        }
         let queue_of = |it: &WorkloadFacts| {
             let local = caches.get(&kinds::LOCAL_QUEUES, &it.namespace, &it.queue);
             cluster_queue_of(it, local.map(|it| LocalQueueFacts::of(&it.tree)).as_ref()).unwrap_or_default()
@@ -271,6 +309,11 @@ fn tell_owners(facts: &WorkloadFacts, why: &Condition, caches: &Caches) -> Vec<S
         Step::Note(calls::told_of(about, Severity::Normal, &why.reason, why.message.to_string()))
     });
     told.collect()
+}
+
+/// Whether nothing is to be done but to look again.
+fn wake_only(steps: &[Action]) -> bool {
+    steps.iter().all(|it| matches!(it, Action::LookAgain(_)))
 }
 
 /// The Workloads that refer to a class of priority.

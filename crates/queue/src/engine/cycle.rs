@@ -309,6 +309,17 @@ impl Engine {
         self.last_refusal(key)
     }
 
+    /// What a workload was told last, if it may be looked at at all: it is in line, its queue takes something, and neither a
+    /// clock nor somebody's word keeps it.
+    #[must_use]
+    pub fn said(&self, key: &Key) -> Option<Refusal> {
+        let entry = self.workloads.get(key).filter(|entry| entry.info.stand == Stand::Waiting)?;
+        let queue = entry.line.as_ref()?;
+        let node = self.ledger.tree.queue(queue).filter(|_| self.stale.is_none())?;
+        let kept = matches!(self.lines.get(queue)?.aside(key), Some(Aside::Until(_) | Aside::OnHold));
+        if kept || self.ledger.idle[node].is_some() { None } else { self.last_refusal(key) }
+    }
+
     fn last_refusal(&self, key: &Key) -> Option<Refusal> {
         let entry = self.workloads.get(key)?;
         let (reason, message) = entry.told.clone()?;

@@ -4,6 +4,7 @@
 //!
 //! - Feeding what is known already changes nothing and wakes nobody.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use muster_api::time::Time;
@@ -31,7 +32,7 @@ impl Engine {
         }
         let name = spec.name.clone();
         self.queues.insert(name.clone(), Arc::new(spec));
-        self.stale = true;
+        self.stale_in(&name);
         self.lines.entry(name.clone()).or_default();
         self.place_members_of(&name);
     }
@@ -39,7 +40,7 @@ impl Engine {
     /// A ClusterQueue is gone.
     pub fn cluster_queue_gone(&mut self, name: &str) {
         if self.queues.remove(name).is_some() {
-            self.stale = true;
+            self.stale_in(&name.into());
             self.place_members_of(name);
             self.lines.remove(name);
             self.untold.remove(name);
@@ -49,31 +50,40 @@ impl Engine {
     /// A Cohort is there, or changed.
     pub fn cohort(&mut self, spec: CohortSpec) {
         let name = spec.name.clone();
-        self.stale |= self.cohorts.get(&name) != Some(&spec);
-        self.cohorts.insert(name, spec);
+        if self.cohorts.get(&name) != Some(&spec) {
+            self.cohorts.insert(name, spec);
+            self.stale_everywhere();
+        }
     }
 
     /// A Cohort is gone.
     pub fn cohort_gone(&mut self, name: &str) {
-        self.stale |= self.cohorts.remove(name).is_some();
+        if self.cohorts.remove(name).is_some() {
+            self.stale_everywhere();
+        }
     }
 
     /// A ResourceFlavor is there, or changed.
     pub fn flavor(&mut self, spec: FlavorSpec) {
         let name = spec.name.clone();
-        self.stale |= self.flavors.get(&name) != Some(&spec);
-        self.flavors.insert(name, spec);
+        if self.flavors.get(&name) != Some(&spec) {
+            self.flavors.insert(name, spec);
+            self.stale_everywhere();
+        }
     }
 
     /// A ResourceFlavor is gone.
     pub fn flavor_gone(&mut self, name: &str) {
-        self.stale |= self.flavors.remove(name).is_some();
+        if self.flavors.remove(name).is_some() {
+            self.stale_everywhere();
+        }
     }
 
     /// Something that queues depend on and that is not fed changed, an admission check for one: all get another look.
     pub fn flush(&mut self) {
         self.refresh();
-        self.flush_all();
+        let all: BTreeSet<Text> = self.lines.keys().cloned().collect();
+        self.flush_these(&all);
         for tree in &mut self.ledger.trees {
             tree.generation += 1;
             tree.dirty = true;
@@ -175,6 +185,8 @@ impl Engine {
             Outcome::Failed if assumed => {
                 entry.info.stand = Stand::Waiting;
                 entry.told = None;
+                // It holds nothing that could be taken from it.
+                self.named.remove(key);
                 self.release(key);
                 self.put_in(key);
             }
@@ -215,20 +227,18 @@ impl Engine {
         }
     }
 
-    /// Wakes everyone who is not held by a clock, a namespace or someone's word.
-    pub(super) fn flush_all(&mut self) {
-        let queues: Vec<Text> = self.lines.keys().cloned().collect();
+    /// Wakes everyone in these queues who is not held by a clock, a namespace or someone's word.
+    pub(super) fn flush_these(&mut self, queues: &BTreeSet<Text>) {
         for queue in queues {
-            if let Some(line) = self.lines.get_mut(&queue) {
-                line.wake_all();
-            }
-            self.recall(&queue, |_, why| match why {
+            self.untold.remove(queue);
+            let Some(line) = self.lines.get_mut(queue) else { continue };
+            line.wake_all();
+            self.recall(queue, |_, why| match why {
                 // The queue may take other namespaces now: looked at once more.
                 Aside::Refused | Aside::NamespaceMismatch => true,
                 Aside::Until(_) | Aside::OnHold => false,
             });
         }
-        self.untold.clear();
     }
 
     /// Lets those back into the line whose backoff is over.

@@ -43,7 +43,8 @@ impl Engine {
         });
         entry.holder = Some(Arc::clone(&new));
         (entry.info, entry.since, entry.assumed) = (info, since, assumed);
-        if self.stale {
+        if self.stale.is_some() {
+            self.moves(old.node);
             return;
         }
         let ledger = &mut self.ledger;
@@ -82,14 +83,16 @@ impl Engine {
         }
         let ready = entry.info.pods_ready;
         self.note_readiness(key, ready);
-        if self.stale {
-            return;
-        }
         let Some(entry) = self.workloads.get(key) else { return };
         let Some(reservation) = entry.info.reservation() else { return };
+        if self.stale.is_some() {
+            let queue = reservation.queue.clone();
+            self.stale_in(&queue);
+            return;
+        }
         let Some(node) = self.ledger.tree.queue(&reservation.queue) else { return };
         let Some(uses) = self.pairs_of(&entry.info) else {
-            self.stale = true;
+            self.stale_everywhere();
             return;
         };
         let holder = Arc::new(Holder {
@@ -136,8 +139,8 @@ impl Engine {
         let Some(holder) = entry.holder.take() else { return };
         let admitted = entry.info.reservation().is_some_and(|it| it.admitted);
         // A sum that stopped at the largest number cannot be undone by subtraction: all is counted anew.
-        self.stale |= self.ledger.is_saturated(&holder);
-        if self.stale {
+        if self.stale.is_some() || self.ledger.is_saturated(&holder) {
+            self.moves(holder.node);
             return;
         }
         let ledger = &mut self.ledger;
@@ -152,6 +155,12 @@ impl Engine {
         self.touch(holder.node);
         let pairs: Vec<PairId> = holder.uses.iter().map(|(pair, _)| *pair).collect();
         self.wake(holder.node, &pairs);
+    }
+
+    /// Something of a queue moved that is counted when all is counted anew.
+    fn moves(&mut self, node: NodeId) {
+        let queue = self.ledger.tree.nodes[node].name.clone();
+        self.stale_in(&queue);
     }
 
     /// Wakes the parked workloads of a tree that these pairs stopped. Under fair sharing every usage moves shares.

@@ -90,8 +90,18 @@ pub struct Engine {
     named: BTreeMap<Key, Key>,
     /// What follows from the specs and holds per node; put up anew when they change.
     ledger: Ledger,
-    stale: bool,
+    /// What the ledger does not know yet; while there is something, nothing is counted.
+    stale: Option<Stale>,
     work: Work,
+}
+
+/// Where something changed that the ledger follows from.
+#[derive(Debug, Clone)]
+enum Stale {
+    /// In these queues.
+    Queues(BTreeSet<Text>),
+    /// Anywhere.
+    Everywhere,
 }
 
 /// Everything that is counted by node of the quota tree.
@@ -173,7 +183,7 @@ impl Engine {
             ready_awaited: false,
             named: BTreeMap::new(),
             ledger: Ledger::default(),
-            stale: false,
+            stale: None,
             work: Work::default(),
         }
     }
@@ -184,10 +194,15 @@ impl Engine {
         self.work
     }
 
+    /// Everyone it was told of as it counts them, and whether what they hold was decided here and is not written yet.
+    pub fn known(&self) -> impl Iterator<Item = (&Info, bool)> {
+        self.workloads.values().map(|entry| (&entry.info, entry.assumed))
+    }
+
     /// Whether another cycle may decide something now.
     #[must_use]
     pub fn is_restless(&self) -> bool {
-        self.stale || !self.untold.is_empty() || self.ledger.trees.iter().any(|tree| tree.dirty)
+        self.stale.is_some() || !self.untold.is_empty() || self.ledger.trees.iter().any(|tree| tree.dirty)
     }
 
     /// When to ask again although nothing was fed: the end of the next backoff.
@@ -206,18 +221,30 @@ impl Engine {
         }
     }
 
-    /// Puts the tree up anew after its specs changed: all is counted again, and everybody gets another look.
-    fn refresh(&mut self) {
-        if !std::mem::take(&mut self.stale) {
-            return;
+    /// The tree has to be put up anew because of this queue.
+    fn stale_in(&mut self, queue: &Text) {
+        if let Stale::Queues(queues) = self.stale.get_or_insert_with(|| Stale::Queues(BTreeSet::new())) {
+            queues.insert(queue.clone());
         }
+    }
+
+    /// The tree has to be put up anew, and nobody knows whom that concerns.
+    fn stale_everywhere(&mut self) {
+        self.stale = Some(Stale::Everywhere);
+    }
+
+    /// Puts the tree up anew after its specs changed: all is counted again, and whoever shares a tree with what changed
+    /// gets another look.
+    fn refresh(&mut self) {
+        let Some(stale) = self.stale.take() else { return };
         self.work.rebuilds += 1;
-        let held = self.workloads.values().flat_map(|entry| entry.info.held().into_keys());
-        let in_use: BTreeSet<(Text, Text)> = held.collect();
+        let held = self.workloads.values().filter(|entry| entry.info.reservation().is_some());
+        let in_use: BTreeSet<(Text, Text)> = held.flat_map(|entry| entry.info.held().into_keys()).collect();
         let specs: BTreeMap<Text, &QueueSpec> =
             self.queues.iter().map(|(k, v)| (k.clone(), v.as_ref())).collect();
         let tree = QuotaTree::new(&specs, &self.cohorts, &in_use);
-        let generation = self.ledger.trees.iter().map(|it| it.generation).max().unwrap_or(0) + 1;
+        let moved = moved(&self.ledger.tree, &tree, stale);
+        let states = self.ledger.states_in(&tree, &moved);
         self.ledger = Ledger {
             idle: self
                 .queues
@@ -229,19 +256,24 @@ impl Engine {
             holders: vec![Holders::new(); tree.queues],
             usage: tree.unused(),
             admitted: tree.unused(),
-            trees: vec![TreeState { generation, dirty: true }; tree.nodes.len()],
+            trees: states.clone(),
             memo: vec![None; tree.queues],
             tree,
         };
-        let keys: Vec<Key> = self.workloads.keys().cloned().collect();
-        for key in &keys {
-            if let Some(entry) = self.workloads.get_mut(key) {
-                entry.holder = None;
+        let mut holders: Vec<Key> = Vec::new();
+        for (key, entry) in &mut self.workloads {
+            entry.holder = None;
+            if entry.line.as_ref().is_some_and(|line| moved.contains(line)) {
                 entry.tried.clear();
             }
-            self.hold(key);
+            if entry.info.reservation().is_some() {
+                holders.push(key.clone());
+            }
         }
-        self.flush_all();
+        holders.iter().for_each(|key| self.hold(key));
+        // Counting again what was counted before is no news.
+        self.ledger.trees = states;
+        self.flush_these(&moved);
     }
 
     fn idle_of(&self, tree: &QuotaTree, node: NodeId, spec: &QueueSpec) -> Option<Idle> {
@@ -268,5 +300,41 @@ impl Engine {
         if let Some(node) = self.ledger.tree.queue(queue) {
             self.ledger.trees[self.ledger.tree.nodes[node].root].dirty = true;
         }
+    }
+}
+
+/// The queues that share a tree, as it was or as it is, with one that changed. Where pairs have other numbers than before,
+/// nothing that was remembered of them is true any more: these are all queues.
+fn moved(old: &QuotaTree, new: &QuotaTree, stale: Stale) -> BTreeSet<Text> {
+    let mut found = match stale {
+        Stale::Queues(queues) if old.pairs == new.pairs => queues,
+        Stale::Queues(_) | Stale::Everywhere => {
+            return [old, new].into_iter().flat_map(|it| it.nodes[..it.queues].iter().map(name)).collect();
+        }
+    };
+    for tree in [old, new] {
+        let nodes = found.iter().filter_map(|queue| tree.queue(queue));
+        let roots: BTreeSet<NodeId> = nodes.map(|node| tree.nodes[node].root).collect();
+        let beside = tree.nodes[..tree.queues].iter().filter(|node| roots.contains(&node.root));
+        found.extend(beside.map(name));
+    }
+    found
+}
+
+fn name(node: &tree::Node) -> Text {
+    node.name.clone()
+}
+
+impl Ledger {
+    /// The states of the trees of another ledger: those in which something moved are looked at, and those that were about
+    /// to be.
+    fn states_in(&self, tree: &QuotaTree, moved: &BTreeSet<Text>) -> Vec<TreeState> {
+        let generation = self.trees.iter().map(|it| it.generation).max().unwrap_or(0) + 1;
+        let mut states = vec![TreeState { generation, dirty: false }; tree.nodes.len()];
+        for node in &tree.nodes[..tree.queues] {
+            let was = self.tree.queue(&node.name).map(|old| self.trees[self.tree.nodes[old].root].dirty);
+            states[node.root].dirty |= moved.contains(&node.name) || was == Some(true);
+        }
+        states
     }
 }

@@ -16,11 +16,13 @@ pub fn scenarios() -> Vec<Scenario> {
     let families = everyone.map(|cascade| Scenario {
         says: format!("a family of config maps whose owner is deleted with {cascade:?}"),
         nodes: 1,
+        told: None,
         plays: Box::new(move |world, faults, _| deleted_owner(world, faults, cascade)),
     });
     let jobs = [Cascade::Background, Cascade::Foreground].map(|cascade| Scenario {
         says: format!("a Job deleted with {cascade:?} takes its running pods along"),
         nodes: 2,
+        told: None,
         plays: Box::new(move |world, faults, _| deleted_job(world, faults, cascade)),
     });
     let orphans = Scenario::new("an orphaned pod runs on without its finalizer", 2, orphaned_pod);

@@ -17,11 +17,13 @@ pub fn scenarios() -> Vec<Scenario> {
     let deleted = [Cascade::Background, Cascade::Foreground, Cascade::Orphan].map(|cascade| Scenario {
         says: format!("a Job deleted with {cascade:?} leaves no pod behind that is held"),
         nodes: 0,
+        told: None,
         plays: Box::new(move |world, faults, seed| deletion(world, faults, seed, cascade)),
     });
     let ttl = [0, 10].map(|secs| Scenario {
         says: format!("a finished Job goes after {secs} seconds, its pods with it"),
         nodes: 0,
+        told: None,
         plays: Box::new(move |world, faults, seed| time_to_live(world, faults, seed, secs)),
     });
     let again = Scenario::new("a Job of the same name has nothing to do with the old one", 0, namesake);

@@ -16,6 +16,7 @@ mod nodes;
 mod play;
 mod policies;
 mod processes;
+mod queues;
 mod scenario;
 mod seeds;
 mod urgent;

@@ -63,7 +63,7 @@ impl From<Play> for Scenario {
             let ledger = perform(&play, world, faults, seed);
             check(&play, world, &ledger);
         };
-        Scenario { says: play.says.to_owned(), nodes: 0, plays: Box::new(plays) }
+        Scenario { says: play.says.to_owned(), nodes: 0, told: None, plays: Box::new(plays) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use muster_api::kinds;
 use muster_api::port::{Kind, Object};
 use muster_api::{job::JobFacts, meta};
+use muster_node::plane::Told;
 use muster_sim::{Faults, World, heartbeat};
 
 use crate::{
@@ -14,12 +15,17 @@ use crate::{
 /// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
 pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
 
+/// What controllers are told.
+pub type Tells = Box<dyn Fn(u64) -> Told + Send + Sync>;
+
 /// One thing that can happen.
 pub struct Scenario {
     /// What, in a sentence.
     pub says: String,
     /// How many simulated nodes there are.
     pub nodes: usize,
+    /// What controllers are told, by the seed; as always where nothing is said.
+    pub told: Option<Tells>,
     /// How it goes.
     pub plays: Plays,
 }
@@ -27,7 +33,15 @@ pub struct Scenario {
 impl Scenario {
     /// A scenario of one function.
     pub fn new(says: &str, nodes: usize, plays: fn(&mut World, Faults, u64)) -> Scenario {
-        Scenario { says: says.to_owned(), nodes, plays: Box::new(plays) }
+        Scenario { says: says.to_owned(), nodes, told: None, plays: Box::new(plays) }
+    }
+
+    /// The world in which it happens.
+    pub fn world(&self, seed: u64) -> World {
+        match &self.told {
+            Some(told) => World::told(seed, self.nodes, told(seed)),
+            None => World::new(seed, self.nodes),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use muster_sim::{Faults, Happened, World};
+use muster_sim::{Faults, Happened};
 
 use crate::scenario::{self, Scenario};
 
@@ -16,25 +16,27 @@ use crate::scenario::{self, Scenario};
 const SEEDS: u64 = 1_000;
 
 /// What came of one seed.
-struct Outcome {
-    hash: u64,
-    happened: Happened,
-    records: usize,
-    story: Vec<String>,
-    problem: Option<String>,
+pub struct Outcome {
+    pub hash: u64,
+    pub happened: Happened,
+    pub records: usize,
+    pub story: Vec<String>,
+    pub problem: Option<String>,
 }
 
-fn number(variable: &str) -> Option<u64> {
+/// A number in the environment.
+pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-fn of_seed(all: &[Scenario], seed: u64) -> &Scenario {
+/// The scenario of a seed.
+pub fn of_seed(all: &[Scenario], seed: u64) -> &Scenario {
     &all[usize::try_from(seed % all.len() as u64).unwrap()]
 }
 
 /// Plays one seed to its end, be it a bad one.
-fn play(scenario: &Scenario, seed: u64, faults: Faults) -> Outcome {
-    let mut world = World::new(seed, scenario.nodes);
+pub fn play(scenario: &Scenario, seed: u64, faults: Faults) -> Outcome {
+    let mut world = scenario.world(seed);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.plays)(&mut world, faults, seed)));
     let problem = played.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -47,25 +49,26 @@ fn play(scenario: &Scenario, seed: u64, faults: Faults) -> Outcome {
 
 /// What came of many seeds.
 #[derive(Default)]
-struct Sum {
+pub struct Sum {
     seeds: u64,
     records: usize,
-    happened: Happened,
-    problems: Vec<String>,
+    pub happened: Happened,
+    pub problems: Vec<String>,
 }
 
 impl Sum {
-    fn add(&mut self, says: &str, seed: u64, outcome: &Outcome) {
+    fn add(&mut self, scenario: &Scenario, seed: u64, outcome: &Outcome) {
         self.seeds += 1;
         self.records += outcome.records;
         self.happened += outcome.happened;
         if let Some(problem) = &outcome.problem {
-            let again = format!("play it again: cargo xtask sim --seed {seed} -v");
-            self.problems.push(format!("seed {seed}, {says}: {problem}\n{again}"));
+            let which = if scenario.told.is_some() { " queues" } else { "" };
+            let again = format!("play it again: cargo xtask sim{which} --seed {seed} -v");
+            self.problems.push(format!("seed {seed}, {}: {problem}\n{again}", scenario.says));
         }
     }
 
-    fn tell(&self, scenarios: usize, took_secs: f64) -> String {
+    pub fn tell(&self, scenarios: usize, took_secs: f64) -> String {
         let (seeds, records) = (self.seeds, self.records);
         let mut told = format!(
             "{seeds} seeds of {scenarios} scenarios, {records} writes, {} failed, {took_secs:.1} s\n",
@@ -79,7 +82,7 @@ impl Sum {
 }
 
 /// Plays seeds on all cores.
-fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
+pub fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
     let (next, sum) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -92,7 +95,7 @@ fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
                     }
                     let scenario = of_seed(all, seed);
                     let outcome = play(scenario, seed, Faults::of_seed(seed));
-                    sum.lock().unwrap().add(&scenario.says, seed, &outcome);
+                    sum.lock().unwrap().add(scenario, seed, &outcome);
                 }
             });
         }
@@ -101,7 +104,7 @@ fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
 }
 
 /// Tells beside the result of the test, where tests that pass say nothing.
-fn note(text: &str) {
+pub fn note(text: &str) {
     use std::io::Write;
     if let Some(path) = std::env::var_os("MUSTER_TEST_NOTES") {
         let file = std::fs::File::options().create(true).append(true).open(path);

@@ -79,7 +79,7 @@ pub fn scenarios() -> Vec<Scenario> {
         let plays = move |world: &mut World, faults: Faults, seed: u64| {
             perform(&story, world, Trouble::of(faults), seed);
         };
-        Scenario { says: story.says.to_owned(), nodes: NODES, plays: Box::new(plays) }
+        Scenario { says: story.says.to_owned(), nodes: NODES, told: None, plays: Box::new(plays) }
     };
     stories::all().into_iter().map(one).collect()
 }

@@ -1,0 +1,330 @@
+//! What holds when nothing happens any more: nobody waits who could run, everybody who waits is told why, statuses tell what
+//! is held, and nothing is stuck.
+
+use std::collections::BTreeMap;
+
+use muster_api::kinds::{JOBS, JOBSETS, PODS};
+use muster_api::meta;
+use muster_api::port::Kind;
+use muster_api::queue::words::{annotations, conditions, finalizers, labels};
+use muster_api::queue::{
+    ClusterQueueFacts, LocalQueueFacts, QueueStatus, StopPolicy, Strategy, WorkloadFacts, kinds,
+};
+use muster_queue::engine::assign::Mode;
+use muster_queue::engine::decision::Decision;
+use muster_queue::engine::workload::{Info, Stand};
+use muster_sim::World;
+use muster_tree::{Text, Tree};
+
+use super::laws::{engine, has_ended, is_gated};
+use super::quotas::{Pair, held};
+use crate::scenario::{is_quiet_for, minutes};
+
+/// More cycles than any of these worlds needs.
+const CYCLES_MAX: usize = 400;
+
+/// Everything that holds at rest.
+pub fn check(world: &mut World) {
+    let picture = Picture::of(world);
+    picture.pods();
+    picture.jobs();
+    picture.reasons();
+    picture.statuses();
+    nobody_sleeps(world);
+    is_quiet_for(world, minutes(10));
+}
+
+/// All there is.
+struct Picture {
+    workloads: Vec<WorkloadFacts>,
+    pods: Vec<Tree>,
+    jobs: Vec<Tree>,
+    sets: Vec<Tree>,
+    queues: Vec<Tree>,
+    locals: Vec<Tree>,
+}
+
+impl Picture {
+    fn of(world: &World) -> Picture {
+        let all = |kind: &Kind| world.all(kind).into_iter().map(|it| it.tree).collect::<Vec<Tree>>();
+        Picture {
+            workloads: all(&kinds::WORKLOADS).iter().map(WorkloadFacts::of).collect(),
+            pods: all(&PODS),
+            jobs: all(&JOBS),
+            sets: all(&JOBSETS),
+            queues: all(&kinds::CLUSTER_QUEUES),
+            locals: all(&kinds::LOCAL_QUEUES),
+        }
+    }
+
+    fn workload(&self, namespace: &str, name: &str) -> Option<&WorkloadFacts> {
+        self.workloads.iter().find(|it| it.namespace == *namespace && it.name == *name)
+    }
+
+    fn local(&self, workload: &WorkloadFacts) -> Option<LocalQueueFacts> {
+        let mut all = self.locals.iter().map(LocalQueueFacts::of);
+        all.find(|it| it.namespace == workload.namespace && it.name == workload.queue)
+    }
+
+    fn queue(&self, name: &str) -> Option<ClusterQueueFacts> {
+        self.queues.iter().map(ClusterQueueFacts::of).find(|it| it.name == *name)
+    }
+
+    /// No pod is stuck on its way out, none waits that may run, none runs that may not.
+    fn pods(&self) {
+        for pod in &self.pods {
+            let name = meta::name(pod);
+            let goes = meta::deleting(pod).is_some();
+            let of = self.workload_of(pod);
+            // Pods of a group count, or keep the place of those that replace them, until the group has ended.
+            let counts = of.is_some_and(|it| !it.is_finished() && !it.deleting && is_grouped(pod));
+            assert!(
+                !goes || counts || !meta::has_finalizer(pod, finalizers::POD),
+                "{name} is stuck: {pod:?} {of:#?}"
+            );
+            if meta::label(pod, labels::MANAGED).is_none() {
+                continue;
+            }
+            let runs = of.is_some_and(|it| it.is_admitted() && !it.is_evicted() && !it.is_finished());
+            assert!(!(runs && is_gated(pod) && !goes), "{name} waits although it may run: {pod:?} {of:#?}");
+            let holds = of.is_some_and(WorkloadFacts::has_quota);
+            let open = !is_gated(pod) && !has_ended(pod) && !goes;
+            assert!(!open || holds, "{name} runs without a share: {pod:?} {of:#?}");
+        }
+    }
+
+    /// The Workload of a pod by itself or of a group.
+    fn workload_of(&self, pod: &Tree) -> Option<&WorkloadFacts> {
+        match group_of(pod) {
+            Some(group) => self.workload(&meta::namespace(pod), group),
+            None => self.of_owner(meta::uid(pod)).next(),
+        }
+    }
+
+    fn of_owner(&self, uid: Text) -> impl Iterator<Item = &WorkloadFacts> {
+        self.workloads.iter().filter(move |it| it.controller().is_some_and(|owner| owner.uid == uid))
+    }
+
+    /// Whoever was admitted runs, and nobody else does.
+    fn jobs(&self) {
+        for job in self.jobs.iter().chain(&self.sets) {
+            let name = meta::name(job);
+            assert!(meta::deleting(job).is_none(), "{name} does not go: {job:?}");
+            let ends = |it: &Tree| {
+                ["Complete", "Failed", "Completed"].contains(&it.str_at(&["type"]))
+                    && it.str_at(&["status"]) == "True"
+            };
+            let over = job.items_at(&["status", "conditions"]).iter().any(ends);
+            if over || meta::label(job, labels::QUEUE).is_none() {
+                continue;
+            }
+            let uid = meta::uid(job);
+            let own: Vec<&WorkloadFacts> = self.of_owner(uid.clone()).collect();
+            assert_eq!(own.len(), 1, "{name} has one Workload: {own:#?}");
+            let runs = own[0].is_admitted() && !own[0].is_evicted();
+            let suspended = job.bool_at(&["spec", "suspend"]) == Some(true);
+            assert_eq!(suspended, !runs, "{name} is suspended if it may not run: {:#?}", own[0]);
+            let counted: u32 = own[0].pod_sets.iter().map(|it| it.count).sum();
+            let alive = self.alive_below(&uid);
+            assert!(alive <= if runs { counted as usize } else { 0 }, "{name}: {alive} pods run");
+        }
+    }
+
+    /// Pods that run for a Job, or for the Jobs of a JobSet.
+    fn alive_below(&self, uid: &Text) -> usize {
+        let owned = |tree: &&Tree, by: &Text| meta::controller(tree).is_some_and(|it| it.uid == *by);
+        let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod)).count();
+        let jobs = self.jobs.iter().filter(|job| owned(job, uid)).map(|job| meta::uid(job));
+        pods + jobs.map(|job| self.alive_below(&job)).sum::<usize>()
+    }
+
+    /// Everybody who waits was told a reason, and it is true.
+    fn reasons(&self) {
+        for it in self.workloads.iter().filter(|it| !it.is_finished()) {
+            let name = &it.name;
+            assert!(!it.deleting, "{name} does not go: {it:#?}");
+            if it.has_quota() {
+                assert!(it.admission.is_some(), "{name} has a share of nothing");
+                assert!(!it.is_evicted(), "{name} was told to go and does not: {it:#?}");
+                continue;
+            }
+            assert!(it.admission.is_none() && !it.is_admitted(), "{name} gave its share back: {it:#?}");
+            let told = it.condition(conditions::QUOTA_RESERVED);
+            let told = told.unwrap_or_else(|| panic!("{name} was told nothing: {it:#?}"));
+            assert!(!told.holds && !told.message.is_empty(), "{name}: {told:?}");
+            if let Some(wanted) = self.obvious(it) {
+                assert_eq!(told.reason, wanted, "{name} was told another reason: {it:#?}");
+            }
+        }
+    }
+
+    /// What stands in the way of a Workload, where one look tells; `None` where quota does.
+    fn obvious(&self, it: &WorkloadFacts) -> Option<&'static str> {
+        if !it.active {
+            return Some("Deactivated");
+        }
+        let local = self.local(it);
+        let queue = local.as_ref().and_then(|local| self.queue(&local.cluster_queue));
+        let (Some(local), Some(queue)) = (local, queue) else { return Some("Misconfigured") };
+        if local.stop != StopPolicy::None || queue.stop != StopPolicy::None || queue.deleting {
+            return Some("Suspended");
+        }
+        None
+    }
+
+    /// Queues tell what is held and who waits.
+    fn statuses(&self) {
+        for queue in &self.queues {
+            let (facts, status) = (ClusterQueueFacts::of(queue), status_of(queue));
+            let of_it =
+                |it: &&WorkloadFacts| it.admission.as_ref().is_some_and(|it| it.cluster_queue == facts.name);
+            let holders: Vec<&WorkloadFacts> = self.holders().filter(of_it).collect();
+            tells(&facts.name, &status, &holders);
+            let waits = |it: &&WorkloadFacts| {
+                let local =
+                    self.local(it).filter(|it| it.cluster_queue == facts.name && it.stop == StopPolicy::None);
+                local.is_some() && is_queueable(it)
+            };
+            let pending = self.workloads.iter().filter(waits).count();
+            assert_eq!(status.pending as usize, pending, "{} tells who waits: {queue:?}", facts.name);
+        }
+        for local in &self.locals {
+            let (facts, status) = (LocalQueueFacts::of(local), status_of(local));
+            let of_it = |it: &&WorkloadFacts| {
+                let queue = it.admission.as_ref().map(|it| &it.cluster_queue);
+                it.namespace == facts.namespace
+                    && it.queue == facts.name
+                    && queue == Some(&facts.cluster_queue)
+            };
+            if self.queue(&facts.cluster_queue).is_some() {
+                let holders: Vec<&WorkloadFacts> = self.holders().filter(of_it).collect();
+                tells(&facts.name, &status, &holders);
+                let own = |it: &&WorkloadFacts| it.namespace == facts.namespace && it.queue == facts.name;
+                let pending = self.workloads.iter().filter(own).filter(|it| is_queueable(it)).count();
+                assert_eq!(status.pending as usize, pending, "{} tells who waits: {local:?}", facts.name);
+            }
+        }
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &WorkloadFacts> {
+        self.workloads.iter().filter(|it| it.has_quota() && !it.is_finished())
+    }
+}
+
+fn group_of(pod: &Tree) -> Option<&str> {
+    meta::annotation(pod, labels::POD_GROUP_NAME).or(meta::label(pod, labels::POD_GROUP_NAME))
+}
+
+fn is_grouped(pod: &Tree) -> bool {
+    group_of(pod).is_some()
+}
+
+fn status_of(queue: &Tree) -> QueueStatus {
+    QueueStatus::of(queue.at(&["status"]).unwrap_or(&Tree::Null))
+}
+
+/// Whether a Workload could be put in a line.
+fn is_queueable(it: &WorkloadFacts) -> bool {
+    !it.is_finished()
+        && !it.has_quota()
+        && it.active
+        && !it.deleting
+        && it.annotation(annotations::ADMISSION_GATED_BY).is_none()
+        && !it.holds(conditions::WAITING_FOR_REPLACEMENT_PODS)
+}
+
+/// A status has these holders, and what they hold.
+fn tells(name: &str, status: &QueueStatus, holders: &[&WorkloadFacts]) {
+    let admitted = holders.iter().filter(|it| it.is_admitted()).count();
+    let counts = (status.reserving as usize, status.admitted as usize);
+    assert_eq!(counts, (holders.len(), admitted), "{name} tells who holds something: {status:#?}");
+    let mut total: BTreeMap<Pair, i64> = BTreeMap::new();
+    for (pair, amount) in holders.iter().flat_map(|it| held(it)) {
+        *total.entry(pair).or_default() += amount;
+    }
+    for flavor in &status.reservation {
+        for resource in &flavor.resources {
+            let pair = (flavor.name.clone(), resource.name.clone());
+            let want = total.get(&pair).copied().unwrap_or(0);
+            assert_eq!(resource.total, want, "{name} tells what is held of {pair:?}: {status:#?}");
+        }
+    }
+}
+
+/// What the engine refuses, one that knows nothing of the past refuses too; and whom it would let in at once does not wait,
+/// unless its queue goes strictly by the order.
+fn nobody_sleeps(world: &World) {
+    let engine = engine(world).expect("the controllers have seen everything");
+    let mut twin = engine.rebuilt();
+    for _ in 0..CYCLES_MAX {
+        for decision in twin.cycle(world.now()) {
+            assert!(!matches!(decision, Decision::Admit(_)), "asleep: {decision:?}");
+        }
+        if !twin.is_restless() {
+            break;
+        }
+    }
+    let mut tried = engine.clone();
+    let known: Vec<Info> = engine.known().map(|(info, _)| info.clone()).collect();
+    for info in known.iter().filter(|it| may_be_tried(it)) {
+        let Some(queue) = queue_of(world, info) else { continue };
+        if queue.strategy == Strategy::StrictFifo || tried.idle(&queue.name).is_some() {
+            continue;
+        }
+        let fits = tried.try_out(info).is_some_and(|it| it.assignment.mode() == Mode::Fit);
+        assert!(!fits, "{:?} fits and waits: {:#?}", info.key, tried.why(&info.key));
+    }
+}
+
+/// Whether nothing but quota can keep it.
+fn may_be_tried(info: &Info) -> bool {
+    let free = !info.on_hold && info.requeue_at.is_none() && !info.checks_failed && info.wrong.is_none();
+    info.stand == Stand::Waiting && free
+}
+
+/// The queue to which a LocalQueue that takes work leads.
+fn queue_of(world: &World, info: &Info) -> Option<ClusterQueueFacts> {
+    let picture = Picture::of(world);
+    let mut locals = picture.locals.iter().map(LocalQueueFacts::of);
+    let local = locals.find(|it| it.namespace == info.key.namespace && it.name == info.local_queue)?;
+    (local.stop == StopPolicy::None && !local.deleting).then(|| picture.queue(&local.cluster_queue))?
+}
+
+/// With plenty for everybody, everybody runs or has ended, but for those who wait for pods that nobody makes.
+pub fn everybody_runs(world: &World) {
+    let picture = Picture::of(world);
+    for it in picture.workloads.iter().filter(|it| !it.is_finished() && !it.has_quota()) {
+        let goes = |name: &Text| picture.queue(name).is_none_or(|it| it.deleting);
+        let local = picture.local(it);
+        if local.is_none_or(|it| it.deleting || goes(&it.cluster_queue)) {
+            continue;
+        }
+        let held_back = it.condition(conditions::REQUEUED).is_some_and(|it| !it.holds);
+        assert!(
+            it.holds(conditions::WAITING_FOR_REPLACEMENT_PODS) || held_back || !it.active,
+            "{} waits with plenty for everybody: {it:#?}",
+            it.name
+        );
+    }
+}
+
+/// Everything that waited or ran was deleted: nothing is left of it.
+pub fn nothing_is_left(world: &World) {
+    for kind in [&JOBSETS, &JOBS, &PODS, &kinds::WORKLOADS] {
+        let left = world.all(kind);
+        assert!(left.is_empty(), "{} are left: {left:#?}", kind.plural);
+    }
+    let mut engine = engine(world).expect("the controllers have seen everything").clone();
+    for queue in world.all(&kinds::CLUSTER_QUEUES) {
+        let usage = engine.usage(&meta::name(&queue.tree)).expect("the queue is known");
+        assert_eq!((usage.reserving, usage.pending), (0, 0), "{}: {usage:?}", meta::name(&queue.tree));
+    }
+}
+
+/// The queues were deleted, too.
+pub fn no_queue_is_left(world: &World) {
+    for kind in [&kinds::LOCAL_QUEUES, &kinds::CLUSTER_QUEUES, &kinds::COHORTS, &kinds::RESOURCE_FLAVORS] {
+        let left = world.all(kind);
+        assert!(left.is_empty(), "{} are left: {left:#?}", kind.plural);
+    }
+}
