@@ -1,7 +1,7 @@
 //! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
 //!
 //! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `gangs`, `gangs-beside`,
-//! `jobsets`, `operator` and `queues` take `--quick`, `--etcd-no-fsync` and `-o json`.
+//! `jobsets`, `operator`, `queues` and `queues-beside` take `--quick`, `--etcd-no-fsync` and `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]
@@ -17,6 +17,7 @@ mod jobsets;
 mod measure;
 mod operator;
 mod queues;
+mod queues_beside;
 mod schedule;
 mod schema;
 mod store;
@@ -24,7 +25,7 @@ mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 14] = [
+const BENCHES: [&str; 15] = [
     "schema",
     "store",
     "schedule",
@@ -37,6 +38,7 @@ const BENCHES: [&str; 14] = [
     "jobsets",
     "operator",
     "queues",
+    "queues-beside",
     "up",
     "api",
 ];
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
             "jobsets" => jobsets::run(&options),
             "operator" => operator::run(&options),
             "queues" => queues::run(&options),
+            "queues-beside" => queues_beside::run(&options),
             "up" => up::run(),
             _ => api::run(&options),
         }

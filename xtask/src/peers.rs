@@ -6,7 +6,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Their CRDs: the corpus test reads them from the same modules, where Go keeps them.
+//! Their CRDs: the corpus test and the bench of queues read them from the modules, where Go keeps them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ struct Peer {
 
 const PEERS: [Peer; 4] = [
     Peer { name: "jobset", module: "sigs.k8s.io/jobset", program: ".", version: "v0.10.1" },
-    Peer { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.15.0" },
+    Peer { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.19.2" },
     Peer {
         name: "trainer",
         module: "github.com/kubeflow/trainer/v2",
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn the_corpus_reads_the_crds_of_the_same_versions() {
         let corpus = include_str!("../../tests/src/corpus/modules.rs");
-        for peer in PEERS.iter().filter(|peer| peer.name != "helm") {
+        // Kueue is compared with in its newest release, whose definitions the bench reads itself.
+        for peer in PEERS.iter().filter(|peer| !["helm", "kueue"].contains(&peer.name)) {
             let named = format!("\"{}@{}\"", peer.module, peer.version);
             assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not name {named}");
         }
@@ -122,6 +123,17 @@ mod tests {
         let helm = PEERS.iter().find(|peer| peer.name == "helm").expect("there is one");
         let named = format!("\"{}-{}\"", helm.name, helm.version);
         assert!(test.contains(&named), "tests/tests/install.rs does not name {named}");
+    }
+
+    #[test]
+    fn the_bench_starts_the_kueue_that_is_built() {
+        let bench = include_str!("../../bench/src/queues_beside/kueue.rs");
+        let kueue = PEERS.iter().find(|peer| peer.name == "kueue").expect("there is one");
+        let program = format!("\"{}-{}\"", kueue.name, kueue.version);
+        let module = format!("\"{}@{}\"", kueue.module, kueue.version);
+        for named in [program, module] {
+            assert!(bench.contains(&named), "bench/src/queues_beside/kueue.rs does not name {named}");
+        }
     }
 
     #[test]

@@ -107,13 +107,26 @@ impl Count {
         }
     }
 
-    /// All of them, whoever sent them, by what they are.
+    /// Writes of these resources, whoever sent them.
+    pub fn writes(&self, resources: &[&str]) -> u64 {
+        let those = self.calls.iter().filter(|(kind, _)| {
+            resources.contains(&kind.resource.as_str()) && !READS.contains(&kind.verb.as_str())
+        });
+        those.map(|(_, count)| count).sum()
+    }
+
+    /// All of them about what a JobSet controller writes, whoever sent them, by what they are.
     pub fn tree(&self) -> Tree {
+        self.tree_of(&WRITTEN)
+    }
+
+    /// All of them about these resources, whoever sent them, by what they are.
+    pub fn tree_of(&self, resources: &[&str]) -> Tree {
         let one = |(kind, count): (&Kind, &u64)| {
             tree!({"verb": kind.verb.as_str(), "resource": kind.resource.as_str(), "status": kind.status,
                 "refused": kind.refused, "count": *count as i64})
         };
-        let about = self.calls.iter().filter(|(kind, _)| WRITTEN.contains(&kind.resource.as_str()));
+        let about = self.calls.iter().filter(|(kind, _)| resources.contains(&kind.resource.as_str()));
         Tree::list(about.map(one))
     }
 }

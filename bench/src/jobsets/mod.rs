@@ -8,7 +8,7 @@
 //!
 //! Verdicts. The machine may be busy; the ratios of one run are what can be compared.
 
-mod calls;
+pub mod calls;
 mod follow;
 mod load;
 mod planes;

@@ -22,6 +22,6 @@ mod rules;
 mod run;
 
 pub use cases::{Case, Group, Request, load, patched};
-pub use modules::{Crd, crds, jobset_definition};
+pub use modules::{Crd, crds, documents_of, jobset_definition};
 pub use rules::{Place, places};
 pub use run::{Pair, Report};

@@ -79,6 +79,12 @@ pub fn jobset_definition() -> Result<Tree, String> {
     definitions(&folder(module)?.join(crds))?.into_iter().next().ok_or_else(|| format!("{module} has no CRD"))
 }
 
+/// The documents in the YAML files of a folder of a published module.
+pub fn documents_of(module: &str, place: &str) -> Result<Vec<Tree>, String> {
+    let all = documents::read(&folder(module)?.join(place))?;
+    Ok(all.into_iter().map(|(_, document)| document).collect())
+}
+
 /// The folder in which Go keeps a module, downloaded if it has to be.
 fn folder(module: &str) -> Result<PathBuf, String> {
     let mut go = Command::new("go");

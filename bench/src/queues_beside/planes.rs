@@ -1,0 +1,121 @@
+//! Those under comparison, each beside a real plane of its own on which all queues are there and active.
+
+use std::time::{Duration, Instant};
+
+use muster_tests::real::{Disk, Real};
+use muster_tree::Tree;
+use tempfile::TempDir;
+
+use super::kueue::{self, Limits};
+use super::load::{Load, cluster_queues};
+use crate::client::Target;
+use crate::jobsets::calls::Count;
+use crate::up;
+
+/// How long it may take until all queues are active.
+const READY_MAX: Duration = Duration::from_secs(180);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Who is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Operator,
+    Upstream(Limits),
+}
+
+/// One of them, ready for the load.
+pub struct Plane {
+    pub name: &'static str,
+    pub target: Target,
+    pub controller: u32,
+    /// The processes of the API server.
+    pub server: Vec<u32>,
+    /// Both end with the plane.
+    real: Real,
+    folder: TempDir,
+}
+
+impl Who {
+    pub const ALL: [Who; 4] = [
+        Who::Operator,
+        Who::Upstream(Limits::Published),
+        Who::Upstream(Limits::Stock),
+        Who::Upstream(Limits::Lifted),
+    ];
+    pub const OPERATOR: &'static str = "muster operator";
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Who::Operator => Who::OPERATOR,
+            Who::Upstream(Limits::Published) => "upstream, 50/s",
+            Who::Upstream(Limits::Stock) => "upstream, stock",
+            Who::Upstream(Limits::Lifted) => "upstream, lifted",
+        }
+    }
+
+    /// Starts it, makes the queues of a load and waits until they are active.
+    pub fn start(self, disk: Disk, load: &Load) -> Result<Plane, String> {
+        if let Some(why) = kueue::missing().filter(|_| self != Who::Operator) {
+            // Before a plane is started for nothing.
+            return Err(why);
+        }
+        let folder = TempDir::new().map_err(|e| e.to_string())?;
+        let mut real = Real::start_without_controllers(disk)?;
+        let server = real.pids();
+        let controller = match self {
+            Who::Operator => real.operate(&up::binary(), &["--controllers", "queue"])?,
+            Who::Upstream(limits) => kueue::start(&mut real, folder.path(), limits)
+                .map_err(|why| format!("{why}\n{}", kueue::last_words(folder.path())))?,
+        };
+        let target = Target::of_token(real.server.base(), real.token());
+        let plane = Plane { name: self.name(), target, controller, server, real, folder };
+        plane.furnish(load).map_err(|why| format!("{why}\n{}", plane.last_words()))?;
+        Ok(plane)
+    }
+}
+
+impl Plane {
+    /// The calls so far.
+    pub fn count(&self) -> Count {
+        Count::of_server(&String::from_utf8_lossy(&self.ask("GET /metrics", &Tree::Null).1))
+    }
+
+    fn furnish(&self, load: &Load) -> Result<(), String> {
+        let (call, _, flavor) = Load::flavor();
+        self.until("takes no flavor", || matches!(self.ask(&call, &flavor).0, 201 | 409))?;
+        self.target.send_all(load.queues(), |n| load.queue(n));
+        self.until("has queues that are not active", || self.active() == load.queues())
+    }
+
+    fn active(&self) -> usize {
+        let (_, body) = self.ask(&format!("GET {}", cluster_queues()), &Tree::Null);
+        let is_active = |queue: &&Tree| {
+            let mut conditions = queue.items_at(&["status", "conditions"]).iter();
+            conditions.any(|it| it.str_at(&["type"]) == "Active" && it.str_at(&["status"]) == "True")
+        };
+        Tree::parse(&body).map_or(0, |list| list.items_at(&["items"]).iter().filter(is_active).count())
+    }
+
+    fn until(&self, not_yet: &str, met: impl Fn() -> bool) -> Result<(), String> {
+        let began = Instant::now();
+        while !met() {
+            if began.elapsed() > READY_MAX {
+                return Err(format!("{} {not_yet} within {READY_MAX:?}", self.name));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        if self.name == Who::OPERATOR { self.real.complaints() } else { kueue::last_words(self.folder.path()) }
+    }
+
+    fn ask(&self, call: &str, body: &Tree) -> (u16, Vec<u8>) {
+        let body = if body.is_null() { Vec::new() } else { body.to_json_bytes() };
+        let request = self.target.request(call, "application/json", &body);
+        let mut connection = self.target.connect().expect("the server listens");
+        let (code, body) = connection.send(&request).expect("the server answers");
+        (code, body.to_vec())
+    }
+}
