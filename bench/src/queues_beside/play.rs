@@ -80,7 +80,7 @@ pub fn play(plane: &Plane, load: &Load) -> Row {
 fn run(target: &Target, load: &Load, arrivals: &[Arrival], lives: &Lives<'_>) -> (bool, Duration) {
     let (open, opened) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| follow(target, lives, open));
+        scope.spawn(|| follow(target, lives, &open));
         for _ in 0..IN_FLIGHT {
             scope.spawn(|| execute(target, lives));
         }
@@ -92,7 +92,7 @@ fn run(target: &Target, load: &Load, arrivals: &[Arrival], lives: &Lives<'_>) ->
     })
 }
 
-fn follow(target: &Target, lives: &Lives<'_>, open: Sender<()>) {
+fn follow(target: &Target, lives: &Lives<'_>, open: &Sender<()>) {
     let request = target.request(&watch(), "", b"");
     // A server may end a watch whose client is slow; a new one begins with all there is.
     while let Ok(mut connection) = target.connect() {
