@@ -57,7 +57,9 @@ pub struct Counts {
     pub finished: usize,
     pub admissions: usize,
     pub releases: usize,
-    /// Writes of ours that came too late.
+    /// Writes of jobs.
+    pub sent: usize,
+    /// Those that came too late.
     pub overtaken: usize,
 }
 
@@ -80,12 +82,7 @@ pub struct Lives<'a> {
 impl<'a> Lives<'a> {
     pub fn new(load: &'a Load, arrivals: &'a [Arrival]) -> Lives<'a> {
         let lives = vec![Life::default(); arrivals.len()];
-        Lives {
-            load,
-            arrivals,
-            state: Mutex::new(State { lives, ..State::default() }),
-            news: Condvar::new(),
-        }
+        Lives { load, arrivals, state: Mutex::new(State { lives, ..State::default() }), news: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,6 +137,7 @@ impl<'a> Lives<'a> {
                 Some(Reverse(deed)) if deed.at <= now => {
                     let Some(Reverse(deed)) = state.deeds.pop() else { continue };
                     if let Some(request) = self.request(&mut state, deed) {
+                        state.counts.sent += 1;
                         return Some(request);
                     }
                     continue;
@@ -158,9 +156,7 @@ impl<'a> Lives<'a> {
             What::Finish { admission } => {
                 let life = &state.lives[id];
                 let holds = life.running && life.admissions == admission;
-                holds.then(|| {
-                    (format!("PATCH {path}?fieldManager=bench&force=true"), APPLY, finished(&path))
-                })
+                holds.then(|| (format!("PATCH {path}?fieldManager=bench&force=true"), APPLY, finished(&path)))
             }
             What::Release { patch } => {
                 state.counts.releases += 1;
@@ -169,7 +165,7 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Notes that a write of ours came too late: what overtook it will be heard of.
+    /// Notes that a write of a job came too late: what overtook it will be heard of.
     pub fn overtaken(&self) {
         self.state().counts.overtaken += 1;
     }
@@ -177,10 +173,8 @@ impl<'a> Lives<'a> {
     /// Waits for the end of all; whether that came in time.
     pub fn wait(&self, limit: Duration) -> bool {
         let state = self.state();
-        let (mut state, _) = self
-            .news
-            .wait_timeout_while(state, limit, |it| !it.over)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) =
+            self.news.wait_timeout_while(state, limit, |it| !it.over).unwrap_or_else(PoisonError::into_inner);
         // Those who wait for more work end, too.
         std::mem::replace(&mut state.over, true)
     }
@@ -257,7 +251,9 @@ mod tests {
         assert!(lives.hear(&event(1, &["QuotaReserved", "Admitted", "Evicted"])));
         let (call, _, body) = lives.next().expect("it has to stop");
         assert!(call.contains("workload-00001") && body.str_at(&["metadata", "resourceVersion"]) == "7");
-        assert!(body.items_at(&["status", "conditions"])[..2].iter().all(|it| it.str_at(&["status"]) == "False"));
+        assert!(
+            body.items_at(&["status", "conditions"])[..2].iter().all(|it| it.str_at(&["status"]) == "False")
+        );
         assert!(lives.hear(&event(1, &["Evicted"])));
         assert!(lives.hear(&event(0, &["Finished", "Admitted"])));
         assert!(!lives.hear(&event(1, &["Finished"])));

@@ -119,8 +119,7 @@ impl Load {
         let cohort = format!("cohort-{}", n / self.queues_each);
         let quota = tree!({"name": "cpu", "nominalQuota": self.quota.to_string(),
             "borrowingLimit": self.borrows.to_string()});
-        let group =
-            tree!({"coveredResources": ["cpu"], "flavors": [{"name": FLAVOR, "resources": [quota]}]});
+        let group = tree!({"coveredResources": ["cpu"], "flavors": [{"name": FLAVOR, "resources": [quota]}]});
         let cluster = tree!({"apiVersion": queue::API_VERSION, "kind": queue::CLUSTER_QUEUE,
             "metadata": {"name": name.clone()},
             "spec": {"cohortName": cohort, "namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO",
@@ -142,8 +141,7 @@ impl Load {
         let class = &self.classes[arrival.class];
         let space = queue_name(arrival.queue);
         let asks = tree!({"requests": {"cpu": class.cpus.to_string()}});
-        let pod =
-            tree!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "train", "resources": asks}]});
+        let pod = tree!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "train", "resources": asks}]});
         let workload = tree!({"apiVersion": queue::API_VERSION, "kind": queue::WORKLOAD,
             "metadata": {"name": workload_name(id), "namespace": space.clone()},
             "spec": {"queueName": space.clone(), "priority": class.priority,

@@ -115,7 +115,11 @@ impl Plane {
     }
 
     fn last_words(&self) -> String {
-        if self.name == Who::OPERATOR { self.real.complaints() } else { kueue::last_words(self.folder.path()) }
+        if self.name == Who::OPERATOR {
+            self.real.complaints()
+        } else {
+            kueue::last_words(self.folder.path())
+        }
     }
 
     fn ask(&self, call: &str, body: &Tree) -> (u16, Vec<u8>) {

@@ -42,9 +42,9 @@ impl Row {
         self.wall.map_or(0.0, |wall| self.workloads as f64 / wall.as_secs_f64())
     }
 
-    /// Writes of the controller for each Workload: all but those that made it, finished it or gave its quota back.
+    /// Writes of the controller for each Workload: all but those that made it and those of its job.
     pub fn writes_each(&self) -> f64 {
-        let own = (self.workloads + self.counts.admissions + self.counts.releases) as u64;
+        let own = (self.workloads + self.counts.sent) as u64;
         self.count.writes(&WRITTEN).saturating_sub(own) as f64 / self.workloads as f64
     }
 }
@@ -155,7 +155,8 @@ fn whole(lives: &[Life]) -> Option<Duration> {
 fn waits(load: &Load, arrivals: &[Arrival], lives: &[Life]) -> Vec<(&'static str, Vec<Duration>)> {
     let of = |class: usize| {
         let those = arrivals.iter().zip(lives).filter(|(arrival, _)| arrival.class == class);
-        let waited = those.filter_map(|(_, life)| Some(life.admitted?.saturating_duration_since(life.created?)));
+        let waited =
+            those.filter_map(|(_, life)| Some(life.admitted?.saturating_duration_since(life.created?)));
         let mut waited: Vec<Duration> = waited.collect();
         waited.sort_unstable();
         waited

@@ -47,7 +47,8 @@ pub fn text(rows: &[Row], disk: Disk) -> String {
         if block != row.load {
             block = row.load;
             let (count, floor) = (row.workloads, row.floor.as_secs_f64());
-            let _ = writeln!(text, "  {count} Workloads, {block}; the quota allows no less than {floor:.1} s");
+            let _ =
+                writeln!(text, "  {count} Workloads, {block}; the quota allows no less than {floor:.1} s");
         }
         let _ = writeln!(text, "{}", line(row, rows));
     }
