@@ -218,7 +218,8 @@ fn judge_job(asked: &Asked<'_>, has_default_queue: bool) -> Answer {
     let mut problems = admit::check_queue_words(object);
     // A Job that runs with fewer pods than it asked for has what its annotations said of all of them.
     let sizes = [annotations::JOB_MIN_PARALLELISM, annotations::JOB_COMPLETIONS_EQUAL_PARALLELISM];
-    let same = |old: &Tree| sizes.iter().all(|key| meta::annotation(old, key) == meta::annotation(object, key));
+    let same =
+        |old: &Tree| sizes.iter().all(|key| meta::annotation(old, key) == meta::annotation(object, key));
     if queued == Queued::Job && !old.is_some_and(same) {
         problems.extend(admit::check_job(object));
     }

@@ -497,6 +497,10 @@ impl Controller for Queueing {
     }
 
     fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+        // It may have happened, and is repeated: what was remembered of it stays.
+        if matches!(why, Refusal::Unknown(_)) {
+            return None;
+        }
         self.pods.refused(call);
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
@@ -505,7 +509,7 @@ impl Controller for Queueing {
             if let Some(uid) = &call.guard.uid {
                 self.told.forget(uid);
             }
-            let passes = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
+            let passes = matches!(why, Refusal::Conflict(_) | Refusal::Busy { .. });
             let decided = if passes { None } else { self.decided.remove(&name) };
             match (decided, caches.find(key)) {
                 (Some(Decided::Admit(_)), Some(object)) => {

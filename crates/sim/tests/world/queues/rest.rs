@@ -271,7 +271,7 @@ fn nobody_sleeps(world: &World) {
         if queue.strategy == Strategy::StrictFifo || tried.idle(&queue.name).is_some() {
             continue;
         }
-        let fits = tried.try_out(info).is_some_and(|it| it.assignment.mode() == Mode::Fit);
+        let fits = tried.try_out(info).is_ok_and(|it| it.assignment.mode() == Mode::Fit);
         assert!(!fits, "{:?} fits and waits: {:#?}", info.key, tried.why(&info.key));
     }
 }
