@@ -1,7 +1,7 @@
 //! The configuration file of Kueue, both versions: which keys there are, and which of them do nothing here.
 
 use muster_queue::kinds::config::Settings;
-use muster_tree::Tree;
+use muster_tree::{Text, Tree};
 
 use super::shape::{Field, Shape, Wrong, needless, used};
 use super::upstream::{
@@ -279,6 +279,6 @@ pub fn check(document: &Tree, wrong: &mut Vec<Wrong>) {
 /// What was asked for and is not built in: a line for the log.
 pub fn unserved(document: &Tree) -> Option<String> {
     let names = Settings::of(Some(document), "").ok()?.unserved;
-    let names: Vec<&str> = names.iter().map(|it| it.as_str()).collect();
+    let names: Vec<&str> = names.iter().map(Text::as_str).collect();
     (!names.is_empty()).then(|| format!("integrations.frameworks: {}: not built in", names.join(", ")))
 }

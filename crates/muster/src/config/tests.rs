@@ -189,7 +189,7 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
     assert_eq!(file.notes, want);
     let up = for_up(&text).unwrap();
     assert!(
-        up.notes[1].ends_with("; webhook, metrics, health: only for `muster operator`"),
+        up.notes[1].ends_with("; webhook, leaderElection, metrics, health: only for `muster operator`"),
         "{:?}",
         up.notes
     );
