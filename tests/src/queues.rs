@@ -416,6 +416,45 @@ pub fn a_driver_has_room_for_its_workers(stage: &Stage, file: &str) {
     stage.finished("pod-group");
 }
 
+/// A group that asks for it is placed as a whole: its gang is there before it starts, and goes with its last pod.
+pub fn a_group_is_placed_together(stage: &Stage) {
+    stage.quota("10m");
+    stage.apply("queue-gang.yaml");
+    stage.until("all start", |stage| stage.none_waits(3));
+    let template = stage.get(&["workloads.scheduling.k8s.io", "ring"]);
+    let template = template.items_at(&["spec", "podGroupTemplates"])[0].clone();
+    assert_eq!(template.int_at(&["policy", "gang", "minCount"]), Some(3), "{template}");
+    stage.finished("ring");
+    let group = stage.get(&["podgroups.scheduling.k8s.io", "ring"]);
+    assert_eq!(group.items_at(&["metadata", "ownerReferences"]).len(), 3, "{group}");
+    stage.kubectl(&["delete", "pods", "--all"]);
+    stage.until("the gang goes with its pods", |stage| {
+        match stage.run(&["get", "podgroups.scheduling.k8s.io", "ring"]) {
+            Err(why) if why.contains("NotFound") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+/// A gang that has quota and no room on nodes starts with none of its pods, and gives its quota back after a while.
+pub fn a_gang_without_room_is_evicted(stage: &Stage) {
+    stage.quota("10k");
+    let text = read("queue-gang.yaml");
+    let (small, big) = text.rsplit_once("cpu: 1m").expect("it asks for processors");
+    stage.apply_text(&format!("{small}cpu: 9k{big}"));
+    let told = |stage: &Stage, reason: &str| {
+        let events = stage.get(&["events"]);
+        events.items_at(&["items"]).iter().filter(|it| it.str_at(&["reason"]) == reason).count()
+    };
+    stage.until("it has quota, and gives it back", |stage| {
+        let count = told(stage, "EvictedDueToPodsReadyTimeout");
+        if count > 0 { Ok(()) } else { Err(stage.get(&["pods"]).to_json()) }
+    });
+    assert_eq!(told(stage, "Started"), 3, "all were let go");
+    assert_eq!(told(stage, "Scheduled"), 0, "and none was placed without the others");
+    stage.until("nothing is held", |stage| stage.uses("team", "0"));
+}
+
 /// Quota that is lent goes back to whom it belongs.
 pub fn a_team_borrows_until_the_other_wants_its_own_back(stage: &Stage) {
     let running = |stage: &Stage, job: &str, want: &str| {

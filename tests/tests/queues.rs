@@ -51,3 +51,23 @@ fn a_team_borrows_until_the_other_wants_its_own_back() {
     let test = "a_team_borrows_until_the_other_wants_its_own_back";
     play(test, queues::a_team_borrows_until_the_other_wants_its_own_back);
 }
+
+#[test]
+fn a_group_is_placed_together() {
+    play("a_group_is_placed_together", queues::a_group_is_placed_together);
+}
+
+/// Pods that do not get ready in time give their quota back.
+const SOON: &str = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n\
+    waitForPodsReady: {enable: true, timeout: 3s}\n";
+
+#[test]
+fn a_gang_without_room_is_evicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, SOON).unwrap();
+    let more = ["--config", &file.display().to_string()];
+    if let Some(stage) = Stage::embedded("a_gang_without_room_is_evicted", &more) {
+        queues::a_gang_without_room_is_evicted(&stage);
+    }
+}

@@ -85,8 +85,8 @@ impl Kind {
         let ready = self.ready.then(|| ReadyRules {
             timeout: Duration::from_secs(20),
             recovery_timeout: Some(Duration::from_secs(20)),
-            block_admission: seed % 3 == 0,
-            backoff_limit: (seed % 2 == 0).then_some(2),
+            block_admission: seed.is_multiple_of(3),
+            backoff_limit: seed.is_multiple_of(2).then_some(2),
             backoff_base: Duration::from_secs(2),
             backoff_max: Duration::from_secs(10),
         });

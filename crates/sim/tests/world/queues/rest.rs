@@ -134,7 +134,7 @@ impl Picture {
     fn alive_below(&self, uid: &Text) -> usize {
         let owned = |tree: &&Tree, by: &Text| meta::controller(tree).is_some_and(|it| it.uid == *by);
         let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod)).count();
-        let jobs = self.jobs.iter().filter(|job| owned(job, uid)).map(|job| meta::uid(job));
+        let jobs = self.jobs.iter().filter(|job| owned(job, uid)).map(meta::uid);
         pods + jobs.map(|job| self.alive_below(&job)).sum::<usize>()
     }
 
