@@ -7,7 +7,7 @@
 //! - Everything that was looked at is kept ([`Look`]): an explanation reads it, and never asks again.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::time::Time;
 use muster_tree::Text;
@@ -35,6 +35,18 @@ pub struct Applicant<'a> {
 
 /// The last flavor looked at, by set of pods and group, where an attempt stopped before the last one.
 pub type Tried = BTreeMap<(usize, usize), usize>;
+
+/// Whether an attempt that stopped at `now` is further on than the one that stopped at `before`.
+///
+/// A group that is not named was looked at to its end, and begins anew. Without an order among such states two sets of
+/// pods could take turns: one begins anew whenever the other one stops, for ever.
+#[must_use]
+pub fn goes_on(before: &Tried, now: &Tried) -> bool {
+    let at = |tried: &Tried, place| tried.get(place).copied().unwrap_or(usize::MAX);
+    let places: BTreeSet<_> = before.keys().chain(now.keys()).collect();
+    let differs = places.into_iter().find(|place| at(before, place) != at(now, place));
+    before.is_empty() || differs.is_some_and(|place| at(now, place) > at(before, place))
+}
 
 /// What one resource got.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! - Nominations are made against what is really used; serving is done on a copy on which victims are gone and
 //!   promises are counted. What is admitted must fit both.
 //! - Each tree that is looked at again has something new in it: someone was admitted, parked, or has flavors left to
-//!   try. So cycles come to rest by themselves.
+//!   try and is further on than the last time. So cycles come to rest by themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::assign::{Applicant, Assignment};
+use super::assign::{self, Applicant, Assignment};
 use super::board::{Board, Fate, Head};
 use super::decision::{
     Admission, BYPASSED, CHECKS_FAILED, Decision, NAMESPACE_MISMATCH, NOT_ALL_READY, OVERLAPPING_FITS,
@@ -236,8 +236,9 @@ impl Engine {
             Fate::NotAllReady => (false, false, false),
         };
         let before = std::mem::take(&mut entry.tried);
-        if untried {
-            entry.tried.clone_from(&head.nomination.assignment.tried);
+        let tried = &head.nomination.assignment.tried;
+        if untried && assign::goes_on(&before, tried) {
+            entry.tried.clone_from(tried);
         }
         if entry.tried != before {
             self.ledger.memo[head.node] = None;

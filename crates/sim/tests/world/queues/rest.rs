@@ -255,6 +255,8 @@ fn tells(name: &str, status: &QueueStatus, holders: &[&WorkloadFacts]) {
 /// unless its queue goes strictly by the order.
 fn nobody_sleeps(world: &World) {
     let engine = engine(world).expect("the controllers have seen everything");
+    let open: Vec<&Info> = engine.known().filter(|(_, open)| *open).map(|(info, _)| info).collect();
+    assert!(open.is_empty(), "what was decided was never written: {open:#?}");
     let mut twin = engine.rebuilt();
     for _ in 0..CYCLES_MAX {
         for decision in twin.cycle(world.now()) {
@@ -265,12 +267,16 @@ fn nobody_sleeps(world: &World) {
         }
     }
     let mut tried = engine.clone();
+    let picture = Picture::of(world);
     let known: Vec<Info> = engine.known().map(|(info, _)| info.clone()).collect();
     for info in known.iter().filter(|it| may_be_tried(it)) {
         let Some(queue) = queue_of(world, info) else { continue };
         if queue.strategy == Strategy::StrictFifo || tried.idle(&queue.name).is_some() {
             continue;
         }
+        let told = picture.workload(&info.key.namespace, &info.key.name);
+        let told = told.and_then(|it| it.condition(conditions::QUOTA_RESERVED)).map(|it| it.reason.clone());
+        assert_ne!(told.as_deref(), Some("PendingEvaluation"), "{:?} was looked at", info.key);
         let fits = tried.try_out(info).is_ok_and(|it| it.assignment.mode() == Mode::Fit);
         assert!(!fits, "{:?} fits and waits: {:#?}", info.key, tried.why(&info.key));
     }
