@@ -68,13 +68,13 @@ fn play(scene: &Scene) -> Figures {
     scene.confirm(&mut engine);
     rest("", &mut engine, |_| {});
     rows.push(many("one ends, and whoever can takes its place", &mut engine, |engine, n| {
-        scene.end(engine, n)
+        scene.end(engine, n);
     }));
     rows.push(many("one more comes", &mut engine, |engine, n| scene.arrive(engine, n)));
     rows.push(many("a quota of one queue grows", &mut engine, |engine, n| scene.grow(engine, n)));
     rows.push(many("a quota of one queue shrinks", &mut engine, |engine, n| scene.shrink(engine, n)));
     rows.push(rest("all is counted anew, from what was fed", &mut engine, |engine| {
-        *engine = engine.rebuilt()
+        *engine = engine.rebuilt();
     }));
     rows.push(many("nothing happens", &mut engine, |_, _| {}));
     Figures { bytes_each: waiting as f64 / infos as f64, rows }

@@ -73,7 +73,7 @@ fn controllers(set: &str) -> Vec<Box<dyn Controller>> {
 /// A pod as clusters have them: everything that differs from pod to pod differs.
 fn pod(n: usize, queued: bool) -> Tree {
     let who = if queued { "queued" } else { "other" };
-    let ended = !queued && n % ENDED_EVERY == 0;
+    let ended = !queued && n.is_multiple_of(ENDED_EVERY);
     let phase = if ended { "Succeeded" } else { "Running" };
     let uid = format!("{who}-5f1c8a52-7d1b-4f6c-9c1e-{n:012}");
     let env = Tree::list(
