@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::clients::{program, skip};
 use crate::plane::{self, Plane};
 use crate::planes::wait_for_nodes;
-use crate::real::{self, Disk, Installed, Real};
+use crate::real::{self, Gangs, Installed, Real};
 
 /// Looks until something is so, at most.
 const LOOKS_MAX: usize = 600;
@@ -19,7 +19,7 @@ const LOOKS_MAX: usize = 600;
 const LOOKS_QUIET: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The controllers that a real plane has beside ours.
-const BESIDE: [&str; 5] = ["gc", "namespace", "job", "podgc", "node"];
+const BESIDE: [&str; 6] = ["gc", "namespace", "job", "podgc", "node", "podgroup"];
 /// Simulated nodes.
 const NODES: usize = 3;
 /// Workloads of queues: schedulers have such, too.
@@ -81,13 +81,19 @@ impl Stage {
     /// A real plane on which Muster is installed, with its operator in charge.
     #[must_use]
     pub fn real(test: &str) -> Option<Stage> {
+        Stage::real_with(test, Gangs::Whole)
+    }
+
+    /// The same, with or without the kinds of gangs.
+    #[must_use]
+    pub fn real_with(test: &str, gangs: Gangs) -> Option<Stage> {
         let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
         if let Some(reason) = real::missing() {
             skip(test, &reason);
             return None;
         }
         let install = |real: &Real, binary: &Path| real.install(binary).map(Some);
-        let mut stage = Stage::on_real(kubectl, install).expect("a real plane starts");
+        let mut stage = Stage::on_real(kubectl, gangs, install).expect("a real plane starts");
         stage.operator_starts();
         Some(stage)
     }
@@ -111,7 +117,7 @@ impl Stage {
             definitions.wait().map_err(|e| e.to_string())?;
             if done.success() { Ok(None) } else { Err("kubectl applies no definitions".to_owned()) }
         };
-        let mut stage = Stage::on_real(kubectl.clone(), define).expect("a real plane starts");
+        let mut stage = Stage::on_real(kubectl.clone(), Gangs::Whole, define).expect("a real plane starts");
         stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
         stage.operator_starts();
         Some(stage)
@@ -119,11 +125,12 @@ impl Stage {
 
     fn on_real(
         kubectl: PathBuf,
+        gangs: Gangs,
         define: impl FnOnce(&Real, &Path) -> Result<Option<Installed>, String>,
     ) -> Result<Stage, String> {
         let binary = plane::binary()?;
         // Definitions come before the garbage collector, which looks for new kinds only now and then.
-        let mut real = Real::start_without_controllers(Disk::Unsynced)?;
+        let mut real = Real::with_gangs(gangs)?;
         let installed = define(&real, &binary)?;
         real.start_controllers(&BESIDE)?;
         real.start_scheduler()?;
@@ -163,6 +170,15 @@ impl Stage {
             panic!("an embedded plane has no operator")
         };
         real.kill(operator.take().expect("it runs")).expect("it can be killed");
+    }
+
+    /// What the installed operator of a real plane has asked for, in the words of the server.
+    #[must_use]
+    pub fn audited(&self) -> Vec<Tree> {
+        match &self.scene {
+            Scene::Real { real, .. } => real.audited(),
+            Scene::Ours { .. } => Vec::new(),
+        }
     }
 
     /// What the operator of a real plane has told.
@@ -416,23 +432,50 @@ pub fn a_driver_has_room_for_its_workers(stage: &Stage, file: &str) {
     stage.finished("pod-group");
 }
 
-/// A group that asks for it is placed as a whole: its gang is there before it starts, and goes with its last pod.
-pub fn a_group_is_placed_together(stage: &Stage) {
+/// A group that asks for it is placed as a whole: its gang, of this API group, is there before it starts, and goes with
+/// its last pod. Pods ask this scheduler, or whoever is asked by those who name none.
+pub fn a_group_is_placed_together(stage: &Stage, api_group: &str, scheduler: &str) {
+    let [workload, group] = ["workloads", "podgroups"].map(|plural| format!("{plural}.{api_group}"));
     stage.quota("10m");
-    stage.apply("queue-gang.yaml");
+    stage.apply_text(&scheduled_by(scheduler, &read("queue-gang.yaml")));
     stage.until("all start", |stage| stage.none_waits(3));
-    let template = stage.get(&["workloads.scheduling.k8s.io", "ring"]);
-    let template = template.items_at(&["spec", "podGroupTemplates"])[0].clone();
-    assert_eq!(template.int_at(&["policy", "gang", "minCount"]), Some(3), "{template}");
+    let made = stage.get(&[&workload, "ring"]);
+    let template = made.items_at(&["spec", "podGroupTemplates"])[0].clone();
+    let policy = template.get("policy").or_else(|| template.get("schedulingPolicy"));
+    let least = policy.and_then(|it| it.int_at(&["gang", "minCount"]));
+    assert_eq!(least, Some(3), "{template}");
     stage.finished("ring");
-    let group = stage.get(&["podgroups.scheduling.k8s.io", "ring"]);
-    assert_eq!(group.items_at(&["metadata", "ownerReferences"]).len(), 3, "{group}");
+    let made = stage.get(&[&group, "ring"]);
+    let owners = made.items_at(&["metadata", "ownerReferences"]).iter();
+    assert_eq!(owners.filter(|it| it.str_at(&["kind"]) == "Pod").count(), 3, "{made}");
     stage.kubectl(&["delete", "pods", "--all"]);
-    stage.until("the gang goes with its pods", |stage| {
-        match stage.run(&["get", "podgroups.scheduling.k8s.io", "ring"]) {
-            Err(why) if why.contains("NotFound") => Ok(()),
-            other => Err(format!("{other:?}")),
+    stage.until("the gang goes with its pods", |stage| match stage.run(&["get", &group, "ring"]) {
+        Err(why) if why.contains("NotFound") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+/// Pods of this text that ask this scheduler; an empty word is nobody's.
+fn scheduled_by(scheduler: &str, text: &str) -> String {
+    match scheduler {
+        "" => text.to_owned(),
+        name => {
+            text.replace("restartPolicy: Never", &format!("restartPolicy: Never\n  schedulerName: {name}"))
         }
+    }
+}
+
+/// A gang that has quota and room for all pods but one is not placed at all.
+pub fn a_gang_without_room_is_not_begun(stage: &Stage, scheduler: &str) {
+    stage.quota("10k");
+    let text = scheduled_by(scheduler, &read("queue-gang.yaml"));
+    let (small, big) = text.rsplit_once("cpu: 1m").expect("it asks for processors");
+    stage.apply_text(&format!("{small}cpu: 9k{big}"));
+    stage.until("all are let go", |stage| stage.none_waits(3));
+    stage.stays("none is placed without the others", |stage| {
+        let pods = stage.get(&["pods"]);
+        let placed = |pod: &&Tree| !pod.str_at(&["spec", "nodeName"]).is_empty();
+        if pods.items_at(&["items"]).iter().any(|pod| placed(&pod)) { Err(pods.to_json()) } else { Ok(()) }
     });
 }
 

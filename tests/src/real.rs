@@ -238,6 +238,13 @@ impl Real {
         Err(format!("muster operator: {line}{}", std::fs::read_to_string(&log).unwrap_or_default()))
     }
 
+    /// What the installed operator has asked for, in the words of the server: one event a line.
+    #[must_use]
+    pub fn audited(&self) -> Vec<Tree> {
+        let text = std::fs::read_to_string(audit::log(self.folder.path())).unwrap_or_default();
+        text.lines().filter_map(|line| Tree::parse(line.as_bytes()).ok()).collect()
+    }
+
     /// What the latest operator has complained about.
     #[must_use]
     pub fn complaints(&self) -> String {

@@ -2,12 +2,13 @@
 
 use muster_tests::clients::note;
 use muster_tests::queues::{self, Stage, WORKLOADS};
+use muster_tests::real::Gangs;
 use muster_tree::Tree;
 
 /// What is played on a stage.
 type Story = fn(&Stage);
 
-/// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39.
+/// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39, 976-68.
 #[test]
 fn queues_of_a_real_server_are_those_of_the_embedded_one() {
     let Some(stage) = Stage::real("queues_of_a_real_server_are_those_of_the_embedded_one") else { return };
@@ -31,7 +32,48 @@ fn queues_of_a_real_server_are_those_of_the_embedded_one() {
     }
     let told = stage.complaints();
     assert!(!told.contains("ERROR muster"), "{told}");
+    pods_are_watched_once(&stage);
     note("queues: the stories of the examples on a real server, with an installed operator");
+}
+
+/// Whatever happened, pods were listed once at most, and never watched twice at a time.
+fn pods_are_watched_once(stage: &Stage) {
+    let is_pods = |it: &&Tree| {
+        it.str_at(&["objectRef", "resource"]) == "pods" && it.str_at(&["objectRef", "name"]).is_empty()
+    };
+    let (mut lists, mut watches, mut open) = (0, 0, 0);
+    for event in stage.audited().iter().filter(is_pods) {
+        match (event.str_at(&["verb"]), event.str_at(&["stage"])) {
+            ("list", "ResponseComplete") => lists += 1,
+            ("watch", "ResponseStarted") => (watches, open) = (watches + 1, open + 1),
+            ("watch", "ResponseComplete") => open -= 1,
+            _ => {}
+        }
+        assert!(open <= 1, "pods are watched twice: {event}");
+    }
+    assert!(watches > 0, "pods are watched");
+    assert!(lists <= 1, "pods are listed {lists} times");
+}
+
+/// Queued groups are gangs in whatever form the server has them, with its own scheduler where that knows them.
+#[test]
+fn queued_groups_are_gangs_on_real_servers() {
+    for (gangs, api_group, schedulers) in [
+        (Gangs::Native, "scheduling.k8s.io", &["", "muster-scheduler"][..]),
+        (Gangs::Absent, "scheduling.muster.dev", &["muster-scheduler"]),
+    ] {
+        let Some(stage) = Stage::real_with("queued_groups_are_gangs_on_real_servers", gangs) else { return };
+        for scheduler in schedulers {
+            eprintln!("gangs of {api_group}, placed by {scheduler:?}");
+            queues::a_group_is_placed_together(&stage, api_group, scheduler);
+            stage.clear();
+            queues::a_gang_without_room_is_not_begun(&stage, scheduler);
+            stage.clear();
+        }
+        let told = stage.complaints();
+        assert!(!told.contains("ERROR muster"), "{told}");
+    }
+    note("queues: groups of pods as gangs of real servers that have such, and of those that have none");
 }
 
 /// A ClusterQueue in the words of the older version.
@@ -359,12 +401,42 @@ fn everybody_of_a_namespace(stage: &Stage) {
     });
     let all = stage.get(&[WORKLOADS, "-n", "all-wait"]);
     assert_eq!(all.items_at(&["items"]).len(), 2, "one for each: {all}");
+    who_makes_pods_of_jobs(stage);
     stage.kubectl(&["delete", "job/long", "jobset/set", "-n", "all-wait", "--timeout=120s"]);
     stage.kubectl(&["delete", "localqueues.kueue.x-k8s.io", "default", "-n", "all-wait"]);
     stage.until("nobody is asked about again", |stage| match hooks(stage) {
         0 => Ok(()),
         count => Err(count.to_string()),
     });
+}
+
+/// Whoever may make pods could say that a queued Job has them: only the controller of Jobs is believed.
+fn who_makes_pods_of_jobs(stage: &Stage) {
+    stage.apply_text(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pods, namespace: all-wait}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+",
+    );
+    let job = stage.get(&["-n", "all-wait", "job/long"]);
+    let uid = job.str_at(&["metadata", "uid"]);
+    let owned = |name: &str| {
+        let owner =
+            format!("[{{apiVersion: batch/v1, kind: Job, name: long, uid: {uid}, controller: true}}]");
+        pod(name, "{}").replace("  labels: {}\n", &format!("  ownerReferences: {owner}\n"))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pod.yaml").display().to_string();
+    let make = |user: &str, name: &str| {
+        std::fs::write(&file, owned(name)).unwrap();
+        stage.run(&["create", "-f", &file, "-n", "all-wait", "--as", user, "--dry-run=server"])
+    };
+    let why = make("tenant", "forged").unwrap_err();
+    assert!(why.contains("only its controller makes something for it"), "{why}");
+    make("system:serviceaccount:kube-system:job-controller", "made").unwrap();
 }
 
 /// Namespaces that a cluster comes up with are nobody's.

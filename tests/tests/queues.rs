@@ -54,7 +54,9 @@ fn a_team_borrows_until_the_other_wants_its_own_back() {
 
 #[test]
 fn a_group_is_placed_together() {
-    play("a_group_is_placed_together", queues::a_group_is_placed_together);
+    play("a_group_is_placed_together", |stage| {
+        queues::a_group_is_placed_together(stage, "scheduling.k8s.io", "");
+    });
 }
 
 /// Pods that do not get ready in time give their quota back.

@@ -1,6 +1,6 @@
 //! What a tenant with the role `edit` can forge, remove and rewrite of queued work, and that it buys nothing.
 //!
-//! Every story ends with the same question: did the queue give more than it has, or does anything that was taken in run on
+//! Every story ends with the same question: did the queue give more than it has, or does all that runs in the namespace run on
 //! more than that?
 
 use muster_tests::queued::Space;
@@ -125,11 +125,111 @@ fn a_forged_owner_is_no_reservation() {
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {metadata: {annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
 - count: {kind: Pod, count: 1, has: {status: {phase: Running}}}
 - remember: {kind: Job, name: j, as: j}
-- make: {pod: a, cpu: 3, labels: {kueue.x-k8s.io/managed: 'true'}, metadata: {ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: '{uid:j}', controller: true}]}}
-- gone: [a]
+- refused: {make: {pod: a, cpu: 3, labels: {kueue.x-k8s.io/managed: 'true'}, metadata: {ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: '{uid:j}', controller: true}]}}, code: 403, says: [only its controller makes something for it]}
 - send: {create: {kind: Pod, metadata: {name: b, labels: {kueue.x-k8s.io/queue-name: q}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: nobody, uid: 6e0bd5a6-0000-0000-0000-000000000000, controller: true}]}}, code: 403, says: [workload owner not found]}
 ",
     );
+    space.admin("- uses: 1");
+    space.is_kept();
+}
+
+/// A Job of one processor that runs for long.
+const LONG: &str = "{template: {metadata: {annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}";
+
+/// That the Job `j` has something.
+const OF_J: &str =
+    "ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: '{uid:j}', controller: true}]";
+
+#[test]
+fn an_owner_forged_at_creation_makes_nobody_free() {
+    let Some(space) = Space::new("an_owner_forged_at_creation_makes_nobody_free", 1) else { return };
+    space.queues_everybody();
+    space.tenant(&format!(
+        "
+- create: {{kind: Job, metadata: {{name: j}}, spec: {LONG}}}
+- pods: {{count: 1, has: {{status: {{phase: Running}}}}}}
+- remember: {{kind: Job, name: j, as: j}}
+- refused: {{make: {{pod: a, queue: null, metadata: {{{OF_J}}}}}, code: 403, says: [only its controller makes something for it]}}
+- refused: {{make: {{pod: b, metadata: {{{OF_J}}}}}, code: 403, says: [only its controller makes something for it]}}
+- send: {{create: {{kind: Job, metadata: {{name: k, {OF_J}}}, spec: {LONG}}}, code: 403, says: [only its controller makes something for it]}}
+- make: {{pod: c, queue: null, metadata: {{{}}}}}
+- gated: [c]
+- pods: {{count: 2}}
+",
+        // Without `controller` an owner says only with whom a pod goes.
+        OF_J.replace(", controller: true", "")
+    ));
+    space.admin("- uses: 1");
+    space.is_kept();
+}
+
+#[test]
+fn an_owner_given_later_makes_nobody_free() {
+    let Some(space) = Space::new("an_owner_given_later_makes_nobody_free", 1) else { return };
+    space.tenant(&format!(
+        "
+- create: {{kind: Job, metadata: {{name: j, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {LONG}}}
+- pods: {{count: 1, has: {{status: {{phase: Running}}}}}}
+- remember: {{kind: Job, name: j, as: j}}
+- make: {{pod: a, cpu: 3}}
+- gated: [a]
+- kept: {{pod: a, patch: {{metadata: {{{OF_J}}}}}, says: [a queued pod may not be given another controller]}}
+- create: {{kind: Job, metadata: {{name: k, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {LONG}}}
+- send: {{patch: {{kind: Job, name: k, patch: {{metadata: {{{OF_J}}}, spec: {{suspend: false}}}}}}, code: 422, says: [what is queued may not be given another controller]}}
+- stays: [gated: [a]]
+"
+    ));
+    space.admin("- uses: 1");
+    space.is_kept();
+}
+
+#[test]
+fn a_fingerprint_is_not_edited() {
+    let Some(space) = Space::new("a_fingerprint_is_not_edited", 2) else { return };
+    space.tenant(
+        "
+- make: {pod: small, group: g, total: 2, cpu: 1, annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}
+- make: {pod: big, group: h, total: 2, cpu: 4, annotations: {kueue.x-k8s.io/role-hash: bbbbbbbb}}
+- kept: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}}, says: [field is immutable]}
+- kept: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: null}}}, says: [field is immutable]}
+- stays: [gated: [small, big]]
+",
+    );
+    space.admin("- uses: 0");
+    space.is_kept();
+}
+
+#[test]
+fn a_total_that_is_edited_buys_no_room() {
+    let Some(space) = Space::new("a_total_that_is_edited_buys_no_room", 2) else { return };
+    space.tenant(
+        "
+- make: {pods: [a, b], group: g, total: 2}
+- runs: [a, b]
+- patch: {kind: Pod, name: a, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-total-count: '4'}}}}
+- patch: {kind: Pod, name: b, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-total-count: '4'}}}}
+- make: {pods: [c, d], group: g, total: 4}
+- make: {pod: e, group: h, total: 3, cpu: 1}
+- patch: {kind: Pod, name: e, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-total-count: '1'}}}}
+- stays: [runs: [a, b]]
+- gated: [e]
+",
+    );
+    space.admin("- uses: 2");
+    space.is_kept();
+}
+
+#[test]
+fn a_pod_is_not_resized_beyond_its_share() {
+    let Some(space) = Space::new("a_pod_is_not_resized_beyond_its_share", 2) else { return };
+    space.tenant("- make: {pod: a}\n- runs: [a]\n- make: {pod: b, cpu: 2}\n- gated: [b]\n");
+    for pod in ["a", "b"] {
+        let path = format!("/api/v1/namespaces/{{ns}}/pods/{pod}/resize");
+        let container = tree!({"name": "main", "image": "work", "resources": {"requests": {"cpu": "3"}}});
+        let answer = space.answer("PATCH", &path, &tree!({"spec": {"containers": [container]}}));
+        // Whose role has no such right is not even asked about.
+        assert!(matches!(answer.code, 403 | 422), "{}", answer.body.to_json());
+    }
     space.admin("- uses: 1");
     space.is_kept();
 }

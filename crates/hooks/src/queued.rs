@@ -9,13 +9,14 @@
 
 use std::cell::RefCell;
 
+use muster_api::gang::Gangs;
 use muster_api::kinds::{JOBS, JOBSETS};
 use muster_api::meta::{self, Owner};
 use muster_api::paths::{job as job_path, jobset as jobset_path};
 use muster_api::queue::words::{annotations, finalizers, labels};
 use muster_api::selector::Selector;
 use muster_queue::jobs::admit::{self, Changed};
-use muster_queue::jobs::ancestors::{self, Above, Ancestor, Lost, Managed};
+use muster_queue::jobs::ancestors::{self, Above, Ancestor, Managed};
 use muster_queue::jobs::plan::queue_of;
 use muster_queue::kinds::admission::Answer;
 use muster_queue::pods::admit::{self as taking, Ancestry, Live};
@@ -111,6 +112,16 @@ pub trait Around {
     /// # Errors
     /// Nobody tells.
     fn may_release(&self) -> Result<bool, String>;
+    /// Whether whoever writes makes objects for owners of this kind: its controllers, who write its status as well.
+    ///
+    /// # Errors
+    /// Nobody tells.
+    fn acts_for(&self, owner: &Owner) -> Result<bool, String>;
+    /// How pods name their gang; `None` where there are none.
+    ///
+    /// # Errors
+    /// It could not be found out.
+    fn gangs(&self) -> Result<Option<Gangs>, String>;
 }
 
 /// What is asked about a write.
@@ -154,7 +165,7 @@ fn filled_in(asked: &Asked<'_>, looks: &Looks<'_>) -> Answer {
     let Asked { queued, object, settings, .. } = *asked;
     let ancestor = match looks.ancestor() {
         Ok(ancestor) => ancestor,
-        Err(why) => return refused(why.to_string()),
+        Err(why) => return refused(why),
     };
     let around = admit::Around {
         is_selected: looks.noted(asked.around.namespace()).is_some_and(|it| settings.namespaces.selects(&it)),
@@ -268,7 +279,20 @@ impl<'a> Looks<'a> {
         self.unseen.into_inner().map_or(answer, refused)
     }
 
-    fn ancestor(&self) -> Result<Option<Ancestor>, Lost> {
+    /// Who is queued in its stead. Anybody can write down an owner: only those are believed who make what it has.
+    fn ancestor(&self) -> Result<Option<Ancestor>, String> {
+        let found = self.named_ancestor()?;
+        let owner = meta::controller(self.asked.object).filter(|_| found.is_some());
+        match owner {
+            Some(owner) if !self.asked.around.acts_for(&owner)? => Err(format!(
+                "{} {} is queued with all that is made for it: only its controller makes something for it",
+                owner.kind, owner.name
+            )),
+            _ => Ok(found),
+        }
+    }
+
+    fn named_ancestor(&self) -> Result<Option<Ancestor>, String> {
         let Asked { object, around, settings, .. } = self.asked;
         let look = |owner: &Owner| {
             let found = around.owner(owner)?;
@@ -278,7 +302,9 @@ impl<'a> Looks<'a> {
                 controller: meta::controller(&it),
             }))
         };
-        ancestors::find(&meta::uid(object), meta::controller(object).as_ref(), &settings.managed, look)
+        let controller = meta::controller(object);
+        ancestors::find(&meta::uid(object), controller.as_ref(), &settings.managed, look)
+            .map_err(|lost| lost.to_string())
     }
 }
 
@@ -291,7 +317,7 @@ impl Live for Looks<'_> {
         match self.ancestor() {
             Ok(None) => Ancestry::Unmanaged,
             Ok(Some(_)) => Ancestry::Managed,
-            Err(why) => Ancestry::Unknown(why.to_string()),
+            Err(why) => Ancestry::Unknown(why),
         }
     }
 
@@ -301,6 +327,10 @@ impl Live for Looks<'_> {
 
     fn has_default_priority(&self) -> bool {
         self.noted(self.asked.around.has_default_class()) == Some(true)
+    }
+
+    fn gangs(&self) -> Option<Gangs> {
+        self.noted(self.asked.around.gangs()).flatten()
     }
 }
 
@@ -335,6 +365,14 @@ mod tests {
         }
 
         fn may_release(&self) -> Result<bool, String> {
+            dark()
+        }
+
+        fn acts_for(&self, _: &Owner) -> Result<bool, String> {
+            dark()
+        }
+
+        fn gangs(&self) -> Result<Option<Gangs>, String> {
             dark()
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_api::gang::Gangs;
 use muster_api::meta::Owner;
 use muster_api::queue::words::{DEFAULT, GROUP};
 use muster_apiserver::admission::{AdmissionRequest, Hook, Operation, Verdict};
@@ -12,6 +13,9 @@ use muster_tree::{Text, Tree};
 use super::queued::{Around, Asked, Queued, Settings, judge, take_in};
 use super::verdict;
 
+/// Kinds of which our own controllers make what they have.
+const OURS: [(&str, &str); 3] =
+    [("batch", "Job"), ("jobset.x-k8s.io", "JobSet"), ("trainer.kubeflow.org", "TrainJob")];
 /// Those who may do everything.
 const MASTERS: &str = "system:masters";
 
@@ -19,6 +23,7 @@ const MASTERS: &str = "system:masters";
 #[derive(Debug, Clone)]
 pub struct Queues {
     settings: Arc<Settings>,
+    gangs: Option<Gangs>,
 }
 
 /// A question that can be asked about queues.
@@ -31,7 +36,13 @@ impl Queues {
     /// With these settings.
     #[must_use]
     pub fn new(settings: Settings) -> Queues {
-        Queues { settings: Arc::new(settings) }
+        Queues { settings: Arc::new(settings), gangs: None }
+    }
+
+    /// Where pods name their gang like this.
+    #[must_use]
+    pub fn gangs(self, gangs: Option<Gangs>) -> Queues {
+        Queues { gangs, ..self }
     }
 
     fn queued(&self, request: &AdmissionRequest<'_>) -> Option<Queued> {
@@ -48,7 +59,7 @@ impl Queues {
         object: &Tree,
         decide: fn(&Asked<'_>) -> Answer,
     ) -> Verdict {
-        let around = Surroundings(request);
+        let around = Surroundings { request, gangs: self.gangs };
         let old = request.old;
         let answer = decide(&Asked { queued, object, old, around: &around, settings: &self.settings });
         verdict(answer, request, object, queued.webhook())
@@ -90,30 +101,33 @@ fn ask(request: &AdmissionRequest<'_>, question: Question, letter: &str) -> Verd
 }
 
 /// What surrounds an object that is written, in this process: looking never fails.
-struct Surroundings<'a>(&'a AdmissionRequest<'a>);
+struct Surroundings<'a> {
+    request: &'a AdmissionRequest<'a>,
+    gangs: Option<Gangs>,
+}
 
 impl Surroundings<'_> {
     fn one(&self, resource: &str, namespace: &Text, name: &str) -> Option<Tree> {
         let key = Key { resource: resource.into(), namespace: namespace.clone(), name: name.into() };
-        self.0.look.newest(&key).map(|object| object.tree)
+        self.request.look.newest(&key).map(|object| object.tree)
     }
 }
 
 impl Around for Surroundings<'_> {
     fn namespace(&self) -> Result<Tree, String> {
-        let namespace = self.one("namespaces", &Text::new(), self.0.namespace);
-        namespace.ok_or_else(|| format!("namespaces {:?} not found", self.0.namespace.as_str()))
+        let namespace = self.one("namespaces", &Text::new(), self.request.namespace);
+        namespace.ok_or_else(|| format!("namespaces {:?} not found", self.request.namespace.as_str()))
     }
 
     fn owner(&self, owner: &Owner) -> Result<Option<Tree>, String> {
         let plural = format!("{}s", owner.kind.to_lowercase());
         let group = owner.group();
         let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
-        Ok(self.one(&resource, self.0.namespace, &owner.name))
+        Ok(self.one(&resource, self.request.namespace, &owner.name))
     }
 
     fn has_default_queue(&self) -> Result<bool, String> {
-        Ok(self.one("localqueues.kueue.x-k8s.io", self.0.namespace, DEFAULT).is_some())
+        Ok(self.one("localqueues.kueue.x-k8s.io", self.request.namespace, DEFAULT).is_some())
     }
 
     fn has_default_class(&self) -> Result<bool, String> {
@@ -121,6 +135,16 @@ impl Around for Surroundings<'_> {
     }
 
     fn may_release(&self) -> Result<bool, String> {
-        Ok(self.0.user.groups.iter().any(|group| group == MASTERS))
+        Ok(self.request.user.groups.iter().any(|group| group == MASTERS))
+    }
+
+    /// Our own controllers are masters here. Whose the kinds of others are is not written anywhere.
+    fn acts_for(&self, owner: &Owner) -> Result<bool, String> {
+        let is_ours = OURS.contains(&(owner.group(), &owner.kind));
+        Ok(!is_ours || self.may_release()?)
+    }
+
+    fn gangs(&self) -> Result<Option<Gangs>, String> {
+        Ok(self.gangs)
     }
 }

@@ -220,9 +220,8 @@ fn admit_jobsets(settings: &Settings, engine: &Engine) {
 /// let go what is held here.
 fn admit_queues(settings: &Settings, engine: &Engine) {
     if [&settings.controllers, &settings.admission].iter().all(|on| on.contains(Queues::NAME)) {
-        let mut queues = queues::admission(&settings.queues);
-        queues.pods.gangs = gates::gangs(&settings.gates).groups.then(Gangs::default);
-        engine.add_hook(Arc::new(Queues::new(queues)));
+        let gangs = gates::gangs(&settings.gates).groups.then(Gangs::default);
+        engine.add_hook(Arc::new(Queues::new(queues::admission(&settings.queues)).gangs(gangs)));
     }
 }
 

@@ -56,7 +56,6 @@ pub fn admission(of: &Settings) -> QueueSettings {
             namespaces: namespaces.into_iter().flatten().collect(),
             pods: of.pods.pods.clone(),
             without_queue: of.without_queue_name,
-            gangs: None,
         },
     }
 }

@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! - The tenant is a ServiceAccount with the role `edit` that every cluster has, and nothing else.
-//! - Whatever the tenant did, the queue has given no more than it has, and pods that were taken in run on no more than that
-//!   ([`Space::is_kept`]).
+//! - Whatever the tenant did, the queue has given no more than it has, and all pods of the namespace run on no more than
+//!   that, whether the queue knows them or not ([`Space::is_kept`]).
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -26,8 +26,6 @@ const LOOKS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 /// For how many looks all must stay as it should be.
 const QUIET_LOOKS: u32 = 10;
-/// The label of pods that were taken in.
-const MANAGED: &str = "kueue.x-k8s.io/managed";
 
 /// A namespace with a queue, and somebody who may edit it.
 pub struct Space {
@@ -99,6 +97,21 @@ impl Space {
         Err("the tenant never got its role".to_owned())
     }
 
+    /// From now on whoever names no queue is queued as well.
+    pub fn queues_everybody(&self) {
+        self.admin("- create: {kind: LocalQueue, metadata: {name: default}, spec: {clusterQueue: '{ns}'}}");
+        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", self.namespace);
+        let pod = tree!({"metadata": {"name": "asked-about"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        for _ in 0..LOOKS {
+            let made = self.answer("POST", &path, &pod).body;
+            if !made.items_at(&["spec", "schedulingGates"]).is_empty() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("{}: nobody is asked about\n{}", self.namespace, self.ground.complaints());
+    }
+
     /// The administrator does this, or sees it.
     pub fn admin(&self, steps: &str) {
         self.play(&self.ground.server, steps);
@@ -128,7 +141,7 @@ impl Space {
         }
     }
 
-    /// The queue has given no more than it has, and what was taken in runs on no more than that, now and for a while.
+    /// The queue has given no more than it has, and all that runs here runs on no more than that, now and for a while.
     pub fn is_kept(&self) {
         for _ in 0..QUIET_LOOKS {
             let (given, running) = (self.given(), self.running());
@@ -150,14 +163,12 @@ impl Space {
         all.sum()
     }
 
-    /// Processors of pods that were taken in and have a node.
+    /// Processors of pods that have a node, whether they were taken in or not.
     fn running(&self) -> i64 {
         let pods = self.read("/api/v1/namespaces/{ns}/pods");
         let counts = |pod: &&Tree| {
             let ended = ["Succeeded", "Failed"].contains(&pod.str_at(&["status", "phase"]));
-            pod.at(&["metadata", "labels", MANAGED]).is_some()
-                && !pod.str_at(&["spec", "nodeName"]).is_empty()
-                && !ended
+            !pod.str_at(&["spec", "nodeName"]).is_empty() && !ended
         };
         let containers = |pod: &Tree| pod.items_at(&["spec", "containers"]).to_vec();
         let all = pods.items_at(&["items"]).iter().filter(counts).flat_map(containers);

@@ -49,7 +49,7 @@ pub(super) fn flags(folder: &Path) -> Result<Vec<String>, String> {
 
 /// Where the log of the plane with this folder is: planes that are shared are never dropped, so that a log is not moved
 /// but written where it is read.
-fn log(folder: &Path) -> PathBuf {
+pub(super) fn log(folder: &Path) -> PathBuf {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match std::env::var_os(FOLDER) {
         Some(collected) => Path::new(&collected).join(format!("{}.log", name.trim_start_matches('.'))),

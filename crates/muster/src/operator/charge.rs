@@ -137,7 +137,7 @@ impl Charge<'_> {
 
     fn serve(&self) -> Result<Webhooks, WebhookError> {
         let _inside = self.away.enter();
-        let live = Box::new(LiveCluster::new(self.away.api()));
+        let live = Box::new(LiveCluster::new(self.away.api(), &self.wanted.namespace));
         Webhooks::start(self.wanted.webhooks, live, self.wanted.deciders(), self.state.tally.clone())
     }
 

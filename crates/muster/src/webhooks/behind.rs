@@ -67,7 +67,8 @@ impl Behind {
         let listener = sockets::bind(address).map_err(|source| WebhookError::Listen { address, source })?;
         let holder = Arc::new(Holder::default());
         let tls = holder.serving().config(&manner.tls)?;
-        let desk = Arc::new(Desk::new(Box::new(LiveCluster::new(api)), deciders, tally));
+        let live = LiveCluster::new(api, &manner.service.namespace);
+        let desk = Arc::new(Desk::new(Box::new(live), deciders, tally));
         let ready = desk.clone();
         let told = move |holds: bool| {
             ready.ready(holds);

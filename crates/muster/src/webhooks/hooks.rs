@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use muster_api::gang::Gangs;
 use muster_api::kinds;
 use muster_api::meta::Owner;
 use muster_api::port::Kind;
@@ -119,6 +120,11 @@ impl Surroundings<'_> {
     fn is_there(&self, kind: &Kind, namespace: &str) -> Result<bool, String> {
         Ok(self.look.one(kind, namespace, DEFAULT)?.is_some())
     }
+
+    fn decides_about(&self, group: &str, plural: &str) -> Result<bool, String> {
+        let Question { user, namespace, .. } = self.question;
+        self.look.decides_about(user, namespace, (group, plural))
+    }
 }
 
 impl Around for Surroundings<'_> {
@@ -130,8 +136,7 @@ impl Around for Surroundings<'_> {
 
     fn owner(&self, owner: &Owner) -> Result<Option<Tree>, String> {
         let version = owner.api_version.rsplit('/').next().unwrap_or_default();
-        let plural = Text::from(format!("{}s", owner.kind.to_lowercase()));
-        let kind = Kind { group: owner.group().into(), version: version.into(), plural };
+        let kind = Kind { group: owner.group().into(), version: version.into(), plural: plural(owner) };
         self.look.one(&kind, &self.question.namespace, &owner.name)
     }
 
@@ -144,12 +149,26 @@ impl Around for Surroundings<'_> {
     }
 
     fn may_release(&self) -> Result<bool, String> {
-        self.look.may_admit(&self.question.user, &self.question.namespace)
+        self.decides_about(GROUP, &queues::WORKLOADS.plural)
     }
+
+    fn acts_for(&self, owner: &Owner) -> Result<bool, String> {
+        self.decides_about(owner.group(), &plural(owner))
+    }
+
+    fn gangs(&self) -> Result<Option<Gangs>, String> {
+        self.look.gangs()
+    }
+}
+
+/// What an owner's kind is called in paths.
+fn plural(owner: &Owner) -> Text {
+    Text::from(format!("{}s", owner.kind.to_lowercase()))
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_api::gang::{Form, Mark};
     use muster_install::hooks::HOOKS;
     use muster_jobset::admission::Live;
     use muster_queue::jobs::ancestors::Managed;
@@ -157,17 +176,23 @@ mod tests {
 
     use super::*;
 
-    /// A cluster with one namespace, which has a queue for whoever names none.
+    /// A cluster with one namespace, which has a queue for whoever names none and every Job that one can think of.
     struct Plain;
 
     impl Look for Plain {
         fn one(&self, kind: &Kind, _: &str, name: &str) -> Result<Option<Tree>, String> {
-            let there = *kind == kinds::NAMESPACES || *kind == queues::LOCAL_QUEUES;
-            Ok(there.then(|| tree!({"metadata": {"name": name}})))
+            let queue = tree!({"kueue.x-k8s.io/queue-name": "default"});
+            let there = [&kinds::NAMESPACES, &queues::LOCAL_QUEUES, &kinds::JOBS].contains(&kind);
+            Ok(there.then(|| tree!({"metadata": {"name": name, "uid": name, "labels": queue}})))
         }
 
-        fn may_admit(&self, user: &Tree, _: &str) -> Result<bool, String> {
-            Ok(user.str_at(&["username"]) == "us")
+        fn decides_about(&self, user: &Tree, _: &str, (_, plural): (&str, &str)) -> Result<bool, String> {
+            let name = user.str_at(&["username"]);
+            Ok(name == "us" || (name == "job-controller" && plural == "jobs"))
+        }
+
+        fn gangs(&self) -> Result<Option<Gangs>, String> {
+            Ok(Some(Gangs { form: Form::Released, mark: Mark::Field }))
         }
 
         fn for_jobsets(&self) -> &dyn Live {
@@ -219,6 +244,34 @@ mod tests {
         let made = alone.decide(change, &question(&set), &Plain).changed.unwrap();
         assert_eq!(made.at(&["metadata", "labels"]), None, "nobody decides about queues");
         assert_eq!(Deciders::default().decide(change, &question(&set), &Plain), Answer::default());
+    }
+
+    #[test]
+    fn a_pod_of_a_queued_job_is_made_by_who_makes_such() {
+        let owner =
+            tree!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true});
+        let pod = tree!({"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {}});
+        let ask = |user: &str, pod: &Tree| {
+            let question = Question { user: tree!({"username": user}), ..question(pod) };
+            deciders().decide(hook("/mutate--v1-pod"), &question, &Plain)
+        };
+        assert_eq!(ask("job-controller", &pod), Answer::default(), "it waited with its Job");
+        let why = ask("tenant", &pod).refused.unwrap();
+        assert!(why.contains("only its controller makes something for it"), "{why}");
+        let namesake = pod.with(&["metadata", "ownerReferences"], tree!([(owner.with(&["uid"], "k"))]));
+        let taken = ask("tenant", &namesake).changed.unwrap();
+        assert_eq!(taken.str_at(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]), "default");
+    }
+
+    #[test]
+    fn pods_that_ask_for_it_name_their_gang_as_the_server_spells_it() {
+        let labels = tree!({"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/pod-group-name": "g"});
+        let pod = tree!({"metadata": {"name": "p", "labels": labels}, "spec": {}});
+        let ask =
+            |pod: &Tree| deciders().decide(hook("/mutate--v1-pod"), &question(pod), &Plain).changed.unwrap();
+        assert_eq!(ask(&pod).at(&["spec", "schedulingGroup"]), None, "nobody asked");
+        let asks = pod.with(&["metadata", "annotations", "scheduling.muster.dev/gang"], "true");
+        assert_eq!(ask(&asks).str_at(&["spec", "schedulingGroup", "podGroupName"]), "g");
     }
 
     #[test]

@@ -8,29 +8,38 @@
 //!
 //! # Deliberately absent
 //!
-//! A cache beyond one review: what is read decides whether something is kept, and has to be true now.
+//! A cache beyond one review: what is read decides whether something is kept, and has to be true now. How gangs are spelled is
+//! remembered for a while, as controllers do.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use muster_api::gang::Gangs;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal, Target};
-use muster_api::queue::words::GROUP;
 use muster_api::words::{jobset as words, labels};
 use muster_cluster::KubeApi;
 use muster_jobset::admission::Live;
 use muster_tree::{Text, Tree, literal, tree};
 use tokio::runtime::Handle;
 
+use crate::gangs;
+
 /// How long one read may take.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// Volume claims that a review reads one by one; who asks about more gets all of the namespace read once.
 const CLAIMS_ALONE_MAX: usize = 4;
+
+/// For how long it is believed how gangs are spelled, and for how long that there are none.
+const SPELLED_FOR: Duration = Duration::from_secs(600);
+const UNSPELLED_FOR: Duration = Duration::from_secs(10);
+/// The verbs by which a status is written.
+const WRITES: [&str; 2] = ["update", "patch"];
 
 /// Questions to a server of which nothing is kept: who asks, and what somebody may do.
 static WHO_AM_I: Kind = Kind {
@@ -57,12 +66,17 @@ pub trait Look {
     /// # Errors
     /// It could not be read.
     fn one(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
-    /// Whether somebody, as the server knows him, could admit Workloads in this namespace: we ourselves, and whoever may
-    /// write their status.
+    /// Whether somebody, as the server knows him, decides about objects of this group and plural in this namespace: we
+    /// ourselves, and whoever may write their status.
     ///
     /// # Errors
     /// The server does not tell.
-    fn may_admit(&self, user: &Tree, namespace: &str) -> Result<bool, String>;
+    fn decides_about(&self, user: &Tree, namespace: &str, of: (&str, &str)) -> Result<bool, String>;
+    /// How pods name their gang; `None` where there are none.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    fn gangs(&self) -> Result<Option<Gangs>, String>;
     /// The same for those who decide about JobSets.
     fn for_jobsets(&self) -> &dyn Live;
 }
@@ -81,6 +95,8 @@ trait Reads {
     fn answer(&self, kind: &Kind, question: Tree, within: Duration) -> Result<Tree, String>;
     /// By which name the server knows us, if that was found out before.
     fn own_name(&self) -> &OnceLock<Text>;
+    /// How gangs are spelled there.
+    fn gangs(&self, within: Duration) -> Result<Option<Gangs>, String>;
 }
 
 /// Objects of a cluster.
@@ -88,12 +104,22 @@ pub struct LiveCluster {
     api: KubeApi,
     runtime: Handle,
     own_name: OnceLock<Text>,
+    /// Our namespace, in which it is rehearsed how gangs are spelled.
+    namespace: String,
+    /// How they are, and when that was found out.
+    spelled: Mutex<Option<(Instant, Option<Gangs>)>>,
 }
 
 impl LiveCluster {
-    /// Those that this connection shows. Wants to be called inside a runtime.
-    pub fn new(api: &KubeApi) -> LiveCluster {
-        LiveCluster { api: api.unhindered(), runtime: Handle::current(), own_name: OnceLock::new() }
+    /// Those that this connection shows to whoever runs in this namespace. Wants to be called inside a runtime.
+    pub fn new(api: &KubeApi, namespace: &str) -> LiveCluster {
+        LiveCluster {
+            api: api.unhindered(),
+            runtime: Handle::current(),
+            own_name: OnceLock::new(),
+            namespace: namespace.to_owned(),
+            spelled: Mutex::default(),
+        }
     }
 
     fn wait<T>(
@@ -145,6 +171,23 @@ impl Reads for LiveCluster {
     fn own_name(&self) -> &OnceLock<Text> {
         &self.own_name
     }
+
+    fn gangs(&self, within: Duration) -> Result<Option<Gangs>, String> {
+        let remembered = || self.spelled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((since, known)) = *remembered() {
+            let lasts = if known.is_some() { SPELLED_FOR } else { UNSPELLED_FOR };
+            if since.elapsed() < lasts {
+                return Ok(known);
+            }
+        }
+        let look = async {
+            let served = self.api.served().await?;
+            Ok(gangs::look(&self.api, &served, &self.namespace).await)
+        };
+        let found = self.wait(within, look).map_err(|refusal: Refusal| refusal.words())?;
+        *remembered() = Some((Instant::now(), found));
+        Ok(found)
+    }
 }
 
 /// The volume claims of a namespace by their names, or why they are not known.
@@ -182,6 +225,18 @@ impl<R: Reads> Looks<'_, R> {
         Ok(known.get_or_init(|| told.text_at(&["userInfo", "username"])).clone())
     }
 
+    /// Whether somebody may do this.
+    fn may(&self, user: &Tree, what: Tree) -> Result<bool, String> {
+        let spec = tree!({"user": user.text_at(&["username"]), "resourceAttributes": what});
+        let known =
+            ["uid", "groups", "extra"].into_iter().filter_map(|key| Some((key, user.get(key)?.clone())));
+        let spec = spec.merge(&Tree::map(known));
+        let question =
+            tree!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+        let told = self.reads.answer(&WHO_MAY, question, self.within()?)?;
+        Ok(told.bool_at(&["allowed"]) == Some(true))
+    }
+
     fn all_claims(&self, namespace: &str) -> Claims {
         let all = self.reads.several(&kinds::CLAIMS, namespace, &[], self.within()?)?;
         Ok(all.into_iter().map(|claim| (meta::name(&claim), claim)).collect())
@@ -194,21 +249,27 @@ impl<R: Reads> Look for Looks<'_, R> {
         self.reads.one(Target { kind, namespace, name: name.into(), part: Part::Main }, self.within()?)
     }
 
-    fn may_admit(&self, user: &Tree, namespace: &str) -> Result<bool, String> {
-        let name = user.text_at(&["username"]);
-        if self.own_name()? == name {
+    fn decides_about(
+        &self,
+        user: &Tree,
+        namespace: &str,
+        (group, plural): (&str, &str),
+    ) -> Result<bool, String> {
+        if self.own_name()? == user.text_at(&["username"]) {
             return Ok(true);
         }
-        let status = tree!({"namespace": namespace, "verb": "update", "group": GROUP, "resource": "workloads",
-            "subresource": "status"});
-        let spec = tree!({"user": name, "resourceAttributes": status});
-        let known =
-            ["uid", "groups", "extra"].into_iter().filter_map(|key| Some((key, user.get(key)?.clone())));
-        let spec = spec.merge(&Tree::map(known));
-        let question =
-            tree!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
-        let told = self.reads.answer(&WHO_MAY, question, self.within()?)?;
-        Ok(told.bool_at(&["allowed"]) == Some(true))
+        for verb in WRITES {
+            let status = tree!({"namespace": namespace, "verb": verb, "group": group, "resource": plural,
+                "subresource": "status"});
+            if self.may(user, status)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn gangs(&self) -> Result<Option<Gangs>, String> {
+        self.reads.gangs(self.within()?)
     }
 
     fn for_jobsets(&self) -> &dyn Live {
@@ -285,6 +346,10 @@ mod tests {
         fn own_name(&self) -> &OnceLock<Text> {
             &self.own_name
         }
+
+        fn gangs(&self, _: Duration) -> Result<Option<Gangs>, String> {
+            self.note("gangs".to_owned()).map(|()| None)
+        }
     }
 
     fn soon() -> Instant {
@@ -323,7 +388,9 @@ mod tests {
         for _ in 0..10 {
             assert!(looks.volume_claim("n", "c").is_err());
         }
-        assert!(looks.node("a").is_err() && looks.first_pods("n", "a-0", "k").is_err());
+        assert!(
+            looks.node("a").is_err() && looks.gangs().is_err() && looks.first_pods("n", "a-0", "k").is_err()
+        );
         assert!(noted.asked.borrow().is_empty());
     }
 
@@ -346,11 +413,11 @@ mod tests {
             (user("chief", "admins"), true),
             (user("us", ""), true),
         ] {
-            assert_eq!(looks.may_admit(&user, "n"), Ok(want), "{user}");
+            assert_eq!(looks.decides_about(&user, "n", ("kueue.x-k8s.io", "workloads")), Ok(want), "{user}");
         }
         let reviews = "subjectaccessreviews";
-        let want =
-            ["selfsubjectreviews ".to_owned(), format!("{reviews} tenant"), format!("{reviews} chief")];
+        let [tenant, chief] = ["tenant", "chief"].map(|name| format!("{reviews} {name}"));
+        let want = ["selfsubjectreviews ".to_owned(), tenant.clone(), tenant, chief];
         assert_eq!(*noted.asked.borrow(), want);
     }
 }

@@ -233,7 +233,11 @@ mod tests {
             Err("dark".to_owned())
         }
 
-        fn may_admit(&self, _: &Tree, _: &str) -> Result<bool, String> {
+        fn decides_about(&self, _: &Tree, _: &str, _: (&str, &str)) -> Result<bool, String> {
+            Err("dark".to_owned())
+        }
+
+        fn gangs(&self) -> Result<Option<muster_api::gang::Gangs>, String> {
             Err("dark".to_owned())
         }
 

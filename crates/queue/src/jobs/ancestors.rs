@@ -7,6 +7,7 @@
 //!
 //! - The walk ends: after [`LEVELS_MAX`] owners, at a UID that was there before, or at a kind that nobody knows.
 //! - An owner whose UID differs from the reference is a namesake, and not an owner.
+//! - Nor is one that never makes what names it: whoever may write a ReplicaSet could say that a queued Job has it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -86,6 +87,20 @@ pub struct Managed {
     pub external: Vec<External>,
     /// Whether jobs without a queue are managed too.
     pub without_queue: bool,
+}
+
+/// What these make, and nothing else that has pods: the owner's group and kind, and that of what it has.
+const MAKE_ONLY: &[((&str, &str), (&str, &str))] = &[
+    (("batch", "Job"), ("", "Pod")),
+    (("jobset.x-k8s.io", "JobSet"), ("batch", "Job")),
+    (("trainer.kubeflow.org", "TrainJob"), ("jobset.x-k8s.io", "JobSet")),
+    (("apps", "Deployment"), ("apps", "ReplicaSet")),
+    (("apps", "StatefulSet"), ("", "Pod")),
+];
+
+fn makes(owner: &Owner, below: &Owner) -> bool {
+    let rule = MAKE_ONLY.iter().find(|(it, _)| *it == (owner.group(), &*owner.kind));
+    rule.is_none_or(|(_, made)| *made == (below.group(), &*below.kind))
 }
 
 /// What a kind is to the walk.
@@ -178,7 +193,11 @@ pub fn find(
     let mut seen: BTreeSet<Text> = BTreeSet::from([Text::from(uid)]);
     let mut next = controller.cloned();
     let mut highest = None;
+    let mut below: Option<Owner> = None;
     while let Some(owner) = next {
+        if below.is_some_and(|below| !makes(&owner, &below)) {
+            break;
+        }
         let standing = managed.standing(owner.group(), &owner.kind);
         if standing == Standing::Unknown {
             break;
@@ -194,9 +213,9 @@ pub fn find(
             break;
         }
         if standing == Standing::Enabled && (managed.without_queue || !above.queue.is_empty()) {
-            highest = Some(Ancestor { owner, queue: above.queue });
+            highest = Some(Ancestor { owner: owner.clone(), queue: above.queue });
         }
-        next = above.controller;
+        (next, below) = (above.controller, Some(owner));
     }
     Ok(highest)
 }
@@ -262,10 +281,10 @@ mod tests {
         let usual = managed(&["batch/job", "jobset.x-k8s.io/jobset", "pod"], false);
         let all = managed(&["batch/job", "jobset.x-k8s.io/jobset"], true);
         let no_jobs = managed(&["pod"], false);
-        let deep: Vec<String> = (0..12).map(|n| format!("Job/j{n}")).collect();
+        let deep: Vec<String> = (0..12).map(|n| format!("Foo/f{n}")).collect();
         let deep: Vec<&str> = deep.iter().map(String::as_str).collect();
         type Case<'a> = (&'a str, &'a [&'a str], &'a Managed, Result<Option<&'a str>, &'a str>);
-        let cases: [Case<'_>; 19] = [
+        let cases: [Case<'_>; 22] = [
             ("no owner", &[], &usual, Ok(None)),
             ("a queued Job", &["Job/j@q"], &usual, Ok(Some("j"))),
             ("a Job without a queue", &["Job/j"], &usual, Ok(None)),
@@ -282,8 +301,11 @@ mod tests {
             ("a namesake is no owner", &["Job/other@q"], &usual, Ok(None)),
             ("a missing owner", &["Job/gone@q"], &usual, Err("workload owner not found: Job gone")),
             ("an unreadable owner", &["Job/broken@q"], &usual, Err("no answer")),
-            ("ten levels", &deep[..10], &all, Ok(Some("j9"))),
+            ("ten levels", &deep[..10], &all, Ok(Some("f9"))),
             ("eleven levels", &deep[..11], &all, Err("managed owner chain limit reached")),
+            ("a Job has no ReplicaSets", &["ReplicaSet/r", "Job/j@q"], &usual, Ok(None)),
+            ("a JobSet has none either", &["ReplicaSet/r", "JobSet/s@q"], &usual, Ok(None)),
+            ("what was found below a wrong one stays", &["Job/j@q", "Job/k@q"], &usual, Ok(Some("j"))),
             ("a launcher of another's job", &["Job/j", "MPIJob/m@q"], &usual, Ok(None)),
         ];
         for (says, chain, managed, want) in cases {
@@ -294,13 +316,10 @@ mod tests {
 
     #[test]
     fn a_circle_ends() {
-        let round = Above { uid: "j".into(), queue: "q".into(), controller: Some(owner("Job/j")) };
-        let found =
-            find("pod", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
-        assert_eq!(found, Err(Lost::Cyclic));
-        let own =
-            find("j", Some(&owner("Job/j")), &managed(&["batch/job"], false), |_| Ok(Some(round.clone())));
-        assert_eq!(own, Err(Lost::Cyclic), "an object that owns itself");
+        let round = Above { uid: "f".into(), queue: "q".into(), controller: Some(owner("Foo/f")) };
+        let walk = |uid| find(uid, Some(&owner("Foo/f")), &managed(&[], false), |_| Ok(Some(round.clone())));
+        assert_eq!(walk("pod"), Err(Lost::Cyclic));
+        assert_eq!(walk("f"), Err(Lost::Cyclic), "an object that owns itself");
     }
 
     #[test]

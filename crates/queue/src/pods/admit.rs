@@ -40,6 +40,8 @@ pub trait Live {
     fn has_default_queue(&self) -> bool;
     /// Whether there is a class of priority for those that name none.
     fn has_default_priority(&self) -> bool;
+    /// How pods name their gang here; `None` where there are none.
+    fn gangs(&self) -> Option<Gangs>;
 }
 
 /// What is configured.
@@ -51,8 +53,6 @@ pub struct Settings {
     pub pods: Option<Selector>,
     /// Whether pods without a queue are taken in too.
     pub without_queue: bool,
-    /// How pods name their gang; `None` where there are none.
-    pub gangs: Option<Gangs>,
 }
 
 /// What becomes of a new pod.
@@ -92,7 +92,8 @@ pub fn admit(pod: &Tree, live: &dyn Live, settings: &Settings) -> Verdict {
     }
     let pod = with_default(&pod, labels::PRIORITY_CLASS, || live.has_default_priority());
     let pod = pod.with(&[meta_path::LABELS, &[labels::MANAGED]].concat(), TRUE);
-    let pod = settings.gangs.map_or_else(|| pod.clone(), |gangs| gang::marked(&pod, gangs));
+    let gangs = if gang::asks(&pod) { live.gangs() } else { None };
+    let pod = gangs.map_or_else(|| pod.clone(), |gangs| gang::marked(&pod, gangs));
     Verdict::TakenIn(with_hash(&with_gate(&with_finalizer(&pod))))
 }
 

@@ -103,6 +103,12 @@ impl Live for Around<'_> {
     fn has_default_priority(&self) -> bool {
         self.0.bool_at(&["defaultPriority"]) == Some(true)
     }
+
+    fn gangs(&self) -> Option<Gangs> {
+        let mark = self.0.get("gangs").expect("only a pod that asks for its gang needs to know");
+        let mark = if mark.as_str() == Some("field") { Mark::Field } else { Mark::Annotations };
+        Some(Gangs { mark, ..Gangs::default() })
+    }
 }
 
 /// Shows: 976-01, 976-03, 976-04, 976-05, 976-08, 976-09, 976-10, 976-11, 976-12, 976-16.
@@ -114,10 +120,6 @@ fn which_pods_are_taken_in() {
             namespaces: ["managedNamespaces", "namespaceSelector"].into_iter().filter_map(selector).collect(),
             pods: selector("podSelector"),
             without_queue: case.bool_at(&["withoutQueue"]) == Some(true),
-            gangs: case.get("gangs").map(|mark| Gangs {
-                mark: if mark.as_str() == Some("field") { Mark::Field } else { Mark::Annotations },
-                ..Gangs::default()
-            }),
         };
         let (says, sent) = (case.str_at(&["says"]), case.get("pod").unwrap());
         match admit::admit(sent, &Around(&case), &settings) {

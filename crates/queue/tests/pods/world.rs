@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::gang_make::Gangs;
 use muster_api::meta;
 use muster_api::port::{Object, Uid};
 use muster_api::queue::WorkloadFacts;
@@ -31,6 +32,10 @@ impl Live for Nothing {
     }
     fn has_default_priority(&self) -> bool {
         false
+    }
+
+    fn gangs(&self) -> Option<Gangs> {
+        None
     }
 }
 
