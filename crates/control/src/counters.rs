@@ -1,15 +1,14 @@
 //! What a loop counts: for metrics, and for tests that say how many calls a scenario may take.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::port::{Act, Call, Part};
-use muster_queue::life::numbers::Numbers;
 use muster_scheduler::GroupVerdict;
 use muster_tree::Text;
 
 use crate::jobsets::JobSetNumbers;
+use crate::queueing::Live as QueueNumbers;
 
 /// What kind of call it was: its verb and the plural of its kind.
 pub type CallKind = (&'static str, Text);
@@ -46,7 +45,7 @@ pub struct Counters {
     /// What the JobSet controller counts.
     pub jobsets: JobSetNumbers,
     /// What queueing counts.
-    pub queueing: Arc<Numbers>,
+    pub queueing: QueueNumbers,
 }
 
 /// What became of the keys of one controller.
@@ -224,7 +223,7 @@ impl std::ops::AddAssign<&Counters> for Counters {
         self.scheduling += &other.scheduling;
         self.jobsets += &other.jobsets;
         // Queues are run by one loop.
-        if *self.queueing == Numbers::default() {
+        if self.queueing == QueueNumbers::default() {
             self.queueing = other.queueing.clone();
         }
         for (kind, count) in &other.calls_by {

@@ -135,7 +135,14 @@ impl Queueing {
         plan
     }
 
-    fn job_steps(&self, key: &Key, object: &Object, caches: &Caches, action: Action, now: Time) -> Vec<Step> {
+    fn job_steps(
+        &mut self,
+        key: &Key,
+        object: &Object,
+        caches: &Caches,
+        action: Action,
+        now: Time,
+    ) -> Vec<Step> {
         let find = |of: &Ref| {
             caches.get(&kinds::WORKLOADS, &key.namespace, &of.name).filter(|it| meta::uid(&it.tree) == of.uid)
         };
@@ -143,6 +150,9 @@ impl Queueing {
             Action::CreateWorkload(workload) => vec![calls::create(workload)],
             Action::ChangeJob(change) => vec![calls::merge(&key.kind, object, change.part, change.patch)],
             Action::Note(About::Job, severity, reason, message) => {
+                if !self.told.is_news(&meta::uid(&object.tree), reason, &message, now) {
+                    return Vec::new();
+                }
                 let about = EventAbout::of(&key.kind, word_of(key), &object.tree);
                 vec![Step::Note(calls::told_of(about, severity, reason, message))]
             }

@@ -22,6 +22,7 @@ mod pods;
 mod queues;
 #[cfg(test)]
 mod tests;
+mod unadmitted;
 mod workloads;
 
 use std::any::Any;
@@ -57,7 +58,7 @@ use crate::counters::Counters;
 use crate::plan::{Controller, Doorbell, Key, Plan, Wake};
 
 use desk::Desk;
-pub use numbers::Stopwatch;
+pub use numbers::{Live, Stopwatch};
 
 /// What is configured.
 #[derive(Debug, Clone, Default)]
@@ -210,7 +211,11 @@ impl Queueing {
 
     fn hear_local_queue(&mut self, seen: &Seen<'_>) -> Vec<Wake> {
         match seen.after {
-            Some(it) => self.engine.local_queue(feed::local_queue(&LocalQueueFacts::of(&it.tree))),
+            Some(it) => {
+                let facts = LocalQueueFacts::of(&it.tree);
+                self.counting.place_local(&facts);
+                self.engine.local_queue(feed::local_queue(&facts));
+            }
             None => {
                 self.engine.local_queue_gone(&seen.key.namespace, &seen.key.name);
                 self.counting.forget_local(&seen.key.namespace, &seen.key.name);
@@ -220,8 +225,9 @@ impl Queueing {
         if !only_numbers(seen) {
             wakes.extend(self.workloads_of(&seen.key.namespace, &seen.key.name));
             // Whoever waits in it counts there, or does not.
-            let queue = LocalQueueFacts::of(&seen.newest().tree).cluster_queue;
-            wakes.push(Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &queue).into());
+            let queues = [seen.before, seen.after].into_iter().flatten();
+            let queues = queues.map(|it| LocalQueueFacts::of(&it.tree).cluster_queue);
+            wakes.extend(queues.map(|it| Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &it).into()));
         }
         wakes
     }
@@ -240,6 +246,7 @@ impl Queueing {
         let key = feed::key_of(&seen.key.namespace, &seen.key.name);
         let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
         self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
+        self.pods.hear_workload(before.as_ref(), after.as_ref());
         if let (Some(old), Some(new)) = (&before, &after) {
             if old.uid != new.uid {
                 // Another of the same name: nothing was decided about this one.
@@ -321,6 +328,16 @@ impl Queueing {
     fn workloads_of(&self, namespace: &Text, name: &Text) -> Vec<Wake> {
         let members = self.of_local.get(&(namespace.clone(), name.clone()));
         members.into_iter().flatten().map(|it| Key::new(&kinds::WORKLOADS, namespace, it).into()).collect()
+    }
+
+    /// What was to be told after a write was not: neither of what is behind this key, nor of its owners.
+    fn unsay(&mut self, key: &Key, caches: &Caches) {
+        let Some(object) = caches.find(key) else { return };
+        self.told.forget(&meta::uid(&object.tree));
+        if key.kind == kinds::WORKLOADS {
+            let owners = meta::owners(&object.tree).take(workloads::OWNERS_TOLD_MAX);
+            owners.for_each(|owner| self.told.forget(&owner.uid));
+        }
     }
 
     /// Asks the engine, and takes down what it decided.
@@ -422,6 +439,7 @@ impl Controller for Queueing {
             self.told_at.remove(seen.key);
         }
         let mut wakes = if *kind == PODS {
+            self.counting.hear_pod(seen);
             self.pods.hear(seen)
         } else if *kind == kinds::WORKLOADS {
             self.hear_workload(seen, caches)
@@ -469,7 +487,7 @@ impl Controller for Queueing {
         }
         if key.kind == PODS {
             let plan = self.plan_pods(key, caches, now);
-            self.counting.opened(&plan, caches, now);
+            self.counting.opening(&plan, caches, now);
             return plan;
         }
         let Some(object) = caches.find(key) else { return Plan::nothing() };
@@ -502,13 +520,13 @@ impl Controller for Queueing {
             return None;
         }
         self.pods.refused(call);
+        if let Some(uid) = call.guard.uid.as_ref().filter(|_| call.on.kind == PODS) {
+            self.counting.not_opened(uid);
+        }
+        self.unsay(key, caches);
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
             self.counting.refused(&name);
-            // What was to be told after the write was not.
-            if let Some(uid) = &call.guard.uid {
-                self.told.forget(uid);
-            }
             let passes = matches!(why, Refusal::Conflict(_) | Refusal::Busy { .. });
             let decided = if passes { None } else { self.decided.remove(&name) };
             match (decided, caches.find(key)) {

@@ -3,18 +3,20 @@
 //! # Invariants
 //!
 //! - What is decided counts once its write is seen; what was there at the start is not news.
-//! - Gauges are set when a queue is looked at, which it is whenever one of its Workloads changed: telling costs nothing.
+//! - Gauges are set when a queue is looked at, at most once a second while its Workloads change: telling costs nothing.
+//! - News cost what changed, however many queues there are.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_api::kinds::PODS;
 use muster_api::meta;
-use muster_api::port::{Call, Object};
+use muster_api::paths::pod as pod_path;
+use muster_api::port::{Call, Object, Uid};
 use muster_api::ports::Clock;
-use muster_api::queue::words::{conditions, reasons};
+use muster_api::queue::words::{conditions, gates, reasons};
 use muster_api::queue::{ClusterQueueFacts, LocalQueueFacts, WorkloadFacts, kinds};
 use muster_api::time::Time;
 use muster_queue::engine::decision::Decision;
@@ -22,14 +24,15 @@ use muster_queue::engine::report::{FlavorUsage, QueueUsage};
 use muster_queue::engine::workload::{Amounts, Key as WorkloadKey};
 use muster_queue::life::blockers::Why;
 use muster_queue::life::numbers::{
-    Attempt, Happened, LocalName, Numbers, PairGauges, QueueGauges, QueueState, Queues, Tally,
+    Attempt, Happened, Numbers, PairGauges, QueueGauges, QueueState, Queues, Sample, Tally,
 };
 use muster_queue::life::queues::Readiness;
 use muster_queue::life::workload::cluster_queue_of;
 use muster_queue::pods::decl;
-use muster_tree::Text;
+use muster_tree::{Text, Tree};
 
-use crate::cache::Caches;
+use super::unadmitted::Unadmitted;
+use crate::cache::{Caches, Seen};
 use crate::plan::{Plan, Step};
 
 /// Measures how long the engine takes; without a clock everything takes no time.
@@ -52,6 +55,35 @@ impl Stopwatch {
     }
 }
 
+/// Numbers that go on being counted while others read them.
+#[derive(Debug, Clone, Default)]
+pub struct Live(Arc<Mutex<Numbers>>);
+
+impl Live {
+    /// All numbers as they are now, by name.
+    #[must_use]
+    pub fn samples(&self) -> Vec<Sample> {
+        let now = self.lock().clone();
+        now.samples()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Numbers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Live {
+    fn eq(&self, other: &Live) -> bool {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return true;
+        }
+        let own = self.lock().clone();
+        own == *other.lock()
+    }
+}
+
+impl Eq for Live {}
+
 /// What is gauged of a queue besides its usage.
 pub(super) struct Beside {
     /// What those who wait ask for.
@@ -63,11 +95,12 @@ pub(super) struct Beside {
 /// Numbers, and what they are made from.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
-    numbers: Arc<Numbers>,
+    numbers: Live,
     /// Decided, not yet seen written.
     unseen: BTreeMap<WorkloadKey, Vec<Happened>>,
-    /// How many Workloads of a LocalQueue are not admitted, by the reason that is told.
-    unadmitted: BTreeMap<LocalName, BTreeMap<Text, u64>>,
+    /// Pods that are being let go, not yet seen without their gate, and how long after their admission that is.
+    opening: BTreeMap<Uid, Duration>,
+    unadmitted: Unadmitted,
     /// How long the last ones of each ClusterQueue waited for quota.
     waits: BTreeMap<Text, VecDeque<Duration>>,
     started: bool,
@@ -78,7 +111,7 @@ const WAITS_MAX: usize = 20;
 
 impl Counting {
     /// All of it, for whoever tells.
-    pub fn numbers(&self) -> Arc<Numbers> {
+    pub fn numbers(&self) -> Live {
         self.numbers.clone()
     }
 
@@ -100,7 +133,25 @@ impl Counting {
                 last.pop_front();
             }
         }
-        Arc::make_mut(&mut self.numbers).count(happened);
+        self.numbers.lock().count(happened);
+    }
+
+    /// Counts what happened in queues, of which some may be gone by now: they leave no series behind.
+    fn count_there(&mut self, happened: &Happened, caches: &Caches) {
+        self.count(happened);
+        let by = match happened {
+            Happened::Preempted { by, .. } => Some(by),
+            other => other.queues().map(|it| &it.cluster),
+        };
+        let is_gone = |name: &&Text| caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), name).is_none();
+        if let Some(gone) = by.filter(|name| !name.is_empty()).filter(is_gone) {
+            self.forget_queue(gone);
+        }
+        if let Some((namespace, name)) = happened.queues().map(|it| &it.local)
+            && caches.get(&kinds::LOCAL_QUEUES, namespace, name).is_none()
+        {
+            self.numbers.lock().forget_local(&(namespace.clone(), name.clone()));
+        }
     }
 
     /// Counts a cycle of the engine, if it decided anything.
@@ -135,7 +186,7 @@ impl Counting {
     ) {
         let (seen, unseen): (Vec<Happened>, Vec<Happened>) =
             self.unseen.remove(key).into_iter().flatten().partition(|it| is_seen(it, before, after));
-        seen.iter().for_each(|it| self.count(it));
+        seen.iter().for_each(|it| self.count_there(it, caches));
         if !unseen.is_empty() && after.is_some() {
             self.unseen.insert(key.clone(), unseen);
         }
@@ -148,7 +199,7 @@ impl Counting {
                 let local = local.map(|it| LocalQueueFacts::of(&it.tree));
                 let cluster = cluster_queue_of(after, local.as_ref()).unwrap_or_default();
                 let queues = Queues { cluster, local: (after.namespace.clone(), after.queue.clone()) };
-                self.count(&Happened::Finished { queues });
+                self.count_there(&Happened::Finished { queues }, caches);
             }
             Some(_) => {}
         }
@@ -160,18 +211,12 @@ impl Counting {
         if old == new {
             return;
         }
-        if let Some((local, reason)) = old
-            && let Some(reasons) = self.unadmitted.get_mut(&local)
-        {
-            if let Some(count) = reasons.get_mut(&reason) {
-                *count = count.saturating_sub(1);
-            }
-            reasons.retain(|_, count| *count > 0);
+        if let Some((local, reason)) = old {
+            self.unadmitted.leave(&local, &reason);
         }
         if let Some((local, reason)) = new {
-            *self.unadmitted.entry(local).or_default().entry(reason).or_default() += 1;
+            self.unadmitted.enter(&local, &reason);
         }
-        self.unadmitted.retain(|_, reasons| !reasons.is_empty());
     }
 
     fn created(&mut self, workload: &WorkloadFacts, caches: &Caches) {
@@ -182,15 +227,33 @@ impl Counting {
         }
     }
 
-    /// Pods are let go by this plan.
-    pub fn opened(&mut self, plan: &Plan, caches: &Caches, now: Time) {
+    /// Pods are let go by this plan; each counts once it is seen without its gate.
+    pub fn opening(&mut self, plan: &Plan, caches: &Caches, now: Time) {
         let told = plan.steps.iter().filter_map(|step| match step {
             Step::EachTold(told) => Some(told),
             _ => None,
         });
         let started = told.flatten().filter(|(_, event)| event.reason == reasons::STARTED);
-        let since: Vec<Time> = started.filter_map(|(call, _)| admitted_at(call, caches)).collect();
-        since.into_iter().for_each(|since| self.count(&Happened::Ungated { took: now.since(since) }));
+        let those = started
+            .filter_map(|(call, _)| Some((call.guard.uid.clone()?, now.since(admitted_at(call, caches)?))));
+        self.opening.extend(those);
+    }
+
+    /// A pod changed: it may have been let go.
+    pub fn hear_pod(&mut self, seen: &Seen<'_>) {
+        let opens = seen.before.is_some_and(|it| is_gated(&it.tree))
+            && seen.after.is_some_and(|it| !is_gated(&it.tree));
+        if !opens && seen.after.is_some() {
+            return;
+        }
+        if let Some(took) = self.opening.remove(&meta::uid(&seen.newest().tree)).filter(|_| opens) {
+            self.count(&Happened::Ungated { took });
+        }
+    }
+
+    /// A pod was not let go after all.
+    pub fn not_opened(&mut self, pod: &Uid) {
+        self.opening.remove(pod);
     }
 
     /// What a ClusterQueue is like.
@@ -200,7 +263,6 @@ impl Counting {
         ready: &Readiness,
         usage: &QueueUsage,
         beside: &Beside,
-        caches: &Caches,
     ) {
         let mut pairs = pairs(facts);
         add(&mut pairs, &usage.reserved, |pair, total| pair.reserved = total);
@@ -215,44 +277,43 @@ impl Counting {
                 reasons::TERMINATING => QueueState::Terminating,
                 _ => QueueState::Pending,
             },
-            tally: Tally { unadmitted: self.unadmitted_in(&facts.name, caches), ..tally(usage) },
+            tally: Tally { unadmitted: self.unadmitted.of_queue(&facts.name), ..tally(usage) },
             pairs,
             pending,
             share: beside.share,
         };
-        Arc::make_mut(&mut self.numbers).set_queue(&facts.name, gauges);
-    }
-
-    fn unadmitted_in(&self, queue: &Text, caches: &Caches) -> BTreeMap<Text, u64> {
-        let mut all = BTreeMap::new();
-        for ((namespace, name), reasons) in &self.unadmitted {
-            let local = caches.get(&kinds::LOCAL_QUEUES, namespace, name);
-            if local.is_some_and(|it| LocalQueueFacts::of(&it.tree).cluster_queue == *queue) {
-                for (reason, count) in reasons {
-                    *all.entry(reason.clone()).or_default() += count;
-                }
-            }
-        }
-        all
+        self.numbers.lock().set_queue(&facts.name, gauges);
     }
 
     /// What a LocalQueue is like.
     pub fn local(&mut self, namespace: &Text, name: &Text, usage: &QueueUsage) {
         let of = (namespace.clone(), name.clone());
-        let unadmitted = self.unadmitted.get(&of).cloned().unwrap_or_default();
-        Arc::make_mut(&mut self.numbers).set_local(&of, Tally { unadmitted, ..tally(usage) });
+        let unadmitted = self.unadmitted.of_local(&of);
+        self.numbers.lock().set_local(&of, Tally { unadmitted, ..tally(usage) });
+    }
+
+    /// A LocalQueue belongs to this ClusterQueue.
+    pub fn place_local(&mut self, queue: &LocalQueueFacts) {
+        let of = (queue.namespace.clone(), queue.name.clone());
+        self.unadmitted.moved(&of, Some(&queue.cluster_queue));
     }
 
     /// A ClusterQueue is gone.
     pub fn forget_queue(&mut self, name: &str) {
-        Arc::make_mut(&mut self.numbers).forget_queue(name);
+        self.numbers.lock().forget_queue(name);
         self.waits.remove(name);
     }
 
     /// A LocalQueue is gone.
     pub fn forget_local(&mut self, namespace: &Text, name: &Text) {
-        Arc::make_mut(&mut self.numbers).forget_local(&(namespace.clone(), name.clone()));
+        let of = (namespace.clone(), name.clone());
+        self.numbers.lock().forget_local(&of);
+        self.unadmitted.moved(&of, None);
     }
+}
+
+fn is_gated(pod: &Tree) -> bool {
+    pod.items_at(pod_path::GATES).iter().any(|gate| gate.str_at(&["name"]) == gates::ADMISSION)
 }
 
 /// Whether this is the change by which a Workload shows what was decided about it.

@@ -44,6 +44,8 @@ pub(super) struct Pods {
     memory: Memory,
     /// Names of the pods of each group.
     groups: BTreeMap<(Text, Text), BTreeSet<Text>>,
+    /// Names of the Workloads of each pod by itself.
+    singles: BTreeMap<(Text, Text), BTreeSet<Text>>,
     /// What was noted once.
     noted: BTreeSet<(Topic, &'static str, String)>,
 }
@@ -105,6 +107,25 @@ impl Pods {
         keys.into_iter().map(Wake::from).collect()
     }
 
+    /// Hears of a Workload: a pod by itself that is gone is known by the Workload it had.
+    pub fn hear_workload(&mut self, before: Option<&WorkloadFacts>, after: Option<&WorkloadFacts>) {
+        let [old, new] = [before, after].map(|it| it.and_then(pod_of));
+        if old == new {
+            return;
+        }
+        if let (Some(pod), Some(it)) = (old, before)
+            && let Some(had) = self.singles.get_mut(&pod)
+        {
+            had.remove(&it.name);
+            if had.is_empty() {
+                self.singles.remove(&pod);
+            }
+        }
+        if let (Some(pod), Some(it)) = (new, after) {
+            self.singles.entry(pod).or_default().insert(it.name.clone());
+        }
+    }
+
     /// A call about a pod was refused.
     pub fn refused(&mut self, call: &Call) {
         if let Some(uid) = call.guard.uid.clone().filter(|_| call.on.kind == PODS) {
@@ -135,7 +156,7 @@ impl Queueing {
     /// What the pods of a key need next.
     pub(super) fn plan_pods(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
         let of = pod_key(key);
-        let (namespace, name) = of.names();
+        let (namespace, _) = of.names();
         let names: Vec<Text> = match &of {
             PodKey::Pod { name, .. } => vec![name.clone()],
             PodKey::Group { namespace, name } => {
@@ -146,7 +167,7 @@ impl Queueing {
         let objects: Vec<&Object> = names.iter().filter_map(|it| caches.get(&PODS, namespace, it)).collect();
         let members: Vec<Member> =
             objects.iter().map(|it| Member::of(it, self.above_pod(it, caches))).collect();
-        let workloads = workloads(&of, &objects, namespace, name, caches);
+        let workloads = self.workloads(&of, &objects, caches);
         let flavor = |name: &str| {
             caches
                 .get(&kinds::RESOURCE_FLAVORS, &Text::new(), &name.into())
@@ -202,6 +223,31 @@ impl Queueing {
         // Last: what is refused here must not keep pods from being let go.
         plan.steps.extend(gang.steps);
         plan
+    }
+
+    fn workloads(&self, of: &PodKey, pods: &[&Object], caches: &Caches) -> Vec<SeenWorkload> {
+        let (namespace, name) = of.names();
+        let read = |it: &Object| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision };
+        let named = |name: &Text| caches.get(&kinds::WORKLOADS, namespace, name);
+        match of {
+            PodKey::Group { .. } => named(name).map(read).into_iter().collect(),
+            PodKey::Pod { .. } => {
+                let Some(pod) = pods.first() else {
+                    // Whatever the pod had controlled under that name.
+                    let had = self.pods.singles.get(&(namespace.clone(), name.clone()));
+                    return had.into_iter().flatten().filter_map(named).map(read).collect();
+                };
+                let uid = meta::uid(&pod.tree);
+                let owned = caches.owned_by(&uid).filter(|(key, it)| {
+                    key.kind == kinds::WORKLOADS
+                        && meta::owners(&it.tree).any(|it| it.controller && it.uid == uid)
+                });
+                let mut all: Vec<SeenWorkload> = owned.map(|(_, it)| read(it)).collect();
+                let prebuilt = prebuilt_of(&pod.tree).and_then(|name| named(&name)).map(read);
+                all.extend(prebuilt.filter(|it| all.iter().all(|own| own.facts.uid != it.facts.uid)));
+                all
+            }
+        }
     }
 
     fn above_pod(&self, pod: &Object, caches: &Caches) -> Above {
@@ -323,36 +369,10 @@ impl Queueing {
 const EXCESS: &str = "ExcessPodDeleted";
 const STOPPED: &str = "Stopped";
 
-fn workloads(
-    of: &PodKey,
-    pods: &[&Object],
-    namespace: &Text,
-    name: &Text,
-    caches: &Caches,
-) -> Vec<SeenWorkload> {
-    let read = |it: &Object| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision };
-    let named = |name: &Text| caches.get(&kinds::WORKLOADS, namespace, name);
-    match of {
-        PodKey::Group { .. } => named(name).map(read).into_iter().collect(),
-        PodKey::Pod { .. } => {
-            let Some(pod) = pods.first() else {
-                // Whatever the pod had controlled under that name.
-                let gone = caches.in_namespace(&kinds::WORKLOADS, namespace).filter(|it| {
-                    meta::owners(&it.tree).any(|it| it.controller && it.kind == POD && it.name == *name)
-                });
-                return gone.map(read).collect();
-            };
-            let uid = meta::uid(&pod.tree);
-            let owned = caches.owned_by(&uid).filter(|(key, it)| {
-                key.kind == kinds::WORKLOADS
-                    && meta::owners(&it.tree).any(|it| it.controller && it.uid == uid)
-            });
-            let mut all: Vec<SeenWorkload> = owned.map(|(_, it)| read(it)).collect();
-            let prebuilt = prebuilt_of(&pod.tree).and_then(|name| named(&name)).map(read);
-            all.extend(prebuilt.filter(|it| all.iter().all(|own| own.facts.uid != it.facts.uid)));
-            all
-        }
-    }
+/// The pod, by namespace and name, that a Workload is of.
+fn pod_of(workload: &WorkloadFacts) -> Option<(Text, Text)> {
+    let pod = workload.controller().filter(|it| it.kind == POD && it.group().is_empty())?;
+    Some((workload.namespace.clone(), pod.name.clone()))
 }
 
 fn write(workload: &Object, make: &dyn Fn(Known<'_>) -> Option<Written>) -> Vec<Step> {

@@ -12,8 +12,8 @@ use muster_api::time::Time;
 use muster_queue::engine::report::QueueUsage;
 use muster_queue::life::cohorts::Parents;
 use muster_queue::life::queues::{
-    Action, Around, CohortAction, Counted, Moment, Readiness, Taken, names_flavor, plan_cluster_queue,
-    plan_cohort, plan_flavor as flavor_step, plan_local_queue, readiness,
+    Action, Around, CohortAction, Counted, Moment, Readiness, Taken, cluster_queue_rests, local_queue_rests,
+    names_flavor, plan_cluster_queue, plan_cohort, plan_flavor as flavor_step, plan_local_queue, readiness,
 };
 use muster_queue::life::workload::cluster_queue_of;
 use muster_tree::{Text, Tree};
@@ -90,16 +90,19 @@ impl Queueing {
     ) -> Plan {
         let facts = ClusterQueueFacts::of(&object.tree);
         let ready = self.readiness(&facts, caches);
+        let old = status_of(object);
+        let moment = self.moment(key, now);
+        if let Some(at) = cluster_queue_rests(&facts, &QueueStatus::of(&old), &ready, moment) {
+            return Plan::nothing().again(at);
+        }
         let usage = self.engine.usage(&key.name);
         if let Some(usage) = &usage {
             let asked = self.engine.asked(&key.name);
             let share = self.is_fair().then_some(usage.weighted_share);
-            self.counting.queue(&facts, &ready, usage, &Beside { asked, share }, caches);
+            self.counting.queue(&facts, &ready, usage, &Beside { asked, share });
         }
         let counted = counted(usage, self.is_fair());
-        let old = status_of(object);
-        let steps =
-            plan_cluster_queue(&facts, &QueueStatus::of(&old), &ready, &counted, self.moment(key, now));
+        let steps = plan_cluster_queue(&facts, &QueueStatus::of(&old), &ready, &counted, moment);
         self.queue_steps(key, object, &old, steps, now)
     }
 
@@ -114,14 +117,18 @@ impl Queueing {
         let queue = caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &facts.cluster_queue);
         let queue = queue.map(|it| ClusterQueueFacts::of(&it.tree));
         let ready = queue.as_ref().map(|it| self.readiness(it, caches));
+        let of = queue.as_ref().zip(ready.as_ref());
+        let old = status_of(object);
+        let moment = self.moment(key, now);
+        if let Some(at) = local_queue_rests(&facts, &QueueStatus::of(&old), of, moment) {
+            return Plan::nothing().again(at);
+        }
         let usage = self.engine.local_usage(&key.namespace, &key.name);
         if let Some(usage) = &usage {
             self.counting.local(&key.namespace, &key.name, usage);
         }
         let counted = counted(usage, false);
-        let old = status_of(object);
-        let of = queue.as_ref().zip(ready.as_ref());
-        let steps = plan_local_queue(&facts, &QueueStatus::of(&old), of, &counted, self.moment(key, now));
+        let steps = plan_local_queue(&facts, &QueueStatus::of(&old), of, &counted, moment);
         self.queue_steps(key, object, &old, steps, now)
     }
 

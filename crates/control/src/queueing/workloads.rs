@@ -28,7 +28,7 @@ use crate::cache::Caches;
 use crate::plan::{Key, Plan, Step};
 
 /// Of a group of pods so many are told why it waits: the others are no different.
-const OWNERS_TOLD_MAX: usize = 10;
+pub(super) const OWNERS_TOLD_MAX: usize = 10;
 /// What is told when the job of a deactivated Workload goes.
 const RETIRED: &str = "Deleted the job of a deactivated workload due to elapsed retention";
 
@@ -64,7 +64,7 @@ impl Queueing {
                     if matches!(decided, Decided::Admit(_)) || written.status.is_some() {
                         self.decided.insert(key, decided);
                     }
-                    return self.carried_out(object, known, actions(written), caches);
+                    return self.carried_out(object, known, actions(written), caches, now);
                 }
                 Some(_) => {}
                 None => self.take_back(&key, &facts, caches),
@@ -74,7 +74,7 @@ impl Queueing {
         if wake_only(&steps) {
             steps.extend(self.say_again(known, &key, now));
         }
-        let plan = self.carried_out(object, known, steps, caches);
+        let plan = self.carried_out(object, known, steps, caches, now);
         if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
     }
 
@@ -85,11 +85,34 @@ impl Queueing {
         known: Known<'_>,
         actions: Vec<Action>,
         caches: &Caches,
+        now: Time,
     ) -> Plan {
         let news = news(known.status, &actions);
         let mut plan = self.steps(object, actions);
-        plan.steps.extend(news.into_iter().flat_map(|why| tell_owners(known.workload, &why, caches)));
+        if let Some(why) = news {
+            plan.steps.extend(self.tell_owners(known.workload, &why, caches, now));
+        }
         plan
+    }
+
+    /// Tells those whose Workload waits why: people look at their Job or Pod. The same words are one event a minute. Its
+    /// place in the queue is not told, since it costs a look at everyone who waits.
+    fn tell_owners(
+        &mut self,
+        facts: &WorkloadFacts,
+        why: &Condition,
+        caches: &Caches,
+        now: Time,
+    ) -> Vec<Step> {
+        let owners = facts.owners.iter().filter_map(|it| Some((it, caches.by_uid(&it.uid)?)));
+        let news = owners
+            .take(OWNERS_TOLD_MAX)
+            .filter(|(owner, _)| self.told.is_news(&owner.uid, &why.reason, &why.message, now));
+        let told = news.map(|(owner, (key, it))| {
+            let about = About::of(&key.kind, &owner.kind, &it.tree);
+            Step::Note(calls::told_of(about, Severity::Normal, &why.reason, why.message.to_string()))
+        });
+        told.collect()
     }
 
     /// The job of a Workload that was deactivated here is deleted when its time is over; pods see to themselves.
@@ -298,17 +321,6 @@ fn news(known: &AdmissionStatus, actions: &[Action]) -> Option<Condition> {
     })?;
     let same = |old: &Condition| old.reason == new.reason && old.message == new.message;
     if waits(known).is_some_and(|old| same(&old)) { None } else { Some(new) }
-}
-
-/// Tells those whose Workload waits why: people look at their Job or Pod. Its place in the queue is not told, since it
-/// costs a look at everyone who waits.
-fn tell_owners(facts: &WorkloadFacts, why: &Condition, caches: &Caches) -> Vec<Step> {
-    let owners = facts.owners.iter().filter_map(|it| Some((it, caches.by_uid(&it.uid)?)));
-    let told = owners.take(OWNERS_TOLD_MAX).map(|(owner, (key, it))| {
-        let about = About::of(&key.kind, &owner.kind, &it.tree);
-        Step::Note(calls::told_of(about, Severity::Normal, &why.reason, why.message.to_string()))
-    });
-    told.collect()
 }
 
 /// Whether nothing is to be done but to look again.

@@ -33,7 +33,7 @@ pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result 
     worked(into, &all.work)?;
     scheduling(into, &all.scheduling)?;
     jobsets(into, &all.jobsets)?;
-    queueing::encode(into, &all.queueing)
+    queueing::encode(into, &all.queueing.samples())
 }
 
 /// What became of keys, under the names that controllers written in Go have for it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use muster_queue::life::numbers::{LOCAL, Numbers, PREFIX, Sample, Spans, Value};
+use muster_queue::life::numbers::{LOCAL, PREFIX, Sample, Spans, Value};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
@@ -36,8 +36,7 @@ const HELP: [(&str, &str); 25] = [
 ];
 
 /// Tells all of it.
-pub fn encode(into: &mut DescriptorEncoder<'_>, numbers: &Numbers) -> fmt::Result {
-    let samples = numbers.samples();
+pub fn encode(into: &mut DescriptorEncoder<'_>, samples: &[Sample]) -> fmt::Result {
     for family in samples.chunk_by(|one, other| one.name == other.name) {
         tell(into, family)?;
     }

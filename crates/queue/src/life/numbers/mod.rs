@@ -110,6 +110,23 @@ pub enum Happened {
     },
 }
 
+impl Happened {
+    /// Where it happened, if that is one place.
+    #[must_use]
+    pub fn queues(&self) -> Option<&Queues> {
+        match self {
+            Happened::Reserved { queues, .. }
+            | Happened::Admitted { queues, .. }
+            | Happened::Evicted { queues, .. }
+            | Happened::Finished { queues } => Some(queues),
+            Happened::Attempted { .. }
+            | Happened::Preempted { .. }
+            | Happened::Ungated { .. }
+            | Happened::Created { .. } => None,
+        }
+    }
+}
+
 /// What a ClusterQueue is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueState {
@@ -207,6 +224,9 @@ pub const PREFIX: &str = "kueue_";
 /// What follows it where the number is one of a LocalQueue.
 pub const LOCAL: &str = "local_queue_";
 
+/// Labels whose value is a ClusterQueue.
+const QUEUE_LABELS: [&str; 2] = ["cluster_queue", "preempting_cluster_queue"];
+
 type Labels = Vec<(&'static str, Text)>;
 type Series = (&'static str, Labels);
 
@@ -287,7 +307,9 @@ impl Numbers {
     /// A ClusterQueue is gone, and its series with it.
     pub fn forget_queue(&mut self, name: &str) {
         self.queues.remove(name);
-        let is_other = |labels: &Labels| !labels.contains(&("cluster_queue", Text::from(name)));
+        let name = Text::from(name);
+        let is_its = |(key, value): &(&'static str, Text)| QUEUE_LABELS.contains(key) && *value == name;
+        let is_other = |labels: &Labels| !labels.iter().any(is_its);
         self.counts.retain(|(_, labels), _| is_other(labels));
         self.spans.retain(|(_, labels), _| is_other(labels));
     }

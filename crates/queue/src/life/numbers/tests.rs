@@ -114,6 +114,7 @@ fn a_queue_that_is_gone_leaves_no_series_behind() {
         "kueue_unadmitted_workloads{cluster_queue=cq,reason=WaitingForQuota} 3".to_owned(),
     ];
     assert_eq!(told(&numbers), want);
+    numbers.count(&Happened::Preempted { by: "cq".into(), reason: "InClusterQueue".into() });
     numbers.forget_queue("cq");
     assert!(told(&numbers).iter().all(|it| it.starts_with("kueue_local_queue_")), "{:?}", told(&numbers));
     numbers.forget_local(&("ns".into(), "lq".into()));

@@ -81,6 +81,29 @@ impl Moment {
     }
 }
 
+/// Until when nothing is to be counted of a ClusterQueue: its numbers were told just now, and all else is told, too.
+#[must_use]
+pub fn cluster_queue_rests(
+    queue: &ClusterQueueFacts,
+    old: &QueueStatus,
+    ready: &Readiness,
+    moment: Moment,
+) -> Option<Time> {
+    let is_kept = !queue.deleting && has_ours(&queue.finalizers);
+    moment.next().filter(|_| is_kept && is_told(old, ready))
+}
+
+/// The same of a LocalQueue; `of` is its ClusterQueue.
+#[must_use]
+pub fn local_queue_rests(
+    queue: &LocalQueueFacts,
+    old: &QueueStatus,
+    of: Option<(&ClusterQueueFacts, &Readiness)>,
+    moment: Moment,
+) -> Option<Time> {
+    moment.next().filter(|_| !queue.deleting && is_told(old, &local_readiness(queue, of)))
+}
+
 /// Decides what a ClusterQueue needs next.
 #[must_use]
 pub fn plan_cluster_queue(
@@ -223,13 +246,16 @@ fn status(
         admitted: counted.admitted,
         share: counted.share,
     };
-    let says_so =
-        |it: &Condition| it.holds == ready.holds && it.reason == ready.reason && it.message == ready.message;
-    if !condition::find(&status.conditions, conditions::ACTIVE).is_some_and(says_so) {
+    if !is_told(old, ready) {
         let next = Condition::new(conditions::ACTIVE, ready.holds, ready.reason, &ready.message, now);
         status.set(next.of_generation(generation));
     }
     status
+}
+
+fn is_told(status: &QueueStatus, ready: &Readiness) -> bool {
+    let told = condition::find(&status.conditions, conditions::ACTIVE);
+    told.is_some_and(|it| it.holds == ready.holds && it.reason == ready.reason && it.message == ready.message)
 }
 
 /// The status, if it differs; if only numbers do, not too often.
