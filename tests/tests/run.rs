@@ -235,3 +235,30 @@ fn nothing_is_left_on_disk() {
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
+
+/// The stories of queues, each with the queue that it waits in; the fourth in both forms.
+///
+/// Shows: 976-70.
+#[test]
+fn stories_of_queues_run_from_their_files() {
+    let example = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name).display().to_string()
+    };
+    for (story, pods) in [
+        ("queue-pod.yaml", 1),
+        ("queue-group.yaml", 10),
+        ("queue-roles.yaml", 10),
+        ("queue-driver.yaml", 1),
+        ("queue-driver-as-printed.yaml", 1),
+    ] {
+        let (queue, story) = (example("queue-quota.yaml"), example(story));
+        let words = ["-f", &queue, "-f", &story, "--sim-nodes", "3", "--no-logs", "-o", "json"];
+        let output = Runs::command(&words).output().unwrap();
+        let (summary, words) = said(&output);
+        assert_eq!(code(&output), 0, "{story}: {words}");
+        let summary = Tree::parse(summary.as_bytes()).unwrap();
+        let work = summary.items_at(&["work"]);
+        let completed = |it: &&Tree| it.str_at(&["result"]) == "completed";
+        assert_eq!((work.len(), work.iter().filter(completed).count()), (pods, pods), "{story}: {summary}");
+    }
+}

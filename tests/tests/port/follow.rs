@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use muster_api::kinds::{CONFIG_MAPS, NAMESPACES};
+use muster_api::kinds::{CONFIG_MAPS, NAMESPACES, PODS};
 use muster_api::port::{Act, Api, Batch, Call, Cascade, Change, Follow, Kind, Object, Refusal, Target};
 use muster_store::StoreOptions;
-use muster_tree::{Text, tree};
+use muster_tests::clients::note;
+use muster_tree::{Text, own_bytes, tree};
 
 use super::between::Line;
 use super::makers::Maker;
-use super::words::{call, on};
+use super::words::{by, call, on};
 use super::{PATIENCE, perform, together};
 
 /// How many writes overtake a follower whose history holds next to nothing.
@@ -293,5 +294,49 @@ fn batches_are_whole_where_the_server_says_so() {
         }
         let found = perform(api, at(SPACE, "c", Act::Get)).unwrap();
         assert_eq!(data(&found), if is_done { "1" } else { "0" }, "{says}");
+    }
+}
+
+/// Whoever follows pods keeps them without a word of who wrote what, which is more than half of a pod.
+///
+/// Shows: 976-66.
+#[test]
+fn pods_are_kept_without_who_wrote_them() {
+    const SPACE: &str = "kept-pods";
+    const MADE: usize = 100;
+    for maker in makers("pods_are_kept_without_who_wrote_them", SPACE) {
+        let api = maker.api.as_ref();
+        for n in 0..MADE {
+            let name = format!("pod-{n}");
+            let on = Target { namespace: SPACE.into(), ..on(&PODS, &name) };
+            let container = tree!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}});
+            let pod = tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": SPACE},
+                "spec": {"containers": [container]}});
+            perform(api, call(on.clone(), Act::Create(pod))).unwrap();
+            let label = Act::Merge(tree!({"metadata": {"labels": {"by": "another"}}}));
+            perform(api, by("another", call(on, label))).unwrap();
+        }
+        let mut follow = api.follow(&PODS);
+        let Batch::Reset(all) = next(follow.as_mut()) else { panic!("{}: all come first", maker.name) };
+        let ours: Vec<&Object> = all.iter().filter(|it| is_ours(it, SPACE)).collect();
+        assert_eq!(ours.len(), MADE, "{}", maker.name);
+        let writers = |it: &&&Object| it.tree.at(&["metadata", "managedFields"]).is_some();
+        assert_eq!(ours.iter().filter(writers).count(), 0, "{}", maker.name);
+        let bytes = ours.iter().map(|it| own_bytes(&it.tree)).sum::<usize>() / MADE;
+        note(&format!("port, {}: {bytes} bytes for each pod that is kept", maker.name));
+    }
+}
+
+/// The next batch.
+fn next(follow: &mut dyn Follow) -> Batch {
+    loop {
+        if let Some(batch) = follow.pull() {
+            return batch;
+        }
+        let (tell, told) = mpsc::channel();
+        follow.wake_when_ready(Box::new(move || {
+            let _ = tell.send(());
+        }));
+        told.recv_timeout(PATIENCE).expect("there is news");
     }
 }
