@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use muster_api::meta;
 use muster_api::port::Object;
-use muster_api::queue::words::{DEFAULT, MAIN, annotations, conditions, labels};
+use muster_api::queue::words::{DEFAULT, MAIN, conditions, labels};
 use muster_api::queue::{LocalQueueFacts, NewPodSet, NewWorkload, PodSet, WorkloadFacts, kinds};
 use muster_api::time::Time;
 use muster_queue::engine::assign::Mode;
@@ -27,6 +27,9 @@ use muster_queue::life::pending::{
     SetVerdict, Standing, Verdict,
 };
 use muster_queue::life::workload::cluster_queue_of;
+use muster_queue::pods::compose::{Lack, compose};
+use muster_queue::pods::group::{Group, agree};
+use muster_queue::pods::member::{Above, Member};
 use muster_tree::{Text, Tree};
 
 use super::desk::{Answer, Question};
@@ -88,13 +91,15 @@ impl Queueing {
     /// Who waits in a queue, in order: many are not put in order for each who asks.
     fn ordered(&mut self, queue: &Text, now: Time) -> Arc<Vec<Waiting>> {
         if let Some(known) = self.orders.get(queue)
-            && known.all.len() > FEW
             && now.since(known.at) < ORDER_LASTS
         {
             return known.all.clone();
         }
         let all = Arc::new(self.engine.pending(queue));
-        self.orders.insert(queue.clone(), Ordered { at: now, all: all.clone() });
+        self.orders.retain(|_, it| now.since(it.at) < ORDER_LASTS);
+        if all.len() > FEW {
+            self.orders.insert(queue.clone(), Ordered { at: now, all: all.clone() });
+        }
         all
     }
 
@@ -392,7 +397,7 @@ fn drafted(namespace: &Text, manifest: &Tree, caches: &Caches) -> Result<Workloa
     };
     let sets = match work {
         Some(work) => work.pod_sets()?,
-        None => vec![lone(&manifest)],
+        None => of_pod(&manifest)?,
     };
     let classes: Vec<Text> =
         sets.iter().map(|it| it.template.text_at(&["spec", "priorityClassName"])).collect();
@@ -445,13 +450,64 @@ fn queue(manifest: &Tree, namespace: &Text, caches: &Caches) -> Result<Text, Str
     }
 }
 
-fn lone(pod: &Tree) -> PodSet {
-    let count = meta::annotation(pod, annotations::POD_GROUP_TOTAL_COUNT).and_then(|it| it.parse().ok());
-    PodSet {
-        name: MAIN.into(),
-        template: template_of_pod(pod),
-        count: count.unwrap_or(1),
-        min_count: None,
-        topology: Tree::Null,
+/// The sets of a pod, or of its whole group as far as this one tells of it.
+fn of_pod(pod: &Tree) -> Result<Vec<PodSet>, String> {
+    let member = Member::of(&Object { tree: pod.clone(), revision: 0 }, Above::default());
+    if let Some(flaw) = member.flaw {
+        return Err(flaw);
+    }
+    let Some(name) = member.decl.group_name() else {
+        let (name, template) = (MAIN.into(), template_of_pod(pod));
+        return Ok(vec![PodSet { name, template, count: 1, min_count: None, topology: Tree::Null }]);
+    };
+    // It stands for all that are like it, whether the group would wait for them or not.
+    let group = Group { fast: true, ..agree(name, &[&member], None).group };
+    let lacking = |lack: Lack| format!("{}: send a Workload with all of its pods", lack.words(name));
+    compose(&group, &[&member]).map_err(lacking)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::tree;
+
+    use super::*;
+
+    /// A pod of the group `g`, with these annotations and this role.
+    fn pod(notes: &[(&str, &str)], role: &str) -> Tree {
+        let notes = notes.iter().map(|(key, value)| (format!("kueue.x-k8s.io/{key}"), *value));
+        let labels = Tree::map([(labels::POD_GROUP_NAME, "g"), (labels::POD_GROUP_ROLE, role)]);
+        let labels = if role.is_empty() { labels.without_key(labels::POD_GROUP_ROLE) } else { labels };
+        tree!({"metadata": {"name": "p", "labels": labels, "annotations": (Tree::map(notes))},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    }
+
+    #[test]
+    fn a_pod_stands_for_its_whole_group() {
+        let sets = r#"[{"name": "driver", "count": 1}, {"name": "worker", "count": 9, "template": {"spec": {"containers": []}}}]"#;
+        let bare = tree!({"metadata": {"name": "p"}, "spec": {"containers": []}});
+        for (says, pod, want) in [
+            ("by itself", bare, Ok(vec![1])),
+            ("a total", pod(&[("pod-group-total-count", "4")], ""), Ok(vec![4])),
+            ("equal ones", pod(&[("pod-group-count", "5")], ""), Ok(vec![5])),
+            (
+                "the only role",
+                pod(&[("pod-group-roles", "1"), ("pod-group-role-count", "3")], "w"),
+                Ok(vec![3]),
+            ),
+            (
+                "one of several roles",
+                pod(&[("pod-group-roles", "2"), ("pod-group-role-count", "3")], "w"),
+                Err("waiting for pods of 1 more role(s)"),
+            ),
+            ("all sets", pod(&[("pod-group-sets", sets)], "driver"), Ok(vec![1, 9])),
+            ("nobody says it", pod(&[], ""), Err("should be set")),
+        ] {
+            let made = of_pod(&pod).map(|all| all.iter().map(|it| it.count).collect::<Vec<_>>());
+            match (made, want) {
+                (Ok(made), Ok(want)) => assert_eq!(made, want, "{says}"),
+                (Err(why), Err(words)) => assert!(why.contains(words), "{says}: {why}"),
+                (made, want) => panic!("{says}: {made:?} instead of {want:?}"),
+            }
+        }
     }
 }
