@@ -34,11 +34,13 @@ impl Beside {
     /// The same, with its complaints there.
     #[must_use]
     pub fn telling(words: &[&str], kubeconfig: &Path, complaints: Stdio) -> Beside {
-        let mut child = command(words, kubeconfig)
-            .stdout(Stdio::piped())
-            .stderr(complaints)
-            .spawn()
-            .expect("the binary starts");
+        Beside::of(command(words, kubeconfig).stderr(complaints))
+    }
+
+    /// Starts this and returns at once.
+    #[must_use]
+    pub fn of(command: &mut Command) -> Beside {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let (told, lines) = channel();
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         // It ends with the process; nobody listening any more is fine.

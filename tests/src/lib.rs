@@ -18,4 +18,5 @@ pub mod queued;
 pub mod queues;
 pub mod random;
 pub mod real;
+pub mod visible;
 pub mod witness;

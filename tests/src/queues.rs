@@ -190,6 +190,45 @@ impl Stage {
         }
     }
 
+    /// What `muster why` says.
+    ///
+    /// # Errors
+    /// What it complains about.
+    pub fn why(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(plane::binary().expect("there is a binary"));
+        command.arg("why").args(args).arg("--kubeconfig").arg(&self.kubeconfig);
+        let output = command.output().expect("the binary starts");
+        let told = |bytes| String::from_utf8(bytes).expect("it writes text");
+        if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
+    }
+
+    /// A file with this text, for whoever wants a path.
+    #[must_use]
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("a file can be written");
+        path.display().to_string()
+    }
+
+    /// What is told at this path to this user; the administrator when it is empty.
+    ///
+    /// # Errors
+    /// What kubectl complains about.
+    pub fn raw(&self, user: &str, path: &str) -> Result<Tree, String> {
+        let user: &[&str] = if user.is_empty() { &[] } else { &["--as", user] };
+        let text = self.run(&[&["get", "--raw", path][..], user].concat())?;
+        Tree::parse(text.as_bytes()).map_err(|e| format!("{e}: {text}"))
+    }
+
+    /// The real plane behind it, and how its operator is started.
+    #[must_use]
+    pub fn behind(&self) -> Option<(&Real, &Installed)> {
+        match &self.scene {
+            Scene::Real { real, installed: Some(installed), .. } => Some((real, installed)),
+            _ => None,
+        }
+    }
+
     /// Takes away what stories leave behind, and waits until it is gone: nothing holds what nobody uses.
     pub fn clear(&self) {
         for kind in LEFT {

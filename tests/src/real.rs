@@ -21,7 +21,8 @@ use muster_tree::Tree;
 use tempfile::TempDir;
 
 use self::parts::{
-    NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, gates, kubeconfig, spawn, write,
+    FRONT_PROXY, NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, gates, kubeconfig,
+    spawn, write,
 };
 use crate::differential::{Server, Step};
 
@@ -342,6 +343,12 @@ impl Real {
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.folder.path().join("certs").join("apiserver.crt")
+    }
+
+    /// The files with what its API server shows to those it hands groups on to: the certificate and its key.
+    #[must_use]
+    pub fn front_proxy(&self) -> [PathBuf; 2] {
+        [FRONT_PROXY[1], FRONT_PROXY[2]].map(|name| self.folder.path().join(name))
     }
 
     /// The bearer token of its administrator.

@@ -38,6 +38,7 @@ mod port;
 mod programs;
 mod queue_cluster;
 mod queue_scenarios;
+mod queue_visibility;
 mod queue_words;
 mod queues;
 mod quickstart;

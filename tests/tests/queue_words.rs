@@ -516,32 +516,6 @@ fn who_waits_is_told_in_order() {
     assert_eq!(groups.filter(|it| it.starts_with("visibility.")).count(), 2);
 }
 
-/// What `kubectl` makes of it.
-#[test]
-fn kubectl_reads_who_waits() {
-    let Some(kubectl) = muster_tests::clients::program("MUSTER_TEST_KUBECTL", "kubectl_reads_who_waits")
-    else {
-        return;
-    };
-    let stage = Stage::standard();
-    stage.quota("1", "default");
-    stage.job("default", "greedy", "team", cpu("2"));
-    stage.until_has("default", "greedy", "QuotaReserved", "False", "ExceedsMaxQuota");
-    let run = |args: &[&str]| {
-        let mut command = Command::new(&kubectl);
-        let said = command.arg("--kubeconfig").arg(stage.plane.kubeconfig()).args(args).output().unwrap();
-        assert!(said.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
-        String::from_utf8(said.stdout).unwrap()
-    };
-    let raw =
-        run(&["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/team/pendingworkloads"]);
-    assert_eq!(names(&Tree::parse(raw.as_bytes()).unwrap()), ["greedy"]);
-    let raw = run(&["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"]);
-    assert!(raw.contains("PendingWorkloadsSummary"), "{raw}");
-    assert!(run(&["get", "clusterqueues", "-o", "name"]).contains("clusterqueue.kueue.x-k8s.io/team"));
-    assert!(run(&["get", "pods,jobs", "-o", "name"]).contains("job.batch/greedy"));
-}
-
 fn why(stage: &Stage, args: &[&str]) -> String {
     let mut command = Command::new(plane::binary().unwrap());
     let said =

@@ -1,6 +1,7 @@
 //! Queues on the embedded plane, as the examples show them: who waits, who runs, and what is given back.
 
 use muster_tests::queues::{self, Stage};
+use muster_tests::visible;
 
 fn play(test: &str, story: fn(&Stage)) {
     if let Some(stage) = Stage::embedded(test, &[]) {
@@ -50,6 +51,21 @@ fn a_driver_has_room_for_its_workers() {
 fn a_team_borrows_until_the_other_wants_its_own_back() {
     let test = "a_team_borrows_until_the_other_wants_its_own_back";
     play(test, queues::a_team_borrows_until_the_other_wants_its_own_back);
+}
+
+#[test]
+fn who_waits_is_told_in_order() {
+    play("who_waits_is_told_in_order", visible::who_waits_is_told_in_order);
+}
+
+#[test]
+fn waiting_is_explained() {
+    play("waiting_is_explained", visible::waiting_is_explained);
+}
+
+#[test]
+fn a_manifest_is_tried_without_being_made() {
+    play("a_manifest_is_tried_without_being_made", visible::a_manifest_is_tried_without_being_made);
 }
 
 #[test]

@@ -86,6 +86,8 @@ kinds! {
     MUTATING_WEBHOOKS = "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations";
     /// Who may refuse them.
     VALIDATING_WEBHOOKS = "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations";
+    /// Groups that a server hands on to another.
+    API_SERVICES = "apiregistration.k8s.io" "v1" "apiservices";
 }
 
 /// Built-in kinds without a namespace that may own something.

@@ -4,6 +4,8 @@
 
 /// Labels.
 pub mod labels {
+    /// Marks the pod of the operator that is in charge, with its value.
+    pub const LEADS: (&str, &str) = ("muster.dev/leads", "true");
     /// The UID of the Job that made a Pod.
     pub const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
     /// The name of the Job that made a Pod.

@@ -266,8 +266,8 @@ fn request(call: &Call) -> (WriteRequest, Guard) {
     };
     let user = User {
         name: Text::from(format!("system:controller:{}", call.by)),
-        uid: Text::new(),
         groups: vec![Text::from("system:masters")],
+        ..User::default()
     };
     let guard = match &call.act {
         // What is new was never seen; a deletion has its own preconditions.

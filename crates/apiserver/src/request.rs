@@ -1,5 +1,6 @@
 //! Requests and answers below HTTP: what the engine is asked and what it says.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use muster_schema::object::Object;
@@ -16,6 +17,8 @@ pub struct User {
     pub uid: Text,
     /// Groups.
     pub groups: Vec<Text>,
+    /// What else is known of him, by keys that only authorizers understand.
+    pub extra: BTreeMap<Text, Vec<Text>>,
 }
 
 /// What a request is about: the parsed path.

@@ -14,26 +14,28 @@ pub(crate) fn objects(options: &Options) -> Vec<Tree> {
     let account = tree!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": namespace}});
     let cluster = role("ClusterRole", OPERATOR, rights::cluster_rules());
     let own = role("Role", OPERATOR, rights::namespace_rules()).with(&["metadata", "namespace"], namespace);
-    let mut all = vec![labelled(&account, "operator"), cluster, binding("ClusterRole", namespace), own];
-    all.push(binding("Role", namespace).with(&["metadata", "namespace"], namespace));
-    all.extend(rights::USERS.map(user_role));
+    let mut all =
+        vec![labelled(&account, "operator"), cluster, binding("ClusterRole", OPERATOR, namespace), own];
+    all.push(binding("Role", OPERATOR, namespace).with(&["metadata", "namespace"], namespace));
+    let wanted = rights::USERS.into_iter().filter(|it| options.queues || !rights::is_about_queues(it));
+    all.extend(wanted.map(user_role));
     all
 }
 
-fn role(kind: &str, name: &str, rules: Tree) -> Tree {
+pub(crate) fn role(kind: &str, name: &str, rules: Tree) -> Tree {
     labelled(
         &tree!({"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "rules": rules}),
         "rbac",
     )
 }
 
-/// Gives the account the role of this kind.
-fn binding(role: &str, namespace: &str) -> Tree {
+/// Gives the account the role of this kind and name.
+pub(crate) fn binding(role: &str, name: &str, namespace: &str) -> Tree {
     let binding = tree!({
         "apiVersion": VERSION,
         "kind": format!("{role}Binding"),
-        "metadata": {"name": OPERATOR},
-        "roleRef": {"apiGroup": RBAC, "kind": role, "name": OPERATOR},
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": role, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}],
     });
     labelled(&binding, "rbac")

@@ -39,11 +39,21 @@ pub fn files() -> Vec<File> {
         image: IMAGE.to_owned(),
         replicas: REPLICAS,
         webhook_port: PORT,
+        queues: true,
         config: CONFIG.to_owned(),
     };
     let objects = manifests(&options).into_iter().filter(|it| it.str_at(&["kind"]) != "Namespace");
-    all.extend(objects.map(|object| template(&object)));
+    let always = manifests(&Options { queues: false, ..options });
+    all.extend(objects.map(|object| {
+        let (path, text) = template(&object);
+        if always.contains(&object) { (path, text) } else { (path, where_on("queues", &text)) }
+    }));
     all
+}
+
+/// Only where this value says so.
+fn where_on(value: &str, text: &str) -> String {
+    format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
 }
 
 fn template(object: &Tree) -> File {
@@ -59,7 +69,7 @@ fn template(object: &Tree) -> File {
 
 fn definition(object: &Tree) -> String {
     let kept = object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep");
-    format!("{{{{- if .Values.definitions }}}}\n{}{{{{- end }}}}\n", open(&kept.to_yaml()))
+    where_on("definitions", &open(&kept.to_yaml()))
 }
 
 fn deployment(object: &Tree) -> Tree {
@@ -126,6 +136,9 @@ fn values() -> String {
          replicas: {}\n\
          # The port of the Service of the webhooks.\n\
          webhookPort: {}\n\
+         # Whether queues are run. Without them nothing of Kueue's is installed; `controllers` and `admission` of the\n\
+         # configuration must then leave `queue` out.\n\
+         queues: true\n\
          # The operator's configuration, as YAML documents; those of JobSet, Kueue and Trainer may follow.\n\
          config: |\n{config}\
          # Whether the definitions of JobSets, gangs and queues come with the release. They stay when the release goes.\n\

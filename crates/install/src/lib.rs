@@ -10,6 +10,7 @@
 //!
 //! Who applies it: `muster install` does, or Helm, or a person with kubectl.
 
+pub mod aggregated;
 pub mod chart;
 pub mod conversion;
 pub mod gangs;
@@ -22,9 +23,10 @@ mod workload;
 
 use muster_api::kinds;
 use muster_api::port::Kind;
+use muster_api::queue::words::GROUP;
 use muster_tree::{Tree, tree};
 
-use crate::hooks::{CONFIGURATIONS, Reached};
+use crate::hooks::{CONFIGURATIONS, Reached, Step};
 use crate::names::WEBHOOK_SERVICE;
 
 /// The version of all of this.
@@ -41,6 +43,8 @@ pub struct Options {
     pub replicas: u32,
     /// The port of the Service of the webhooks.
     pub webhook_port: u16,
+    /// Whether queues are run; without that nothing of them is installed, and another may have them.
+    pub queues: bool,
     /// The configuration file: YAML documents.
     pub config: String,
 }
@@ -52,6 +56,7 @@ impl Default for Options {
             image: format!("muster:{VERSION}"),
             replicas: 2,
             webhook_port: 443,
+            queues: true,
             config: DEFAULT_CONFIG.to_owned(),
         }
     }
@@ -74,11 +79,12 @@ pub enum Fate {
 }
 
 /// The kinds that are installed, as manifests name them.
-pub static KINDS: [(&str, &Kind, Fate); 13] = [
+pub static KINDS: [(&str, &Kind, Fate); 14] = [
     ("Namespace", &kinds::NAMESPACES, Fate::Stays),
     ("CustomResourceDefinition", &kinds::CRDS, Fate::Stays),
     ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS, Fate::Goes),
     ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS, Fate::Goes),
+    ("APIService", &kinds::API_SERVICES, Fate::Goes),
     ("PodDisruptionBudget", &kinds::BUDGETS, Fate::Goes),
     ("Deployment", &kinds::DEPLOYMENTS, Fate::Goes),
     ("Service", &kinds::SERVICES, Fate::Goes),
@@ -105,11 +111,18 @@ pub fn kind_of(object: &Tree) -> &'static Kind {
 pub fn manifests(options: &Options) -> Vec<Tree> {
     let mut all = vec![namespace(options)];
     let service = service(options);
-    all.extend(definitions().iter().map(|it| labelled(&conversion::converted(it, &service), "definition")));
+    let definitions = definitions();
+    let definitions = definitions.iter().filter(|it| options.queues || !is_of_queues(it));
+    all.extend(definitions.map(|it| labelled(&conversion::converted(it, &service), "definition")));
     all.extend(access::objects(options));
     all.extend(workload::objects(options));
+    all.extend(aggregated::objects(options));
     all.extend(webhooks(options));
     all
+}
+
+fn is_of_queues(definition: &Tree) -> bool {
+    definition.str_at(&["spec", "group"]) == GROUP
 }
 
 /// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own. Who converts between the
@@ -135,7 +148,8 @@ fn webhooks(options: &Options) -> Vec<Tree> {
     let service = service(options);
     let one =
         |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service, &options.namespace)), "webhook");
-    CONFIGURATIONS.iter().map(one).collect()
+    let wanted = CONFIGURATIONS.iter().filter(|it| options.queues || it.step != Step::Queues);
+    wanted.map(one).collect()
 }
 
 fn service(options: &Options) -> Reached<'_> {

@@ -6,6 +6,8 @@ pub const NAMESPACE: &str = "muster-system";
 pub const OPERATOR: &str = "muster-operator";
 /// The Service through which an API server reaches the webhooks.
 pub const WEBHOOK_SERVICE: &str = "muster-webhook";
+/// The Service through which an API server hands on questions about queues; it leads to the operator in charge.
+pub const VISIBILITY_SERVICE: &str = "muster-visibility";
 /// The Service through which numbers are collected.
 pub const METRICS_SERVICE: &str = "muster-metrics";
 /// The Secret with the authority and the certificate of the webhooks.

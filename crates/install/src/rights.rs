@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::queue::words::{EXPLANATION_GROUP, VISIBILITY_GROUP};
 use muster_jobset::rights::Rule;
 use muster_tree::{Tree, tree};
 
+use crate::aggregated;
 use crate::conversion::CONVERTED;
 use crate::hooks::NAMES;
 use crate::names::{OPERATOR, WEBHOOK_SECRET};
@@ -137,6 +139,7 @@ pub const OWN_CLUSTER: &[NamedRule] = &[
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[1], NAMES[3]]),
     ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], DEFINITIONS),
     ("apiextensions.k8s.io", "customresourcedefinitions", NAMED, &CONVERTED),
+    ("apiregistration.k8s.io", "apiservices", NAMED, &aggregated::NAMES),
 ];
 
 /// What the operator does for itself, in its own namespace. Whoever creates has no name yet to be allowed by; a JobSet
@@ -149,6 +152,9 @@ pub const OWN_NAMESPACE: &[NamedRule] = &[
     ("jobset.x-k8s.io", "jobsets", &["create"], &[]),
 ];
 
+/// What the operator reads of how an API server is known that hands questions on, where that is published.
+pub const PUBLISHED: &[NamedRule] = &[("", "configmaps", FOLLOWED, &[aggregated::PUBLISHED])];
+
 /// Resources of ours that users work with: their group, and what may be done with them.
 pub(crate) type Ours = (&'static str, &'static [&'static str], &'static [&'static str]);
 /// A role of users: its rules, and which of the cluster's own roles get it.
@@ -156,6 +162,9 @@ pub(crate) type Users = (&'static str, &'static [Ours], &'static [&'static str])
 const EDIT: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const VIEW: &[&str] = &["get", "list", "watch"];
 const STATUS: &[&str] = &["get"];
+const TOLD: &[&str] = &["get"];
+/// Creating one tries a manifest out and makes nothing.
+const EXPLAINED: &[&str] = &["create", "get"];
 
 const JOBSET: &str = "jobset.x-k8s.io";
 const GANG: &str = "scheduling.muster.dev";
@@ -189,6 +198,8 @@ pub(crate) const USERS: [Users; 6] = [
         &[
             (QUEUE, &["localqueues", "workloads"], VIEW),
             (QUEUE, &["localqueues/status", "workloads/status"], STATUS),
+            (VISIBILITY_GROUP, &["localqueues/pendingworkloads"], TOLD),
+            (EXPLANATION_GROUP, &["explanations"], EXPLAINED),
         ],
         &["admin", "edit", "view"],
     ),
@@ -214,6 +225,8 @@ pub(crate) const USERS: [Users; 6] = [
                 &["clusterqueues/status", "cohorts/status", "localqueues/status", "workloads/status"],
                 STATUS,
             ),
+            (VISIBILITY_GROUP, &["clusterqueues/pendingworkloads", "localqueues/pendingworkloads"], TOLD),
+            (EXPLANATION_GROUP, &["explanations"], EXPLAINED),
         ],
         &[],
     ),
@@ -240,6 +253,16 @@ pub(crate) fn cluster_rules() -> Tree {
 /// The rules of the Role in the operator's namespace.
 pub(crate) fn namespace_rules() -> Tree {
     Tree::list(OWN_NAMESPACE.iter().map(named))
+}
+
+/// The rules of the Role where an API server publishes how it is known.
+pub(crate) fn published_rules() -> Tree {
+    Tree::list(PUBLISHED.iter().map(named))
+}
+
+/// Whether a role of users is about queues.
+pub(crate) fn is_about_queues((_, rules, _): &Users) -> bool {
+    rules.iter().any(|(group, ..)| *group == QUEUE)
 }
 
 /// The rules of a user's role.
@@ -295,7 +318,9 @@ mod tests {
     #[test]
     fn whoever_uses_queues_gives_himself_no_quota() {
         let batch = USERS.iter().find(|it| it.0 == "muster-batch-user").unwrap();
-        let writes = |(_, _, verbs): &&Ours| verbs.iter().any(|verb| !VIEW.contains(verb));
+        let writes = |(group, _, verbs): &&Ours| {
+            *group != EXPLANATION_GROUP && verbs.iter().any(|verb| !VIEW.contains(verb))
+        };
         assert_eq!(batch.1.iter().find(writes), None);
         let shares = |(_, resources, verbs): &&Ours| {
             resources.contains(&"workloads/status") && verbs.iter().any(|verb| !VIEW.contains(verb))

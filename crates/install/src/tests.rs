@@ -53,6 +53,7 @@ fn options_are_heard() {
         image: "registry/muster:1".to_owned(),
         replicas: 3,
         webhook_port: 8443,
+        queues: true,
         config: "a: b\n".to_owned(),
     };
     let made = manifests(&options);
@@ -68,6 +69,9 @@ fn options_are_heard() {
     assert_ne!(pod.at(&["metadata", "annotations"]).cloned(), usual, "another configuration, other pods");
     let hook = &find("MutatingWebhookConfiguration").items_at(&["webhooks"])[0].clone();
     assert_eq!(hook.int_at(&["clientConfig", "service", "port"]), Some(8443));
+    let group = find("APIService").at(&["spec", "service"]).cloned();
+    let want = tree!({"namespace": "elsewhere", "name": "muster-visibility", "port": 8443});
+    assert_eq!(group, Some(want));
     assert_eq!(find("Service").items_at(&["spec", "ports"])[0].int_at(&["port"]), Some(8443));
 }
 

@@ -37,7 +37,7 @@ fn config(options: &Options) -> Tree {
 }
 
 /// Whoever is asked while it is not ready would not answer: pods that are not ready are no part of it.
-fn service(options: &Options, name: &str, (port_name, port): (&str, u16)) -> Tree {
+pub(crate) fn service(options: &Options, name: &str, (port_name, port): (&str, u16)) -> Tree {
     let port =
         tree!({"name": port_name, "port": i64::from(port), "targetPort": port_name, "protocol": "TCP"});
     let spec = tree!({"type": "ClusterIP", "selector": selector(), "ports": [port]});
@@ -86,14 +86,14 @@ fn container(options: &Options) -> Tree {
     let port =
         |name: &str, port: u16| tree!({"name": name, "containerPort": i64::from(port), "protocol": "TCP"});
     let probe = |path: &str| tree!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "timeoutSeconds": 5});
+    let own = |name: &str, path: &str| tree!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     // Expanded in the arguments.
-    let space =
-        tree!({"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}});
+    let space = own("POD_NAMESPACE", "metadata.namespace");
     tree!({
         "name": "operator",
         "image": (options.image.as_str()),
         "args": Tree::list(arguments()),
-        "env": [space],
+        "env": [space, (own("POD_NAME", "metadata.name"))],
         "ports": [(port("webhook", WEBHOOK_PORT)), (port("metrics", METRICS_PORT)), (port("health", HEALTH_PORT))],
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::gang_make::Gangs;
-use muster_api::paths::meta as meta_path;
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_api::queue::words::GROUP;
@@ -25,8 +24,8 @@ use muster_control::queueing::desk::Desk;
 use muster_hooks::{JobSets, Queues};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
-use muster_store::{Key, OpenError, Store, StoreOptions, SyncMode};
-use muster_tree::{Text, Tree, literal};
+use muster_store::{OpenError, Store, StoreOptions, SyncMode};
+use muster_tree::{Text, Tree};
 
 use crate::cli::Durability;
 use crate::door::Door;
@@ -34,7 +33,7 @@ use crate::local::{LocalError, LocalNode};
 use crate::plane::{self, Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{self, Place, Settings};
-use crate::visibility::Visibility;
+use crate::visibility::{Everything, Visibility};
 use crate::{gates, local, names, nodes, private, queues, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
@@ -154,7 +153,7 @@ impl Embedded {
             .clone()
             .map(|kubelet| -> Arc<dyn NodeDoor> { Arc::new(Door { node: LOCAL_NODE.into(), kubelet }) });
         let desk = Desk::default();
-        options.teller = teller(settings, &engine, &desk, &clock);
+        options.teller = teller(settings, &desk, &clock);
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
         let told = plane::Told { root_ca: &access.authority, desk };
@@ -226,19 +225,8 @@ fn admit_queues(settings: &Settings, engine: &Engine) {
 }
 
 /// Whoever asks about queues is answered, where they are run.
-fn teller(
-    settings: &Settings,
-    engine: &Engine,
-    desk: &Desk,
-    clock: &Arc<dyn Clock>,
-) -> Option<Arc<dyn Teller>> {
-    let store = engine.store().clone();
-    let owners = move |namespace: &Text, name: &Text| {
-        let resource = literal!("workloads.kueue.x-k8s.io");
-        let found = store.get(&Key { resource, namespace: namespace.clone(), name: name.clone() })?;
-        found.tree.at(meta_path::OWNERS).cloned()
-    };
-    let visibility = || Visibility::new(desk.clone(), Arc::new(owners), clock.clone());
+fn teller(settings: &Settings, desk: &Desk, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Teller>> {
+    let visibility = || Visibility::new(desk.clone(), Arc::new(Everything), clock.clone());
     settings.controllers.contains(QUEUE_CONTROLLER).then(|| Arc::new(visibility()) as Arc<dyn Teller>)
 }
 

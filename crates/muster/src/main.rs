@@ -1,6 +1,7 @@
 //! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
 
 mod agent;
+mod aggregated;
 mod away;
 mod certificates;
 mod cli;

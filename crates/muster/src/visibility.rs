@@ -6,6 +6,9 @@
 //! - The loop is asked for one thing that is short or shared; slices and words are made here.
 //! - Whoever may not see a namespace learns nothing of what is in it.
 
+use std::collections::BTreeSet;
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use muster_api::ports::Clock;
@@ -13,7 +16,7 @@ use muster_api::queue::words::{EXPLANATION, EXPLANATION_GROUP, EXPLANATION_VERSI
 use muster_apiserver::http::query::Query;
 use muster_apiserver::http::told::{Offered, Question, Teller, Telling};
 use muster_apiserver::registry::Resource;
-use muster_apiserver::request::Target;
+use muster_apiserver::request::{Target, User};
 use muster_apiserver::status::{Named, Status};
 use muster_control::queueing::desk::{Answer, Closed, Desk, Question as Asked};
 use muster_queue::engine::report::Waiting;
@@ -29,6 +32,19 @@ const LOCAL_QUEUES: &str = "localqueues";
 const SUMMARY: &str = "PendingWorkloadsSummary";
 const VERSIONS: &[&str] = &["v1beta2", "v1beta1"];
 const PARTS: &[(&str, &str)] = &[("pendingworkloads", SUMMARY)];
+const WAITING: &[(&str, &str, &str)] = &[
+    ("Namespace", "string", ".metadata.namespace"),
+    ("Local Queue", "string", ".localQueueName"),
+    ("Position In Local Queue", "integer", ".positionInLocalQueue"),
+    ("Position In Cluster Queue", "integer", ".positionInClusterQueue"),
+    ("Priority", "integer", ".priority"),
+];
+const EXPLAINED: &[(&str, &str, &str)] = &[
+    ("State", "string", ".state"),
+    ("Reason", "string", ".reason"),
+    ("Local Queue", "string", ".localQueue"),
+    ("Message", "string", ".message"),
+];
 
 const OFFERED: [Offered; 3] = [
     Offered {
@@ -39,6 +55,7 @@ const OFFERED: [Offered; 3] = [
         namespaced: false,
         verbs: &[],
         parts: PARTS,
+        columns: WAITING,
     },
     Offered {
         group: VISIBILITY_GROUP,
@@ -48,6 +65,7 @@ const OFFERED: [Offered; 3] = [
         namespaced: true,
         verbs: &[],
         parts: PARTS,
+        columns: WAITING,
     },
     Offered {
         group: EXPLANATION_GROUP,
@@ -57,24 +75,40 @@ const OFFERED: [Offered; 3] = [
         namespaced: true,
         verbs: &["create", "get"],
         parts: &[],
+        columns: EXPLAINED,
     },
 ];
 
-/// Owners of a Workload, as its metadata has them, for whoever can look them up.
-pub type Owners = Arc<dyn Fn(&Text, &Text) -> Option<Tree> + Send + Sync>;
+/// Namespaces, to come.
+pub type Seeing = Pin<Box<dyn Future<Output = Result<BTreeSet<Text>, Status>> + Send>>;
+
+/// Knows who may look where.
+pub trait Sight: Send + Sync {
+    /// Those of these namespaces whose Workloads somebody may see.
+    fn of(&self, user: User, namespaces: BTreeSet<Text>) -> Seeing;
+}
+
+/// Everybody who is known may see everything: so it is on the embedded plane.
+pub struct Everything;
+
+impl Sight for Everything {
+    fn of(&self, _: User, namespaces: BTreeSet<Text>) -> Seeing {
+        Box::pin(ready(Ok(namespaces)))
+    }
+}
 
 /// Answers for both groups.
 pub struct Visibility {
     desk: Desk,
-    owners: Owners,
+    sight: Arc<dyn Sight>,
     clock: Arc<dyn Clock>,
     resources: Vec<Arc<Resource>>,
 }
 
 impl Visibility {
-    /// At this desk.
-    pub fn new(desk: Desk, owners: Owners, clock: Arc<dyn Clock>) -> Visibility {
-        Visibility { desk, owners, clock, resources: OFFERED.iter().map(Offered::resource).collect() }
+    /// At this desk, to whoever sees that much.
+    pub fn new(desk: Desk, sight: Arc<dyn Sight>, clock: Arc<dyn Clock>) -> Visibility {
+        Visibility { desk, sight, clock, resources: OFFERED.iter().map(Offered::resource).collect() }
     }
 }
 
@@ -84,28 +118,55 @@ impl Teller for Visibility {
     }
 
     fn answer(&self, question: Question) -> Telling {
-        let Question { target, query, body, .. } = question;
-        let (tell, told) = oneshot::channel();
-        let asked = asked(&target, body).and_then(|asked| {
-            let window = Window::of(&query)?;
-            let reply = Box::new(move |answer| {
-                // Whoever has gone meanwhile needs no answer.
-                let _ = tell.send(answer);
-            });
-            self.desk.ask(asked, reply).map_err(closed)?;
-            Ok(window)
-        });
-        let (owners, now) = (self.owners.clone(), self.clock.now());
+        let (desk, sight, now) = (self.desk.clone(), self.sight.clone(), self.clock.now());
         Box::pin(async move {
-            let window = asked?;
-            match told.await.map_err(|_| closed(Closed::Nobody))? {
-                Answer::Waiting(all) => Ok(summary(&target, &all, window, &owners)),
-                Answer::Why(pending) => Ok(explanation(&target, &pending, now)),
-                Answer::NotFound => Err(missing(&target)),
+            let Question { target, query, body, user } = question;
+            let (asked, window) = (asked(&target, body)?, Window::of(&query)?);
+            match ask(&desk, asked).await? {
+                Answer::Waiting(all) => told_in_order(&desk, &target, &all, window).await,
+                Answer::Why(pending) => {
+                    let seen = seen(sight.as_ref(), user, &pending).await?;
+                    Ok(explanation(&target, &pending, &seen, now))
+                }
+                Answer::NotFound | Answer::Owners(_) => Err(missing(&target)),
                 Answer::Wrong(words) => Err(Status::new(422, "Invalid", words)),
             }
         })
     }
+}
+
+async fn ask(desk: &Desk, question: Asked) -> Result<Answer, Status> {
+    let (tell, told) = oneshot::channel();
+    let reply = Box::new(move |answer| {
+        // Whoever has gone meanwhile needs no answer.
+        let _ = tell.send(answer);
+    });
+    desk.ask(question, reply).map_err(closed)?;
+    told.await.map_err(|_| closed(Closed::Nobody))
+}
+
+async fn told_in_order(
+    desk: &Desk,
+    target: &Target,
+    all: &[Waiting],
+    window: Window,
+) -> Result<Tree, Status> {
+    let told = window.cut(target, all);
+    let keys = told.iter().map(|it| it.key.clone()).collect();
+    match ask(desk, Asked::Owners(keys)).await? {
+        Answer::Owners(owners) => Ok(summary(target, &told, &owners)),
+        _ => Err(missing(target)),
+    }
+}
+
+/// The namespaces of an explanation that somebody may know of: whoever may have it explained sees its own.
+async fn seen(sight: &dyn Sight, user: User, of: &Pending) -> Result<BTreeSet<Text>, Status> {
+    let holders = of.holders.iter().map(|it| &it.workload.0);
+    let named = holders.chain(of.departs.iter().map(|it| &it.workload.0));
+    let others: BTreeSet<Text> = named.filter(|it| **it != of.workload.0).cloned().collect();
+    let mut seen = if others.is_empty() { others } else { sight.of(user, others).await? };
+    seen.insert(of.workload.0.clone());
+    Ok(seen)
 }
 
 fn asked(target: &Target, body: Option<Tree>) -> Result<Asked, Status> {
@@ -121,11 +182,17 @@ fn asked(target: &Target, body: Option<Tree>) -> Result<Asked, Status> {
 
 fn closed(why: Closed) -> Status {
     match why {
-        Closed::Nobody => Status::new(503, "ServiceUnavailable", "queues are not run here, now"),
-        Closed::Full => {
-            Status::new(429, "TooManyRequests", "too many ask about queues: try again in a second")
+        Closed::Nobody => {
+            soon(503, "ServiceUnavailable", "queues are not run here, now: ask again in a second")
         }
+        Closed::Full => soon(429, "TooManyRequests", "too many ask about queues: try again in a second"),
     }
+}
+
+fn soon(code: u16, reason: &'static str, words: &str) -> Status {
+    let mut status = Status::new(code, reason, words);
+    status.details.retry_after_seconds = Some(1);
+    status
 }
 
 /// The names are those of what is stored: that is what is not there.
@@ -155,34 +222,37 @@ impl Window {
         let limit = number("limit")?.filter(|it| *it > 0).unwrap_or(LIMIT).min(LIMIT_MAX);
         Ok(Window { offset: number("offset")?.unwrap_or(0), limit })
     }
+
+    /// This part of those who are asked about.
+    fn cut<'a>(self, target: &Target, all: &'a [Waiting]) -> Vec<&'a Waiting> {
+        let is_local = target.resource == LOCAL_QUEUES;
+        let asked = |it: &&Waiting| {
+            !is_local || (it.key.namespace == target.namespace && it.local_queue == target.name)
+        };
+        all.iter().filter(asked).skip(self.offset).take(self.limit).collect()
+    }
 }
 
-fn summary(target: &Target, all: &[Waiting], window: Window, owners: &Owners) -> Tree {
-    let is_local = target.resource == LOCAL_QUEUES;
-    let asked =
-        |it: &&Waiting| !is_local || (it.key.namespace == target.namespace && it.local_queue == target.name);
-    let items = all.iter().filter(asked).skip(window.offset).take(window.limit);
+fn summary(target: &Target, told: &[&Waiting], owners: &[Tree]) -> Tree {
     tree!({
         "apiVersion": format!("{}/{}", target.group, target.version), "kind": SUMMARY, "metadata": {},
-        "items": Tree::list(items.map(|it| item(it, owners))),
+        "items": Tree::list(told.iter().zip(owners).map(|(it, owners)| item(it, owners))),
     })
 }
 
-fn item(it: &Waiting, owners: &Owners) -> Tree {
+fn item(it: &Waiting, owners: &Tree) -> Tree {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let mut meta = tree!({"name": &it.key.name, "namespace": &it.key.namespace,
+    let meta = tree!({"name": &it.key.name, "namespace": &it.key.namespace,
         "creationTimestamp": it.created.to_seconds_text()});
-    if let Some(owners) = owners(&it.key.namespace, &it.key.name) {
-        meta = meta.with(&["ownerReferences"], owners);
-    }
-    tree!({"metadata": meta, "priority": it.priority, "localQueueName": &it.local_queue,
+    let owners = (!owners.is_null()).then(|| owners.clone());
+    tree!({"metadata": meta.with_option(&["ownerReferences"], owners), "priority": it.priority,
+        "localQueueName": &it.local_queue,
         "positionInClusterQueue": number(it.position_in_cluster_queue),
         "positionInLocalQueue": number(it.position_in_local_queue)})
 }
 
-fn explanation(target: &Target, of: &Pending, now: muster_api::time::Time) -> Tree {
-    // Everybody who is known may see everything of the embedded plane.
-    let may_see = |_: &str| true;
+fn explanation(target: &Target, of: &Pending, seen: &BTreeSet<Text>, now: muster_api::time::Time) -> Tree {
+    let may_see = |namespace: &str| seen.contains(namespace);
     let lines = pending::lines(of, &may_see, now);
     pending::data(of, &may_see)
         .with(&["apiVersion"], format!("{}/{}", target.group, target.version))
@@ -212,7 +282,6 @@ mod tests {
     fn a_part_of_a_queue_is_told() {
         let all: Vec<Waiting> =
             (0..10).map(|n| waiting(n, if n % 2 == 0 { "even" } else { "odd" })).collect();
-        let owners: Owners = Arc::new(|_, _| None);
         let target = |resource: &str, name: &str| Target {
             group: VISIBILITY_GROUP.into(),
             version: "v1beta2".into(),
@@ -230,7 +299,9 @@ mod tests {
             (LOCAL_QUEUES, "other", "", ""),
         ] {
             let window = Window::of(&Query::parse(query)).unwrap();
-            let told = summary(&target(resource, name), &all, window, &owners);
+            let told = window.cut(&target(resource, name), &all);
+            let owners = vec![Tree::Null; told.len()];
+            let told = summary(&target(resource, name), &told, &owners);
             let names = told.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"]));
             assert_eq!(names.collect::<Vec<_>>().join(" "), want, "{resource} {name} {query}");
         }

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! - Nothing routes to the address of a Service here, so that the one of the webhooks is made an `ExternalName` of this
-//!   machine: the API server then asks `localhost` at the port of the Service, and still wants the certificate of the
-//!   Service's name.
+//! - Nothing routes to the address of a Service here, so that those which an API server asks are made an `ExternalName` of
+//!   this machine: it then asks `localhost` at the port of the Service, and still wants the certificate of the Service's
+//!   name.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,7 @@ use crate::differential::Step;
 
 const SERVICES: &str = "/api/v1/namespaces/muster-system/services";
 const SERVICE: &str = "muster-webhook";
+const VISIBILITY: &str = "muster-visibility";
 const TOKEN: &str = "/api/v1/namespaces/muster-system/serviceaccounts/muster-operator/token";
 /// Longer than any test takes.
 const TOKEN_SECS: i64 = 24 * 60 * 60;
@@ -41,10 +42,16 @@ impl Installed {
 impl Real {
     /// Installs Muster and waits until JobSets are served.
     pub fn install(&self, binary: &Path) -> Result<Installed, String> {
+        self.install_with(binary, &[])
+    }
+
+    /// The same, with these further words.
+    pub fn install_with(&self, binary: &Path, more: &[&str]) -> Result<Installed, String> {
         let port = free_port()?;
         let mut command = Command::new(binary);
         command
             .args(["install", "--webhook-port", &port.to_string()])
+            .args(more)
             .arg("--kubeconfig")
             .arg(self.own_kubeconfig()?);
         let done = command.output().map_err(|e| format!("{}: {e}", binary.display()))?;
@@ -78,9 +85,17 @@ impl Real {
     }
 
     fn lead_to_this_machine(&self) -> Result<(), String> {
-        self.must("DELETE", &format!("{SERVICES}/{SERVICE}"), &tree!({}))?;
-        let local = tree!({"metadata": {"name": SERVICE}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-        self.must("POST", SERVICES, &local).map(drop)
+        for name in [SERVICE, VISIBILITY] {
+            let path = format!("{SERVICES}/{name}");
+            // Without queues nobody asks about them.
+            if self.server.get(&path)?.code == 404 {
+                continue;
+            }
+            self.must("DELETE", &path, &tree!({}))?;
+            let local = tree!({"metadata": {"name": name}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
+            self.must("POST", SERVICES, &local)?;
+        }
+        Ok(())
     }
 
     /// Writes the kubeconfig of the operator's ServiceAccount.

@@ -8,6 +8,8 @@ use super::{Disk, Gangs, TOKEN, audit, program};
 
 /// Signs the certificate that the API server shows to nodes.
 pub(super) const NODE_AUTHORITY: &str = "node-authority.crt";
+/// What the API server shows to those it hands groups on to: who signed it, the certificate and its key.
+pub(super) const FRONT_PROXY: [&str; 3] = ["front-proxy-authority.crt", "front-proxy.crt", "front-proxy.key"];
 /// Gangs, and all that their objects can say: ours keeps those fields, too.
 const GATES: [&str; 4] = [
     "GenericWorkload",
@@ -95,21 +97,39 @@ pub(super) fn etcd(folder: &Path, client: u16, peer: u16, disk: Disk) -> Result<
     ]))
 }
 
-/// What the API server shows to nodes, and who signed it; the paths of certificate and key.
-fn node_client(folder: &Path) -> Result<(String, String), Box<dyn std::error::Error>> {
+/// A client certificate with this common name, from an authority of its own; the paths of certificate and key.
+fn client(
+    folder: &Path,
+    name: &str,
+    files: [&str; 3],
+) -> Result<(String, String), Box<dyn std::error::Error>> {
     let authority_key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::new(Vec::new())?;
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = params.self_signed(&authority_key)?.pem();
-    write(folder, NODE_AUTHORITY, &authority)?;
+    write(folder, files[0], &authority)?;
     let issuer = rcgen::Issuer::from_ca_cert_pem(&authority, authority_key)?;
     let key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::new(Vec::new())?;
-    params.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
     params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
     let certificate = params.signed_by(&key, &issuer)?.pem();
-    let path = write(folder, "node-client.crt", &certificate)?;
-    Ok((path, write(folder, "node-client.key", &key.serialize_pem())?))
+    let path = write(folder, files[1], &certificate)?;
+    Ok((path, write(folder, files[2], &key.serialize_pem())?))
+}
+
+/// The flags by which it hands groups on to others: what it shows them, and how it names whoever asked.
+fn front_proxy(folder: &Path) -> Result<Vec<String>, String> {
+    let (certificate, key) = client(folder, "front-proxy-client", FRONT_PROXY).map_err(|e| e.to_string())?;
+    Ok(vec![
+        format!("--proxy-client-cert-file={certificate}"),
+        format!("--proxy-client-key-file={key}"),
+        format!("--requestheader-client-ca-file={}", folder.join(FRONT_PROXY[0]).display()),
+        "--requestheader-allowed-names=front-proxy-client".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+    ])
 }
 
 pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> Result<Child, String> {
@@ -120,7 +140,8 @@ pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> 
     let native = (gangs != Gangs::Absent).then_some("scheduling.k8s.io/v1beta1");
     let versions = native.into_iter().chain(["resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"]);
     let versions: Vec<String> = versions.map(|v| format!("{v}=true")).collect();
-    let (node_certificate, node_key) = node_client(folder).map_err(|e| e.to_string())?;
+    let files = [NODE_AUTHORITY, "node-client.crt", "node-client.key"];
+    let (node_certificate, node_key) = client(folder, "kube-apiserver", files).map_err(|e| e.to_string())?;
     spawn(
         Command::new(program("kube-apiserver")?)
             .arg(format!("--kubelet-client-certificate={node_certificate}"))
@@ -144,6 +165,7 @@ pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> 
             .arg("--disable-admission-plugins=ServiceAccount")
             // Where it is on, blocking the deletion of an owner takes a right.
             .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+            .args(front_proxy(folder)?)
             .args(audit::flags(folder)?),
     )
 }

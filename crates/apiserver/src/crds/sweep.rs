@@ -103,8 +103,8 @@ impl Engine {
         let options = WriteOptions { field_manager: Text::from("kube-apiserver"), ..WriteOptions::default() };
         let user = User {
             name: Text::from("system:apiserver"),
-            uid: Text::new(),
             groups: vec![Text::from("system:masters")],
+            ..User::default()
         };
         let (resource, name) = (target.resource.clone(), target.name.clone());
         let done = move |result: Result<_, crate::Status>| {

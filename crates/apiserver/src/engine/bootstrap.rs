@@ -96,8 +96,8 @@ impl Engine {
         let options = WriteOptions { field_manager: Text::from("kube-apiserver"), ..WriteOptions::default() };
         let user = User {
             name: Text::from("system:apiserver"),
-            uid: Text::new(),
             groups: vec![Text::from("system:masters")],
+            ..User::default()
         };
         self.write(WriteRequest { target, act, options, user }, Box::new(|result| done(result.err())));
     }

@@ -74,6 +74,8 @@ pub enum Offer {
     Collection,
     /// The same of custom resources.
     Custom,
+    /// Tables, of what is told.
+    Told,
     /// Aggregated discovery.
     Discovery,
 }
@@ -102,8 +104,8 @@ pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Answer, Status> {
 /// The answer 406. Where the path itself knows its media types (built-in kinds), it speaks first; `known` says that it was
 /// content, and only the shape was not to be had.
 fn not_acceptable(known: bool, offer: Offer) -> Status {
-    let all = if offer == Offer::Custom { KNOWN_CUSTOM } else { KNOWN };
-    if known || matches!(offer, Offer::Custom | Offer::Discovery) {
+    let all = if matches!(offer, Offer::Custom | Offer::Told) { KNOWN_CUSTOM } else { KNOWN };
+    if known || matches!(offer, Offer::Custom | Offer::Told | Offer::Discovery) {
         let message = format!("only the following media types are accepted: {all}");
         return Status::new(406, "NotAcceptable", message);
     }
@@ -146,7 +148,7 @@ fn shape(as_: &str, group: &str, version: &str, offer: Offer) -> Option<Shape> {
     let objects = matches!(offer, Offer::Objects | Offer::Collection | Offer::Custom);
     match (as_, group, offer) {
         ("", ..) => Some(Shape::Whole),
-        ("Table", "meta.k8s.io", _) if objects => meta.map(Shape::Table),
+        ("Table", "meta.k8s.io", _) if objects || offer == Offer::Told => meta.map(Shape::Table),
         ("PartialObjectMetadata", "meta.k8s.io", _) if objects => meta.map(Shape::Partial),
         ("PartialObjectMetadataList", "meta.k8s.io", _) if objects => meta.map(Shape::PartialList),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", Offer::Discovery) => match version {

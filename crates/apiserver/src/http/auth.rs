@@ -92,7 +92,7 @@ pub fn user_of_certificate(der: &[u8]) -> Option<User> {
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?;
     let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(Text::from);
-    Some(User { name: Text::from(name), uid: Text::new(), groups: groups.collect() })
+    Some(User { name: Text::from(name), groups: groups.collect(), ..User::default() })
 }
 
 /// Issues and judges the tokens of service accounts.
@@ -164,7 +164,7 @@ impl Tokens for AccountTokens {
             Text::from("system:serviceaccounts"),
             Text::from(format!("system:serviceaccounts:{}", claims.namespace)),
         ];
-        Some(known(User { name: Text::from(claims.user_name()), uid: claims.uid, groups }))
+        Some(known(User { name: Text::from(claims.user_name()), uid: claims.uid, groups, ..User::default() }))
     }
 
     fn issue(&self, account: &Account<'_>, spec: &Tree) -> Result<Tree, Status> {

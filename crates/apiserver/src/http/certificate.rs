@@ -5,14 +5,17 @@
 use std::sync::Arc;
 
 use muster_api::time::Time;
+use muster_tree::Text;
 use rcgen::{KeyPair, PublicKeyData};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::auth::user_of_certificate;
 use super::authority::{Certified, Valid, provider};
 
 /// What a certificate says.
@@ -68,11 +71,29 @@ pub fn is_trusted(certificate: &str, authority: &str, name: &str, now: Time) -> 
         roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).ok()?).ok()?;
         let client = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok()?;
         let name = ServerName::try_from(name).ok()?;
-        let seconds = u64::try_from(now.0 / 1_000_000).ok()?;
-        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-        client.verify_server_cert(&certificate, &[], &name, &[], now).ok()
+        client.verify_server_cert(&certificate, &[], &name, &[], moment(now)?).ok()
     };
     trusted().is_some()
+}
+
+/// The common name of a client who shows these certificates (DER: his own, then those between), if one of these
+/// authorities (PEM) vouches for him at this moment.
+#[must_use]
+pub fn vouched(shown: &[Vec<u8>], authorities: &str, now: Time) -> Option<Text> {
+    let chain: Vec<CertificateDer<'_>> =
+        shown.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let (own, between) = chain.split_first()?;
+    let mut roots = RootCertStore::empty();
+    let authorities = CertificateDer::pem_slice_iter(authorities.as_bytes()).filter_map(Result::ok);
+    roots.add_parsable_certificates(authorities);
+    let server = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok()?;
+    server.verify_client_cert(own, between, moment(now)?).ok()?;
+    user_of_certificate(own).map(|it| it.name)
+}
+
+fn moment(now: Time) -> Option<UnixTime> {
+    let seconds = u64::try_from(now.0 / 1_000_000).ok()?;
+    Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
 }
 
 #[cfg(test)]
@@ -83,7 +104,7 @@ mod tests {
     const DAY: i64 = 86_400_000_000;
 
     fn authority(name: &str) -> Authority {
-        Authority::lasting(name, Valid { from: Time(DAY), until: Time(20 * DAY) }).unwrap()
+        Authority::lasting(name, ours_valid()).unwrap()
     }
 
     #[test]
@@ -100,6 +121,32 @@ mod tests {
         assert!(!trusted(&ours, "s.n.svc", Time(valid.from.0 - 1_000_000)), "not yet");
         assert!(!trusted(&ours, "t.n.svc", valid.from), "another name");
         assert!(!trusted(&other, "s.n.svc", valid.from), "another authority of the same name");
+    }
+
+    #[test]
+    fn a_client_is_vouched_for_by_his_authority_alone() {
+        let (ours, other) = (authority("a"), authority("a"));
+        let der =
+            |it: &Certified| CertificateDer::from_pem_slice(it.certificate.as_bytes()).unwrap().to_vec();
+        let client = der(&ours.client("proxy", "g").unwrap());
+        let server = der(&ours.certify("proxy", vec!["s".to_owned()], ours_valid()).unwrap());
+        let both = format!("{}{}", other.certificate(), ours.certificate());
+        for (says, shown, authorities, at, want) in [
+            ("his own", vec![client.clone()], ours.certificate(), 2 * DAY, true),
+            ("one of several", vec![client.clone()], &both, 2 * DAY, true),
+            ("another of the same name", vec![client.clone()], other.certificate(), 2 * DAY, false),
+            ("nobody", vec![client.clone()], "", 2 * DAY, false),
+            ("too late", vec![client], ours.certificate(), 30 * DAY, false),
+            ("a server is no client", vec![server], ours.certificate(), 2 * DAY, false),
+            ("nothing is shown", vec![], ours.certificate(), 2 * DAY, false),
+        ] {
+            let name = vouched(&shown, authorities, Time(at));
+            assert_eq!(name.as_deref(), want.then_some("proxy"), "{says}");
+        }
+    }
+
+    fn ours_valid() -> Valid {
+        Valid { from: Time(DAY), until: Time(20 * DAY) }
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub fn unknown(shared: &Shared, group: &str) -> Result<Reply, Status> {
     if is_served { Err(Status::unknown_path()) } else { Ok(not_found()) }
 }
 
-fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
+pub(super) fn plain(request: &Request, tree: &Tree) -> Result<Reply, Status> {
     let agreed = request.negotiate(Offer::Plain)?;
     Ok(answer::tree(200, tree, request.style(agreed)))
 }

@@ -43,6 +43,13 @@ const STREAMS_MAX: u32 = 1_000;
 /// A connection after its handshake.
 pub type Connected = TlsStream<TcpStream>;
 
+/// The certificates that a client has shown (DER: his own, then those between); none, when he has not.
+#[must_use]
+pub fn shown(by: &Connected) -> Vec<Vec<u8>> {
+    let all = by.get_ref().1.peer_certificates().unwrap_or_default();
+    all.iter().map(|der| der.to_vec()).collect()
+}
+
 /// A socket on which connections are taken.
 pub struct Listener {
     socket: Socket,

@@ -21,6 +21,7 @@ pub mod body;
 pub mod certificate;
 pub mod context;
 pub mod discover;
+pub mod handed;
 pub mod health;
 pub mod identity;
 pub mod info;
@@ -172,7 +173,7 @@ impl Server {
 }
 
 fn admin() -> User {
-    User { name: ADMIN_USER.into(), uid: Default::default(), groups: vec![MASTERS.into()] }
+    User { name: ADMIN_USER.into(), groups: vec![MASTERS.into()], ..User::default() }
 }
 
 /// On loopback only our own names are answered; elsewhere we cannot know what we are called.

@@ -193,7 +193,7 @@ async fn resource(
         return streams::answer(shared, request, &target, part, carrier).await;
     }
     let place = Place { resource, version };
-    let deadline = deadline(shared, request)?;
+    let deadline = deadline(shared.bounds.deadline, request)?;
     let work = handle(shared, request, &place, target, verb, carrier.into_body());
     let mut reply = timeout(deadline, work).await.unwrap_or_else(|_| Err(too_slow(deadline)))?;
     let deprecation = &place.resource.versions[place.version].deprecation;
@@ -201,8 +201,7 @@ async fn resource(
     Ok(reply)
 }
 
-pub(super) fn deadline(shared: &Shared, request: &Request) -> Result<Duration, Status> {
-    let bound = shared.bounds.deadline;
+pub(super) fn deadline(bound: Duration, request: &Request) -> Result<Duration, Status> {
     Ok(request.query.timeout()?.map_or(bound, |asked| asked.min(bound)))
 }
 

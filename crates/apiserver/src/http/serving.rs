@@ -7,12 +7,18 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{
+    CipherSuite, DigitallySignedStruct, DistinguishedName, SignatureScheme, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use super::authority::{Certified, protocols, provider};
 use super::identity::IdentityError;
@@ -145,18 +151,67 @@ impl Serving {
         Ok(())
     }
 
-    /// The TLS side of a server that shows what is held, to anybody.
+    /// The TLS side of a server that shows what is held, to anybody. Whoever has a certificate may show it; what that is
+    /// worth is for the one who answers to find out.
     ///
     /// # Errors
     /// When TLS cannot be spoken so.
     pub fn config(self: &Arc<Self>, tls: &Tls) -> Result<rustls::ServerConfig, IdentityError> {
         let wrong = |e: rustls::Error| IdentityError::Tls(e.to_string());
-        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(tls.provider()))
+        let provider = Arc::new(tls.provider());
+        let clients = Arc::new(Anybody(provider.clone()));
+        let builder = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&tls.versions())
             .map_err(wrong)?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(self.clone());
+        let mut config = builder.with_client_cert_verifier(clients).with_cert_resolver(self.clone());
         config.alpn_protocols = protocols();
         Ok(config)
+    }
+}
+
+/// Takes any certificate of a client, or none, but only from somebody who has its key: whom to trust may change while a
+/// server runs, and is looked at with every request.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ClientCertVerifier for Anybody {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

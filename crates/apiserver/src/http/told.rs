@@ -8,23 +8,28 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
+use muster_api::time::Time;
 use muster_schema::node::{NodeId, Schema, SchemaRef};
 use muster_tree::{Text, Tree};
 use tokio::time::timeout;
 
-use super::accept::Offer;
+use super::accept::{Offer, Shape};
 use super::answer::{self, Reply};
 use super::body;
 use super::context::{Request, Shared};
+use super::limits::Limits;
 use super::metrics::RequestLabels;
 use super::query::Query;
+use super::reads::in_version;
 use super::route::{deadline, too_slow};
 use super::verb::{self, Verb};
-use crate::registry::{Resource, Subresource, Version};
+use crate::registry::{Column, Resource, Subresource, Version};
 use crate::request::{Target, User};
 use crate::status::Status;
+use crate::tables::{self, Include, ListMeta};
 
 /// One question.
 #[derive(Debug)]
@@ -68,6 +73,8 @@ pub struct Offered {
     pub verbs: &'static [&'static str],
     /// Parts of it that can be got, and the kinds of the answers.
     pub parts: &'static [(&'static str, &'static str)],
+    /// Columns of what is told, or of each item of it: heading, type, and the JSON path of the value.
+    pub columns: &'static [(&'static str, &'static str, &'static str)],
 }
 
 impl Offered {
@@ -81,7 +88,7 @@ impl Offered {
             schema: schema.clone(),
             verbs: self.verbs.iter().map(|it| Text::from(*it)).collect(),
             subresources: self.parts.iter().map(|part| self.part(name, part)).collect(),
-            columns: Vec::new(),
+            columns: self.columns.iter().map(column).collect(),
             selectable_fields: Vec::new(),
             deprecation: Text::new(),
         };
@@ -112,6 +119,17 @@ impl Offered {
     }
 }
 
+fn column((name, kind, path): &(&'static str, &'static str, &'static str)) -> Column {
+    Column {
+        name: Text::from(*name),
+        kind: Text::from(*kind),
+        format: Text::new(),
+        description: Text::new(),
+        priority: 0,
+        path: Text::from(*path),
+    }
+}
+
 /// Everything that discovery names: what is stored, then what is told.
 pub(super) fn with_told(shared: &Shared) -> Vec<Arc<Resource>> {
     let registry = shared.engine.registry();
@@ -121,7 +139,12 @@ pub(super) fn with_told(shared: &Shared) -> Vec<Arc<Resource>> {
 
 /// The told resource under this path, and the place of the version.
 pub(super) fn find(shared: &Shared, target: &Target) -> Option<(Arc<Resource>, usize)> {
-    let mut all = shared.teller.iter().flat_map(|teller| teller.resources());
+    shared.teller.as_ref().and_then(|teller| found(teller.as_ref(), target))
+}
+
+/// The same, of one who tells.
+pub(super) fn found(teller: &dyn Teller, target: &Target) -> Option<(Arc<Resource>, usize)> {
+    let mut all = teller.resources().iter();
     let found = all.find(|it| it.group == target.group && it.plural == target.resource)?;
     Some((found.clone(), found.served_version(&target.version)?))
 }
@@ -138,24 +161,80 @@ pub(super) fn has_group(shared: &Shared, group: &str) -> bool {
 pub(super) async fn answer(
     shared: &Shared,
     request: &Request,
-    (resource, version): (Arc<Resource>, usize),
+    place: (Arc<Resource>, usize),
     target: Target,
     body: Incoming,
     labels: &mut RequestLabels,
 ) -> Result<Reply, Status> {
     let Some(teller) = &shared.teller else { return Err(Status::unknown_path()) };
-    let verb = Verb::of(&request.method, &target, false).ok_or_else(Status::method_not_allowed)?;
-    labels.verb = verb.word().to_owned();
-    verb::check(&resource, version, &target, verb)?;
-    let agreed = request.negotiate(Offer::Plain)?;
-    let _room = shared.limits.enter(verb.load())?;
-    let sent = if verb == Verb::Create { Some(sent(request, &resource, body).await?) } else { None };
-    let code = if sent.is_some() { 201 } else { 200 };
-    let (query, user) = (request.query.clone(), request.user.clone());
-    let deadline = deadline(shared, request)?;
-    let telling = teller.answer(Question { target, query, body: sent, user });
-    let tree = timeout(deadline, telling).await.unwrap_or_else(|_| Err(too_slow(deadline)))?;
-    Ok(answer::tree(code, &tree, request.style(agreed)))
+    let asked = Asked::of(request, place, target)?;
+    labels.verb = asked.verb.word().to_owned();
+    asked.check()?;
+    let (teller, limits, bound) = (teller.as_ref(), &shared.limits, shared.bounds.deadline);
+    Hall { teller, limits, bound, now: shared.clock.now() }.tell(request, asked, body).await
+}
+
+/// A request whose resource is told.
+pub struct Asked {
+    /// About what.
+    pub target: Target,
+    /// What it does.
+    pub verb: Verb,
+    resource: Arc<Resource>,
+    version: usize,
+}
+
+impl Asked {
+    pub(super) fn of(
+        request: &Request,
+        (resource, version): (Arc<Resource>, usize),
+        target: Target,
+    ) -> Result<Asked, Status> {
+        let verb = Verb::of(&request.method, &target, false).ok_or_else(Status::method_not_allowed)?;
+        Ok(Asked { target, verb, resource, version })
+    }
+
+    /// Whether the resource can be asked this.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        verb::check(&self.resource, self.version, &self.target, self.verb)
+    }
+}
+
+/// Where it is told, and within which bounds.
+pub(super) struct Hall<'a> {
+    pub teller: &'a dyn Teller,
+    pub limits: &'a Limits,
+    pub bound: Duration,
+    pub now: Time,
+}
+
+impl Hall<'_> {
+    pub async fn tell(&self, request: &Request, asked: Asked, body: Incoming) -> Result<Reply, Status> {
+        let Asked { target, verb, resource, version } = asked;
+        let agreed = request.negotiate(if verb == Verb::Get { Offer::Told } else { Offer::Plain })?;
+        let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
+        let _room = self.limits.enter(verb.load())?;
+        let sent = if verb == Verb::Create { Some(sent(request, &resource, body).await?) } else { None };
+        let code = if sent.is_some() { 201 } else { 200 };
+        let (query, user) = (request.query.clone(), request.user.clone());
+        let deadline = deadline(self.bound, request)?;
+        let telling = self.teller.answer(Question { target, query, body: sent, user });
+        let told = timeout(deadline, telling).await.unwrap_or_else(|_| Err(too_slow(deadline)))?;
+        let told = match agreed.shape {
+            Shape::Table(of) => in_version(&self.table(&resource, version, &told, include), include, of),
+            _ => told,
+        };
+        Ok(answer::tree(code, &told, request.style(agreed)))
+    }
+
+    /// A row for each item, or for the one object that is told.
+    fn table(&self, resource: &Resource, version: usize, told: &Tree, include: Include) -> Tree {
+        let objects = match told.get("items") {
+            Some(items) => items.items(),
+            None => std::slice::from_ref(told),
+        };
+        tables::table(resource, version, objects, include, self.now, &ListMeta::default())
+    }
 }
 
 async fn sent(request: &Request, resource: &Resource, body: Incoming) -> Result<Tree, Status> {

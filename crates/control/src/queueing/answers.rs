@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::meta;
+use muster_api::paths::meta as paths;
 use muster_api::port::Object;
 use muster_api::queue::words::{DEFAULT, MAIN, conditions, labels};
 use muster_api::queue::{LocalQueueFacts, NewPodSet, NewWorkload, PodSet, WorkloadFacts, kinds};
@@ -77,6 +78,7 @@ impl Queueing {
                     None => Answer::NotFound,
                 }
             }
+            Question::Owners(all) => Answer::Owners(all.iter().map(|it| owners(it, caches)).collect()),
             Question::Why(namespace, name) => match caches.get(&kinds::WORKLOADS, &namespace, &name) {
                 Some(it) => Answer::Why(Box::new(self.explained(it, caches, now))),
                 None => Answer::NotFound,
@@ -207,6 +209,11 @@ impl Queueing {
             Ok(trial) => of_trial(known, &trial, &facts.pod_sets),
         })
     }
+}
+
+fn owners(of: &WorkloadKey, caches: &Caches) -> Tree {
+    let workload = caches.get(&kinds::WORKLOADS, &of.namespace, &of.name);
+    workload.and_then(|it| it.tree.at(paths::OWNERS)).cloned().unwrap_or_default()
 }
 
 /// A Workload that does not wait.

@@ -11,6 +11,7 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_queue::engine::report::Waiting;
+use muster_queue::engine::workload::Key as WorkloadKey;
 use muster_queue::life::pending::Pending;
 use muster_tree::{Text, Tree};
 
@@ -27,6 +28,8 @@ pub enum Question {
     InClusterQueue(Text),
     /// Who waits in a LocalQueue.
     InLocalQueue(Text, Text),
+    /// Who owns these Workloads.
+    Owners(Vec<WorkloadKey>),
     /// Why a Workload waits, by namespace and name.
     Why(Text, Text),
     /// What would become of this manifest in this namespace.
@@ -38,6 +41,8 @@ pub enum Question {
 pub enum Answer {
     /// Everyone in a ClusterQueue, in order.
     Waiting(Arc<Vec<Waiting>>),
+    /// The owners of each, as its metadata has them; null where it has none.
+    Owners(Vec<Tree>),
     /// Why it waits, or would.
     Why(Box<Pending>),
     /// There is no such thing.

@@ -1,5 +1,5 @@
-//! What the leader does: it keeps the Secret, the webhook configurations and the definitions with versions as they should
-//! be.
+//! What the leader does: it keeps the Secret, the webhook configurations, the definitions with versions and the groups
+//! that are handed on as they should be.
 //!
 //! # Invariants
 //!
@@ -20,8 +20,9 @@ use muster_api::kinds;
 use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
 use muster_api::ports::Clock;
 use muster_cluster::KubeApi;
+use muster_install::aggregated;
 use muster_install::conversion::CONVERTED;
-use muster_install::hooks::{CONFIGURATIONS, Configuration};
+use muster_install::hooks::{CONFIGURATIONS, Configuration, Step as Whose};
 use muster_tree::Tree;
 use tokio::time::Instant;
 
@@ -31,6 +32,7 @@ use super::definitions;
 use super::followed::Followed;
 use super::holder::Holder;
 use super::kept::{Found, Kept};
+use super::services;
 use super::{Lifetimes, SECRET, Service};
 use crate::ports::SystemClock;
 use crate::webhooks::{MANAGER, call_on, exactly};
@@ -57,25 +59,32 @@ enum Topic {
 enum Asker {
     Configuration(&'static Configuration),
     Definition(&'static str),
+    /// A group that is handed on.
+    Group(&'static str),
 }
 
 impl Asker {
-    fn all() -> impl Iterator<Item = Asker> {
-        let definitions = CONVERTED.into_iter().map(Asker::Definition);
-        definitions.chain(CONFIGURATIONS.iter().map(Asker::Configuration))
+    /// Those who ask about these steps. Whatever another has of the others is his.
+    fn about(steps: &[Whose]) -> Vec<Asker> {
+        let queues = steps.contains(&Whose::Queues);
+        let groups = aggregated::NAMES.into_iter().map(Asker::Group);
+        let others = CONVERTED.into_iter().map(Asker::Definition).chain(groups).filter(|_| queues);
+        let configurations = CONFIGURATIONS.iter().filter(|it| steps.contains(&it.step));
+        others.chain(configurations.map(Asker::Configuration)).collect()
     }
 
     fn kind(self) -> &'static Kind {
         match self {
             Asker::Configuration(of) => of.kind,
             Asker::Definition(_) => &kinds::CRDS,
+            Asker::Group(_) => &kinds::API_SERVICES,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Asker::Configuration(of) => of.name,
-            Asker::Definition(name) => name,
+            Asker::Definition(name) | Asker::Group(name) => name,
         }
     }
 
@@ -83,6 +92,7 @@ impl Asker {
         match self {
             Asker::Configuration(of) => configurations::port(of, there, service),
             Asker::Definition(_) => definitions::port(there, service),
+            Asker::Group(_) => services::port(there, &service.of_the_leader()),
         }
     }
 
@@ -90,10 +100,11 @@ impl Asker {
         match self {
             Asker::Configuration(of) => configurations::mended(of, there, service, port, bundle),
             Asker::Definition(_) => definitions::mended(there, service, port, bundle),
+            Asker::Group(_) => services::mended(there, &service.of_the_leader(), port, bundle),
         }
     }
 
-    /// What `muster install` would have to make; definitions are asked for by who needs them.
+    /// What `muster install` would have to make; definitions and groups are asked for by who needs them.
     fn lacks(self, there: Option<&Tree>) -> Option<String> {
         let Asker::Configuration(of) = self else { return None };
         let Some(there) = there else { return Some(of.name.to_owned()) };
@@ -120,8 +131,15 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Of the certificates of this Service; what `holder` holds comes back when the Secret is damaged.
-    pub fn new(api: &KubeApi, service: &Service, lives: Lifetimes, holder: &Arc<Holder>) -> Keeper {
+    /// Of the certificates of this Service, for those who ask about these steps; what `holder` holds comes back when the
+    /// Secret is damaged.
+    pub fn new(
+        api: &KubeApi,
+        service: &Service,
+        lives: Lifetimes,
+        holder: &Arc<Holder>,
+        steps: &[Whose],
+    ) -> Keeper {
         let follow = |of: Asker| (of, Followed::start(api, of.kind(), "", of.name()));
         Keeper {
             api: api.clone(),
@@ -129,7 +147,7 @@ impl Keeper {
             lives,
             holder: holder.clone(),
             secret: Followed::start(api, &kinds::SECRETS, &service.namespace, SECRET),
-            askers: Asker::all().map(follow).collect(),
+            askers: Asker::about(steps).into_iter().map(follow).collect(),
             port: None,
             trusted: None,
             former: None,
@@ -200,7 +218,7 @@ impl Keeper {
     }
 
     fn decide(&mut self, kept: &Kept) -> (Picture, Step) {
-        let names = self.service.names();
+        let names = self.service.certified();
         let picture = kept.picture(&names);
         since(&mut self.former, kept.former().filter(|_| picture.serving.is_some()));
         let elapsed = Elapsed {
@@ -220,7 +238,7 @@ impl Keeper {
     }
 
     fn made(&self, step: Step, kept: &Kept) -> Result<Kept, Refusal> {
-        let (names, before) = (self.service.names(), self.holder.kept());
+        let (names, before) = (self.service.certified(), self.holder.kept());
         kept.after(step, before.as_ref(), &names, SystemClock.now(), &self.lives)
             .map_err(|error| Refusal::Unknown(error.to_string()))
     }
@@ -312,5 +330,21 @@ fn since(noted: &mut Option<(String, Instant)>, now: Option<&str>) {
         None => *noted = None,
         Some(now) if noted.as_ref().is_some_and(|(before, _)| before == now) => {}
         Some(now) => *noted = Some((now.to_owned(), Instant::now())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_runs_is_left_to_him() {
+        let about =
+            |steps: &[Whose]| -> Vec<&str> { Asker::about(steps).iter().map(|it| it.name()).collect() };
+        let jobsets = ["jobset-mutating-webhook-configuration", "jobset-validating-webhook-configuration"];
+        assert_eq!(about(&[Whose::JobSets]), jobsets);
+        let queues = about(&[Whose::Queues]);
+        assert!(queues.iter().all(|it| it.contains("kueue") || it.contains("visibility")), "{queues:?}");
+        assert_eq!(about(&[Whose::JobSets, Whose::Queues]).len(), queues.len() + jobsets.len());
     }
 }

@@ -25,9 +25,11 @@ mod keeper;
 mod kept;
 #[cfg(test)]
 mod rotation;
+mod services;
 
 use std::time::Duration;
 
+use muster_install::names::VISIBILITY_SERVICE;
 pub use muster_install::names::WEBHOOK_SECRET as SECRET;
 
 pub use self::followed::{Followed, told};
@@ -96,6 +98,17 @@ impl Service {
     /// The name that API servers ask for.
     pub fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
+    }
+
+    /// The one beside it that leads to whoever is in charge.
+    fn of_the_leader(&self) -> Service {
+        Service { namespace: self.namespace.clone(), name: VISIBILITY_SERVICE.to_owned() }
+    }
+
+    /// All names that are certified. Whoever shows the certificate needs only its own names in it: one of a version that knew
+    /// fewer is as good until it is renewed.
+    fn certified(&self) -> Vec<String> {
+        [self.names(), self.of_the_leader().names()].concat()
     }
 
     /// All names it is called by.

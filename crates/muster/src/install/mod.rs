@@ -27,6 +27,7 @@ use self::plane::Plane;
 use crate::away::{Away, AwayError};
 use crate::cli::{InstallFlags, Output};
 use crate::config;
+use crate::operator::runs_queues;
 
 /// The oldest server whose webhooks have conditions that can be relied on.
 const OLDEST: (u32, u32) = (1, 30);
@@ -100,7 +101,8 @@ impl InstallError {
 /// # Errors
 /// See [`InstallError`].
 pub fn run(flags: &InstallFlags) -> Result<(), InstallError> {
-    let all = manifests(&options(flags)?);
+    let options = options(flags)?;
+    let all = manifests(&options);
     if flags.dry_run {
         print(&rendered(&all, flags.output.unwrap_or(Output::Yaml)));
         return Ok(());
@@ -112,7 +114,7 @@ pub fn run(flags: &InstallFlags) -> Result<(), InstallError> {
             print(&format!("{done}\n"));
         }
     };
-    let work = install(&api, &all, flags.take_over, tell);
+    let work = install(&api, &all, Rivals { queues: options.queues, take_over: flags.take_over }, tell);
     let done = away.wait(work).ok_or(InstallError::Stopped)??;
     if let Some(output) = flags.output {
         print(&summary(&done, output));
@@ -122,15 +124,15 @@ pub fn run(flags: &InstallFlags) -> Result<(), InstallError> {
 
 fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     let usual = Options::default();
-    let config = match &flags.config {
-        None => usual.config,
+    let (config, queues) = match &flags.config {
+        None => (usual.config, usual.queues),
         Some(path) => {
             let wrong = |source| InstallError::Config { path: path.clone(), source };
             let text = std::fs::read_to_string(path).map_err(wrong)?;
             // Pods that end at once would leave webhooks that nobody answers.
-            config::parse(&text, config::Command::Operator)
+            let file = config::parse(&text, config::Command::Operator)
                 .map_err(|problem| InstallError::Wrong { path: path.clone(), problem })?;
-            text
+            (text, runs_queues(&file))
         }
     };
     Ok(Options {
@@ -138,14 +140,24 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
         image: flags.image.clone().unwrap_or(usual.image),
         replicas: flags.replicas.unwrap_or(usual.replicas),
         webhook_port: flags.webhook_port.unwrap_or(usual.webhook_port),
+        queues,
         config,
     })
+}
+
+/// What is done about others who do the same.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rivals {
+    /// Whether those who run queues are among them.
+    queues: bool,
+    /// Whether they are stopped.
+    take_over: bool,
 }
 
 async fn install(
     plane: &impl Plane,
     all: &[Tree],
-    take_over: bool,
+    rivals: Rivals,
     tell: &dyn Fn(&Done),
 ) -> Result<Vec<Done>, InstallError> {
     let unread = |why: Refusal| InstallError::refused("the version of the server", &why);
@@ -154,8 +166,8 @@ async fn install(
         return Err(InstallError::TooOld(major, minor));
     }
     apply::rehearse(plane, all).await?;
-    let running = others::running(plane).await?;
-    if let (Some(other), false) = (running.first(), take_over) {
+    let running = others::running(plane, rivals.queues).await?;
+    if let (Some(other), false) = (running.first(), rivals.take_over) {
         return Err(InstallError::Another(other.to_string()));
     }
     others::stop(plane, &running, tell).await?;
@@ -227,7 +239,8 @@ mod tests {
     #[tokio::test]
     async fn servers_without_conditions_are_too_old() {
         let all = manifests(&Options::default());
-        let told = async |old: Old| install(&old, &all, false, &|_| {}).await.unwrap_err().to_string();
+        let told =
+            async |old: Old| install(&old, &all, Rivals::default(), &|_| {}).await.unwrap_err().to_string();
         let said = told(Old(1, 29)).await;
         assert!(said.contains("Kubernetes 1.29") && said.contains("need 1.30 or newer"), "{said}");
         assert!(told(Old(1, 30)).await.contains("were asked for"), "this one is not");

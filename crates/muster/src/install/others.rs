@@ -16,9 +16,10 @@ use super::plane::{Plane, call_on, itself};
 const LABELS: [(&str, &str); 4] = [
     ("app.kubernetes.io/part-of", "jobset"),
     ("app.kubernetes.io/name", "jobset"),
-    ("app.kubernetes.io/part-of", "kueue"),
-    ("app.kubernetes.io/name", "kueue"),
+    ("app.kubernetes.io/part-of", QUEUES),
+    ("app.kubernetes.io/name", QUEUES),
 ];
+const QUEUES: &str = "kueue";
 /// How often it is looked whether its pods are gone, and how long apart.
 const GONE_TRIES: u32 = 240;
 const GONE_PAUSE: Duration = Duration::from_millis(500);
@@ -33,13 +34,13 @@ impl fmt::Display for Other {
     }
 }
 
-/// Those that run.
+/// Those that run; those of queues only where they would be in our way.
 ///
 /// # Errors
 /// The server does not tell.
-pub async fn running(plane: &impl Plane) -> Result<Vec<Other>, InstallError> {
+pub async fn running(plane: &impl Plane, queues: bool) -> Result<Vec<Other>, InstallError> {
     let mut all: Vec<Object> = Vec::new();
-    for label in LABELS {
+    for label in LABELS.into_iter().filter(|it| queues || it.1 != QUEUES) {
         let found = plane.labelled(&kinds::DEPLOYMENTS, label).await;
         let found = found.map_err(|why| InstallError::refused("deployments of other controllers", &why))?;
         all.extend(found);

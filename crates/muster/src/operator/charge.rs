@@ -18,6 +18,7 @@ use muster_install::hooks::Step;
 use tokio::task::JoinSet;
 
 use super::OperatorError;
+use super::badge;
 use super::state::{Role, State};
 use super::wanted::{JOBSET, Reached, Wanted};
 use crate::away::{Away, End};
@@ -86,7 +87,9 @@ impl Charge<'_> {
             }
             self.state.hooks_answer(true);
         }
-        let behind = self.behind.is_some() && found.jobsets;
+        // What another admits is no sign of us.
+        let rehearses = self.wanted.deciders().has(Step::JobSets);
+        let behind = self.behind.is_some() && found.jobsets && rehearses;
         let server = self.away.api().server().to_owned();
         let awaited = AtomicU8::new(if behind { 2 } else { 1 });
         let announcement = Arc::new(Announcement { server, awaited });
@@ -117,6 +120,16 @@ impl Charge<'_> {
             });
         }
         let Some(behind) = self.behind else { return keeping };
+        if let Some(pod) = self.wanted.pod.clone().filter(|_| self.wanted.deciders().has(Step::Queues)) {
+            let (badge, end) =
+                (badge::keep(api.clone(), self.wanted.namespace.clone(), pod), self.lead.end());
+            keeping.spawn(async move {
+                tokio::select! {
+                    () = end => {}
+                    () = badge => {}
+                }
+            });
+        }
         let (keeper, end) = (behind.keeper(&api), self.lead.end());
         keeping.spawn(async move {
             tokio::select! {
@@ -124,6 +137,9 @@ impl Charge<'_> {
                 () = keeper.keep() => {}
             }
         });
+        if !self.wanted.deciders().has(Step::JobSets) {
+            return keeping;
+        }
         let asked = behind.asked(&api, self.name);
         keeping.spawn(async move {
             asked.await;
@@ -177,7 +193,7 @@ impl Charge<'_> {
                 }
             };
             let started = |window| state.is(Role::Leads(window));
-            let controllers = wanted.controllers(found.claims.clone(), found.gangs);
+            let controllers = wanted.controllers(found.claims.clone(), found.gangs, &state.desk);
             let ended = self.away.run(controllers, ready, started, beside)?;
             let Some(now) = newer.filter(|_| ended == End::Beside) else { return Ok(ended) };
             if now.claims != found.claims {

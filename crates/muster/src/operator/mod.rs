@@ -3,6 +3,7 @@
 //! Of several, one is in charge and the others stand by, as does whoever was overtaken: a process ends when it is told
 //! to, or cannot work at all.
 
+mod badge;
 mod charge;
 mod rim;
 mod state;
@@ -22,6 +23,7 @@ use self::charge::Charge;
 use self::rim::{Asking, Rim, RimError, Shown};
 pub use self::state::State;
 use self::wanted::Wanted;
+pub use self::wanted::runs_queues;
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
 use crate::config::{self, Command, ConfigError};
@@ -110,8 +112,9 @@ fn serve(wanted: &Wanted, state: &Arc<State>, away: &Away) -> Result<Option<Behi
     let Some(manner) = wanted.behind() else { return Ok(None) };
     let (_inside, state) = (away.enter(), state.clone());
     state.hooks_answer(false);
-    let tally = state.tally.clone();
-    Behind::start(away.api(), manner, wanted.deciders(), tally, move |can| state.hooks_answer(can)).map(Some)
+    let (tally, desk) = (state.tally.clone(), state.desk.clone());
+    let told = move |can| state.hooks_answer(can);
+    Behind::start(away.api(), manner, wanted.deciders(), tally, &desk, told).map(Some)
 }
 
 fn work(

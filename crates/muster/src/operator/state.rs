@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use muster_control::queueing::desk::Desk;
 use muster_control::run::{Health, Window};
 use tokio::time::Instant;
 
@@ -48,6 +49,8 @@ pub struct State {
     noticed: Mutex<Option<Noticed>>,
     /// What its webhooks were asked.
     pub tally: Arc<Tally>,
+    /// Where its queues are asked about; closed while it stands by.
+    pub desk: Desk,
 }
 
 impl State {

@@ -42,6 +42,8 @@ const POD_GROUP: &str = "podgroup";
 pub const QUEUE: &str = "queue";
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
+/// The one that tells it its name.
+const POD_VARIABLE: &str = "POD_NAME";
 
 /// How the API server reaches the webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct Wanted {
     pub kubeconfig: Option<PathBuf>,
     /// The namespace of the Lease, the Secret and the Service.
     pub namespace: String,
+    /// The pod it runs in, if it does.
+    pub pod: Option<String>,
     /// Controllers to run.
     pub controllers: BTreeSet<String>,
     /// Admission steps to serve.
@@ -116,6 +120,7 @@ impl Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
             queues: queues::configured(&kept, &namespace)?,
             namespace,
+            pod: variable(POD_VARIABLE).filter(|it| !it.is_empty()),
             controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
             admission: names::choose("admission step", &admission, &ADMISSION)?,
             settings,
@@ -163,7 +168,12 @@ impl Wanted {
 
     /// The controllers, where device claims are called so and gangs are spelled so. A cluster keeps its own groups while
     /// pods name them; those of our definitions are kept by us.
-    pub fn controllers(&self, claims: Option<Kind>, gangs: Option<Gangs>) -> Vec<Box<dyn Controller>> {
+    pub fn controllers(
+        &self,
+        claims: Option<Kind>,
+        gangs: Option<Gangs>,
+        desk: &Desk,
+    ) -> Vec<Box<dyn Controller>> {
         let form = gangs.map_or(Form::Own, |it| it.form);
         let reads = Reads { groups: gangs.is_some(), entries: gangs.is_some(), ..Reads::default() };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -171,13 +181,22 @@ impl Wanted {
             Box::new(Schedule::beside_another().gangs(form, reads).packing(self.packing)),
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
-            Box::new(Queueing::new(queues::control(&self.queues, &clock, Desk::default())).gangs(gangs)),
+            Box::new(Queueing::new(queues::control(&self.queues, &clock, desk.clone())).gangs(gangs)),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));
         }
         all.into_iter().filter(|one| self.controllers.contains(one.name())).collect()
     }
+}
+
+/// Whether this file has queues run, and what is put into them admitted.
+pub fn runs_queues(file: &File) -> bool {
+    let on = |list: &Option<Vec<String>>, known: &[&'static str]| {
+        let words = list.as_ref().map_or_else(|| "*".to_owned(), |it| it.join(","));
+        names::choose("part", &words, known).is_ok_and(|it| it.contains(QUEUE))
+    };
+    on(&file.ours.controllers, &CONTROLLERS) && on(&file.ours.admission, &ADMISSION)
 }
 
 /// Where it shows itself.

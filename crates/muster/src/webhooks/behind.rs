@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::KubeApi;
+use muster_control::queueing::desk::Desk as QueueDesk;
+use muster_install::hooks::Step;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -18,6 +20,7 @@ use super::hooks::Deciders;
 use super::live::LiveCluster;
 use super::serve::Desk;
 use super::{Served, Tally, WebhookError, rehearsal};
+use crate::aggregated::Aggregated;
 use crate::certificates::{Holder, Keeper, Lifetimes, SECRET, Service};
 use crate::sockets;
 
@@ -47,12 +50,14 @@ pub struct Behind {
     manner: Manner,
     served: Served,
     holder: Arc<Holder>,
+    /// Whose hooks are answered.
+    steps: Vec<Step>,
     following: JoinSet<()>,
 }
 
 impl Behind {
-    /// Has these decide as soon as there is a certificate, and tells whether there is one, again and again. Wants to be
-    /// called inside a runtime.
+    /// Has these decide as soon as there is a certificate, and tells whether there is one, again and again. Where queues
+    /// are among them, whoever asks about those is answered at their desk. Wants to be called inside a runtime.
     ///
     /// # Errors
     /// The address cannot be used.
@@ -61,12 +66,15 @@ impl Behind {
         manner: Manner,
         deciders: Deciders,
         tally: Arc<Tally>,
+        queues: &QueueDesk,
         told: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<Behind, WebhookError> {
         let address = manner.address;
         let listener = sockets::bind(address).map_err(|source| WebhookError::Listen { address, source })?;
         let holder = Arc::new(Holder::default());
         let tls = holder.serving().config(&manner.tls)?;
+        let steps: Vec<Step> = deciders.steps().collect();
+        let handed = steps.contains(&Step::Queues).then(|| Arc::new(Aggregated::new(api, queues)));
         let live = LiveCluster::new(api, &manner.service.namespace);
         let desk = Arc::new(Desk::new(Box::new(live), deciders, tally));
         let ready = desk.clone();
@@ -74,16 +82,20 @@ impl Behind {
             ready.ready(holds);
             told(holds);
         };
-        let served =
-            Served::start(listener, tls, desk).map_err(|source| WebhookError::Listen { address, source })?;
+        let served = Served::start(listener, tls, desk, handed.clone())
+            .map_err(|source| WebhookError::Listen { address, source })?;
         let mut following = JoinSet::new();
+        if let Some(handed) = handed {
+            let api = api.clone();
+            following.spawn(async move { handed.follow(&api).await });
+        }
         following.spawn(follow(api.clone(), holder.clone(), manner.service.clone(), told));
-        Ok(Behind { manner, served, holder, following })
+        Ok(Behind { manner, served, holder, steps, following })
     }
 
     /// The certificates' keeper, who only the leader is.
     pub fn keeper(&self, api: &KubeApi) -> Keeper {
-        Keeper::new(api, &self.manner.service, self.manner.lives, &self.holder)
+        Keeper::new(api, &self.manner.service, self.manner.lives, &self.holder, &self.steps)
     }
 
     /// Waits until the server asks any replica, with a word that is ours alone.

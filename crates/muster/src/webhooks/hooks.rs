@@ -44,6 +44,11 @@ impl Deciders {
         }
     }
 
+    /// Those that decide.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        [Step::JobSets, Step::Queues].into_iter().filter(|it| self.has(*it))
+    }
+
     /// Whether nobody does.
     pub fn is_empty(&self) -> bool {
         self.jobsets.is_none() && self.queues.is_none()

@@ -47,7 +47,7 @@ static WHO_AM_I: Kind = Kind {
     version: literal!("v1"),
     plural: literal!("selfsubjectreviews"),
 };
-static WHO_MAY: Kind = Kind {
+pub static WHO_MAY: Kind = Kind {
     group: literal!("authorization.k8s.io"),
     version: literal!("v1"),
     plural: literal!("subjectaccessreviews"),

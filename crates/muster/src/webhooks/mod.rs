@@ -9,7 +9,8 @@
 //!
 //! # Deliberately absent
 //!
-//! Who asks: whoever reaches the port may, as there is nothing to learn beyond the decision.
+//! Who asks for a decision: whoever reaches the port may, as there is nothing to learn beyond it. What an API server hands
+//! on about queues is served beside that, and who asks there is looked at ([`crate::aggregated`]).
 
 mod behind;
 mod conversion;
@@ -30,10 +31,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use http::Request;
+use http_body_util::Either;
+use hyper::body::Incoming;
 use muster_api::words::jobset as words;
 use muster_apiserver::http::authority::Authority;
 use muster_apiserver::http::identity::IdentityError;
-use muster_apiserver::http::listen::{Connected, Listener, ServerConfig};
+use muster_apiserver::http::listen::{self, Connected, Listener, ServerConfig};
 use muster_apiserver::http::stop::{self, Stopper};
 use muster_cluster::KubeApi;
 use muster_install::hooks::Step;
@@ -41,12 +45,13 @@ use muster_install::hooks::Step;
 pub use self::behind::{Behind, Manner};
 pub use self::everybody::keep as keep_everybody;
 pub use self::hooks::Deciders;
-pub use self::live::LiveCluster;
 use self::live::Source;
+pub use self::live::{LiveCluster, WHO_MAY};
 use self::register::Registration;
 pub use self::register::{MANAGER, RegisterError, call_on, exactly};
 use self::serve::Desk;
 pub use self::tally::{Counts, Tally};
+use crate::aggregated::Aggregated;
 use crate::ports::SystemClock;
 
 /// Connections at once: an API server keeps few and sends many questions over each.
@@ -86,13 +91,28 @@ struct Served {
 }
 
 impl Served {
-    /// Serves on this socket. Wants to be called inside a runtime.
-    fn start(listener: TcpListener, tls: ServerConfig, desk: Arc<Desk>) -> io::Result<Served> {
+    /// Serves on this socket, and beside it what an API server hands on, if that is wanted. Wants to be called inside a
+    /// runtime.
+    fn start(
+        listener: TcpListener,
+        tls: ServerConfig,
+        desk: Arc<Desk>,
+        handed: Option<Arc<Aggregated>>,
+    ) -> io::Result<Served> {
         let (stopper, stop) = stop::pair();
         let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop)?;
-        let serving = tokio::spawn(listener.serve(move |_: &Connected| {
-            let desk = desk.clone();
-            move |request| desk.clone().serve(request)
+        let serving = tokio::spawn(listener.serve(move |by: &Connected| {
+            let (desk, handed, shown) = (desk.clone(), handed.clone(), Arc::new(listen::shown(by)));
+            move |request: Request<Incoming>| {
+                let (desk, shown) = (desk.clone(), shown.clone());
+                let handed = handed.clone().filter(|_| Aggregated::serves(request.uri().path()));
+                async move {
+                    match handed {
+                        Some(handed) => handed.serve(&shown, request).await.map(Either::Right),
+                        None => desk.serve(request).await.map(Either::Left),
+                    }
+                }
+            }
         }));
         Ok(Served { stopper, serving })
     }
@@ -132,9 +152,9 @@ impl Webhooks {
         let base = format!("https://{}", listener.local_addr().map_err(wrong)?);
         let authority = Authority::passing(AUTHORITY, &SystemClock)?;
         let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
-        let steps = [Step::JobSets, Step::Queues].into_iter().filter(|it| deciders.has(*it)).collect();
+        let steps = deciders.steps().collect();
         let desk = Arc::new(Desk::new(live, deciders, tally));
-        let served = Served::start(listener, tls, desk.clone()).map_err(wrong)?;
+        let served = Served::start(listener, tls, desk.clone(), None).map_err(wrong)?;
         Ok(Webhooks { desk, steps, base, authority, served })
     }
 

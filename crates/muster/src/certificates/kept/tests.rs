@@ -146,3 +146,15 @@ fn secrets_of_others_are_told_from_ours() {
     let damaged = tree!({"metadata": {"annotations": (mark())}, "data": {"other": "AAAA"}});
     assert!(ours(Some(&damaged)) == Kept::default(), "ours, of another shape");
 }
+
+/// Replicas of a version that certified fewer names go on with what is there, and the leader certifies them all.
+#[test]
+fn names_that_were_added_are_certified_and_not_waited_for() {
+    let service = Service { namespace: "n".to_owned(), name: "s".to_owned() };
+    let former = after(&Kept::default(), Step::MakeAll);
+    assert!(former.shown(&service.names()).is_some(), "whoever comes new can show it");
+    assert_eq!(former.picture(&service.certified()).serving, None, "the leader renews it");
+    let renewed = former.after(Step::RenewServing, None, &service.certified(), NOW, &lives()).unwrap();
+    assert!(renewed.picture(&service.certified()).serving.is_some());
+    assert!(renewed.shown(&service.names()).is_some());
+}
