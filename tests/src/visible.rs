@@ -83,7 +83,7 @@ pub fn who_waits_is_told_in_order(stage: &Stage) {
     stage.apply_text(&job("high", "1m", IS_HIGH));
     until_wait(stage, &["high", "low"]);
     for version in ["v1beta1", "v1beta2"] {
-        let of = |path: &str| stage.raw("", &path.replace("v1beta2", version)).unwrap();
+        let of = |path: &str| stage.raw("", &path.replace("v1beta2", version)).expect("it is told");
         let all = of(IN_CLUSTER_QUEUE);
         assert_eq!(all.str_at(&["kind"]), "PendingWorkloadsSummary");
         assert_eq!(all.str_at(&["apiVersion"]), format!("visibility.kueue.x-k8s.io/{version}"));
@@ -105,7 +105,7 @@ pub fn who_waits_is_told_in_order(stage: &Stage) {
         (IN_CLUSTER_QUEUE.replace("/pendingworkloads", ""), "MethodNotAllowed"),
         (IN_CLUSTER_QUEUE.replace("v1beta2", "v1beta3"), "NotFound"),
     ] {
-        let said = stage.raw("", &path).unwrap_err();
+        let said = stage.raw("", &path).expect_err("it is refused");
         assert!(said.contains(&format!("({why})")), "{path}: {said}");
     }
     let listed = stage.kubectl(&["api-resources", "--api-group", "visibility.muster.dev", "--no-headers"]);
@@ -126,10 +126,10 @@ pub fn waiting_is_explained(stage: &Stage) {
         let said = (told.str_at(&["state"]), told.str_at(&["reason"]));
         if said == ("Pending", "WaitingForQuota") { Ok(()) } else { Err(told.to_json()) }
     });
-    let told = stage.raw("", &format!("{EXPLANATIONS}/{workload}")).unwrap();
+    let told = stage.raw("", &format!("{EXPLANATIONS}/{workload}")).expect("it is told");
     assert_eq!((told.str_at(&["localQueue"]), told.str_at(&["clusterQueue"])), ("user-queue", "team"));
     assert_eq!(told.items_at(&["holders"])[0].str_at(&["name"]), holder, "{told}");
-    let words = stage.why(&["job/waits"]).unwrap();
+    let words = stage.why(&["job/waits"]).expect("it is told");
     for want in [
         "Job default/waits: Pending",
         "number 1 in LocalQueue user-queue, number 1 in ClusterQueue team",
@@ -153,11 +153,11 @@ pub fn a_manifest_is_tried_without_being_made(stage: &Stage) {
         ("there never is", "5m", "ExceedsMaxQuota"),
     ] {
         let file = stage.file("tried.yaml", &job("new", cpu, ""));
-        let words = stage.why(&["-f", &file, "-n", "default"]).unwrap();
+        let words = stage.why(&["-f", &file, "-n", "default"]).expect("it is told");
         assert!(words.contains(want), "{says}: {words}");
     }
     let wrong = stage.file("tried.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n");
-    let why = stage.why(&["-f", &wrong, "-n", "default"]).unwrap_err();
+    let why = stage.why(&["-f", &wrong, "-n", "default"]).expect_err("it is refused");
     assert!(why.contains("a Service cannot be tried"), "{why}");
     assert_eq!(stage.get(&["jobs"]).items_at(&["items"]).len(), 1, "nothing was made");
 }

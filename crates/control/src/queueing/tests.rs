@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_api::kinds::{POD_GROUPS, WORKLOADS};
 use muster_api::port::{Act, Batch, Change, Object, Part};
+use muster_queue::life::numbers::{Sample, Value};
 use muster_queue::life::pending::{Basis, Pending, Standing};
 use muster_tree::tree;
 
@@ -384,4 +385,132 @@ fn pods_of_nobody_we_know_are_not_kept() {
     ];
     it.take(Input::Changed(PODS.clone(), Batch::Changes(changes)), Time(0));
     assert_eq!(kept(&it), ["other", "runs"], "one is let go, and one is queued after all");
+}
+
+impl Bench {
+    /// How many pods were let go, as it is told.
+    fn counted_open(&self) -> u64 {
+        let samples = self.it.counting.numbers().samples();
+        let found = samples.iter().find(|it| it.name == "kueue_pod_scheduling_gate_removal_seconds");
+        match found.map(|it| &it.value) {
+            Some(Value::Spans(spans)) => spans.count(),
+            _ => 0,
+        }
+    }
+
+    /// All that is told of a ClusterQueue, by the names of the numbers.
+    fn told_of(&self, queue: &str) -> Vec<String> {
+        let samples = self.it.counting.numbers().samples();
+        let its = |it: &&Sample| it.labels.iter().any(|(_, value)| value.as_str() == queue);
+        samples.iter().filter(its).map(|it| it.name.clone()).collect()
+    }
+
+    fn gone(&mut self, kind: &Kind, namespace: &str, name: &str) {
+        let old = self.caches.get(kind, &namespace.into(), &name.into()).expect("it is there").clone();
+        if let Some(taken) = self.caches.change(kind, Change::Gone(old)) {
+            let wakes = self.it.wakes(&taken.seen(), &self.caches);
+            self.due.extend(wakes.into_iter().map(|wake| wake.key));
+        }
+    }
+}
+
+/// A gate counts as removed when it is: not when that is planned, and not when it is refused.
+#[test]
+fn a_pod_that_is_let_go_counts_when_that_is_seen() {
+    let mut bench = Bench::new();
+    bench.member("a");
+    bench.member("b");
+    let group =
+        pods::key_of(&muster_queue::pods::plan::Key::Group { namespace: "ns".into(), name: "g".into() });
+    bench.settle(None);
+    assert_eq!((bench.opened(), bench.counted_open()), (2, 2));
+    let gates = tree!([{"name": "kueue.x-k8s.io/admission"}]);
+    let open = bench.caches.get(&PODS, &"ns".into(), &"a".into()).expect("it is there").tree.clone();
+    bench.it.pods = pods::Pods::default();
+    bench.member("b");
+    bench.put(&PODS, open.with(&["spec", "schedulingGates"], gates));
+    let plan = bench.it.plan(&group, &bench.caches, bench.now);
+    let told =
+        plan.steps.iter().find_map(|step| if let Step::EachTold(told) = step { Some(told) } else { None });
+    let told = told.unwrap_or_else(|| panic!("they are let go again: {:?}", plan.steps));
+    assert_eq!(bench.counted_open(), 2, "it is only planned");
+    let why = Refusal::Invalid("no".to_owned());
+    bench.it.refused(&group, &told[0].0, &why, &bench.caches);
+    bench.put(&PODS, open);
+    assert_eq!(bench.counted_open(), 2, "what was refused is not counted, whoever did it instead");
+}
+
+#[test]
+fn a_queue_that_is_gone_is_not_told_of_when_its_last_ones_end() {
+    let mut bench = Bench::new();
+    bench.it.starts(&Caches::default(), Time(0));
+    bench.job("a");
+    bench.settle(None);
+    assert!(
+        bench.told_of("cq").contains(&"kueue_admitted_workloads_total".to_owned()),
+        "{:?}",
+        bench.told_of("cq")
+    );
+    bench.gone(&kinds::LOCAL_QUEUES, "ns", "lq");
+    bench.gone(&kinds::CLUSTER_QUEUES, "", "cq");
+    bench.end("a");
+    bench.settle(None);
+    let ended = bench.caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
+    assert_eq!(ended.filter(WorkloadFacts::is_finished).count(), 1, "it ended");
+    assert_eq!((bench.told_of("cq"), bench.told_of("lq")), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_job_that_cannot_be_queued_is_told_once_a_minute() {
+    let mut bench = Bench::new();
+    bench.job("a");
+    let job = bench.caches.get(&JOBS, &"ns".into(), &"a".into()).expect("it is there").tree.clone();
+    bench.put(&JOBS, job.with(&["metadata", "labels", "kueue.x-k8s.io/priority-class"], "none"));
+    let key = Key::new(&JOBS, &"ns".into(), &"a".into());
+    let mut told = Vec::new();
+    for secs in [0, 1, 59, 60] {
+        let now = bench.now + std::time::Duration::from_secs(secs);
+        let plan = bench.it.plan(&key, &bench.caches, now);
+        told.push(plan.steps.iter().filter(|step| matches!(step, Step::Note(_))).count());
+    }
+    assert_eq!(told, [1, 0, 0, 1]);
+}
+
+/// What a LocalQueue has is counted when it may be told, however often its Workloads change.
+#[test]
+fn a_queue_whose_numbers_were_just_told_is_not_counted() {
+    let mut bench = Bench::new();
+    bench.job("a");
+    bench.settle(None);
+    for (kind, namespace, name) in [(&kinds::LOCAL_QUEUES, "ns", "lq"), (&kinds::CLUSTER_QUEUES, "", "cq")] {
+        let key = Key::new(kind, &namespace.into(), &name.into());
+        let told = bench.now;
+        bench.it.told_at.insert(key.clone(), told);
+        let plan = bench.it.plan(&key, &bench.caches, told);
+        assert!(plan.steps.is_empty() && plan.again_at > Some(told), "{name}: {plan:?}");
+    }
+}
+
+/// A pod by itself that is gone lets its Workload go, which is found by the pod's name.
+#[test]
+fn the_workload_of_a_pod_that_is_gone_is_found() {
+    let mut bench = Bench::new();
+    bench.member("a");
+    let pod = bench.caches.get(&PODS, &"ns".into(), &"a".into()).expect("it is there").tree.clone();
+    let alone = ["labels", "annotations"].iter().fold(pod, |pod, of| {
+        let kept = pod.at(&["metadata", of]).cloned().unwrap_or_default();
+        let kept =
+            kept.entries().iter().filter(|(key, _)| !key.contains("pod-group") && !key.contains("gang"));
+        pod.with(&["metadata", of], Tree::map(kept.cloned().collect::<Vec<_>>()))
+    });
+    bench.put(&PODS, alone.with(&["spec", "workloadRef"], Tree::Null));
+    bench.settle(None);
+    let held = |bench: &Bench| -> Vec<usize> {
+        let all = bench.caches.all(&kinds::WORKLOADS);
+        all.map(|it| it.tree.items_at(&["metadata", "finalizers"]).len()).collect()
+    };
+    assert_eq!(held(&bench), [1], "it has a Workload");
+    bench.gone(&PODS, "ns", "a");
+    bench.settle(None);
+    assert_eq!(held(&bench), [0], "nothing keeps it any more");
 }

@@ -90,7 +90,7 @@ fn buckets(spans: &Spans) -> Vec<(f64, u64)> {
 mod tests {
     use std::time::Duration;
 
-    use muster_queue::life::numbers::{Happened, Queues};
+    use muster_queue::life::numbers::{Happened, Numbers, Queues};
     use prometheus_client::encoding::text;
 
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
         numbers.count(&Happened::Reserved { queues, waited: Duration::from_secs(2) });
         numbers.count(&Happened::Created { took: Duration::from_millis(3) });
         let registry = muster_apiserver::http::metrics::SharedRegistry::default();
-        super::super::collect(&registry, move |into| encode(into, &numbers));
+        super::super::collect(&registry, move |into| encode(into, &numbers.samples()));
         let mut told = String::new();
         text::encode(&mut told, &registry.lock().unwrap()).unwrap();
         for want in [

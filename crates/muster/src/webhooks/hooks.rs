@@ -255,7 +255,7 @@ mod tests {
     fn a_pod_of_a_queued_job_is_made_by_who_makes_such() {
         let owner =
             tree!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true});
-        let pod = tree!({"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {}});
+        let pod = tree!({"metadata": {"name": "p", "ownerReferences": [(owner.clone())]}, "spec": {}});
         let ask = |user: &str, pod: &Tree| {
             let question = Question { user: tree!({"username": user}), ..question(pod) };
             deciders().decide(hook("/mutate--v1-pod"), &question, &Plain)
