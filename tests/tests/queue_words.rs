@@ -328,7 +328,7 @@ fn letting_the_system_in_is_refused_at_the_start() {
 #[test]
 fn bounds_and_overhead_of_the_surroundings_count() {
     let stage = Stage::standard();
-    stage.quota("10", "default");
+    stage.quota("20", "default");
     let class =
         tree!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "500m"}}});
     stage.make("/apis/node.k8s.io/v1/runtimeclasses", &class);
@@ -344,10 +344,20 @@ fn bounds_and_overhead_of_the_surroundings_count() {
     let workload = stage.workload("default", "silent").unwrap();
     let assigned = &workload.items_at(&["status", "admission", "podSetAssignments"])[0];
     assert_eq!(assigned.str_at(&["resourceUsage", "cpu"]), "2500m", "{workload}");
-    stage.job("default", "greedy", "team", cpu("5"));
-    stage.until_has("default", "greedy", "QuotaReserved", "False", "Misconfigured");
-    let workload = stage.workload("default", "greedy").unwrap().to_json();
-    assert!(workload.contains("resources didn't satisfy LimitRange constraints: "), "{workload}");
+    // Whoever names no limit has the greatest there may be.
+    for (name, wish, words) in [
+        ("silent-greed", cpu("5"), "requests must not exceed its limits"),
+        (
+            "greedy",
+            cpu("5").with(&["limits", "cpu"], "5"),
+            "resources didn't satisfy LimitRange constraints: ",
+        ),
+    ] {
+        stage.job("default", name, "team", wish);
+        stage.until_has("default", name, "QuotaReserved", "False", "Misconfigured");
+        let workload = stage.workload("default", name).unwrap().to_json();
+        assert!(workload.contains(words), "{workload}");
+    }
     let answer = stage.server.send(
         "DELETE",
         "/api/v1/namespaces/default/limitranges/bounds",
@@ -539,7 +549,7 @@ fn waiting_is_explained() {
     assert_eq!((told.str_at(&["localQueue"]), told.str_at(&["clusterQueue"])), ("team", "team"));
     assert_eq!(told.int_at(&["positionInClusterQueue"]), Some(0));
     let flavor = &told.items_at(&["podSets"])[0].items_at(&["flavors"])[0];
-    assert_eq!((flavor.str_at(&["name"]), flavor.str_at(&["verdict"])), ("any", "NoRoom"), "{told}");
+    assert_eq!((flavor.str_at(&["name"]), flavor.str_at(&["verdict"])), ("any", "NobodyToPreempt"), "{told}");
     let want = tree!({"name": "cpu", "requested": "2", "available": "1", "maximum": "4", "shortfall": "1"});
     assert_eq!(flavor.items_at(&["resources"])[0], want);
     assert_eq!(told.items_at(&["holders"])[0].str_at(&["name"]), holder);

@@ -188,7 +188,9 @@ mod tests {
             assert!(text.contains("helm.sh/resource-policy: keep"), "{path}");
             // Whoever converts is named by namespace and port.
             let converted = crate::conversion::CONVERTED.iter().any(|name| path.contains(name));
-            let want = if converted { 5 } else { 3 };
+            // Those of queues come with them.
+            let queued = path.contains("kueue.x-k8s.io");
+            let want = 3 + if converted { 2 } else { 0 } + if queued { 2 } else { 0 };
             assert_eq!(text.matches("{{").count(), want, "nothing else of {path} is taken for an expression");
             count += 1;
         }

@@ -172,8 +172,12 @@ impl Bench {
         );
     }
 
+    /// Members of the gang that may start.
     fn opened(&self) -> usize {
-        let open = |pod: &Tree| pod.items_at(&["spec", "schedulingGates"]).is_empty();
+        let open = |pod: &Tree| {
+            pod.items_at(&["spec", "schedulingGates"]).is_empty()
+                && pod.at(&["spec", "workloadRef"]).is_some()
+        };
         self.caches.all(&PODS).filter(|it| open(&it.tree)).count()
     }
 
@@ -503,7 +507,7 @@ fn the_workload_of_a_pod_that_is_gone_is_found() {
             kept.entries().iter().filter(|(key, _)| !key.contains("pod-group") && !key.contains("gang"));
         pod.with(&["metadata", of], Tree::map(kept.cloned().collect::<Vec<_>>()))
     });
-    bench.put(&PODS, alone.with(&["spec", "workloadRef"], Tree::Null));
+    bench.put(&PODS, alone.without(&["spec", "workloadRef"]));
     bench.settle(None);
     let held = |bench: &Bench| -> Vec<usize> {
         let all = bench.caches.all(&kinds::WORKLOADS);

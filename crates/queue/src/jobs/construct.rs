@@ -92,11 +92,15 @@ pub fn max_exec_secs(object: &Tree) -> Option<u32> {
     meta::label(object, labels::MAX_EXEC_SECONDS)?.parse().ok().filter(|secs| *secs > 0)
 }
 
-/// The template of the set of a pod: its spec as it is stored, gates and all, and nothing of its metadata.
+/// How pods name their gang: newer than what templates in Workloads have, and nothing that quota depends on.
+const GANGS: [&[&str]; 2] = [pod::WORKLOAD.split_at(2).0, pod::SCHEDULING_GROUP.split_at(2).0];
+
+/// The template of the set of a pod: its spec as it is stored, gates and all, and nothing of its gang and its metadata.
 #[must_use]
 pub fn template_of_pod(pod: &Tree) -> Tree {
     let spec = pod.get("spec").cloned().unwrap_or_default();
-    distinct_variables(&Tree::map([("spec", spec)]))
+    let template = Tree::map([("spec", spec)]);
+    distinct_variables(&GANGS.iter().fold(template, |template, path| template.without(path)))
 }
 
 /// A template whose containers have every variable once: with its last value, where it stood first.

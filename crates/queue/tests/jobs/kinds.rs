@@ -129,7 +129,9 @@ fn what_every_workload_consists_of() {
     let spec = one.get("spec").unwrap();
     assert_eq!((spec.str_at(&["queueName"]), spec.int_at(&["maximumExecutionTimeSeconds"])), ("q", Some(60)));
     assert_eq!(spec.int_at(&["priority"]), Some(7));
-    let template = construct::template_of_pod(&pod);
+    let gang = tree!({"workloadRef": {"name": "g"}, "schedulingGroup": {"podGroupName": "g"}});
+    let template = construct::template_of_pod(&pod.merge(&tree!({"spec": gang})));
+    assert_eq!(template, construct::template_of_pod(&pod), "its gang is the scheduler's business");
     assert_eq!(template.get("metadata"), None);
     assert_eq!(template.at(&["spec", "schedulingGates"]), pod.at(&["spec", "schedulingGates"]));
     let env = tree!([{"name": "A", "value": "3"}, {"name": "B", "value": "2"}]);
