@@ -89,8 +89,11 @@ pub struct Managed {
     pub without_queue: bool,
 }
 
-/// What these make, and nothing else that has pods: the owner's group and kind, and that of what it has.
-const MAKE_ONLY: &[((&str, &str), (&str, &str))] = &[
+/// A group and a kind in it.
+type Named = (&'static str, &'static str);
+
+/// What these make, and nothing else that has pods: the owner, and what it has.
+const MAKE_ONLY: &[(Named, Named)] = &[
     (("batch", "Job"), ("", "Pod")),
     (("jobset.x-k8s.io", "JobSet"), ("batch", "Job")),
     (("trainer.kubeflow.org", "TrainJob"), ("jobset.x-k8s.io", "JobSet")),
