@@ -181,6 +181,10 @@ impl Connection {
         mut seen: impl FnMut(&[u8]) -> bool,
     ) -> io::Result<()> {
         let head = self.begin(request)?;
+        // A server says so while it gathers what there is of a kind that was just defined.
+        if head.code == 429 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         assert_eq!(head.code, 200, "a watch is opened");
         opened();
         self.body.clear();

@@ -13,6 +13,8 @@ use crate::measure::{await_quiet, cpu_of, resident_of};
 
 /// A run that takes longer has failed.
 pub const RUN_MAX: Duration = Duration::from_secs(1500);
+/// How long to wait before a watch is opened again.
+const WATCH_AGAIN: Duration = Duration::from_millis(200);
 /// What is written on the way of a Workload.
 pub const WRITTEN: [&str; 5] = ["workloads", "clusterqueues", "localqueues", "cohorts", "events"];
 
@@ -99,6 +101,7 @@ fn follow(target: &Target, lives: &Lives<'_>, open: &Sender<()>) {
         if connection.watch(&request, || _ = open.send(()), |event| lives.hear(event)).is_ok() {
             return;
         }
+        std::thread::sleep(WATCH_AGAIN);
     }
 }
 
