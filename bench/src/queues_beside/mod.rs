@@ -28,7 +28,11 @@ pub fn run(options: &Options) {
         for who in Who::ALL {
             eprintln!("{}: {}", load.name, who.name());
             match who.start(options.disk, &load) {
-                Ok(plane) => rows.push(play::play(&plane, &load)),
+                Ok(plane) => {
+                    rows.push(play::play(&plane, &load));
+                    // Whoever loses patience has seen this much.
+                    eprintln!("{}", table::newest(&rows));
+                }
                 Err(why) => eprintln!("  left out: {why}"),
             }
         }

@@ -60,6 +60,11 @@ pub fn text(rows: &[Row], disk: Disk) -> String {
             `muster operator`, waits by their means."
 }
 
+/// The line of whoever was measured last.
+pub fn newest(rows: &[Row]) -> String {
+    rows.last().map_or_else(String::new, |row| line(row, rows))
+}
+
 fn line(row: &Row, rows: &[Row]) -> String {
     let wall =
         row.wall.map_or_else(|| format!(">{}", RUN_MAX.as_secs()), |it| format!("{:.1}", it.as_secs_f64()));

@@ -13,6 +13,7 @@ use muster_api::queue::{
 use muster_queue::engine::assign::Mode;
 use muster_queue::engine::decision::Decision;
 use muster_queue::engine::workload::{Info, Stand};
+use muster_queue::pods::hash;
 use muster_sim::World;
 use muster_tree::{Text, Tree};
 
@@ -85,7 +86,9 @@ impl Picture {
             if meta::label(pod, labels::MANAGED).is_none() {
                 continue;
             }
-            let runs = of.is_some_and(|it| it.is_admitted() && !it.is_evicted() && !it.is_finished());
+            let runs = of.is_some_and(|it| {
+                it.is_admitted() && !it.is_evicted() && !it.is_finished() && has_place_for(it, pod)
+            });
             assert!(!(runs && is_gated(pod) && !goes), "{name} waits although it may run: {pod:?} {of:#?}");
             let holds = of.is_some_and(WorkloadFacts::has_quota);
             let open = !is_gated(pod) && !has_ended(pod) && !goes;
@@ -280,6 +283,13 @@ fn nobody_sleeps(world: &World) {
         let fits = tried.try_out(info).is_ok_and(|it| it.assignment.mode() == Mode::Fit);
         assert!(!fits, "{:?} fits and waits: {:#?}", info.key, tried.why(&info.key));
     }
+}
+
+/// Whether a Workload has pods of this one's role: one that replaces another and is unlike it is nobody's replacement, and
+/// waits.
+fn has_place_for(workload: &WorkloadFacts, pod: &Tree) -> bool {
+    let by_total = meta::annotation(pod, annotations::POD_GROUP_TOTAL_COUNT).is_some();
+    !by_total || workload.pod_sets.iter().any(|set| set.name == hash::role(pod))
 }
 
 /// Whether nothing but quota can keep it.
