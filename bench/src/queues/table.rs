@@ -7,10 +7,9 @@ use super::{Figures, Row};
 
 /// For people.
 pub fn text(scene: &Scene, figures: &Figures) -> String {
-    let mut text = format!(
-        "queues: {} {} wait in {} queues, {:.0} bytes each\n",
-        scene.waiting, scene.says, scene.queues, figures.bytes_each
-    );
+    let bytes = figures.bytes_each.map(|it| format!(", {it:.0} bytes each")).unwrap_or_default();
+    let mut text =
+        format!("queues: {} {} wait in {} queues{bytes}\n", scene.waiting, scene.says, scene.queues);
     text += "  what happens                                         CPU     clock  longest cycle  cycles  looks  decisions\n";
     for row in &figures.rows {
         text += &format!(
@@ -35,7 +34,7 @@ pub fn json(scene: &Scene, figures: &Figures) -> String {
             "decisions": count(row.decisions)})
     };
     tree!({"scene": scene.says, "queues": count(scene.queues), "waiting": count(scene.waiting),
-        "bytesEach": figures.bytes_each, "rows": Tree::list(figures.rows.iter().map(row))})
+        "bytesEach": (figures.bytes_each.map_or(Tree::Null, Tree::from)), "rows": Tree::list(figures.rows.iter().map(row))})
     .to_json()
 }
 
