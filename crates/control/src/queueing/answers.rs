@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_api::gang_make::Gangs;
 use muster_api::meta;
 use muster_api::paths::meta as paths;
 use muster_api::port::Object;
 use muster_api::queue::words::{DEFAULT, MAIN, conditions, labels};
 use muster_api::queue::{LocalQueueFacts, NewPodSet, NewWorkload, PodSet, WorkloadFacts, kinds};
 use muster_api::time::Time;
+use muster_api::train::words::{GROUP, TRAIN_JOB};
 use muster_queue::engine::assign::Mode;
 use muster_queue::engine::decision::Reason;
 use muster_queue::engine::look::Grade;
@@ -22,6 +24,7 @@ use muster_queue::jobs::jobset::SetOfJobs;
 use muster_queue::jobs::plan::queue_of;
 use muster_queue::jobs::priority::{Asked, resolve};
 use muster_queue::jobs::requests::Around;
+use muster_queue::jobs::trainjob::Training;
 use muster_queue::jobs::work::Work;
 use muster_queue::life::pending::{
     Barred, Basis, Departure, Estimate, FlavorVerdict, Holder, Pending, Position, ResourceVerdict,
@@ -33,10 +36,11 @@ use muster_queue::pods::group::{Group, agree};
 use muster_queue::pods::member::{Above, Member};
 use muster_tree::{Text, Tree};
 
-use super::desk::{Answer, Question};
+use super::desk::{Answer, OWNERS_MAX, Question};
 use super::jobs::Priorities;
-use super::{Queueing, feed};
+use super::{Queueing, answer_key, feed, trainjobs};
 use crate::cache::Caches;
+use crate::plan::Plan;
 
 /// Up to so many who wait are put in order anew for everyone who asks.
 const FEW: usize = 1_000;
@@ -57,11 +61,13 @@ pub(super) struct Ordered {
 }
 
 impl Queueing {
-    /// Answers everyone who has asked.
-    pub(super) fn answer_all(&mut self, caches: &Caches, now: Time) {
-        for (question, reply) in self.settings.desk.asked() {
+    /// Answers those whose turn it is; the others have theirs after the keys that wait.
+    pub(super) fn answer_some(&mut self, caches: &Caches, now: Time) -> Plan {
+        let (asked, more) = self.settings.desk.asked();
+        for (question, reply) in asked {
             reply(self.answer(question, caches, now));
         }
+        Plan { wake: more.then(answer_key).into_iter().collect(), ..Plan::nothing() }
     }
 
     fn answer(&mut self, question: Question, caches: &Caches, now: Time) -> Answer {
@@ -78,7 +84,9 @@ impl Queueing {
                     None => Answer::NotFound,
                 }
             }
-            Question::Owners(all) => Answer::Owners(all.iter().map(|it| owners(it, caches)).collect()),
+            Question::Owners(all) => {
+                Answer::Owners(all.iter().take(OWNERS_MAX).map(|it| owners(it, caches)).collect())
+            }
             Question::Why(namespace, name) => match caches.get(&kinds::WORKLOADS, &namespace, &name) {
                 Some(it) => Answer::Why(Box::new(self.explained(it, caches, now))),
                 None => Answer::NotFound,
@@ -186,7 +194,7 @@ impl Queueing {
         caches: &Caches,
         now: Time,
     ) -> Result<Pending, String> {
-        let facts = drafted(namespace, manifest, caches)?;
+        let facts = drafted(namespace, manifest, self.gangs, caches)?;
         let limits = feed::limits(namespace, caches);
         let around = Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) };
         let mut info = feed::workload(&facts, &around, &self.settings.accounting);
@@ -384,11 +392,16 @@ fn barred(it: Barrier) -> Barred {
 }
 
 /// A Workload as it would be made for a manifest.
-fn drafted(namespace: &Text, manifest: &Tree, caches: &Caches) -> Result<WorkloadFacts, String> {
+fn drafted(
+    namespace: &Text,
+    manifest: &Tree,
+    gangs: Option<Gangs>,
+    caches: &Caches,
+) -> Result<WorkloadFacts, String> {
     let manifest = manifest.with(&["metadata", "namespace"], namespace);
     let kind = (manifest.str_at(&["apiVersion"]), manifest.str_at(&["kind"]));
     let group = kind.0.split_once('/').map_or("", |(group, _)| group);
-    let (job, set);
+    let (job, set, training);
     let work: Option<&dyn Work> = match (group, kind.1) {
         ("kueue.x-k8s.io", "Workload") => return Ok(waiting(WorkloadFacts::of(&manifest))),
         ("batch", "Job") => {
@@ -399,8 +412,14 @@ fn drafted(namespace: &Text, manifest: &Tree, caches: &Caches) -> Result<Workloa
             set = SetOfJobs::of(&manifest);
             Some(&set)
         }
+        (GROUP, TRAIN_JOB) => {
+            training = Training::of(&manifest, trainjobs::makes(&manifest, gangs, caches), false);
+            Some(&training)
+        }
         ("", "Pod") => None,
-        (_, kind) => return Err(format!("a {kind} cannot be tried: send a Workload, Job, JobSet or Pod")),
+        (_, kind) => {
+            return Err(format!("a {kind} cannot be tried: send a Workload, Job, JobSet, TrainJob or Pod"));
+        }
     };
     let sets = match work {
         Some(work) => work.pod_sets()?,

@@ -3,11 +3,12 @@
 //!
 //! # Invariants
 //!
-//! - No question waits for more than the keys before it, and there are only so many of them.
+//! - There are only so many questions, and only so many are answered between two keys: whoever asks a lot waits, not those
+//!   who are queued.
 //! - What is long is shared, not copied: who turns it into words does so on a thread of its own.
 
 use std::fmt;
-use std::mem::take;
+use std::mem::replace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_queue::engine::report::Waiting;
@@ -20,6 +21,10 @@ use crate::plan::Doorbell;
 
 /// The most questions that wait.
 pub const QUESTIONS_MAX: usize = 256;
+/// The most questions that are answered between two keys.
+pub const ANSWERS_PER_TURN_MAX: usize = 16;
+/// The most Workloads whose owners are told at once: whoever wants more asks again.
+pub const OWNERS_MAX: usize = 1_000;
 
 /// What can be asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +33,7 @@ pub enum Question {
     InClusterQueue(Text),
     /// Who waits in a LocalQueue.
     InLocalQueue(Text, Text),
-    /// Who owns these Workloads.
+    /// Who owns these Workloads, of which there are at most [`OWNERS_MAX`].
     Owners(Vec<WorkloadKey>),
     /// Why a Workload waits, by namespace and name.
     Why(Text, Text),
@@ -116,7 +121,12 @@ impl Desk {
         inside.asked.clear();
     }
 
-    pub(super) fn asked(&self) -> Vec<(Question, Reply)> {
-        take(&mut self.inside().asked)
+    /// Those whose turn it is, the first to ask first; whether others wait still.
+    pub(super) fn asked(&self) -> (Vec<(Question, Reply)>, bool) {
+        let mut inside = self.inside();
+        let now = inside.asked.len().min(ANSWERS_PER_TURN_MAX);
+        let later = inside.asked.split_off(now);
+        let asked = replace(&mut inside.asked, later);
+        (asked, !inside.asked.is_empty())
     }
 }

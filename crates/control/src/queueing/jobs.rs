@@ -1,41 +1,55 @@
-//! Jobs and JobSets in queues: their pictures, and their plans as calls.
+//! Jobs, JobSets and TrainJobs in queues: their pictures, and their plans as calls.
 
 use muster_api::event::About as EventAbout;
 use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES, PRIORITY_CLASSES};
 use muster_api::meta::{self, Owner};
 use muster_api::paths::priority_class;
-use muster_api::port::{Cascade, Object, Part};
+use muster_api::port::{Cascade, Kind, Object, Part};
 use muster_api::queue::words::WORKLOAD;
 use muster_api::queue::{AdmissionStatus, FlavorFacts, WorkloadFacts, kinds};
 use muster_api::time::Time;
+use muster_api::train::kinds::TRAIN_JOBS;
 use muster_queue::jobs::ancestors::{self, Above as Looked};
-use muster_queue::jobs::batch::BatchJob;
-use muster_queue::jobs::jobset::SetOfJobs;
+use muster_queue::jobs::batch::{self, BatchJob};
+use muster_queue::jobs::jobset::{self, SetOfJobs};
 use muster_queue::jobs::plan::{self, About, Above, Action, Observed, Ref, Seen as SeenWorkload};
 use muster_queue::jobs::priority::{Classes, PodClass, default_of};
+use muster_queue::jobs::trainjob::{self, Training};
 use muster_queue::jobs::work::Work;
 use muster_queue::life::steps::{self, Comeback};
 use muster_queue::life::workload::{Action as LifeAction, actions};
 use muster_queue::life::{At, Known};
 use muster_tree::{Text, Tree};
 
-use super::{Queueing, calls};
+use super::{Queueing, calls, trainjobs};
 use crate::cache::{Caches, Seen};
 use crate::plan::{Key, Plan, Step, Wake};
 
-/// Words of the kinds.
-const JOB: &str = "Job";
-const JOBSET: &str = "JobSet";
+/// The kinds of jobs.
+const KINDS: [(&Kind, &str); 3] =
+    [(&JOBS, batch::NAMED.kind), (&JOBSETS, jobset::NAMED.kind), (&TRAIN_JOBS, trainjob::NAMED.kind)];
+
+/// Whether objects of this kind are jobs.
+pub(super) fn are_jobs(kind: &Kind) -> bool {
+    KINDS.iter().any(|(job, _)| *job == kind)
+}
+
+/// Whether an owner is a job.
+pub(super) fn is_job(owner: &Owner) -> bool {
+    KINDS.iter().any(|(kind, word)| (&*kind.group, *word) == (owner.group(), &*owner.kind))
+}
 
 /// The word of the kind of a job.
 pub(super) fn word_of(key: &Key) -> &'static str {
-    if key.kind == JOBS { JOB } else { JOBSET }
+    KINDS.iter().find(|(kind, _)| **kind == key.kind).map_or("", |(_, word)| word)
 }
 
-/// The keys that a change of a job concerns: itself, and those that it owns.
+/// The keys that a change of a job concerns: itself, the TrainJob that waits until it stands still, and those that it
+/// owns.
 pub(super) fn hear(seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
     let uid = meta::uid(&seen.newest().tree);
     let mut keys = vec![seen.key.clone()];
+    keys.extend(trainjobs::above(&seen.newest().tree, caches));
     let owned = caches.owned_by(&uid);
     if seen.after.is_none() {
         keys.extend(owned.filter(|(key, _)| key.kind == kinds::WORKLOADS).map(|(key, _)| key.clone()));
@@ -45,7 +59,7 @@ pub(super) fn hear(seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
 
 /// The jobs that a change of a Workload concerns: its own, and the children of that one.
 pub(super) fn concerned(workload: &WorkloadFacts, caches: &Caches) -> Vec<Key> {
-    let is_job = |key: &&Key| key.kind == JOBS || key.kind == JOBSETS;
+    let is_job = |key: &&Key| are_jobs(&key.kind);
     let mut keys = Vec::new();
     for owner in &workload.owners {
         let Some((key, _)) = caches.by_uid(&owner.uid).filter(|(key, _)| is_job(key)) else { continue };
@@ -84,15 +98,9 @@ impl Queueing {
         if !self.settings.managed.is_enabled(&key.kind.group, word_of(key)) {
             return Plan::nothing();
         }
-        let batch;
-        let set;
-        let job: &dyn Work = if key.kind == JOBS {
-            batch = BatchJob::of(&object.tree);
-            &batch
-        } else {
-            set = SetOfJobs::of(&object.tree);
-            &set
-        };
+        if key.kind == TRAIN_JOBS && trainjob::is_elsewhere(&object.tree) {
+            return Plan::nothing();
+        }
         let uid = meta::uid(&object.tree);
         let mut owned: Vec<&Object> = caches
             .owned_by(&uid)
@@ -109,6 +117,7 @@ impl Queueing {
                 return Plan::nothing();
             }
         }
+        let job = self.work(key, object, caches);
         let workloads: Vec<SeenWorkload<'_>> = owned.iter().map(|it| SeenWorkload::of(&it.tree)).collect();
         let named = prebuilt.map(|it| SeenWorkload::of(&it.tree));
         let namespace = caches.get(&NAMESPACES, &Text::new(), &key.namespace);
@@ -118,7 +127,7 @@ impl Queueing {
                 .map(|it| FlavorFacts::of(&it.tree))
         };
         let steps = plan::plan(&Observed {
-            job,
+            job: &*job,
             is_selected: namespace.is_some_and(|it| self.settings.namespaces.selects(&it.tree)),
             above,
             workloads: &workloads,
@@ -133,6 +142,18 @@ impl Queueing {
             plan.steps.extend(self.job_steps(key, object, caches, action, now));
         }
         plan
+    }
+
+    /// The job behind an object.
+    fn work<'a>(&mut self, key: &Key, object: &'a Object, caches: &Caches) -> Box<dyn Work + 'a> {
+        if key.kind == JOBS {
+            return Box::new(BatchJob::of(&object.tree));
+        }
+        if key.kind == JOBSETS {
+            return Box::new(SetOfJobs::of(&object.tree));
+        }
+        let makes = self.trainings.makes(object, self.gangs, caches);
+        Box::new(Training::of(&object.tree, makes, trainjobs::runs(&meta::uid(&object.tree), caches)))
     }
 
     fn job_steps(
@@ -183,9 +204,10 @@ impl Queueing {
         match ancestors::find(&uid, controller.as_ref(), &self.settings.managed, look) {
             Ok(None) => Above::Nothing,
             Ok(Some(ancestor)) => {
-                let is_admitted = caches.owned_by(&ancestor.owner.uid).any(|(key, it)| {
-                    key.kind == kinds::WORKLOADS && WorkloadFacts::of(&it.tree).is_admitted()
-                });
+                let runs = |it: &WorkloadFacts| it.is_admitted() && !it.is_finished();
+                let is_admitted = caches
+                    .owned_by(&ancestor.owner.uid)
+                    .any(|(key, it)| key.kind == kinds::WORKLOADS && runs(&WorkloadFacts::of(&it.tree)));
                 Above::Managed { ancestor, is_admitted }
             }
             Err(lost) => Above::Lost(lost),

@@ -22,7 +22,9 @@ mod pods;
 mod queues;
 #[cfg(test)]
 mod tests;
+mod trainjobs;
 mod unadmitted;
+mod unmade;
 mod workloads;
 
 use std::any::Any;
@@ -30,14 +32,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::event::Event;
 use muster_api::gang_make::{self, Gangs};
-use muster_api::kinds::{JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES};
+use muster_api::kinds::{
+    CONFIG_MAPS, JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES,
+};
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
-use muster_api::port::{Call, Kind, Refusal, Uid};
+use muster_api::port::{Act, Call, Kind, Refusal, Uid};
 use muster_api::queue::kinds;
 use muster_api::queue::{CohortFacts, FlavorFacts, LocalQueueFacts, WorkloadFacts};
 use muster_api::selector::Selector;
 use muster_api::time::Time;
+use muster_api::train::kinds::TRAIN_JOBS;
 use muster_queue::engine::Engine;
 use muster_queue::engine::Outcome;
 use muster_queue::engine::decision::{Admission, Decision, Refusal as Refused};
@@ -101,12 +106,15 @@ pub struct Queueing {
     /// Parents of cohorts.
     parents: Parents,
     pods: pods::Pods,
+    trainings: trainjobs::Trainings,
     told: Told,
     counting: numbers::Counting,
     /// Who waits in which queue, for those who ask.
     orders: BTreeMap<Text, answers::Ordered>,
     /// When statuses of queues were written last.
     told_at: BTreeMap<Key, Time>,
+    /// What could not be made.
+    unmade: unmade::Unmade,
 }
 
 /// What was decided about a Workload.
@@ -137,10 +145,12 @@ impl Queueing {
             of_local: BTreeMap::new(),
             parents: Parents::new(),
             pods: pods::Pods::default(),
+            trainings: trainjobs::Trainings::default(),
             told: Told::default(),
             counting: numbers::Counting::default(),
             orders: BTreeMap::new(),
             told_at: BTreeMap::new(),
+            unmade: unmade::Unmade::default(),
         }
     }
 
@@ -245,6 +255,10 @@ impl Queueing {
     fn hear_workload(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let key = feed::key_of(&seen.key.namespace, &seen.key.name);
         let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
+        if before.is_none() {
+            // Whoever has one now, and none later, is told anew why.
+            after.iter().flat_map(|it| &it.owners).for_each(|owner| self.unmade.gone(&owner.uid));
+        }
         self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
         self.pods.hear_workload(before.as_ref(), after.as_ref());
         if let (Some(old), Some(new)) = (&before, &after) {
@@ -412,7 +426,7 @@ impl Controller for Queueing {
         let others =
             [&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES, &LIMIT_RANGES, &RUNTIME_CLASSES];
         let gangs = self.gangs.into_iter().flat_map(gang_make::kinds);
-        own.into_iter().chain(others).chain(gangs).cloned().collect()
+        own.into_iter().chain(others).chain(trainjobs::KINDS).chain(gangs).cloned().collect()
     }
 
     fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
@@ -428,15 +442,20 @@ impl Controller for Queueing {
         counters.queueing = self.counting.numbers();
     }
 
-    /// Of pods, those that are queued and have not been let go.
+    /// Of pods, those that are queued and have not been let go; of ConfigMaps, those in which TrainJobs keep their runtime.
     fn concerns(&self, kind: &Kind, object: &Tree) -> bool {
-        *kind != PODS || pods::concerns(object)
+        match kind {
+            kind if *kind == PODS => pods::concerns(object),
+            kind if *kind == CONFIG_MAPS => trainjobs::concerns(object),
+            _ => true,
+        }
     }
 
     fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
         let kind = &seen.key.kind;
         if seen.after.is_none() {
             self.told_at.remove(seen.key);
+            self.unmade.gone(&meta::uid(&seen.newest().tree));
         }
         let mut wakes = if *kind == PODS {
             self.counting.hear_pod(seen);
@@ -465,8 +484,13 @@ impl Controller for Queueing {
         } else if self.is_gang(kind) {
             let heard = !gangs::is_only_status(seen.before, seen.after);
             heard.then(|| gangs::concerned(&seen.key.namespace, &seen.key.name).into()).into_iter().collect()
-        } else if *kind == JOBS || *kind == JOBSETS {
+        } else if jobs::are_jobs(kind) {
+            if seen.after.is_none() && *kind == TRAIN_JOBS {
+                self.trainings.forget(&meta::uid(&seen.newest().tree));
+            }
             jobs::hear(seen, caches)
+        } else if trainjobs::KINDS.contains(&kind) {
+            trainjobs::hear(seen, caches)
         } else {
             // Classes of priority are read when they are needed; other controllers have kinds of their own.
             Vec::new()
@@ -482,8 +506,7 @@ impl Controller for Queueing {
             return self.decide(now);
         }
         if *key == answer_key() {
-            self.answer_all(caches, now);
-            return Plan::nothing();
+            return self.answer_some(caches, now);
         }
         if key.kind == PODS {
             let plan = self.plan_pods(key, caches, now);
@@ -515,15 +538,18 @@ impl Controller for Queueing {
     }
 
     fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+        self.pods.refused(call, why);
         // It may have happened, and is repeated: what was remembered of it stays.
         if matches!(why, Refusal::Unknown(_)) {
             return None;
         }
-        self.pods.refused(call);
         if let Some(uid) = call.guard.uid.as_ref().filter(|_| call.on.kind == PODS) {
             self.counting.not_opened(uid);
         }
         self.unsay(key, caches);
+        if let Act::Create(object) = &call.act {
+            return self.unmade.tell(&call.on.kind, object, why, caches);
+        }
         if key.kind == kinds::WORKLOADS {
             let name = feed::key_of(&key.namespace, &key.name);
             self.counting.refused(&name);
@@ -539,7 +565,7 @@ impl Controller for Queueing {
                 (Some(Decided::Admit(_)) | None, _) => {}
             }
         }
-        None
+        trainjobs::refused(call, why, caches)
     }
 }
 

@@ -9,7 +9,7 @@ use muster_api::kinds::PODS;
 use muster_api::meta::{self, Owner};
 use muster_api::paths::{meta as meta_path, pod as pod_path};
 use muster_api::pod::Phase;
-use muster_api::port::{Act, Call, Cascade, Guard, Object, Part};
+use muster_api::port::{Act, Call, Cascade, Guard, Object, Part, Refusal};
 use muster_api::queue::condition::Condition;
 use muster_api::queue::paths::workload as path;
 use muster_api::queue::words::{WORKLOAD, conditions, finalizers, labels, managers, reasons};
@@ -82,7 +82,7 @@ impl Pods {
             return Vec::new();
         }
         match seen.after {
-            Some(pod) => self.memory.saw(&pod.tree),
+            Some(pod) => self.memory.saw(pod),
             None => self.memory.gone(&meta::uid(&seen.newest().tree)),
         }
         let group =
@@ -126,10 +126,12 @@ impl Pods {
         }
     }
 
-    /// A call about a pod was refused.
-    pub fn refused(&mut self, call: &Call) {
-        if let Some(uid) = call.guard.uid.clone().filter(|_| call.on.kind == PODS) {
-            self.memory.refused(&PodRef { name: call.on.name.clone(), uid, revision: 0 });
+    /// A call about a pod was refused, or nothing was heard of it.
+    pub fn refused(&mut self, call: &Call, why: &Refusal) {
+        let Some(uid) = call.guard.uid.as_ref().filter(|_| call.on.kind == PODS) else { return };
+        match why {
+            Refusal::Unknown(_) | Refusal::Conflict(_) => self.memory.unheard(uid),
+            _ => self.memory.refused(uid),
         }
     }
 

@@ -1,7 +1,10 @@
 //! Queues as the controller runs them, one look after another, with crashes between any two writes.
 
+mod trainjobs;
+
 use std::collections::BTreeSet;
 
+use muster_api::event::Severity;
 use muster_api::kinds::{POD_GROUPS, WORKLOADS};
 use muster_api::port::{Act, Batch, Change, Object, Part};
 use muster_queue::life::numbers::{Sample, Value};
@@ -30,7 +33,9 @@ struct Bench {
 
 fn settings() -> Settings {
     let managed = Managed {
-        enabled: ["batch/job", "jobset.x-k8s.io/jobset", "pod"].map(Text::from).into(),
+        enabled: ["batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob", "pod"]
+            .map(Text::from)
+            .into(),
         ..Managed::default()
     };
     Settings { managed, namespaces: Selector::of(Some(&tree!({}))), ..Settings::default() }
@@ -190,8 +195,10 @@ impl Bench {
 
     fn running(&self) -> Vec<String> {
         let ended = |job: &Tree| !job.items_at(&["status", "conditions"]).is_empty();
-        let all = self.caches.all(&JOBS).map(|it| &it.tree);
+        let all = self.caches.all(&JOBS).chain(self.caches.all(&TRAIN_JOBS)).map(|it| &it.tree);
         let all = all.filter(|job| job.bool_at(&["spec", "suspend"]) == Some(false) && !ended(job));
+        // What is below another is counted with it.
+        let all = all.filter(|job| meta::controller(job).is_none());
         all.map(|job| meta::name(job).to_string()).collect()
     }
 
@@ -317,6 +324,37 @@ fn whoever_asks_is_answered_between_two_keys() {
     assert!(matches!(asked(&mut bench, Question::Try("ns".into(), service)), Answer::Wrong(_)));
     drop(bench);
     assert!(!desk.is_open(), "nobody answers after the end");
+}
+
+/// Many questions do not keep the loop from its work: some are answered, then it is others' turn.
+#[test]
+fn only_so_many_are_answered_between_two_keys() {
+    use super::desk::{ANSWERS_PER_TURN_MAX, OWNERS_MAX, QUESTIONS_MAX};
+    let mut bench = Bench::new();
+    bench.it.hears(std::sync::Arc::new(|_| {}));
+    let (tell, told) = std::sync::mpsc::channel();
+    let ask = |bench: &Bench, n: usize| {
+        let tell = tell.clone();
+        let reply = Box::new(move |_| tell.send(n).unwrap());
+        bench.it.settings.desk.ask(Question::InClusterQueue("cq".into()), reply)
+    };
+    assert!((0..QUESTIONS_MAX).all(|n| ask(&bench, n).is_ok()));
+    assert_eq!(ask(&bench, QUESTIONS_MAX), Err(Closed::Full));
+    let mut turns = 0;
+    loop {
+        let plan = bench.it.plan(&answer_key(), &bench.caches, bench.now);
+        turns += 1;
+        assert_eq!(told.try_iter().count(), ANSWERS_PER_TURN_MAX);
+        if plan.wake.is_empty() {
+            break;
+        }
+        assert_eq!(plan.wake, [answer_key()], "the others are not forgotten");
+    }
+    assert_eq!(turns, QUESTIONS_MAX / ANSWERS_PER_TURN_MAX);
+    let nobody = || muster_queue::engine::workload::Key::new("ns", "nobody");
+    let many = std::iter::repeat_with(nobody).take(OWNERS_MAX + 1).collect();
+    let Answer::Owners(owners) = asked(&mut bench, Question::Owners(many)) else { panic!() };
+    assert_eq!(owners.len(), OWNERS_MAX);
 }
 
 #[test]
@@ -517,4 +555,49 @@ fn the_workload_of_a_pod_that_is_gone_is_found() {
     bench.gone(&PODS, "ns", "a");
     bench.settle(None);
     assert_eq!(held(&bench), [0], "nothing keeps it any more");
+}
+
+/// What the server does not let us make is told to whoever it was for: once, however often it is tried.
+#[test]
+fn whoever_gets_no_workload_is_told_why() {
+    let mut bench = Bench::new();
+    bench.job("j");
+    bench.member("a");
+    bench.member("b");
+    let job = Key::new(&JOBS, &"ns".into(), &"j".into());
+    let group =
+        pods::key_of(&muster_queue::pods::plan::Key::Group { namespace: "ns".into(), name: "g".into() });
+    let full = || Refusal::Forbidden("quota is used up".to_owned());
+    let mut refused = Vec::new();
+    for (key, about) in [(&job, "Job j"), (&group, "Pod a")] {
+        let plan = bench.it.plan(key, &bench.caches, bench.now);
+        let create = plan.steps.into_iter().find_map(|step| match step {
+            Step::One(call) if matches!(call.act, Act::Create(_)) => Some(call),
+            _ => None,
+        });
+        let create = create.expect("a Workload is made");
+        let mut told = |why: Refusal| {
+            let event = bench.it.refused(key, &create, &why, &bench.caches)?;
+            assert_eq!(event.severity, Severity::Warning);
+            Some(format!("{} {}: {}: {}", event.about.kind, event.about.name, event.reason, event.message))
+        };
+        assert_eq!(told(Refusal::Unknown("lost".to_owned())), None, "it may have been made");
+        assert_eq!(told(Refusal::AlreadyExists("there".to_owned())), None, "somebody was quicker");
+        let leaving = Refusal::Forbidden("no new content because it is being terminated".to_owned());
+        assert_eq!(told(leaving), None, "all of it goes");
+        let want = format!(
+            "{about}: ErrWorkloadCompose: Failed to create Workload {}: quota is used up",
+            create.on.name
+        );
+        assert_eq!(told(full()), Some(want));
+        assert_eq!(told(full()), None, "the same words once");
+        assert!(told(Refusal::Invalid("spec: wrong".to_owned())).is_some(), "other words are news");
+        assert!(told(full()).is_some(), "and so are the first ones after them");
+        refused.push((key, create));
+    }
+    bench.settle(None);
+    assert_eq!(bench.caches.count(&kinds::WORKLOADS), 2, "both are made at last");
+    for (key, create) in refused {
+        assert!(bench.it.refused(key, &create, &full(), &bench.caches).is_some(), "it had one meanwhile");
+    }
 }

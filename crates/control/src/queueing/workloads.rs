@@ -1,7 +1,6 @@
 //! Workloads: decisions carried out, and what their life asks for.
 
 use muster_api::event::{About, Severity};
-use muster_api::kinds::{JOBS, JOBSETS};
 use muster_api::meta;
 use muster_api::port::{Call, Cascade, Object, Part};
 use muster_api::queue::kinds;
@@ -23,7 +22,7 @@ use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_que
 use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
 
-use super::{Decided, Queueing, calls, feed, queues};
+use super::{Decided, Queueing, calls, feed, jobs, queues};
 use crate::cache::Caches;
 use crate::plan::{Key, Plan, Step};
 
@@ -122,7 +121,7 @@ impl Queueing {
             return plan.again(at);
         }
         let owner = facts.controller().and_then(|it| caches.by_uid(&it.uid));
-        let Some((key, job)) = owner.filter(|(key, _)| key.kind == JOBS || key.kind == JOBSETS) else {
+        let Some((key, job)) = owner.filter(|(key, _)| jobs::are_jobs(&key.kind)) else {
             return plan;
         };
         if meta::deleting(&job.tree).is_some() {
@@ -170,16 +169,13 @@ impl Queueing {
     /// A Workload whose job is gone ends, and then nothing keeps it.
     fn orphan(&self, object: &Object, facts: &WorkloadFacts, caches: &Caches, now: Time) -> Option<Plan> {
         let owner = facts.controller()?;
-        let is_job = [&JOBS, &JOBSETS].iter().any(|kind| {
-            owner.group() == kind.group.as_str() && (owner.kind == "Job" || owner.kind == "JobSet")
-        });
-        if !is_job || caches.by_uid(&owner.uid).is_some() {
+        if !jobs::is_job(owner) || caches.by_uid(&owner.uid).is_some() {
             return None;
         }
         let seen = [SeenWorkload::of(&object.tree)];
         let mut plan = Plan::nothing();
         for action in plan_gone(&seen, now) {
-            plan.steps.extend(super::jobs::workload_steps(object, action, self.at(now)));
+            plan.steps.extend(jobs::workload_steps(object, action, self.at(now)));
         }
         Some(plan)
     }

@@ -23,6 +23,10 @@ pub(super) struct Head {
     pub(super) key: Key,
     pub(super) node: NodeId,
     pub(super) nomination: Arc<Nomination>,
+    /// The generation of its tree that it was made in.
+    pub(super) generation: u64,
+    /// It fits elsewhere, where others were served first: it keeps nothing here.
+    pub(super) passed_over: bool,
 }
 
 /// What became of it.
@@ -39,6 +43,15 @@ pub(super) enum Fate {
     Skipped(&'static str),
     /// Something admitted is not ready.
     NotAllReady,
+}
+
+impl Head {
+    /// Whether it keeps what it needs out of reach of those behind it: nobody can be told to go for it now.
+    pub(super) fn keeps_room(&self) -> bool {
+        let nobody_goes =
+            self.nomination.assignment.mode() == Mode::Preempt && self.nomination.targets.is_empty();
+        nobody_goes && !self.passed_over
+    }
 }
 
 /// The copy on which heads are served.
@@ -62,7 +75,9 @@ impl Board<'_> {
         match assignment.mode() {
             Mode::NoFit => return Fate::NoRoom,
             Mode::Preempt if targets.is_empty() => {
-                self.keep_room(head.node, assignment);
+                if head.keeps_room() {
+                    self.keep_room(head.node, assignment);
+                }
                 return Fate::NoRoom;
             }
             Mode::Preempt | Mode::Fit => {}

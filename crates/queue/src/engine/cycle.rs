@@ -6,8 +6,10 @@
 //!   promises are counted. What is admitted must fit both.
 //! - Each tree that is looked at again has something new in it: someone was admitted, parked, or has flavors left to
 //!   try and is further on than the last time. So cycles come to rest by themselves.
+//! - Whoever fits and is passed over is looked at again as soon as that may end: when something in its tree changes, or
+//!   somebody is no longer head there who kept it from being served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_api::time::Time;
@@ -16,8 +18,8 @@ use muster_tree::Text;
 use super::assign::{self, Applicant, Assignment};
 use super::board::{Board, Fate, Head};
 use super::decision::{
-    Admission, BYPASSED, CHECKS_FAILED, Decision, NAMESPACE_MISMATCH, NOT_ALL_READY, OVERLAPPING_FITS,
-    Reason, Refusal, Verdict, Victim,
+    Admission, BYPASSED, CHECKS_FAILED, Decision, NAMESPACE_MISMATCH, NO_LONGER_FITS, NOT_ALL_READY,
+    OVERLAPPING_FITS, Reason, Refusal, Verdict, Victim,
 };
 use super::line::{Aside, Parked};
 use super::nominate::nominate;
@@ -26,7 +28,7 @@ use super::preempt::Target;
 use super::spec::{PODS, Strategy};
 use super::tree::{NodeId, PairId};
 use super::workload::{Amounts, Info, Key, Reservation, Stand};
-use super::{Engine, Memo};
+use super::{Chances, Engine, Memo, Tour};
 
 impl Engine {
     /// Decides what can be decided now.
@@ -61,10 +63,79 @@ impl Engine {
             return self.ledger.trees.iter().any(|tree| tree.dirty);
         }
         self.work.rounds += 1;
+        let chances: Vec<Chances> = heads.iter().map(|head| self.chances(head.node)).collect();
+        // Trees in which somebody waits for something that comes by itself.
+        let mut busy: BTreeSet<NodeId> = BTreeSet::new();
+        let mut passed_over = Vec::new();
         for (index, fate) in self.serve(&heads) {
-            self.conclude(&heads[index], fate, now, decisions);
+            let head = &heads[index];
+            let fate = self.toured(head, fate);
+            match fate {
+                Fate::Skipped(_) => passed_over.push(index),
+                Fate::Preempting | Fate::SharesVictims | Fate::NotAllReady => {
+                    busy.insert(self.ledger.tree.nodes[head.node].root);
+                }
+                Fate::Admitted | Fate::NoRoom => {}
+            }
+            self.conclude(head, fate, now, decisions);
+        }
+        for index in passed_over {
+            let head = &heads[index];
+            let same = self.chances(head.node) == chances[index];
+            if same && !busy.contains(&self.ledger.tree.nodes[head.node].root) {
+                self.put_by(head, decisions);
+            }
         }
         true
+    }
+
+    /// What became of a head in the end: one that found no room in its last flavors and fits in another was passed over.
+    fn toured(&self, head: &Head, fate: Fate) -> Fate {
+        let tried = &head.nomination.assignment.tried;
+        let before = self.workloads.get(&head.key).map(|entry| &entry.tour.tried);
+        let goes_on = !tried.is_empty() && before.is_some_and(|before| assign::goes_on(before, tried));
+        match fate {
+            Fate::NoRoom if head.passed_over && !goes_on => Fate::Skipped(NO_LONGER_FITS),
+            fate => fate,
+        }
+    }
+
+    /// Parks a head that was passed over though nothing in its tree is on its way, so that those behind it have a chance:
+    /// the head of a strict queue may keep what it needs for as long as it waits.
+    fn put_by(&mut self, head: &Head, decisions: &mut Vec<Decision>) {
+        let Some(entry) = self.workloads.get(&head.key) else { return };
+        let best_effort = self.ledger.specs[head.node].strategy == Strategy::BestEffortFifo;
+        if best_effort
+            && entry.tour.tried.is_empty()
+            && let Some(verdict) = entry.verdict.clone()
+        {
+            let chances = Some(self.chances(head.node));
+            self.park(head, chances, verdict, decisions);
+        }
+    }
+
+    /// Puts the class of a head aside, and tells all of it.
+    fn park(
+        &mut self,
+        head: &Head,
+        chances: Option<Chances>,
+        verdict: Arc<Verdict>,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let queue = self.ledger.tree.nodes[head.node].name.clone();
+        let Some(shape) = self.workloads.get(&head.key).map(|entry| Arc::clone(&entry.shape)) else { return };
+        let pairs = self.ledger.pairs_considered(head.node, &shape_resources(&head.nomination.assignment));
+        let Some(line) = self.lines.get_mut(&queue) else { return };
+        let bypassed = line.park(&shape, &head.key, Parked { pairs, chances, verdict });
+        let goes_on = line.head().is_some();
+        if head.keeps_room() {
+            self.new_head(&queue);
+        } else if goes_on {
+            self.look_at(&queue);
+        }
+        for key in &bypassed {
+            decisions.extend(self.bypass(key));
+        }
     }
 
     /// The heads of all queues that take something, in trees in which something changed.
@@ -75,9 +146,13 @@ impl Engine {
             if !std::mem::take(&mut ledger.trees[root].dirty) || ledger.tree.nodes[root].root != root {
                 continue;
             }
+            let chances = ledger.trees[root].chances();
             for node in ledger.tree.queues_below(root) {
-                let line =
-                    self.lines.get(&ledger.tree.nodes[node].name).filter(|_| ledger.idle[node].is_none());
+                let line = self.lines.get_mut(&ledger.tree.nodes[node].name);
+                let line = line.filter(|_| ledger.idle[node].is_none()).map(|line| {
+                    line.wake_passed_over(chances);
+                    &*line
+                });
                 heads.extend(line.and_then(|line| line.head()).map(|key| (node, key.clone())));
             }
         }
@@ -113,6 +188,11 @@ impl Engine {
     /// Nominates a head, unless that was done and nothing changed since.
     fn nominated(&mut self, node: NodeId, key: &Key) -> Option<Head> {
         let generation = self.ledger.trees[self.ledger.tree.nodes[node].root].generation;
+        let entry = self.workloads.get_mut(key)?;
+        if entry.tour.generation != generation {
+            entry.tour = Tour::default();
+        }
+        let passed_over = entry.tour.passed_over;
         let known =
             self.ledger.memo[node].as_ref().filter(|it| it.generation == generation && it.key == *key);
         let nomination = match known {
@@ -120,14 +200,14 @@ impl Engine {
             None => {
                 self.work.nominations += 1;
                 let entry = self.workloads.get(key)?;
-                let who = Applicant { node, info: &entry.info, since: entry.since, tried: &entry.tried };
+                let who = Applicant { node, info: &entry.info, since: entry.since, tried: &entry.tour.tried };
                 let mut usage = self.ledger.usage.clone();
                 Arc::new(nominate(&self.scene(), &mut usage, &who))
             }
         };
         self.ledger.memo[node] =
             Some(Memo { key: key.clone(), generation, nomination: Arc::clone(&nomination) });
-        Some(Head { key: key.clone(), node, nomination })
+        Some(Head { key: key.clone(), node, nomination, generation, passed_over })
     }
 
     /// Serves the heads in order; what becomes of each, in that order.
@@ -210,7 +290,7 @@ impl Engine {
         entry.info.pods_ready = false;
         entry.assumed = true;
         entry.told = None;
-        entry.tried.clear();
+        entry.tour = Tour::default();
         let queued_since = entry.since;
         self.hold(&head.key);
         Some(Admission {
@@ -235,18 +315,21 @@ impl Engine {
             Fate::Preempting | Fate::SharesVictims => (false, false, true),
             Fate::NotAllReady => (false, false, false),
         };
-        let before = std::mem::take(&mut entry.tried);
+        let before = std::mem::take(&mut entry.tour.tried);
         let tried = &head.nomination.assignment.tried;
         if untried && assign::goes_on(&before, tried) {
-            entry.tried.clone_from(tried);
+            entry.tour.tried.clone_from(tried);
         }
-        if entry.tried != before {
+        if entry.tour.tried != before {
             self.ledger.memo[head.node] = None;
         }
-        if !entry.tried.is_empty() {
+        if !entry.tour.tried.is_empty() {
+            entry.tour.generation = head.generation;
+            entry.tour.passed_over |= matches!(fate, Fate::Skipped(_));
             self.look_at(&queue);
             return;
         }
+        entry.tour = Tour::default();
         let verdict = entry.verdict.clone();
         let best_effort = self.ledger.specs[head.node].strategy == Strategy::BestEffortFifo;
         let Some(line) = self.lines.get_mut(&queue) else { return };
@@ -257,15 +340,7 @@ impl Engine {
             && park
             && let Some(verdict) = verdict
         {
-            let pairs =
-                self.ledger.pairs_considered(head.node, &shape_resources(&head.nomination.assignment));
-            let bypassed = line.park(&shape, &head.key, Parked { pairs, verdict });
-            if line.head().is_some() {
-                self.look_at(&queue);
-            }
-            for key in &bypassed {
-                decisions.extend(self.bypass(key));
-            }
+            self.park(head, None, verdict, decisions);
         }
     }
 

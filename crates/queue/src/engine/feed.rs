@@ -13,7 +13,7 @@ use muster_tree::Text;
 use super::line::{Aside, Shape};
 use super::spec::{CohortSpec, FlavorSpec, LocalQueueSpec, QueueSpec};
 use super::workload::{Info, Key, Stand};
-use super::{Engine, Entry};
+use super::{Engine, Entry, Tour};
 
 /// How the writes of a decision went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,14 +156,14 @@ impl Engine {
             self.update_holder(info, assumed);
             return;
         }
-        let tried = Default::default();
+        let tour = Tour::default();
         self.take_out(&key);
         let since = info.queued_since(self.settings.requeue_from);
         let local = Key { namespace: key.namespace.clone(), name: info.local_queue.clone() };
         self.by_local.entry(local).or_default().insert(key.clone());
         let shape = Arc::new(Shape::of(&info));
         let entry =
-            Entry { since, shape, line: None, assumed, told: None, tried, verdict: None, holder: None, info };
+            Entry { since, shape, line: None, assumed, told: None, tour, verdict: None, holder: None, info };
         self.workloads.insert(key.clone(), entry);
         self.put_in(&key);
     }
@@ -291,7 +291,7 @@ impl Engine {
         if line.join(place, &shape) {
             self.untold.insert(queue.clone());
         } else if line.head() == Some(key) {
-            self.look_at(queue);
+            self.new_head(queue);
         }
     }
 
@@ -308,7 +308,7 @@ impl Engine {
             let was_head = line.head() == Some(key);
             line.leave(&place, &shape);
             if was_head {
-                self.look_at(&queue);
+                self.new_head(&queue);
             }
         }
     }

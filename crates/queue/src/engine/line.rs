@@ -16,6 +16,7 @@ use muster_api::time::Time;
 use muster_api::toleration::Toleration;
 use muster_tree::Text;
 
+use super::Chances;
 use super::decision::Verdict;
 use super::tree::PairId;
 use super::workload::{Affinity, Amounts, Info, Key, PodSet};
@@ -94,11 +95,13 @@ pub enum Aside {
     Refused,
 }
 
-/// A class that was put aside: none of these pairs had room, nor anyone to take it from.
+/// A class that was put aside: none of these pairs had room, nor anyone to take it from; or others were served first.
 #[derive(Debug, Clone)]
 pub struct Parked {
     /// A change of these wakes it.
     pub pairs: Vec<PairId>,
+    /// Where others were served first: any change of these wakes it, too.
+    pub chances: Option<Chances>,
     /// What the first of them was told.
     pub verdict: Arc<Verdict>,
 }
@@ -225,6 +228,11 @@ impl Line {
     /// Wakes the classes that these pairs stopped; whether there were any.
     pub fn wake_by(&mut self, pairs: &[PairId]) -> bool {
         self.wake(|parked| parked.pairs.iter().any(|pair| pairs.contains(pair)))
+    }
+
+    /// Wakes the classes that were passed over as things stood then, and stand no more.
+    pub fn wake_passed_over(&mut self, now: Chances) {
+        self.wake(|parked| parked.chances.is_some_and(|then| then != now));
     }
 
     /// Wakes all classes; whether any was parked.

@@ -9,7 +9,8 @@
 //! - Quota is never exceeded: what a cycle admits fits what is really used, victims that are still there included.
 //! - A cycle costs what changed: a tree of cohorts in which nothing happened is not looked at, and a head that was
 //!   looked at is not looked at again before something in its tree changes.
-//! - What is parked wakes when something that stopped it changes, and keeps its place.
+//! - What is parked wakes when something that stopped it changes, and keeps its place. Where others were served first, or
+//!   kept for themselves what it needs, that is when they do so no more.
 //! - Same feed, same questions: same decisions in the same order.
 //!
 //! # Deliberately absent
@@ -126,8 +127,30 @@ struct Ledger {
 struct TreeState {
     /// Goes up with everything that may change a nomination.
     generation: u64,
+    /// Goes up whenever somebody is no longer head, who may have kept something out of reach of others.
+    heads: u64,
     /// Its heads have to be looked at.
     dirty: bool,
+}
+
+impl TreeState {
+    /// Whoever was passed over has no better chances before this is another.
+    fn chances(self) -> Chances {
+        (self.generation, self.heads)
+    }
+}
+
+/// On what it depends who is served: the generation of a tree, and how often a head of it was another.
+type Chances = (u64, u64);
+
+/// How far the search for flavors of a workload has come, where it stopped before the last one.
+#[derive(Debug, Clone, Default)]
+struct Tour {
+    tried: Tried,
+    /// The generation of its tree in which that is so: in another one the search begins anew.
+    generation: u64,
+    /// One of the flavors fits, and others were served first.
+    passed_over: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -148,7 +171,7 @@ struct Entry {
     /// Its quota was decided here and is not written yet.
     assumed: bool,
     told: Option<(Reason, String)>,
-    tried: Tried,
+    tour: Tour,
     verdict: Option<Arc<Verdict>>,
     holder: Option<Arc<Holder>>,
 }
@@ -263,9 +286,6 @@ impl Engine {
         let mut holders: Vec<Key> = Vec::new();
         for (key, entry) in &mut self.workloads {
             entry.holder = None;
-            if entry.line.as_ref().is_some_and(|line| moved.contains(line)) {
-                entry.tried.clear();
-            }
             if entry.info.reservation().is_some() {
                 holders.push(key.clone());
             }
@@ -295,11 +315,24 @@ impl Engine {
         tree.dirty = true;
     }
 
-    /// The head of this queue changed, nothing else.
+    /// The head of this queue has to be looked at, nothing else changed.
     fn look_at(&mut self, queue: &str) {
         if let Some(node) = self.ledger.tree.queue(queue) {
             self.ledger.trees[self.ledger.tree.nodes[node].root].dirty = true;
         }
+    }
+
+    /// The head of this queue is another: what the last one kept for itself is within reach of others.
+    fn new_head(&mut self, queue: &str) {
+        if let Some(node) = self.ledger.tree.queue(queue) {
+            let tree = &mut self.ledger.trees[self.ledger.tree.nodes[node].root];
+            tree.heads += 1;
+            tree.dirty = true;
+        }
+    }
+
+    fn chances(&self, node: NodeId) -> Chances {
+        self.ledger.trees[self.ledger.tree.nodes[node].root].chances()
     }
 }
 
@@ -330,7 +363,7 @@ impl Ledger {
     /// to be.
     fn states_in(&self, tree: &QuotaTree, moved: &BTreeSet<Text>) -> Vec<TreeState> {
         let generation = self.trees.iter().map(|it| it.generation).max().unwrap_or(0) + 1;
-        let mut states = vec![TreeState { generation, dirty: false }; tree.nodes.len()];
+        let mut states = vec![TreeState { generation, ..TreeState::default() }; tree.nodes.len()];
         for node in &tree.nodes[..tree.queues] {
             let was = self.tree.queue(&node.name).map(|old| self.trees[self.tree.nodes[old].root].dirty);
             states[node.root].dirty |= moved.contains(&node.name) || was == Some(true);

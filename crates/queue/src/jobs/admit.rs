@@ -7,7 +7,7 @@
 //! - All that is wrong is told at once, each with its path.
 
 use muster_api::meta;
-use muster_api::paths::{job as job_path, meta as meta_path};
+use muster_api::paths::{job as job_path, meta as meta_path, pod as pod_path};
 use muster_api::queue::words::{DEFAULT, annotations, labels};
 use muster_schema::error::FieldError;
 use muster_schema::names;
@@ -47,8 +47,19 @@ pub fn filled_in(object: &Tree, suspend: &[&str], around: Around) -> Tree {
     if around.has_default_class && is_unset(&object, labels::PRIORITY_CLASS) {
         object = object.with(&label_path(labels::PRIORITY_CLASS), DEFAULT);
     }
-    let is_taken_in = around.without_queue || !is_unset(&object, labels::QUEUE);
-    if is_taken_in && object.bool_at(suspend) != Some(true) { object.with(suspend, true) } else { object }
+    if is_taken_in(&object, around) && object.bool_at(suspend) != Some(true) {
+        object.with(suspend, true)
+    } else {
+        object
+    }
+}
+
+/// Whether a job, as it was filled in, is queued from now on.
+#[must_use]
+pub fn is_taken_in(object: &Tree, around: Around) -> bool {
+    around.is_selected
+        && !around.has_managed_owner
+        && (around.without_queue || !is_unset(object, labels::QUEUE))
 }
 
 fn is_unset(object: &Tree, label: &str) -> bool {
@@ -228,6 +239,18 @@ fn check_follow(job: &Tree, text: &str, numbers: Numbers) -> Vec<FieldError> {
         problems.push(FieldError::invalid("spec.completions", completions, why));
     }
     problems
+}
+
+/// Whether a Job asks for more pods at a time than it did, or for other ones. Whatever is queued in its stead has its share by
+/// what it was.
+#[must_use]
+pub fn asks_for_more(old: &Tree, new: &Tree) -> bool {
+    let asked = |job: &Tree| {
+        let template = job.at(job_path::TEMPLATE).cloned().unwrap_or_default();
+        [pod_path::CONTAINERS, pod_path::INIT_CONTAINERS, pod_path::REQUESTS, pod_path::LIMITS]
+            .map(|path| template.at(path).cloned().unwrap_or_default())
+    };
+    Numbers::of(new).parallelism > Numbers::of(old).parallelism || asked(new) != asked(old)
 }
 
 /// What may not change of a Job that may run with fewer pods.

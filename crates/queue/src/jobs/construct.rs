@@ -99,8 +99,12 @@ const GANGS: [&[&str]; 2] = [pod::WORKLOAD.split_at(2).0, pod::SCHEDULING_GROUP.
 #[must_use]
 pub fn template_of_pod(pod: &Tree) -> Tree {
     let spec = pod.get("spec").cloned().unwrap_or_default();
-    let template = Tree::map([("spec", spec)]);
-    distinct_variables(&GANGS.iter().fold(template, |template, path| template.without(path)))
+    distinct_variables(&without_gang(&Tree::map([("spec", spec)])))
+}
+
+/// A template that does not name its gang.
+pub(super) fn without_gang(template: &Tree) -> Tree {
+    GANGS.iter().fold(template.clone(), |template, path| template.without(path))
 }
 
 /// A template whose containers have every variable once: with its last value, where it stood first.

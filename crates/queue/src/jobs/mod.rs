@@ -1,6 +1,6 @@
 //! Jobs in queues: what stands behind a Workload, and how it is started and stopped.
 //!
-//! [`work`] says what every kind of job supplies; [`batch`] and [`jobset`] supply it. [`plan`] decides what a job needs
+//! [`work`] says what every kind of job supplies; [`batch`], [`jobset`] and [`trainjob`] supply it. [`plan`] decides what a job needs
 //! next, [`admit`] what is filled in and refused when one is written. [`naming`], [`construct`], [`requests`], [`infos`],
 //! [`priority`] and [`ancestors`] serve plain pods as well.
 //!
@@ -21,6 +21,7 @@ pub mod naming;
 pub mod plan;
 pub mod priority;
 pub mod requests;
+pub mod trainjob;
 pub mod work;
 
 use muster_tree::Tree;
@@ -28,9 +29,9 @@ use muster_tree::Tree;
 use work::{Named, Work};
 
 /// Every kind of job that can be queued.
-pub const KINDS: [Named; 2] = [batch::NAMED, jobset::NAMED];
+pub const KINDS: [Named; 3] = [batch::NAMED, jobset::NAMED, trainjob::NAMED];
 
-/// The work behind an object of one of [`KINDS`].
+/// The work behind an object of one of [`KINDS`] that tells all by itself: a TrainJob needs its runtime.
 #[must_use]
 pub fn work_of<'a>(group: &str, kind: &str, object: &'a Tree) -> Option<Box<dyn Work + 'a>> {
     let is = |named: Named| (named.group, named.kind) == (group, kind);

@@ -145,6 +145,11 @@ pub trait Work {
     /// Whether all pods that are to run are ready or done.
     fn pods_ready(&self) -> bool;
 
+    /// Whether it runs as a start leaves it, where that cannot be told by what it asks for.
+    fn is_as_started(&self) -> bool {
+        true
+    }
+
     /// Pods of each set whose share nobody needs any more.
     fn reclaimable(&self) -> BTreeMap<Text, u32> {
         BTreeMap::new()

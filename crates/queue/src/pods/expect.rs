@@ -7,13 +7,16 @@
 //!
 //! - A pod is remembered from before its call is sent until it is seen without its gate or finalizer, until it is
 //!   gone, or until the call was refused: never longer.
+//! - A call means the revision that it names. Once a pod is seen at a later one the call has happened or never will.
+//! - A call that nobody has heard of is sent again as long as that is not so: a reply may be lost more often than it is
+//!   waited for, and a pod must not be stuck for it.
 //! - What is remembered has a bound. At the bound nothing more is sent, which is slow and never wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::meta;
 use muster_api::paths::pod as pod_path;
-use muster_api::port::Uid;
+use muster_api::port::{Object, Revision, Uid};
 use muster_api::queue::words::{finalizers, gates};
 use muster_tree::{Text, Tree};
 
@@ -25,11 +28,22 @@ pub const OPENINGS_MAX: usize = 50_000;
 /// The most removals that are under way at one time.
 pub const CLEANUPS_MAX: usize = 50_000;
 
+/// A call about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sent<P> {
+    /// What it is counted for.
+    place: P,
+    /// The revision that it means.
+    revision: Revision,
+    /// Nobody knows whether it happened.
+    unheard: bool,
+}
+
 /// Pods whose gate was taken off by a call, and that were not seen without it yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Openings {
     by_set: BTreeMap<(Uid, Text), BTreeSet<Uid>>,
-    by_pod: BTreeMap<Uid, (Uid, Text)>,
+    by_pod: BTreeMap<Uid, Sent<(Uid, Text)>>,
 }
 
 impl Openings {
@@ -50,27 +64,48 @@ impl Openings {
         self.by_pod.contains_key(pod)
     }
 
-    /// A call is about to be sent. Whether it may be: there is a bound.
-    pub fn sending(&mut self, workload: &Uid, set: &Text, pod: &Uid) -> bool {
-        if self.has(pod) {
-            return true;
-        }
+    /// Whether a pod is counted for this set.
+    #[must_use]
+    pub fn counts(&self, workload: &Uid, set: &Text, pod: &Uid) -> bool {
+        self.by_pod.get(pod).is_some_and(|sent| sent.place.0 == *workload && sent.place.1 == *set)
+    }
+
+    /// Whether the call about a pod has to be waited for.
+    #[must_use]
+    pub fn is_under_way(&self, pod: &Uid) -> bool {
+        self.by_pod.get(pod).is_some_and(|sent| !sent.unheard)
+    }
+
+    /// A call is about to be sent, perhaps once more. Whether it may be: there is a bound.
+    pub fn sending(&mut self, workload: &Uid, set: &Text, pod: &PodRef) -> bool {
+        self.forget(&pod.uid);
         if self.room() == 0 {
             return false;
         }
         let place = (workload.clone(), set.clone());
-        self.by_set.entry(place.clone()).or_default().insert(pod.clone());
-        self.by_pod.insert(pod.clone(), place);
+        self.by_set.entry(place.clone()).or_default().insert(pod.uid.clone());
+        self.by_pod.insert(pod.uid.clone(), Sent { place, revision: pod.revision, unheard: false });
         true
     }
 
-    /// The pod was seen without its gate, it is gone, or the call was refused.
+    /// No reply came.
+    fn unheard(&mut self, pod: &Uid) {
+        if let Some(sent) = self.by_pod.get_mut(pod) {
+            sent.unheard = true;
+        }
+    }
+
+    fn is_past(&self, pod: &Uid, revision: Revision) -> bool {
+        self.by_pod.get(pod).is_some_and(|sent| sent.revision < revision)
+    }
+
+    /// The pod was seen without its gate or at a later revision, it is gone, or the call was refused.
     pub fn forget(&mut self, pod: &Uid) {
-        let Some(place) = self.by_pod.remove(pod) else { return };
-        if let Some(pods) = self.by_set.get_mut(&place) {
+        let Some(sent) = self.by_pod.remove(pod) else { return };
+        if let Some(pods) = self.by_set.get_mut(&sent.place) {
             pods.remove(pod);
             if pods.is_empty() {
-                self.by_set.remove(&place);
+                self.by_set.remove(&sent.place);
             }
         }
     }
@@ -100,7 +135,7 @@ pub type GroupKey = (Text, Text);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleanups {
     by_group: BTreeMap<GroupKey, BTreeSet<Uid>>,
-    by_pod: BTreeMap<Uid, GroupKey>,
+    by_pod: BTreeMap<Uid, Sent<GroupKey>>,
 }
 
 impl Cleanups {
@@ -110,26 +145,46 @@ impl Cleanups {
         !self.by_group.contains_key(group)
     }
 
-    /// Calls are about to be sent. Whether they may be: there is a bound.
-    pub fn sending<'a>(&mut self, group: &GroupKey, pods: impl IntoIterator<Item = &'a Uid>) -> bool {
-        let new: Vec<&Uid> = pods.into_iter().filter(|pod| !self.by_pod.contains_key(*pod)).collect();
-        if self.by_pod.len() + new.len() > CLEANUPS_MAX {
+    /// Whether nobody knows what became of the call about a pod.
+    #[must_use]
+    pub fn is_unheard(&self, pod: &Uid) -> bool {
+        self.by_pod.get(pod).is_some_and(|sent| sent.unheard)
+    }
+
+    /// Calls are about to be sent, perhaps once more. Whether they may be: there is a bound.
+    pub fn sending<'a>(&mut self, group: &GroupKey, pods: impl IntoIterator<Item = &'a PodRef>) -> bool {
+        let all: Vec<&PodRef> = pods.into_iter().collect();
+        let new = all.iter().filter(|pod| !self.by_pod.contains_key(&pod.uid)).count();
+        if self.by_pod.len() + new > CLEANUPS_MAX {
             return false;
         }
-        for pod in new {
-            self.by_group.entry(group.clone()).or_default().insert(pod.clone());
-            self.by_pod.insert(pod.clone(), group.clone());
+        for pod in all {
+            self.forget(&pod.uid);
+            self.by_group.entry(group.clone()).or_default().insert(pod.uid.clone());
+            let sent = Sent { place: group.clone(), revision: pod.revision, unheard: false };
+            self.by_pod.insert(pod.uid.clone(), sent);
         }
         true
     }
 
-    /// The pod was seen without our finalizer, it is gone, or the call was refused.
+    /// No reply came.
+    fn unheard(&mut self, pod: &Uid) {
+        if let Some(sent) = self.by_pod.get_mut(pod) {
+            sent.unheard = true;
+        }
+    }
+
+    fn is_past(&self, pod: &Uid, revision: Revision) -> bool {
+        self.by_pod.get(pod).is_some_and(|sent| sent.revision < revision)
+    }
+
+    /// The pod was seen without our finalizer or at a later revision, it is gone, or the call was refused.
     pub fn forget(&mut self, pod: &Uid) {
-        let Some(group) = self.by_pod.remove(pod) else { return };
-        if let Some(pods) = self.by_group.get_mut(&group) {
+        let Some(sent) = self.by_pod.remove(pod) else { return };
+        if let Some(pods) = self.by_group.get_mut(&sent.place) {
             pods.remove(pod);
             if pods.is_empty() {
-                self.by_group.remove(&group);
+                self.by_group.remove(&sent.place);
             }
         }
     }
@@ -153,9 +208,6 @@ impl Cleanups {
 }
 
 /// Everything that is remembered between looks.
-///
-/// When no reply came to a call, it may have happened: then nothing is forgotten, and whoever sent it reads the pod once
-/// and passes it to [`Memory::saw`], or [`Memory::refused`] if it is as it was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Gates.
@@ -194,31 +246,39 @@ impl Memory {
     pub fn sending(&mut self, key: &Key, step: &Action) -> bool {
         match step {
             Action::Open(all) => {
-                all.iter().all(|one| self.openings.sending(&one.workload, &one.set, &one.pod.uid))
+                all.iter().all(|one| self.openings.sending(&one.workload, &one.set, &one.pod))
             }
             Action::LetGo(pods) | Action::DeleteExcess(pods) | Action::DeletePods(pods) => {
                 let (namespace, name) = key.names();
-                let uids = pods.iter().map(|pod| &pod.uid);
-                self.cleanups.sending(&(namespace.clone(), name.clone()), uids)
+                self.cleanups.sending(&(namespace.clone(), name.clone()), pods)
             }
             _ => true,
         }
     }
 
     /// A call about a pod was refused: what it would have done has not happened.
-    pub fn refused(&mut self, pod: &PodRef) {
-        self.openings.forget(&pod.uid);
-        self.cleanups.forget(&pod.uid);
+    pub fn refused(&mut self, pod: &Uid) {
+        self.openings.forget(pod);
+        self.cleanups.forget(pod);
+    }
+
+    /// Nobody knows what became of a call about a pod: its reply was lost, or somebody was faster, which may have been the
+    /// same call before its reply was lost.
+    pub fn unheard(&mut self, pod: &Uid) {
+        self.openings.unheard(pod);
+        self.cleanups.unheard(pod);
     }
 
     /// A pod was seen like this.
-    pub fn saw(&mut self, pod: &Tree) {
-        let uid = meta::uid(pod);
+    pub fn saw(&mut self, pod: &Object) {
+        let uid = meta::uid(&pod.tree);
         let is_gate = |gate: &Tree| gate.str_at(&["name"]) == gates::ADMISSION;
-        if !pod.items_at(pod_path::GATES).iter().any(is_gate) {
+        let is_open = !pod.tree.items_at(pod_path::GATES).iter().any(is_gate);
+        if is_open || self.openings.is_past(&uid, pod.revision) {
             self.openings.forget(&uid);
         }
-        if !meta::has_finalizer(pod, finalizers::POD) {
+        let is_free = !meta::has_finalizer(&pod.tree, finalizers::POD);
+        if is_free || self.cleanups.is_past(&uid, pod.revision) {
             self.cleanups.forget(&uid);
         }
     }

@@ -1,4 +1,4 @@
-//! What Jobs and JobSets supply.
+//! What Jobs, JobSets and TrainJobs supply.
 
 use muster_queue::jobs::batch::BatchJob;
 use muster_queue::jobs::construct::{self, Making};
@@ -8,11 +8,15 @@ use muster_queue::jobs::work::{Step, Stop, Work};
 use muster_queue::jobs::{KINDS, work_of};
 use muster_tree::{Text, Tree, tree};
 
+use super::trainjob::training;
 use super::{cases, part, says, text};
 
 /// The work behind an object, by its kind.
 pub fn work(object: &Tree) -> Box<dyn Work + '_> {
     let kind = object.str_at(&["kind"]);
+    if kind == "TrainJob" {
+        return Box::new(training(object, false));
+    }
     let named = KINDS.into_iter().find(|it| it.kind == kind).unwrap();
     work_of(named.group, kind, object).unwrap()
 }
@@ -41,9 +45,9 @@ fn told(work: &dyn Work) -> Tree {
 #[test]
 fn what_kinds_say() {
     for case in cases(include_str!("kinds.yaml")) {
-        let object = case.get("job").map(|it| it.merge(&tree!({"kind": "Job"})));
-        let object =
-            object.or_else(|| case.get("jobset").map(|it| it.merge(&tree!({"kind": "JobSet"})))).unwrap();
+        let kinds = [("job", "Job"), ("jobset", "JobSet"), ("trainjob", "TrainJob")];
+        let object = kinds.iter().find_map(|(key, kind)| Some(case.get(key)?.merge(&tree!({"kind": *kind}))));
+        let object = object.unwrap();
         assert_eq!(told(&*work(&object)), *part(&case, "want"), "{}", says(&case));
     }
 }

@@ -7,6 +7,7 @@ mod plan;
 mod requests;
 mod same;
 mod sequences;
+mod trainjob;
 mod world;
 
 use muster_api::queue::{FlavorFacts, PodSet};

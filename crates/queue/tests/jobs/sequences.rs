@@ -3,6 +3,7 @@
 use muster_api::meta;
 use muster_tree::{Tree, tree};
 
+use super::trainjob::{ours, trainjob};
 use super::world::World;
 
 const STARTED: &str = "2026-01-01T00:00:00Z";
@@ -58,8 +59,11 @@ fn of_jobset() -> Controller {
 /// How writes are carried out.
 type Settle = fn(&mut World);
 
-/// The first template's node selector.
+/// The first template's node selector; a TrainJob's stands in our entry.
 fn selector(job: &Tree) -> Tree {
+    if job.str_at(&["kind"]) == "TrainJob" {
+        return ours(job)[0].at(&["template", "spec", "template", "spec", "nodeSelector"]).cloned().unwrap();
+    }
     let template = match job.str_at(&["kind"]) {
         "Job" => job.at(&["spec", "template"]).cloned(),
         _ => job.items_at(&["spec", "replicatedJobs"])[0].at(&["template", "spec", "template"]).cloned(),
@@ -190,6 +194,48 @@ fn the_life_of_a_jobset() {
         let label = pods.and_then(|it| meta::label(it, "kueue.x-k8s.io/podset").map(str::to_owned));
         assert_eq!(label.as_deref(), Some("worker"), "{says}");
     });
+}
+
+fn of_trainjob() -> Controller {
+    let told = |active: u32| {
+        let node = tree!({"name": "node", "active": active, "ready": active});
+        tree!({"jobsStatus": [{"name": "dataset-initializer", "succeeded": 1},
+            {"name": "model-initializer", "succeeded": 1}, node]})
+    };
+    Controller {
+        runs: told(1),
+        stops: told(0),
+        ends: told(0)
+            .merge(&tree!({"conditions": [{"type": "Complete", "status": "True", "message": "well done"}]})),
+    }
+}
+
+#[test]
+fn the_life_of_a_trainjob() {
+    let job = trainjob("steps", &tree!([{"manager": "acme.io/x", "time": STARTED}]));
+    all_ways(&job, &of_trainjob(), None, |says, world| {
+        let entries = world.job().items_at(&["spec", "runtimePatches"]);
+        assert_eq!(entries.len(), 2, "{says}");
+        assert_eq!(entries[0].str_at(&["manager"]), "acme.io/x", "{says}: what is others' stays as it is");
+        let node = ours(world.job()).remove(2);
+        let labels = node.at(&["template", "spec", "template", "metadata", "labels"]);
+        assert_eq!(labels.unwrap().str_at(&["kueue.x-k8s.io/podset"]), "node", "{says}");
+    });
+    let world = live(&job, &of_trainjob(), None, World::settle);
+    let owner = world.workload().items_at(&["metadata", "ownerReferences"])[0].clone();
+    assert_eq!(owner.str_at(&["apiVersion"]), "trainer.kubeflow.org/v1alpha1");
+    assert_eq!((owner.str_at(&["kind"]), owner.str_at(&["uid"])), ("TrainJob", "u"));
+    assert_eq!(meta::name(world.workload()), "trainjob-j-1e79f");
+    assert_eq!(
+        world.events,
+        [
+            "CreatedWorkload: Created Workload: n/trainjob-j-1e79f",
+            "Started: Admitted by clusterQueue cq",
+            "Stopped: Preempted to accommodate another",
+            "Started: Admitted by clusterQueue cq",
+            "FinishedWorkload: Workload 'n/trainjob-j-1e79f' is declared finished",
+        ]
+    );
 }
 
 #[test]

@@ -252,8 +252,15 @@ fn applied(workload: &Tree, status: &AdmissionStatus) -> Tree {
     workload.with(&["status"], status.with_option(&["reclaimablePods"], others))
 }
 
-/// The rule of Jobs: templates change only while they stand still, have no start and no active pods.
+/// The rule of Jobs: templates change only while they stand still, have no start and no active pods; patches of TrainJobs
+/// only while those stand still and none of their Jobs is active.
 fn may_change(old: &Tree, new: &Tree) -> bool {
+    if old.str_at(&["kind"]) == "TrainJob" {
+        let is_active = |it: &Tree| it.int_at(&["active"]).is_some_and(|active| active > 0);
+        let is_free = old.bool_at(&["spec", "suspend"]) == Some(true)
+            && !old.items_at(&["status", "jobsStatus"]).iter().any(is_active);
+        return is_free || old.at(&["spec", "runtimePatches"]) == new.at(&["spec", "runtimePatches"]);
+    }
     if old.str_at(&["kind"]) != "Job" {
         let stands = [old, new].iter().any(|it| it.bool_at(&["spec", "suspend"]) == Some(true));
         return stands || old.at(&["spec", "replicatedJobs"]) == new.at(&["spec", "replicatedJobs"]);

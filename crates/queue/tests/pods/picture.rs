@@ -8,7 +8,7 @@ use muster_api::queue::{FlavorFacts, WorkloadFacts};
 use muster_api::time::Time;
 use muster_queue::jobs::priority::{Classes, PodClass};
 use muster_queue::jobs::requests::{Around, Limits};
-use muster_queue::pods::expect::{Cleanups, Openings};
+use muster_queue::pods::expect::{Cleanups, Memory, Openings};
 use muster_queue::pods::member::{Above, Member, PodRef};
 use muster_queue::pods::plan::{Action, Comeback, Key, Note, Picture, SeenWorkload, Settings, Topic, plan};
 use muster_tree::{Text, Tree, tree};
@@ -244,8 +244,7 @@ pub struct Case {
     key: Key,
     pods: Vec<Member>,
     workloads: Vec<SeenWorkload>,
-    openings: Openings,
-    cleanups: Cleanups,
+    memory: Memory,
     settings: Settings,
     retire_at: Option<Time>,
     now: Time,
@@ -266,24 +265,27 @@ impl Case {
             "group" => Key::Group { namespace, name: name.clone() },
             _ => Key::Pod { namespace, name: name.clone() },
         };
-        let uid = |name: &String| Text::from(format!("{name}-uid"));
-        let mut openings = Openings::default();
+        let this = |name: &str| PodRef {
+            name: Text::from(name),
+            uid: Text::from(format!("{name}-uid")),
+            revision: 1,
+        };
+        let mut memory = Memory::default();
         for (set, pods) in case.entries_at(&["openings"]) {
             for pod in pods.items().iter().filter_map(Tree::as_str) {
-                openings.sending(&Text::from(format!("{name}-wid")), set, &Text::from(format!("{pod}-uid")));
+                memory.openings.sending(&Text::from(format!("{name}-wid")), set, &this(pod));
             }
         }
-        let mut cleanups = Cleanups::default();
-        let gone: Vec<Text> = super::texts(case, "cleanups").iter().map(uid).collect();
-        cleanups.sending(&(Text::from(NAMESPACE), name), &gone);
+        let gone: Vec<PodRef> = super::texts(case, "cleanups").iter().map(|it| this(it)).collect();
+        memory.cleanups.sending(&(Text::from(NAMESPACE), name), &gone);
+        super::texts(case, "unheard").iter().for_each(|it| memory.unheard(&this(it).uid));
         Case {
             says: case.str_at(&["says"]).to_owned(),
             want: super::texts(case, "want"),
             key,
             pods: case.items_at(&["pods"]).iter().map(member).collect(),
             workloads: case.items_at(&["workloads"]).iter().map(seen).collect(),
-            openings,
-            cleanups,
+            memory,
             settings: Settings {
                 label_keys: super::texts(case, "labelKeys").into_iter().map(Text::from).collect(),
                 tells_ready: case.bool_at(&["tellsReady"]) == Some(true),
@@ -296,7 +298,7 @@ impl Case {
     }
 
     pub fn lines(&mut self) -> Vec<String> {
-        let memory = (&self.openings, &self.cleanups);
+        let memory = (&self.memory.openings, &self.memory.cleanups);
         let when = (self.retire_at, self.now);
         let steps = look(&self.key, &self.pods, &self.workloads, memory, &self.settings, when);
         steps.iter().map(|step| line(step, self.now)).collect()

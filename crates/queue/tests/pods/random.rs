@@ -3,7 +3,7 @@
 use muster_tree::{Tree, tree};
 
 use super::stories::create;
-use super::world::World;
+use super::world::{Lost, World};
 
 const SEEDS: u64 = 200;
 const ACTS: usize = 60;
@@ -47,7 +47,7 @@ fn act(world: &mut World, mode: u64, born: &mut u32, dice: &mut Dice) {
     let pods: Vec<String> = world.pods.keys().cloned().collect();
     let workloads: Vec<String> = world.workloads.keys().cloned().collect();
     let (pod, workload) = (some(dice, &pods), some(dice, &workloads));
-    match (dice.below(16), pod, workload) {
+    match (dice.below(17), pod, workload) {
         (0..=2, _, _) if pods.len() < 8 => {
             *born += 1;
             let short = short(mode, dice);
@@ -67,6 +67,7 @@ fn act(world: &mut World, mode: u64, born: &mut u32, dice: &mut Dice) {
         (12, _, _) if dice.below(3) == 0 => world.stall(),
         (13, _, _) => world.catch_up(),
         (14, _, _) => world.dies_before = Some(world.writes + usize::try_from(dice.below(4)).unwrap()),
+        (15, _, _) => world.loses_next = Some(if dice.below(2) == 0 { Lost::Call } else { Lost::Reply }),
         _ => {
             world.look_once();
         }
@@ -89,6 +90,7 @@ fn whatever_happens_nothing_is_booked_twice_and_nothing_is_stuck() {
         }
         world.catch_up();
         world.dies_before = None;
+        world.loses_next = None;
         world.settle();
         world.check();
         for round in 0..3 {

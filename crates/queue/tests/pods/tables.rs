@@ -168,13 +168,15 @@ fn what_is_accepted() {
 #[test]
 fn what_is_remembered_has_a_bound() {
     use muster_queue::pods::expect::{CLEANUPS_MAX, Cleanups, OPENINGS_MAX, Openings};
+    use muster_queue::pods::member::PodRef;
     use muster_tree::Text;
     let uid = |at: usize| Text::from(format!("u{at}"));
+    let pod = |at: usize| PodRef { name: uid(at), uid: uid(at), revision: 1 };
     let (workload, set) = (Text::from("w"), Text::from("main"));
     let mut openings = Openings::default();
-    assert!((0..OPENINGS_MAX).all(|at| openings.sending(&workload, &set, &uid(at))));
-    assert!(!openings.sending(&workload, &set, &uid(OPENINGS_MAX)), "one too many");
-    assert!(openings.sending(&workload, &set, &uid(0)), "the same again is none more");
+    assert!((0..OPENINGS_MAX).all(|at| openings.sending(&workload, &set, &pod(at))));
+    assert!(!openings.sending(&workload, &set, &pod(OPENINGS_MAX)), "one too many");
+    assert!(openings.sending(&workload, &set, &pod(0)), "the same again is none more");
     assert_eq!((openings.room(), openings.of(&workload, &set).count()), (0, OPENINGS_MAX));
     openings.forget(&uid(7));
     assert!(!openings.has(&uid(7)) && openings.room() == 1);
@@ -183,13 +185,40 @@ fn what_is_remembered_has_a_bound() {
 
     let group = (Text::from("n"), Text::from("g"));
     let mut cleanups = Cleanups::default();
-    let all: Vec<Text> = (0..=CLEANUPS_MAX).map(uid).collect();
+    let all: Vec<PodRef> = (0..=CLEANUPS_MAX).map(pod).collect();
     assert!(!cleanups.sending(&group, &all) && cleanups.satisfied(&group), "all or none");
     assert!(cleanups.sending(&group, &all[..2]) && !cleanups.satisfied(&group));
-    cleanups.forget(&all[0]);
+    cleanups.forget(&uid(0));
     assert!(!cleanups.satisfied(&group));
-    cleanups.forget(&all[1]);
+    cleanups.forget(&uid(1));
     assert_eq!(cleanups, Cleanups::default());
+}
+
+/// A call means one revision: a pod that is seen at a later one was opened and let go by then, or never will be.
+///
+/// Shows: 976-52, 976-53.
+#[test]
+fn what_was_sent_is_forgotten_once_it_can_happen_no_more() {
+    use muster_api::port::Object;
+    use muster_queue::pods::expect::Memory;
+    use muster_queue::pods::member::PodRef;
+    use muster_tree::{Text, tree};
+    let (workload, set, group) = (Text::from("w"), Text::from("main"), (Text::from("n"), Text::from("g")));
+    let pod = PodRef { name: "p".into(), uid: "u".into(), revision: 5 };
+    let seen = |revision: u64| {
+        let tree = tree!({"metadata": {"name": "p", "uid": "u", "finalizers": ["kueue.x-k8s.io/managed"]},
+            "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}});
+        Object { tree, revision }
+    };
+    let mut memory = Memory::default();
+    assert!(memory.openings.sending(&workload, &set, &pod) && memory.cleanups.sending(&group, [&pod]));
+    memory.saw(&seen(5));
+    assert!(memory.openings.is_under_way(&pod.uid) && !memory.cleanups.satisfied(&group), "not yet");
+    memory.unheard(&pod.uid);
+    assert!(!memory.openings.is_under_way(&pod.uid) && memory.cleanups.is_unheard(&pod.uid), "once more");
+    assert!(memory.openings.counts(&workload, &set, &pod.uid), "it may be open");
+    memory.saw(&seen(6));
+    assert_eq!(memory, Memory::default(), "somebody else wrote: it is as it is seen");
 }
 
 fn play(table: &str) {

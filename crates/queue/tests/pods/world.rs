@@ -43,8 +43,19 @@ impl Live for Nothing {
 enum Not {
     /// Somebody wrote first, or it is gone.
     Conflict,
+    /// No reply came: it was done or not.
+    Unheard,
     /// We died.
     Crashed,
+}
+
+/// What is lost of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The write itself.
+    Call,
+    /// The reply to it.
+    Reply,
 }
 
 /// Everything there is.
@@ -60,6 +71,8 @@ pub struct World {
     pub writes: usize,
     /// Dies before this write, once.
     pub dies_before: Option<usize>,
+    /// No reply comes to the next write to a pod, which is done or not.
+    pub loses_next: Option<Lost>,
     stalled: Option<Vec<Object>>,
     memory: Memory,
     settings: Settings,
@@ -108,7 +121,7 @@ impl World {
         if self.stalled.is_some() {
             return;
         }
-        self.pods.values().for_each(|pod| self.memory.saw(&pod.tree));
+        self.pods.values().for_each(|pod| self.memory.saw(pod));
         let alive: BTreeSet<Uid> = self.pods.values().map(|pod| meta::uid(&pod.tree)).collect();
         self.uids.difference(&alive).for_each(|uid| self.memory.gone(uid));
     }
@@ -316,7 +329,7 @@ impl World {
         let before = (self.writes, self.dies_before);
         for key in self.keys() {
             match self.run(&key) {
-                Ok(()) | Err(Not::Conflict) => {}
+                Ok(()) | Err(Not::Conflict | Not::Unheard) => {}
                 Err(Not::Crashed) => {
                     self.memory.clear();
                     self.dies_before = None;
@@ -354,7 +367,7 @@ impl World {
         for it in all {
             match one(self, it) {
                 Ok(()) => self.check(),
-                Err(Not::Conflict) => refused = true,
+                Err(Not::Conflict | Not::Unheard) => refused = true,
                 Err(Not::Crashed) => return Err(Not::Crashed),
             }
         }
@@ -365,11 +378,20 @@ impl World {
         self.write()?;
         let name = this.name.to_string();
         let fits = |pod: &Object| meta::uid(&pod.tree) == this.uid && pod.revision == this.revision;
+        let lost = self.loses_next.take();
+        if lost == Some(Lost::Call) {
+            self.memory.unheard(&this.uid);
+            return Err(Not::Unheard);
+        }
         if !self.pods.get(&name).is_some_and(fits) {
-            self.memory.refused(this);
+            self.memory.unheard(&this.uid);
             return Err(Not::Conflict);
         }
         self.change_pod(&name, change);
+        if lost == Some(Lost::Reply) {
+            self.memory.unheard(&this.uid);
+            return Err(Not::Unheard);
+        }
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub(super) enum Own<'a> {
 
 /// A child waits with whoever is above it; it is only kept from running ahead.
 pub(super) fn hold_child(seen: &Observed<'_>, is_admitted: bool) -> Vec<Action> {
-    if is_admitted || seen.job.is_suspended() {
+    if is_admitted || seen.job.is_suspended() || seen.job.ended().is_some() {
         return Vec::new();
     }
     let Stop::Step(step) = seen.job.stop(None) else { return Vec::new() };
@@ -39,12 +39,29 @@ const SUSPENDED: &str = "Suspended";
 pub(super) fn own_workload<'a>(seen: &Observed<'a>) -> Own<'a> {
     let sets = match seen.job.pod_sets() {
         Ok(sets) => sets,
-        Err(why) => return Own::Act(vec![warn(reasons::ERR_WORKLOAD_COMPOSE, why)]),
+        Err(why) => return unknown(seen, why),
     };
     match prebuilt_of(seen.job.object()) {
         Some(name) => prebuilt(seen, &name, &sets),
         None => made_by_us(seen, &sets),
     }
+}
+
+/// Nobody can tell what the job asks for. Whatever Workload it has stays its own: it may have to leave, or end.
+fn unknown<'a>(seen: &Observed<'a>, why: String) -> Own<'a> {
+    let own = meta::uid(seen.job.object());
+    let is_own = |it: &&Seen<'_>| it.facts.controller().is_some_and(|owner| owner.uid == own);
+    let holds = seen.workloads.iter().find(|it| it.facts.has_quota()).or(seen.workloads.first());
+    match seen.prebuilt.filter(is_own).or(holds) {
+        Some(workload) => Own::Found(workload),
+        None if seen.job.ended().is_some() => Own::Act(Vec::new()),
+        None => hold_still(seen, vec![cannot_tell(why)]),
+    }
+}
+
+/// What is told of a job of which nobody can tell what it asks for.
+pub(super) fn cannot_tell(why: String) -> Action {
+    warn(reasons::ERR_WORKLOAD_COMPOSE, why)
 }
 
 fn compared<'s>(seen: &'s Observed<'_>, sets: &'s [PodSet]) -> Compared<'s> {
@@ -84,6 +101,9 @@ fn unlike<'a>(seen: &Observed<'a>, others: &[&Seen<'a>]) -> Own<'a> {
     // A share is given back only once no pod has it any more.
     if seen.job.is_active() && others.iter().any(|it| it.facts.has_quota()) {
         return Own::Act(Vec::new());
+    }
+    if let Some(rest) = run::left_over(seen).filter(|_| seen.job.ended().is_none()) {
+        return Own::Act(rest);
     }
     match others {
         [] => Own::Missing,

@@ -187,7 +187,7 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
 fn with_workload(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
     let facts = &workload.facts;
     if facts.is_finished() {
-        return drop_finalizer(workload);
+        return run::after_the_end(seen, workload);
     }
     if facts.deleting {
         return run::stop_for_deleted(seen, workload);
@@ -200,6 +200,7 @@ fn with_workload(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
         steps = run::run_or_stop(seen, workload);
     }
     steps.extend(progress::complaint(seen, workload));
+    steps.extend(seen.job.pod_sets().err().map(matching::cannot_tell));
     steps
 }
 

@@ -55,6 +55,15 @@ pub(super) fn stop_for_deleted(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<
     super::drop_finalizer(workload)
 }
 
+/// The Workload has ended: it has no share any more. A job that did not end with it, since it could not be started, does not
+/// run either, whoever lets it.
+pub(super) fn after_the_end(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
+    if seen.job.ended().is_none() && !seen.job.is_suspended() {
+        return stop_at_once(seen, &workload.facts, "The workload is finished");
+    }
+    super::drop_finalizer(workload)
+}
+
 /// What the Workload says about running.
 pub(super) fn run_or_stop(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
     let facts = &workload.facts;
@@ -71,17 +80,24 @@ pub(super) fn run_or_stop(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Actio
     match (seen.job.is_suspended(), facts.is_admitted()) {
         (true, true) => start(seen, workload),
         (true, false) => wait(seen, workload),
-        (false, true) => Vec::new(),
-        (false, false) => match stop(seen, Some(&infos_of_spec(facts)), "Not admitted by cluster queue") {
-            Stopping::Step(steps) => steps,
-            Stopping::Still => Vec::new(),
-        },
+        (false, true) if seen.job.is_as_started() => Vec::new(),
+        // Somebody let it run before it had what admission gives: it begins again.
+        (false, true) => stop_at_once(seen, facts, "Not started by its queue"),
+        (false, false) => stop_at_once(seen, facts, "Not admitted by cluster queue"),
+    }
+}
+
+fn stop_at_once(seen: &Observed<'_>, workload: &WorkloadFacts, message: &str) -> Vec<Action> {
+    match stop(seen, Some(&infos_of_spec(workload)), message) {
+        Stopping::Step(steps) => steps,
+        Stopping::Still => Vec::new(),
     }
 }
 
 fn start(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
-    // Whoever suspended it from outside has pods on their way out; templates cannot change before they are gone.
-    if seen.job.is_active() {
+    // Whoever suspended it from outside has pods on their way out; templates cannot change before they are gone. What
+    // cannot be built now may be later, and waits with its share.
+    if seen.job.is_active() || seen.job.pod_sets().is_err() {
         return Vec::new();
     }
     let infos = match infos::of_workload(&workload.facts, seen.flavor) {
@@ -112,12 +128,24 @@ fn wait(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
     if facts.has_quota() {
         return checks(facts).map(|words| note(reasons::UPDATED_CHECK, words)).into_iter().collect();
     }
+    if let Some(rest) = left_over(seen) {
+        return rest;
+    }
     let queue = queue_of(seen.job.object());
     if queue == facts.queue {
         return Vec::new();
     }
     let value = if queue.is_empty() { Tree::Null } else { Tree::from(&queue) };
     vec![Action::PatchWorkload(workload.this(), Tree::Null.with(path::QUEUE, value))]
+}
+
+/// What an earlier start left in a job that stands still and has no share, where a stop takes more than one write.
+pub(super) fn left_over(seen: &Observed<'_>) -> Option<Vec<Action>> {
+    match seen.job.stop(None) {
+        Stop::Step(step) => Some(vec![Action::ChangeJob(step.change)]),
+        Stop::Wait(_) => Some(Vec::new()),
+        Stop::Still => None,
+    }
 }
 
 /// What the checks that have not decided say.

@@ -6,7 +6,7 @@ use muster_api::queue::words::{labels, messages, reasons};
 use muster_tree::Text;
 
 use super::end::{Ended, ended, is_of_group};
-use super::matching::{Match, fill, sort_active};
+use super::matching::{Match, fill, max_exec, sort_active};
 use super::wait::{BySet, absent};
 use super::{Action, Hold, Key, LATER, Note, Pass, Plea, SeenWorkload, Topic, any_holds, stop};
 use crate::jobs::construct::{self, Making};
@@ -241,6 +241,8 @@ fn with_workload(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement,
     }
     if !pass.seen.cleanups.satisfied(&pass.seen.key.group()) {
         pass.hold(Hold::UnseenCleanups);
+        let cleanups = pass.seen.cleanups;
+        pass.let_go(pods.iter().copied().filter(|pod| cleanups.is_unheard(&pod.this.uid)));
         if said.group.size.is_total() {
             return;
         }
@@ -351,6 +353,14 @@ fn out_of_sync(pass: &mut Pass<'_>, workload: &SeenWorkload, pods: &[&Member]) {
     pass.finish(workload, end, pods);
 }
 
+/// Whether a Workload is what these pods would be made into.
+fn is_right(workload: &WorkloadFacts, plea: &Plea<'_>) -> bool {
+    let sets = plea.sets.iter().map(|set| (&set.name, set.count));
+    workload.name == plea.name
+        && sets.eq(workload.pod_sets.iter().map(|set| (&set.name, set.count)))
+        && max_exec(&plea.pods) == workload.max_exec_secs
+}
+
 /// The Workload is another's than these pods': it is made anew.
 fn not_matching(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, pods: &[&Member]) {
     if pass.stop(pods, reasons::NO_MATCHING_WORKLOAD, stop::NOT_MATCHING) {
@@ -364,10 +374,10 @@ fn not_matching(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, 
     let is_alive =
         |pod: &Member| !pod.inactive() && pod.deleting.is_none() && (is_total || !pod.terminated());
     let mut alive: Vec<&Member> = pods.iter().copied().filter(|pod| is_alive(pod)).collect();
+    let mut too_many = Vec::new();
     if let Size::Total(total) = said.group.size {
-        // What is too many is found out once the Workload is right again.
         sort_active(&mut alive);
-        alive.truncate(total as usize);
+        too_many = alive.split_off(alive.len().min(total as usize));
     }
     let waits = !workload.facts.has_quota() && alive.iter().any(|pod| pod.gated);
     let agreed = alive.iter().all(|pod| !said.dissent.contains_key(&pod.this.uid));
@@ -376,7 +386,12 @@ fn not_matching(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, 
         && let Ok(sets) = compose(&said.group, &alive)
     {
         let (name, queue) = (said.group.name.clone(), said.group.queue.clone());
-        return rewrite(pass, workload, &Plea { name, queue, sets, pods: alive });
+        let plea = Plea { name, queue, sets, pods: alive };
+        if is_total && is_right(&workload.facts, &plea) {
+            // Made anew it would be the same, again and again: what does not match are pods that are too many.
+            return pass.delete_excess(too_many.iter().map(|pod| pod.this.clone()).collect());
+        }
+        return rewrite(pass, workload, &plea);
     }
     pass.delete_not_matching(workload, pods.first().copied());
 }

@@ -58,7 +58,7 @@ pub(super) fn fill<'p>(
 }
 
 /// For how long the pods may run: the first that says it counts, as it did when the Workload was made.
-fn max_exec(pods: &[&Member]) -> Option<u32> {
+pub(super) fn max_exec(pods: &[&Member]) -> Option<u32> {
     pods.iter().find_map(|pod| crate::jobs::construct::max_exec_secs(&pod.tree))
 }
 

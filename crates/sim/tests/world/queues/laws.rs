@@ -16,6 +16,7 @@ use muster_api::port::Kind;
 use muster_api::queue::words::{annotations, gates, labels};
 use muster_api::queue::{WorkloadFacts, kinds};
 use muster_api::time::Time;
+use muster_api::train::words::TRAIN_JOB;
 use muster_control::queueing::Queueing;
 use muster_queue::engine::Engine;
 use muster_queue::engine::workload::{Info, Key};
@@ -192,7 +193,9 @@ impl Watch {
         match record.key.resource.as_str() {
             "workloads.kueue.x-k8s.io" => self.workload(now, &name, after.as_ref()),
             "pods" => self.pod(now, &name, after),
-            "jobs.batch" | "jobsets.jobset.x-k8s.io" => self.job(now, record),
+            "jobs.batch" | "jobsets.jobset.x-k8s.io" | "trainjobs.trainer.kubeflow.org" => {
+                self.job(now, record);
+            }
             "clusterqueues.kueue.x-k8s.io" => {
                 let slot = put(&mut self.store.queues, name.1, after);
                 self.store.requoted = if slot { Some(now) } else { self.store.requoted };
@@ -311,17 +314,18 @@ impl Watch {
             && !self.store.workloads.get(name).is_some_and(|it| it.is_admitted() && !it.is_evicted())
     }
 
-    /// A job that begins may.
+    /// A job that begins may, and so may the JobSet of a TrainJob.
     fn job(&mut self, now: Time, record: &Record) {
         let suspended = |tree: &Tree| tree.bool_at(&["spec", "suspend"]) == Some(true);
         let (Some(before), Some(after)) = (&record.before, &record.after) else { return };
         let (before, after) = (&before.tree, &after.tree);
+        let trained = meta::controller(after).filter(|it| it.kind == TRAIN_JOB).map(|it| it.uid);
         let queued = meta::label(after, labels::QUEUE).is_some() && meta::controller(after).is_none();
-        if !queued || !suspended(before) || suspended(after) {
+        if !(queued || trained.is_some()) || !suspended(before) || suspended(after) {
             return;
         }
         self.seen.started += 1;
-        let uid = meta::uid(after);
+        let uid = trained.unwrap_or_else(|| meta::uid(after));
         let own = |it: &&WorkloadFacts| it.controller().is_some_and(|owner| owner.uid == uid);
         let all: Vec<&WorkloadFacts> = self.store.workloads.values().filter(own).collect();
         let excused = |it: &WorkloadFacts| self.was_swayed(now, &(it.namespace.clone(), it.name.clone()));

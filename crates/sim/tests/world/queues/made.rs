@@ -195,6 +195,45 @@ pub fn job_set(name: &str, dice: &Dice) -> Tree {
     base.merge(&queued(name, dice))
 }
 
+/// Runtimes: nodes that train, and nodes that something is fetched for before.
+pub fn runtimes() -> [Tree; 2] {
+    let step = |name: &str, step: &str, container: &str, after: &[&str]| {
+        let pod = pod_spec(500).with(
+            &["containers"],
+            tree!([{"name": container, "image": "i", "command": ["true"],
+            "resources": {"requests": {"cpu": "500m"}}}]),
+        );
+        let after = after.iter().map(|name| tree!({"name": *name, "status": "Complete"}));
+        // The first one depends on nobody, and may not even say so.
+        let after = Some(Tree::list(after)).filter(|it| !it.is_empty());
+        tree!({"name": name, "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}},
+            "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": {"muster.dev/sim-run-seconds": "2"}}, "spec": pod}}}})
+        .with_option(&["dependsOn"], after)
+    };
+    let fetch = "dataset-initializer";
+    let runtime = |name: &str, jobs: Vec<Tree>| {
+        tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime", "metadata": {"name": name},
+            "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"network": {"enableDNSHostnames": false},
+                "replicatedJobs": Tree::list(jobs)}}}})
+    };
+    [
+        runtime("nodes", vec![step("node", "trainer", "node", &[])]),
+        runtime("steps", vec![step(fetch, fetch, fetch, &[]), step("node", "trainer", "node", &[fetch])]),
+    ]
+}
+
+/// A TrainJob.
+pub fn train_job(name: &str, dice: &Dice) -> Tree {
+    let pod = tree!({"metadata": {"annotations": runs(dice)}});
+    let patch = tree!({"manager": "example.com/life", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [
+        {"name": "node", "template": {"spec": {"template": pod}}}]}}}});
+    let base = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {
+        "runtimeRef": {"name": one(dice, &["nodes", "steps"])}, "runtimePatches": [patch],
+        "trainer": {"numNodes": number(1 + dice.below(2)), "resourcesPerNode": {"requests": {"cpu": format!("{}m", milli(dice))}}}}});
+    base.merge(&queued(name, dice))
+}
+
 fn pod_of(meta: &Tree, name: &str, milli: usize, runs: &Tree) -> Tree {
     let base = tree!({"apiVersion": "v1", "kind": "Pod", "spec": (pod_spec(milli))}).merge(meta);
     base.merge(&tree!({"metadata": {"name": name, "annotations": (runs.clone())}}))

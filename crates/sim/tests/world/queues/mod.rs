@@ -1,6 +1,6 @@
 //! Queues, whatever happens and whatever users do meanwhile.
 //!
-//! Users fill queues with Jobs, JobSets, pods and groups, and change and take away everything they can, while the
+//! Users fill queues with Jobs, JobSets, TrainJobs, pods and groups, and change and take away everything they can, while the
 //! controllers crash, lose the lead and see things late. [`laws`] looks after every step, [`rest`] when nothing happens any
 //! more. `cargo xtask sim queues` plays a thousand numbers in release; variables as in [`seeds`](crate::seeds).
 
@@ -11,11 +11,12 @@ mod rest;
 mod seeds;
 mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::selector::Selector;
 use muster_control::queueing::Settings;
+use muster_control::training::DeadlineClock;
 use muster_node::plane::Told;
 use muster_queue::engine::spec::{Settings as EngineSettings, ShareRule};
 use muster_queue::jobs::ancestors::Managed;
@@ -26,6 +27,7 @@ use muster_sim::{Dice, Faults, World};
 use muster_tree::{Text, Tree, tree};
 
 use crate::scenario::minutes;
+use crate::training;
 use laws::Watch;
 use made::{Group, Queue};
 
@@ -42,6 +44,8 @@ pub struct Kind {
     pub says: &'static str,
     /// How often Jobs, JobSets, pods and groups come.
     pub mix: [usize; 4],
+    /// How often TrainJobs come; where they never do, they are not served.
+    pub train: usize,
     /// Whether queues preempt.
     pub preempts: bool,
     /// Whether shares are fair.
@@ -76,7 +80,34 @@ pub const KINDS: [Kind; 8] = [
 ];
 
 const PLAIN: Kind =
-    Kind { says: "", mix: [2, 1, 2, 3], preempts: false, fair: false, ready: false, edits: false };
+    Kind { says: "", mix: [2, 1, 2, 3], train: 0, preempts: false, fair: false, ready: false, edits: false };
+
+/// Those with TrainJobs, which have numbers of their own.
+pub const TRAINED: [Kind; 3] = [
+    Kind {
+        says: "TrainJobs in queues that are left alone",
+        mix: [1, 0, 0, 0],
+        train: 4,
+        preempts: true,
+        ..PLAIN
+    },
+    Kind {
+        says: "TrainJobs among others in queues that change",
+        mix: [1, 1, 1, 1],
+        train: 3,
+        edits: true,
+        preempts: true,
+        ..PLAIN
+    },
+    Kind {
+        says: "TrainJobs, and pods must be ready in time",
+        mix: [1, 1, 0, 0],
+        train: 3,
+        ready: true,
+        edits: true,
+        ..PLAIN
+    },
+];
 
 impl Kind {
     /// What controllers are told in such a world.
@@ -100,14 +131,18 @@ impl Kind {
             jobs: JobSettings { tells_pods_ready: self.ready, ..JobSettings::default() },
             pods: PodSettings { tells_ready: self.ready, ..PodSettings::default() },
             life: LifeSettings { ready, ..LifeSettings::default() },
-            managed: Managed {
-                enabled: ["batch/job", "jobset.x-k8s.io/jobset", "pod"].map(Text::from).into(),
-                ..Managed::default()
-            },
+            managed: Managed { enabled: self.enabled(), ..Managed::default() },
             namespaces: Selector::of(Some(&tree!({}))),
             ..Settings::default()
         };
-        Told { queues: Some(queues), ..Told::default() }
+        let training = (self.train > 0).then(|| training::told(DeadlineClock::Auto, seed).training).flatten();
+        Told { queues: Some(queues), training, ..Told::default() }
+    }
+
+    fn enabled(self) -> BTreeSet<Text> {
+        let train = (self.train > 0).then_some("trainer.kubeflow.org/trainjob");
+        let all = ["batch/job", "jobset.x-k8s.io/jobset", "pod"].into_iter().chain(train);
+        all.map(Text::from).collect()
     }
 }
 

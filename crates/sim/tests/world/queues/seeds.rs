@@ -7,12 +7,14 @@ use std::time::Instant;
 use muster_sim::{Faults, Happened, World};
 
 use super::laws::Seen;
-use super::{KINDS, Kind, NODES, Town};
+use super::{KINDS, Kind, NODES, TRAINED, Town};
 use crate::scenario::Scenario;
-use crate::seeds::{Sum, note, number, of_seed, play, play_all};
+use crate::seeds::{Sum, asked_for, is_all, note, number, of_seed, play, play_all, range};
 
 /// Seeds in a plain `cargo test`.
 const SEEDS: u64 = 64;
+/// Those with TrainJobs.
+const SEEDS_TRAINED: u64 = 6;
 /// So many that everything happens.
 const MANY: u64 = 500;
 
@@ -30,7 +32,7 @@ impl Tally {
     }
 }
 
-fn scenarios(tally: &Arc<Mutex<Tally>>) -> Vec<Scenario> {
+fn scenarios(kinds: &[Kind], tally: &Arc<Mutex<Tally>>) -> Vec<Scenario> {
     let one = |kind: Kind| {
         let tally = tally.clone();
         let plays = move |world: &mut World, faults: Faults, seed: u64| {
@@ -47,12 +49,13 @@ fn scenarios(tally: &Arc<Mutex<Tally>>) -> Vec<Scenario> {
             plays: Box::new(plays),
         }
     };
-    KINDS.into_iter().map(one).collect()
+    kinds.iter().copied().map(one).collect()
 }
 
 #[test]
 fn nothing_goes_wrong() {
-    for (seed, scenario) in (0..).zip(scenarios(&Arc::default())) {
+    let all = [scenarios(&KINDS, &Arc::default()), scenarios(&TRAINED, &Arc::default())];
+    for (seed, scenario) in (0..).zip(all.into_iter().flatten()) {
         let outcome = play(&scenario, seed, Faults::none());
         assert_eq!(outcome.problem, None, "{}", scenario.says);
         assert_eq!(outcome.happened, Happened::default(), "{}", scenario.says);
@@ -63,26 +66,35 @@ fn nothing_goes_wrong() {
 #[test]
 fn whatever_happens_nobody_has_more_than_there_is() {
     let tally = Arc::new(Mutex::new(Tally::default()));
-    let all = scenarios(&tally);
+    let all = asked_for(scenarios(&KINDS, &tally));
     #[expect(clippy::disallowed_methods, reason = "tells how long real time it took; nothing depends on it")]
     let began = Instant::now();
-    let seeds = number("MUSTER_SEEDS").unwrap_or(SEEDS);
-    let from = number("MUSTER_SEEDS_FROM").unwrap_or(0);
-    let sum: Sum = play_all(&all, from..from + seeds);
+    let seeds = range(SEEDS);
+    let sum: Sum = play_all(&all, " queues", seeds.clone());
     let told = sum.tell(all.len(), began.elapsed().as_secs_f64());
     let tally = tally.lock().unwrap();
     println!("{told}{}", tally.tell());
     note(&told);
     assert!(sum.problems.is_empty(), "{}", sum.problems.join("\n\n"));
-    if seeds >= MANY {
+    if is_all(&seeds, MANY) {
         let rows: Vec<(&str, u64)> = sum.happened.rows().into_iter().chain(tally.seen.rows()).collect();
         assert!(rows.iter().all(|(_, count)| *count > 0), "everything did happen: {rows:?}");
     }
 }
 
+/// The same where TrainJobs are among what waits.
+#[test]
+fn whatever_happens_to_train_jobs_nobody_has_more_than_there_is() {
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let all = asked_for(scenarios(&TRAINED, &tally));
+    let sum: Sum = play_all(&all, " trained-queues", range(SEEDS_TRAINED));
+    println!("{}", tally.lock().unwrap().tell());
+    assert!(sum.problems.is_empty(), "{}", sum.problems.join("\n\n"));
+}
+
 #[test]
 fn one_seed_is_one_world() {
-    let all = scenarios(&Arc::default());
+    let all = scenarios(&KINDS, &Arc::default());
     let hash = |seed| play(of_seed(&all, seed), seed, Faults::of_seed(seed)).hash;
     assert_eq!(hash(7), hash(7));
 }
@@ -90,7 +102,18 @@ fn one_seed_is_one_world() {
 #[test]
 #[ignore = "plays the one seed that MUSTER_SEED says, for `cargo xtask sim queues --seed`"]
 fn this_one() {
-    let all = scenarios(&Arc::default());
+    play_one(&KINDS);
+}
+
+#[test]
+#[ignore = "plays the one seed that MUSTER_SEED says, for `cargo xtask sim trained-queues --seed`"]
+fn this_one_with_train_jobs() {
+    play_one(&TRAINED);
+}
+
+#[expect(clippy::print_stdout, reason = "whoever asks for one seed reads what happened")]
+fn play_one(kinds: &[Kind]) {
+    let all = asked_for(scenarios(kinds, &Arc::default()));
     let seed = number("MUSTER_SEED").expect("MUSTER_SEED says which");
     let (scenario, faults) = (of_seed(&all, seed), Faults::of_seed(seed));
     let outcome = play(scenario, seed, faults);

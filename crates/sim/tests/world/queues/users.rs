@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use muster_api::kinds::{JOBS, JOBSETS, NAMESPACES as NAMESPACE_KIND, NODES, PODS};
+use muster_api::kinds::{CONFIG_MAPS, JOBS, JOBSETS, NAMESPACES as NAMESPACE_KIND, NODES, PODS};
 use muster_api::meta;
 use muster_api::pod::PodFacts;
 use muster_api::port::{Act, Cascade, Kind, Object};
 use muster_api::queue::kinds;
 use muster_api::queue::words::labels;
+use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS};
+use muster_api::train::snapshot_name;
 use muster_sim::Faults;
 use muster_tree::{Text, Tree, tree};
 
@@ -24,6 +26,9 @@ impl Town<'_> {
         }
         for (name, value) in CLASSES {
             self.world.create(&kinds::PRIORITY_CLASSES, &made::class(name, value)).unwrap();
+        }
+        for runtime in made::runtimes().iter().filter(|_| self.kind.train > 0) {
+            self.world.create(&CLUSTER_TRAINING_RUNTIMES, runtime).unwrap();
         }
         for (name, parent) in COHORTS.into_iter().zip([Some("top"), Some("top"), None]) {
             if self.dice.once_in(2) {
@@ -56,6 +61,9 @@ impl Town<'_> {
             7 => self.lose_node(),
             _ => self.come_one(),
         }
+        if self.kind.train > 0 && self.dice.once_in(2) {
+            self.disturb_training();
+        }
         if self.kind.edits && self.dice.once_in(2) {
             self.edit();
         }
@@ -71,7 +79,7 @@ impl Town<'_> {
     fn submit(&mut self) {
         self.born += 1;
         let name = format!("w{}", self.born);
-        let total: usize = self.kind.mix.iter().sum();
+        let total = self.kind.mix.iter().sum::<usize>() + self.kind.train;
         let mut thrown = self.dice.below(total);
         let which = self.kind.mix.iter().position(|share| match thrown.checked_sub(*share) {
             Some(left) => {
@@ -80,11 +88,12 @@ impl Town<'_> {
             }
             None => true,
         });
-        let (kind, object, what) = match which.expect("below the total") {
-            0 => (&JOBS, made::job(&name, &self.dice), "Jobs made"),
-            1 => (&JOBSETS, made::job_set(&name, &self.dice), "JobSets made"),
-            2 => (&PODS, made::pod(&name, &self.dice), "pods made"),
-            _ => return self.submit_group(&name),
+        let (kind, object, what) = match which {
+            None => (&TRAIN_JOBS, made::train_job(&name, &self.dice), "TrainJobs made"),
+            Some(0) => (&JOBS, made::job(&name, &self.dice), "Jobs made"),
+            Some(1) => (&JOBSETS, made::job_set(&name, &self.dice), "JobSets made"),
+            Some(2) => (&PODS, made::pod(&name, &self.dice), "pods made"),
+            Some(_) => return self.submit_group(&name),
         };
         self.world.create(kind, &object).unwrap();
         self.did(what);
@@ -103,6 +112,30 @@ impl Town<'_> {
         }
         self.groups.push(group);
         self.did("groups made");
+    }
+
+    /// Somebody stops a TrainJob by hand, deletes it, or takes away what it kept of its runtime.
+    fn disturb_training(&mut self) {
+        let Some(one) = self.any(&TRAIN_JOBS) else { return };
+        match self.dice.below(3) {
+            0 => {
+                self.world
+                    .call(&TRAIN_JOBS, &one.tree, Act::Merge(tree!({"spec": {"suspend": true}})))
+                    .unwrap();
+                self.did("TrainJobs suspended by hand");
+            }
+            1 => {
+                self.delete(&TRAIN_JOBS, &one.tree);
+                self.did("TrainJobs deleted");
+            }
+            _ => {
+                let kept = snapshot_name(&meta::name(&one.tree));
+                if let Some(kept) = self.find(&CONFIG_MAPS, &meta::namespace(&one.tree), &kept) {
+                    self.delete(&CONFIG_MAPS, &kept.tree);
+                    self.did("runtimes that were kept deleted");
+                }
+            }
+        }
     }
 
     /// A pod of a group comes that was not there yet.
@@ -332,7 +365,8 @@ impl Town<'_> {
 
     /// Deletes everything that waits or runs.
     pub fn clear_away(&mut self) {
-        for kind in [&JOBSETS, &JOBS, &PODS, &kinds::WORKLOADS] {
+        let training = (self.kind.train > 0).then_some(&TRAIN_JOBS);
+        for kind in training.into_iter().chain([&JOBSETS, &JOBS, &PODS, &kinds::WORKLOADS]) {
             for one in self.world.all(kind) {
                 // What went with another that was deleted before it.
                 if self.find(kind, &meta::namespace(&one.tree), &meta::name(&one.tree)).is_some() {
