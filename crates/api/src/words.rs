@@ -58,6 +58,8 @@ pub mod annotations {
     pub const REHEARSAL: &str = "muster.dev/rehearsal";
     /// The same, after those who fill in JobSets have seen it.
     pub const REHEARSED: &str = "muster.dev/rehearsed";
+    /// Of an object that came with the server: what was shipped last.
+    pub const SHIPPED: &str = "muster.dev/shipped";
     /// Marks a node that runs processes, and of which machine.
     pub const LOCAL_NODE: &str = "muster.dev/local";
     /// Marks a node whose kubelet is simulated, and by whom; its devices too.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use muster_api::port::{Act, Call, Part};
 use muster_scheduler::GroupVerdict;
+use muster_trainer::life::numbers::Numbers as TrainingNumbers;
 use muster_tree::Text;
 
 use crate::jobsets::JobSetNumbers;
@@ -46,6 +47,8 @@ pub struct Counters {
     pub jobsets: JobSetNumbers,
     /// What queueing counts.
     pub queueing: QueueNumbers,
+    /// What the TrainJob controller counts.
+    pub training: TrainingNumbers,
 }
 
 /// What became of the keys of one controller.
@@ -225,6 +228,10 @@ impl std::ops::AddAssign<&Counters> for Counters {
         // Queues are run by one loop.
         if self.queueing == QueueNumbers::default() {
             self.queueing = other.queueing.clone();
+        }
+        // And so are TrainJobs.
+        if self.training == TrainingNumbers::default() {
+            self.training = other.training.clone();
         }
         for (kind, count) in &other.calls_by {
             *self.calls_by.entry(kind.clone()).or_default() += count;

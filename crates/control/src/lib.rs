@@ -35,8 +35,9 @@ pub mod record;
 pub mod run;
 pub mod schedule;
 pub mod slices;
+pub mod training;
 pub mod volumes;
 
 pub use cache::{Caches, Seen};
 pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
-pub use plan::{Controller, Doorbell, Key, Plan, Step, Wake, Want};
+pub use plan::{Controller, Doorbell, GaveUp, Key, Plan, Step, Wake, Want};

@@ -9,6 +9,8 @@
 //!   waits longer than the one before, and what failed before is not repeated: its key has a pause of its own.
 
 mod dump;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use muster_api::event::Event;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::{claim, namespace};
-use muster_api::port::{Act, Batch, Call, Change, Guard, Kind, Object, Part, Refusal};
+use muster_api::port::{Act, Batch, Call, Change, Guard, Kind, Object, Part, Refusal, Uid};
 use muster_api::time::Time;
 use muster_api::words::managers;
 
@@ -127,13 +129,15 @@ struct Sent {
     repeats: u32,
     /// How often the kind of the first call had been listed when it was sent.
     resets: u64,
+    /// Whom each call is about: the one it names, or else the one that was known when it was sent.
+    about: Vec<Option<Uid>>,
     /// When it was sent.
     at: Time,
 }
 
 impl Sent {
     fn new(purpose: Purpose, calls: Calls) -> Sent {
-        Sent { purpose, calls, told: None, repeats: 0, resets: 0, at: Time(0) }
+        Sent { purpose, calls, told: None, repeats: 0, resets: 0, about: Vec::new(), at: Time(0) }
     }
 }
 
@@ -475,6 +479,7 @@ impl Loop {
                 return;
             };
             sent.resets = self.resets_of(&sent.calls);
+            sent.about = sent.calls.as_slice().iter().map(|call| self.about(call)).collect();
             sent.at = now;
             let id = CallId(self.next_id);
             self.next_id += 1;
@@ -488,8 +493,9 @@ impl Loop {
         let Some(mut sent) = self.sent.remove(&id) else {
             return;
         };
-        for (call, result) in sent.calls.as_slice().to_vec().iter().zip(&results) {
-            self.learn(call, result, now);
+        let about = std::mem::take(&mut sent.about);
+        for ((call, result), about) in sent.calls.as_slice().to_vec().iter().zip(&results).zip(&about) {
+            self.learn(call, result, about.as_ref(), now);
         }
         if sent.resets != self.resets_of(&sent.calls) {
             // Listed anew before this reply came: what it shows may have ended before the list was made.
@@ -599,9 +605,22 @@ impl Loop {
             Some(why) => {
                 self.under_way.remove(slot);
                 self.queue.failed(slot, &why, now);
+                self.give_up(slot, now);
             }
             None => self.go_on(slot, now),
         }
+    }
+
+    /// What the controller makes of a plan that was refused.
+    fn give_up(&mut self, slot: &Slot, now: Time) {
+        let after = self.controllers[slot.controller].gave_up(&slot.key, &self.caches, now);
+        if let Some(by) = after.by {
+            self.queue.wake(slot.clone(), Some(by));
+        }
+        for key in after.wake {
+            self.queue.wake(Slot { controller: slot.controller, key }, None);
+        }
+        after.notes.iter().for_each(|event| self.note(event, now));
     }
 
     /// Looks whether an object is there; its absence teaches the cache.
@@ -616,20 +635,26 @@ impl Loop {
         calls.as_slice().first().map_or(0, |call| self.caches.resets(&call.on.kind))
     }
 
-    /// Forgets the object of a call, if it is the one that was meant.
-    fn ghost(&mut self, call: &Call) -> Option<Taken> {
+    fn about(&self, call: &Call) -> Option<Uid> {
+        let known = || self.caches.get(&call.on.kind, &call.on.namespace, &call.on.name);
+        call.guard.uid.clone().or_else(|| known().map(|it| meta::uid(&it.tree)))
+    }
+
+    /// Forgets the object of a call, if it is the one that was meant: a namesake that was born while the call was under way
+    /// would not be heard of again.
+    fn ghost(&mut self, call: &Call, about: Option<&Uid>) -> Option<Taken> {
         let ghost = self.caches.get(&call.on.kind, &call.on.namespace, &call.on.name)?.clone();
-        let meant = call.guard.uid.as_ref().is_none_or(|uid| *uid == meta::uid(&ghost.tree));
+        let meant = about.is_some_and(|uid| *uid == meta::uid(&ghost.tree));
         if meant { self.caches.buried(&call.on.kind, &ghost) } else { None }
     }
 
     /// What a reply teaches about the world.
-    fn learn(&mut self, call: &Call, result: &Result<Object, Refusal>, now: Time) {
+    fn learn(&mut self, call: &Call, result: &Result<Object, Refusal>, about: Option<&Uid>, now: Time) {
         let kind = &call.on.kind;
         let taken = match result {
             // A bare success of a delete: the object is gone.
             Ok(object) if matches!(call.act, Act::Delete { .. }) && !shows_target(call, object) => {
-                self.ghost(call)
+                self.ghost(call, about)
             }
             Ok(object) if !shows_target(call, object) => None,
             Ok(object) if is_end(call, object) || !self.is_kept(kind, object) => {
@@ -639,7 +664,7 @@ impl Loop {
             Err(Refusal::NotFound(_))
                 if !matches!(call.act, Act::Create(_)) && call.on.part == Part::Main =>
             {
-                self.ghost(call)
+                self.ghost(call, about)
             }
             Err(_) => None,
         };

@@ -128,6 +128,17 @@ impl Plan {
     }
 }
 
+/// What follows from a plan that was refused, beside the pause of its key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GaveUp {
+    /// When to look again at the latest, however long the pause would be.
+    pub by: Option<Time>,
+    /// Other keys of the same controller that may go on now.
+    pub wake: Vec<Key>,
+    /// What is told of it.
+    pub notes: Vec<Event>,
+}
+
 /// Wakes a key of the controller it was given to, from any thread: something happened that no watch tells.
 pub type Doorbell = Arc<dyn Fn(Key) + Send + Sync>;
 
@@ -192,5 +203,10 @@ pub trait Controller: Send {
     /// What to note when a call of this key's plan was refused.
     fn refused(&mut self, _key: &Key, _call: &Call, _why: &Refusal, _caches: &Caches) -> Option<Event> {
         None
+    }
+
+    /// What follows when the plan of this key ended by a refusal.
+    fn gave_up(&mut self, _key: &Key, _caches: &Caches, _now: Time) -> GaveUp {
+        GaveUp::default()
     }
 }

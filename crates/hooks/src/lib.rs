@@ -10,6 +10,7 @@
 mod jobsets;
 pub mod queued;
 mod queues;
+mod training;
 
 use muster_api::meta;
 use muster_apiserver::admission::{AdmissionRequest, Verdict};
@@ -20,12 +21,13 @@ use muster_tree::Tree;
 pub use jobsets::JobSets;
 pub use queued::Settings as QueueSettings;
 pub use queues::Queues;
+pub use training::Trainings;
 
 /// An answer as the server's clients know it. `webhook` is who would say so in a cluster.
 fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {
     if let Some(why) = answer.refused {
         let message = format!("admission webhook {webhook:?} denied the request: {why}");
-        return Verdict::deny(403, "Forbidden", message);
+        return Verdict::Deny(Status::new(403, "Forbidden", message).warned(&answer.warnings));
     }
     if answer.problems.is_empty() {
         return Verdict::Allow { changed: answer.changed, warnings: answer.warnings };

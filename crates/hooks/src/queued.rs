@@ -12,12 +12,13 @@ use std::cell::RefCell;
 use muster_api::gang::Gangs;
 use muster_api::kinds::{JOBS, JOBSETS};
 use muster_api::meta::{self, Owner};
-use muster_api::paths::{job as job_path, jobset as jobset_path};
 use muster_api::queue::words::{annotations, finalizers, labels};
 use muster_api::selector::Selector;
+use muster_api::train::kinds::TRAIN_JOBS;
 use muster_queue::jobs::admit::{self, Changed};
 use muster_queue::jobs::ancestors::{self, Above, Ancestor, Managed};
 use muster_queue::jobs::plan::queue_of;
+use muster_queue::jobs::{batch, jobset, trainjob};
 use muster_queue::kinds::admission::Answer;
 use muster_queue::pods::admit::{self as taking, Ancestry, Live};
 use muster_queue::pods::check::{self, Caller};
@@ -41,6 +42,8 @@ pub enum Queued {
     Job,
     /// A JobSet.
     JobSet,
+    /// A TrainJob.
+    TrainJob,
     /// A pod.
     Pod,
 }
@@ -53,18 +56,24 @@ impl Queued {
             ("", "pods") => Some(Queued::Pod),
             it if it == (&*JOBS.group, &*JOBS.plural) => Some(Queued::Job),
             it if it == (&*JOBSETS.group, &*JOBSETS.plural) => Some(Queued::JobSet),
+            it if it == (&*TRAIN_JOBS.group, &*TRAIN_JOBS.plural) => Some(Queued::TrainJob),
             _ => None,
         }
     }
 
     fn suspend(self) -> &'static [&'static str] {
-        if self == Queued::JobSet { jobset_path::SUSPEND } else { job_path::SUSPEND }
+        match self {
+            Queued::JobSet => jobset::NAMED.suspend,
+            Queued::TrainJob => trainjob::NAMED.suspend,
+            Queued::Job | Queued::Pod => batch::NAMED.suspend,
+        }
     }
 
     fn integration(self) -> &'static str {
         match self {
-            Queued::Job => "batch/job",
-            Queued::JobSet => "jobset.x-k8s.io/jobset",
+            Queued::Job => batch::NAMED.integration,
+            Queued::JobSet => jobset::NAMED.integration,
+            Queued::TrainJob => trainjob::NAMED.integration,
             Queued::Pod => "pod",
         }
     }
@@ -74,6 +83,7 @@ impl Queued {
         match self {
             Queued::Job => "job.kb.io",
             Queued::JobSet => "jobset.kb.io",
+            Queued::TrainJob => "trainjob.kb.io",
             Queued::Pod => "pod.kb.io",
         }
     }
@@ -144,6 +154,9 @@ pub struct Asked<'a> {
 pub fn take_in(asked: &Asked<'_>) -> Answer {
     let looks = Looks::new(asked);
     let Asked { queued, object, settings, .. } = *asked;
+    if is_elsewhere(queued, object) {
+        return Answer::default();
+    }
     let waits = !queue_of(object).is_empty() || settings.managed.without_queue;
     let parented = meta::annotation(object, annotations::SUSPENDING_PARENT).is_some();
     // Whoever has no business with queues costs one look.
@@ -156,7 +169,7 @@ pub fn take_in(asked: &Asked<'_>) -> Answer {
             taking::Verdict::TakenIn(pod) => changed(pod, object),
             taking::Verdict::Refused(why) => refused(why),
         },
-        Queued::Job | Queued::JobSet => filled_in(asked, &looks),
+        Queued::Job | Queued::JobSet | Queued::TrainJob => filled_in(asked, &looks),
     };
     looks.or_refused(answer)
 }
@@ -174,25 +187,37 @@ fn filled_in(asked: &Asked<'_>, looks: &Looks<'_>) -> Answer {
         without_queue: settings.managed.without_queue,
         has_managed_owner: ancestor.is_some(),
     };
-    changed(admit::filled_in(object, queued.suspend(), around), object)
+    let filled = admit::filled_in(object, queued.suspend(), around);
+    let has_entry = queued == Queued::TrainJob && admit::is_taken_in(&filled, around);
+    changed(if has_entry { trainjob::with_entry(&filled) } else { filled }, object)
 }
 
 /// Whether something may be created, or changed as it would be.
 #[must_use]
 pub fn judge(asked: &Asked<'_>) -> Answer {
     let Asked { queued, object, old, .. } = *asked;
-    if !is_keyed(object) && !old.is_some_and(is_keyed) {
+    let looks = Looks::new(asked);
+    // Who is queued in the stead of a Job has its share by what it made of it.
+    let grows = queued == Queued::Job && old.is_some_and(|old| admit::asks_for_more(old, object));
+    if let Some(why) = grows.then(|| looks.ancestor().err()).flatten() {
+        return refused(why);
+    }
+    if !is_keyed(object) && !old.is_some_and(is_keyed) || is_elsewhere(queued, object) {
         return Answer::default();
     }
-    let looks = Looks::new(asked);
     // It matters only to those who change where they wait.
     let moves = old.is_some_and(|old| meta::label(old, labels::QUEUE) != meta::label(object, labels::QUEUE));
     let default_queue = moves && looks.has_default_queue();
     let answer = match queued {
         Queued::Pod => judge_pod(asked, &looks, default_queue),
-        Queued::Job | Queued::JobSet => judge_job(asked, default_queue),
+        Queued::Job | Queued::JobSet | Queued::TrainJob => judge_job(asked, &looks, default_queue),
     };
     looks.or_refused(answer)
+}
+
+/// Whether somebody else runs it, and queues it there. Who does never changes.
+fn is_elsewhere(queued: Queued, object: &Tree) -> bool {
+    queued == Queued::TrainJob && trainjob::is_elsewhere(object)
 }
 
 fn is_keyed(it: &Tree) -> bool {
@@ -224,7 +249,7 @@ fn judge_pod(asked: &Asked<'_>, looks: &Looks<'_>, default_queue: bool) -> Answe
     Answer { problems: answer.problems, warnings: answer.warnings, ..Answer::default() }
 }
 
-fn judge_job(asked: &Asked<'_>, has_default_queue: bool) -> Answer {
+fn judge_job(asked: &Asked<'_>, looks: &Looks<'_>, has_default_queue: bool) -> Answer {
     let Asked { queued, object, old, .. } = *asked;
     let mut problems = admit::check_queue_words(object);
     // A Job that runs with fewer pods than it asked for has what its annotations said of all of them.
@@ -240,6 +265,10 @@ fn judge_job(asked: &Asked<'_>, has_default_queue: bool) -> Answer {
         problems.extend(admit::check_queue_change(&changed));
         if queued == Queued::Job {
             problems.extend(admit::check_job_change(old, object));
+        }
+        if queued == Queued::TrainJob {
+            let is_queue = || looks.noted(asked.around.may_release()) == Some(true);
+            problems.extend(trainjob::check_patches(old, object, is_queue));
         }
     }
     Answer { problems, ..Answer::default() }
@@ -335,74 +364,4 @@ impl Live for Looks<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use muster_tree::tree;
-
-    use super::*;
-
-    /// A cluster of which nothing can be seen.
-    struct Dark;
-
-    fn dark<T>() -> Result<T, String> {
-        Err("dark".to_owned())
-    }
-
-    impl Around for Dark {
-        fn namespace(&self) -> Result<Tree, String> {
-            dark()
-        }
-
-        fn owner(&self, _: &Owner) -> Result<Option<Tree>, String> {
-            dark()
-        }
-
-        fn has_default_queue(&self) -> Result<bool, String> {
-            dark()
-        }
-
-        fn has_default_class(&self) -> Result<bool, String> {
-            dark()
-        }
-
-        fn may_release(&self) -> Result<bool, String> {
-            dark()
-        }
-
-        fn acts_for(&self, _: &Owner) -> Result<bool, String> {
-            dark()
-        }
-
-        fn gangs(&self) -> Result<Option<Gangs>, String> {
-            dark()
-        }
-    }
-
-    fn ask(decide: fn(&Asked<'_>) -> Answer, queued: Queued, object: &Tree, old: Option<&Tree>) -> Answer {
-        let enabled = ["pod", "batch/job"].map(Into::into).into();
-        let managed = Managed { enabled, ..Managed::default() };
-        let namespaces = Selector::of(Some(&tree!({})));
-        let settings = Settings { managed, namespaces, pods: taking::Settings::default() };
-        decide(&Asked { queued, object, old, around: &Dark, settings: &settings })
-    }
-
-    #[test]
-    fn what_cannot_be_seen_is_never_guessed() {
-        let bare = tree!({"metadata": {"name": "p"}, "spec": {}});
-        let keyed = bare.with(&["metadata", "labels", labels::QUEUE], "q");
-        for (says, queued, object) in [
-            ("a pod that names no queue", Queued::Pod, &bare),
-            ("a pod that names one", Queued::Pod, &keyed),
-            ("a job that names none", Queued::Job, &bare),
-            ("a job that names one", Queued::Job, &keyed),
-        ] {
-            let why = ask(take_in, queued, object, None).refused.expect(says);
-            assert!(why.contains("dark"), "{says}: {why}");
-        }
-        assert_eq!(ask(judge, Queued::Pod, &bare, None), Answer::default(), "nobody's business");
-        assert_eq!(ask(judge, Queued::Pod, &keyed, None), Answer::default(), "nothing has to be seen");
-        let gated = keyed.with(&["spec", "schedulingGates"], tree!([{"name": "kueue.x-k8s.io/admission"}]));
-        assert_eq!(ask(judge, Queued::Pod, &gated, Some(&gated)), Answer::default(), "nor who writes");
-        let why = ask(judge, Queued::Pod, &keyed, Some(&gated)).refused;
-        assert_eq!(why.as_deref(), Some("dark"), "who opens a gate has to be known");
-    }
-}
+mod tests;

@@ -9,5 +9,7 @@
 //! Who performs what is decided: calls are made elsewhere.
 
 pub mod build;
+pub mod keys;
 pub mod kinds;
 pub mod life;
+pub mod rights;

@@ -163,6 +163,8 @@ pub mod managers {
     pub static PODS: Text = literal!("kueue-pod-controller");
     /// Everything else: jobs, pods, finalizers.
     pub static KUEUE: Text = literal!("kueue");
+    /// In the patches of a TrainJob: what admission gives to its pods.
+    pub const RUNTIME_PATCH: &str = "kueue.x-k8s.io/manager";
     /// Source of events of jobs and pods.
     pub static JOB_EVENTS: Text = literal!("kueue-job-controller");
     /// Source of events of admission.

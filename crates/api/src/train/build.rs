@@ -3,6 +3,7 @@
 use muster_tree::{Text, Tree, tree};
 
 use super::facts::TrainJobFacts;
+use super::made;
 use super::paths::{status as status_path, train_job as path};
 use super::words::{API_VERSION, SNAPSHOT_KEY, SNAPSHOT_SUFFIX, TRAIN_JOB};
 use crate::meta::Owner;
@@ -17,6 +18,20 @@ pub fn owner(job: &TrainJobFacts) -> Tree {
 #[must_use]
 pub fn snapshot_name(job: &str) -> Text {
     Text::from(format!("{job}{SNAPSHOT_SUFFIX}"))
+}
+
+/// Whether this may be the name of a ConfigMap or Secret that a TrainJob is made into.
+#[must_use]
+pub fn is_made_name(name: &str) -> bool {
+    let all = [
+        SNAPSHOT_SUFFIX,
+        made::mpi::SSH_SUFFIX,
+        made::mpi::HOSTFILE_SUFFIX,
+        made::flux::SCRIPTS_SUFFIX,
+        made::flux::CURVE_SUFFIX,
+        made::progress::CA_SUFFIX,
+    ];
+    all.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// The ConfigMap that keeps a runtime (with its apiVersion and kind) as a TrainJob found it.

@@ -18,7 +18,7 @@ mod runtime;
 mod status;
 pub mod words;
 
-pub use build::{owner, progress_body, snapshot, snapshot_name};
+pub use build::{is_made_name, owner, progress_body, snapshot, snapshot_name};
 pub use facts::{Managed, RuntimeRef, TrainJobFacts};
 pub use runtime::{Ancestor, RuntimeKind, gpu_count, is_gpu};
 pub use status::{JobsStatus, TrainJobStatus};

@@ -93,6 +93,12 @@ paths! {
         POD_ANNOTATIONS = "template"."spec"."template"."metadata"."annotations";
         /// The pods.
         POD_SPEC = "template"."spec"."template"."spec";
+        /// Which nodes are good enough for them.
+        NODE_SELECTOR = "template"."spec"."template"."spec"."nodeSelector";
+        /// What they put up with, as a whole.
+        TOLERATIONS = "template"."spec"."template"."spec"."tolerations";
+        /// What holds them back.
+        GATES = "template"."spec"."template"."spec"."schedulingGates";
         /// Their containers.
         CONTAINERS = "template"."spec"."template"."spec"."containers";
         /// What runs before those.

@@ -11,6 +11,7 @@ mod token_volume;
 
 use std::sync::Arc;
 
+use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
 pub use builtin::BUILTIN;
@@ -60,6 +61,8 @@ pub struct AdmissionRequest<'a> {
     pub dry_run: bool,
     /// Other objects.
     pub look: &'a dyn Look,
+    /// When the write happens.
+    pub now: Time,
 }
 
 impl AdmissionRequest<'_> {

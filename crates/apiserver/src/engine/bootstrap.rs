@@ -11,6 +11,9 @@ use crate::kinds::Look;
 use crate::request::{Body, Patch, Target, User, WriteAct, WriteOptions, WriteRequest};
 use crate::status::Status;
 
+/// Who writes what every server has.
+const MANAGER: &str = "kube-apiserver";
+
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "muster-system"];
 
 impl Engine {
@@ -48,7 +51,8 @@ impl Engine {
             };
             let body = Body { tree: definition.clone(), duplicates: Vec::new() };
             let told = told.clone();
-            self.write_own(target, WriteAct::Patch(Patch::Apply { body, force: true }), move |refused| {
+            let act = WriteAct::Patch(Patch::Apply { body, force: true });
+            self.write_own(MANAGER, target, act, move |refused| {
                 if let Some(status) = refused {
                     tracing::error!(%name, message = %status.message, "definition that comes with the server");
                 }
@@ -84,16 +88,22 @@ impl Engine {
         let target = collection(group, version, plural);
         let act = WriteAct::Create(Body { tree, duplicates: Vec::new() });
         let plural = Text::from(plural);
-        self.write_own(target, act, move |refused| {
+        self.write_own(MANAGER, target, act, move |refused| {
             if let Some(status) = refused.filter(|status| status.reason != "AlreadyExists") {
                 tracing::error!(%plural, %name, message = %status.message, "bootstrap object");
             }
         });
     }
 
-    /// A write of the server itself; `done` hears why it was refused.
-    fn write_own(&self, target: Target, act: WriteAct, done: impl FnOnce(Option<Status>) + Send + 'static) {
-        let options = WriteOptions { field_manager: Text::from("kube-apiserver"), ..WriteOptions::default() };
+    /// A write of the server itself, under this name; `done` hears why it was refused.
+    pub(super) fn write_own(
+        &self,
+        by: &str,
+        target: Target,
+        act: WriteAct,
+        done: impl FnOnce(Option<Status>) + Send + 'static,
+    ) {
+        let options = WriteOptions { field_manager: Text::from(by), ..WriteOptions::default() };
         let user = User {
             name: Text::from("system:apiserver"),
             groups: vec![Text::from("system:masters")],

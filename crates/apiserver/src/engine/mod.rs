@@ -31,6 +31,7 @@ mod reviews;
 mod scale;
 mod scale_write;
 mod select;
+mod shipped;
 mod subresources;
 mod token;
 mod update;
@@ -78,6 +79,8 @@ pub struct EngineOptions {
     pub service_range: (u8, u8),
     /// Definitions of custom resources that come with the server. What is stored under their names becomes what they say.
     pub definitions: Vec<Tree>,
+    /// Objects that come with the server, whole: made where they are missing, renewed unless somebody changed them.
+    pub shipped: Vec<Tree>,
     /// Who says objects of a group in another version, by the group's name. Elsewhere only `apiVersion` changes.
     pub conversions: Vec<(Text, Convert)>,
     /// Which kinds and fields of gangs are served.
@@ -93,6 +96,7 @@ impl Default for EngineOptions {
             root_ca: Text::new(),
             service_range: (10, 96),
             definitions: Vec::new(),
+            shipped: Vec::new(),
             conversions: Vec::new(),
             gangs: Gangs::default(),
             protect_groups: false,
@@ -145,6 +149,7 @@ impl Engine {
         engine.reload_custom();
         engine.bootstrap();
         engine.install();
+        engine.ship();
         engine.collect_homeless();
         engine
     }

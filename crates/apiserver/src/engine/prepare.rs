@@ -188,6 +188,7 @@ impl<'a> Ask<'a> {
             user: &self.request.user,
             dry_run: self.request.options.dry_run,
             look: self.engine,
+            now: self.now,
         }
     }
 

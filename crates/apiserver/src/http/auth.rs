@@ -69,7 +69,8 @@ impl Authenticator {
     }
 }
 
-fn bearer(header: &str) -> Option<&str> {
+/// The token of an `Authorization` header that shows one.
+pub(super) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|t| !t.is_empty())
 }

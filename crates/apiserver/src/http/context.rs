@@ -10,6 +10,7 @@ use muster_api::ports::{Clock, Entropy};
 
 use super::accept::{self, Answer, Offer};
 use super::answer::Style;
+use super::aside::Aside;
 use super::auth::Authenticator;
 use super::away::Dialer;
 use super::discover::Discovery;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub nodes: Option<Arc<dyn NodeDoor>>,
     /// Who answers for groups that are not stored.
     pub teller: Option<Arc<dyn Teller>>,
+    /// Who answers what is asked with tokens of its own.
+    pub aside: Option<Arc<dyn Aside>>,
     /// The way to all others.
     pub dialer: Dialer,
     /// The address listened on.

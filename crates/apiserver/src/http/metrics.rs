@@ -102,6 +102,8 @@ impl Metrics {
     /// Sets what is only known when somebody asks.
     pub fn store_is(&self, revision: u64, objects: impl IntoIterator<Item = (String, usize)>) {
         self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
+        // What there is nothing of any more is not among them.
+        self.objects.clear();
         for (resource, count) in objects {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.objects.get_or_create(&ResourceLabels { resource }).set(count);

@@ -13,6 +13,7 @@
 
 pub mod accept;
 pub mod answer;
+pub mod aside;
 mod ask;
 pub mod auth;
 pub mod authority;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 
 use muster_api::ports::{Clock, Entropy};
 
+use self::aside::Aside;
 use self::auth::{AccountTokens, Authenticator, user_of_certificate};
 use self::away::Dialer;
 use self::context::Shared;
@@ -79,6 +81,8 @@ pub struct ServerOptions {
     pub nodes: Option<Arc<dyn NodeDoor>>,
     /// Who answers for groups that are not stored, if anybody does.
     pub teller: Option<Arc<dyn Teller>>,
+    /// Who answers what is asked with tokens of its own, if anybody does.
+    pub aside: Option<Arc<dyn Aside>>,
     /// Bounds.
     pub bounds: Bounds,
     /// Numbers of all parts of the process.
@@ -141,6 +145,7 @@ impl Server {
             checks,
             nodes: options.nodes,
             teller: options.teller,
+            aside: options.aside,
             dialer,
             address,
             hosts: hosts(address),

@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! - Every request gets exactly one answer, and every refusal is a `Status`; a panic becomes a 500.
-//! - The order is fixed: host, authentication, path, room, body. A stranger costs no more than a header.
+//! - The order is fixed: host, authentication, path, room, body. A stranger costs no more than a header. What somebody
+//!   answers with tokens of its own ([`aside`]) is found before authentication, and asks for the body last, too.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -18,6 +19,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
 use super::answer::{self, Reply, Style};
+use super::aside;
 use super::ask::Part;
 use super::auth;
 use super::body;
@@ -96,6 +98,9 @@ async fn answer(
     let path = parts.uri.path().to_owned();
     if let Err(status) = check_host(shared, &parts) {
         return answer::status(&status, Style::PLAIN);
+    }
+    if let Some(aside) = aside::find(shared, &parts.method, &path) {
+        return aside::answer(shared, aside, &parts, body).await;
     }
     let user = match authenticated(shared, peer, &parts, &path) {
         Ok(user) => user,

@@ -83,6 +83,7 @@ impl World {
             checks: vec![ready.clone()],
             nodes,
             teller: None,
+            aside: None,
             bounds,
             metrics: Arc::default(),
             clock,

@@ -134,4 +134,11 @@ fn numbers_tell_of_requests_and_objects() {
     assert!(text.contains(counted), "{text}");
     assert!(text.contains("apiserver_storage_objects{resource=\"configmaps\"}"), "{text}");
     assert!(text.contains("muster_store_revision"), "{text}");
+    let (secrets, stored) = (CONFIGMAPS.replace("configmaps", "secrets"), "{resource=\"secrets\"}");
+    world.json("POST", &secrets, r#"{"metadata":{"name":"a"}}"#);
+    let text = world.get("/metrics").text().to_owned();
+    assert!(text.contains(&format!("apiserver_storage_objects{stored} 1")), "{text}");
+    world.call("DELETE", &format!("{secrets}/a"), &[], b"");
+    let text = world.get("/metrics").text().to_owned();
+    assert!(!text.contains(&format!("apiserver_storage_objects{stored}")), "the last one is gone: {text}");
 }

@@ -4,17 +4,14 @@ use muster_api::gang_make::Gangs;
 use muster_api::jobset::JobSetFacts;
 use muster_api::paths::{container_status as container, meta as meta_path, pod as pod_path};
 use muster_api::port::{Kind, Object};
+use muster_api::train::TrainJobFacts;
+use muster_api::train::words::TRAIN_JOB;
 use muster_api::words::jobset as words;
-use muster_api::{condition, kinds, meta};
+use muster_api::{kinds, meta};
 use muster_jobset::plan::{Around, Held, InPlacePod, Parent};
 use muster_tree::{Text, Tree};
 
 use crate::cache::Caches;
-
-/// The kind of owners that read the result of a JobSet.
-const TRAIN_JOB: &str = "TrainJob";
-/// Conditions of theirs that say they have.
-const TRAIN_JOB_ENDS: [&str; 2] = ["Complete", "Failed"];
 
 /// The namespace of a JobSet.
 pub struct Namespace<'a> {
@@ -72,9 +69,7 @@ impl Around for Namespace<'_> {
             return Parent::None;
         };
         let Some((_, parent)) = self.caches.by_uid(&owner.uid) else { return Parent::Unseen };
-        let all = parent.tree.items_at(&["status", "conditions"]);
-        let knows = TRAIN_JOB_ENDS.iter().any(|kind| condition::holds(all, kind));
-        if knows { Parent::Knows } else { Parent::Waits }
+        if TrainJobFacts::of(&parent.tree).status.is_finished() { Parent::Knows } else { Parent::Waits }
     }
 }
 

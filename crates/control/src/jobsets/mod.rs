@@ -21,6 +21,8 @@ use muster_api::jobset::JobSetFacts;
 use muster_api::meta::{self, Owner};
 use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
 use muster_api::time::Time;
+use muster_api::train::TrainJobFacts;
+use muster_api::train::kinds::TRAIN_JOBS;
 use muster_api::words::NAMESPACE_TERMINATING;
 use muster_api::words::jobset as words;
 use muster_api::{kinds, paths};
@@ -233,6 +235,9 @@ impl Controller for JobSets {
             }
             return vec![seen.key.clone().into()];
         }
+        if seen.key.kind == TRAIN_JOBS {
+            return has_read(seen).then(|| key_of(seen, &seen.key.name).into()).into_iter().collect();
+        }
         if self.is_gang(&seen.key.kind) && only_fares(seen) {
             return Vec::new();
         }
@@ -296,6 +301,12 @@ fn key_of(seen: &Seen<'_>, set: &Text) -> Key {
 fn set_of(object: &Tree) -> Option<Owner> {
     meta::controller(object)
         .filter(|owner| owner.kind == words::KIND && owner.group() == kinds::JOBSETS.group)
+}
+
+/// Whether a TrainJob has just read the end of its JobSet, which may go from then on.
+fn has_read(seen: &Seen<'_>) -> bool {
+    let ended = |it: &Object| TrainJobFacts::of(&it.tree).status.is_finished();
+    seen.after.is_some_and(ended) && !seen.before.is_some_and(ended)
 }
 
 /// Whether a group merely fares otherwise: how its pods are placed concerns nobody here.

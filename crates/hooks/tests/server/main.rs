@@ -6,5 +6,6 @@ mod changes;
 mod new_sets;
 mod pods;
 mod queues;
+mod training;
 mod volumes;
 mod world;

@@ -10,7 +10,7 @@ use muster_apiserver::request::{
     Body, Patch, Shown, Target, User, WriteAct, WriteOptions, WriteReply, WriteRequest,
 };
 use muster_apiserver::status::Status;
-use muster_hooks::{JobSets, QueueSettings, Queues};
+use muster_hooks::{JobSets, QueueSettings, Queues, Trainings};
 use muster_jobset::admission::Settings;
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Text, Tree, tree};
@@ -62,6 +62,14 @@ impl World {
             ..EngineOptions::default()
         });
         world.0.add_hook(Arc::new(Queues::new(QueueSettings::default())));
+        world
+    }
+
+    /// Where there are TrainJobs.
+    pub fn training() -> World {
+        let definitions = muster_trainer::kinds::definitions();
+        let world = World::of(EngineOptions { definitions, ..EngineOptions::default() });
+        world.0.add_hook(Arc::new(Trainings));
         world
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::slice;
 
-use muster_api::gang::{COSCHEDULING_GROUPS, VOLCANO_GROUPS};
+use muster_api::gang::{COSCHEDULING_GROUPS, Form, Mark, VOLCANO_GROUPS};
 use muster_api::gang_make::{self, Gangs, Maker, Member, NewGroup, Policy, Template, words as gang_words};
 use muster_api::paths::{meta, pod};
 use muster_api::port::Uid;
@@ -109,8 +109,17 @@ fn native(draft: &mut Draft<'_>, gangs: Gangs, workload_uid: Option<&Uid>) {
         group: name.clone(),
         group_uid: None,
     };
-    draft.sets[at].change_pods(|pods| member.mark(gangs, pods));
+    draft.sets[at].change_pods(|pods| member.mark(within_jobset(gangs), pods));
     draft.beside.extend([workload].into_iter().chain(group));
+}
+
+/// How the pods of a JobSet are marked. Its definition knows the field of the released form and drops that of the proposed
+/// one, with which the pods would not be a gang at all.
+fn within_jobset(gangs: Gangs) -> Gangs {
+    match gangs.form {
+        Form::Proposal => Gangs { mark: Mark::Annotations, ..gangs },
+        _ => gangs,
+    }
 }
 
 /// The set that trains: with MPI the nodes, since the launcher comes only when they are ready.

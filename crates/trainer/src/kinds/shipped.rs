@@ -12,6 +12,11 @@ pub const LOCAL: &str = "local-process";
 /// The one that needs a cache beside it, and is installed only where that is.
 pub const WITH_CACHE: &str = "torch-distributed-with-cache";
 
+/// The ConfigMap that tells clients which version this is.
+pub const PUBLIC: &str = "kubeflow-trainer-public";
+/// The version of Trainer that clients may take this for.
+pub const VERSION: &str = "2.3.0";
+
 /// The shipped runtimes. `registry` stands in front of every image; nothing does when it is empty.
 ///
 /// # Panics
@@ -23,11 +28,11 @@ pub fn shipped(registry: &str) -> Vec<Tree> {
     TREES.get_or_init(parse).iter().map(|it| from(registry, it)).collect()
 }
 
-/// The ConfigMap that tells clients which version this is.
+/// That ConfigMap.
 #[must_use]
 pub fn public(namespace: &str, version: &str) -> Tree {
     tree!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "kubeflow-trainer-public", "namespace": namespace},
+        "metadata": {"name": PUBLIC, "namespace": namespace},
         "data": {"kubeflow_trainer_version": version}})
 }
 

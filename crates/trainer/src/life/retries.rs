@@ -62,6 +62,18 @@ impl Retries {
         now + pause(self.all.entry(uid.clone()).or_default())
     }
 
+    /// Of how many TrainJobs something is remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// It is done, or the TrainJob is gone.
     pub fn forget(&mut self, uid: &Uid) {
         self.all.remove(uid);

@@ -75,6 +75,7 @@ fn both_fields_are_optional_numbers() {
     assert_eq!(spec.items_at(&["required"]), [Tree::from("runtimeRef")]);
 }
 
+/// Shows: 2899-59.
 #[test]
 fn definitions_use_nothing_that_older_servers_lack() {
     // Rules about an absent old value, and lists of fields to select by, came later.

@@ -5,6 +5,7 @@ mod gangs;
 mod kinds;
 mod local;
 mod quotas;
+mod shipped;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

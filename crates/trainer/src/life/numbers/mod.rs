@@ -7,7 +7,9 @@
 //!
 //! - Nothing is negative but the seconds that a late deadline is overdue.
 //! - What is gauged of a TrainJob goes with it: nothing grows but the counters.
+//! - A copy costs the same however many TrainJobs there are.
 
+mod jobs;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,7 @@ use muster_api::train::words::conditions;
 use muster_api::train::{Managed, TrainJobFacts};
 use muster_tree::{Text, Tree};
 
+use jobs::Jobs;
 pub use spans::{Bounds, Spans};
 
 use super::clock::{DeadlineClock, due, expires, started};
@@ -136,12 +139,11 @@ struct Gauged {
 }
 
 /// Numbers since the start.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers {
     counts: BTreeMap<(&'static str, Text), u64>,
     spans: BTreeMap<&'static str, Spans>,
-    /// By namespace and name.
-    jobs: BTreeMap<(Text, Text), Gauged>,
+    jobs: Jobs,
     /// Deletions that were sent and not seen yet, and when they were due.
     sent: BTreeMap<Uid, Time>,
 }
@@ -174,7 +176,7 @@ impl Numbers {
         match after.as_ref().filter(|it| it.managed == Managed::ByUs) {
             Some(job) => self.jobs.insert(key, gauged(job, clock)),
             None => self.jobs.remove(&key),
-        };
+        }
         if let Some(before) = &before {
             let later = after.as_ref().filter(|it| it.uid == before.uid);
             for happened in self.happened(before, later, now) {
@@ -217,6 +219,12 @@ impl Numbers {
         self.sent.remove(uid);
     }
 
+    /// How much is kept of single TrainJobs.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.jobs.len() + self.sent.len()
+    }
+
     /// All numbers at an instant, by name and labels.
     #[must_use]
     pub fn samples(&self, now: Time) -> Vec<Sample> {
@@ -252,14 +260,14 @@ impl Numbers {
 
     /// How many wait for their time to be over.
     fn pending(&self) -> Sample {
-        let waiting = self.jobs.values().filter(|it| it.waits).count();
+        let waiting = self.jobs.iter().filter(|(_, it)| it.waits).count();
         let value = Value::Gauge(number(waiting));
         Sample { name: "trainjob_ttl_pending_deletions", labels: Vec::new(), value }
     }
 
     fn states(&self) -> Vec<Sample> {
         let mut tally: BTreeMap<(&Text, &Text), BTreeMap<State, usize>> = BTreeMap::new();
-        for ((namespace, _), job) in &self.jobs {
+        for ((namespace, _), job) in self.jobs.iter() {
             *tally.entry((namespace, &job.runtime)).or_default().entry(job.state).or_default() += 1;
         }
         let one = |((namespace, runtime), states): (&(&Text, &Text), &BTreeMap<State, usize>)| {

@@ -1,0 +1,89 @@
+//! What a loop takes from replies.
+
+use muster_api::kinds::{CONFIG_MAPS, JOBSETS};
+use muster_api::port::{Act, Batch, Call, Change, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::time::Time;
+use muster_tree::{Text, tree};
+
+use super::{CallId, Input, Loop, LoopOptions, Output};
+use crate::cache::{Caches, Seen};
+use crate::plan::{Controller, Key, Plan, Step, Wake, Want};
+
+const NOW: Time = Time(1_767_225_600_000_000);
+
+/// Asks for the JobSet of a name, whoever that is, whenever there is a ConfigMap of this name.
+struct Asks;
+
+impl Controller for Asks {
+    fn name(&self) -> &'static str {
+        "asks"
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        vec![CONFIG_MAPS.clone(), JOBSETS.clone()]
+    }
+
+    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+        let asks = seen.key.kind == CONFIG_MAPS;
+        asks.then(|| seen.key.clone().into()).into_iter().collect()
+    }
+
+    fn plan(&mut self, key: &Key, _caches: &Caches, _now: Time) -> Plan {
+        let on = Target {
+            kind: JOBSETS.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            part: Part::Main,
+        };
+        let call = Call { by: Text::from("asks"), on, guard: Guard::default(), act: Act::Get };
+        Plan::of(vec![Step::Look(call, Want::Absent)])
+    }
+}
+
+fn object(uid: &str, revision: u64) -> Object {
+    Object { tree: tree!({"metadata": {"namespace": "ns", "name": "a", "uid": uid}}), revision }
+}
+
+fn put(it: &mut Loop, kind: &Kind, object: Object) -> Vec<CallId> {
+    let sent = it.on(Input::Changed(kind.clone(), Batch::Changes(vec![Change::Put(object)])), NOW);
+    let ids = sent.into_iter().filter_map(|output| match output {
+        Output::Send(id, _) => Some(id),
+        _ => None,
+    });
+    ids.collect()
+}
+
+fn begin() -> Loop {
+    let all = [CONFIG_MAPS.clone(), JOBSETS.clone()];
+    let mut it = Loop::new(vec![Box::new(Asks)], &all, LoopOptions::default());
+    for kind in all {
+        let _ = it.on(Input::Changed(kind, Batch::Reset(Vec::new())), NOW);
+    }
+    it
+}
+
+fn is_known(it: &Loop) -> bool {
+    it.caches().get(&JOBSETS, &"ns".into(), &"a".into()).is_some()
+}
+
+fn not_found() -> Vec<Result<Object, Refusal>> {
+    vec![Err(Refusal::NotFound("a".to_owned()))]
+}
+
+#[test]
+fn who_is_not_found_is_gone() {
+    let mut it = begin();
+    put(&mut it, &JOBSETS, object("old", 1));
+    let asked = put(&mut it, &CONFIG_MAPS, object("c", 2));
+    let _ = it.on(Input::Replied(asked[0], not_found()), NOW);
+    assert!(!is_known(&it));
+}
+
+#[test]
+fn who_was_born_while_a_namesake_was_asked_for_is_not() {
+    let mut it = begin();
+    let asked = put(&mut it, &CONFIG_MAPS, object("c", 2));
+    put(&mut it, &JOBSETS, object("new", 3));
+    let _ = it.on(Input::Replied(asked[0], not_found()), NOW);
+    assert!(is_known(&it), "the watch would not tell of it again");
+}

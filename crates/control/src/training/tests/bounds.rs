@@ -1,0 +1,147 @@
+//! What is done at once, and what is kept.
+
+use std::time::Duration;
+
+use muster_api::kinds::JOBSETS;
+use muster_api::port::Refusal;
+use muster_api::train::kinds::TRAIN_JOBS;
+use muster_tree::{Tree, tree};
+
+use super::super::Settings;
+use super::bench::{Bench, is};
+
+/// A TrainJob that has ended.
+fn ended(name: &str, bench: &Bench, ttl: u32) -> Tree {
+    let end =
+        tree!({"type": "Complete", "status": "True", "lastTransitionTime": bench.now.to_seconds_text()});
+    tree!({"metadata": {"name": name, "namespace": "ns"}, "status": {"conditions": [end]},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "ttlSecondsAfterFinished": ttl}})
+}
+
+fn flood(bench: &mut Bench, jobs: usize, ttl: u32) {
+    for n in 0..jobs {
+        let job = ended(&format!("j{n}"), bench, ttl);
+        bench.put(&TRAIN_JOBS, &job);
+    }
+}
+
+/// Shows: 2899-44.
+#[test]
+fn deletions_under_way_are_bounded() {
+    for max in [1, 5] {
+        let mut bench = Bench::new(Settings { deletions_max: max, ..Settings::default() });
+        flood(&mut bench, 200, 60);
+        bench.run(Duration::from_secs(59));
+        assert_eq!(bench.counted(), [""; 0]);
+        assert_eq!(bench.number("trainjob_ttl_pending_deletions"), 200.0);
+        bench.run(Duration::from_secs(1));
+        assert_eq!(bench.counted(), ["delete trainjobs 200"], "no time passes, each once");
+        assert_eq!(bench.deletions_most, max);
+        assert_eq!(bench.training().deletions.count(), (0, 0));
+    }
+}
+
+/// Shows: 2899-38, 2899-45.
+#[test]
+fn five_thousand_due_in_one_second_go_in_that_second() {
+    let mut bench = Bench::new(Settings::default());
+    for n in 0..5_000 {
+        let space = if n < 1_000 { "crowded".to_owned() } else { format!("small{}", n % 40) };
+        let job = ended(&format!("j{n}"), &bench, 60).with(&["metadata", "namespace"], space);
+        bench.put(&TRAIN_JOBS, &job);
+    }
+    bench.run(Duration::from_secs(120));
+    assert_eq!(bench.times("delete", "trainjobs"), [60_u64; 5_000]);
+    assert_eq!(bench.counted(), ["delete trainjobs 5000"]);
+    assert_eq!(bench.number("trainjob_ttl_deletion_latency_seconds"), 5_000.0);
+    assert!(bench.objects.keys().all(|key| key.kind != TRAIN_JOBS));
+}
+
+/// Shows: 2899-46.
+#[test]
+fn a_hundred_a_minute_go_as_they_are_due_for_an_hour() {
+    let mut bench = Bench::new(Settings::default());
+    let mut want: Vec<u64> = Vec::new();
+    for minute in 0..60 {
+        flood(&mut bench, 100, 30);
+        want.extend([minute * 60 + 30; 100]);
+        bench.run(Duration::from_secs(60));
+    }
+    assert_eq!(bench.times("delete", "trainjobs"), want);
+    assert_eq!(bench.number("trainjob_ttl_deletions_total"), 6_000.0);
+}
+
+/// Shows: 2899-44.
+#[test]
+fn whoever_is_refused_keeps_no_other_from_going() {
+    let mut bench = Bench::new(Settings { deletions_max: 2, ..Settings::default() });
+    bench.refuse(|call| {
+        let held = is(call, "delete", "trainjobs") && call.on.name.ends_with('0');
+        held.then(|| Refusal::Forbidden("no".to_owned()))
+    });
+    flood(&mut bench, 100, 1);
+    bench.run(Duration::from_secs(1));
+    let left = bench.objects.keys().filter(|key| key.kind == TRAIN_JOBS).count();
+    assert_eq!(left, 10, "only those that may not go");
+    bench.refuse(|_| None);
+    bench.run(Duration::from_secs(30));
+    assert!(bench.objects.keys().all(|key| key.kind != TRAIN_JOBS));
+    assert_eq!(bench.deletions_most, 2);
+    assert_eq!(bench.number("trainjob_ttl_deletions_total"), 100.0);
+}
+
+/// Shows: 2899-42.
+#[test]
+fn fifty_thousand_that_wait_cost_nothing_while_they_wait() {
+    let mut bench = Bench::new(Settings::default());
+    flood(&mut bench, 50_000, 86_400);
+    bench.settle();
+    assert_eq!(bench.number("trainjob_ttl_pending_deletions"), 50_000.0);
+    let before = bench.looks();
+    bench.run(Duration::from_secs(86_399));
+    assert_eq!(bench.looks(), before, "nobody is looked at before the time comes");
+    bench.submit("new", &tree!({}));
+    bench.settle();
+    // Once, and once more for each thing that was made for it.
+    assert!(bench.looks() - before <= 3, "{} looks", bench.looks() - before);
+    assert_eq!(bench.counted(), ["apply configmaps 1", "apply jobsets 1"]);
+}
+
+/// What the controller keeps of TrainJobs, all told.
+fn kept(bench: &Bench) -> usize {
+    let it = bench.training();
+    let (in_flight, waiting) = it.deletions.count();
+    let samples = it.numbers.samples(bench.now).iter().filter(|sample| sample.labels.len() > 1).count();
+    it.kept.len() + it.news.len() + it.retries.len() + in_flight + waiting + it.numbers.kept() + samples
+}
+
+/// Shows: 2899-43.
+#[test]
+fn a_hundred_thousand_that_came_and_went_leave_nothing() {
+    let mut bench = Bench::new(Settings::default());
+    for round in 0..100 {
+        for n in 0..990 {
+            let job = ended(&format!("j{round}-{n}"), &bench, n % 3);
+            bench.put(&TRAIN_JOBS, &job);
+        }
+        // Some are there from the beginning to the end, and one of them could not be made at first.
+        for n in 0..10 {
+            bench.submit(&format!("whole{n}"), &tree!({"ttlSecondsAfterFinished": 1, "suspend": n == 3}));
+        }
+        bench.refuse(|call| {
+            let late = is(call, "apply", "jobsets") && call.on.name == "whole7";
+            late.then(|| Refusal::Forbidden("quota".to_owned()))
+        });
+        bench.run(Duration::from_secs(1));
+        assert!(kept(&bench) > 0);
+        bench.refuse(|_| None);
+        bench.run(Duration::from_secs(2));
+        (0..10).for_each(|n| bench.ends(&format!("whole{n}"), "Completed"));
+        bench.run(Duration::from_secs(3));
+        bench.calls.clear();
+        bench.told.clear();
+    }
+    assert_eq!(bench.number("trainjob_ttl_deletions_total"), 100_000.0);
+    assert!(bench.objects.keys().all(|key| key.kind != TRAIN_JOBS && key.kind != JOBSETS));
+    assert_eq!(kept(&bench), 0);
+}

@@ -1,0 +1,147 @@
+//! Keys by which the launcher of MPI reaches its nodes, in the two forms that ssh reads.
+//!
+//! # Invariants
+//!
+//! - A function of the chance that is passed in, and of nothing else.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use p521::SecretKey;
+use p521::elliptic_curve::sec1::ToEncodedPoint;
+
+use crate::build::KeyPair;
+
+/// How many bytes of chance a pair is made of: as many as a number of the curve has.
+pub const CHANCE: usize = 66;
+/// The curve has 521 bits: of the first byte one counts.
+const FIRST_BITS: u8 = 1;
+
+/// A private key and its public key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    private: String,
+    public: String,
+}
+
+impl Keys {
+    /// The pair that comes of this chance.
+    #[must_use]
+    pub fn of(chance: [u8; CHANCE]) -> Keys {
+        let secret = secret(chance);
+        let point = secret.public_key().to_encoded_point(false);
+        Keys { private: pem(&private(&secret.to_bytes(), point.as_bytes())), public: line(point.as_bytes()) }
+    }
+
+    /// As builders take them.
+    #[must_use]
+    pub fn pair(&self) -> KeyPair<'_> {
+        KeyPair { private: &self.private, public: &self.public }
+    }
+}
+
+/// The number that is the private key: not zero, and below the order of the curve.
+fn secret(mut chance: [u8; CHANCE]) -> SecretKey {
+    chance[0] &= FIRST_BITS;
+    SecretKey::from_slice(&chance).unwrap_or_else(|_| {
+        // Zero, or beyond the order: both are less likely than a wrong machine, and half of the range is inside.
+        chance[0] = 0;
+        chance[CHANCE - 1] |= 1;
+        SecretKey::from_slice(&chance).expect("a number of 520 bits is below the order")
+    })
+}
+
+/// Tags of the binary form.
+const SEQUENCE: u8 = 0x30;
+const OCTETS: u8 = 0x04;
+const BITS: u8 = 0x03;
+const CURVE: u8 = 0xa0;
+const PUBLIC: u8 = 0xa1;
+/// The number one.
+const VERSION: [u8; 3] = [0x02, 0x01, 0x01];
+/// The name of the curve, 1.3.132.0.35.
+const NAME: [u8; 7] = [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
+
+/// A private key as RFC 5915 has it: with its curve and its public key, which ssh asks for.
+fn private(secret: &[u8], point: &[u8]) -> Vec<u8> {
+    let bits = [&[0_u8][..], point].concat();
+    let parts = [
+        VERSION.to_vec(),
+        tagged(OCTETS, secret),
+        tagged(CURVE, &NAME),
+        tagged(PUBLIC, &tagged(BITS, &bits)),
+    ];
+    tagged(SEQUENCE, &parts.concat())
+}
+
+/// A tag, the length and what is in it; nothing here is longer than 255 bytes.
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).expect("parts of such a key are short");
+    let long = [tag, 0x81, length];
+    let head = if length < 0x80 { vec![tag, length] } else { long.to_vec() };
+    [head, content.to_vec()].concat()
+}
+
+/// Characters of a line.
+const LINE: usize = 64;
+
+fn pem(bytes: &[u8]) -> String {
+    let text = STANDARD.encode(bytes);
+    let lines = text.as_bytes().chunks(LINE).map(String::from_utf8_lossy);
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    format!("-----BEGIN EC PRIVATE KEY-----\n{lines}-----END EC PRIVATE KEY-----\n")
+}
+
+/// A line of authorized keys: each part with its length before it.
+fn line(point: &[u8]) -> String {
+    const KIND: &str = "ecdsa-sha2-nistp521";
+    let parts = [KIND.as_bytes(), b"nistp521", point];
+    let told = |part: &[u8]| {
+        let length = u32::try_from(part.len()).expect("parts of such a key are short");
+        [&length.to_be_bytes()[..], part].concat()
+    };
+    format!("{KIND} {}\n", STANDARD.encode(parts.map(told).concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Vec<u8> {
+        STANDARD.decode(text).unwrap()
+    }
+
+    fn body(pem: &str) -> Vec<u8> {
+        bytes(&pem.lines().filter(|line| !line.starts_with('-')).collect::<String>())
+    }
+
+    #[test]
+    fn one_is_the_base_point_of_the_curve() {
+        let mut one = [0; CHANCE];
+        one[CHANCE - 1] = 1;
+        let keys = Keys::of(one);
+        // What the standard says of the curve: the first bytes of the base point.
+        let blob = bytes(keys.pair().public.split(' ').nth(1).unwrap().trim());
+        let point = &blob[blob.len() - 133..];
+        assert_eq!(point[..6], [0x04, 0x00, 0xc6, 0x85, 0x8e, 0x06]);
+        assert!(
+            keys.pair()
+                .public
+                .starts_with("ecdsa-sha2-nistp521 AAAAE2VjZHNhLXNoYTItbmlzdHA1MjEAAAAIbmlzdHA1MjEAAACF")
+        );
+        let der = body(keys.pair().private);
+        assert_eq!(der.len(), 223);
+        assert_eq!(der[..9], [0x30, 0x81, 0xdc, 0x02, 0x01, 0x01, 0x04, 0x42, 0x00]);
+        assert!(der.ends_with(point), "with its public key");
+    }
+
+    #[test]
+    fn any_chance_makes_a_pair_and_another_one_another() {
+        let all = [[0; CHANCE], [0xff; CHANCE], [7; CHANCE]].map(Keys::of);
+        assert!(all[0] != all[1] && all[1] != all[2]);
+        for keys in &all {
+            assert_eq!(body(keys.pair().private).len(), 223);
+            assert!(keys.pair().private.lines().all(|line| line.len() <= LINE));
+        }
+        assert!(Keys::of([7; CHANCE]) == all[2], "the same chance, the same pair");
+    }
+}
