@@ -1,13 +1,14 @@
 //! One call that starts everything there is, by name.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use muster_api::gang::{Form, Reads};
 use muster_api::gang_make::Gangs;
 use muster_api::kinds;
 use muster_api::port::Api;
-use muster_api::ports::Clock;
+use muster_api::ports::{Clock, Entropy};
 use muster_control::accounts::Accounts;
 use muster_control::claims::Claims;
 use muster_control::gc::GarbageCollector;
@@ -21,6 +22,7 @@ use muster_control::queueing::{Queueing, Settings as Queues};
 pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
+use muster_control::training::{Settings as Trainings, Training};
 use muster_control::volumes::Volumes;
 use muster_control::{Controller, LoopOptions};
 use muster_tree::{Text, Tree};
@@ -87,6 +89,23 @@ pub struct Told {
     pub jobs_make_gangs: bool,
     /// How queues are run; `None` where they are not served.
     pub queues: Option<Queues>,
+    /// How TrainJobs are run; `None` where they are not served.
+    pub training: Option<Train>,
+}
+
+/// How TrainJobs are run, and the chance that their keys are made of.
+#[derive(Clone)]
+pub struct Train {
+    /// How they are run; gangs are written as they are elsewhere.
+    pub settings: Trainings,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl fmt::Debug for Train {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings.fmt(f)
+    }
 }
 
 impl Default for Told {
@@ -99,6 +118,7 @@ impl Default for Told {
             gangs: Some(Gangs::default()),
             jobs_make_gangs: false,
             queues: None,
+            training: None,
         }
     }
 }
@@ -125,6 +145,10 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
     }
     let queues = told.queues.map(|queues| Queueing::new(queues).gangs(told.gangs));
     all.extend(queues.map(|it| Box::new(it) as Box<dyn Controller>));
+    let training = told
+        .training
+        .map(|train| Training::new(Trainings { gangs: told.gangs, ..train.settings }, train.entropy));
+    all.extend(training.map(|it| Box::new(it) as Box<dyn Controller>));
     all
 }
 

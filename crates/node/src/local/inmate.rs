@@ -18,7 +18,7 @@ use muster_tree::{Text, Tree};
 
 use super::Setup;
 use super::being::Trouble;
-use super::dress::{self, Problem, Volume};
+use super::dress::{self, Awaited, House, Problem, Volume};
 use super::life::{Asked, Deed, EndWhy, Ending, Life, Looks, Next, check_of};
 use super::look::Place;
 use super::machine::Machine;
@@ -29,6 +29,8 @@ use super::ring::Found;
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// For so long nobody is told that a token is missing: it was asked for.
 const TOKEN_WAIT: Duration = Duration::from_secs(5);
+/// For so long a container waits for the pod at which it is to meet others: then it may see for itself.
+const NEIGHBOUR_WAIT: Duration = Duration::from_secs(30);
 /// Rounds of deciding and doing in one step; each round only does what the one before made possible.
 const ROUNDS_MAX: usize = 8;
 
@@ -49,6 +51,8 @@ pub struct Inmate {
     told: BTreeSet<String>,
     /// Since when it waits for something that comes by itself.
     quiet_since: Option<Time>,
+    /// Since when it waits for the address of another pod.
+    meets_since: Option<Time>,
     newest: Time,
 }
 
@@ -103,6 +107,7 @@ impl Inmate {
             hosts: None,
             told: BTreeSet::new(),
             quiet_since: None,
+            meets_since: None,
             newest: Time::default(),
         }
     }
@@ -242,7 +247,7 @@ impl Inmate {
         match self.launch(pod, at, attempt, place) {
             Ok(launch) => {
                 self.told.clear();
-                self.quiet_since = None;
+                (self.quiet_since, self.meets_since) = (None, None);
                 self.forget_old(at, attempt, place.machine);
                 self.life.begun(at, attempt);
                 self.note_start(pod, at, &launch, place.setup.images, out);
@@ -267,10 +272,18 @@ impl Inmate {
         }
     }
 
-    /// A token was asked for and comes in a moment: nothing to tell people about yet.
+    /// It comes in a moment, by itself: nothing to tell people about yet.
     fn is_on_its_way(&mut self, problem: &Problem, now: Time) -> bool {
-        let since = *self.quiet_since.get_or_insert(now);
-        problem.message.contains(dress::NO_TOKEN_YET) && now < since + TOKEN_WAIT
+        match problem.awaits() {
+            Some(Awaited::Token) => now < *self.quiet_since.get_or_insert(now) + TOKEN_WAIT,
+            // Its own address must be told meanwhile: the other one may wait for that.
+            Some(Awaited::Neighbour) => {
+                self.quiet_since = None;
+                self.meets_since.get_or_insert(now);
+                true
+            }
+            None => false,
+        }
     }
 
     fn launch(
@@ -289,8 +302,9 @@ impl Inmate {
         self.refuse_odd_checks(at)?;
         let volumes = self.volumes.clone().unwrap_or_default();
         let lookup = place.lookup();
+        let patient = self.meets_since.is_none_or(|since| place.now < since + NEIGHBOUR_WAIT);
         let mut launch = {
-            let house = place.house(&lookup, &self.address);
+            let house = House { patient, ..place.house(&lookup, &self.address) };
             dress::launch(pod, &container, attempt, &volumes, &house)?
         };
         launch.limits.processes = place.setup.processes_max.unwrap_or(launch.limits.processes);
@@ -394,6 +408,7 @@ impl Inmate {
     /// Names of other pods have changed.
     pub fn neighbours_changed(&mut self) {
         self.hosts = None;
+        self.stale |= self.meets_since.is_some();
     }
 
     /// An object that this pod may name has changed.

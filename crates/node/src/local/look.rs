@@ -1,6 +1,7 @@
 //! What a pod may look at: the objects of the caches, and the machine.
 
 use muster_api::paths::pod as pod_path;
+use muster_api::port::Uid;
 use muster_api::time::Time;
 use muster_api::{kinds, meta};
 use muster_control::{Caches, Seen};
@@ -45,6 +46,7 @@ impl<'a> Place<'a> {
     #[must_use]
     pub fn house<'b>(&'b self, lookup: &'b Cached<'_>, address: &Text) -> House<'b> {
         House {
+            patient: true,
             layout: self.machine.layout(),
             lookup,
             pod_address: address.clone(),
@@ -128,6 +130,16 @@ impl Lookup for Cached<'_> {
         let all = self.neighbours(namespace);
         let found = all.iter().find(|(names, _)| names.iter().any(|name| name == host));
         found.map(|(_, address)| Text::from(address.as_str()))
+    }
+
+    fn pod_at(&self, address: &Text) -> Option<Uid> {
+        let mut here = self.caches.on_node(&self.setup.name);
+        here.find(|pod| pod.tree.str_at(pod_path::POD_IP) == address.as_str()).map(|pod| meta::uid(&pod.tree))
+    }
+
+    fn port_of(&self, pod: &Uid, port: u16) -> Option<u16> {
+        let found = self.setup.ports.as_ref()?.of(pod, port);
+        found.inspect_err(|error| tracing::warn!(%pod, port, %error, "no port of this machine for it")).ok()
     }
 }
 

@@ -19,6 +19,7 @@ pub mod life;
 mod look;
 pub mod machine;
 mod node;
+pub mod ports;
 pub mod report;
 pub mod ring;
 
@@ -42,6 +43,7 @@ use self::dns::Book;
 use self::dress::Resolver;
 use self::inmate::Inmate;
 use self::machine::Machine;
+use self::ports::Ports;
 use self::ring::Ring;
 use crate::addresses::Pool;
 use crate::{call, uid_guard};
@@ -75,6 +77,8 @@ pub struct Setup {
     pub server: Option<(Text, u16)>,
     /// The name server of its pods, and the book it reads; without one they ask those of this machine.
     pub names: Option<(Arc<Book>, Resolver)>,
+    /// Ports of this machine for those of its pods; absent where each pod keeps its own.
+    pub ports: Option<Ports>,
     /// Processes and threads of a container, at most; a usual bound when absent.
     pub processes_max: Option<u32>,
     /// Asks for a token of a pod's service account; it comes by the ring.

@@ -315,3 +315,11 @@ pub(super) fn read_inside(root: &Path, path: &str) -> Result<String, String> {
     }
     Ok(words)
 }
+
+/// Whether one of these folders, with colons between them, has this program.
+pub(super) fn has_program(folders: &str, name: &str) -> bool {
+    let is_program = |path: PathBuf| {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    folders.split(':').filter(|it| !it.is_empty()).any(|it| is_program(Path::new(it).join(name)))
+}

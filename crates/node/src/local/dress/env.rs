@@ -1,16 +1,22 @@
 //! The variables of a container.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use muster_api::meta;
 use muster_api::paths::{
-    container as path, env as var, env_from, field_ref, file_ref, key_ref, resource_ref,
+    container as path, env as var, env_from, field_ref, file_ref, key_ref, mount, resource_ref,
 };
+use muster_api::train::made::progress;
 use muster_tree::{Text, Tree};
 
 use super::expand::expand;
+use super::rendezvous::Meeting;
 use super::volume::Volume;
-use super::{House, Problem, devices, disk, env_file, fields, files, links, rendezvous};
+use super::{House, Problem, devices, disk, env_file, fields, files, links};
+
+/// Variables that name files which the pod is given.
+const FILES: [&str; 2] = [progress::CA_CERT, progress::TOKEN];
 
 /// Variables in the order in which they were first set.
 #[derive(Debug, Default)]
@@ -57,11 +63,15 @@ pub(super) fn of(
         }
     }
     let reader = Reader { pod, container, volumes, house };
+    let meeting = Meeting::of(pod, container, house);
     for item in container.items_at(path::ENV) {
         let name = item.str_at(var::NAME);
-        if let Some(value) = reader.value(item, &env, &links).map_err(wrong)? {
-            env.set(name.to_owned(), rendezvous::resolved(name, value, &namespace, house));
-        }
+        let Some(value) = reader.value(item, &env, &links).map_err(wrong)? else { continue };
+        let value = match &meeting {
+            Some(meeting) => meeting.variable(name, reader.file_of(name, value), &env)?,
+            None => value,
+        };
+        env.set(name.to_owned(), value);
     }
     for (name, value) in links {
         if env.get(&name).is_none() {
@@ -135,6 +145,19 @@ impl Reader<'_> {
             return self.file(reference);
         }
         Ok(Some(String::new()))
+    }
+
+    /// The value of a variable that names a file of a volume: where nothing stands at its place, the file's own path.
+    fn file_of(&self, name: &str, value: String) -> String {
+        if !FILES.contains(&name) {
+            return value;
+        }
+        let below = |it: &Tree| {
+            let inside = Path::new(&value).strip_prefix(it.str_at(mount::PATH)).ok()?;
+            Some(self.volumes.get(it.str_at(mount::NAME))?.path().join(inside))
+        };
+        let found = self.container.items_at(path::MOUNTS).iter().find_map(below);
+        found.map_or(value, |found| found.display().to_string())
     }
 
     fn resource(&self, reference: &Tree) -> Result<String, String> {

@@ -40,9 +40,9 @@ pub(super) struct Keys {
 const MODE: u32 = 0o644;
 /// Mode of tokens whose owner or group is known.
 const PRIVATE: u32 = 0o600;
-/// How long a token lives where nothing is told.
 /// How the problem of a token that has not come yet begins.
-pub const NO_TOKEN_YET: &str = "failed to fetch token";
+pub(super) const NO_TOKEN_YET: &str = "failed to fetch token";
+/// How long a token lives where nothing is told.
 const TOKEN_SECS: i64 = 3600;
 /// Longest path of a file.
 const PATH_MAX: usize = 4096;

@@ -28,6 +28,7 @@ mod files;
 mod identity;
 mod links;
 mod mounts;
+mod mpi;
 mod names;
 mod rendezvous;
 mod resolv;
@@ -41,13 +42,16 @@ use std::path::{Path, PathBuf};
 
 use muster_api::meta;
 use muster_api::paths::container as path;
+use muster_api::port::Uid;
 use muster_api::words::reasons;
 use muster_process::{Id, Isolation, Launch, Layout, Pull};
 use muster_tree::{Text, Tree};
 
 pub use disk::lay;
-pub use files::{File, NO_TOKEN_YET};
+pub use files::File;
+use files::NO_TOKEN_YET;
 pub use names::{Member, hostname, hosts, members, neighbours};
+use rendezvous::Meeting;
 pub use volume::{HostKind, Volume, volumes};
 
 /// What other objects say; answered from caches.
@@ -75,6 +79,12 @@ pub trait Lookup {
 
     /// The address of a pod or Service by a name that pods of this namespace may use.
     fn address_of(&self, host: &str, namespace: &Text) -> Option<Text>;
+
+    /// The pod of this machine that has this address.
+    fn pod_at(&self, address: &Text) -> Option<Uid>;
+
+    /// The port of this machine that stands for a port of that pod, where pods have no ports of their own.
+    fn port_of(&self, pod: &Uid, port: u16) -> Option<u16>;
 
     /// The name server of pods, where there is one; else they ask those of this machine.
     fn resolver(&self) -> Option<Resolver> {
@@ -113,6 +123,8 @@ pub struct House<'a> {
     pub search_path: Text,
     /// User and group number of the server.
     pub user: (u32, u32),
+    /// Whether a container may wait for the addresses of pods beside it.
+    pub patient: bool,
 }
 
 /// Why a pod or a container cannot be made yet.
@@ -149,6 +161,21 @@ impl Problem {
         Problem { event: reasons::FAILED_PREPARE_DEVICES, waiting: reasons::CONTAINER_CREATING, message }
     }
 
+    /// A pod at which others meet has no address yet.
+    fn with_neighbour(host: &str) -> Problem {
+        let message = format!("{NO_ADDRESS_YET} of {host:?}, where the processes of this job meet");
+        Problem { event: reasons::FAILED, waiting: reasons::CONTAINER_CREATING, message }
+    }
+
+    /// What it waits for, if that comes by itself.
+    #[must_use]
+    pub fn awaits(&self) -> Option<Awaited> {
+        if self.message.contains(NO_TOKEN_YET) {
+            return Some(Awaited::Token);
+        }
+        self.message.starts_with(NO_ADDRESS_YET).then_some(Awaited::Neighbour)
+    }
+
     /// A container cannot be run as it is written.
     fn with_container(message: String) -> Problem {
         Problem { event: reasons::FAILED, waiting: reasons::CREATE_CONTAINER_CONFIG, message }
@@ -163,6 +190,18 @@ impl Problem {
         self.message.clone()
     }
 }
+
+/// What comes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// A token that was asked for.
+    Token,
+    /// The address of another pod.
+    Neighbour,
+}
+
+/// How the problem of a pod without an address begins.
+const NO_ADDRESS_YET: &str = "waiting for the address";
 
 /// Under this name the pod's private home is among its volumes; no volume of a pod can be called so.
 pub const HOME: &str = "/home";
@@ -188,6 +227,11 @@ pub fn launch(
     let user = identity::of(pod, container, house)?;
     let own = env::of(pod, container, volumes, house)?;
     let (argv, image_program) = command(container, &own, house.images)?;
+    let argv = match Meeting::of(pod, container, house) {
+        Some(meeting) => meeting.command(argv)?,
+        None => argv,
+    };
+    mpi::check(pod, &argv, house)?;
     let mut wanted = mounts::of(container, &own, volumes)?;
     wanted.extend(resolv::mount(container, volumes, house.isolation));
     let mut mounts = Vec::new();
@@ -195,10 +239,10 @@ pub fn launch(
         mounts.push(disk::settle(&mount, house.isolation).map_err(Problem::with_container)?);
     }
     let home = home(volumes, house, &mut mounts);
+    let dir = start_dir(container, home.as_deref(), house);
     mounts.sort_by(|a, b| a.target.components().cmp(b.target.components()));
     let uid = meta::uid(pod);
     let id = Id { pod: uid.to_string(), container: container.text_at(path::NAME).to_string(), attempt };
-    let dir = container.str_at(path::WORKING_DIR);
     let tty = container.bool_at(path::TTY) == Some(true);
     Ok(Launch {
         id,
@@ -208,7 +252,7 @@ pub fn launch(
         image_program,
         pull: if container.str_at(path::PULL_POLICY) == "Never" { Pull::Never } else { Pull::Missing },
         env: env::whole(own, &base(pod, house, home, tty)),
-        dir: (!dir.is_empty()).then(|| PathBuf::from(dir)),
+        dir,
         mounts,
         hosts: house.layout.hosts(&uid),
         hostname: hostname(pod),
@@ -265,6 +309,15 @@ fn home(
     let (source, read_only) = (folder.to_owned(), false);
     mounts.push(muster_process::Mount { source, target: target.clone(), read_only });
     Some(target)
+}
+
+/// Where the command starts. Where an image would say it, it is the pod's own home: commands write beside them what they
+/// need, and of the machine nothing else may be written.
+fn start_dir(container: &Tree, home: Option<&Path>, house: &House<'_>) -> Option<PathBuf> {
+    let told = container.str_at(path::WORKING_DIR);
+    let home = home.filter(|_| house.isolation == Isolation::Namespaces);
+    let told = (!told.is_empty()).then(|| PathBuf::from(told));
+    told.or_else(|| home.map(Path::to_owned))
 }
 
 /// Variables that every container has, unless it sets them itself. An image has a `PATH` of its own, and a home.

@@ -328,7 +328,7 @@ fn where_names_cannot_be_resolved_the_meeting_point_is_an_address() {
     place.world.addresses.insert("p-0.s/n".to_owned(), Text::from("127.1.0.9"));
     let container = tree!({"command": ["run", "--at=$(MASTER_ADDR):1"], "env": [
         {"name": "MASTER_ADDR", "value": "p-0.s"},
-        {"name": "PET_RDZV_ENDPOINT", "value": "$(MASTER_ADDR):29500"},
+        {"name": "PET_RDZV_ENDPOINT", "value": "tcp://$(MASTER_ADDR):29500"},
         {"name": "JAX_COORDINATOR_ADDRESS", "value": "p-0.s:1234"},
         {"name": "TPU_WORKER_HOSTNAMES", "value": "p-0.s,p-1.s"},
         {"name": "OTHER", "value": "p-0.s"}]});
@@ -339,11 +339,104 @@ fn where_names_cannot_be_resolved_the_meeting_point_is_an_address() {
     let made = place.launch(&pod(&container, &spec)).unwrap();
     let want = [
         ("MASTER_ADDR", "127.1.0.9"),
-        ("PET_RDZV_ENDPOINT", "127.1.0.9:29500"),
-        ("JAX_COORDINATOR_ADDRESS", "127.1.0.9:1234"),
+        ("PET_RDZV_ENDPOINT", "tcp://127.1.0.9:40001"),
+        ("JAX_COORDINATOR_ADDRESS", "127.1.0.9:40005"),
         ("TPU_WORKER_HOSTNAMES", "127.1.0.9,p-1.s"),
         ("OTHER", "p-0.s"),
     ];
     assert_eq!(made.env[3..], pairs(&want));
     assert_eq!(made.argv, ["run", "--at=127.1.0.9:1"]);
+}
+
+#[test]
+fn who_meets_somewhere_is_told_a_port_of_this_machine() {
+    let mut place = Place { isolation: Isolation::None, ..Place::of(World::default()) };
+    place.world.addresses.insert("p-0.s/n".to_owned(), Text::from("127.1.0.9"));
+    let spec = tree!({"enableServiceLinks": false, "hostname": "p-1", "subdomain": "s"});
+    let told = |variables: Tree| own(&place, &tree!({"env": variables}), &spec).unwrap();
+    for (says, variables, want) in [
+        (
+            "torch",
+            tree!([{"name": "PET_MASTER_ADDR", "value": "p-0.s"}, {"name": "PET_MASTER_PORT", "value": "29500"}]),
+            [("PET_MASTER_ADDR", "127.1.0.9"), ("PET_MASTER_PORT", "40001")],
+        ),
+        (
+            "xgboost, the port first",
+            tree!([{"name": "DMLC_TRACKER_PORT", "value": "29500"}, {"name": "DMLC_TRACKER_URI", "value": "p-0.s"}]),
+            [("DMLC_TRACKER_PORT", "40001"), ("DMLC_TRACKER_URI", "127.1.0.9")],
+        ),
+        (
+            "the pod itself, which nobody knows the address of yet",
+            tree!([{"name": "MASTER_ADDR", "value": "p-1.s.n.svc"}, {"name": "MASTER_PORT", "value": "29500"}]),
+            [("MASTER_ADDR", "127.1.0.1"), ("MASTER_PORT", "40002")],
+        ),
+        (
+            "both in one word, once",
+            tree!([{"name": "JAX_COORDINATOR_ADDRESS", "value": "p-0.s:29500"},
+                {"name": "RDZV_ENDPOINT", "value": "$(JAX_COORDINATOR_ADDRESS)"}]),
+            [("JAX_COORDINATOR_ADDRESS", "127.1.0.9:40001"), ("RDZV_ENDPOINT", "127.1.0.9:40001")],
+        ),
+        (
+            "another machine",
+            tree!([{"name": "MASTER_ADDR", "value": "example.org"}, {"name": "MASTER_PORT", "value": "29500"}]),
+            [("MASTER_ADDR", "example.org"), ("MASTER_PORT", "29500")],
+        ),
+        (
+            "no machine at all",
+            tree!([{"name": "MASTER_PORT", "value": "29500"}, {"name": "JAX_COORDINATOR_ADDRESS", "value": "[::1]:80"}]),
+            [("MASTER_PORT", "29500"), ("JAX_COORDINATOR_ADDRESS", "[::1]:80")],
+        ),
+    ] {
+        assert_eq!(told(variables), pairs(&want), "{says}");
+    }
+    let argv = |words: Tree| {
+        let made = place.launch(&pod(&tree!({"command": words}), &spec)).unwrap();
+        made.argv.join(" ")
+    };
+    assert_eq!(
+        argv(tree!(["tune", "run", "--rdzv_endpoint=p-0.s:29500", "x=p-0.s:29500"])),
+        "tune run --rdzv_endpoint=127.1.0.9:40001 x=p-0.s:29500"
+    );
+    assert_eq!(
+        argv(tree!(["torchrun", "--rdzv-endpoint", "p-0.s", "p-0.s"])),
+        "torchrun --rdzv-endpoint 127.1.0.9 p-0.s"
+    );
+}
+
+#[test]
+fn a_container_waits_for_the_pod_at_which_it_meets_others() {
+    let mut place = Place { isolation: Isolation::None, ..Place::of(World::default()) };
+    let spec = tree!({"hostname": "p-1", "subdomain": "s"});
+    let meets = |host: &str| pod(&tree!({"env": [{"name": "MASTER_ADDR", "value": host}]}), &spec);
+    for (host, waits) in
+        [("p-0.s", true), ("p-0.s.n.svc.cluster.local", true), ("p-0.other", false), ("s", false)]
+    {
+        let awaited = place.launch(&meets(host)).err().and_then(|problem| problem.awaits());
+        assert_eq!(awaited.is_some(), waits, "{host}");
+    }
+    let problem = place.launch(&meets("p-0.s")).unwrap_err();
+    assert_eq!(problem.waiting, "ContainerCreating");
+    place.patient = false;
+    let made = place.launch(&meets("p-0.s")).expect("it may see for itself");
+    assert!(made.env.contains(&("MASTER_ADDR".to_owned(), "p-0.s".to_owned())));
+}
+
+/// What reports progress is told files that are there.
+#[test]
+fn files_that_are_nowhere_to_be_mounted_are_named_where_they_are() {
+    let mut place = Place::of(World::of([config_map("job-tls-config", &tree!({"ca.crt": "pem"}))]));
+    place.world.tokens.insert("a/3600".to_owned(), "secret".into());
+    let folder = "/var/run/secrets/kubeflow/trainer";
+    let container = tree!({"env": [
+            {"name": "KUBEFLOW_TRAINER_SERVER_CA_CERT", "value": (format!("{folder}/ca.crt"))},
+            {"name": "KUBEFLOW_TRAINER_SERVER_TOKEN", "value": (format!("{folder}/token"))}],
+        "volumeMounts": [{"name": "kubeflow-trainer-token", "mountPath": folder, "readOnly": true}]});
+    let spec = tree!({"volumes": [{"name": "kubeflow-trainer-token", "projected": {"sources": [
+        {"serviceAccountToken": {"audience": "a", "expirationSeconds": 3600, "path": "token"}},
+        {"configMap": {"name": "job-tls-config", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]}}]});
+    assert_eq!(own(&place, &container, &spec).unwrap()[1].1, format!("{folder}/token"), "it is mounted");
+    place.isolation = Isolation::None;
+    let told = own(&place, &container, &spec).unwrap();
+    let read = told.iter().map(|(_, path)| std::fs::read_to_string(path).unwrap());
+    assert_eq!(read.collect::<Vec<_>>(), ["pem", "secret"]);
 }

@@ -101,7 +101,7 @@ fn a_whole_launch() {
     assert_eq!(made.message_path, Path::new("/tmp/last"));
     let plain = place.launch(&pod(&tree!({}), &tree!({}))).unwrap();
     assert_eq!(plain.message_path, Path::new("/dev/termination-log"));
-    assert_eq!(plain.dir, None);
+    assert_eq!(plain.dir.as_deref(), Some(Path::new("/muster/home")), "a folder of its own");
     assert!(
         !(plain.stdin || plain.stdin_once || plain.tty || plain.read_only_root || plain.message_from_log)
     );
@@ -349,4 +349,36 @@ fn a_volume_that_nobody_uses_is_not_looked_at() {
     let made = place.volumes(&pod(&tree!({}), &spec)).unwrap();
     assert_eq!(made.len(), 1, "only the home");
     assert!(place.volumes(&pod_with(&tree!({"configMap": {"name": "no"}}), &tree!({}))).is_err());
+}
+
+#[test]
+fn mpi_over_ssh_needs_its_programs() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut place = Place::of(World::of([super::secret("keys", &tree!({}))]));
+    let spec = tree!({"volumes": [{"name": "mpi-ssh-auth", "secret": {"secretName": "keys"}}]});
+    let programs = place.folder.path().join("programs");
+    std::fs::create_dir_all(&programs).unwrap();
+    place.search_path = programs.display().to_string().into();
+    let node = tree!({"command": ["/usr/sbin/sshd", "-De"]});
+    let problem = place.launch(&pod(&node, &spec)).unwrap_err();
+    assert_eq!((problem.event, problem.waiting), ("Failed", "CreateContainerConfigError"));
+    let words = "MPI over SSH needs sshd and mpirun on this machine, and there is no ";
+    assert!(problem.message.starts_with(words) && problem.message.contains("mpirun"), "{}", problem.message);
+    let launches = |place: &Place, command: Tree, spec: &Tree| {
+        place.launch(&pod(&tree!({"command": command}), spec)).is_ok()
+    };
+    assert!(!launches(&place, tree!(["mpirun", "train"]), &spec));
+    assert!(
+        launches(&place, tree!(["sh", "-c", "cat /etc/mpi/hostfile"]), &spec),
+        "another way to start them"
+    );
+    assert!(launches(&place, tree!(["mpirun", "train"]), &tree!({})), "no keys, no SSH");
+    for name in ["sshd", "mpirun"] {
+        let path = programs.join(name);
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert!(launches(&place, tree!(["mpirun", "train"]), &spec));
+    let engine = Place { images: true, search_path: "/nowhere".into(), ..place };
+    assert!(launches(&engine, tree!(["mpirun", "train"]), &spec), "the image has them");
 }

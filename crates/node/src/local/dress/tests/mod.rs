@@ -8,6 +8,7 @@ mod sources;
 use std::collections::BTreeMap;
 
 use muster_api::meta;
+use muster_api::port::Uid;
 use muster_process::{Isolation, Launch, Layout};
 use muster_tree::{Text, Tree, tree};
 
@@ -69,6 +70,16 @@ impl Lookup for World {
         self.addresses.get(&format!("{host}/{namespace}")).cloned()
     }
 
+    fn pod_at(&self, address: &Text) -> Option<Uid> {
+        self.addresses.values().any(|it| it == address).then(|| Uid::from(format!("pod at {address}")))
+    }
+
+    fn port_of(&self, pod: &Uid, port: u16) -> Option<u16> {
+        let free = if pod == "u-1" { 2 } else { 1 };
+        // What stands for another stays.
+        Some(if port >= 40_000 { port } else { 40_000 + port % 10 + free })
+    }
+
     fn resolver(&self) -> Option<Resolver> {
         self.resolver.clone()
     }
@@ -83,6 +94,8 @@ struct Place {
     images: bool,
     server: Option<(Text, u16)>,
     user: (u32, u32),
+    search_path: Text,
+    patient: bool,
 }
 
 impl Place {
@@ -97,6 +110,8 @@ impl Place {
             images: false,
             server: None,
             user: (0, 0),
+            search_path: "/usr/bin:/bin".into(),
+            patient: true,
         }
     }
 
@@ -110,8 +125,9 @@ impl Place {
             isolation: self.isolation,
             images: self.images,
             server: self.server.clone(),
-            search_path: "/usr/bin:/bin".into(),
+            search_path: self.search_path.clone(),
             user: self.user,
+            patient: self.patient,
         }
     }
 
