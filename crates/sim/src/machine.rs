@@ -84,6 +84,7 @@ impl Played {
             user: (0, 0),
             server: None,
             names: None,
+            ports: None,
             processes_max: None,
             ask_token: None,
         };

@@ -70,6 +70,8 @@ pub struct Runner {
     sent: Sent,
     happened: Happened,
     bells: Bells,
+    /// By how much its clock is ahead of that of the server, in microseconds.
+    ahead: i64,
 }
 
 impl Runner {
@@ -92,6 +94,7 @@ impl Runner {
             sent: Sent::new(),
             happened: Happened::default(),
             bells,
+            ahead: 0,
         };
         runner.hang_bells();
         runner.follow_all();
@@ -106,6 +109,17 @@ impl Runner {
             let bells = bells.clone();
             Arc::new(move |key| bells.lock().unwrap_or_else(PoisonError::into_inner).push((number, key)))
         });
+    }
+
+    /// Its clock is ahead of that of the server, or behind it, from now on.
+    pub fn set_ahead(&mut self, micros: i64) {
+        self.wake = self.wake.map(|at| Time(at.0 + self.ahead - micros));
+        self.ahead = micros;
+    }
+
+    /// What time its own clock says.
+    fn own(&self, now: Time) -> Time {
+        Time(now.0 + self.ahead)
     }
 
     /// Whether somebody has rung.
@@ -153,6 +167,7 @@ impl Runner {
     /// Delivers what changed; with `lag`, some kinds are left for later. Returns whether anything was delivered.
     pub fn deliver(&mut self, dice: &Dice, lag: bool, now: Time) -> bool {
         let mut any = false;
+        let own = self.own(now);
         for (kind, follow) in &mut self.follows {
             if self.stalled.as_ref().is_some_and(|(stalled, _)| stalled.contains(kind)) {
                 continue;
@@ -164,7 +179,7 @@ impl Runner {
             let mut news = false;
             while let Some(batch) = follow.pull() {
                 news = true;
-                self.it.take(Input::Changed(kind.clone(), batch), now);
+                self.it.take(Input::Changed(kind.clone(), batch), own);
             }
             self.happened.late += u64::from(self.late.remove(kind) && news);
             any |= news;
@@ -178,8 +193,9 @@ impl Runner {
     /// Lets it have its turn.
     pub fn turn(&mut self, now: Time) {
         let rung = std::mem::take(&mut *self.bells.lock().unwrap_or_else(PoisonError::into_inner));
-        rung.into_iter().for_each(|(number, key)| self.it.take(Input::Rung(number, key), now));
-        let outputs = self.it.turn(now);
+        let own = self.own(now);
+        rung.into_iter().for_each(|(number, key)| self.it.take(Input::Rung(number, key), own));
+        let outputs = self.it.turn(own);
         self.wake = None;
         for output in outputs {
             match output {
@@ -189,7 +205,7 @@ impl Runner {
                     }
                     self.calls.push((id, calls));
                 }
-                Output::WakeAt(at) => self.wake = Some(at),
+                Output::WakeAt(at) => self.wake = Some(Time(at.0 - self.ahead)),
                 Output::KindsChanged => self.read_kinds(now),
             }
         }
@@ -244,7 +260,7 @@ impl Runner {
                 return Some(format!("{}; {}", told.unwrap_or_default(), self.crash(dice)));
             }
         };
-        self.it.take(Input::Replied(id, results), now);
+        self.it.take(Input::Replied(id, results), self.own(now));
         self.turn(now);
         told
     }
@@ -333,7 +349,7 @@ impl Runner {
     }
 
     fn read_kinds(&mut self, now: Time) {
-        let (new, old) = self.it.kinds_are(&self.api.abilities().kinds, now);
+        let (new, old) = self.it.kinds_are(&self.api.abilities().kinds, self.own(now));
         for kind in old {
             self.follows.remove(&kind);
         }

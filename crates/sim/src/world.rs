@@ -15,7 +15,7 @@ use muster_apiserver::local::LocalApi;
 use muster_control::jobsets::Gates;
 use muster_control::queueing;
 use muster_control::{Calls, Controller, Loop};
-use muster_hooks::{JobSets, QueueSettings, Queues};
+use muster_hooks::{JobSets, QueueSettings, Queues, Trainings};
 use muster_jobset::admission::Settings;
 use muster_node::folders::NoFolders;
 use muster_node::provision::Provisioner;
@@ -78,6 +78,9 @@ impl World {
         engine.add_hook(Arc::new(JobSets::new(Settings { gates: told.jobsets, ..Settings::default() })));
         if let Some(queues) = &told.queues {
             engine.add_hook(Arc::new(Queues::new(taken_in(queues))));
+        }
+        if told.training.is_some() {
+            engine.add_hook(Arc::new(Trainings));
         }
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = move || plane::controllers(told.clone());
@@ -215,6 +218,12 @@ impl World {
         self.take_down(format!("the lead is lost: {told}"));
         self.trace.seen(self.engine.revision());
         self.silence(CONTROL, true);
+    }
+
+    /// The clock of the controllers is ahead of that of the server by so many seconds from now on; behind, below zero.
+    pub fn set_ahead(&mut self, secs: i64) {
+        self.loops[CONTROL].set_ahead(secs * 1_000_000);
+        self.delivered = 0;
     }
 
     /// Others take the lead.
@@ -418,7 +427,9 @@ impl World {
 /// The kinds that its controllers work on.
 fn definitions(told: &plane::Told) -> Vec<Tree> {
     let queues = told.queues.is_some().then(muster_queue::kinds::definitions);
-    std::iter::once(muster_jobset::crd::definition()).chain(queues.into_iter().flatten()).collect()
+    let training = told.training.is_some().then(muster_trainer::kinds::definitions);
+    let sets = std::iter::once(muster_jobset::crd::definition());
+    sets.chain(queues.into_iter().flatten()).chain(training.into_iter().flatten()).collect()
 }
 
 /// What is taken into queues, where they are run like this.

@@ -1,7 +1,7 @@
 //! Gangs: groups of pods that get their nodes in one stroke, or wait.
 //!
 //! Whatever happens, nobody who looks ever sees a part of a gang on nodes: none of its pods, or as many as it needs. What
-//! is lost afterwards is another matter. A group that once was whole says so for ever, and its count is right in the
+//! is lost afterwards is another matter, and so is whoever was on its way to those that are lost at that moment. A group that once was whole says so for ever, and its count is right in the
 //! end.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,10 @@ use std::time::Duration;
 use muster_api::gang::{Belongs, GroupFacts, Membership, Origin, Reads, Resolved, WorkloadFacts, resolve};
 use muster_api::pod::{Phase, PodFacts};
 use muster_api::port::{Act, Cascade, Object, Uid};
+use muster_api::time::Time;
 use muster_api::words::managers;
 use muster_api::{condition, kinds, meta};
-use muster_sim::{Blow, Dice, Faults, Strike, World};
+use muster_sim::{Blow, Dice, Faults, STALL_SECS_MAX, Strike, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree, tree};
 
@@ -25,6 +26,8 @@ const ROUNDS: usize = 8;
 const NODES: usize = 3;
 /// Pods of a gang that want volumes. More may be bound to one node, each at another try, than have room there.
 const VOLUMES_MAX: usize = 2;
+/// For how long somebody who decides may count on a pod that ended or vanished: a watch that stalls thrice in a row.
+const UNSEEN: Duration = Duration::from_secs(3 * STALL_SECS_MAX);
 /// How long pods run that are not to end.
 const LONG: usize = 1_000_000;
 
@@ -160,6 +163,8 @@ struct Check {
     said: BTreeSet<Uid>,
     /// The node of each pod.
     nodes: BTreeMap<Uid, Text>,
+    /// When pods of a group left their nodes, each for itself: they ended, or went with the node.
+    left: BTreeMap<Text, Vec<Time>>,
 }
 
 impl Check {
@@ -167,16 +172,16 @@ impl Check {
     fn of(world: &mut World) -> Check {
         let looks: BTreeSet<u64> = world.commits().iter().copied().collect();
         let mut check = Check::default();
-        for (_, record) in world.records() {
-            check.take(record);
+        for (now, record) in world.records() {
+            check.take(*now, record);
             if looks.contains(&record.revision) {
-                check.look();
+                check.look(*now);
             }
         }
         check
     }
 
-    fn take(&mut self, record: &Record) {
+    fn take(&mut self, now: Time, record: &Record) {
         let (name, after) = (record.key.name.clone(), record.after.as_ref().map(|it| &it.tree));
         match record.key.resource.as_str() {
             "workloads.scheduling.k8s.io" => put(&mut self.workloads, name, after.map(WorkloadFacts::of)),
@@ -187,6 +192,11 @@ impl Check {
             "pods" => {
                 if let Some(pod) = after {
                     self.has_one_node(pod);
+                }
+                let was_there = self.pods.get(&name).filter(|pod| is_on_node(pod));
+                let group = was_there.and_then(group_of).filter(|_| !after.is_some_and(is_on_node));
+                if let Some(group) = group {
+                    self.left.entry(group).or_default().push(now);
                 }
                 put(&mut self.pods, name, after.cloned());
             }
@@ -226,12 +236,12 @@ impl Check {
         }
     }
 
-    /// Nobody sees a part of a gang.
-    fn look(&mut self) {
+    /// Nobody sees a part of a gang. One that was on its way when the others ended, or vanished with their nodes, arrives
+    /// nevertheless: it was decided when they were there, and a binding says nothing about other pods.
+    fn look(&mut self, now: Time) {
         let named: BTreeSet<Text> = self.pods.values().filter_map(group_of).collect();
         for group in named {
-            let on_nodes = |pod: &&Tree| !pod.str_at(&["spec", "nodeName"]).is_empty() && !ended(pod);
-            let bound = self.members(&group).filter(on_nodes).count();
+            let bound = self.members(&group).filter(|pod| is_on_node(pod)).count();
             if bound == 0 {
                 self.whole.remove(&group);
                 continue;
@@ -241,7 +251,11 @@ impl Check {
             }
             // A group that went a moment ago cannot say what it needed.
             let needs = self.needs(&group).unwrap_or(0);
-            assert!(bound >= needs, "{bound} of {needs} pods of {group} are on nodes");
+            let lately = self.left.get(&group).into_iter().flatten().filter(|at| **at + UNSEEN > now).count();
+            assert!(
+                bound + lately >= needs,
+                "{bound} of {needs} pods of {group} are on nodes, and {lately} just were"
+            );
             self.whole.insert(group);
         }
     }
@@ -284,6 +298,10 @@ fn put<V>(all: &mut BTreeMap<Text, V>, name: Text, value: Option<V>) {
         Some(value) => all.insert(name, value),
         None => all.remove(&name),
     };
+}
+
+fn is_on_node(pod: &Tree) -> bool {
+    !pod.str_at(&["spec", "nodeName"]).is_empty() && !ended(pod)
 }
 
 fn ended(pod: &Tree) -> bool {

@@ -19,6 +19,7 @@ mod processes;
 mod queues;
 mod scenario;
 mod seeds;
+mod training;
 mod urgent;
 mod volumes;
 mod words;

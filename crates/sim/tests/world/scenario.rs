@@ -9,7 +9,8 @@ use muster_node::plane::Told;
 use muster_sim::{Faults, World, heartbeat};
 
 use crate::{
-    crowd, devices, edits, gangs, garbage, jobsets, lasting, nodes, policies, processes, volumes, worlds,
+    crowd, devices, edits, gangs, garbage, jobsets, lasting, nodes, policies, processes, training, volumes,
+    worlds,
 };
 
 /// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Scenario> {
         gangs::scenarios(),
         volumes::scenarios(),
         jobsets::scenarios(),
+        training::scenarios(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -1,7 +1,8 @@
 //! A number decides which scenario is played and which faults happen; each number can be played again.
 //!
 //! `cargo xtask sim` runs a thousand of them in release and tells what happened. Variables, which it sets:
-//! `MUSTER_SEEDS` (how many), `MUSTER_SEED` (this one alone), `MUSTER_SIM_STORY` (tell everything that happened).
+//! `MUSTER_SEEDS` (how many), `MUSTER_SEEDS_FROM` (from which on), `MUSTER_SEED` (this one alone), `MUSTER_SIM_ONLY` (only
+//! scenarios with these words), `MUSTER_SIM_STORY` (tell everything that happened).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -15,6 +16,9 @@ use crate::scenario::{self, Scenario};
 /// Seeds in a plain `cargo test`: some twenty seconds on two cores, not optimised.
 const SEEDS: u64 = 1_000;
 
+/// The variable that chooses scenarios.
+const ONLY: &str = "MUSTER_SIM_ONLY";
+
 /// What came of one seed.
 pub struct Outcome {
     pub hash: u64,
@@ -27,6 +31,26 @@ pub struct Outcome {
 /// A number in the environment.
 pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Those of these scenarios that are asked for: all, where nothing is said. Numbers then mean others than usual.
+pub fn asked_for(mut all: Vec<Scenario>) -> Vec<Scenario> {
+    if let Ok(words) = std::env::var(ONLY) {
+        all.retain(|it| it.says.contains(&words));
+        assert!(!all.is_empty(), "no scenario says {words:?}");
+    }
+    all
+}
+
+/// The seeds that are asked for: from which on, and how many of them.
+pub fn range(many: u64) -> std::ops::Range<u64> {
+    let from = number("MUSTER_SEEDS_FROM").unwrap_or(0);
+    from..from + number("MUSTER_SEEDS").unwrap_or(many)
+}
+
+/// Whether everything is played, of which something can be said as a whole.
+pub fn is_all(seeds: &std::ops::Range<u64>, many: u64) -> bool {
+    std::env::var_os(ONLY).is_none() && seeds.end - seeds.start >= many
 }
 
 /// The scenario of a seed.
@@ -57,13 +81,13 @@ pub struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, scenario: &Scenario, seed: u64, outcome: &Outcome) {
+    fn add(&mut self, scenario: &Scenario, which: &str, seed: u64, outcome: &Outcome) {
         self.seeds += 1;
         self.records += outcome.records;
         self.happened += outcome.happened;
         if let Some(problem) = &outcome.problem {
-            let which = if scenario.told.is_some() { " queues" } else { "" };
-            let again = format!("play it again: cargo xtask sim{which} --seed {seed} -v");
+            let only = std::env::var(ONLY).map(|words| format!(" --only '{words}'")).unwrap_or_default();
+            let again = format!("play it again: cargo xtask sim{which} --seed {seed}{only} -v");
             self.problems.push(format!("seed {seed}, {}: {problem}\n{again}", scenario.says));
         }
     }
@@ -81,8 +105,8 @@ impl Sum {
     }
 }
 
-/// Plays seeds on all cores.
-pub fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
+/// Plays seeds on all cores; `which` is the word by which `cargo xtask sim` plays one of them again.
+pub fn play_all(all: &[Scenario], which: &str, seeds: std::ops::Range<u64>) -> Sum {
     let (next, sum) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -95,7 +119,7 @@ pub fn play_all(all: &[Scenario], seeds: std::ops::Range<u64>) -> Sum {
                     }
                     let scenario = of_seed(all, seed);
                     let outcome = play(scenario, seed, Faults::of_seed(seed));
-                    sum.lock().unwrap().add(scenario, seed, &outcome);
+                    sum.lock().unwrap().add(scenario, which, seed, &outcome);
                 }
             });
         }
@@ -123,16 +147,16 @@ fn nothing_goes_wrong() {
 
 #[test]
 fn whatever_happens_all_comes_right_and_falls_quiet() {
-    let all = scenario::all();
+    let all = asked_for(scenario::all());
     #[expect(clippy::disallowed_methods, reason = "tells how long real time it took; nothing depends on it")]
     let began = Instant::now();
-    let seeds = number("MUSTER_SEEDS").unwrap_or(SEEDS);
-    let sum = play_all(&all, 0..seeds);
+    let seeds = range(SEEDS);
+    let sum = play_all(&all, "", seeds.clone());
     let told = sum.tell(all.len(), began.elapsed().as_secs_f64());
     println!("{told}");
     note(&told);
     assert!(sum.problems.is_empty(), "{}", sum.problems.join("\n\n"));
-    if seeds >= SEEDS {
+    if is_all(&seeds, SEEDS) {
         let rows = sum.happened.rows();
         assert!(rows.iter().all(|(_, count)| *count > 0), "every fault did happen: {rows:?}");
     }
@@ -159,7 +183,7 @@ fn one_seed_is_one_world() {
 #[test]
 #[ignore = "plays the one seed that MUSTER_SEED says, for `cargo xtask sim --seed`"]
 fn this_one() {
-    let all = scenario::all();
+    let all = asked_for(scenario::all());
     let seed = number("MUSTER_SEED").expect("MUSTER_SEED says which");
     let (scenario, faults) = (of_seed(&all, seed), Faults::of_seed(seed));
     let outcome = play(scenario, seed, faults);

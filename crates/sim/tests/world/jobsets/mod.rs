@@ -23,6 +23,7 @@ use muster_tree::Text;
 use crate::devices;
 use crate::scenario::{Scenario, find, is_quiet_for, minutes};
 use history::History;
+pub use sets::{mounting, volume};
 
 /// Nodes of every story.
 pub const NODES: usize = 2;
