@@ -11,7 +11,7 @@ use futures::StreamExt;
 use kube::Client;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use muster_api::port::{Batch, Change, Follow, Kind, Object};
+use muster_api::port::{Batch, Change, Follow, Kind};
 use muster_tree::Sharing;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -20,33 +20,45 @@ use tokio::task::AbortHandle;
 use crate::held::{Held, named};
 use crate::in_full;
 use crate::pace::{Patience, paced};
+use crate::share::{Listing, Share};
 
 /// Events handed over at once.
 const EVENTS_AT_ONCE_MAX: usize = 1_000;
 /// Batches that may wait to be pulled.
 const BATCHES_WAITING_MAX: usize = 16;
 
-/// Starts following; in all namespaces unless one is named, and all objects unless one is.
+/// Which objects of a kind are followed, and how much of them is taken.
+#[derive(Default)]
+pub struct Which<'a> {
+    /// In this namespace; in all when none is named.
+    pub namespace: Option<&'a str>,
+    /// Of this name; all when none is given.
+    pub name: Option<&'a str>,
+    /// How much of them.
+    pub share: Share,
+}
+
+/// Starts following.
 pub fn start(
     runtime: &Handle,
     client: Client,
     kind: &Kind,
-    namespace: Option<&str>,
-    name: Option<&str>,
+    which: &Which<'_>,
     sharing: Arc<Mutex<Sharing>>,
 ) -> Following {
     // A loop calls from a thread of its own.
     let inside = runtime.enter();
-    let client = paced(client);
+    let client = paced(client, which.share);
     drop(inside);
-    let api = match namespace {
+    let api = match which.namespace {
         Some(namespace) => kube::Api::<Held>::namespaced_with(client, namespace, &named(kind)),
         None => kube::Api::<Held>::all_with(client, &named(kind)),
     };
     let inbox = Arc::new(Inbox::default());
     let all = watcher::Config::default();
-    let config = name.map_or(all.clone(), |name| all.fields(&format!("metadata.name={name}")));
-    let task = runtime.spawn(read(api, config, kind.clone(), sharing, inbox.clone()));
+    let config = which.name.map_or(all.clone(), |name| all.fields(&format!("metadata.name={name}")));
+    let gather = Gather { share: which.share, ..Gather::default() };
+    let task = runtime.spawn(read(api, config, kind.clone(), gather, sharing, inbox.clone()));
     Following { inbox, task: task.abort_handle() }
 }
 
@@ -118,12 +130,12 @@ async fn read(
     api: kube::Api<Held>,
     config: watcher::Config,
     kind: Kind,
+    mut gather: Gather,
     sharing: Arc<Mutex<Sharing>>,
     inbox: Arc<Inbox>,
 ) {
     let events = watcher(api, config).backoff(Patience::default()).ready_chunks(EVENTS_AT_ONCE_MAX);
     let mut events = pin!(events);
-    let mut gather = Gather::default();
     while let Some(chunk) = events.next().await {
         for event in chunk {
             match event {
@@ -140,19 +152,20 @@ async fn read(
 /// Turns events into batches.
 #[derive(Default)]
 struct Gather {
+    share: Share,
     ready: Vec<Batch>,
-    listing: Vec<Object>,
+    listing: Listing,
     told_absent: bool,
 }
 
 impl Gather {
     fn event(&mut self, event: Event<Held>, sharing: &Mutex<Sharing>) {
         match event {
-            Event::Init => self.listing.clear(),
-            Event::InitApply(held) => self.listing.push(held.shared(sharing)),
+            Event::Init => self.listing = Listing::default(),
+            Event::InitApply(held) => self.listing.add(self.share, held.shared(sharing)),
             Event::InitDone => {
                 self.told_absent = false;
-                self.ready.push(Batch::Reset(std::mem::take(&mut self.listing)));
+                self.ready.push(Batch::Reset(std::mem::take(&mut self.listing).whole()));
             }
             Event::Apply(held) => self.change(Change::Put(held.shared(sharing))),
             Event::Delete(held) => self.change(Change::Gone(held.shared(sharing))),

@@ -25,6 +25,7 @@ mod logs;
 mod pace;
 pub mod reply;
 pub mod request;
+mod share;
 mod term;
 
 use std::path::{Path, PathBuf};
@@ -41,12 +42,15 @@ use muster_tree::{Sharing, Text};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::follow::Which;
 use crate::gate::{Gate, Said};
+use crate::share::Shares;
 use crate::term::Ended;
 
 pub use discover::Served;
 pub use lead::{Lead, LeadError, NAMESPACE};
 pub use logs::{LINE_BYTES_MAX, LogLines, LogOf};
+pub use share::Share;
 pub use term::Term;
 
 /// Requests under way at any time.
@@ -104,6 +108,7 @@ pub struct KubeApi {
     ended: Ended,
     /// What the caches hold shares its branches, as in the embedded store.
     sharing: Arc<Mutex<Sharing>>,
+    shares: Shares,
 }
 
 impl KubeApi {
@@ -133,6 +138,7 @@ impl KubeApi {
             gate: Arc::default(),
             ended: Ended::never(),
             sharing: Arc::default(),
+            shares: Arc::default(),
         })
     }
 
@@ -187,15 +193,16 @@ impl KubeApi {
     #[must_use]
     pub fn follow_in(&self, kind: &Kind, namespace: &str) -> Box<dyn Follow> {
         let client = self.client.clone();
-        Box::new(follow::start(&self.runtime, client, kind, Some(namespace), None, self.sharing.clone()))
+        let which = Which { namespace: Some(namespace), ..Which::default() };
+        Box::new(follow::start(&self.runtime, client, kind, &which, self.sharing.clone()))
     }
 
     /// As [`Api::follow`], one object only; the namespace is empty where objects have none.
     #[must_use]
     pub fn follow_one(&self, kind: &Kind, namespace: &str, name: &str) -> Box<dyn Follow> {
-        let client = self.client.clone();
-        let (sharing, namespace) = (self.sharing.clone(), Some(namespace).filter(|it| !it.is_empty()));
-        Box::new(follow::start(&self.runtime, client, kind, namespace, Some(name), sharing))
+        let namespace = Some(namespace).filter(|it| !it.is_empty());
+        let which = Which { namespace, name: Some(name), ..Which::default() };
+        Box::new(follow::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
     }
 
     /// Begins to read the log of a container.
@@ -204,6 +211,12 @@ impl KubeApi {
     /// There is none, or not yet.
     pub async fn log(&self, of: &LogOf) -> Result<LogLines, Refusal> {
         logs::open(&self.client, of).await
+    }
+
+    /// The same connection, over which of some kinds only a share is taken where they are followed as a whole.
+    #[must_use]
+    pub fn taking(&self, shares: impl IntoIterator<Item = (Kind, Share)>) -> KubeApi {
+        KubeApi { shares: Arc::new(shares.into_iter().collect()), ..self.clone() }
     }
 
     /// The same connection with slots of its own: for answers that calls of this one may be waiting for.
@@ -335,7 +348,9 @@ impl Api for KubeApi {
     }
 
     fn follow(&self, kind: &Kind) -> Box<dyn Follow> {
-        Box::new(follow::start(&self.runtime, self.client.clone(), kind, None, None, self.sharing.clone()))
+        let share = self.shares.get(kind).copied().unwrap_or_default();
+        let which = Which { share, ..Which::default() };
+        Box::new(follow::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
     }
 
     fn abilities(&self) -> Abilities {

@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http::header::ACCEPT;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::utils::Backoff;
 use tokio::time::Instant;
 use tower_service::Service;
+
+use crate::share::Share;
 
 /// A watch that lived so long was a good one.
 const LIVED_WELL: Duration = Duration::from_secs(10);
@@ -28,14 +31,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a server may take to begin an answer: a connection that died without a word is given up then.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The same client, for one who follows one kind.
-pub fn paced(client: Client) -> Client {
+/// The same client, for one who follows one kind and takes this much of it.
+pub fn paced(client: Client, share: Share) -> Client {
     let namespace = client.default_namespace().to_owned();
-    Client::new(Paced { client, watches: Arc::default() }, namespace)
+    Client::new(Paced { client, share, watches: Arc::default() }, namespace)
 }
 
 struct Paced {
     client: Client,
+    share: Share,
     watches: Arc<Mutex<Watches>>,
 }
 
@@ -65,9 +69,13 @@ impl Service<Request<Body>> for Paced {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
-        if !is_watch(&request) {
+        let is_watch = is_watch(&request);
+        if let Some(accept) = self.share.accept(is_watch) {
+            request.headers_mut().insert(ACCEPT, accept);
+        }
+        if !is_watch {
             return in_time(client, request).boxed();
         }
         let watches = self.watches.clone();

@@ -8,6 +8,7 @@
 //! The folder `crds`: Helm never brings up to date what is in it. Definitions are templates that Helm is told to
 //! keep, or an end of the release would be the end of every JobSet. And the namespace: Helm has its own idea of it.
 
+use muster_api::train::words::CLUSTER_TRAINING_RUNTIME;
 use muster_tree::Tree;
 
 use crate::names::CONFIG_FILE;
@@ -18,6 +19,7 @@ const IMAGE: &str = "muster-chart-image";
 const CONFIG: &str = "muster-chart-config";
 const REPLICAS: u32 = 987_001;
 const PORT: u16 = 47_001;
+const REGISTRY: &str = "muster-chart-registry";
 const RESOURCES: &str = "muster-chart-resources";
 const OPTIONAL: &str = "muster-chart-optional";
 /// What pods may get besides; nothing by default.
@@ -40,36 +42,79 @@ pub fn files() -> Vec<File> {
         replicas: REPLICAS,
         webhook_port: PORT,
         queues: true,
+        training: true,
+        judges_training: true,
+        runtimes: true,
+        runtime_registry: REGISTRY.to_owned(),
         config: CONFIG.to_owned(),
     };
-    let objects = manifests(&options).into_iter().filter(|it| it.str_at(&["kind"]) != "Namespace");
-    let always = manifests(&Options { queues: false, ..options });
-    all.extend(objects.map(|object| {
-        let (path, text) = template(&object);
-        if always.contains(&object) { (path, text) } else { (path, where_on("queues", &text)) }
-    }));
+    let own =
+        |it: &Tree| it.str_at(&["kind"]) == "Namespace" && it.str_at(&["metadata", "name"]) == NAMESPACE;
+    let objects = manifests(&options).into_iter().filter(|it| !own(it));
+    let without = Without {
+        queues: manifests(&Options { queues: false, ..options.clone() }),
+        training: manifests(&Options { training: false, ..options }),
+    };
+    all.extend(objects.map(|object| without.template(&object)));
     all
 }
 
-/// Only where this value says so.
-fn where_on(value: &str, text: &str) -> String {
-    format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
+/// What there is without some parts.
+struct Without {
+    queues: Vec<Tree>,
+    training: Vec<Tree>,
+}
+
+impl Without {
+    /// An object, where what it is a part of is on.
+    fn template(&self, object: &Tree) -> File {
+        let (path, text) = template(object);
+        // What is there without training, too, is there otherwise.
+        let name = |it: &&Tree| ["kind", "metadata"].iter().all(|key| it.get(key) == object.get(key));
+        let text = match self.training.iter().find(name) {
+            Some(plain) if plain == object => text,
+            Some(plain) => either(".Values.trainjobs", &text, &template(plain).1),
+            None => where_on(".Values.trainjobs", &text),
+        };
+        (path, if self.queues.contains(object) { text } else { where_on(".Values.queues", &text) })
+    }
+}
+
+/// Only where this is so.
+fn where_on(this: &str, text: &str) -> String {
+    format!("{{{{- if {this} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// One where this is so, the other elsewhere.
+fn either(this: &str, one: &str, other: &str) -> String {
+    format!("{{{{- if {this} }}}}\n{one}{{{{- else }}}}\n{other}{{{{- end }}}}\n")
 }
 
 fn template(object: &Tree) -> File {
     let kind = object.str_at(&["kind"]);
     let path = format!("templates/{}-{}.yaml", kind.to_lowercase(), object.str_at(&["metadata", "name"]));
     let text = match kind {
-        "CustomResourceDefinition" => definition(object),
+        "CustomResourceDefinition" => where_on(".Values.definitions", &open(&kept(object).to_yaml())),
+        // It may be there already, and others live there, too.
+        "Namespace" => {
+            let absent =
+                format!("not (lookup \"v1\" \"Namespace\" \"\" {:?})", object.str_at(&["metadata", "name"]));
+            where_on(&absent, &open(&kept(object).to_yaml()))
+        }
+        CLUSTER_TRAINING_RUNTIME => where_on(SERVED, &open(&kept(object).to_yaml())),
         "Deployment" => open(&deployment(object).to_yaml()),
         _ => open(&object.to_yaml()),
     };
     (path, text)
 }
 
-fn definition(object: &Tree) -> String {
-    let kept = object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep");
-    where_on("definitions", &open(&kept.to_yaml()))
+/// Helm makes nothing whose kind is not served yet: runtimes come with the first release after that of their definition.
+const SERVED: &str =
+    r#"and .Values.runtimes.install (.Capabilities.APIVersions.Has "trainer.kubeflow.org/v1alpha1")"#;
+
+/// What stays when the release goes.
+fn kept(object: &Tree) -> Tree {
+    object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep")
 }
 
 fn deployment(object: &Tree) -> Tree {
@@ -91,6 +136,7 @@ fn open(text: &str) -> String {
             IMAGE,
             "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}".to_owned(),
         ),
+        (&format!("{REGISTRY}/"), "{{ with .Values.runtimes.registry }}{{ . }}/{{ end }}".to_owned()),
         (RESOURCES, "{{ toJson .Values.resources }}".to_owned()),
     ];
     let numbers =
@@ -119,8 +165,8 @@ fn opened(line: &str) -> String {
 
 fn about() -> String {
     format!(
-        "apiVersion: v2\nname: muster\ndescription: Runs and admits JobSets, queues work for quota, and schedules the pods that ask for it\n\
-         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.30.0-0\"\n"
+        "apiVersion: v2\nname: muster\ndescription: Runs and admits JobSets and TrainJobs, queues work for quota, and schedules the pods that ask for it\n\
+         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.29.0-0\"\n"
     )
 }
 
@@ -139,9 +185,15 @@ fn values() -> String {
          # Whether queues are run. Without them nothing of Kueue's is installed; `controllers` and `admission` of the\n\
          # configuration must then leave `queue` out.\n\
          queues: true\n\
+         # Whether TrainJobs are run. Without them nothing of Trainer's is installed; `controllers` and `admission` of the\n\
+         # configuration must then leave `trainer` out.\n\
+         trainjobs: true\n\
+         # Whether the shipped ClusterTrainingRuntimes come with the release, from its first upgrade on: Helm makes nothing of\n\
+         # a kind that the release itself defines. They stay when the release goes. Before their images stands the registry.\n\
+         runtimes:\n  install: true\n  registry: \"\"\n\
          # The operator's configuration, as YAML documents; those of JobSet, Kueue and Trainer may follow.\n\
          config: |\n{config}\
-         # Whether the definitions of JobSets, gangs and queues come with the release. They stay when the release goes.\n\
+         # Whether the definitions of JobSets, gangs, queues and TrainJobs come with the release. They stay when the release goes.\n\
          definitions: true\n\
          resources:\n  requests: {{cpu: 100m, memory: 128Mi}}\n  limits: {{memory: 1Gi}}\n\
          imagePullSecrets: []\nnodeSelector: {{}}\npriorityClassName: \"\"\ntolerations: []\n",
@@ -154,11 +206,15 @@ Muster is being started in {{ .Release.Namespace }}:
 
   kubectl -n {{ .Release.Namespace }} rollout status deployment/muster-operator
 
-JobSets and queues are refused until it answers. Its pods pass Pod Security \"restricted\", which the namespace can enforce:
+JobSets, queues and TrainJobs are refused until it answers. Its pods pass Pod Security \"restricted\", which the namespace can enforce:
 
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
 
-The definitions of JobSets, gangs and queues, and every one of them, stay when the release goes.
+The definitions of JobSets, gangs, queues and TrainJobs, and every one of them, stay when the release goes.
+{{- if and .Values.trainjobs .Values.runtimes.install (not (.Capabilities.APIVersions.Has \"trainer.kubeflow.org/v1alpha1\")) }}
+
+The shipped ClusterTrainingRuntimes come with the next `helm upgrade` of this release, now that their kind is known.
+{{- end }}
 ";
 
 #[cfg(test)]
@@ -188,9 +244,9 @@ mod tests {
             assert!(text.contains("helm.sh/resource-policy: keep"), "{path}");
             // Whoever converts is named by namespace and port.
             let converted = crate::conversion::CONVERTED.iter().any(|name| path.contains(name));
-            // Those of queues come with them.
-            let queued = path.contains("kueue.x-k8s.io");
-            let want = 3 + if converted { 2 } else { 0 } + if queued { 2 } else { 0 };
+            // Those of queues and of TrainJobs come with them.
+            let part = ["kueue.x-k8s.io", "trainer.kubeflow.org"].iter().any(|it| path.contains(it));
+            let want = 3 + if converted { 2 } else { 0 } + if part { 2 } else { 0 };
             assert_eq!(text.matches("{{").count(), want, "nothing else of {path} is taken for an expression");
             count += 1;
         }

@@ -32,6 +32,8 @@ pub enum Step {
     JobSets,
     /// Queues, and what waits in them.
     Queues,
+    /// TrainJobs and runtimes.
+    Training,
 }
 
 /// What a hook may do.
@@ -56,6 +58,9 @@ enum Scope {
     JobSets,
 }
 
+/// A label and its value.
+type Label = (&'static str, &'static str);
+
 /// One hook. Several may be asked at one path, about the same kind: there all that is asked at that path is decided.
 pub struct Hook {
     /// Whose it is.
@@ -76,6 +81,8 @@ pub struct Hook {
     parts: &'static [&'static str],
     /// Where such objects are.
     scope: Scope,
+    /// Objects with this label are left out.
+    spares: Option<Label>,
     /// What has to hold of such a write besides.
     conditions: &'static [Condition],
 }
@@ -145,13 +152,19 @@ impl Hook {
         let conditions = Tree::list(self.conditions.iter().map(Condition::tree));
         let conditions = (!self.conditions.is_empty()).then_some(conditions);
         let hook = hook.with_option(&["matchConditions"], conditions);
+        let hook = match self.spares {
+            Some((key, value)) => hook.with(&["objectSelector"], all_but(key, &[value])),
+            None => hook,
+        };
         match self.scope {
             Scope::Cluster | Scope::Namespaces => hook,
-            Scope::Tenants => hook.with(&["namespaceSelector"], all_but(&[SYSTEM_NAMESPACE, own])),
+            Scope::Tenants => {
+                hook.with(&["namespaceSelector"], all_but(SPACE_NAME, &[SYSTEM_NAMESPACE, own]))
+            }
             Scope::JobSets => {
                 let ours = tree!({"key": words::NAME, "operator": "Exists"});
                 hook.with(&["objectSelector"], tree!({"matchExpressions": [ours]}))
-                    .with(&["namespaceSelector"], all_but(&[SYSTEM_NAMESPACE]))
+                    .with(&["namespaceSelector"], all_but(SPACE_NAME, &[SYSTEM_NAMESPACE]))
             }
         }
     }
@@ -169,10 +182,10 @@ impl Hook {
     }
 }
 
-/// Selects all namespaces but these.
-fn all_but(names: &[&str]) -> Tree {
-    let names = Tree::list(names.iter().copied());
-    tree!({"matchExpressions": [{"key": SPACE_NAME, "operator": "NotIn", "values": names}]})
+/// Selects all but those with one of these values.
+fn all_but(key: &str, values: &[&str]) -> Tree {
+    let values = Tree::list(values.iter().copied());
+    tree!({"matchExpressions": [{"key": key, "operator": "NotIn", "values": values}]})
 }
 
 /// A configuration of hooks. The names are upstream's, so that ours replaces it.
@@ -189,20 +202,24 @@ pub struct Configuration {
     pub say: Say,
 }
 
-/// The name of each: queues first, so that whoever hears of the last has heard of all.
-pub(crate) const NAMES: [&str; 4] = [
+/// The name of each: JobSets last, so that whoever hears of the last has heard of all.
+pub(crate) const NAMES: [&str; 6] = [
     "kueue-mutating-webhook-configuration",
     "kueue-validating-webhook-configuration",
+    "defaulter.trainer.kubeflow.org",
+    "validator.trainer.kubeflow.org",
     "jobset-mutating-webhook-configuration",
     "jobset-validating-webhook-configuration",
 ];
 
 /// All of them.
-pub static CONFIGURATIONS: [Configuration; 4] = [
+pub static CONFIGURATIONS: [Configuration; 6] = [
     mutating(Step::Queues, NAMES[0]),
     validating(Step::Queues, NAMES[1]),
-    mutating(Step::JobSets, NAMES[2]),
-    validating(Step::JobSets, NAMES[3]),
+    mutating(Step::Training, NAMES[2]),
+    validating(Step::Training, NAMES[3]),
+    mutating(Step::JobSets, NAMES[4]),
+    validating(Step::JobSets, NAMES[5]),
 ];
 
 const fn mutating(step: Step, name: &'static str) -> Configuration {

@@ -17,6 +17,7 @@ pub mod gangs;
 pub mod hooks;
 pub mod names;
 pub mod rights;
+pub mod training;
 
 mod access;
 mod workload;
@@ -24,6 +25,8 @@ mod workload;
 use muster_api::kinds;
 use muster_api::port::Kind;
 use muster_api::queue::words::GROUP;
+use muster_api::train::kinds::CLUSTER_TRAINING_RUNTIMES;
+use muster_api::train::words::{CLUSTER_TRAINING_RUNTIME, GROUP as TRAINING};
 use muster_tree::{Tree, tree};
 
 use crate::hooks::{CONFIGURATIONS, Reached, Step};
@@ -45,6 +48,14 @@ pub struct Options {
     pub webhook_port: u16,
     /// Whether queues are run; without that nothing of them is installed, and another may have them.
     pub queues: bool,
+    /// Whether TrainJobs are run; without that nothing of them is installed, and another may have them.
+    pub training: bool,
+    /// Whether what is written of them is judged.
+    pub judges_training: bool,
+    /// Whether the runtimes that are shipped come with them.
+    pub runtimes: bool,
+    /// What stands in front of the images of those; nothing when it is empty.
+    pub runtime_registry: String,
     /// The configuration file: YAML documents.
     pub config: String,
 }
@@ -57,6 +68,10 @@ impl Default for Options {
             replicas: 2,
             webhook_port: 443,
             queues: true,
+            training: true,
+            judges_training: true,
+            runtimes: true,
+            runtime_registry: String::new(),
             config: DEFAULT_CONFIG.to_owned(),
         }
     }
@@ -72,16 +87,18 @@ pub const INSTALLED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster-
 /// What happens to objects of a kind that a former version installed and this one does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They stay: with a definition goes what users made, and in a namespace others may live.
+    /// They stay: with a definition goes what users made, in a namespace others may live, and whoever looks at a TrainJob
+    /// looks at its runtime.
     Stays,
     /// They go.
     Goes,
 }
 
 /// The kinds that are installed, as manifests name them.
-pub static KINDS: [(&str, &Kind, Fate); 14] = [
+pub static KINDS: [(&str, &Kind, Fate); 15] = [
     ("Namespace", &kinds::NAMESPACES, Fate::Stays),
     ("CustomResourceDefinition", &kinds::CRDS, Fate::Stays),
+    (CLUSTER_TRAINING_RUNTIME, &CLUSTER_TRAINING_RUNTIMES, Fate::Stays),
     ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS, Fate::Goes),
     ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS, Fate::Goes),
     ("APIService", &kinds::API_SERVICES, Fate::Goes),
@@ -112,25 +129,28 @@ pub fn manifests(options: &Options) -> Vec<Tree> {
     let mut all = vec![namespace(options)];
     let service = service(options);
     let definitions = definitions();
-    let definitions = definitions.iter().filter(|it| options.queues || !is_of_queues(it));
+    let wanted = |it: &&Tree| match it.str_at(&["spec", "group"]) {
+        GROUP => options.queues,
+        TRAINING => options.training,
+        _ => true,
+    };
+    let definitions = definitions.iter().filter(wanted);
     all.extend(definitions.map(|it| labelled(&conversion::converted(it, &service), "definition")));
     all.extend(access::objects(options));
     all.extend(workload::objects(options));
     all.extend(aggregated::objects(options));
+    all.extend(training::told(options));
+    all.extend(training::runtimes(options));
     all.extend(webhooks(options));
     all
-}
-
-fn is_of_queues(definition: &Tree) -> bool {
-    definition.str_at(&["spec", "group"]) == GROUP
 }
 
 /// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own. Who converts between the
 /// versions of queueing is not said here: it depends on where it is reached.
 #[must_use]
 pub fn definitions() -> Vec<Tree> {
-    let sets = [muster_jobset::crd::definition()].into_iter();
-    sets.chain(gangs::definitions()).chain(muster_queue::kinds::definitions()).collect()
+    let known = [muster_jobset::crd::definition()].into_iter().chain(gangs::definitions());
+    known.chain(muster_queue::kinds::definitions()).chain(muster_trainer::kinds::definitions()).collect()
 }
 
 /// Where the operator's pods are held to what they need: nothing.
@@ -143,13 +163,17 @@ fn namespace(options: &Options) -> Tree {
     })
 }
 
-/// The configurations of webhooks, last: they refuse JobSets and queues until somebody answers.
+/// The configurations of webhooks, last: they refuse JobSets, queues and TrainJobs until somebody answers.
 fn webhooks(options: &Options) -> Vec<Tree> {
     let service = service(options);
     let one =
         |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service, &options.namespace)), "webhook");
-    let wanted = CONFIGURATIONS.iter().filter(|it| options.queues || it.step != Step::Queues);
-    wanted.map(one).collect()
+    let wanted = |it: &&hooks::Configuration| match it.step {
+        Step::JobSets => true,
+        Step::Queues => options.queues,
+        Step::Training => options.training && options.judges_training,
+    };
+    CONFIGURATIONS.iter().filter(wanted).map(one).collect()
 }
 
 fn service(options: &Options) -> Reached<'_> {

@@ -4,6 +4,7 @@
 //!
 //! - Nothing is allowed that is not used: a test of the whole suite compares these tables with the calls that were made.
 //! - What belongs to the operator alone is allowed by name, and in its own namespace where it lives there.
+//! - What is done for queues alone is a role of its own: where they are not run, nobody has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +80,11 @@ pub const QUEUES: &[Rule] = &[
     ("batch", "jobs/finalizers", &["update"]),
     ("jobset.x-k8s.io", "jobsets", &["get", "list", "watch", "patch", "delete"]),
     ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
+    ("trainer.kubeflow.org", "trainjobs", &["get", "list", "watch", "patch", "delete"]),
+    ("trainer.kubeflow.org", "trainjobs/finalizers", &["update"]),
+    ("trainer.kubeflow.org", "trainingruntimes", FOLLOWED),
+    ("trainer.kubeflow.org", "clustertrainingruntimes", FOLLOWED),
+    ("", "configmaps", FOLLOWED),
     ("scheduling.k8s.io", "priorityclasses", FOLLOWED),
     ("", "limitranges", FOLLOWED),
     ("node.k8s.io", "runtimeclasses", FOLLOWED),
@@ -111,6 +117,7 @@ const READ: &[&str] = &["get"];
 /// Rights that a server asks about by itself while it serves another request: nobody sees a request for them.
 pub const ASKED_INSIDE: &[Rule] = &[
     ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
+    ("trainer.kubeflow.org", "trainjobs/finalizers", &["update"]),
     ("batch", "jobs/finalizers", &["update"]),
     ("", "pods/finalizers", &["update"]),
     ("resource.k8s.io", "resourceclaims/binding", &["patch"]),
@@ -120,8 +127,9 @@ pub const ASKED_INSIDE: &[Rule] = &[
 pub type NamedRule = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The definitions that are looked at.
-const DEFINITIONS: &[&str] = &[
-    "jobsets.jobset.x-k8s.io",
+const DEFINITIONS: &[&str] = &["jobsets.jobset.x-k8s.io"];
+/// Those of queues.
+const QUEUE_DEFINITIONS: &[&str] = &[
     "admissionchecks.kueue.x-k8s.io",
     "clusterqueues.kueue.x-k8s.io",
     "cohorts.kueue.x-k8s.io",
@@ -133,11 +141,30 @@ const DEFINITIONS: &[&str] = &[
 ];
 const NAMED: &[&str] = &["list", "watch", "patch"];
 
+/// What the operator does for itself about TrainJobs, anywhere.
+pub const OWN_TRAINING: &[NamedRule] = &[
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[NAMES[2]]),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[3]]),
+    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], TRAINED),
+];
+const TRAINED: &[&str] = &[
+    "clustertrainingruntimes.trainer.kubeflow.org",
+    "trainingruntimes.trainer.kubeflow.org",
+    "trainjobs.trainer.kubeflow.org",
+];
+
 /// What the operator does for itself, anywhere.
 pub const OWN_CLUSTER: &[NamedRule] = &[
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[NAMES[0], NAMES[2]]),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[1], NAMES[3]]),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[NAMES[4]]),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[5]]),
     ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], DEFINITIONS),
+];
+
+/// What it does for itself where it runs queues.
+pub const OWN_QUEUES: &[NamedRule] = &[
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAMED, &[NAMES[0]]),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", NAMED, &[NAMES[1]]),
+    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"], QUEUE_DEFINITIONS),
     ("apiextensions.k8s.io", "customresourcedefinitions", NAMED, &CONVERTED),
     ("apiregistration.k8s.io", "apiservices", NAMED, &aggregated::NAMES),
 ];
@@ -169,10 +196,11 @@ const EXPLAINED: &[&str] = &["create", "get"];
 const JOBSET: &str = "jobset.x-k8s.io";
 const GANG: &str = "scheduling.muster.dev";
 const QUEUE: &str = "kueue.x-k8s.io";
+const TRAINER: &str = "trainer.kubeflow.org";
 
 /// What users may do with our kinds. Whoever may write Workloads has all quota there is, so that tenants only read
 /// them; queues and quota belong to those who hand them out, who get that role by a binding.
-pub(crate) const USERS: [Users; 6] = [
+pub(crate) const USERS: [Users; 8] = [
     (
         "muster-jobset-editor",
         &[(JOBSET, &["jobsets"], EDIT), (JOBSET, &["jobsets/status"], STATUS)],
@@ -191,6 +219,23 @@ pub(crate) const USERS: [Users; 6] = [
     (
         "muster-gang-viewer",
         &[(GANG, &["workloads"], VIEW), (GANG, &["podgroups"], VIEW), (GANG, &["podgroups/status"], STATUS)],
+        &["admin", "edit", "view"],
+    ),
+    (
+        "muster-trainjob-editor",
+        &[
+            (TRAINER, &["trainingruntimes", "trainjobs"], EDIT),
+            (TRAINER, &["clustertrainingruntimes"], VIEW),
+            (TRAINER, &["trainjobs/status"], STATUS),
+        ],
+        &["admin", "edit"],
+    ),
+    (
+        "muster-trainjob-viewer",
+        &[
+            (TRAINER, &["clustertrainingruntimes", "trainingruntimes", "trainjobs"], VIEW),
+            (TRAINER, &["trainjobs/status"], STATUS),
+        ],
         &["admin", "edit", "view"],
     ),
     (
@@ -232,11 +277,29 @@ pub(crate) const USERS: [Users; 6] = [
     ),
 ];
 
-/// Everything that controllers do in all namespaces, once per resource.
+/// What controllers may do with a resource: its group, its name, verbs.
+type Allowed = (&'static str, &'static str, Vec<&'static str>);
+
+/// Everything that controllers do in all namespaces, once per resource; what they do about TrainJobs only where those
+/// are run.
 #[must_use]
-pub fn controllers() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+pub fn controllers(training: bool) -> Vec<Allowed> {
+    gathered(always(training).chain(for_queues(training)))
+}
+
+/// What they do whether queues are run or not.
+fn always(training: bool) -> impl Iterator<Item = &'static Rule> {
+    let trains = if training { muster_trainer::rights::RULES } else { &[] };
+    [muster_jobset::rights::RULES, SCHEDULER, GANGS, trains].into_iter().flatten()
+}
+
+/// What they do for queues.
+fn for_queues(training: bool) -> impl Iterator<Item = &'static Rule> {
+    QUEUES.iter().filter(move |(group, ..)| training || *group != TRAINER).chain(OWNERS)
+}
+
+fn gathered(rules: impl Iterator<Item = &'static Rule>) -> Vec<Allowed> {
     let mut all: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    let rules = [muster_jobset::rights::RULES, SCHEDULER, GANGS, QUEUES, OWNERS].into_iter().flatten();
     for (group, resource, verbs) in rules {
         all.entry((group, resource)).or_default().extend(verbs.iter());
     }
@@ -244,10 +307,19 @@ pub fn controllers() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
 }
 
 /// The rules of the ClusterRole.
-pub(crate) fn cluster_rules() -> Tree {
-    let controllers = controllers();
+pub(crate) fn cluster_rules(training: bool) -> Tree {
+    let own = OWN_CLUSTER.iter().chain(if training { OWN_TRAINING } else { &[] });
+    rules(&gathered(always(training)), own)
+}
+
+/// The rules of the ClusterRole of queues.
+pub(crate) fn queue_rules(training: bool) -> Tree {
+    rules(&gathered(for_queues(training)), OWN_QUEUES.iter())
+}
+
+fn rules(controllers: &[Allowed], own: impl Iterator<Item = &'static NamedRule>) -> Tree {
     let general = controllers.iter().map(|(group, resource, verbs)| rule(group, resource, verbs, &[]));
-    Tree::list(general.chain(OWN_CLUSTER.iter().map(named)))
+    Tree::list(general.chain(own.map(named)))
 }
 
 /// The rules of the Role in the operator's namespace.
@@ -263,6 +335,11 @@ pub(crate) fn published_rules() -> Tree {
 /// Whether a role of users is about queues.
 pub(crate) fn is_about_queues((_, rules, _): &Users) -> bool {
     rules.iter().any(|(group, ..)| *group == QUEUE)
+}
+
+/// Whether a role of users is about TrainJobs.
+pub(crate) fn is_about_training((_, rules, _): &Users) -> bool {
+    rules.iter().any(|(group, ..)| *group == TRAINER)
 }
 
 /// The rules of a user's role.
@@ -294,7 +371,7 @@ mod tests {
 
     #[test]
     fn controllers_have_one_rule_for_each_resource() {
-        let all = controllers();
+        let all = controllers(true);
         let pods = all.iter().find(|(group, resource, _)| group.is_empty() && *resource == "pods").unwrap();
         assert_eq!(pods.2, ["delete", "get", "list", "patch", "watch"]);
         let keys: BTreeSet<(&str, &str)> = all.iter().map(|it| (it.0, it.1)).collect();
@@ -307,7 +384,7 @@ mod tests {
 
     #[test]
     fn every_kind_that_may_be_above_another_may_be_looked_at() {
-        let all = controllers();
+        let all = controllers(false);
         for it in muster_queue::jobs::ancestors::INTEGRATIONS {
             let plural = format!("{}s", it.kind.to_lowercase());
             let found = all.iter().find(|(group, resource, _)| *group == it.group && *resource == plural);
@@ -329,20 +406,52 @@ mod tests {
     }
 
     #[test]
-    fn every_definition_of_queues_may_be_looked_at() {
-        for definition in muster_queue::kinds::definitions() {
+    fn every_definition_may_be_looked_at() {
+        let queues = muster_queue::kinds::definitions().into_iter();
+        let training = muster_trainer::kinds::definitions().into_iter();
+        for (of, definition) in
+            queues.map(|it| (QUEUE_DEFINITIONS, it)).chain(training.map(|it| (TRAINED, it)))
+        {
             let name = definition.str_at(&["metadata", "name"]).to_owned();
-            assert!(DEFINITIONS.contains(&name.as_str()), "{name}");
+            assert!(of.contains(&name.as_str()), "{name}");
         }
     }
 
     #[test]
     fn nothing_is_allowed_by_a_star_and_secrets_only_at_home() {
-        let (cluster, home) = (cluster_rules(), namespace_rules());
-        for rule in cluster.items().iter().chain(home.items()) {
+        let (cluster, queues, home) = (cluster_rules(true), queue_rules(true), namespace_rules());
+        for rule in cluster.items().iter().chain(queues.items()).chain(home.items()) {
             let text = rule.to_json();
             assert!(!text.contains("\"*\""), "{text}");
         }
-        assert!(!cluster.to_json().contains("secrets"), "{}", cluster.to_json());
+        for without in [cluster_rules(false).to_json(), queues.to_json()] {
+            assert!(!without.contains("secrets"), "{without}");
+        }
+    }
+
+    #[test]
+    fn where_queues_are_not_run_nothing_of_them_is_allowed() {
+        let (cluster, queues) = (cluster_rules(true).to_json(), queue_rules(true).to_json());
+        for words in ["kueue", "subjectaccessreviews", "apiservices", "limitranges", "rayjobs"] {
+            assert!(!cluster.contains(words), "{words}: {cluster}");
+            assert!(queues.contains(words), "{words}: {queues}");
+        }
+    }
+
+    /// Shows: 2899-50.
+    #[test]
+    fn training_is_allowed_where_it_is_run() {
+        let may = |training: bool, resource: &str, verb: &str| {
+            let all = controllers(training);
+            all.iter().any(|it| (it.0, it.1) == (TRAINER, resource) && it.2.contains(&verb))
+        };
+        assert!(may(true, "trainjobs", "delete") && may(true, "trainjobs/status", "patch"));
+        for resource in ["trainjobs", "trainjobs/status", "trainingruntimes", "clustertrainingruntimes"] {
+            for verb in ["delete", "patch", "list", "watch"] {
+                assert!(!may(false, resource, verb), "{verb} {resource}");
+            }
+        }
+        let without = cluster_rules(false).to_json();
+        assert!(!without.contains("validator.trainer"), "{without}");
     }
 }

@@ -54,6 +54,10 @@ fn options_are_heard() {
         replicas: 3,
         webhook_port: 8443,
         queues: true,
+        training: true,
+        judges_training: true,
+        runtimes: true,
+        runtime_registry: String::new(),
         config: "a: b\n".to_owned(),
     };
     let made = manifests(&options);

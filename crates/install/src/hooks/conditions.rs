@@ -26,6 +26,29 @@ pub(super) const SPEC_CHANGES: Condition = Condition {
     ],
 };
 
+/// It is not being deleted: whoever goes is never held up, not even by us being away.
+pub(super) const STAYS: Condition =
+    Condition { name: "stays", expression: &["!has(object.metadata.deletionTimestamp)"] };
+
+/// Others change its runtime: when they did is all that is filled into a TrainJob.
+pub(super) const PATCHED: Condition = Condition {
+    name: "patched",
+    expression: &[
+        "has(object.spec) && has(object.spec.runtimePatches) && object.spec.runtimePatches.size() > 0",
+    ],
+};
+
+/// All that is judged of a runtime stands in its spec and its labels. Finalizers come off, and what is applied again
+/// stays as it is, while we are away.
+pub(super) const JUDGED_CHANGES: Condition = Condition {
+    name: "judged-changes",
+    expression: &[
+        "request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) ||",
+        "object.spec != oldObject.spec || has(object.metadata.labels) != has(oldObject.metadata.labels) ||",
+        "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)",
+    ],
+};
+
 /// A pod of a JobSet whose nodes nobody labelled beforehand.
 pub(super) const OF_A_JOBSET: Condition = Condition {
     name: "of-a-jobset",
@@ -59,6 +82,29 @@ pub(super) const FOLLOWS: Condition = Condition {
 
 /// It carries a key of queues, or did. What has none has nothing to do with us.
 pub(super) const KEYED: Condition = Condition { name: "has-to-do-with-queues", expression: CARRIES };
+
+/// The same, or a Job of a JobSet that asks for more pods at a time than it did, or for other ones: where the JobSet is
+/// queued, it has its share by what it was.
+pub(super) const KEYED_OR_GROWS: Condition = Condition {
+    name: "has-to-do-with-queues",
+    expression: &[
+        CARRIES[0],
+        CARRIES[1],
+        CARRIES[2],
+        CARRIES[3],
+        CARRIES[4],
+        CARRIES[5],
+        "|| (oldObject != null && has(object.metadata.ownerReferences) &&",
+        "object.metadata.ownerReferences.exists(it, it.kind == 'JobSet' && has(it.controller) && it.controller) &&",
+        "((has(object.spec.parallelism) ? object.spec.parallelism : 1) >",
+        "(has(oldObject.spec.parallelism) ? oldObject.spec.parallelism : 1) ||",
+        "object.spec.template.spec.containers != oldObject.spec.template.spec.containers ||",
+        "(has(object.spec.template.spec.initContainers) ? object.spec.template.spec.initContainers : []) !=",
+        "(has(oldObject.spec.template.spec.initContainers) ? oldObject.spec.template.spec.initContainers : []) ||",
+        "(has(object.spec.template.spec.resources) ? object.spec.template.spec.resources : {}) !=",
+        "(has(oldObject.spec.template.spec.resources) ? oldObject.spec.template.spec.resources : {})))",
+    ],
+};
 
 /// It carries none of them: others are asked about those that do.
 pub(super) const UNKEYED: Condition = Condition {

@@ -11,9 +11,10 @@ use super::conditions::UNKEYED;
 use super::{CONFIGURATIONS, Configuration, SPACE_NAME};
 
 /// Their names, and each one's sibling: the hook about those who do carry keys.
-pub const HOOKS: [(&str, &str); 3] = [
+pub const HOOKS: [(&str, &str); 4] = [
     ("mjob.muster.dev", "mjob.kb.io"),
     ("mjobset.muster.dev", "mjobset.kb.io"),
+    ("mtrainjob.muster.dev", "mtrainjob.kb.io"),
     ("mpod.muster.dev", "mpod.kb.io"),
 ];
 
@@ -81,7 +82,10 @@ mod tests {
         let bare = configuration().object(configuration().hooks(&url, "own"));
         assert_eq!(mended(&bare, &named(&[])), None, "nothing to do");
         let made = mended(&bare, &named(&["b", "a"])).unwrap();
-        assert_eq!(names(&made), ["mjob.muster.dev", "mjobset.muster.dev", "mpod.muster.dev"]);
+        assert_eq!(
+            names(&made),
+            ["mjob.muster.dev", "mjobset.muster.dev", "mtrainjob.muster.dev", "mpod.muster.dev"]
+        );
         for hook in made.items().iter().filter(|it| is_one(it.str_at(&["name"]))) {
             let spaces = &hook.items_at(&["namespaceSelector", "matchExpressions"])[0];
             assert_eq!(spaces.items_at(&["values"]), [Tree::from("a"), Tree::from("b")]);

@@ -120,6 +120,136 @@ fn jobsets_are_asked_about_when_they_are_new_or_their_spec_changes() {
     }
 }
 
+/// What the hooks of training are called, where they are asked, and about what.
+#[test]
+fn training_is_asked_about_under_the_names_that_are_known() {
+    let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
+    let told: Vec<String> = HOOKS
+        .iter()
+        .filter(|it| it.step == Step::Training)
+        .map(|it| {
+            let hook = it.registration(&url, "ours");
+            let rule = &hook.items_at(&["rules"])[0];
+            let list = |key: &str| {
+                rule.items_at(&[key]).iter().filter_map(Tree::as_str).collect::<Vec<_>>().join(",")
+            };
+            let selector = hook.at(&["objectSelector"]).map(Tree::to_json).unwrap_or_default();
+            format!(
+                "{} {} {:?} {} {} {} {selector}",
+                hook.str_at(&["name"]),
+                it.path,
+                it.say,
+                list("resources"),
+                list("operations"),
+                rule.str_at(&["scope"])
+            )
+        })
+        .collect();
+    let unless = r#"{"matchExpressions":[{"key":"trainer.kubeflow.org/webhook-validation","operator":"NotIn","values":["disabled"]}]}"#;
+    let of = "/validate-trainer-kubeflow-org-v1alpha1-";
+    let want = [
+        "defaulter.trainjob.trainer.kubeflow.org /mutate-trainer-kubeflow-org-v1alpha1-trainjob Change trainjobs \
+         CREATE,UPDATE Namespaced "
+            .to_owned(),
+        format!("validator.trainjob.trainer.kubeflow.org {of}trainjob Refuse trainjobs CREATE,UPDATE Namespaced "),
+        format!(
+            "validator.trainingruntime.trainer.kubeflow.org {of}trainingruntime Refuse trainingruntimes CREATE,UPDATE \
+             Namespaced {unless}"
+        ),
+        format!(
+            "validator.clustertrainingruntime.trainer.kubeflow.org {of}clustertrainingruntime Refuse \
+             clustertrainingruntimes CREATE,UPDATE Cluster {unless}"
+        ),
+    ];
+    assert_eq!(told, want);
+}
+
+/// Shows: 2899-58.
+#[test]
+fn who_goes_is_held_up_by_nobody() {
+    let job = tree!({"metadata": {"name": "t"}, "spec": {"runtimePatches": [{"manager": "a.io/b"}]}});
+    let going = job.with(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+    for hook in HOOKS.iter().filter(|it| it.step == Step::Training) {
+        assert!(asks(hook, &job, None), "{}", hook.name);
+        assert!(!asks(hook, &going, Some(&job)), "{}", hook.name);
+        assert!(!asks(hook, &going.without(&["spec"]), Some(&going)), "{}", hook.name);
+        assert!(hook.rule().to_json().find("status").is_none(), "{}: what is told of it passes", hook.name);
+    }
+}
+
+#[test]
+fn training_is_asked_about_where_something_could_be_said() {
+    let find = |name: &str| HOOKS.iter().find(|it| it.name.starts_with(name)).expect("there is one");
+    let [fills, judges] = ["defaulter.trainjob.", "validator.trainjob."].map(find);
+    let bare = tree!({"metadata": {"name": "t"}, "spec": {"runtimeRef": {"name": "r"}}});
+    let patched = bare.with(&["spec", "runtimePatches"], tree!([{"manager": "a.io/b"}]));
+    for (says, job, want) in [
+        ("nothing to fill in", bare.clone(), false),
+        ("an empty list", bare.with(&["spec", "runtimePatches"], tree!([])), false),
+        ("no spec", bare.without(&["spec"]), false),
+        ("patches", patched, true),
+    ] {
+        assert_eq!(asks(fills, &job, None), want, "{says}");
+        assert!(
+            asks(judges, &job, Some(&job)),
+            "{says}: whether its runtime is there is asked for every time"
+        );
+    }
+    let runtime = tree!({"metadata": {"name": "r"}, "spec": {"mlPolicy": {"numNodes": 1}}});
+    let label = |value: &str| runtime.with(&["metadata", "labels"], tree!({"a": value}));
+    let held = runtime.with(&["metadata", "finalizers"], tree!(["trainer.kubeflow.org/resource-in-use"]));
+    for kind in ["validator.trainingruntime.", "validator.clustertrainingruntime."] {
+        let hook = find(kind);
+        for (says, new, old, want) in [
+            ("a new one", &runtime, None, true),
+            ("the same again", &runtime, Some(&runtime), false),
+            ("a finalizer comes off", &runtime, Some(&held), false),
+            ("another spec", &runtime.with(&["spec", "mlPolicy", "numNodes"], 2), Some(&runtime), true),
+            ("its first label", &label("b"), Some(&runtime), true),
+            ("another label", &label("b"), Some(&label("c")), true),
+            ("the same label", &label("b"), Some(&label("b")), false),
+        ] {
+            assert_eq!(asks(hook, new, old), want, "{kind} {says}");
+        }
+    }
+}
+
+/// Conditions are CEL of Kubernetes 1.29: plain operators and `has`, `exists`, `size`, `string` and `in`.
+///
+/// Shows: 2899-59.
+#[test]
+fn hooks_of_training_ask_a_server_for_nothing_new() {
+    let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
+    let known = [
+        "name",
+        "clientConfig",
+        "rules",
+        "failurePolicy",
+        "matchPolicy",
+        "sideEffects",
+        "timeoutSeconds",
+        "admissionReviewVersions",
+        "matchConditions",
+        "objectSelector",
+        "namespaceSelector",
+    ];
+    for hook in HOOKS.iter().filter(|it| it.step == Step::Training) {
+        for (key, _) in hook.registration(&url, "ours").entries() {
+            assert!(known.contains(&key.as_str()), "{}: {key}", hook.name);
+        }
+        for condition in hook.conditions {
+            let text = condition.tree().text_at(&["expression"]);
+            let calls = text.match_indices('(').filter_map(|(at, _)| {
+                let name = text[..at].rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+                (!name.is_empty()).then(|| name.to_owned())
+            });
+            for call in calls {
+                assert!(["has", "size"].contains(&call.as_str()), "{}: {call}", hook.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn hooks_are_registered_so_that_nothing_passes_unseen_and_nobody_else_suffers() {
     let url = Reached::Url { base: "https://127.0.0.1:1", authority: "authority" };
@@ -130,14 +260,18 @@ fn hooks_are_registered_so_that_nothing_passes_unseen_and_nobody_else_suffers() 
             assert_eq!(told.str_at(&["failurePolicy"]), "Fail");
             assert_eq!(told.str_at(&["sideEffects"]), "None");
             let selector = told.items_at(&["objectSelector", "matchExpressions"]);
-            let of_sets = hook.step == Step::JobSets && hook.word == "Pod";
-            assert_eq!(selector.len(), usize::from(of_sets), "of JobSets only pods with our label are ours");
+            let chosen = (hook.step == Step::JobSets && hook.word == "Pod") || hook.word.ends_with("Runtime");
+            assert_eq!(
+                selector.len(),
+                usize::from(chosen),
+                "pods with our label, runtimes without that of theirs"
+            );
             let spaces = told.items_at(&["namespaceSelector", "matchExpressions"]);
             let spared: Vec<&str> =
                 spaces.iter().flat_map(|it| it.items_at(&["values"])).filter_map(Tree::as_str).collect();
             let want: &[&str] = match (hook.step, hook.word) {
                 (Step::JobSets, "Pod") => &["kube-system"],
-                (Step::Queues, "Pod" | "Job" | "JobSet") => &["kube-system", "ours"],
+                (Step::Queues, "Pod" | "Job" | "JobSet" | "TrainJob") => &["kube-system", "ours"],
                 _ => &[],
             };
             assert_eq!(spared, want, "{} of {:?}", hook.name, hook.step);
@@ -184,6 +318,32 @@ fn only_what_carries_a_key_of_queues_is_asked_about() {
         }
         assert_eq!(asks(of_queues("vpod.kb.io"), &bare, Some(&pod)), want, "{says}, before");
         assert_eq!(holds(&conditions::UNKEYED, &pod, None), !want, "{says}, and everybody is asked about");
+    }
+}
+
+#[test]
+fn jobs_of_jobsets_are_asked_about_when_they_ask_for_more() {
+    let hook = HOOKS.iter().find(|it| it.step == Step::Queues && it.name == "vjob.kb.io").unwrap();
+    let container = |cpu: &str| tree!([{"name": "c", "resources": {"requests": {"cpu": cpu}}}]);
+    let template = tree!({"spec": {"containers": container("1")}});
+    let of_set = tree!([{"kind": "JobSet", "name": "s", "uid": "u", "controller": true}]);
+    let job = tree!({"metadata": {"name": "j", "ownerReferences": of_set}, "spec": {"parallelism": 2, "template": template}});
+    let pod = |key: &str, value: Tree| job.with(&["spec", "template", "spec", key], value);
+    for (says, new, want) in [
+        ("nothing", job.clone(), false),
+        ("more pods", job.with(&["spec", "parallelism"], 3), true),
+        ("fewer pods", job.with(&["spec", "parallelism"], 1), false),
+        ("one, where nothing is said", job.without(&["spec", "parallelism"]), false),
+        ("bigger pods", pod("containers", container("2")), true),
+        ("something before them", pod("initContainers", container("1")), true),
+        ("the whole pod", pod("resources", tree!({"requests": {"cpu": "3"}})), true),
+        ("where they go", pod("nodeSelector", tree!({"rack": "a"})), false),
+        ("whether they go", job.with(&["spec", "suspend"], true), false),
+    ] {
+        assert_eq!(muster_queue::jobs::admit::asks_for_more(&job, &new), want, "{says}");
+        assert_eq!(asks(hook, &new, Some(&job)), want, "{says}");
+        let own = |it: &Tree| it.without(&["metadata", "ownerReferences"]);
+        assert!(!asks(hook, &own(&new), Some(&own(&job))), "{says}, of nobody");
     }
 }
 
