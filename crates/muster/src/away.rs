@@ -6,7 +6,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
-use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi};
+use muster_api::port::Kind;
+use muster_cluster::{CALLS_IN_FLIGHT_MAX, ConnectError, KubeApi, Share};
 use muster_control::run::{Shell, Tidings, Window};
 use muster_control::{Controller, LoopOptions};
 use tokio::runtime::Runtime;
@@ -58,6 +59,11 @@ impl Away {
         };
         let api = runtime.block_on(KubeApi::connect(kubeconfig))?;
         Ok(Away { runtime, interrupt, terminate, api })
+    }
+
+    /// The same connection, over which of some kinds only a share is taken.
+    pub fn taking(self, shares: impl IntoIterator<Item = (Kind, Share)>) -> Away {
+        Away { api: self.api.taking(shares), ..self }
     }
 
     /// The connection.

@@ -163,7 +163,7 @@ pub struct NodeFlags {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["what", "file"])))]
 pub struct WhyFlags {
-    /// What waits, such as `job/train`; workload, job, jobset or pod.
+    /// What waits, such as `job/train`; workload, job, jobset, trainjob or pod.
     #[arg(value_name = "KIND/NAME")]
     pub what: Option<String>,
     /// A manifest instead: what would become of it, if it were submitted now; `-` for standard input.
@@ -294,9 +294,12 @@ pub struct InstallFlags {
     /// The operator's configuration: `muster.dev/v1alpha1`, and those of JobSet, Kueue and Trainer beside it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Stops another JobSet controller that runs on the cluster, and takes its place.
+    /// Stops other controllers of JobSets, queues or TrainJobs that run on the cluster, and takes their place.
     #[arg(long)]
     pub take_over: bool,
+    /// Leaves out the ClusterTrainingRuntimes that are shipped.
+    #[arg(long)]
+    pub without_runtimes: bool,
     /// Prints what would be installed, without asking any cluster.
     #[arg(long)]
     pub dry_run: bool,

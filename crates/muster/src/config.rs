@@ -24,8 +24,9 @@ use muster_tree::Tree;
 
 #[cfg(test)]
 pub use self::ours::Packed;
-pub use self::ours::{Config, Span};
+pub use self::ours::{Config, Span, TrainJobs};
 use self::shape::{Fate, Field, Shape, Wrong};
+pub use self::trainer::TRAIN_JOBS_AT_ONCE;
 use self::upstream::Brought;
 
 const KIND: &str = "Configuration";
@@ -57,7 +58,7 @@ pub struct File {
     pub ours: Config,
     /// What others say that means the same here.
     pub brought: Brought,
-    /// Feature gates of JobSet's document.
+    /// Feature gates of JobSet's document and of Trainer's.
     pub gates: Vec<(String, bool)>,
     /// How webhooks are encrypted.
     pub tls: Option<Tls>,
@@ -73,7 +74,7 @@ pub struct Kept {
     /// Kueue's, of either version (`apiVersion` tells which), or `queueing` of ours, which has the keys of `v1beta2`:
     /// [`crate::queues::configured`] reads it.
     pub queueing: Option<Tree>,
-    /// Trainer's, for when TrainJobs are built in.
+    /// Trainer's: [`crate::training::configured`] reads it.
     pub training: Option<Tree>,
 }
 
@@ -162,7 +163,7 @@ static FOREIGN: [Foreign; 4] = [
         version: trainer::VERSION,
         fields: &trainer::FIELDS,
         check: tls::check,
-        everywhere: &[],
+        everywhere: &trainer::EVERYWHERE,
     },
 ];
 
@@ -257,12 +258,15 @@ impl Reading {
             file.brought = std::mem::take(&mut file.brought).or(Brought::of(&document));
             file.tls = file.tls.take().or_else(|| tls::read(&document).ok().flatten());
             match it.name {
-                "jobset" => file.gates = gates(&document),
+                "jobset" => file.gates.extend(gates(&document)),
                 "kueue" => {
                     file.notes.extend(kueue::unserved(&document).map(|it| format!("kueue: {it}")));
                     file.kept.queueing = Some(document);
                 }
-                _ => file.kept.training = Some(document),
+                _ => {
+                    file.gates.extend(gates(&document));
+                    file.kept.training = Some(document);
+                }
             }
         }
         self.file

@@ -11,6 +11,7 @@ use muster_api::ports::{Clock, Entropy};
 use muster_api::queue::words::GROUP;
 use muster_apiserver::admission::{Hook, TokenVolume};
 use muster_apiserver::engine::{Convert, Engine, EngineOptions};
+use muster_apiserver::http::aside::Aside;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::identity::{Identity, IdentityError};
 use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
@@ -21,7 +22,8 @@ use muster_apiserver::http::told::Teller;
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
 use muster_control::queueing::desk::Desk;
-use muster_hooks::{JobSets, Queues};
+use muster_control::training::Reporting;
+use muster_hooks::{JobSets, Queues, Trainings};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
@@ -32,9 +34,10 @@ use crate::door::Door;
 use crate::local::{LocalError, LocalNode};
 use crate::plane::{self, Plane, PlaneError};
 use crate::ports::{SystemClock, SystemEntropy};
+use crate::reports::Reports;
 use crate::settings::{self, Place, Settings};
 use crate::visibility::{Everything, Visibility};
-use crate::{gates, local, names, nodes, private, queues, who};
+use crate::{gates, local, names, nodes, private, queues, training, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";
@@ -48,6 +51,8 @@ const ACCOUNTS_CONTROLLER: &str = "serviceaccount";
 const JOBSET_CONTROLLER: &str = "jobset";
 /// The controller of queues.
 const QUEUE_CONTROLLER: &str = "queue";
+/// The controller of TrainJobs.
+const TRAINER_CONTROLLER: &str = "trainer";
 /// The admission step that has new PodGroups wait for their pods, and the controller that lets them go after the last one:
 /// either is of use only with the other.
 const PODGROUP: &str = "podgroup";
@@ -143,6 +148,7 @@ impl Embedded {
             Engine::new(store.clone(), clock.clone(), entropy.clone(), engine_options(settings, &identity));
         admit_jobsets(settings, &engine);
         admit_queues(settings, &engine);
+        admit_trainings(settings, &engine);
         let mut local = local_node(settings, &engine, listener.local_addr()?)?;
         let names = local.as_mut().and_then(|node| node.names.take());
         let ready = Plane::check();
@@ -154,9 +160,11 @@ impl Embedded {
             .map(|kubelet| -> Arc<dyn NodeDoor> { Arc::new(Door { node: LOCAL_NODE.into(), kubelet }) });
         let desk = Desk::default();
         options.teller = teller(settings, &desk, &clock);
+        options.aside = reports(settings, &engine);
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
-        let told = plane::Told { root_ca: &access.authority, desk };
+        let reporting = reporting(settings, &access);
+        let told = plane::Told { root_ca: &access.authority, desk, entropy, reporting };
         let plane = Plane::start(&engine, &clock, settings, local, told, &ready, &metrics)?;
         let passing =
             (settings.place == Place::Ephemeral).then(|| nodes::home(&settings.place)).transpose()?;
@@ -224,6 +232,13 @@ fn admit_queues(settings: &Settings, engine: &Engine) {
     }
 }
 
+/// TrainJobs and runtimes are filled in and judged, unless that is switched off. Without the controller there are none.
+fn admit_trainings(settings: &Settings, engine: &Engine) {
+    if [&settings.controllers, &settings.admission].iter().all(|on| on.contains(Trainings::NAME)) {
+        engine.add_hook(Arc::new(Trainings));
+    }
+}
+
 /// Whoever asks about queues is answered, where they are run.
 fn teller(settings: &Settings, desk: &Desk, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Teller>> {
     let visibility = || Visibility::new(desk.clone(), Arc::new(Everything), clock.clone());
@@ -283,6 +298,7 @@ fn engine_options(settings: &Settings, identity: &Identity) -> EngineOptions {
         admission_off: off.collect(),
         root_ca: Text::from(identity.authority()),
         definitions: definitions(settings),
+        shipped: shipped(settings),
         conversions: conversions(settings),
         gangs: gates::gangs(&settings.gates).served(),
         protect_groups: [&settings.controllers, &settings.admission].iter().all(|on| on.contains(PODGROUP)),
@@ -301,7 +317,31 @@ fn conversions(settings: &Settings) -> Vec<(Text, Convert)> {
 fn definitions(settings: &Settings) -> Vec<Tree> {
     let jobsets = settings.controllers.contains(JOBSET_CONTROLLER).then(muster_jobset::crd::definition);
     let queues = settings.controllers.contains(QUEUE_CONTROLLER).then(muster_queue::kinds::definitions);
-    jobsets.into_iter().chain(queues.into_iter().flatten()).collect()
+    let training = settings.controllers.contains(TRAINER_CONTROLLER).then(muster_trainer::kinds::definitions);
+    jobsets.into_iter().chain([queues, training].into_iter().flatten().flatten()).collect()
+}
+
+/// What TrainJobs are made of comes along where they are run.
+fn shipped(settings: &Settings) -> Vec<Tree> {
+    let trains = settings.controllers.contains(TRAINER_CONTROLLER);
+    if trains { training::comes_along(&settings.training) } else { Vec::new() }
+}
+
+/// Training that tells how far it is is heard, where that is switched on.
+fn reports(settings: &Settings, engine: &Engine) -> Option<Arc<dyn Aside>> {
+    let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
+    heard(settings).then(|| Arc::new(Reports::new(api)) as Arc<dyn Aside>)
+}
+
+/// Where training tells how far it is, if it does.
+fn reporting(settings: &Settings, access: &Access) -> Option<Reporting> {
+    let here = || Reporting { server: access.server.as_str().into(), ca: access.authority.as_str().into() };
+    heard(settings).then(here)
+}
+
+/// Whether training tells how far it is.
+fn heard(settings: &Settings) -> bool {
+    settings.controllers.contains(TRAINER_CONTROLLER) && gates::reports(&settings.gates)
 }
 
 fn server_options(
@@ -319,6 +359,7 @@ fn server_options(
         checks: vec![Check::passed("store"), ready.clone()],
         nodes: None,
         teller: None,
+        aside: None,
         bounds: Bounds::default(),
         metrics: metrics.clone(),
         clock: clock.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Every gate and whether it is on unless told otherwise.
-pub const GATES: [(&str, bool); 9] = [
+pub const GATES: [(&str, bool); 10] = [
     // The gang proposal's kind PodGroup, and the fields of pods that name one.
     (POD_GROUPS, true),
     // The kind Workload, and the groups inside it.
@@ -22,6 +22,8 @@ pub const GATES: [(&str, bool); 9] = [
     (TLS_OPTIONS, true),
     // Device claims for each Job of a JobSet.
     (CLAIM_TEMPLATES, true),
+    // Training that tells how far it is.
+    (TRAIN_JOB_STATUS, false),
 ];
 
 const POD_GROUPS: &str = "GenericWorkloadPodGroup";
@@ -33,6 +35,8 @@ const RESTART_JOB: &str = "RestartJob";
 const ELASTIC: &str = "ElasticJobSet";
 const TLS_OPTIONS: &str = "TLSOptions";
 const CLAIM_TEMPLATES: &str = "JobSetResourceClaimTemplates";
+/// Training that tells how far it is.
+pub const TRAIN_JOB_STATUS: &str = "TrainJobStatus";
 
 /// Gates that stay as they are.
 const LOCKED: [&str; 1] = [TLS_OPTIONS];
@@ -145,6 +149,12 @@ pub fn jobset(gates: &Chosen) -> muster_jobset::Gates {
         elastic: on(ELASTIC),
         claim_templates: on(CLAIM_TEMPLATES),
     }
+}
+
+/// Whether training tells how far it is.
+#[must_use]
+pub fn reports(gates: &Chosen) -> bool {
+    gates.get(TRAIN_JOB_STATUS).copied().unwrap_or(false)
 }
 
 /// Reads `A=true,B=false`.

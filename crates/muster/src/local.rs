@@ -17,6 +17,7 @@ use muster_kubelet::dns::{self, NameServer, Teller};
 use muster_node::local::dns::{Answer, Book, failure};
 use muster_node::local::dress::Resolver;
 use muster_node::local::machine::Here;
+use muster_node::local::ports::Ports;
 use muster_node::local::ring::Ring;
 use muster_node::local::{AskToken, Local, Setup};
 use muster_process::{Applied, Containers, Engine, Isolation, Layout, Processes, Roster};
@@ -156,6 +157,7 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
         search_path: std::env::var("PATH").unwrap_or_default().into(),
         user: own_ids(),
         server: wanted.server.clone(),
+        ports: (isolation == Isolation::None).then(|| Ports::new(layout.clone())),
         processes_max: wanted.processes_max,
         ask_token: Some(ask_token(wanted.api, &ring)),
         mark: mark.clone(),

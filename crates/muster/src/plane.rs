@@ -8,20 +8,21 @@ use std::sync::Arc;
 use muster_api::gang::Reads;
 use muster_api::gang_make::Gangs;
 use muster_api::port::Api;
-use muster_api::ports::Clock;
+use muster_api::ports::{Clock, Entropy};
 use muster_apiserver::engine::Engine;
 use muster_apiserver::http::health::Check;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::local::LocalApi;
 use muster_control::queueing::desk::Desk;
-use muster_node::plane::{self, Shells, Tidings};
+use muster_control::training::Reporting;
+use muster_node::plane::{self, Shells, Tidings, Train};
 use tokio::sync::oneshot;
 
 use crate::gates;
 use crate::local::LocalNode;
 use crate::nodes::{self, NodesError};
 use crate::settings::Settings;
-use crate::{numbers, queues};
+use crate::{numbers, queues, training};
 
 /// Why the parts did not start.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,10 @@ pub struct Told<'a> {
     pub root_ca: &'a str,
     /// Where queues are asked about.
     pub desk: Desk,
+    /// What the keys of TrainJobs are made of.
+    pub entropy: Arc<dyn Entropy>,
+    /// Where training tells how far it is, if it does.
+    pub reporting: Option<Reporting>,
 }
 
 /// The running parts.
@@ -87,14 +92,17 @@ impl Plane {
         let jobsets = gates::jobset(&settings.gates);
         let gangs = gates::gangs(&settings.gates);
         let queues = queues::control(&settings.queues, clock, told.desk);
+        let written = gangs.groups.then(Gangs::default);
+        let training = training::control(&settings.training, written, told.reporting);
         let told = plane::Told {
             root_ca: told.root_ca.into(),
             packing: settings.packing,
             jobsets,
             reads: reads(gangs),
-            gangs: gangs.groups.then(Gangs::default),
+            gangs: written,
             jobs_make_gangs: gangs.jobs,
             queues: Some(queues),
+            training: Some(Train { settings: training, entropy: told.entropy }),
         };
         let folders = Box::new(nodes::folders(&settings.place).map_err(PlaneError::Folder)?);
         let shells = plane::start(&api, clock, &settings.controllers, nodes, folders, told, tidings)

@@ -12,6 +12,7 @@ use crate::config::{File, Kept};
 use crate::gates::{self, GateError};
 use crate::names::{self, CONTROLLERS, UnknownName};
 use crate::queues::{self, WrongQueues};
+use crate::training;
 
 /// The port when none is asked for: the usual one of an API server.
 const PORT: u16 = 6443;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub kept: Kept,
     /// What is configured of queues.
     pub queues: muster_queue::kinds::config::Settings,
+    /// What is configured of TrainJobs.
+    pub training: training::Configured,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// How pods of this machine are kept apart.
@@ -130,6 +133,7 @@ pub fn settle(flags: UpFlags, file: File, home: Option<PathBuf>) -> Result<Setti
         gates: gates::with(from_file.chain(from_flags))?,
         reject_overrides: file.resource_claims.reject_overrides,
         queues: queues::configured(&kept, NAMESPACE)?,
+        training: training::configured(&file.trainjob, &kept),
         kept,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),

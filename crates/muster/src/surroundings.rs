@@ -1,9 +1,10 @@
-//! What a cluster has of what JobSets, gangs and queues need, looked at when the operator starts and every now and then.
+//! What a cluster has of what JobSets, gangs, queues and TrainJobs need, looked at when the operator starts and every now and then.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use muster_api::definition;
-use muster_api::gang::Gangs;
+use muster_api::gang::{COSCHEDULING_GROUPS, Gangs, VOLCANO_GROUPS};
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
@@ -24,6 +25,7 @@ const CLAIM_VERSIONS: [Text; 3] = [literal!("v1"), literal!("v1beta2"), literal!
 /// What users call the kinds of a definition.
 const JOBSETS: &str = "JobSets";
 const QUEUES: &str = "queues";
+const TRAINING: &str = "TrainJobs";
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +36,8 @@ pub struct Surroundings {
     pub claims: Option<Kind>,
     /// How gangs are spelled.
     pub gangs: Option<Gangs>,
+    /// Those kinds of others that there are: what TrainJobs are made into.
+    pub others: BTreeSet<Kind>,
     /// What is missing, in words.
     pub complaints: Vec<String>,
 }
@@ -47,21 +51,24 @@ pub struct Needs {
     pub gangs: bool,
     /// Whether queues are.
     pub queues: bool,
+    /// Whether TrainJobs are.
+    pub training: bool,
 }
 
 impl Needs {
     /// Whether there is anything to look for.
     pub fn any(self) -> bool {
-        self.jobsets || self.gangs || self.queues
+        self.jobsets || self.gangs || self.queues || self.training
     }
 
     /// Whether the controllers have to be made anew where what was `old` is `new` now. A server that tells of no device
-    /// claims, or of no gangs, any more is not believed: it may just be starting. Gangs that are being placed are
-    /// finished as they were begun.
+    /// claims, of no gangs or of fewer kinds any more is not believed: it may just be starting. Gangs that are being placed
+    /// are finished as they were begun.
     fn call_for(self, old: &Surroundings, new: &Surroundings, idle: bool) -> bool {
         let claims = new.claims.is_some() && new.claims != old.claims;
         let gangs = new.gangs.is_some() && new.gangs != old.gangs;
-        (self.jobsets && claims) || (self.gangs && gangs && idle)
+        let others = !new.others.is_subset(&old.others);
+        (self.jobsets && claims) || (self.gangs && gangs && idle) || (self.training && others && idle)
     }
 }
 
@@ -87,7 +94,12 @@ impl Surroundings {
         if needs.queues {
             complaints.extend(complaint(api, QUEUES, &muster_queue::kinds::definitions(), &has).await);
         }
-        Surroundings { jobsets, claims: claims(served), gangs: None, complaints }
+        if needs.training {
+            complaints.extend(complaint(api, TRAINING, &muster_trainer::kinds::definitions(), &has).await);
+        }
+        let others = [&kinds::JOBSETS, &COSCHEDULING_GROUPS, &VOLCANO_GROUPS].into_iter();
+        let others = others.filter(|kind| has(kind)).cloned().collect();
+        Surroundings { jobsets, claims: claims(served), gangs: None, others, complaints }
     }
 
     /// Waits until controllers have to be made anew, and tells on the log what else has changed; `idle` says whether no
@@ -245,8 +257,11 @@ mod tests {
         let claims = || Some(kinds::RESOURCE_CLAIMS.clone());
         let [own, released] = [Form::Own, Form::Released]
             .map(|form| Some(Gangs { form, mark: muster_api::gang::Mark::Annotations }));
-        let seen = |claims, gangs| Surroundings { jobsets: true, claims, gangs, complaints: Vec::new() };
-        let both = Needs { jobsets: true, gangs: true, queues: true };
+        let seen = |claims, gangs| {
+            let (others, complaints) = (BTreeSet::new(), Vec::new());
+            Surroundings { jobsets: true, claims, gangs, others, complaints }
+        };
+        let both = Needs { jobsets: true, gangs: true, queues: true, training: true };
         for (says, needs, old, new, idle, want) in [
             ("nothing new", both, seen(claims(), own), seen(claims(), own), true, false),
             ("claims", both, seen(None, own), seen(claims(), own), false, true),
@@ -273,6 +288,27 @@ mod tests {
             ),
         ] {
             assert_eq!(needs.call_for(&old, &new, idle), want, "{says}");
+        }
+    }
+
+    #[test]
+    fn controllers_are_made_anew_for_kinds_that_trainjobs_are_made_into() {
+        let with = |others: &[&Kind]| Surroundings {
+            jobsets: true,
+            claims: None,
+            gangs: None,
+            others: others.iter().map(|it| (*it).clone()).collect(),
+            complaints: Vec::new(),
+        };
+        let needs = Needs { jobsets: true, gangs: true, queues: true, training: true };
+        let (sets, both) = (with(&[&kinds::JOBSETS]), with(&[&kinds::JOBSETS, &VOLCANO_GROUPS]));
+        for (says, needs, old, new, idle, want) in [
+            ("groups are there now", needs, &sets, &both, true, true),
+            ("gangs are under way", needs, &sets, &both, false, false),
+            ("they went, or the server is just starting", needs, &both, &sets, true, false),
+            ("nobody runs TrainJobs", Needs { training: false, ..needs }, &sets, &both, true, false),
+        ] {
+            assert_eq!(needs.call_for(old, new, idle), want, "{says}");
         }
     }
 

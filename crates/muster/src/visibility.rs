@@ -18,7 +18,7 @@ use muster_apiserver::http::told::{Offered, Question, Teller, Telling};
 use muster_apiserver::registry::Resource;
 use muster_apiserver::request::{Target, User};
 use muster_apiserver::status::{Named, Status};
-use muster_control::queueing::desk::{Answer, Closed, Desk, Question as Asked};
+use muster_control::queueing::desk::{Answer, Closed, Desk, OWNERS_MAX, Question as Asked};
 use muster_queue::engine::report::Waiting;
 use muster_queue::life::pending::{self, Pending};
 use muster_tree::{Text, Tree, tree};
@@ -152,11 +152,14 @@ async fn told_in_order(
     window: Window,
 ) -> Result<Tree, Status> {
     let told = window.cut(target, all);
-    let keys = told.iter().map(|it| it.key.clone()).collect();
-    match ask(desk, Asked::Owners(keys)).await? {
-        Answer::Owners(owners) => Ok(summary(target, &told, &owners)),
-        _ => Err(missing(target)),
+    let mut owners = Vec::with_capacity(told.len());
+    for some in told.chunks(OWNERS_MAX) {
+        match ask(desk, Asked::Owners(some.iter().map(|it| it.key.clone()).collect())).await? {
+            Answer::Owners(more) => owners.extend(more),
+            _ => return Err(missing(target)),
+        }
     }
+    Ok(summary(target, &told, &owners))
 }
 
 /// The namespaces of an explanation that somebody may know of: whoever may have it explained sees its own.

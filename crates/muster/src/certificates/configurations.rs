@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn our_hooks_ask_our_service_and_others_are_left_alone() {
-        let (of, service) = (&CONFIGURATIONS[2], service());
+        let (of, service) = (&CONFIGURATIONS[4], service());
         let upstream = tree!({"service": {"namespace": "jobset-system", "name": "jobset-webhook-service", "path": "/p", "port": 443}});
         for (says, client, known, want) in [
             ("as installed", asks(9443, ""), None, 9443),
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn nobody_else_puts_an_authority_there() {
-        let (of, service) = (&CONFIGURATIONS[2], service());
+        let (of, service) = (&CONFIGURATIONS[4], service());
         let fine = configuration(&asks(443, ""));
         let fine = fine.merge(&mended(of, &fine, &service, None, "ours").unwrap());
         let noted = fine.with(
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn hooks_that_are_not_there() {
-        assert!(lacks(&CONFIGURATIONS[2], &configuration(&tree!({}))).is_empty());
-        assert_eq!(lacks(&CONFIGURATIONS[3], &tree!({})), ["vjobset.kb.io", "vpod.kb.io"]);
+        assert!(lacks(&CONFIGURATIONS[4], &configuration(&tree!({}))).is_empty());
+        assert_eq!(lacks(&CONFIGURATIONS[5], &tree!({})), ["vjobset.kb.io", "vpod.kb.io"]);
     }
 }

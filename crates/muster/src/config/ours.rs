@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use muster_control::schedule::Packing;
+use muster_trainer::life::DeadlineClock;
 use muster_tree::{Tree, from_tree};
 use serde::{Deserialize, Deserializer, de};
 
@@ -29,7 +30,7 @@ const CERTIFICATES: Field = used(
 );
 
 /// Its keys.
-pub const FIELDS: [Field; 26] = [
+pub const FIELDS: [Field; 27] = [
     API_VERSION,
     KIND,
     used("dataDir", Shape::Text),
@@ -62,6 +63,13 @@ pub const FIELDS: [Field; 26] = [
         Shape::Fields(&[used("minVersion", Shape::Text), used("cipherSuites", Shape::List(&Shape::Text))]),
     ),
     used("queueing", Shape::Fields(&kueue::QUEUEING)),
+    used(
+        "trainjob",
+        Shape::Fields(&[
+            used("deadlineClock", Shape::Word(&["auto", "creation", "active"])),
+            used("registry", Shape::Text),
+        ]),
+    ),
 ];
 
 /// Keys that only one of the commands has a use for.
@@ -126,6 +134,30 @@ pub struct Config {
     pub metrics: Listens,
     /// `--debug-listen`.
     pub debug: Listens,
+    /// TrainJobs.
+    pub trainjob: TrainJobs,
+}
+
+/// TrainJobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TrainJobs {
+    /// From when on their deadline counts.
+    pub deadline_clock: Clock,
+    /// What stands in front of the images of shipped runtimes.
+    pub registry: String,
+}
+
+/// From when on deadlines count: `auto` (default), `creation` or `active`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clock(pub DeadlineClock);
+
+impl<'de> Deserialize<'de> for Clock {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Clock, D::Error> {
+        let text = String::deserialize(input)?;
+        let clock = DeadlineClock::of(&text).map(Clock);
+        clock.ok_or_else(|| de::Error::custom(format!("`{text}` is no clock")))
+    }
 }
 
 /// Device claims of JobSets.

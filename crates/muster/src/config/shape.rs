@@ -63,8 +63,6 @@ pub struct Field {
 pub enum Fate {
     /// It does what it says; or the keys below tell.
     Used,
-    /// Nothing yet: for these words it is kept.
-    Kept(&'static str),
     /// Nothing, and these words tell why.
     Needless(&'static str),
 }
@@ -72,11 +70,6 @@ pub enum Fate {
 /// A key that does what it says.
 pub const fn used(name: &'static str, shape: Shape) -> Field {
     Field { name, shape, fate: Fate::Used }
-}
-
-/// A key that is kept for later.
-pub const fn kept(name: &'static str, shape: Shape, what_for: &'static str) -> Field {
-    Field { name, shape, fate: Fate::Kept(what_for) }
 }
 
 /// A key that nobody needs.
@@ -260,7 +253,7 @@ fn walk(shape: &Shape, tree: &Tree, path: &str, all: &mut Vec<(&'static str, Vec
         let path = below(path, field.name);
         match field.fate {
             Fate::Used => walk(&field.shape, value, &path, all),
-            Fate::Kept(why) | Fate::Needless(why) => match all.iter_mut().find(|(it, _)| *it == why) {
+            Fate::Needless(why) => match all.iter_mut().find(|(it, _)| *it == why) {
                 Some((_, paths)) => paths.push(path),
                 None => all.push((why, vec![path])),
             },
@@ -296,7 +289,7 @@ mod tests {
         used("many", Shape::Whole(1, i64::MAX)),
         used("qps", Shape::Number),
         used("bind", Shape::Bind),
-        kept("later", Shape::Anything, "kept for later"),
+        needless("later", Shape::Anything, "kept for later"),
     ];
 
     fn wrong(tree: &Tree) -> Vec<String> {

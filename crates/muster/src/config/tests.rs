@@ -1,7 +1,10 @@
 //! Files, and what is said about them.
 
 use super::*;
+use muster_trainer::life::DeadlineClock;
+
 use crate::cli::{LogLevel, Runtime};
+use crate::training::Configured;
 
 const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
 const JOBSET: &str = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
@@ -56,6 +59,16 @@ fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
             "one below",
             format!("{OURS}resourceClaims: {{reject: true}}\n"),
             "line 3: resourceClaims.reject: unknown key; known are rejectOverrides",
+        ),
+        (
+            "another clock",
+            format!("{OURS}trainjob: {{deadlineClock: start}}\n"),
+            "line 3: trainjob.deadlineClock: Invalid value: \"start\": must be one of auto, creation, active",
+        ),
+        (
+            "a key of TrainJobs that is none",
+            format!("{OURS}trainjob: {{clock: auto}}\n"),
+            "line 3: trainjob.clock: unknown key; known are deadlineClock, registry",
         ),
         (
             "another kind",
@@ -146,6 +159,22 @@ fn documents_of_others_are_strict_too() {
             "must be greater than 0",
         ),
         (
+            "workers of what nobody knows",
+            format!("{TRAINER}controller:\n  groupKindConcurrency:\n    TrainJob: 5\n"),
+            "line 5: controller.groupKindConcurrency.TrainJob: unknown key; known are \
+             TrainJob.trainer.kubeflow.org, TrainingRuntime",
+        ),
+        (
+            "a gate of others",
+            format!("{TRAINER}featureGates:\n  TrainJobState: true\n"),
+            "line 4: featureGates.TrainJobState: unknown key; did you mean `TrainJobStatus`?",
+        ),
+        (
+            "a port that is none",
+            format!("{TRAINER}statusServer: {{port: 70000}}\n"),
+            "line 3: statusServer.port: Invalid value: 70000: must be between 1 and 65535",
+        ),
+        (
             "less than no calls",
             format!("{TRAINER}clientConnection: {{qps: -1}}\n"),
             "clientConnection.qps: Invalid value: -1: must be greater than or equal to 0",
@@ -167,11 +196,13 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
          controller: {{groupKindConcurrency: {{Job.batch: 5, Pod: 5}}}}\nclientConnection: {{qps: 50, burst: 100}}\n\
          waitForPodsReady: {{enable: true, timeout: 5m, recoveryTimeout: 0s}}\n\
          integrations: {{frameworks: [batch/job, pod], podOptions: {{podSelector: {{matchExpressions: [{{key: a, operator: NotIn, values: [b]}}]}}}}}}\n\
-         ---\n{TRAINER}certManagement: {{enable: true}}\nmetrics: {{bindAddress: ':9999', secureServing: true}}\nfeatureGates: {{X: true}}\n\
+         ---\n{TRAINER}certManagement: {{enable: true}}\nmetrics: {{bindAddress: ':9999', secureServing: true}}\nfeatureGates: {{TrainJobStatus: true}}\n\
+         controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9, TrainingRuntime.trainer.kubeflow.org: 1}}}}\n\
+         statusServer: {{port: 10443, qps: 5}}\n\
          ---\n{JOBSET}featureGates: {{InPlaceRestart: true}}\nclientConnection: {{qps: 500}}\nhealth: {{healthProbeBindAddress: ':8082'}}\n"
     );
     let file = for_operator(&text).unwrap();
-    assert_eq!(file.gates, [("InPlaceRestart".to_owned(), true)]);
+    assert_eq!(file.gates, [("InPlaceRestart".to_owned(), true), ("TrainJobStatus".to_owned(), true)]);
     let address = |text: &str| Some(text.parse().unwrap());
     assert_eq!(file.brought.health, Some(address("0.0.0.0:8082")), "JobSet's counts before Kueue's");
     assert_eq!(file.brought.metrics, Some(address("0.0.0.0:8443")), "and Kueue's before Trainer's");
@@ -183,8 +214,10 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
          leaderElection.resourceName: not used, `muster install` names what it makes; \
          controller, clientConnection: not needed, calls are bounded in flight instead",
         "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
+         controller.groupKindConcurrency.TrainingRuntime.trainer.kubeflow.org: \
+         not needed, calls are bounded in flight instead; \
          certManagement.enable: not needed, certificates are made and renewed by the operator itself; \
-         featureGates: kept for when TrainJobs are built in",
+         statusServer: not there, what training tells of itself is heard by `muster up` at its own address",
     ];
     assert_eq!(file.notes, want);
     let up = for_up(&text).unwrap();
@@ -194,7 +227,28 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
         up.notes
     );
     assert!(up.notes[0].ends_with("; health: only for `muster operator`"), "{:?}", up.notes);
+    assert!(up.notes[2].ends_with("; metrics, certManagement: only for `muster operator`"), "{:?}", up.notes);
     assert_eq!(up.gates, file.gates);
+}
+
+#[test]
+fn what_is_said_of_train_jobs_is_read() {
+    let text = format!(
+        "{OURS}trainjob: {{deadlineClock: active, registry: images.example}}\n---\n{TRAINER}\
+         controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9}}}}\n"
+    );
+    let said = |text: &str| {
+        let file = for_operator(text).unwrap();
+        crate::training::configured(&file.ours.trainjob, &file.kept)
+    };
+    let want = Configured { clock: DeadlineClock::Active, at_once: 9, registry: "images.example".to_owned() };
+    assert_eq!(said(&text), want);
+    let want = Configured { clock: DeadlineClock::Auto, at_once: 5, registry: String::new() };
+    assert_eq!(said(""), want, "as Trainer has it");
+    assert_eq!(
+        said(&format!("{OURS}trainjob: {{deadlineClock: creation}}\n")).clock,
+        DeadlineClock::Creation
+    );
 }
 
 #[test]

@@ -1,15 +1,19 @@
-//! The configuration file of Trainer: read, checked, and kept until there are TrainJobs.
+//! The configuration file of Trainer: which keys there are, and which of them do nothing here.
 
-use super::shape::{Field, Shape, kept, needless, used};
+use super::shape::{Field, Shape, needless, used};
 use super::upstream::{
-    API_VERSION, BOUNDED, CERTIFICATES, CLIENT_CONNECTION, CONTROLLER, HEALTH, KIND, LEADER_ELECTION, PORT,
-    TLS, WEBHOOK,
+    API_VERSION, BOUNDED, CERTIFICATES, CLIENT_CONNECTION, HEALTH, KIND, LEADER_ELECTION, PORT, TLS, WEBHOOK,
 };
+use crate::gates::TRAIN_JOB_STATUS;
 
 /// Its version.
 pub const VERSION: &str = "config.trainer.kubeflow.org/v1alpha1";
 
-const LATER: &str = "kept for when TrainJobs are built in";
+/// The key that says how many TrainJobs are worked on at once.
+pub const TRAIN_JOBS_AT_ONCE: &str = "TrainJob.trainer.kubeflow.org";
+
+const AT_ONCE: Shape = Shape::Whole(1, i64::MAX);
+const HEARD: &str = "not there, what training tells of itself is heard by `muster up` at its own address";
 const PLAIN: &str = "not there, numbers are told in plain HTTP";
 
 /// Its keys.
@@ -27,18 +31,34 @@ pub const FIELDS: [Field; 12] = [
         ]),
     ),
     HEALTH,
-    CONTROLLER,
+    used(
+        "controller",
+        Shape::Fields(&[
+            used(
+                "groupKindConcurrency",
+                Shape::Fields(&[
+                    used(TRAIN_JOBS_AT_ONCE, AT_ONCE),
+                    needless("TrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
+                    needless("ClusterTrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
+                ]),
+            ),
+            needless("cacheSyncTimeout", Shape::Whole(0, i64::MAX), BOUNDED),
+        ]),
+    ),
     used("certManagement", CERTIFICATES),
     CLIENT_CONNECTION,
-    kept(
+    needless(
         "statusServer",
         Shape::Fields(&[
             used("port", PORT),
-            needless("qps", Shape::Number, BOUNDED),
-            needless("burst", Shape::Whole(0, i64::MAX), BOUNDED),
+            used("qps", Shape::Number),
+            used("burst", Shape::Whole(0, i64::MAX)),
         ]),
-        LATER,
+        HEARD,
     ),
-    kept("featureGates", Shape::Map(&Shape::Bool), LATER),
+    used("featureGates", Shape::Fields(&[used(TRAIN_JOB_STATUS, Shape::Bool)])),
     TLS,
 ];
+
+/// Keys that `muster up` acts upon, too.
+pub const EVERYWHERE: [&str; 2] = ["featureGates", "controller"];

@@ -7,6 +7,7 @@ use muster_api::condition;
 use muster_api::kinds;
 use muster_api::port::{Act, Guard, Object, Refusal};
 use muster_install::hooks::{everybody, instead};
+use muster_install::training::is_runtime;
 use muster_install::{conversion, kind_of, names};
 use muster_tree::{Text, Tree, tree};
 
@@ -16,6 +17,9 @@ use super::plane::{Plane, call, find, is_installed, itself, named};
 /// How often it is looked whether a definition is served, and how long apart.
 const SERVED_TRIES: u32 = 300;
 const SERVED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What becomes of a runtime that nobody judges now.
+pub const UNJUDGED: &str = "unjudged";
 
 /// What says about which writes a hook is asked.
 const SELECTS: [&str; 4] = ["rules", "matchConditions", "namespaceSelector", "objectSelector"];
@@ -73,16 +77,26 @@ pub async fn rehearse(plane: &impl Plane, all: &[Tree]) -> Result<(), InstallErr
     let mut forbidden = Vec::new();
     for object in all {
         // What else is wrong may be so because the namespace or what was there before is; it shows when it is written.
-        if let Err(Refusal::Forbidden(why)) =
-            plane.rehearse(&call(object, Guard::default(), act(object))).await
-        {
-            forbidden.push(format!("  {}: {why}", named(kind_of(object), object)));
+        match plane.rehearse(&call(object, Guard::default(), act(object))).await {
+            Err(Refusal::Forbidden(why)) => {
+                forbidden.push(format!("  {}: {why}", named(kind_of(object), object)));
+            }
+            Ok(would_be) if drops_conditions(object, &would_be.tree) => {
+                return Err(InstallError::NoConditions(named(kind_of(object), object)));
+            }
+            _ => {}
         }
     }
     match forbidden.is_empty() {
         true => Ok(()),
         false => Err(InstallError::Forbidden(forbidden.join("\n"))),
     }
+}
+
+/// Whether a server keeps nothing of what says when a hook is asked.
+fn drops_conditions(object: &Tree, would_be: &Tree) -> bool {
+    let has = |of: &Tree| of.items_at(&["webhooks"]).iter().any(|it| it.get("matchConditions").is_some());
+    has(object) && !has(would_be)
 }
 
 /// Writes one object, and waits until it is of use.
@@ -93,9 +107,8 @@ pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallErr
     let name = named(kind_of(object), object);
     let refused = |why: Refusal| InstallError::refused(&name, &why);
     let before = find(plane, object).await.map_err(refused)?;
-    if before.as_ref().is_some_and(|there| is_anothers(object, &there.tree)) {
-        let note = Some("it was there before, and its labels are left to its owner".to_owned());
-        return Ok(Done { note, ..Done::of(object, "unchanged") });
+    if let Some(note) = before.as_ref().and_then(|there| is_anothers(object, &there.tree)) {
+        return Ok(Done { note: Some(note.to_owned()), ..Done::of(object, "unchanged") });
     }
     if let Some(there) = before.as_ref().filter(|there| has_other_hooks(object, &there.tree)) {
         replace_hooks(plane, object, &there.tree).await.map_err(refused)?;
@@ -105,7 +118,13 @@ pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallErr
         let patch = Act::Merge(conversion::instead(&by));
         plane.perform(&call(object, itself(&there.tree), patch)).await.map_err(refused)?;
     }
-    let mut after = plane.perform(&call(object, Guard::default(), act(object))).await.map_err(refused)?;
+    let mut after = match write(plane, object).await {
+        // A webhook that is not reached says neither yes nor no.
+        Err(why @ (Refusal::Unknown(_) | Refusal::Busy { .. })) if is_runtime(object) => {
+            return Ok(Done { note: Some(why.words()), ..Done::of(object, UNJUDGED) });
+        }
+        written => written.map_err(refused)?,
+    };
     if !asks_as_wanted(object, &after.tree) {
         after = replace_hooks(plane, object, &after.tree).await.map_err(refused)?;
     }
@@ -121,10 +140,29 @@ pub async fn apply(plane: &impl Plane, object: &Tree) -> Result<Done, InstallErr
     Ok(Done { note, ..Done::of(object, became) })
 }
 
-/// A namespace of somebody's own choosing may hold other pods: what they are held to is not ours to say.
-fn is_anothers(object: &Tree, there: &Tree) -> bool {
+/// Applies an object. Of a kind that was just defined nothing may be known yet.
+async fn write(plane: &impl Plane, object: &Tree) -> Result<Object, Refusal> {
+    let mut tries = 0;
+    loop {
+        match plane.perform(&call(object, Guard::default(), act(object))).await {
+            Err(Refusal::NotFound(_)) if is_runtime(object) && tries < SERVED_TRIES => tries += 1,
+            written => return written,
+        }
+        tokio::time::sleep(SERVED_PAUSE).await;
+    }
+}
+
+/// What is another's, and why it is left alone. A namespace of somebody's own choosing may hold other pods: what they are
+/// held to is not ours to say. TrainJobs of a runtime want what its owner wrote.
+fn is_anothers(object: &Tree, there: &Tree) -> Option<&'static str> {
     let is_space = kind_of(object) == &kinds::NAMESPACES;
-    is_space && !is_installed(there) && object.str_at(&["metadata", "name"]) != names::NAMESPACE
+    match object.str_at(&["metadata", "name"]) {
+        _ if is_installed(there) => None,
+        names::NAMESPACE if is_space => None,
+        _ if is_space => Some("it was there before, and its labels are left to its owner"),
+        _ if is_runtime(object) => Some("it was there before, and is left to its owner"),
+        _ => None,
+    }
 }
 
 /// Versions are asked for at an operator that was not installed: nobody can be reached in both ways.

@@ -27,10 +27,10 @@ use self::plane::Plane;
 use crate::away::{Away, AwayError};
 use crate::cli::{InstallFlags, Output};
 use crate::config;
-use crate::operator::runs_queues;
+use crate::operator::Parts;
 
-/// The oldest server whose webhooks have conditions that can be relied on.
-const OLDEST: (u32, u32) = (1, 30);
+/// The oldest server that has all we need; conditions of webhooks could still be turned off there, which shows.
+const OLDEST: (u32, u32) = (1, 29);
 
 /// Why nothing, or not all, was installed.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ pub enum InstallError {
     TooOld(u32, u32),
     /// Two controllers would work against each other.
     #[error(
-        "another controller of JobSets or queues runs on this cluster: {0}. Two of them would both make the Jobs of every JobSet, or give away the same quota\n\nhint: `--take-over` stops it (`kubectl scale … --replicas=0`) and goes on; its JobSets and jobs keep running"
+        "another controller of JobSets, queues or TrainJobs runs on this cluster: {0}. Two of them would both make the Jobs of every JobSet and the JobSet of every TrainJob, or give away the same quota\n\nhint: `--take-over` stops it (`kubectl scale … --replicas=0`) and goes on; its JobSets, TrainJobs and jobs keep running"
     )]
     Another(String),
     /// The other one does not stop.
@@ -82,6 +82,16 @@ pub enum InstallError {
         /// What the server said.
         problem: String,
     },
+    /// The server does not understand when hooks are asked.
+    #[error(
+        "the server drops `matchConditions` of {0}: it would ask Muster about every write\n\nhint: turn the feature gate AdmissionWebhookMatchConditions of the API server on, which it is by default"
+    )]
+    NoConditions(String),
+    /// Runtimes that nobody judges now.
+    #[error(
+        "all is written but runtimes that an operator would have to judge first, and none answers:\n{0}\n\nhint: install again when the operator is ready, see `kubectl -n {1} rollout status deployment/muster-operator`"
+    )]
+    Unjudged(String, String),
     /// The definition is there but not served.
     #[error("{0} is not established; the server says: {1}")]
     NotServed(String, String),
@@ -114,25 +124,33 @@ pub fn run(flags: &InstallFlags) -> Result<(), InstallError> {
             print(&format!("{done}\n"));
         }
     };
-    let work = install(&api, &all, Rivals { queues: options.queues, take_over: flags.take_over }, tell);
+    let rivals = Rivals { queues: options.queues, training: options.training, take_over: flags.take_over };
+    let work = install(&api, &all, rivals, tell);
     let done = away.wait(work).ok_or(InstallError::Stopped)??;
     if let Some(output) = flags.output {
         print(&summary(&done, output));
     }
-    Ok(())
+    unjudged(&done, &options.namespace)
+}
+
+/// Runtimes that could not be written.
+fn unjudged(done: &[Done], namespace: &str) -> Result<(), InstallError> {
+    let left: Vec<String> =
+        done.iter().filter(|it| it.became == apply::UNJUDGED).map(|it| format!("  {it}")).collect();
+    if left.is_empty() { Ok(()) } else { Err(InstallError::Unjudged(left.join("\n"), namespace.to_owned())) }
 }
 
 fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     let usual = Options::default();
-    let (config, queues) = match &flags.config {
-        None => (usual.config, usual.queues),
+    let (config, parts, registry) = match &flags.config {
+        None => (usual.config, Parts::default(), usual.runtime_registry),
         Some(path) => {
             let wrong = |source| InstallError::Config { path: path.clone(), source };
             let text = std::fs::read_to_string(path).map_err(wrong)?;
             // Pods that end at once would leave webhooks that nobody answers.
             let file = config::parse(&text, config::Command::Operator)
                 .map_err(|problem| InstallError::Wrong { path: path.clone(), problem })?;
-            (text, runs_queues(&file))
+            (text, Parts::of(&file), file.ours.trainjob.registry)
         }
     };
     Ok(Options {
@@ -140,7 +158,11 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
         image: flags.image.clone().unwrap_or(usual.image),
         replicas: flags.replicas.unwrap_or(usual.replicas),
         webhook_port: flags.webhook_port.unwrap_or(usual.webhook_port),
-        queues,
+        queues: parts.queues,
+        training: parts.training,
+        judges_training: parts.judges_training,
+        runtimes: !flags.without_runtimes,
+        runtime_registry: registry,
         config,
     })
 }
@@ -150,6 +172,8 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
 struct Rivals {
     /// Whether those who run queues are among them.
     queues: bool,
+    /// Whether those who run TrainJobs are.
+    training: bool,
     /// Whether they are stopped.
     take_over: bool,
 }
@@ -166,7 +190,7 @@ async fn install(
         return Err(InstallError::TooOld(major, minor));
     }
     apply::rehearse(plane, all).await?;
-    let running = others::running(plane, rivals.queues).await?;
+    let running = others::running(plane, rivals).await?;
     if let (Some(other), false) = (running.first(), rivals.take_over) {
         return Err(InstallError::Another(other.to_string()));
     }
@@ -231,19 +255,20 @@ mod tests {
             Err(Refusal::Unknown("it does not matter".to_owned()))
         }
 
-        async fn labelled(&self, kind: &Kind, _: (&str, &str)) -> Result<Vec<Object>, Refusal> {
+        async fn labelled(&self, kind: &Kind, _: &[(&str, &str)]) -> Result<Vec<Object>, Refusal> {
             Err(Refusal::Unknown(format!("{kind:?} were asked for")))
         }
     }
 
+    /// Shows: 2899-59.
     #[tokio::test]
     async fn servers_without_conditions_are_too_old() {
         let all = manifests(&Options::default());
         let told =
             async |old: Old| install(&old, &all, Rivals::default(), &|_| {}).await.unwrap_err().to_string();
-        let said = told(Old(1, 29)).await;
-        assert!(said.contains("Kubernetes 1.29") && said.contains("need 1.30 or newer"), "{said}");
-        assert!(told(Old(1, 30)).await.contains("were asked for"), "this one is not");
+        let said = told(Old(1, 28)).await;
+        assert!(said.contains("Kubernetes 1.28") && said.contains("need 1.29 or newer"), "{said}");
+        assert!(told(Old(1, 29)).await.contains("were asked for"), "this one is not");
     }
 
     #[test]

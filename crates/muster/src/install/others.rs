@@ -1,5 +1,5 @@
-//! Another controller of JobSets or queues on the same cluster: both would make the Jobs of every JobSet, or give away
-//! the same quota.
+//! Another controller of JobSets, queues or TrainJobs on the same cluster: both would make the Jobs of every JobSet and
+//! the JobSet of every TrainJob, or give away the same quota.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,18 +8,40 @@ use muster_api::kinds;
 use muster_api::port::{Act, Guard, Object, Refusal};
 use muster_tree::{Tree, tree};
 
-use super::InstallError;
 use super::apply::Done;
 use super::plane::{Plane, call_on, itself};
+use super::{InstallError, Rivals};
+
+/// What somebody else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    JobSets,
+    Queues,
+    Training,
+}
 
 /// Labels of their Deployments, as their manifests and charts set them.
-const LABELS: [(&str, &str); 4] = [
-    ("app.kubernetes.io/part-of", "jobset"),
-    ("app.kubernetes.io/name", "jobset"),
-    ("app.kubernetes.io/part-of", QUEUES),
-    ("app.kubernetes.io/name", QUEUES),
+const LABELS: [(Does, &[(&str, &str)]); 6] = [
+    (Does::JobSets, &[(PART_OF, "jobset")]),
+    (Does::JobSets, &[(NAME, "jobset")]),
+    (Does::Queues, &[(PART_OF, "kueue")]),
+    (Does::Queues, &[(NAME, "kueue")]),
+    (Does::Training, &[(PART_OF, "kubeflow"), (NAME, "trainer")]),
+    (Does::Training, &[(NAME, "kubeflow-trainer")]),
 ];
-const QUEUES: &str = "kueue";
+const PART_OF: &str = "app.kubernetes.io/part-of";
+const NAME: &str = "app.kubernetes.io/name";
+
+impl Rivals {
+    /// Whether who does this is in our way.
+    fn minds(self, does: Does) -> bool {
+        match does {
+            Does::JobSets => true,
+            Does::Queues => self.queues,
+            Does::Training => self.training,
+        }
+    }
+}
 /// How often it is looked whether its pods are gone, and how long apart.
 const GONE_TRIES: u32 = 240;
 const GONE_PAUSE: Duration = Duration::from_millis(500);
@@ -34,14 +56,14 @@ impl fmt::Display for Other {
     }
 }
 
-/// Those that run; those of queues only where they would be in our way.
+/// Those that run, where they would be in our way.
 ///
 /// # Errors
 /// The server does not tell.
-pub async fn running(plane: &impl Plane, queues: bool) -> Result<Vec<Other>, InstallError> {
+pub async fn running(plane: &impl Plane, rivals: Rivals) -> Result<Vec<Other>, InstallError> {
     let mut all: Vec<Object> = Vec::new();
-    for label in LABELS.into_iter().filter(|it| queues || it.1 != QUEUES) {
-        let found = plane.labelled(&kinds::DEPLOYMENTS, label).await;
+    for (_, labels) in LABELS.into_iter().filter(|it| rivals.minds(it.0)) {
+        let found = plane.labelled(&kinds::DEPLOYMENTS, labels).await;
         let found = found.map_err(|why| InstallError::refused("deployments of other controllers", &why))?;
         all.extend(found);
     }

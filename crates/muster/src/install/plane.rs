@@ -16,8 +16,8 @@ pub trait Plane {
     async fn perform(&self, call: &Call) -> Result<Object, Refusal>;
     /// Has one call gone through without keeping anything.
     async fn rehearse(&self, call: &Call) -> Result<Object, Refusal>;
-    /// Objects of all namespaces that have this label.
-    async fn labelled(&self, kind: &Kind, label: (&str, &str)) -> Result<Vec<Object>, Refusal>;
+    /// Objects of all namespaces that have these labels.
+    async fn labelled(&self, kind: &Kind, labels: &[(&str, &str)]) -> Result<Vec<Object>, Refusal>;
 }
 
 impl Plane for KubeApi {
@@ -33,8 +33,8 @@ impl Plane for KubeApi {
         KubeApi::rehearse(self, call).await
     }
 
-    async fn labelled(&self, kind: &Kind, label: (&str, &str)) -> Result<Vec<Object>, Refusal> {
-        KubeApi::labelled(self, kind, "", &[label]).await
+    async fn labelled(&self, kind: &Kind, labels: &[(&str, &str)]) -> Result<Vec<Object>, Refusal> {
+        KubeApi::labelled(self, kind, "", labels).await
     }
 }
 

@@ -18,7 +18,7 @@ pub async fn prune(plane: &impl Plane, all: &[Tree]) -> Result<Vec<Done>, Instal
     let wanted: BTreeSet<(Text, Text, Text)> = all.iter().map(key).collect();
     let mut done = Vec::new();
     for (word, kind, _) in KINDS.iter().filter(|it| it.2 == Fate::Goes) {
-        let found = plane.labelled(kind, INSTALLED_BY).await;
+        let found = plane.labelled(kind, &[INSTALLED_BY]).await;
         let found = found.map_err(|why| InstallError::refused(&kind.plural, &why))?;
         // Objects of a list do not say what kind they are.
         let named = |it: Object| it.tree.with(&["kind"], *word);

@@ -4,12 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use muster_api::ports::Clock;
 use muster_control::counters::{GroupNumbers, Scheduling, Waits, Work};
 use muster_control::jobsets::JobSetNumbers;
 use muster_control::run::Health;
+use muster_trainer::life::numbers::Numbers as Trainings;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::{counter, family, gauge, gauges, histograms, queueing, seconds, waits};
+use super::{counter, family, gauge, gauges, histograms, queueing, seconds, training, waits};
+use crate::ports::SystemClock;
+
+/// The controller of TrainJobs, as it is counted.
+const TRAIN_JOBS: &str = "trainjob_controller";
 
 /// Tells all of it.
 pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result {
@@ -33,7 +39,18 @@ pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result 
     worked(into, &all.work)?;
     scheduling(into, &all.scheduling)?;
     jobsets(into, &all.jobsets)?;
-    queueing::encode(into, &all.queueing.samples())
+    queueing::encode(into, &all.queueing.samples())?;
+    match all.work.get(TRAIN_JOBS) {
+        Some(work) => trainings(into, work, &all.training),
+        None => Ok(()),
+    }
+}
+
+/// What the TrainJob controller counts, as it is now: what remains until a deadline is nobody's to keep.
+fn trainings(into: &mut DescriptorEncoder<'_>, work: &Work, all: &Trainings) -> fmt::Result {
+    training::encode(into, &all.samples(SystemClock.now()))?;
+    let help = "From looking at a TrainJob until its plan was carried out or refused";
+    waits(into, "trainjob_reconcile_duration_seconds", help, &work.times)
 }
 
 /// What became of keys, under the names that controllers written in Go have for it.

@@ -5,6 +5,7 @@
 mod controllers;
 mod process;
 mod queueing;
+mod training;
 mod webhooks;
 
 use std::fmt;
@@ -143,7 +144,7 @@ fn waits(into: &mut DescriptorEncoder<'_>, name: &str, help: &str, waits: &Waits
 }
 
 fn histogram(to: &mut MetricEncoder<'_>, waits: &Waits) -> fmt::Result {
-    let bounds = Waits::bounds().map(|bound| bound.as_secs_f64()).chain([f64::MAX]);
+    let bounds = Waits::bounds().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(waits.counts).collect();
     let count = waits.counts.iter().sum();
     to.encode_histogram::<NoLabelSet>(waits.sum.as_secs_f64(), count, &buckets, None)
@@ -191,6 +192,7 @@ mod tests {
             "controller_runtime_reconcile_total{controller=\"jobset\",result=\"error\"} 1",
             "controller_runtime_reconcile_errors_total{controller=\"jobset\"} 1",
             "controller_runtime_reconcile_time_seconds_bucket{le=\"0.02\",controller=\"jobset\"} 1",
+            "controller_runtime_reconcile_time_seconds_bucket{le=\"+Inf\",controller=\"jobset\"} 1",
             "workqueue_depth{controller=\"jobset\",name=\"jobset\"} 1",
             "workqueue_adds_total{controller=\"jobset\",name=\"jobset\"} 5",
             "# TYPE process_resident_memory_bytes gauge",

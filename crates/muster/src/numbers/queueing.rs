@@ -83,7 +83,7 @@ fn value(value: &Value, to: &mut MetricEncoder<'_>) -> fmt::Result {
 
 fn buckets(spans: &Spans) -> Vec<(f64, u64)> {
     let bounds = spans.bounds.all().map(|it| it.as_secs_f64());
-    bounds.into_iter().chain([f64::MAX]).zip(spans.counts).collect()
+    bounds.into_iter().chain([f64::INFINITY]).zip(spans.counts).collect()
 }
 
 #[cfg(test)]
@@ -111,6 +111,7 @@ mod tests {
             "kueue_quota_reserved_workloads_total{cluster_queue=\"cq\"} 1",
             "kueue_local_queue_quota_reserved_workloads_total{name=\"lq\",namespace=\"ns\"} 1",
             "kueue_quota_reserved_wait_time_seconds_bucket{le=\"2.5\",cluster_queue=\"cq\"} 1",
+            "kueue_quota_reserved_wait_time_seconds_bucket{le=\"+Inf\",cluster_queue=\"cq\"} 1",
             "kueue_workload_creation_latency_seconds_count 1",
         ] {
             assert!(told.contains(want), "{want} is not in\n{told}");

@@ -22,8 +22,8 @@ use muster_tree::{Text, Tree, literal, tree};
 use self::charge::Charge;
 use self::rim::{Asking, Rim, RimError, Shown};
 pub use self::state::State;
+pub use self::wanted::Parts;
 use self::wanted::Wanted;
-pub use self::wanted::runs_queues;
 use crate::away::{Away, AwayError, End};
 use crate::cli::OperatorFlags;
 use crate::config::{self, Command, ConfigError};
@@ -94,7 +94,7 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let wanted = Wanted::of(flags, file, |name| std::env::var(name).ok())?;
     log::start(wanted.log_level, wanted.log_format);
     wanted.kept.tell(&wanted.notes);
-    let mut away = Away::connect(wanted.kubeconfig.as_deref())?;
+    let mut away = Away::connect(wanted.kubeconfig.as_deref())?.taking(Wanted::shares());
     let state = Arc::new(State::default());
     let name = identity();
     let _rim = show(&wanted, &state, &away, &name)?;

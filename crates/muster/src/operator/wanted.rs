@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::gang::{Form, Gangs, Reads};
+use muster_api::kinds;
 use muster_api::port::Kind;
 use muster_api::ports::Clock;
 use muster_apiserver::http::serving::Tls;
-use muster_cluster::NAMESPACE;
+use muster_cluster::{NAMESPACE, Share};
 use muster_control::Controller;
 use muster_control::jobsets::{Exclusive, JobSets};
 use muster_control::podgroups::PodGroups;
 use muster_control::queueing::Queueing;
 use muster_control::queueing::desk::Desk;
 use muster_control::schedule::{Packing, Schedule};
+use muster_control::training::{Training, may_be_made};
 use muster_jobset::admission::Settings;
 use muster_queue::kinds::config::Settings as QueueSettings;
 
@@ -27,19 +29,24 @@ use crate::cli::{LogFormat, LogLevel, OperatorFlags};
 use crate::config::{File, Kept, Span, WEBHOOK_PORT};
 use crate::gates;
 use crate::names;
-use crate::ports::SystemClock;
+use crate::ports::{SystemClock, SystemEntropy};
 use crate::queues;
 use crate::surroundings::Needs;
+use crate::training;
 use crate::webhooks::{Deciders, Manner};
 
 /// The controllers that a cluster has none of its own for.
-const CONTROLLERS: [&str; 4] = [SCHEDULER, JOBSET, POD_GROUP, QUEUE];
+const CONTROLLERS: [&str; 5] = [SCHEDULER, JOBSET, POD_GROUP, QUEUE, TRAINER];
 /// The admission steps that it has none of its own for.
-const ADMISSION: [&str; 2] = [JOBSET, QUEUE];
+const ADMISSION: [&str; 3] = [JOBSET, QUEUE, TRAINER];
 pub const JOBSET: &str = "jobset";
 const SCHEDULER: &str = "scheduler";
 const POD_GROUP: &str = "podgroup";
 pub const QUEUE: &str = "queue";
+const TRAINER: &str = "trainer";
+/// What is said of a gate that does nothing here.
+const UNHEARD: &str =
+    "featureGates.TrainJobStatus: nothing on a cluster, only `muster up` hears what training tells of itself";
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
 /// The one that tells it its name.
@@ -71,6 +78,8 @@ pub struct Wanted {
     pub settings: Settings,
     /// What is configured of queues.
     pub queues: QueueSettings,
+    /// What is configured of TrainJobs.
+    pub training: training::Configured,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// Where webhooks listen.
@@ -104,11 +113,16 @@ impl Wanted {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Wanted, OperatorError> {
         let shows = shows(flags, &file).checked()?;
-        let settings = settings(flags, &file)?;
+        let gates = chosen(flags, &file)?;
+        let settings = Settings {
+            gates: gates::jobset(&gates),
+            reject_overrides: file.ours.resource_claims.reject_overrides,
+        };
         let lives = lifetimes(flags, &file)?;
         let (reached, webhooks, note) = webhooks(flags, &file);
         let File { ours, kept, tls, mut notes, .. } = file;
         notes.extend(note);
+        notes.extend(gates::reports(&gates).then(|| UNHEARD.to_owned()));
         let list = |flag: &Option<String>, file: Option<Vec<String>>| {
             flag.clone().or_else(|| file.map(|words| words.join(","))).unwrap_or_else(|| "*".to_owned())
         };
@@ -119,6 +133,7 @@ impl Wanted {
         Ok(Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
             queues: queues::configured(&kept, &namespace)?,
+            training: training::configured(&ours.trainjob, &kept),
             namespace,
             pod: variable(POD_VARIABLE).filter(|it| !it.is_empty()),
             controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
@@ -146,12 +161,13 @@ impl Wanted {
     }
 
     /// Who decides what is admitted. Without the controller nobody would let go what is put into queues, so that
-    /// nobody is.
+    /// nobody is; and who does not run TrainJobs does not judge them.
     pub fn deciders(&self) -> Deciders {
-        let queues = [&self.controllers, &self.admission].iter().all(|on| on.contains(QUEUE));
+        let both = |name: &str| [&self.controllers, &self.admission].iter().all(|on| on.contains(name));
         Deciders {
             jobsets: self.admission.contains(JOBSET).then_some(self.settings),
-            queues: queues.then(|| Arc::new(queues::admission(&self.queues))),
+            queues: both(QUEUE).then(|| Arc::new(queues::admission(&self.queues))),
+            training: both(TRAINER),
         }
     }
 
@@ -162,8 +178,17 @@ impl Wanted {
 
     /// What it has to know of the cluster.
     pub fn needs(&self) -> Needs {
-        let gangs = [SCHEDULER, POD_GROUP, JOBSET, QUEUE].iter().any(|name| self.controllers.contains(*name));
-        Needs { jobsets: self.jobsets(), gangs, queues: self.controllers.contains(QUEUE) }
+        let runs = |name: &&str| self.controllers.contains(*name);
+        let gangs = [SCHEDULER, POD_GROUP, JOBSET, QUEUE, TRAINER].iter().any(runs);
+        let training = runs(&TRAINER);
+        Needs { jobsets: self.jobsets() || training, gangs, queues: runs(&QUEUE), training }
+    }
+
+    /// Of which kinds the controllers take only a share: those of which a cluster has many, and TrainJobs few. Only whether a
+    /// Secret is there counts, so that its contents are never sent.
+    pub fn shares() -> [(Kind, Share); 2] {
+        let maps = Share::Those(may_be_made);
+        [(kinds::CONFIG_MAPS.clone(), maps), (kinds::SECRETS.clone(), Share::Metadata)]
     }
 
     /// The controllers, where device claims are called so and gangs are spelled so. A cluster keeps its own groups while
@@ -182,6 +207,7 @@ impl Wanted {
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
             Box::new(Queueing::new(queues::control(&self.queues, &clock, desk.clone())).gangs(gangs)),
+            Box::new(Training::new(training::control(&self.training, gangs, None), Arc::new(SystemEntropy))),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));
@@ -190,13 +216,38 @@ impl Wanted {
     }
 }
 
-/// Whether this file has queues run, and what is put into them admitted.
-pub fn runs_queues(file: &File) -> bool {
-    let on = |list: &Option<Vec<String>>, known: &[&'static str]| {
-        let words = list.as_ref().map_or_else(|| "*".to_owned(), |it| it.join(","));
-        names::choose("part", &words, known).is_ok_and(|it| it.contains(QUEUE))
-    };
-    on(&file.ours.controllers, &CONTROLLERS) && on(&file.ours.admission, &ADMISSION)
+/// What is installed for an operator besides what it always needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Queues are run, and what is put into them is admitted.
+    pub queues: bool,
+    /// TrainJobs are run.
+    pub training: bool,
+    /// What is written of them is judged.
+    pub judges_training: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts::of(&File::default())
+    }
+}
+
+impl Parts {
+    /// What this file asks for.
+    pub fn of(file: &File) -> Parts {
+        let on = |list: &Option<Vec<String>>, known: &[&'static str], name: &str| {
+            let words = list.as_ref().map_or_else(|| "*".to_owned(), |it| it.join(","));
+            names::choose("part", &words, known).is_ok_and(|it| it.contains(name))
+        };
+        let runs = |name: &str| on(&file.ours.controllers, &CONTROLLERS, name);
+        let admits = |name: &str| on(&file.ours.admission, &ADMISSION, name);
+        Parts {
+            queues: runs(QUEUE) && admits(QUEUE),
+            training: runs(TRAINER),
+            judges_training: admits(TRAINER),
+        }
+    }
 }
 
 /// Where it shows itself.
@@ -209,13 +260,12 @@ fn shows(flags: &OperatorFlags, file: &File) -> Addresses {
     }
 }
 
-/// Switches of JobSets.
-fn settings(flags: &OperatorFlags, file: &File) -> Result<Settings, OperatorError> {
+/// All switches.
+fn chosen(flags: &OperatorFlags, file: &File) -> Result<gates::Chosen, OperatorError> {
     let brought = file.gates.iter().map(|(name, on)| (name.as_str(), *on));
     let ours = file.ours.feature_gates.iter().map(|(name, on)| (name.as_str(), *on));
     let asked = gates::parse(flags.feature_gates.as_deref().unwrap_or_default())?;
-    let gates = gates::jobset(&gates::with(brought.chain(ours).chain(asked))?);
-    Ok(Settings { gates, reject_overrides: file.ours.resource_claims.reject_overrides })
+    Ok(gates::with(brought.chain(ours).chain(asked))?)
 }
 
 /// How long certificates last.
@@ -246,6 +296,8 @@ fn webhooks(flags: &OperatorFlags, file: &File) -> (Reached, SocketAddr, Option<
 
 #[cfg(test)]
 mod tests {
+    use muster_trainer::life::DeadlineClock;
+
     use super::*;
     use crate::config::{Command, parse};
 
@@ -288,15 +340,47 @@ mod tests {
         assert_eq!((it.namespace.as_str(), it.log_level), ("asked", LogLevel::Error));
         let it = wanted(&none, "namespace: filed\ncontrollers: [scheduler]", jobset).unwrap();
         assert_eq!((it.namespace.as_str(), it.controllers.len()), ("filed", 1));
+        let it = wanted(&none, "trainjob: {deadlineClock: active}", jobset).unwrap();
+        assert_eq!(it.training.clock, DeadlineClock::Active);
         assert_eq!(it.webhooks, "127.0.0.1:0".parse().unwrap());
         assert!(it.notes.last().unwrap().contains("used only behind a Service"), "{:?}", it.notes);
+    }
+
+    #[test]
+    fn what_is_said_of_train_jobs_counts_on_a_cluster_too() {
+        let it = wanted(&OperatorFlags::default(), "trainjob: {deadlineClock: active}", "").unwrap();
+        assert_eq!(training::control(&it.training, None, None).clock, DeadlineClock::Active);
+        assert!(it.notes.is_empty(), "{:?}", it.notes);
+        let it = wanted(&OperatorFlags::default(), "featureGates: {TrainJobStatus: true}", "").unwrap();
+        assert_eq!(it.notes, [UNHEARD]);
+    }
+
+    #[test]
+    fn what_is_installed_follows_from_what_is_run() {
+        let parts = |ours: &str| Parts::of(&parse(&format!("{OURS}{ours}\n"), Command::Operator).unwrap());
+        let all = Parts { queues: true, training: true, judges_training: true };
+        for (ours, want) in [
+            ("", all),
+            ("controllers: ['*', '-queue']", Parts { queues: false, ..all }),
+            ("admission: ['*', '-queue']", Parts { queues: false, ..all }),
+            ("controllers: ['*', '-trainer']", Parts { training: false, ..all }),
+            ("admission: ['*', '-trainer']", Parts { judges_training: false, ..all }),
+        ] {
+            assert_eq!(parts(ours), want, "{ours}");
+        }
+        assert_eq!(Parts::default(), all);
     }
 
     #[test]
     fn names_are_known_and_the_dump_stays_here() {
         let none = OperatorFlags::default();
         for (says, ours, jobset, words) in [
-            ("a controller", "controllers: [job]", "", "known are scheduler, jobset, podgroup, queue"),
+            (
+                "a controller",
+                "controllers: [job]",
+                "",
+                "known are scheduler, jobset, podgroup, queue, trainer",
+            ),
             ("a gate of ours", "featureGates: {X: true}", "", "unknown feature gate `X`"),
             ("a gate of JobSet's", "", "featureGates: {X: true}", "unknown feature gate `X`"),
             ("one that stays", "", "featureGates: {TLSOptions: false}", "`TLSOptions` is always true"),

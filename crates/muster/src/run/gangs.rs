@@ -17,6 +17,7 @@
 use muster_api::gang::{Form, Gangs, Mark};
 use muster_api::gang_make::Member;
 use muster_api::meta;
+use muster_api::train::words as train;
 use muster_tree::{Text, Tree, tree};
 
 use crate::run::files::Document;
@@ -38,11 +39,17 @@ const COPIED: [&str; 6] = [
     "resourceClaims",
 ];
 
+/// Where runtimes of TrainJobs have them.
+const RUNTIME_PODS: &[&str] =
+    &["spec", "template", "spec", "replicatedJobs", "[]", "template", "spec", "template"];
+
 /// Where kinds have the templates of their pods. `[]` stands for every item.
-const TEMPLATES: [(&str, &[&str]); 9] = [
+const TEMPLATES: [(&str, &[&str]); 11] = [
     ("Pod", &[]),
     ("Job", &["spec", "template"]),
     ("JobSet", &["spec", "replicatedJobs", "[]", "template", "spec", "template"]),
+    (train::TRAINING_RUNTIME, RUNTIME_PODS),
+    (train::CLUSTER_TRAINING_RUNTIME, RUNTIME_PODS),
     ("CronJob", &["spec", "jobTemplate", "spec", "template"]),
     ("Deployment", &["spec", "template"]),
     ("ReplicaSet", &["spec", "template"]),

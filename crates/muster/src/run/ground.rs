@@ -88,9 +88,12 @@ impl Ground {
     }
 }
 
+/// Who brings the definitions of kinds, and does nothing as long as there is nothing.
+const DEFINING: &str = "jobset,queue,trainer";
+
 /// What `up` would have been asked. A dry run asks a server that does nothing.
 fn up_flags(flags: &RunFlags, folder: &Path) -> UpFlags {
-    let idle = flags.dry_run.then(|| (Some(0), Some(String::new())));
+    let idle = flags.dry_run.then(|| (Some(0), Some(DEFINING.to_owned())));
     let (sim_nodes, controllers) = idle.unwrap_or((flags.sim_nodes, None));
     UpFlags {
         ephemeral: true,

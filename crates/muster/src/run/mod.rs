@@ -15,7 +15,7 @@ mod ground;
 mod logs;
 mod picture;
 mod plan;
-mod pods;
+pub mod pods;
 mod ranks;
 mod screen;
 mod signals;
@@ -24,7 +24,8 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod words;
+pub mod words;
+mod work;
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -10,84 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_api::job::JobFacts;
-use muster_api::jobset::JobSetFacts;
-use muster_api::paths::{condition as condition_path, job};
+use muster_api::meta;
+use muster_api::paths::job;
 use muster_api::pod::{Phase, PodFacts};
-use muster_api::port::{Batch, Change, Kind, Uid};
+use muster_api::port::{Batch, Change, Uid};
 use muster_api::time::Time;
-use muster_api::words::{conditions, jobset};
-use muster_api::{condition, kinds, meta};
+use muster_api::train::paths::{status, train_job, trainer_status};
+use muster_api::words::jobset;
 use muster_tree::{Text, Tree};
 
 use crate::run::pods::{self, Standing};
+pub use crate::run::work::{Ended, Work, WorkKind};
 
 /// Objects whose last warning is kept.
 const WARNINGS_MAX: usize = 10_000;
+/// Pods of JobSets that nobody has told of yet.
+const EARLY_MAX: usize = 10_000;
 /// Pods with different reasons that a row tells of.
 const REASONS_MAX: usize = 3;
-
-/// What a piece of work is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkKind {
-    /// A Job.
-    Job,
-    /// A Pod of its own.
-    Pod,
-    /// A JobSet.
-    JobSet,
-}
-
-impl WorkKind {
-    /// The kind that watches and deletes name.
-    #[must_use]
-    pub fn kind(self) -> &'static Kind {
-        match self {
-            WorkKind::Job => &kinds::JOBS,
-            WorkKind::Pod => &kinds::PODS,
-            WorkKind::JobSet => &kinds::JOBSETS,
-        }
-    }
-
-    /// Its word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            WorkKind::Job => "Job",
-            WorkKind::Pod => "Pod",
-            WorkKind::JobSet => "JobSet",
-        }
-    }
-}
-
-/// A piece of work that was submitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
-    /// What it is.
-    pub kind: WorkKind,
-    /// Namespace.
-    pub namespace: Text,
-    /// Name.
-    pub name: Text,
-    /// UID.
-    pub uid: Uid,
-}
-
-impl Work {
-    /// How people name it: `job/train`.
-    #[must_use]
-    pub fn title(&self) -> String {
-        format!("{}/{}", self.kind.word().to_lowercase(), self.name)
-    }
-}
-
-/// How a piece of work ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// Well.
-    Completed,
-    /// Not well, and why.
-    Failed(String),
-}
 
 /// How a piece of work stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +40,8 @@ pub struct Row {
     pub reasons: Vec<(String, usize, Text)>,
     /// Whether nothing will run until somebody resumes it.
     pub suspended: bool,
+    /// How far training is by its own account, in percent.
+    pub progress: Option<i64>,
     /// Whether and how it ended.
     pub ended: Option<Ended>,
 }
@@ -113,8 +55,22 @@ pub enum Watch {
     Pods,
     /// JobSets.
     JobSets,
+    /// TrainJobs.
+    TrainJobs,
     /// Events.
     Events,
+}
+
+impl Watch {
+    /// The watch that tells of work of a kind.
+    fn of(kind: WorkKind) -> Watch {
+        match kind {
+            WorkKind::Job => Watch::Jobs,
+            WorkKind::Pod => Watch::Pods,
+            WorkKind::JobSet => Watch::JobSets,
+            WorkKind::TrainJob => Watch::TrainJobs,
+        }
+    }
 }
 
 /// An object, and whether it is still there.
@@ -129,8 +85,12 @@ struct Seen {
 pub struct Picture {
     works: Vec<Work>,
     began: Time,
-    jobs: BTreeMap<Uid, Seen>,
-    sets: BTreeMap<Uid, Seen>,
+    /// The Jobs, JobSets and TrainJobs that are work.
+    tops: BTreeMap<Uid, Seen>,
+    /// The JobSets that were made for TrainJobs, and for which.
+    inner: BTreeMap<Uid, Uid>,
+    /// Pods of JobSets that may turn out to be such: watches may lag behind each other.
+    early: BTreeMap<Uid, Tree>,
     pods: BTreeMap<Uid, Seen>,
     /// The order in which pods were seen first.
     order: Vec<Uid>,
@@ -145,8 +105,9 @@ impl Picture {
         Picture {
             works,
             began,
-            jobs: BTreeMap::new(),
-            sets: BTreeMap::new(),
+            tops: BTreeMap::new(),
+            inner: BTreeMap::new(),
+            early: BTreeMap::new(),
             pods: BTreeMap::new(),
             order: Vec::new(),
             warnings: BTreeMap::new(),
@@ -180,13 +141,11 @@ impl Picture {
 
     /// What is no longer there after a new listing is gone.
     fn forget(&mut self, watch: Watch, namespace: &str, there: &BTreeSet<Uid>) {
-        let all = match watch {
-            Watch::Jobs => &mut self.jobs,
-            Watch::JobSets => &mut self.sets,
-            Watch::Pods => &mut self.pods,
-            Watch::Events => return,
-        };
-        for (uid, seen) in all.iter_mut() {
+        let works = &self.works;
+        let of_watch = |uid: &Uid| works.iter().any(|it| it.uid == *uid && Watch::of(it.kind) == watch);
+        let tops = self.tops.iter_mut().filter(|(uid, _)| of_watch(uid));
+        let pods = self.pods.iter_mut().filter(|_| watch == Watch::Pods);
+        for (uid, seen) in tops.chain(pods) {
             seen.gone |= meta::namespace(&seen.tree) == namespace && !there.contains(uid);
         }
     }
@@ -195,19 +154,45 @@ impl Picture {
         let uid = meta::uid(tree);
         let seen = Seen { tree: tree.clone(), gone };
         match watch {
-            Watch::Jobs if self.is_work(&uid) => {
-                self.jobs.insert(uid, seen);
+            Watch::Pods if self.is_work(&uid) || self.owner(tree).is_some() => self.put_pod(uid, seen),
+            Watch::Pods if gone => {
+                self.early.remove(&uid);
             }
-            Watch::JobSets if self.is_work(&uid) => {
-                self.sets.insert(uid, seen);
-            }
-            Watch::Pods if self.is_work(&uid) || self.owner(tree).is_some() => {
-                let is_new = self.pods.insert(uid.clone(), seen).is_none();
-                self.order.extend(is_new.then_some(uid));
+            Watch::Pods if self.may_be_ours(tree) && self.early.len() < EARLY_MAX => {
+                self.early.insert(uid, tree.clone());
             }
             Watch::Events if !gone => self.note(tree),
-            _ => {}
+            Watch::Events | Watch::Pods => {}
+            _ if self.is_work(&uid) => {
+                self.tops.insert(uid, seen);
+            }
+            Watch::JobSets => self.adopt(uid, tree),
+            Watch::Jobs | Watch::TrainJobs => {}
         }
+    }
+
+    fn put_pod(&mut self, uid: Uid, seen: Seen) {
+        let is_new = self.pods.insert(uid.clone(), seen).is_none();
+        self.order.extend(is_new.then_some(uid));
+    }
+
+    /// Notes a JobSet that was made for a TrainJob, and takes in those of its pods that came before it.
+    fn adopt(&mut self, set: Uid, tree: &Tree) {
+        let Some(owner) = meta::controller(tree).map(|it| it.uid).filter(|uid| self.is_work(uid)) else {
+            return;
+        };
+        self.inner.insert(set, owner);
+        let (ours, others): (BTreeMap<Uid, Tree>, _) =
+            std::mem::take(&mut self.early).into_iter().partition(|(_, pod)| self.owner(pod).is_some());
+        self.early = others;
+        ours.into_iter().for_each(|(uid, tree)| self.put_pod(uid, Seen { tree, gone: false }));
+    }
+
+    /// Whether a pod is of a JobSet that has the name of a TrainJob, as the one that is made for it has.
+    fn may_be_ours(&self, pod: &Tree) -> bool {
+        let (set, space) = (meta::label(pod, jobset::NAME), meta::namespace(pod));
+        let same = |work: &Work| work.namespace == space && set == Some(&work.name);
+        self.works.iter().any(|work| work.kind == WorkKind::TrainJob && same(work))
     }
 
     fn note(&mut self, event: &Tree) {
@@ -226,8 +211,9 @@ impl Picture {
     /// The work that a pod belongs to: pods of a JobSet are those of its Jobs, and say so in a label.
     fn owner(&self, pod: &Tree) -> Option<Uid> {
         let job = meta::controller(pod).map(|owner| owner.uid).filter(|uid| self.is_work(uid));
-        let set = || meta::label(pod, jobset::UID).map(Uid::from).filter(|uid| self.is_work(uid));
-        job.or_else(set)
+        let set = || meta::label(pod, jobset::UID).map(Uid::from);
+        let work = |set: Uid| self.inner.get(&set).cloned().or(Some(set)).filter(|uid| self.is_work(uid));
+        job.or_else(|| set().and_then(work))
     }
 
     /// The work.
@@ -275,13 +261,21 @@ impl Picture {
                 None => reasons.push((why, 1, meta::name(pod))),
             }
         }
-        if let Some(words) = self.warnings.get(&work.uid).filter(|_| counts == [0; 5]) {
-            reasons.push((words.clone(), 0, work.name.clone()));
+        if counts == [0; 5] {
+            reasons.extend(self.work_warnings(work).map(|words| (words.clone(), 0, work.name.clone())));
         }
         reasons.truncate(REASONS_MAX);
-        let seen = self.jobs.get(&work.uid).or_else(|| self.sets.get(&work.uid));
-        let suspended = seen.is_some_and(|seen| seen.tree.bool_at(job::SUSPEND) == Some(true));
-        Row { title: work.title(), counts, reasons, suspended, ended: self.end_of(work) }
+        let seen = self.tops.get(&work.uid).map(|seen| &seen.tree);
+        // At the same place in all of them.
+        let suspended = seen.is_some_and(|it| it.bool_at(job::SUSPEND) == Some(true));
+        let progress = seen.and_then(progress);
+        Row { title: work.title(), counts, reasons, suspended, progress, ended: self.end_of(work) }
+    }
+
+    /// What was said last of a piece of work, and of the JobSet that was made for it.
+    fn work_warnings<'a>(&'a self, work: &'a Work) -> impl Iterator<Item = &'a String> {
+        let inner = self.inner.iter().filter(|(_, of)| **of == work.uid).map(|(set, _)| set);
+        std::iter::once(&work.uid).chain(inner).filter_map(|uid| self.warnings.get(uid))
     }
 
     /// Pods that were deleted before they ended tell nothing.
@@ -298,11 +292,20 @@ impl Picture {
         Some(failed.unwrap_or(Ended::Completed))
     }
 
-    /// Whether nothing runs and every pod waits for what only somebody from outside can give it.
+    /// Whether nothing runs and every pod waits for what only somebody from outside can give it. A TrainJob of which
+    /// nothing can be made waits for such, too.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        let mut any = false;
+        let mut any = self.works.iter().any(|work| self.is_unmade(work));
         self.live().inspect(|_| any = true).all(pods::is_held) && any
+    }
+
+    /// Whether a TrainJob was tried to be made into something, and could not be.
+    fn is_unmade(&self, work: &Work) -> bool {
+        work.kind == WorkKind::TrainJob
+            && self.end_of(work).is_none()
+            && self.warnings.contains_key(&work.uid)
+            && !self.inner.values().any(|of| *of == work.uid)
     }
 
     /// Whether all pods that Jobs have counted were seen to end: watches may lag behind each other.
@@ -310,10 +313,10 @@ impl Picture {
     pub fn is_settled(&self) -> bool {
         let lives = |pod: &Tree| self.live().any(|live| meta::uid(live) == meta::uid(pod));
         self.works.iter().all(|work| {
-            if work.kind == WorkKind::JobSet {
+            if matches!(work.kind, WorkKind::JobSet | WorkKind::TrainJob) {
                 return !self.pods_of(work).any(lives);
             }
-            let Some(job) = self.jobs.get(&work.uid) else { return true };
+            let Some(job) = self.tops.get(&work.uid) else { return true };
             let status = JobFacts::of(&job.tree).status;
             let ended = |pod: &&Tree| Phase::of(pod.str_at(&["status", "phase"])).ended();
             self.pods_of(work).filter(ended).count() >= (status.succeeded + status.failed) as usize
@@ -323,11 +326,8 @@ impl Picture {
     /// How a piece of work ended, if it has.
     #[must_use]
     pub fn end_of(&self, work: &Work) -> Option<Ended> {
-        match work.kind {
-            WorkKind::Job => self.jobs.get(&work.uid).and_then(job_end),
-            WorkKind::Pod => self.pods.get(&work.uid).and_then(pod_end),
-            WorkKind::JobSet => self.sets.get(&work.uid).and_then(set_end),
-        }
+        let all = if work.kind == WorkKind::Pod { &self.pods } else { &self.tops };
+        all.get(&work.uid).and_then(|seen| work.kind.end(&seen.tree, seen.gone))
     }
 
     /// How long a piece of work took, or has taken so far.
@@ -341,7 +341,7 @@ impl Picture {
     pub fn tally(&self, work: &Work) -> (usize, usize) {
         let counts = self.row(work).counts;
         let seen = (counts[Standing::Finished as usize], counts[Standing::Failed as usize]);
-        let Some(job) = self.jobs.get(&work.uid) else { return seen };
+        let Some(job) = self.tops.get(&work.uid).filter(|_| work.kind == WorkKind::Job) else { return seen };
         let status = JobFacts::of(&job.tree).status;
         (seen.0.max(status.succeeded as usize), seen.1.max(status.failed as usize))
     }
@@ -353,32 +353,7 @@ impl Picture {
     }
 }
 
-fn job_end(seen: &Seen) -> Option<Ended> {
-    let facts = JobFacts::of(&seen.tree);
-    let Some(end) = facts.finished() else { return seen.gone.then(deleted) };
-    if condition::holds(std::slice::from_ref(end), conditions::COMPLETE) {
-        return Some(Ended::Completed);
-    }
-    Some(Ended::Failed(pods::words(end.str_at(condition_path::REASON), end.str_at(condition_path::MESSAGE))))
-}
-
-fn set_end(seen: &Seen) -> Option<Ended> {
-    let status = JobSetFacts::of(&seen.tree).status;
-    let Some(end) = status.ended() else { return seen.gone.then(deleted) };
-    if end.str_at(condition_path::TYPE) == jobset::conditions::COMPLETED {
-        return Some(Ended::Completed);
-    }
-    Some(Ended::Failed(pods::words(end.str_at(condition_path::REASON), end.str_at(condition_path::MESSAGE))))
-}
-
-fn pod_end(seen: &Seen) -> Option<Ended> {
-    match Standing::of(&seen.tree) {
-        Standing::Finished => Some(Ended::Completed),
-        Standing::Failed => Some(Ended::Failed(pods::reason(&seen.tree))),
-        _ => seen.gone.then(deleted),
-    }
-}
-
-fn deleted() -> Ended {
-    Ended::Failed("somebody deleted it before it ended".to_owned())
+/// How far training says that it is, in percent.
+fn progress(job: &Tree) -> Option<i64> {
+    job.at(train_job::STATUS)?.at(status::TRAINER)?.int_at(trainer_status::PROGRESS)
 }

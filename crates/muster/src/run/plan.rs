@@ -6,9 +6,11 @@
 //! # Invariants
 //!
 //! - Pure: the same documents and kinds make the same plan.
-//! - Definitions and namespaces come first; otherwise the order is that of the files.
+//! - Definitions and namespaces come first, then runtimes; otherwise the order is that of the files.
 
 use muster_api::port::Kind;
+use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
+use muster_api::train::words as train;
 use muster_api::words::DEFAULT_NAMESPACE;
 use muster_api::{kinds, meta};
 use muster_cluster::Served;
@@ -17,7 +19,8 @@ use muster_tree::{Text, Tree, tree};
 use crate::run::files::{Document, Origin};
 
 /// The kinds that are work, when nothing in the files owns them.
-const WORK: [(&str, &str); 3] = [("batch", "Job"), ("", "Pod"), ("jobset.x-k8s.io", "JobSet")];
+const WORK: [(&str, &str); 4] =
+    [("batch", "Job"), ("", "Pod"), ("jobset.x-k8s.io", "JobSet"), (train::GROUP, train::TRAIN_JOB)];
 
 /// What is submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub enum PlanError {
     },
     /// There is no work.
     #[error(
-        "there is no work in {files}\n\nhint: give a Job, a JobSet or a Pod that no other object in the files owns; `muster up` serves objects without work"
+        "there is no work in {files}\n\nhint: give a Job, a JobSet, a TrainJob or a Pod that no other object in the files owns; `muster up` serves objects without work"
     )]
     NoWork {
         /// What was read.
@@ -125,12 +128,14 @@ fn refuse_twins(items: &[Item]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Others may live in namespaces, and be of kinds that definitions make.
+/// Others may live in namespaces, and be of kinds that definitions make; TrainJobs are refused before their runtime is
+/// there.
 fn rank(kind: &Kind) -> u8 {
     match kind.plural.as_str() {
         "namespaces" if kind.group.is_empty() => 0,
         "customresourcedefinitions" => 1,
-        _ => 2,
+        _ if *kind == TRAINING_RUNTIMES || *kind == CLUSTER_TRAINING_RUNTIMES => 2,
+        _ => 3,
     }
 }
 
@@ -214,6 +219,8 @@ fn files_of(documents: &[Document]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::train::kinds::TRAIN_JOBS;
+
     use super::*;
     use crate::run::files;
 
@@ -265,6 +272,26 @@ spec: {{group: thing.dev, scope: Cluster, names: {{plural: things, kind: Thing}}
         let with = with_namespaces(&items);
         assert_eq!(with[0].title(), "Namespace here");
         assert_eq!(with[1..], items, "ns is made by a document");
+    }
+
+    #[test]
+    fn runtimes_come_before_what_is_made_of_them() {
+        let of = |kind: &Kind, word: &str, namespaced| Served {
+            kind: kind.clone(),
+            word: word.into(),
+            namespaced,
+        };
+        let served = [
+            of(&TRAIN_JOBS, "TrainJob", true),
+            of(&TRAINING_RUNTIMES, "TrainingRuntime", true),
+            of(&CLUSTER_TRAINING_RUNTIMES, "ClusterTrainingRuntime", false),
+        ];
+        let document =
+            |kind: &str| format!("apiVersion: {}\nkind: {kind}\nmetadata: {{name: x}}\n", train::API_VERSION);
+        let text = ["TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"].map(document).join("---\n");
+        let items = plan(&files::documents("f.yaml", &text).unwrap(), &served, "here").unwrap();
+        let words: Vec<String> = items.iter().map(|it| format!("{} {}", it.title(), it.is_work)).collect();
+        assert_eq!(words, ["TrainingRuntime x false", "ClusterTrainingRuntime x false", "TrainJob x true"]);
     }
 
     #[test]

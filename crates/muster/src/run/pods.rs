@@ -59,12 +59,18 @@ impl Standing {
 pub fn why(pod: &Tree, warning: Option<&str>) -> Option<String> {
     match Standing::of(pod) {
         Standing::Waiting => unscheduled(pod).or_else(|| warning.map(str::to_owned)),
-        Standing::Starting => waiting(pod)
-            .filter(|(reason, _)| !USUAL.contains(&reason.as_str()))
+        Standing::Starting => unstarted(pod)
             .map(|(reason, message)| words(&reason, &message))
             .or_else(|| warning.map(str::to_owned)),
         _ => None,
     }
+}
+
+/// Why a pod that has a node does not run, if it says so: reason and message.
+#[must_use]
+pub fn unstarted(pod: &Tree) -> Option<(String, String)> {
+    let starting = Standing::of(pod) == Standing::Starting;
+    waiting(pod).filter(|(reason, _)| starting && !USUAL.contains(&reason.as_str()))
 }
 
 fn unscheduled(pod: &Tree) -> Option<String> {

@@ -244,7 +244,7 @@ mod tests {
 
     fn row(title: &str, running: usize, ended: Option<Ended>) -> Row {
         let counts = [0, 0, running, 0, 0];
-        Row { title: title.to_owned(), counts, reasons: Vec::new(), suspended: false, ended }
+        Row { title: title.to_owned(), counts, reasons: Vec::new(), suspended: false, progress: None, ended }
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn refused(item: &Item, refusal: &Refusal) -> SubmitError {
 }
 
 fn work_of(item: &Item, tree: &Tree) -> Option<Work> {
-    let kinds = [WorkKind::Job, WorkKind::Pod, WorkKind::JobSet];
+    let kinds = WorkKind::ALL;
     let kind = kinds.into_iter().find(|kind| *kind.kind() == item.kind).filter(|_| item.is_work)?;
     let (namespace, name, uid) = (meta::namespace(tree), meta::name(tree), meta::uid(tree));
     Some(Work { kind, namespace, name, uid })

@@ -104,6 +104,90 @@ fn pods_of_a_jobset_are_those_of_its_jobs() {
     assert!(matches!(picture.verdict(), Some(Ended::Failed(words)) if words.contains("words")));
 }
 
+fn train_work() -> Work {
+    Work { kind: WorkKind::TrainJob, namespace: "n".into(), name: "train".into(), uid: "tj".into() }
+}
+
+/// The JobSet that is made for it.
+fn inner_set(uid: &str, owner: &str) -> Tree {
+    tree!({"metadata": {"name": "train", "namespace": "n", "uid": uid,
+        "ownerReferences": [{"kind": "TrainJob", "name": "train", "uid": owner, "controller": true}]}})
+}
+
+/// A pod of a JobSet of that name.
+fn set_pod(uid: &str, set: &str, phase: &str) -> Tree {
+    pod(uid, "some-job", phase, 1)
+        .with(&["metadata", "labels", "jobset.sigs.k8s.io/jobset-uid"], set)
+        .with(&["metadata", "labels", "jobset.sigs.k8s.io/jobset-name"], "train")
+}
+
+#[test]
+fn pods_of_a_trainjob_are_those_of_the_jobset_made_for_it_whichever_is_told_first() {
+    let steps = [
+        (Watch::Pods, set_pod("a", "set", "Running")),
+        (Watch::Pods, set_pod("b", "other", "Running")),
+        (Watch::JobSets, inner_set("set", "tj")),
+        (Watch::JobSets, inner_set("other", "somebody")),
+    ];
+    for order in [[0, 1, 2, 3], [2, 3, 0, 1], [1, 3, 0, 2]] {
+        let mut picture = Picture::new(vec![train_work()], BEGAN);
+        for at in order {
+            let (watch, tree) = steps[at].clone();
+            put(&mut picture, watch, tree);
+        }
+        assert_eq!(words::counts(&picture.rows()[0]), "1 running", "{order:?}");
+        assert_eq!(picture.pods().count(), 1, "{order:?}: of strangers nothing is kept");
+        assert!(!picture.is_settled());
+    }
+    let mut picture = Picture::new(vec![train_work()], BEGAN);
+    put(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
+    gone(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
+    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
+    assert_eq!(picture.pods().count(), 0, "gone before anybody knew whose it was");
+}
+
+#[test]
+fn a_trainjob_tells_how_far_it_is_and_how_it_ends() {
+    let with = |status: Tree| tree!({"metadata": {"name": "train", "namespace": "n", "uid": "tj"}, "status": status});
+    let mut picture = Picture::new(vec![train_work()], BEGAN);
+    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
+    put(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
+    put(&mut picture, Watch::TrainJobs, with(tree!({"trainerStatus": {"progressPercentage": 45}})));
+    assert_eq!(words::counts(&picture.rows()[0]), "1 running, 45 % done");
+    let ended = |kind: &str, reason: &str| {
+        with(tree!({"conditions": [{"type": "Suspended", "status": "False", "reason": "Resumed"},
+            {"type": kind, "status": "True", "reason": reason, "message": "words"}]}))
+    };
+    for (kind, reason, want) in [
+        ("Complete", "AllJobsCompleted", Ended::Completed),
+        ("Failed", "DeadlineExceeded", Ended::Failed("DeadlineExceeded: words".to_owned())),
+    ] {
+        let mut picture = Picture::new(vec![train_work()], BEGAN);
+        put(&mut picture, Watch::TrainJobs, ended("Suspended", "Suspended"));
+        assert_eq!(picture.verdict(), None);
+        gone(&mut picture, Watch::TrainJobs, ended(kind, reason));
+        assert_eq!(picture.verdict(), Some(want), "its time to live may be nothing");
+    }
+}
+
+#[test]
+fn a_trainjob_of_which_nothing_can_be_made_waits_for_others() {
+    let event = tree!({"involvedObject": {"uid": "tj"}, "type": "Warning",
+        "reason": "TrainJobResourcesCreationFailed", "message": "no"});
+    let mut picture = Picture::new(vec![train_work()], BEGAN);
+    assert!(!picture.is_held());
+    put(&mut picture, Watch::Events, event);
+    assert_eq!(words::reasons(&picture.rows()[0]), ["train: TrainJobResourcesCreationFailed: no"]);
+    assert!(picture.is_held());
+    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
+    assert!(!picture.is_held(), "the next try went well");
+    let refused = tree!({"involvedObject": {"uid": "set"}, "type": "Warning", "reason": "FailedCreatePVC",
+        "message": "quota"});
+    put(&mut picture, Watch::Events, refused);
+    let told = words::reasons(&picture.rows()[0]);
+    assert!(told.contains(&"train: FailedCreatePVC: quota".to_owned()), "{told:?}");
+}
+
 #[test]
 fn a_warning_tells_why_a_pod_does_not_start_whichever_comes_first() {
     let event =

@@ -8,6 +8,7 @@ use muster_api::kinds;
 use muster_api::port::{Follow, Uid};
 use muster_api::ports::Clock;
 use muster_api::time::Time;
+use muster_api::train::kinds::TRAIN_JOBS;
 use muster_cluster::KubeApi;
 use muster_tree::Text;
 use tokio::sync::{Notify, mpsc};
@@ -66,8 +67,12 @@ impl Watching {
                 (Watch::Events, &kinds::EVENTS),
             ];
             // Not every server has the kind.
-            if works.iter().any(|work| work.kind == WorkKind::JobSet) {
+            let any = |wanted: &[WorkKind]| works.iter().any(|work| wanted.contains(&work.kind));
+            if any(&[WorkKind::JobSet, WorkKind::TrainJob]) {
                 all.push((Watch::JobSets, &kinds::JOBSETS));
+            }
+            if any(&[WorkKind::TrainJob]) {
+                all.push((Watch::TrainJobs, &TRAIN_JOBS));
             }
             for (watch, kind) in all {
                 watches.push((watch, namespace.clone(), api.follow_in(kind, &namespace)));

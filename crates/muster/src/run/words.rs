@@ -15,10 +15,11 @@ const REASON_CHARS_MAX: usize = 300;
 pub fn counts(row: &Row) -> String {
     let told = Standing::ALL.iter().zip(row.counts).filter(|(_, count)| *count > 0);
     let words: Vec<String> = told.map(|(standing, count)| format!("{count} {}", standing.word())).collect();
+    let progress = row.progress.map_or_else(String::new, |percent| format!(", {percent} % done"));
     match (words.is_empty(), row.suspended) {
         (true, true) => "suspended".to_owned(),
         (true, false) => "no pods yet".to_owned(),
-        (false, _) => words.join(", "),
+        (false, _) => words.join(", ") + &progress,
     }
 }
 
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     fn row(counts: [usize; 5], reasons: Vec<(String, usize, muster_tree::Text)>) -> Row {
-        Row { title: "job/j".to_owned(), counts, reasons, suspended: false, ended: None }
+        Row { title: "job/j".to_owned(), counts, reasons, suspended: false, progress: None, ended: None }
     }
 
     #[test]
@@ -81,6 +82,8 @@ mod tests {
         assert_eq!(counts(&row([2, 0, 1, 0, 0], vec![])), "2 waiting, 1 running");
         assert_eq!(counts(&row([0; 5], vec![])), "no pods yet");
         assert_eq!(counts(&Row { suspended: true, ..row([0; 5], vec![]) }), "suspended");
+        let trains = Row { progress: Some(45), ..row([0, 0, 2, 0, 0], vec![]) };
+        assert_eq!(counts(&trains), "2 running, 45 % done");
     }
 
     #[test]

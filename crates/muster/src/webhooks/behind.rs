@@ -145,7 +145,7 @@ fn unreached(service: &Service, said: &str) -> String {
     let Service { namespace, name } = service;
     format!(
         "the API server does not reach the webhooks through the Service {namespace}/{name}; it says: {said}. Until it does, \
-         JobSets and queues cannot be made or changed. Does the Service have the port that the webhook configurations name, and lead \
+         JobSets, queues and TrainJobs cannot be made or changed. Does the Service have the port that the webhook configurations name, and lead \
          to ready pods? See `kubectl -n {namespace} get service {name}` and `kubectl -n {namespace} get endpointslices \
          -l kubernetes.io/service-name={name}`, or run `muster install` again"
     )

@@ -12,8 +12,10 @@ use muster_api::gang::Gangs;
 use muster_api::kinds;
 use muster_api::meta::Owner;
 use muster_api::port::Kind;
+use muster_api::ports::Clock;
 use muster_api::queue::kinds as queues;
 use muster_api::queue::words::{DEFAULT, GROUP};
+use muster_api::train::words::GROUP as TRAINING;
 use muster_hooks::QueueSettings;
 use muster_hooks::queued::{self, Around, Queued, judge, take_in};
 use muster_install::hooks::{Hook, Say, Step};
@@ -21,10 +23,12 @@ use muster_jobset::admission::{
     Answer, Asked, Settings as JobSetSettings, default_jobset, mutate_pod, validate_jobset, validate_pod,
 };
 use muster_queue::kinds::admission as kueue;
+use muster_trainer::kinds::admission as trainer;
 use muster_tree::{Text, Tree};
 
 use super::live::Look;
 use super::review::Question;
+use crate::ports::SystemClock;
 
 /// Those who decide; absent are those who are switched off.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,8 @@ pub struct Deciders {
     pub jobsets: Option<JobSetSettings>,
     /// About queues.
     pub queues: Option<Arc<QueueSettings>>,
+    /// About TrainJobs and runtimes.
+    pub training: bool,
 }
 
 impl Deciders {
@@ -41,37 +47,56 @@ impl Deciders {
         match step {
             Step::JobSets => self.jobsets.is_some(),
             Step::Queues => self.queues.is_some(),
+            Step::Training => self.training,
         }
     }
 
     /// Those that decide.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        [Step::JobSets, Step::Queues].into_iter().filter(|it| self.has(*it))
+        [Step::JobSets, Step::Training, Step::Queues].into_iter().filter(|it| self.has(*it))
     }
 
     /// Whether nobody does.
     pub fn is_empty(&self) -> bool {
-        self.jobsets.is_none() && self.queues.is_none()
+        self.steps().next().is_none()
     }
 
-    /// What all of them answer.
+    /// What all of them answer, one after the other, until one refuses.
     pub fn decide(&self, hook: &Hook, question: &Question, look: &dyn Look) -> Answer {
-        let sets = self.jobsets.as_ref().map(|settings| of_jobsets(hook, question, look, settings));
-        let sets = sets.unwrap_or_default();
-        let (Some(settings), None, true) = (&self.queues, &sets.refused, sets.problems.is_empty()) else {
-            return sets;
-        };
-        let object = sets.changed.as_ref().unwrap_or(&question.object);
-        let queues = of_queues(hook, question, object, look, settings);
-        Answer {
-            changed: queues.changed.or(sets.changed),
-            warnings: [sets.warnings, queues.warnings].concat(),
-            ..queues
+        let mut all = Answer::default();
+        for step in self.steps() {
+            let object = all.changed.clone().unwrap_or_else(|| question.object.clone());
+            let next = self.one(step, hook, question, &object, look);
+            all = Answer {
+                changed: next.changed.or(all.changed),
+                warnings: [all.warnings, next.warnings].concat(),
+                ..next
+            };
+            if all.refused.is_some() || !all.problems.is_empty() {
+                break;
+            }
+        }
+        all
+    }
+
+    /// What one of them answers about what the others made of the object.
+    fn one(&self, step: Step, hook: &Hook, question: &Question, object: &Tree, look: &dyn Look) -> Answer {
+        match (step, &self.jobsets, &self.queues) {
+            (Step::JobSets, Some(settings), _) => of_jobsets(hook, question, object, look, settings),
+            (Step::Queues, _, Some(settings)) => of_queues(hook, question, object, look, settings),
+            (Step::Training, ..) => of_training(hook, question, object, look),
+            _ => Answer::default(),
         }
     }
 }
 
-fn of_jobsets(hook: &Hook, question: &Question, look: &dyn Look, settings: &JobSetSettings) -> Answer {
+fn of_jobsets(
+    hook: &Hook,
+    question: &Question,
+    object: &Tree,
+    look: &dyn Look,
+    settings: &JobSetSettings,
+) -> Answer {
     let decide = match (hook.word, hook.say, &question.old) {
         ("JobSet", Say::Change, _) => default_jobset,
         ("JobSet", Say::Refuse, _) => validate_jobset,
@@ -81,11 +106,29 @@ fn of_jobsets(hook: &Hook, question: &Question, look: &dyn Look, settings: &JobS
     };
     decide(&Asked {
         namespace: &question.namespace,
-        object: &question.object,
+        object,
         old: question.old.as_ref(),
         live: look.for_jobsets(),
         settings,
     })
+}
+
+fn of_training(hook: &Hook, question: &Question, object: &Tree, look: &dyn Look) -> Answer {
+    if hook.kind.group != TRAINING {
+        return Answer::default();
+    }
+    let decide = match hook.say {
+        Say::Change => trainer::mutate,
+        Say::Refuse => trainer::validate,
+    };
+    let asked = trainer::Asked {
+        namespace: &question.namespace,
+        object,
+        old: question.old.as_ref(),
+        live: look.for_training(),
+        now: SystemClock.now(),
+    };
+    decide(hook.word, &asked)
 }
 
 fn of_queues(
@@ -174,6 +217,7 @@ fn plural(owner: &Owner) -> Text {
 #[cfg(test)]
 mod tests {
     use muster_api::gang::{Form, Mark};
+    use muster_api::train::RuntimeKind;
     use muster_install::hooks::HOOKS;
     use muster_jobset::admission::Live;
     use muster_queue::jobs::ancestors::Managed;
@@ -203,6 +247,31 @@ mod tests {
         fn for_jobsets(&self) -> &dyn Live {
             self
         }
+
+        fn for_training(&self) -> &dyn trainer::Live {
+            self
+        }
+    }
+
+    impl trainer::Live for Plain {
+        fn runtime(&self, kind: RuntimeKind, _: &str, name: &str) -> Result<Option<Tree>, String> {
+            let job = tree!({"name": "node", "replicas": 1});
+            let spec = tree!({"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [job]}}});
+            let there = kind == RuntimeKind::Cluster && name == "plain";
+            Ok(there.then(|| tree!({"metadata": {"name": name}, "spec": spec})))
+        }
+
+        fn config_map(&self, _: &str, _: &str) -> Result<Option<Tree>, String> {
+            Ok(None)
+        }
+
+        fn jobset(&self, _: &str, _: &str) -> Result<Option<Tree>, String> {
+            Ok(None)
+        }
+
+        fn has_priority_class(&self, _: &str) -> Result<bool, String> {
+            Ok(false)
+        }
     }
 
     impl Live for Plain {
@@ -223,7 +292,11 @@ mod tests {
         let all = muster_queue::kinds::config::Settings::standard("own");
         let settings = crate::queues::admission(&all);
         assert_ne!(settings.managed, Managed::default(), "something is managed");
-        Deciders { jobsets: Some(JobSetSettings::default()), queues: Some(Arc::new(settings)) }
+        Deciders {
+            jobsets: Some(JobSetSettings::default()),
+            queues: Some(Arc::new(settings)),
+            training: true,
+        }
     }
 
     fn hook(path: &str) -> &'static Hook {
@@ -249,6 +322,46 @@ mod tests {
         let made = alone.decide(change, &question(&set), &Plain).changed.unwrap();
         assert_eq!(made.at(&["metadata", "labels"]), None, "nobody decides about queues");
         assert_eq!(Deciders::default().decide(change, &question(&set), &Plain), Answer::default());
+    }
+
+    #[test]
+    fn a_trainjob_is_told_when_it_was_patched_and_held_against_its_runtime() {
+        let job = tree!({"metadata": {"name": "t"}, "spec": {"runtimeRef": {"name": "plain"},
+            "runtimePatches": [{"manager": "a.io/b"}], "ttlSecondsAfterFinished": 5}});
+        let change = hook("/mutate-trainer-kubeflow-org-v1alpha1-trainjob");
+        let judge = hook("/validate-trainer-kubeflow-org-v1alpha1-trainjob");
+        let made = deciders().decide(change, &question(&job), &Plain).changed.unwrap();
+        let time = made.items_at(&["spec", "runtimePatches"])[0].str_at(&["time"]).to_owned();
+        assert!(time.ends_with('Z'), "{time}");
+        let said = deciders().decide(judge, &question(&made), &Plain);
+        assert_eq!((said.refused, said.warnings.len()), (None, 1), "it goes soon, which is told");
+        let lost = job.with(&["spec", "runtimeRef", "name"], "absent");
+        let why = deciders().decide(judge, &question(&lost), &Plain).refused.unwrap();
+        assert!(why.contains("must be created before the TrainJob is created"), "{why}");
+        let off = Deciders { training: false, ..deciders() };
+        assert_eq!(off.decide(judge, &question(&lost), &Plain), Answer::default(), "nobody decides");
+    }
+
+    #[test]
+    fn a_train_job_is_put_into_its_queue_and_only_the_queue_writes_its_entry() {
+        let job = tree!({"metadata": {"name": "t"}, "spec": {"runtimeRef": {"name": "plain"}}});
+        let change = hook("/mutate-trainer-kubeflow-org-v1alpha1-trainjob");
+        let made = deciders().decide(change, &question(&job), &Plain).changed.unwrap();
+        assert_eq!(made.bool_at(&["spec", "suspend"]), Some(true));
+        let entry = &made.items_at(&["spec", "runtimePatches"])[0];
+        assert_eq!(entry.str_at(&["manager"]), "kueue.x-k8s.io/manager");
+        let jobs = tree!({"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}});
+        let forged =
+            made.with(&["spec", "runtimePatches"], tree!([(entry.with(&["trainingRuntimeSpec"], jobs))]));
+        let ask = |user: &str| {
+            let user = tree!({"username": user});
+            let question = Question { old: Some(made.clone()), user, ..question(&forged) };
+            let judge = hook("/validate-trainer-kubeflow-org-v1alpha1-trainjob");
+            deciders().decide(judge, &question, &Plain).problems
+        };
+        assert!(ask("us").is_empty());
+        let problems = ask("tenant");
+        assert!(problems[0].to_string().contains("only the queue writes the entry"), "{problems:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! A cache beyond one review: what is read decides whether something is kept, and has to be true now. How gangs are spelled is
 //! remembered for a while, as controllers do.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -22,9 +22,12 @@ use muster_api::gang::Gangs;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal, Target};
+use muster_api::train::RuntimeKind;
+use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
 use muster_api::words::{jobset as words, labels};
 use muster_cluster::KubeApi;
 use muster_jobset::admission::Live;
+use muster_trainer::kinds::admission::Live as TrainingLive;
 use muster_tree::{Text, Tree, literal, tree};
 use tokio::runtime::Handle;
 
@@ -32,8 +35,9 @@ use crate::gangs;
 
 /// How long one read may take.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
-/// Volume claims that a review reads one by one; who asks about more gets all of the namespace read once.
-const CLAIMS_ALONE_MAX: usize = 4;
+/// Objects of a kind that a review reads one by one where it may ask about many; who asks about more gets all of the
+/// namespace read once.
+const ALONE_MAX: usize = 4;
 
 /// For how long it is believed how gangs are spelled, and for how long that there are none.
 const SPELLED_FOR: Duration = Duration::from_secs(600);
@@ -79,6 +83,8 @@ pub trait Look {
     fn gangs(&self) -> Result<Option<Gangs>, String>;
     /// The same for those who decide about JobSets.
     fn for_jobsets(&self) -> &dyn Live;
+    /// The same for those who decide about TrainJobs.
+    fn for_training(&self) -> &dyn TrainingLive;
 }
 
 /// Reads of a server, each within a time.
@@ -190,20 +196,22 @@ impl Reads for LiveCluster {
     }
 }
 
-/// The volume claims of a namespace by their names, or why they are not known.
-type Claims = Result<BTreeMap<Text, Tree>, String>;
+/// The objects of a kind in a namespace by their names, or why they are not known.
+type Named = Result<BTreeMap<Text, Tree>, String>;
 
 /// What one review looks at.
 struct Looks<'a, R> {
     reads: &'a R,
     deadline: Instant,
-    claims_alone: Cell<usize>,
-    claims: RefCell<BTreeMap<Text, Claims>>,
+    /// How many of a kind were read one by one.
+    alone: RefCell<BTreeMap<Kind, usize>>,
+    /// What was read at once.
+    known: RefCell<BTreeMap<(Kind, Text), Named>>,
 }
 
 impl<R: Reads> Looks<'_, R> {
     fn new(reads: &R, deadline: Instant) -> Looks<'_, R> {
-        Looks { reads, deadline, claims_alone: Cell::new(0), claims: RefCell::default() }
+        Looks { reads, deadline, alone: RefCell::default(), known: RefCell::default() }
     }
 
     /// How long the next read may take.
@@ -237,9 +245,23 @@ impl<R: Reads> Looks<'_, R> {
         Ok(told.bool_at(&["allowed"]) == Some(true))
     }
 
-    fn all_claims(&self, namespace: &str) -> Claims {
-        let all = self.reads.several(&kinds::CLAIMS, namespace, &[], self.within()?)?;
-        Ok(all.into_iter().map(|claim| (meta::name(&claim), claim)).collect())
+    /// One of possibly many that are asked about.
+    fn one_of_many(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        let mut alone = self.alone.borrow_mut();
+        let alone = alone.entry(kind.clone()).or_default();
+        if *alone < ALONE_MAX {
+            *alone += 1;
+            return self.one(kind, namespace, name);
+        }
+        let mut known = self.known.borrow_mut();
+        let here = known.entry((kind.clone(), namespace.into()));
+        let here = here.or_insert_with(|| self.all_named(kind, namespace));
+        here.as_ref().map(|all| all.get(name).cloned()).map_err(Clone::clone)
+    }
+
+    fn all_named(&self, kind: &Kind, namespace: &str) -> Named {
+        let all = self.reads.several(kind, namespace, &[], self.within()?)?;
+        Ok(all.into_iter().map(|it| (meta::name(&it), it)).collect())
     }
 }
 
@@ -275,18 +297,36 @@ impl<R: Reads> Look for Looks<'_, R> {
     fn for_jobsets(&self) -> &dyn Live {
         self
     }
+
+    fn for_training(&self) -> &dyn TrainingLive {
+        self
+    }
+}
+
+impl<R: Reads> TrainingLive for Looks<'_, R> {
+    fn runtime(&self, kind: RuntimeKind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        match kind {
+            RuntimeKind::Namespaced => self.one(&TRAINING_RUNTIMES, namespace, name),
+            RuntimeKind::Cluster => self.one(&CLUSTER_TRAINING_RUNTIMES, "", name),
+        }
+    }
+
+    fn config_map(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        self.one(&kinds::CONFIG_MAPS, namespace, name)
+    }
+
+    fn jobset(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
+        self.one(&kinds::JOBSETS, namespace, name)
+    }
+
+    fn has_priority_class(&self, name: &str) -> Result<bool, String> {
+        self.one_of_many(&kinds::PRIORITY_CLASSES, "", name).map(|it| it.is_some())
+    }
 }
 
 impl<R: Reads> Live for Looks<'_, R> {
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
-        let alone = self.claims_alone.get();
-        if alone < CLAIMS_ALONE_MAX {
-            self.claims_alone.set(alone + 1);
-            return self.one(&kinds::CLAIMS, namespace, name);
-        }
-        let mut known = self.claims.borrow_mut();
-        let here = known.entry(namespace.into()).or_insert_with(|| self.all_claims(namespace));
-        here.as_ref().map(|all| all.get(name).cloned()).map_err(Clone::clone)
+        self.one_of_many(&kinds::CLAIMS, namespace, name)
     }
 
     fn node(&self, name: &str) -> Result<Option<Tree>, String> {
@@ -378,7 +418,26 @@ mod tests {
         for _ in 0..2_500 {
             assert_eq!(looks.volume_claim("n", "c"), Err("broken".to_owned()));
         }
-        assert_eq!(noted.asked.borrow().len(), CLAIMS_ALONE_MAX + 1);
+        assert_eq!(noted.asked.borrow().len(), ALONE_MAX + 1);
+    }
+
+    #[test]
+    fn what_a_trainjob_needs_is_read_in_few_steps() {
+        let noted = Noted::default();
+        let looks = Looks::new(&noted, soon());
+        let training = looks.for_training();
+        training.runtime(RuntimeKind::Namespaced, "n", "r").unwrap();
+        training.runtime(RuntimeKind::Cluster, "n", "r").unwrap();
+        training.config_map("n", "s").unwrap();
+        training.jobset("n", "j").unwrap();
+        for at in 0..100 {
+            assert_eq!(training.has_priority_class(&format!("c{at}")), Ok(at < 10), "{at}");
+        }
+        let asked = noted.asked.borrow();
+        let want = ["trainingruntimes r", "clustertrainingruntimes r", "configmaps s", "jobsets j"]
+            .map(str::to_owned);
+        assert_eq!(asked[..4], want);
+        assert_eq!(asked.len(), 4 + ALONE_MAX + 1, "{asked:?}");
     }
 
     #[test]

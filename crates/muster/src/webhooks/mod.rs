@@ -1,4 +1,4 @@
-//! Admission of JobSets and queues on a cluster, and their versions: the same decisions as in the embedded server, asked for over HTTPS.
+//! Admission of JobSets, queues and TrainJobs on a cluster, and their versions: the same decisions as in the embedded server, asked for over HTTPS.
 //!
 //! # Invariants
 //!

@@ -244,6 +244,10 @@ mod tests {
         fn for_jobsets(&self) -> &dyn Live {
             self
         }
+
+        fn for_training(&self) -> &dyn muster_trainer::kinds::admission::Live {
+            unreachable!("nobody asks about TrainJobs")
+        }
     }
 
     impl Live for Dark {

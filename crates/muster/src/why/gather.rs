@@ -1,17 +1,19 @@
 //! What a server knows of one object and of why it waits.
 
-use muster_api::kinds::{POD_GROUPS, PODS};
+use muster_api::kinds::{CONFIG_MAPS, JOBSETS, POD_GROUPS, PODS};
 use muster_api::meta::{self, Owner};
 use muster_api::port::{Act, Call, Guard, Kind, Part, Refusal, Target};
 use muster_api::ports::Clock;
 use muster_api::queue::kinds::WORKLOADS;
 use muster_api::queue::words::{EXPLANATION_GROUP, EXPLANATION_VERSION, labels};
+use muster_api::train::{RuntimeKind, RuntimeRef, snapshot_name};
 use muster_api::words::labels as plain_labels;
 use muster_cluster::KubeApi;
 use muster_tree::{Text, Tree, literal};
 
 use super::name::{Name, What};
 use super::tell::Found;
+use super::train::{Runtime, Train};
 use crate::ports::SystemClock;
 
 /// Who asks.
@@ -67,10 +69,15 @@ pub async fn about(api: &KubeApi, asked: &Name, namespace: &str) -> Result<Found
         Some(it) => explanation(api, namespace, &meta::name(it)).await,
         None => (None, String::new()),
     };
+    let train = match asked.what {
+        What::TrainJob => Some(train(api, &object, namespace).await),
+        _ => None,
+    };
     let pods = pods(api, asked.what, &object, namespace).await;
     let groups = groups(api, &pods, namespace).await;
     let mut events = events(api, namespace, &object).await;
-    if let Some(it) = workload.as_ref().filter(|it| meta::uid(it) != meta::uid(&object)) {
+    let set = train.as_ref().and_then(|it| it.set.as_ref());
+    for it in workload.iter().chain(set).filter(|it| meta::uid(it) != meta::uid(&object)) {
         events.extend(self::events(api, namespace, it).await);
     }
     Ok(Found {
@@ -81,6 +88,7 @@ pub async fn about(api: &KubeApi, asked: &Name, namespace: &str) -> Result<Found
         workload,
         explanation,
         unexplained,
+        train,
         pods,
         groups,
         events,
@@ -172,11 +180,38 @@ async fn pods(api: &KubeApi, what: What, object: &Tree, namespace: &str) -> Vec<
     let label = match what {
         What::Pod => return vec![object.clone()],
         What::Job => plain_labels::JOB_NAME,
-        What::JobSet => JOBSET_NAME,
+        // The JobSet of a TrainJob has its name.
+        What::JobSet | What::TrainJob => JOBSET_NAME,
         What::Workload => return Vec::new(),
     };
     let all = api.labelled(&PODS, namespace, &[(label, name.as_str())]).await;
     all.unwrap_or_default().into_iter().map(|it| it.tree).collect()
+}
+
+/// What is known of a TrainJob beside itself.
+async fn train(api: &KubeApi, job: &Tree, namespace: &str) -> Train {
+    let (name, uid) = (meta::name(job), meta::uid(job));
+    let of_job = |it: &Tree| meta::controller(it).is_some_and(|owner| owner.uid == uid);
+    let set = get(api, &JOBSETS, namespace, &name).await.ok().filter(of_job);
+    if set.is_some() {
+        return Train { set, runtime: Runtime::There };
+    }
+    let kept = get(api, &CONFIG_MAPS, namespace, &snapshot_name(&name)).await;
+    let runtime = match RuntimeRef::of(job) {
+        _ if kept.is_ok_and(|it| of_job(&it)) => Runtime::There,
+        named => runtime(api, &named, namespace).await,
+    };
+    Train { set, runtime }
+}
+
+/// Whether a runtime is missing; one that may not be read is not.
+async fn runtime(api: &KubeApi, named: &RuntimeRef, namespace: &str) -> Runtime {
+    let Some(kind) = named.known() else { return Runtime::There };
+    let space = if kind == RuntimeKind::Namespaced { namespace } else { "" };
+    match get(api, kind.kind(), space, &named.name).await {
+        Err(Refusal::NotFound(_)) => Runtime::Missing,
+        _ => Runtime::There,
+    }
 }
 
 /// The gangs that those of them without a node belong to.

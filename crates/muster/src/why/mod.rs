@@ -6,6 +6,7 @@
 mod gather;
 mod name;
 mod tell;
+mod train;
 
 use std::io;
 use std::process::ExitCode;

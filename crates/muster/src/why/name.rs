@@ -3,6 +3,8 @@
 use muster_api::kinds::{JOBS, JOBSETS, PODS};
 use muster_api::port::Kind;
 use muster_api::queue::kinds::WORKLOADS;
+use muster_api::train::kinds::TRAIN_JOBS;
+use muster_api::train::words::TRAIN_JOB;
 use muster_tree::Text;
 
 /// What can be asked about.
@@ -12,18 +14,23 @@ pub enum What {
     Workload,
     Job,
     JobSet,
+    TrainJob,
     Pod,
 }
 
 impl What {
     /// All of them, and how people call them.
-    const ALL: [(What, &'static [&'static str]); 4] = [
+    const ALL: [(What, &'static [&'static str]); 5] = [
         (
             What::Workload,
             &["workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"],
         ),
         (What::Job, &["job", "jobs", "job.batch", "jobs.batch"]),
         (What::JobSet, &["jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"]),
+        (
+            What::TrainJob,
+            &["trainjob", "trainjobs", "trainjob.trainer.kubeflow.org", "trainjobs.trainer.kubeflow.org"],
+        ),
         (What::Pod, &["pod", "pods", "po"]),
     ];
 
@@ -33,6 +40,7 @@ impl What {
             What::Workload => &WORKLOADS,
             What::Job => &JOBS,
             What::JobSet => &JOBSETS,
+            What::TrainJob => &TRAIN_JOBS,
             What::Pod => &PODS,
         }
     }
@@ -43,13 +51,14 @@ impl What {
             What::Workload => "Workload",
             What::Job => "Job",
             What::JobSet => "JobSet",
+            What::TrainJob => TRAIN_JOB,
             What::Pod => "Pod",
         }
     }
 
     /// What is called so in references to owners.
     pub fn called(group: &str, word: &str) -> Option<What> {
-        let all = [What::Job, What::JobSet, What::Pod];
+        let all = [What::Job, What::JobSet, What::TrainJob, What::Pod];
         all.into_iter().find(|it| it.word() == word && it.kind().group == group)
     }
 }
@@ -66,7 +75,7 @@ pub struct Name {
 /// Nothing that could be asked about.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{0:?} names nothing that can be explained\n\nhint: write KIND/NAME with one of workload, job, jobset and pod, such as job/train"
+    "{0:?} names nothing that can be explained\n\nhint: write KIND/NAME with one of workload, job, jobset, trainjob and pod, such as job/train"
 )]
 pub struct NameError(String);
 
@@ -98,6 +107,7 @@ mod tests {
             ("Jobs/a", Some((What::Job, "a"))),
             ("jobset/train", Some((What::JobSet, "train"))),
             ("po/p", Some((What::Pod, "p"))),
+            ("TrainJob/t", Some((What::TrainJob, "t"))),
             ("kwl/w", Some((What::Workload, "w"))),
             ("deployment/d", None),
             ("job", None),

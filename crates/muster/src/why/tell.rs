@@ -6,6 +6,9 @@ use muster_api::meta;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
+use super::train::{Sight, Train};
+use crate::run::pods;
+
 /// The most events that are shown.
 const EVENTS_MAX: usize = 8;
 /// The most reasons of pods that are shown.
@@ -26,6 +29,8 @@ pub struct Found {
     pub explanation: Option<Tree>,
     /// Why there is none.
     pub unexplained: String,
+    /// What is known beside it, if it is a TrainJob.
+    pub train: Option<Train>,
     /// Its pods.
     pub pods: Vec<Tree>,
     /// Gangs of pods that wait.
@@ -37,19 +42,30 @@ pub struct Found {
 }
 
 /// What it comes to.
-struct Verdict {
+pub struct Verdict {
     state: String,
     reason: String,
     message: String,
 }
 
+/// A pod that does not run, and why.
+pub struct Waiting {
+    /// Which one.
+    pub pod: String,
+    /// In a word.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+}
+
 impl Verdict {
-    fn new(state: &str, reason: &str, message: &str) -> Verdict {
+    /// Of a state, and why.
+    pub fn new(state: &str, reason: &str, message: &str) -> Verdict {
         Verdict { state: state.to_owned(), reason: reason.to_owned(), message: message.to_owned() }
     }
 
     /// A state and what a condition says of it.
-    fn told(state: &str, condition: &Tree) -> Verdict {
+    pub fn told(state: &str, condition: &Tree) -> Verdict {
         Verdict::new(state, condition.str_at(&["reason"]), condition.str_at(&["message"]))
     }
 }
@@ -66,8 +82,8 @@ impl Found {
     /// For programs.
     pub fn data(&self) -> Tree {
         let verdict = self.verdict();
-        let pods = self.unplaced().into_iter().map(|(name, reason, message)| {
-            tree!({"name": name.as_str(), "reason": reason.as_str(), "message": message.as_str()})
+        let pods = self.waiting().into_iter().map(|it| {
+            tree!({"name": it.pod.as_str(), "reason": it.reason.as_str(), "message": it.message.as_str()})
         });
         let events = self.shown_events().into_iter().map(|it| {
             tree!({"type": it.str_at(&["type"]), "reason": it.str_at(&["reason"]), "message": it.str_at(&["message"]),
@@ -80,6 +96,9 @@ impl Found {
         });
         if let Some(above) = &self.above {
             data = data.with(&["queuedAs"], above.as_str());
+        }
+        for (key, value) in self.sight().iter().flat_map(Sight::data) {
+            data = data.with(&[key], value);
         }
         if let Some(workload) = &self.workload {
             data = data.with(&["workload"], meta::name(workload));
@@ -97,15 +116,15 @@ impl Found {
         let name = format!("{} {}/{}", self.what, meta::namespace(&self.object), meta::name(&self.object));
         let mut out = vec![format!("{name}: {}", verdict.state)];
         if let Some(above) = &self.above {
-            out.push(format!("  it is queued as part of {above}"));
+            let queued = if self.workload.is_some() { "queued as " } else { "" };
+            out.push(format!("  it is {queued}part of {above}"));
         }
-        match &self.explanation {
-            Some(it) => out.extend(it.items_at(&["text"]).iter().map(|it| format!("  {}", words(it)))),
-            None if !verdict.reason.is_empty() || !verdict.message.is_empty() => {
-                out.push(format!("  {}: {}", verdict.reason, verdict.message));
-            }
-            None => {}
+        if self.explanation.is_none() || self.settled().is_some() {
+            out.extend(verdict.line());
         }
+        let told = self.explanation.iter().flat_map(|it| it.items_at(&["text"]));
+        out.extend(told.map(|it| format!("  {}", words(it))));
+        out.extend(self.sight().iter().flat_map(Sight::lines));
         out.extend(self.conditions());
         out.extend(self.pod_lines());
         out.extend(self.groups.iter().flat_map(group_lines));
@@ -116,16 +135,30 @@ impl Found {
         out
     }
 
+    /// The TrainJob, if it is one.
+    fn sight(&self) -> Option<Sight<'_>> {
+        self.train.as_ref().map(|_| Sight::of(&self.object, self.now))
+    }
+
+    /// What is certain of a TrainJob, whatever its queue says.
+    fn settled(&self) -> Option<Verdict> {
+        self.sight().and_then(|it| it.settled())
+    }
+
     fn verdict(&self) -> Verdict {
+        if let Some(it) = self.settled() {
+            return it;
+        }
         if let Some(it) = &self.explanation {
             return Verdict::told(it.str_at(&["state"]), it);
         }
         if let Some(it) = &self.workload {
             return of_workload(it);
         }
-        match self.what {
-            "Pod" => of_pod(&self.object),
-            _ => of_job(&self.object, &self.unplaced()),
+        match &self.train {
+            Some(it) => Sight::of(&self.object, self.now).verdict(it, &self.shown_events(), &self.waiting()),
+            None if self.what == "Pod" => of_pod(&self.object),
+            None => of_job(&self.object, &self.waiting()),
         }
     }
 
@@ -144,34 +177,35 @@ impl Found {
         out
     }
 
-    /// Pods without a node, and why: name, reason, message.
-    fn unplaced(&self) -> Vec<(String, String, String)> {
+    /// Pods that do not run, and why: those without a node first.
+    fn waiting(&self) -> Vec<Waiting> {
+        let unstarted = self.pods.iter().filter_map(unstarted);
+        self.unplaced().into_iter().chain(unstarted).collect()
+    }
+
+    /// Pods without a node, and why.
+    fn unplaced(&self) -> Vec<Waiting> {
         let waits = |pod: &&Tree| {
             pod.str_at(&["spec", "nodeName"]).is_empty() && pod.str_at(&["status", "phase"]) != "Failed"
         };
         let why = |pod: &Tree| {
             let name = meta::name(pod).to_string();
-            match condition(pod, "PodScheduled").filter(|it| it.str_at(&["status"]) == "False") {
-                Some(it) => (name, it.str_at(&["reason"]).to_owned(), it.str_at(&["message"]).to_owned()),
-                None => (name, "Pending".to_owned(), "no scheduler has looked at it yet".to_owned()),
-            }
+            let said = condition(pod, "PodScheduled").filter(|it| it.str_at(&["status"]) == "False");
+            let (reason, message) = said.map_or(("Pending", "no scheduler has looked at it yet"), |it| {
+                (it.str_at(&["reason"]), it.str_at(&["message"]))
+            });
+            Waiting { pod: name, reason: reason.to_owned(), message: message.to_owned() }
         };
         self.pods.iter().filter(waits).map(why).collect()
     }
 
     fn pod_lines(&self) -> Vec<String> {
-        let unplaced = self.unplaced();
-        if unplaced.is_empty() || self.what == "Pod" && self.explanation.is_none() && self.workload.is_none()
-        {
+        if self.what == "Pod" && self.explanation.is_none() && self.workload.is_none() {
             return Vec::new();
         }
-        let mut by: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for (_, reason, message) in &unplaced {
-            *by.entry((reason.clone(), message.clone())).or_default() += 1;
-        }
-        let mut out = vec![format!("  {} of {} pods have no node:", unplaced.len(), self.pods.len())];
-        let shown = by.iter().take(REASONS_MAX);
-        out.extend(shown.map(|((reason, message), count)| format!("    {count} × {reason}: {message}")));
+        let mut out = counted("have no node", self.unplaced(), self.pods.len());
+        let unstarted = self.pods.iter().filter_map(unstarted).collect();
+        out.extend(counted("have one and do not run", unstarted, self.pods.len()));
         out
     }
 
@@ -202,6 +236,35 @@ impl Found {
         out.extend(events.into_iter().map(line));
         out
     }
+}
+
+impl Verdict {
+    /// Why, as a line; none where there is nothing to say.
+    fn line(&self) -> Option<String> {
+        let says = !self.reason.is_empty() || !self.message.is_empty();
+        says.then(|| format!("  {}: {}", self.reason, self.message))
+    }
+}
+
+/// Why a pod that has a node does not run.
+fn unstarted(pod: &Tree) -> Option<Waiting> {
+    let (reason, message) = pods::unstarted(pod)?;
+    Some(Waiting { pod: meta::name(pod).to_string(), reason, message })
+}
+
+/// How many pods wait for what.
+fn counted(how: &str, waiting: Vec<Waiting>, all: usize) -> Vec<String> {
+    if waiting.is_empty() {
+        return Vec::new();
+    }
+    let mut out = vec![format!("  {} of {all} pods {how}:", waiting.len())];
+    let mut by: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for it in waiting {
+        *by.entry((it.reason, it.message)).or_default() += 1;
+    }
+    let shown = by.iter().take(REASONS_MAX);
+    out.extend(shown.map(|((reason, message), count)| format!("    {count} × {reason}: {message}")));
+    out
 }
 
 fn words(it: &Tree) -> String {
@@ -246,7 +309,7 @@ fn of_pod(pod: &Tree) -> Verdict {
     }
 }
 
-fn of_job(job: &Tree, unplaced: &[(String, String, String)]) -> Verdict {
+fn of_job(job: &Tree, waiting: &[Waiting]) -> Verdict {
     for (kind, state) in [
         ("Complete", "Finished"),
         ("Completed", "Finished"),
@@ -260,8 +323,8 @@ fn of_job(job: &Tree, unplaced: &[(String, String, String)]) -> Verdict {
     if job.bool_at(&["spec", "suspend"]) == Some(true) {
         return Verdict::new("Suspended", "Suspended", "spec.suspend is true, and no queue has it");
     }
-    match unplaced.first() {
-        Some((_, reason, message)) => Verdict::new("Pending", reason, message),
+    match waiting.first() {
+        Some(it) => Verdict::new("Pending", &it.reason, &it.message),
         None => Verdict::new("Running", "", ""),
     }
 }

@@ -89,6 +89,13 @@ fn templates_of_pods_are_pods() {
             ),
             2,
         ),
+        (
+            "a runtime of TrainJobs",
+            format!(
+                "{{kind: ClusterTrainingRuntime, spec: {{template: {{spec: {{replicatedJobs: [{{template: {{spec: {{{template}}}}}}}]}}}}}}}}"
+            ),
+            1,
+        ),
         ("a CronJob", format!("{{kind: CronJob, spec: {{jobTemplate: {{spec: {{{template}}}}}}}}}"), 1),
         ("a Deployment", format!("{{kind: Deployment, spec: {{{template}}}}}"), 1),
         ("a kind of others", format!("{{kind: Other, spec: {{{template}}}}}"), 0),

@@ -9,7 +9,7 @@ use super::*;
 
 const BASE: &str = "https://127.0.0.1:1";
 /// The configurations of JobSets.
-static OURS: [&Configuration; 2] = [&CONFIGURATIONS[2], &CONFIGURATIONS[3]];
+static OURS: [&Configuration; 2] = [&CONFIGURATIONS[4], &CONFIGURATIONS[5]];
 
 /// A server with configurations; it refuses the write of this number, or lets somebody else in before it.
 #[derive(Default)]

@@ -1,0 +1,53 @@
+//! What is configured of TrainJobs, as their parts want to hear it.
+
+use muster_api::gang_make::Gangs;
+use muster_control::training::{Reporting, Settings};
+use muster_install::names::TRAINING_NAMESPACE;
+use muster_trainer::kinds::shipped::{VERSION, WITH_CACHE, public, shipped};
+use muster_trainer::life::DeadlineClock;
+use muster_tree::{Tree, tree};
+
+use crate::config::{Kept, TRAIN_JOBS_AT_ONCE, TrainJobs};
+
+/// How many TrainJobs are worked on at once, and so deleted, when nothing is said.
+const AT_ONCE: usize = 5;
+
+/// What is configured of TrainJobs: by a document of Trainer's and by `trainjob` of ours, the rest by default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configured {
+    /// From when on deadlines count.
+    pub clock: DeadlineClock,
+    /// How many are worked on at once.
+    pub at_once: usize,
+    /// What stands in front of the images of shipped runtimes.
+    pub registry: String,
+}
+
+/// What is configured of TrainJobs.
+#[must_use]
+pub fn configured(ours: &TrainJobs, kept: &Kept) -> Configured {
+    let number = |path: &[&str]| kept.training.as_ref().and_then(|it| it.int_at(path));
+    let at_once = number(&["controller", "groupKindConcurrency", TRAIN_JOBS_AT_ONCE]);
+    Configured {
+        clock: ours.deadline_clock.0,
+        at_once: at_once.and_then(|it| usize::try_from(it).ok()).unwrap_or(AT_ONCE),
+        registry: ours.registry.clone(),
+    }
+}
+
+/// What the controller goes by: how gangs are written, where they are, and where training tells how far it is, if it does.
+#[must_use]
+pub fn control(of: &Configured, gangs: Option<Gangs>, reporting: Option<Reporting>) -> Settings {
+    Settings { clock: of.clock, gangs, reporting, deletions_max: of.at_once }
+}
+
+/// What an embedded server has from the first start on: the runtimes, and what tells clients the version. The runtime with
+/// a cache is left to whoever has one.
+#[must_use]
+pub fn comes_along(of: &Configured) -> Vec<Tree> {
+    let namespace =
+        tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TRAINING_NAMESPACE}});
+    let mut all = vec![namespace, public(TRAINING_NAMESPACE, VERSION)];
+    all.extend(shipped(&of.registry).into_iter().filter(|it| it.str_at(&["metadata", "name"]) != WITH_CACHE));
+    all
+}
