@@ -126,8 +126,8 @@ fn configuration(folder: &Path, port: u16, limits: Limits) -> String {
     )
 }
 
-/// What its webhooks show, and how that is known to others; it does not start without.
-fn certificate(folder: &Path) -> Result<String, Box<dyn std::error::Error>> {
+/// Makes what webhooks on this machine show, in files of this folder; how that is known to others.
+pub fn certificate(folder: &Path) -> Result<String, Box<dyn std::error::Error>> {
     let key = rcgen::KeyPair::generate()?;
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let certificate = rcgen::CertificateParams::new(names)?.self_signed(&key)?;

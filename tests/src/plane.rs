@@ -75,11 +75,20 @@ impl Plane {
 
     /// Starts a server whose temporary files are in this folder.
     pub fn start_in(temporary: &Path, args: &[&str]) -> Result<Plane, String> {
-        let folder = TempDir::new().map_err(|e| e.to_string())?;
         let mut command = guarded(&binary()?);
-        command.env("TMPDIR", temporary).args(up(folder.path())).args(args);
-        command.stdin(Stdio::piped());
-        let mut child = spawn(&mut command, folder.path())?;
+        Plane::begin(command.env("TMPDIR", temporary), args)
+    }
+
+    /// Starts a server with this path: its local node looks there for the programs of pods.
+    pub fn start_with_path(path: &str, args: &[&str]) -> Result<Plane, String> {
+        let mut command = guarded(&binary()?);
+        Plane::begin(command.env("PATH", path), args)
+    }
+
+    fn begin(command: &mut Command, args: &[&str]) -> Result<Plane, String> {
+        let folder = TempDir::new().map_err(|e| e.to_string())?;
+        command.args(up(folder.path())).args(args).stdin(Stdio::piped());
+        let mut child = spawn(command, folder.path())?;
         wait_ready(&mut child, folder.path())?;
         let kubeconfig = folder.path().join("kubeconfig");
         Ok(Plane { folder, child: Some(child), kubeconfig })
@@ -159,6 +168,12 @@ impl Mortal {
     /// Takes these further arguments of `muster up` from the next start on.
     pub fn change(&mut self, args: &[&str]) {
         self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    }
+
+    /// The kubeconfig it wrote.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
     }
 
     /// Its data folder.

@@ -153,10 +153,16 @@ impl Stage {
 
     /// Starts the operator of a real plane, and waits until it is in charge.
     pub fn operator_starts(&mut self) {
+        self.operator_starts_with(&[]);
+    }
+
+    /// The same, with these further words.
+    pub fn operator_starts_with(&mut self, more: &[&str]) {
         let Scene::Real { real, installed, operator } = &mut self.scene else {
             panic!("an embedded plane has no operator")
         };
-        let (binary, words) = (plane::binary().expect("there is a binary"), ["--log-level", "info"]);
+        let binary = plane::binary().expect("there is a binary");
+        let words = [&["--log-level", "info"], more].concat();
         let started = match installed {
             Some(installed) => real.operate_as(&binary, installed, &words),
             None => real.operate(&binary, &words),
@@ -170,6 +176,48 @@ impl Stage {
             panic!("an embedded plane has no operator")
         };
         real.kill(operator.take().expect("it runs")).expect("it can be killed");
+    }
+
+    /// From its next start on, the operator is an administrator who acts as its ServiceAccount: it may do what that may,
+    /// and what it does is not written down as done by that.
+    pub fn operator_is_played(&mut self) {
+        let config = std::fs::read_to_string(&self.kubeconfig).expect("there is a kubeconfig");
+        let account = "user: {as: 'system:serviceaccount:muster-system:muster-operator', token:";
+        let played = self.file("played.kubeconfig", &config.replace("user: {token:", account));
+        let Scene::Real { installed: Some(installed), .. } = &mut self.scene else {
+            panic!("there is an installed operator")
+        };
+        installed.kubeconfig = played.into();
+    }
+
+    /// Installs Muster on a real plane again, with these further words; what it says.
+    ///
+    /// # Errors
+    /// What it complains about.
+    pub fn installs(&self, more: &[&str]) -> Result<String, String> {
+        let Some((_, installed)) = self.behind() else { panic!("there is an installed operator") };
+        let port = installed.webhooks.rsplit(':').next().unwrap_or_default();
+        let mut command = Command::new(plane::binary().expect("there is a binary"));
+        command
+            .args(["install", "--webhook-port", port])
+            .args(more)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig);
+        let output = command.output().expect("the binary starts");
+        let told = |bytes| String::from_utf8(bytes).expect("it writes text");
+        if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
+    }
+
+    /// Kills the API server of a real plane.
+    pub fn server_dies(&mut self) {
+        let Scene::Real { real, .. } = &mut self.scene else { panic!("it is our own") };
+        real.stop_server().expect("it can be killed");
+    }
+
+    /// Starts it again.
+    pub fn server_comes_back(&mut self) {
+        let Scene::Real { real, .. } = &mut self.scene else { panic!("it is our own") };
+        real.start_server_again().expect("it starts");
     }
 
     /// What the installed operator of a real plane has asked for, in the words of the server.
@@ -260,6 +308,25 @@ impl Stage {
     /// What kubectl says, which does as it is told.
     pub fn kubectl(&self, args: &[&str]) -> String {
         self.run(args).unwrap_or_else(|why| panic!("{args:?}: {why}\n{}", self.complaints()))
+    }
+
+    /// What commands of a shell say that use `kubectl`, with these further variables.
+    ///
+    /// # Errors
+    /// What they complain about.
+    pub fn shell(&self, commands: &str, variables: &[(&str, &str)]) -> Result<String, String> {
+        let folder = self.folder.path();
+        let link = folder.join("kubectl");
+        if !link.exists() {
+            std::os::unix::fs::symlink(&self.kubectl, &link).map_err(|e| e.to_string())?;
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", commands]).current_dir(folder).stdin(Stdio::null());
+        shell.env("PATH", format!("{}:{path}", folder.display())).env("KUBECONFIG", &self.kubeconfig);
+        let output = shell.envs(variables.iter().copied()).output().map_err(|e| format!("sh: {e}"))?;
+        let told = |bytes| String::from_utf8(bytes).expect("they write text");
+        if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
     }
 
     /// Applies a file of the examples.

@@ -307,7 +307,17 @@ impl Real {
 
     /// Kills the API server and starts it again, on the same port and the same etcd; returns when it is ready.
     pub fn restart_server(&mut self) -> Result<(), String> {
-        self.kill(self.apiserver)?;
+        self.stop_server()?;
+        self.start_server_again()
+    }
+
+    /// Kills the API server.
+    pub fn stop_server(&mut self) -> Result<(), String> {
+        self.kill(self.apiserver)
+    }
+
+    /// Starts it again, on the same port and the same etcd; returns when it is ready.
+    pub fn start_server_again(&mut self) -> Result<(), String> {
         self.start_server()?;
         self.wait()
     }

@@ -25,11 +25,13 @@ const SERVICES: &str = "/api/v1/namespaces/muster-system/services";
 const SECRETS: &str = "/api/v1/namespaces/muster-system/secrets";
 const SECRET: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
-const CONFIGURATIONS: [&str; 4] = [
+const CONFIGURATIONS: [&str; 6] = [
     "mutatingwebhookconfigurations/jobset-mutating-webhook-configuration",
     "validatingwebhookconfigurations/jobset-validating-webhook-configuration",
     "mutatingwebhookconfigurations/kueue-mutating-webhook-configuration",
     "validatingwebhookconfigurations/kueue-validating-webhook-configuration",
+    "mutatingwebhookconfigurations/defaulter.trainer.kubeflow.org",
+    "validatingwebhookconfigurations/validator.trainer.kubeflow.org",
 ];
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterqueues.kueue.x-k8s.io";

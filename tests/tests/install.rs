@@ -133,10 +133,10 @@ fn who_may_not(stage: &Stage) {
 }
 
 /// A controller of somebody else, and where its Deployments are.
-fn other(stage: &Stage, of: &str, label: &'static str) -> String {
+fn other(stage: &Stage, of: &str, labels: &[(&'static str, &str)]) -> String {
     let space = format!("{of}-system");
     stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": (space.as_str())}}));
-    let labels = Tree::map([(label, of)]);
+    let labels = Tree::map(labels.iter().copied());
     let pod =
         tree!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let name = format!("{of}-controller-manager");
@@ -152,15 +152,42 @@ fn other(stage: &Stage, of: &str, label: &'static str) -> String {
 
 /// Two who hand out the same quota are one too many.
 fn another_queue(stage: &Stage) {
-    let all = other(stage, "kueue", "app.kubernetes.io/name");
+    let all = other(stage, "kueue", &[("app.kubernetes.io/name", "kueue")]);
     stage.install(&["--take-over"]);
     let scaled = stage.get(&format!("{all}/kueue-controller-manager"));
     assert_eq!(scaled.int_at(&["spec", "replicas"]), Some(0));
 }
 
+/// Two who make the JobSet of every TrainJob are one too many. What is theirs of the hooks goes, their runtimes stay.
+fn another_trainer(stage: &Stage) {
+    let labels = [("app.kubernetes.io/part-of", "kubeflow"), ("app.kubernetes.io/name", "trainer")];
+    let all = other(stage, "trainer", &labels);
+    let theirs = tree!({"name": "validator.trainjob.trainer.kubeflow.org", "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "sideEffects": "None", "admissionReviewVersions": ["v1"], "objectSelector": {"matchLabels": {"a": "b"}}});
+    let name = "validator.trainer.kubeflow.org";
+    let hooks = format!("{HOOKS}/validatingwebhookconfigurations/{name}");
+    stage.send("DELETE", "", &hooks, &tree!({}));
+    let found = tree!({"metadata": {"name": name}, "webhooks": [theirs]});
+    stage.send("POST", "", &format!("{HOOKS}/validatingwebhookconfigurations"), &found);
+    let runtimes = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes";
+    stage.send("DELETE", "", &format!("{runtimes}/torch-distributed"), &tree!({}));
+    let runtime = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch-distributed", "labels": {"trainer.kubeflow.org/webhook-validation": "disabled"}},
+        "spec": {"mlPolicy": {"numNodes": 7}}});
+    stage.send("POST", "", runtimes, &runtime);
+    let done = stage.install(&["--take-over"]);
+    let left = &done["clustertrainingruntime.trainer.kubeflow.org/torch-distributed"];
+    assert_eq!(left.str_at(&["note"]), "it was there before, and is left to its owner", "{left}");
+    let scaled = stage.get(&format!("{all}/trainer-controller-manager"));
+    assert_eq!(scaled.int_at(&["spec", "replicas"]), Some(0));
+    let after = stage.get(&hooks);
+    assert_eq!(after.items_at(&["webhooks"]).len(), 3, "{after}");
+    assert!(!after.to_json().contains("127.0.0.1") && !after.to_json().contains(r#""a":"b""#), "{after}");
+}
+
 /// Two controllers of JobSets are one too many.
 fn another_controller(stage: &Stage) {
-    let all = other(stage, "jobset", "app.kubernetes.io/part-of");
+    let all = other(stage, "jobset", &[("app.kubernetes.io/part-of", "jobset")]);
     let theirs = tree!({"name": "theirs.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
         "admissionReviewVersions": ["v1"]});
     let name = "jobset-validating-webhook-configuration";
@@ -204,6 +231,7 @@ fn a_cluster_is_installed_on_and_brought_up_to_date() {
     pods_are_held_to_what_they_need(&stage);
     another_controller(&stage);
     another_queue(&stage);
+    another_trainer(&stage);
     note(
         "muster install: idempotent on a real server, keeps the operator's fields, removes its own leftovers, passes Pod Security restricted",
     );
@@ -241,13 +269,17 @@ fn the_chart_installs_the_same() {
     ] {
         let mut helm = std::process::Command::new(&helm);
         helm.args(["template", "muster"]).arg(&chart).args(["--namespace", "muster-system"]);
-        let output = helm.args(["--kube-version", "1.37.1"]).args(values).output().unwrap();
+        // Runtimes come once their kind is known.
+        helm.args(["--kube-version", "1.37.1", "--api-versions", "trainer.kubeflow.org/v1alpha1"]);
+        let output = helm.args(values).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let documents = Tree::parse_yaml_documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
         let ours = |it: &Tree| {
             let it = it.with(&["metadata", "labels", "app.kubernetes.io/managed-by"], "muster-install");
             match it.str_at(&["kind"]) {
-                "CustomResourceDefinition" => it.without(&["metadata", "annotations"]),
+                "CustomResourceDefinition" | "ClusterTrainingRuntime" | "Namespace" => {
+                    it.without(&["metadata", "annotations"])
+                }
                 _ => it,
             }
         };

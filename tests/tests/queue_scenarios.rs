@@ -2,7 +2,8 @@
 
 use muster_tests::clients::{assert_has, note, skip};
 use muster_tests::operators::post;
-use muster_tests::queued::{Playground, folder, judge, left_out, load};
+use muster_tests::played::{Playground, left_out};
+use muster_tests::queued::{self, folder, judge, load};
 use muster_tests::real;
 use muster_tree::{Tree, tree};
 
@@ -35,7 +36,7 @@ fn queued_pods_on_a_real_server() {
     if let Some(reason) = real::missing() {
         return skip("queued_pods_on_a_real_server", &reason);
     }
-    play(&Playground::real().unwrap());
+    play(&queued::real().unwrap());
     let absent = left_out(&load(&folder()).unwrap());
     note(&format!("queues: {} scenarios are not played there: {}", absent.len(), absent.join("; ")));
 }
@@ -46,7 +47,7 @@ fn pods_without_a_queue_do_not_wait_for_the_operator() {
     if let Some(reason) = real::missing() {
         return skip("pods_without_a_queue_do_not_wait_for_the_operator", &reason);
     }
-    let mut ground = Playground::real().unwrap();
+    let mut ground = queued::real().unwrap();
     ground.kill_operator().unwrap();
     let make = |name: &str, labels: Tree| {
         let pod = tree!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});

@@ -183,6 +183,22 @@ fn an_owner_given_later_makes_nobody_free() {
     space.is_kept();
 }
 
+/// What a JobSet makes has no share of its own: it has that of the JobSet, by what it was.
+#[test]
+fn a_job_of_a_jobset_does_not_grow() {
+    let Some(space) = Space::new("a_job_of_a_jobset_does_not_grow", 1) else { return };
+    space.tenant(&format!(
+        "
+- create: {{kind: JobSet, metadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {{replicatedJobs: [{{name: w, template: {{spec: {LONG}}}}}]}}}}
+- pods: {{count: 1, has: {{status: {{phase: Running}}}}}}
+- send: {{patch: {{kind: Job, name: s-w-0, patch: {{spec: {{parallelism: 9}}}}}}, code: 403, says: [only its controller makes something for it]}}
+- stays: [pods: {{count: 1}}]
+"
+    ));
+    space.admin("- uses: 1");
+    space.is_kept();
+}
+
 #[test]
 fn a_fingerprint_is_not_edited() {
     let Some(space) = Space::new("a_fingerprint_is_not_edited", 2) else { return };
@@ -383,6 +399,24 @@ fn a_job_that_is_unsuspended_by_hand_is_stopped() {
 - patch: {kind: Job, name: j, patch: {spec: {suspend: false}}}
 - until: {kind: Job, name: j, has: {spec: {suspend: true}}}
 - told: {job: j, reason: Stopped}
+- pods: {count: 0}
+",
+    );
+    space.admin("- uses: 0");
+    space.is_kept();
+}
+
+/// A Workload that could not be started has no share, and its Job none either.
+#[test]
+fn a_job_that_could_not_be_started_does_not_run_for_free() {
+    let Some(space) = Space::new("a_job_that_could_not_be_started_does_not_run_for_free", 1) else { return };
+    space.tenant(
+        "
+- create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {metadata: {labels: {kueue.x-k8s.io/podset: forged}, annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
+- workload: {name: job-j-*, is: {Finished: ['True', FailedToStart]}}
+- patch: {kind: Job, name: j, patch: {spec: {suspend: false}}}
+- told: {job: j, reason: Stopped}
+- until: {kind: Job, name: j, has: {spec: {suspend: true}}}
 - pods: {count: 0}
 ",
     );

@@ -1,5 +1,5 @@
-//! What the tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its client, and a
-//! real Kubernetes to be compared with.
+//! What the tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its client and with
+//! Kubeflow's SDK, PyTorch, and a real Kubernetes to be compared with.
 //!
 //! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a
 //! reason instead, with which the tests that need it are skipped.
@@ -7,11 +7,16 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use crate::{kube, peers, process};
+use crate::{kube, peers, process, torch};
 
 /// The Python client's version that belongs to the pinned Kubernetes.
-const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
+const PYTHON_CLIENT: &[&str] = &["kubernetes==37.0.2"];
+/// Kubeflow's SDK, the models that it speaks in, and the client that it speaks through.
+const KUBEFLOW_SDK: &[&str] = &["kubeflow==0.5.0", "kubeflow-trainer-api==2.3.0", "kubernetes==35.0.0"];
+/// How long packages of Python may take to come.
+const PIP_MAX: Duration = Duration::from_secs(300);
 
 /// The variable that tells why there is no real Kubernetes.
 pub const REAL_MISSING: &str = "MUSTER_TEST_REAL_MISSING";
@@ -19,13 +24,32 @@ pub const REAL_MISSING: &str = "MUSTER_TEST_REAL_MISSING";
 /// A client program: the variable that hands it over, and how to get it.
 type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
-const CLIENTS: [Client; 5] = [
+const CLIENTS: [Client; 7] = [
     ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
-    ("Go client", "MUSTER_TEST_GO_CLIENT", go_client),
-    ("kube-rs client", "MUSTER_TEST_KUBE_RS", kube_rs),
-    ("Python client", "MUSTER_TEST_PYTHON", python),
+    ("go", "MUSTER_TEST_GO_CLIENT", go_client),
+    ("kube-rs", "MUSTER_TEST_KUBE_RS", kube_rs),
+    ("python", "MUSTER_TEST_PYTHON", || python(PYTHON_CLIENT)),
+    ("kubeflow", "MUSTER_TEST_KUBEFLOW", || python(KUBEFLOW_SDK)),
+    ("torch", "MUSTER_TEST_TORCH", torch::programs),
     ("helm", "MUSTER_TEST_HELM", || peers::named("helm")),
 ];
+
+/// The task: provides the programs named by `args`, or all of them, and prints the variables for a shell.
+#[expect(clippy::print_stdout, reason = "the variables are what this task is asked for")]
+pub fn task(args: &[String]) -> Result<(), String> {
+    let known = |name: &String| CLIENTS.iter().any(|client| client.0 == name);
+    if let Some(unknown) = args.iter().find(|name| !known(name)) {
+        let all = CLIENTS.map(|client| client.0);
+        return Err(format!("{unknown}: not one of {}", all.join(", ")));
+    }
+    for (name, variable, get) in CLIENTS {
+        if args.is_empty() || args.iter().any(|arg| arg == name) {
+            let path = get().map_err(|reason| format!("{name}: {reason}"))?;
+            println!("export {variable}={}", path.display());
+        }
+    }
+    Ok(())
+}
 
 /// Provides everything; the variables to set for the tests.
 pub fn provide() -> Vec<(String, String)> {
@@ -71,24 +95,18 @@ fn kube_rs() -> Result<PathBuf, String> {
     Ok(target.join("debug").join("kube-rs-test"))
 }
 
-/// A virtual environment with the client in the user's cache folder, made once.
-fn python() -> Result<PathBuf, String> {
+/// A virtual environment with these packages in the user's cache folder, made once.
+fn python(packages: &[&str]) -> Result<PathBuf, String> {
     if !process::exists("python3", "--version") {
         return Err("there is no Python on this machine".to_owned());
     }
-    let folder = kube::cache()?.join(format!("python-{}", PYTHON_CLIENT.replace("==", "-")));
+    let folder = kube::cache()?.join(format!("python-{}", packages[0].replace("==", "-")));
     let (interpreter, done) = (folder.join("bin").join("python"), folder.join("done"));
     if !done.exists() {
         process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&interpreter);
-        process::run(pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            PYTHON_CLIENT,
-        ]))?;
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+        process::run_for(&mut pip, PIP_MAX)?;
         fs::write(&done, "").map_err(|e| format!("writing {}: {e}", done.display()))?;
     }
     Ok(interpreter)

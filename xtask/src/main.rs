@@ -14,6 +14,7 @@ mod schema;
 mod sim;
 mod soak;
 mod test;
+mod torch;
 
 use std::process::ExitCode;
 
@@ -25,7 +26,7 @@ const TASKS: &[Task] = &[
     ("test", "format, lints, documentation and every test: what CI runs", test::task),
     (
         "bench",
-        "print what it costs: all benches, or those named (schema store schedule gangs gangs-beside jobs jobsets operator queues up api)",
+        "print what it costs: all benches, or those named (schema store schedule gangs gangs-beside jobs jobsets operator queues queues-beside trainjobs trainjobs-beside up api)",
         bench::task,
     ),
     ("kube", "build the programs of the pinned Kubernetes into the cache folder (needs Go)", kube::task),
@@ -33,6 +34,11 @@ const TASKS: &[Task] = &[
         "peers",
         "build the upstream controllers that benches compare with, and helm: jobset kueue trainer helm (needs Go)",
         peers::task,
+    ),
+    (
+        "clients",
+        "provide the programs that tests need besides ours, or those named (kubectl go kube-rs python kubeflow torch helm), and print their variables",
+        clients::task,
     ),
     (
         "requirements",

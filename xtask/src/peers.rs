@@ -6,7 +6,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Their CRDs: the corpus test and the bench of queues read them from the modules, where Go keeps them.
+//! Their CRDs: the corpus test and the benches beside them read them from the modules, where Go keeps them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -133,6 +133,17 @@ mod tests {
         let module = format!("\"{}@{}\"", kueue.module, kueue.version);
         for named in [program, module] {
             assert!(bench.contains(&named), "bench/src/queues_beside/kueue.rs does not name {named}");
+        }
+    }
+
+    #[test]
+    fn the_bench_starts_the_trainer_that_is_built() {
+        let bench = include_str!("../../bench/src/trainjobs_beside/upstream.rs");
+        let trainer = PEERS.iter().find(|peer| peer.name == "trainer").expect("there is one");
+        let program = format!("\"{}-{}\"", trainer.name, trainer.version);
+        let module = format!("\"{}@{}\"", trainer.module, trainer.version);
+        for named in [program, module] {
+            assert!(bench.contains(&named), "bench/src/trainjobs_beside/upstream.rs does not name {named}");
         }
     }
 

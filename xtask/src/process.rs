@@ -3,9 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The variables that cargo sets for the program it runs.
 const OF_THIS_TASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
+/// How often one looks whether a program has ended.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -36,6 +40,22 @@ pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|e| format!("starting {}: {e}", name(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", name(command))) }
+}
+
+/// Runs a command to its end, or ends it when it takes longer than this; what it says goes to our own output.
+pub fn run_for(command: &mut Command, time_max: Duration) -> Result<(), String> {
+    let mut child = command.spawn().map_err(|e| format!("starting {}: {e}", name(command)))?;
+    for _ in 0..time_max.as_millis() / PAUSE.as_millis() {
+        match child.try_wait().map_err(|e| format!("waiting for {}: {e}", name(command)))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("{} ended with {status}", name(command))),
+            None => std::thread::sleep(PAUSE),
+        }
+    }
+    // It may have ended this very moment.
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("{} took longer than {} s", name(command), time_max.as_secs()))
 }
 
 /// Runs a command to its end and returns what it printed.

@@ -18,8 +18,8 @@ use crate::process;
 
 const DOCS: &str = "docs/requirements";
 /// Folders with scenarios.
-const SCENARIOS: [&str; 5] =
-    ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs", "tests/queues"];
+const SCENARIOS: [&str; 6] =
+    ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs", "tests/queues", "tests/trains"];
 /// Folders with Rust tests.
 const SOURCES: [&str; 4] = ["crates", "tests", "bench", "xtask"];
 /// What a Rust test says before its ids.

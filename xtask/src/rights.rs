@@ -23,7 +23,7 @@ use crate::process;
 /// A right and the reason: group, resource, verb, reason.
 type Rare = (&'static str, &'static str, &'static str, &'static str);
 /// Rights that no test can be sure to use: group, resource, verb, reason.
-const RARE: [Rare; 30] = [
+const RARE: [Rare; 33] = [
     ("batch", "jobs", "get", LOST),
     ("", "pods", "get", LOST),
     ("", "services", "get", LOST),
@@ -37,6 +37,9 @@ const RARE: [Rare; 30] = [
     ("kueue.x-k8s.io", "cohorts", "get", LOST),
     ("kueue.x-k8s.io", "resourceflavors", "get", LOST),
     ("kueue.x-k8s.io", "workloads", "get", LOST),
+    ("", "secrets", "get", LOST),
+    ("scheduling.x-k8s.io", "podgroups", "get", LOST),
+    ("scheduling.volcano.sh", "podgroups", "get", LOST),
     (
         "kueue.x-k8s.io",
         "cohorts/status",

@@ -11,7 +11,7 @@
 mod forms;
 mod look;
 mod objects;
-mod planes;
+pub(crate) mod planes;
 mod scenario;
 mod stage;
 

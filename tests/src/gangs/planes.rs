@@ -126,7 +126,7 @@ fn prepare(server: &Server, form: Form) -> Result<(), String> {
 }
 
 /// Just enough of the groups of others.
-fn define_foreign(server: &Server) -> Result<(), String> {
+pub(crate) fn define_foreign(server: &Server) -> Result<(), String> {
     for (group, version) in FOREIGN {
         let open = tree!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = tree!({"type": "object", "properties": {"spec": open.clone(), "status": open}});

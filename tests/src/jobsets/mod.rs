@@ -8,7 +8,7 @@
 mod alike;
 pub mod differs;
 mod picture;
-mod scenario;
+pub(crate) mod scenario;
 mod stored;
 
 use std::sync::Mutex;

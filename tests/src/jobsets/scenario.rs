@@ -115,7 +115,8 @@ impl Scenario {
     }
 }
 
-fn devices(count: usize) -> Vec<Tree> {
+/// So many devices that all nodes reach, of the class `gpu-{ns}`.
+pub(crate) fn devices(count: usize) -> Vec<Tree> {
     if count == 0 {
         return Vec::new();
     }

@@ -154,6 +154,10 @@ impl<'a> Stage<'a> {
                 self.send("POST", &(path + &query), "", &whole)?
             }
         };
+        let has = self.filled(&request.has);
+        if !has_at_least(&answer.body, &has) {
+            return Err(format!("the answer lacks {}: {}", has.to_json(), answer.body.to_json()));
+        }
         answered(request, &answer, self.namespace)
     }
 
@@ -172,9 +176,10 @@ impl<'a> Stage<'a> {
         Ok(found.unwrap_or_else(|| start.to_owned()))
     }
 
-    /// A tree with the namespace in place of `{ns}`, and for `{uid:WORD}` the uid that is kept in mind under the word.
-    fn filled(&self, tree: &Tree) -> Tree {
-        let start = objects::filled(tree, self.namespace);
+    /// A tree with the namespace in place of `{ns}`, for `{uid:WORD}` the uid that is kept in mind under the word, and what
+    /// long values are written short for.
+    pub(super) fn filled(&self, tree: &Tree) -> Tree {
+        let start = objects::grown(&objects::filled(tree, self.namespace));
         let remembered = self.remembered.borrow();
         remembered
             .iter()

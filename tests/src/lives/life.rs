@@ -111,6 +111,8 @@ pub enum Happening {
     },
     /// Waits until what is at a place of an object is exactly this.
     Exact(Exact),
+    /// Waits until both instants that an object tells are there, and the later one is not too early.
+    Apart(Apart),
     /// Waits until an object was told of so.
     Event(Told),
     /// All of this is so, and stays so.
@@ -142,10 +144,28 @@ pub struct Exact {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// Keys, and numbers of items, from the top.
+    /// Keys, numbers of items, and names or types of items, from the top.
     pub at: Vec<Tree>,
     /// What is there, times left out; null for nothing at all.
     pub is: Tree,
+}
+
+/// Two instants that an object tells.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Apart {
+    /// The object; the subject when empty.
+    #[serde(default)]
+    pub kind: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Where the earlier one is, as in [`Exact`].
+    pub from: Vec<Tree>,
+    /// Where the later one is.
+    pub to: Vec<Tree>,
+    /// So many seconds after the other one at least.
+    pub seconds: i64,
 }
 
 /// An event that must have been told of an object.
@@ -166,7 +186,7 @@ pub struct Told {
     /// How often it was told in all, at least once when absent.
     #[serde(default)]
     pub times: Option<i64>,
-    /// Of the object of this kind; of a JobSet when empty.
+    /// Of the object of this kind; of the subject's when empty.
     #[serde(default)]
     pub kind: String,
     /// And of this name; of the subject's when empty.
@@ -206,6 +226,8 @@ pub struct Request {
     pub says: Vec<String>,
     /// Causes it names: field, and words of the message.
     pub causes: Vec<Tree>,
+    /// What its body has at least.
+    pub has: Tree,
     /// Words of its warnings.
     pub warns: Vec<String>,
     /// Whether it has no warning.

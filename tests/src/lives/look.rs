@@ -1,15 +1,19 @@
 //! What a step waits for, looked at once.
 
+use std::time::Duration;
+
+use muster_api::time::Time;
 use muster_tree::Tree;
 
 use super::act::{Stage, has_at_least};
-use super::life::{Exact, Happening, Known, Told};
+use super::life::{Apart, Exact, Happening, Known, Told};
 use super::objects::{self, Sort};
 use super::whole::without_clocks;
 use crate::differential::Answer;
 
-/// The kind that events are about which name none.
+/// Kinds with controllers of their own.
 const SET: &str = "JobSet";
+const TRAINING: &str = "TrainJob";
 
 /// Whether it is so; what is there instead otherwise.
 pub type Look = Result<(), String>;
@@ -27,6 +31,7 @@ impl Stage<'_> {
             Happening::Pods { count, has } => self.counted("Pod", *count, has)?,
             Happening::Count { kind, count, has } => self.counted(kind, *count, has)?,
             Happening::Exact(exact) => self.exact(exact)?,
+            Happening::Apart(apart) => self.apart(apart)?,
             Happening::Event(told) => self.told(told)?,
             Happening::Same(known) => self.known(known, |(uid, _), is| uid == is.0)?,
             Happening::Renewed(known) => self.known(known, |(uid, _), is| uid != is.0)?,
@@ -61,19 +66,30 @@ impl Stage<'_> {
 
     fn exact(&self, exact: &Exact) -> Result<Look, String> {
         let body = self.server.get(&self.path_of(&exact.kind, &exact.name)?)?.body;
-        let there = exact.at.iter().try_fold(&body, |tree, key| match key {
-            Tree::Int(n) => usize::try_from(*n).ok().and_then(|n| tree.items().get(n)),
-            key => tree.get(key.as_str().unwrap_or_default()),
-        });
-        let there = there.map(without_clocks).unwrap_or_default();
-        let wanted = objects::filled(&exact.is, self.namespace);
-        Ok(if there == wanted { Ok(()) } else { Err(there.to_json()) })
+        let there = found(&body, &exact.at).map(without_clocks).unwrap_or_default();
+        Ok(if there == self.filled(&exact.is) { Ok(()) } else { Err(there.to_json()) })
+    }
+
+    /// Times on the wire have whole seconds, of which decisions are made.
+    fn apart(&self, apart: &Apart) -> Result<Look, String> {
+        let body = self.server.get(&self.path_of(&apart.kind, &apart.name)?)?.body;
+        let [from, to] = [&apart.from, &apart.to].map(|at| Time::of(found(&body, at)));
+        let (Some(from), Some(to)) = (from, to) else { return Ok(Err(body.to_json())) };
+        let least = from + Duration::from_secs(apart.seconds.unsigned_abs());
+        if to < least {
+            return Err(format!("{to:?} is less than {} seconds after {from:?}", apart.seconds));
+        }
+        Ok(Ok(()))
     }
 
     /// Events are asked for with the selectors that clients use, of the object that the step is about.
     fn told(&self, told: &Told) -> Result<Look, String> {
-        let kind = if told.kind.is_empty() { SET } else { &told.kind };
-        let name = if told.name.is_empty() { self.subject.1 } else { &self.meant(kind, &told.name)? };
+        let kind = if told.kind.is_empty() { self.subject.0 } else { &told.kind };
+        let named = self.filled(&Tree::from(told.name.as_str()));
+        let name = match named.as_str() {
+            Some("") | None => self.subject.1.to_owned(),
+            Some(name) => self.meant(kind, name)?,
+        };
         let selector = format!("regarding.kind%3D{kind},regarding.name%3D{name},reason%3D{}", told.reason);
         let path =
             format!("/apis/events.k8s.io/v1/namespaces/{}/events?fieldSelector={selector}", self.namespace);
@@ -106,11 +122,26 @@ impl Stage<'_> {
     }
 }
 
-/// JobSets are told of by their own controller; of the others only what is ours is asked for.
+/// What is at a place of an object.
+fn found<'a>(body: &'a Tree, at: &[Tree]) -> Option<&'a Tree> {
+    at.iter().try_fold(body, |tree, key| match key {
+        Tree::Int(n) => usize::try_from(*n).ok().and_then(|n| tree.items().get(n)),
+        key if tree.is_list() => {
+            let is_it = |item: &&Tree| ["name", "type"].iter().any(|field| item.get(field) == Some(key));
+            tree.items().iter().find(is_it)
+        }
+        key => tree.get(key.as_str().unwrap_or_default()),
+    })
+}
+
+/// JobSets and TrainJobs are told of by their own controllers; of the others only what is ours is asked for.
 fn is_by_its_own(kind: &str, event: &Tree) -> bool {
     let is = |key: &str| event.str_at(&[key]);
     match kind {
         SET => is("action") == "Reconciling" && is("reportingController") == "jobset",
+        TRAINING => {
+            is("action") == "Reconciling" && is("reportingController") == "trainer-trainjob-controller"
+        }
         _ => is("reportingController").starts_with("kueue-"),
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod act;
 mod life;
 mod look;
 pub(crate) mod objects;
-mod sets;
+pub(crate) mod sets;
 pub(crate) mod view;
 pub(crate) mod whole;
 

@@ -62,6 +62,23 @@ pub const SORTS: [Sort; 25] = [
     namespaced("Workload", QUEUES, "workloads"),
     namespaced("ReplicaSet", "apps/v1", "replicasets"),
 ];
+/// Kinds that lives do not compare, but that scenarios name. Where several groups have one of the same name, the group stands
+/// behind it.
+const MORE: [Sort; 11] = [
+    namespaced("TrainJob", TRAINING, "trainjobs"),
+    namespaced("TrainingRuntime", TRAINING, "trainingruntimes"),
+    everywhere("ClusterTrainingRuntime", TRAINING, "clustertrainingruntimes"),
+    namespaced("ConfigMap", "v1", "configmaps"),
+    namespaced("Secret", "v1", "secrets"),
+    namespaced("PodGroup.scheduling.x-k8s.io", "scheduling.x-k8s.io/v1alpha1", "podgroups"),
+    namespaced("PodGroup.scheduling.volcano.sh", "scheduling.volcano.sh/v1beta1", "podgroups"),
+    namespaced("PodGroup.v1alpha1", "scheduling.k8s.io/v1alpha1", "podgroups"),
+    namespaced("PodGroup.v1beta1", "scheduling.k8s.io/v1beta1", "podgroups"),
+    namespaced("Workload.v1alpha1", "scheduling.k8s.io/v1alpha1", "workloads"),
+    namespaced("Workload.v1beta1", "scheduling.k8s.io/v1beta1", "workloads"),
+];
+/// The version of all kinds of training.
+const TRAINING: &str = "trainer.kubeflow.org/v1alpha1";
 /// The version of all kinds of queues.
 const QUEUES: &str = "kueue.x-k8s.io/v1beta2";
 
@@ -70,6 +87,7 @@ impl Sort {
     pub fn of(kind: &str) -> Result<&'static Sort, String> {
         SORTS
             .iter()
+            .chain(&MORE)
             .find(|sort| sort.kind == kind)
             .ok_or_else(|| format!("no life can name the kind {kind:?}"))
     }
@@ -125,14 +143,37 @@ pub fn filled(tree: &Tree, namespace: &str) -> Tree {
 /// A tree with one text in place of another, wherever it is.
 #[must_use]
 pub fn replaced(tree: &Tree, from: &str, to: &str) -> Tree {
-    let text = |text: &str| Text::from(text.replace(from, to));
+    rewritten(tree, &|text| Tree::from(text.replace(from, to)))
+}
+
+/// A tree in which `{letters:N}` at the end of a text stands for so many letters, `{words:N}` for a list of so many words, and
+/// `{named:N}` for one of so many objects that have nothing but a name of their own.
+#[must_use]
+pub fn grown(tree: &Tree) -> Tree {
+    rewritten(tree, &|text| {
+        let count = |word: &str| text.strip_prefix(word)?.strip_suffix('}')?.parse::<usize>().ok();
+        if let Some((before, count)) = text.split_once("{letters:") {
+            let count = count.strip_suffix('}').and_then(|it| it.parse().ok());
+            return Tree::from(format!("{before}{}", "a".repeat(count.unwrap_or_default())));
+        }
+        if let Some(count) = count("{words:") {
+            return Tree::list(vec![Tree::from("a"); count]);
+        }
+        let Some(count) = count("{named:") else { return Tree::from(text) };
+        Tree::list((0..count).map(|n| tree!({"name": format!("n{n}")})).collect::<Vec<_>>())
+    })
+}
+
+/// A tree with something else in place of every text.
+fn rewritten(tree: &Tree, text: &dyn Fn(&str) -> Tree) -> Tree {
+    let key = |key: &str| text(key).as_text().cloned().unwrap_or_else(|| Text::from(key));
     match tree {
         Tree::Map(_) => {
-            let all = tree.entries().iter().map(|(key, value)| (text(key), replaced(value, from, to)));
+            let all = tree.entries().iter().map(|(name, value)| (key(name), rewritten(value, text)));
             Tree::map(all.collect::<Vec<_>>())
         }
-        Tree::List(_) => tree.map_items(|_, item| replaced(item, from, to)),
-        Tree::Text(it) => Tree::from(text(it)),
+        Tree::List(_) => tree.map_items(|_, item| rewritten(item, text)),
+        Tree::Text(it) => text(it),
         other => other.clone(),
     }
 }
@@ -152,6 +193,13 @@ mod tests {
             assert_eq!(place(&step, ("Job", "a"), "n").as_deref(), Ok(want));
         }
         assert!(place(&tree!({"kind": "Odd", "name": "a"}), ("Job", "a"), "n").is_err());
+    }
+
+    #[test]
+    fn long_values_are_written_short() {
+        let tree = tree!({"text": "s3://{letters:3}", "list": "{words:2}", "env": "{named:2}", "plain": "{letters}"});
+        let want = tree!({"text": "s3://aaa", "list": ["a", "a"], "env": [{"name": "n0"}, {"name": "n1"}], "plain": "{letters}"});
+        assert_eq!(grown(&tree), want);
     }
 
     #[test]

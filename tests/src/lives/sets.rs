@@ -6,8 +6,9 @@
 //! ```
 //!
 //! `run`, `exit` and `start` are what the simulated pods do (they run for long unless told otherwise), `pods` is how many
-//! of them each Job has, `job` and `pod` are merged into the specs. A pod that fails is not tried again, so that
-//! one failure is the failure of its Job. All other keys are those of a replicatedJob.
+//! of them each Job has, `job`, `pod` and `container` are merged into the specs. A pod that fails is not tried again, so that
+//! one failure is the failure of its Job. `step` makes it that step of training, whose container has the name that such
+//! steps look for. All other keys are those of a replicatedJob.
 
 use muster_tree::{Tree, tree};
 
@@ -18,11 +19,14 @@ const RUN_SECONDS: i64 = 900;
 /// Keys of a replicatedJob that stand for themselves.
 const PLAIN: [&str; 5] = ["name", "replicas", "groupName", "dependsOn", "resourceClaimTemplates"];
 /// Keys that stand for something else.
-const SHORT: [&str; 9] = ["run", "exit", "start", "pods", "after", "mounts", "job", "pod", "template"];
+const SHORT: [&str; 11] =
+    ["run", "exit", "start", "pods", "after", "mounts", "job", "pod", "container", "step", "template"];
+/// The label of Jobs that are steps of training.
+const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
 
 /// A JobSet with all that its few words stand for.
 pub fn whole(manifest: &Tree) -> Result<Tree, String> {
-    let jobs = manifest.items_at(&["jobs"]).iter().map(replicated).collect::<Result<Vec<_>, _>>()?;
+    let jobs = all(manifest.items_at(&["jobs"]))?;
     let plain = if manifest.at(&["metadata", "generateName"]).is_some() {
         tree!({"kind": "JobSet"})
     } else {
@@ -31,6 +35,11 @@ pub fn whole(manifest: &Tree) -> Result<Tree, String> {
     let plain =
         if jobs.is_empty() { plain } else { plain.with(&["spec", "replicatedJobs"], Tree::list(jobs)) };
     Ok(plain.merge(&manifest.without_key("jobs")))
+}
+
+/// replicatedJobs with all that their few words stand for.
+pub fn all(jobs: &[Tree]) -> Result<Vec<Tree>, String> {
+    jobs.iter().map(replicated).collect()
 }
 
 /// A patch in which `jobs` stands for all replicatedJobs, with what admission filled in when they were made.
@@ -66,7 +75,7 @@ fn template(job: &Tree) -> Tree {
     let mounts: Vec<Tree> = mounts
         .map(|name| tree!({"name": name.clone(), "mountPath": format!("/{}", name.as_str().unwrap_or_default())}))
         .collect();
-    let container = tree!({"name": "main", "image": "work"});
+    let container = tree!({"name": container(job), "image": "work"}).merge(&or_empty(job.get("container")));
     let container =
         if mounts.is_empty() { container } else { container.with(&["volumeMounts"], Tree::list(mounts)) };
     let pod = tree!({"restartPolicy": "Never", "containers": [container]}).merge(&or_empty(job.get("pod")));
@@ -75,7 +84,20 @@ fn template(job: &Tree) -> Tree {
         Some(pods) => spec.with(&["parallelism"], pods.clone()).with(&["completions"], pods.clone()),
         None => spec,
     };
-    tree!({"spec": spec.merge(&or_empty(job.get("job")))})
+    let template = tree!({"spec": spec.merge(&or_empty(job.get("job")))});
+    match job.get("step") {
+        Some(step) => template.with(&["metadata", "labels", STEP], step.clone()),
+        None => template,
+    }
+}
+
+/// The name of the container that does the work of a Job.
+fn container(job: &Tree) -> &str {
+    match job.str_at(&["step"]) {
+        "" => "main",
+        "trainer" => "node",
+        step => step,
+    }
 }
 
 /// The annotations of simulated pods.
@@ -119,6 +141,17 @@ mod tests {
             container.at(&["volumeMounts"]).unwrap(),
             &tree!([{"name": "data", "mountPath": "/data"}])
         );
+    }
+
+    #[test]
+    fn steps_of_training_have_their_container() {
+        for (step, name) in [("trainer", "node"), ("model-initializer", "model-initializer")] {
+            let made = all(&[tree!({"name": "w", "step": step, "container": {"image": "i"}})]).unwrap();
+            let template = made[0].get("template").unwrap();
+            assert_eq!(template.str_at(&["metadata", "labels", STEP]), step);
+            let containers = template.items_at(&["spec", "template", "spec", "containers"]);
+            assert_eq!(containers, [tree!({"name": name, "image": "i"})]);
+        }
     }
 
     #[test]

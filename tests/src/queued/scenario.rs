@@ -2,32 +2,18 @@
 
 use std::path::Path;
 
-use muster_tree::{Tree, from_tree, tree};
+use muster_tree::{Tree, tree};
 use serde::Deserialize;
 
 use super::words;
-use crate::documents;
 use crate::jobsets::Place;
-use crate::lives::Happening;
+use crate::played::{self, Header, Scenario};
 
 /// The processors of a queue that says nothing else.
 const QUOTA: i64 = 10;
 
-/// What happens to pods that wait, and what is to be seen of it. `{ns}` stands for the namespace of the scenario, which is the
-/// name of its ClusterQueue and its flavor, too; the LocalQueue is called `q`.
-#[derive(Debug, Clone)]
-pub struct Scenario {
-    /// What it shows, as a sentence.
-    pub name: String,
-    /// Why it is played on one plane alone, if it is.
-    pub because: String,
-    place: Option<Place>,
-    objects: Vec<Tree>,
-    /// What happens, in order.
-    pub steps: Vec<Happening>,
-}
-
-/// The same as it is written.
+/// What happens to pods that wait, and what is to be seen of it, as it is written. `{ns}` stands for the namespace of the
+/// scenario, which is the name of its ClusterQueue and its flavor, too; the LocalQueue is called `q`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -56,34 +42,11 @@ struct Written {
     steps: Vec<Tree>,
 }
 
-impl Scenario {
-    /// Whether it is played there.
-    #[must_use]
-    pub fn is_for(&self, place: Place) -> bool {
-        self.place.is_none_or(|only| only == place)
-    }
-
-    /// What is created first.
-    #[must_use]
-    pub fn objects(&self) -> Vec<Tree> {
-        self.objects.clone()
-    }
-
-    fn read(written: Written) -> Result<Scenario, String> {
-        if written.place.is_some() == written.because.is_empty() {
-            return Err("`where` and `because` come together".to_owned());
-        }
-        let mut steps = Vec::new();
-        for short in &written.steps {
-            for step in words::step(short)? {
-                steps.push(from_tree(&step).map_err(|e| format!("{e}, in {}", step.to_json()))?);
-            }
-        }
-        let more = written.objects.iter().map(words::manifests).collect::<Result<Vec<_>, _>>()?;
-        let objects = queues(&written).into_iter().chain(more.concat()).collect();
-        let Written { name, because, place, .. } = written;
-        Ok(Scenario { name, because, place, objects, steps })
-    }
+fn read(written: Written) -> Result<Scenario, String> {
+    let more = written.objects.iter().map(words::manifests).collect::<Result<Vec<_>, _>>()?;
+    let objects = queues(&written).into_iter().chain(more.concat()).collect();
+    let Written { name, because, place, steps, .. } = written;
+    Scenario::read(Header { name, place, because }, objects, &steps, words::step)
 }
 
 /// The flavor, the ClusterQueue and the LocalQueue that every scenario has.
@@ -99,12 +62,7 @@ fn queues(written: &Written) -> Vec<Tree> {
     vec![flavor, cluster, local]
 }
 
-/// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
+/// Reads all scenarios of a folder.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let all: Vec<Written> = documents::load(folder)?;
-    let read = |it: Written| {
-        let name = it.name.clone();
-        Scenario::read(it).map_err(|why| format!("{name:?}: {why}"))
-    };
-    all.into_iter().map(read).collect()
+    played::load(folder, |it: &Written| it.name.clone(), read)
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use muster_tree::{Tree, from_tree, tree};
 
-use super::planes::Playground;
 use super::words;
 use crate::clients::skip;
 use crate::differential::{Answer, Server, Step};
 use crate::lives::Happening;
 use crate::lives::act::Stage;
+use crate::played::Playground;
 use crate::real;
 
 /// Longer than any test takes.
@@ -184,5 +184,5 @@ fn whole(amount: &str) -> i64 {
 /// One plane for all tests of a process.
 fn shared() -> &'static Playground {
     static GROUND: OnceLock<Playground> = OnceLock::new();
-    GROUND.get_or_init(|| Playground::real().expect("a real plane starts"))
+    GROUND.get_or_init(|| super::real().expect("a real plane starts"))
 }

@@ -132,10 +132,20 @@ fn front_proxy(folder: &Path) -> Result<Vec<String>, String> {
     ])
 }
 
+/// The files with the keys of tokens, private and public. Made once: a server that is started again knows its tokens.
+fn account_keys(folder: &Path) -> Result<(String, String), String> {
+    let [key, public] = ["service-accounts.key", "service-accounts.pub"];
+    if !folder.join(key).exists() {
+        let made = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
+        write(folder, public, &made.public_key_pem())?;
+        write(folder, key, &made.serialize_pem())?;
+    }
+    let path = |name: &str| folder.join(name).display().to_string();
+    Ok((path(key), path(public)))
+}
+
 pub(super) fn apiserver(folder: &Path, etcd: u16, secure: u16, gangs: Gangs) -> Result<Child, String> {
-    let key = rcgen::KeyPair::generate().map_err(|e| e.to_string())?;
-    let public = write(folder, "service-accounts.pub", &key.public_key_pem())?;
-    let key = write(folder, "service-accounts.key", &key.serialize_pem())?;
+    let (key, public) = account_keys(folder)?;
     let tokens = write(folder, "tokens.csv", &format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
     let native = (gangs != Gangs::Absent).then_some("scheduling.k8s.io/v1beta1");
     let versions = native.into_iter().chain(["resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"]);

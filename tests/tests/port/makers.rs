@@ -142,6 +142,7 @@ fn server_options(listener: TcpListener, identity: Identity) -> ServerOptions {
         checks: Vec::new(),
         nodes: None,
         teller: None,
+        aside: None,
         bounds: Bounds::default(),
         metrics: Arc::default(),
         clock: Arc::new(Machine),

@@ -1,4 +1,7 @@
-//! The planes that scenarios of queues are played on.
+//! The planes that scenarios in few words are played on.
+
+use std::ffi::OsStr;
+use std::path::Path;
 
 use crate::differential::Server;
 use crate::jobsets::Place;
@@ -6,10 +9,8 @@ use crate::plane::{self, Plane};
 use crate::planes::wait_for_nodes;
 use crate::real::Real;
 
-/// Enough nodes that none is ever full: whoever waits here waits for quota.
+/// Enough nodes that none is ever full: whoever waits here waits for something else.
 const NODES: usize = 30;
-/// What a real plane needs beside our operator.
-const CONTROLLERS: [&str; 6] = ["gc", "namespace", "job", "podgc", "node", "role"];
 
 /// A plane on which all scenarios can be played.
 pub struct Playground {
@@ -32,13 +33,18 @@ impl Playground {
         Ok(Playground { server, place: Place::Embedded, _plane: Some(plane), real: None })
     }
 
-    /// A real server with its own scheduler and controllers of Jobs, simulated nodes, and the operator as it is installed.
-    /// The definitions come before the controllers: the garbage collector looks only now and then for new kinds.
-    pub fn real() -> Result<Playground, String> {
+    /// A real server with its own scheduler and these controllers, simulated nodes, and the operator as it is installed.
+    /// What `define` makes and the definitions come before the controllers: the garbage collector looks only now and then
+    /// for new kinds.
+    pub fn real(
+        controllers: &[&str],
+        define: impl FnOnce(&Real) -> Result<(), String>,
+    ) -> Result<Playground, String> {
         let binary = plane::binary()?;
         let mut running = Real::with(&[])?;
+        define(&running)?;
         let installed = running.install(&binary)?;
-        running.start_controllers(&CONTROLLERS)?;
+        running.start_controllers(controllers)?;
         running.start_scheduler()?;
         running.join(&binary, NODES)?;
         let operator = running.operate_as(&binary, &installed, &["--log-level", "info"])?;
@@ -48,9 +54,9 @@ impl Playground {
     }
 
     /// For people: a server that was there before.
-    #[must_use]
-    pub fn given(server: Server, place: Place) -> Playground {
-        Playground { server, place, _plane: None, real: None }
+    pub fn given(kubeconfig: &OsStr, place: Place) -> Result<Playground, String> {
+        let server = Server::of_kubeconfig(Path::new(kubeconfig))?;
+        Ok(Playground { server, place, _plane: None, real: None })
     }
 
     /// Ends the operator of a real plane for good, without warning.
