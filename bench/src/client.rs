@@ -83,6 +83,15 @@ impl Target {
         Ok(Connection { stream, line: Vec::new(), body: Vec::new() })
     }
 
+    /// Sends one request on a connection of its own: (code, body).
+    pub fn ask(&self, call: &str, body: &Tree) -> (u16, Vec<u8>) {
+        let body = if body.is_null() { Vec::new() } else { body.to_json_bytes() };
+        let request = self.request(call, "application/json", &body);
+        let mut connection = self.connect().expect("the server listens");
+        let (code, body) = connection.send(&request).expect("the server answers");
+        (code, body.to_vec())
+    }
+
     /// Tells when so many objects have come to fit the selector since now.
     pub fn first_of(&self, resource: &'static str, fields: &str, count: usize) -> Receiver<()> {
         let group = if resource == "jobs" { "apis/batch" } else { "api" };

@@ -1,7 +1,8 @@
-//! Scenarios that print figures. Nothing is asserted: read them as ratios, release build.
+//! Scenarios that print figures. No time is asserted: read them as ratios, release build.
 //!
 //! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `gangs`, `gangs-beside`,
-//! `jobsets`, `operator`, `queues` and `queues-beside` take `--quick`, `--etcd-no-fsync` and `-o json`.
+//! `jobsets`, `operator`, `queues`, `queues-beside`, `trainjobs` and `trainjobs-beside` take `--quick`, `--etcd-no-fsync` and
+//! `-o json`.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]
@@ -21,11 +22,13 @@ mod queues_beside;
 mod schedule;
 mod schema;
 mod store;
+mod trainjobs;
+mod trainjobs_beside;
 mod up;
 
 use std::process::ExitCode;
 
-const BENCHES: [&str; 15] = [
+const BENCHES: [&str; 17] = [
     "schema",
     "store",
     "schedule",
@@ -39,6 +42,8 @@ const BENCHES: [&str; 15] = [
     "operator",
     "queues",
     "queues-beside",
+    "trainjobs",
+    "trainjobs-beside",
     "up",
     "api",
 ];
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let mut held = true;
     for name in BENCHES.into_iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
         match name {
             "schema" => schema::run(),
@@ -83,9 +89,11 @@ fn main() -> ExitCode {
             "operator" => operator::run(&options),
             "queues" => queues::run(&options),
             "queues-beside" => queues_beside::run(&options),
+            "trainjobs" => held &= trainjobs::run(&options),
+            "trainjobs-beside" => trainjobs_beside::run(&options),
             "up" => up::run(),
             _ => api::run(&options),
         }
     }
-    ExitCode::SUCCESS
+    if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

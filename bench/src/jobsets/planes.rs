@@ -134,7 +134,7 @@ impl Plane {
 
     /// The calls so far.
     pub fn count(&self) -> Count {
-        let (_, metrics) = self.ask("GET /metrics", &Tree::Null);
+        let (_, metrics) = self.target.ask("GET /metrics", &Tree::Null);
         let metrics = String::from_utf8_lossy(&metrics);
         if self.is_embedded() { Count::of_controllers(&metrics) } else { Count::of_server(&metrics) }
     }
@@ -142,15 +142,17 @@ impl Plane {
     /// Sees a JobSet to its Job, and both gone again.
     fn warm(&self) -> Result<(), String> {
         let set = load::jobset("warm", "kube-system", 1);
-        self.until("take a JobSet", || matches!(self.ask(&format!("POST {WARM}"), &set).0, 201 | 409))?;
+        self.until("take a JobSet", || {
+            matches!(self.target.ask(&format!("POST {WARM}"), &set).0, 201 | 409)
+        })?;
         self.until("make a Job", || self.jobs() > 0)?;
         let options = tree!({"propagationPolicy": "Foreground"});
-        self.ask(&format!("DELETE {WARM}/warm"), &options);
-        self.until("delete a JobSet", || self.ask(&format!("GET {WARM}/warm"), &Tree::Null).0 == 404)
+        self.target.ask(&format!("DELETE {WARM}/warm"), &options);
+        self.until("delete a JobSet", || self.target.ask(&format!("GET {WARM}/warm"), &Tree::Null).0 == 404)
     }
 
     fn jobs(&self) -> usize {
-        let (_, body) = self.ask(&format!("GET {WARM_JOBS}"), &Tree::Null);
+        let (_, body) = self.target.ask(&format!("GET {WARM_JOBS}"), &Tree::Null);
         Tree::parse(&body).map_or(0, |list| list.items_at(&["items"]).len())
     }
 
@@ -163,13 +165,5 @@ impl Plane {
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
-    }
-
-    fn ask(&self, call: &str, body: &Tree) -> (u16, Vec<u8>) {
-        let body = if body.is_null() { Vec::new() } else { body.to_json_bytes() };
-        let request = self.target.request(call, "application/json", &body);
-        let mut connection = self.target.connect().expect("the server listens");
-        let (code, body) = connection.send(&request).expect("the server answers");
-        (code, body.to_vec())
     }
 }

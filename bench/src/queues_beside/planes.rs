@@ -84,18 +84,18 @@ fn operate(real: &mut Real) -> Result<u32, String> {
 impl Plane {
     /// The calls so far.
     pub fn count(&self) -> Count {
-        Count::of_server(&String::from_utf8_lossy(&self.ask("GET /metrics", &Tree::Null).1))
+        Count::of_server(&String::from_utf8_lossy(&self.target.ask("GET /metrics", &Tree::Null).1))
     }
 
     fn furnish(&self, load: &Load) -> Result<(), String> {
         let (call, _, flavor) = Load::flavor();
-        self.until("takes no flavor", || matches!(self.ask(&call, &flavor).0, 201 | 409))?;
+        self.until("takes no flavor", || matches!(self.target.ask(&call, &flavor).0, 201 | 409))?;
         self.target.send_all(load.queues(), |n| load.queue(n));
         self.until("has queues that are not active", || self.active() == load.queues())
     }
 
     fn active(&self) -> usize {
-        let (_, body) = self.ask(&format!("GET {}", cluster_queues()), &Tree::Null);
+        let (_, body) = self.target.ask(&format!("GET {}", cluster_queues()), &Tree::Null);
         let is_active = |queue: &&Tree| {
             let mut conditions = queue.items_at(&["status", "conditions"]).iter();
             conditions.any(|it| it.str_at(&["type"]) == "Active" && it.str_at(&["status"]) == "True")
@@ -120,13 +120,5 @@ impl Plane {
         } else {
             kueue::last_words(self.folder.path())
         }
-    }
-
-    fn ask(&self, call: &str, body: &Tree) -> (u16, Vec<u8>) {
-        let body = if body.is_null() { Vec::new() } else { body.to_json_bytes() };
-        let request = self.target.request(call, "application/json", &body);
-        let mut connection = self.target.connect().expect("the server listens");
-        let (code, body) = connection.send(&request).expect("the server answers");
-        (code, body.to_vec())
     }
 }
