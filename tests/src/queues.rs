@@ -142,13 +142,13 @@ impl Stage {
         Ok(Stage { kubectl, kubeconfig, folder, scene })
     }
 
-    /// Installs Muster on a real plane.
-    pub fn install(&mut self) {
+    /// Installs Muster on a real plane, with these further words.
+    pub fn install(&mut self, more: &[&str]) {
         let Scene::Real { real, installed, .. } = &mut self.scene else {
             panic!("nothing is installed on an embedded plane")
         };
         let binary = plane::binary().expect("there is a binary");
-        *installed = Some(real.install(&binary).expect("it is installed"));
+        *installed = Some(real.install_with(&binary, more).expect("it is installed"));
     }
 
     /// Starts the operator of a real plane, and waits until it is in charge.

@@ -371,8 +371,8 @@ fn everybody_of_a_namespace(stage: &Stage) {
     };
     assert_eq!(hooks(stage), 0, "nobody is asked about");
     stage.apply_text(queue);
-    stage.until("everybody is asked about", |stage| match hooks(stage) {
-        3 => Ok(()),
+    stage.until("everybody is asked about: pods, Jobs, JobSets and TrainJobs", |stage| match hooks(stage) {
+        4 => Ok(()),
         count => Err(count.to_string()),
     });
     let mut tries = 0;
@@ -500,10 +500,12 @@ fn an_operator_by_itself_is_found_by_its_address() {
     stage.apply_text(&pod("held", QUEUED));
     assert!(is_gated(&stage.get(&["pod", "held"])));
     stage.operator_dies();
-    stage.install();
+    // Runtimes are judged by whoever was asked before, and that one is gone.
+    stage.install(&["--without-runtimes"]);
     assert_eq!(by(&stage).str_at(&["service", "name"]), "muster-webhook");
     assert_eq!(by(&stage).at(&["url"]), None);
     stage.operator_starts();
+    stage.installs(&[]).expect("somebody judges runtimes again");
     let _ = stage.get(&["clusterqueues.v1beta1.kueue.x-k8s.io", "old"]);
     stage.quota("10m");
     stage.until("what it held goes on", |stage| stage.none_waits(1));

@@ -100,7 +100,7 @@ impl Stage<'_> {
             (told.class.is_empty() || told.class == event.str_at(&["type"]))
                 && (told.note.is_empty() || fill(&told.note) == note)
                 && told.says.iter().all(|words| note.contains(&fill(words)))
-                && is_by_its_own(kind, event)
+                && is_by_the_teller(self.subject.0, event)
         };
         let good = all.items_at(&["items"]).iter().filter(good);
         let times: i64 = good.map(|event| event.int_at(&["series", "count"]).unwrap_or(1)).sum();
@@ -134,10 +134,10 @@ fn found<'a>(body: &'a Tree, at: &[Tree]) -> Option<&'a Tree> {
     })
 }
 
-/// JobSets and TrainJobs are told of by their own controllers; of the others only what is ours is asked for.
-fn is_by_its_own(kind: &str, event: &Tree) -> bool {
+/// JobSets and TrainJobs have tellers of their own; where scenarios are about anything else, queues tell, of JobSets too.
+fn is_by_the_teller(subject: &str, event: &Tree) -> bool {
     let is = |key: &str| event.str_at(&[key]);
-    match kind {
+    match subject {
         SET => is("action") == "Reconciling" && is("reportingController") == "jobset",
         TRAINING => {
             is("action") == "Reconciling" && is("reportingController") == "trainer-trainjob-controller"
