@@ -37,6 +37,8 @@ const WITH_JOBSETS: [&str; 10] = [
     "node",
     "jobset",
 ];
+/// The configuration of an operator that runs JobSets and nothing else.
+const JOBSETS_ALONE: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\ncontrollers: [jobset]\n";
 /// All admission steps but what the node does with tokens, which the real plane lacks, too.
 const ADMITS_JOBSETS: &str = "*,-ServiceAccount";
 /// The nodes that work runs on.
@@ -110,8 +112,10 @@ impl Planes {
     /// makes, and a `muster operator` under its ServiceAccount that admits JobSets and runs them. Both are ready: nodes
     /// take pods, and the real server has asked the operator's webhooks.
     pub fn with_jobsets(gates: &str) -> Result<Planes, String> {
-        let words = ["--controllers", "jobset", "--feature-gates", gates];
-        Planes::with_operator(gates, |running, binary| running.operate_installed(binary, &words))
+        let words = ["--feature-gates", gates];
+        Planes::with_operator(gates, |running, binary| {
+            running.operate_configured(binary, JOBSETS_ALONE, &words)
+        })
     }
 
     fn with_operator(

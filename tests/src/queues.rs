@@ -190,12 +190,13 @@ impl Stage {
         installed.kubeconfig = played.into();
     }
 
-    /// Installs Muster on a real plane again, with these further words; what it says.
+    /// Installs Muster on a real plane again, with these further words; what it says. The Services of a cluster, which this puts
+    /// there, lead to this machine afterwards.
     ///
     /// # Errors
     /// What it complains about.
     pub fn installs(&self, more: &[&str]) -> Result<String, String> {
-        let Some((_, installed)) = self.behind() else { panic!("there is an installed operator") };
+        let Some((real, installed)) = self.behind() else { panic!("there is an installed operator") };
         let port = installed.webhooks.rsplit(':').next().unwrap_or_default();
         let mut command = Command::new(plane::binary().expect("there is a binary"));
         command
@@ -204,6 +205,7 @@ impl Stage {
             .arg("--kubeconfig")
             .arg(&self.kubeconfig);
         let output = command.output().expect("the binary starts");
+        real.lead_to_this_machine().expect("Services can be made");
         let told = |bytes| String::from_utf8(bytes).expect("it writes text");
         if output.status.success() { Ok(told(output.stdout)) } else { Err(told(output.stderr)) }
     }

@@ -14,7 +14,7 @@ use muster_tests::queues::Stage;
 use muster_tests::real;
 use muster_tree::Tree;
 
-use crate::train_cluster::{gone, install, is, job, runs, runtime};
+use crate::train_cluster::{gone, is, job, runs, runtime};
 
 const DEFINITION: &str = "trainjobs.trainer.kubeflow.org";
 const BOTH: [&str; 2] = ["activeDeadlineSeconds: 3600", "ttlSecondsAfterFinished: 1"];
@@ -97,7 +97,7 @@ fn upgrading(stage: &mut Stage) {
     let before = picture(stage, &jobs);
     assert!(before.keys().any(|it| it.starts_with("pod goes-on")), "{before:?}");
     stage.operator_dies();
-    install(stage, &[]).unwrap();
+    stage.installs(&[]).unwrap();
     stage.operator_starts();
     served(stage, true);
     // Another one is looked at, and so were they.
@@ -158,7 +158,7 @@ fn downgrading(stage: &mut Stage) {
 /// Off and on again: those made without the fields stay, those made with them go.
 fn off_and_on_again(stage: &mut Stage) {
     stage.operator_dies();
-    install(stage, &[]).unwrap();
+    stage.installs(&[]).unwrap();
     stage.operator_starts();
     served(stage, true);
     stage.apply_text(&job("without", "quick", &[]));

@@ -136,11 +136,12 @@ pub fn manifests(options: &Options) -> Vec<Tree> {
     };
     let definitions = definitions.iter().filter(wanted);
     all.extend(definitions.map(|it| labelled(&conversion::converted(it, &service), "definition")));
+    // Whoever judges them on a cluster that was installed before is not touched yet.
+    all.extend(training::runtimes(options));
     all.extend(access::objects(options));
     all.extend(workload::objects(options));
     all.extend(aggregated::objects(options));
     all.extend(training::told(options));
-    all.extend(training::runtimes(options));
     all.extend(webhooks(options));
     all
 }

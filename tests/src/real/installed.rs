@@ -74,6 +74,14 @@ impl Real {
         self.operate_as(binary, &installed, words)
     }
 
+    /// The same as this configuration says: what is installed asks only about what is run.
+    pub fn operate_configured(&mut self, binary: &Path, config: &str, words: &[&str]) -> Result<u32, String> {
+        let file = write(self.folder.path(), "configuration.yaml", config)?;
+        let config = ["--config", file.as_str()];
+        let installed = self.install_with(binary, &config)?;
+        self.operate_as(binary, &installed, &[&config, words].concat())
+    }
+
     /// Starts the operator that is installed, with these further words, and waits until it is in charge; the process.
     pub fn operate_as(
         &mut self,
@@ -84,7 +92,8 @@ impl Real {
         self.start_operator(binary, &installed.words(words), &installed.kubeconfig)
     }
 
-    fn lead_to_this_machine(&self) -> Result<(), String> {
+    /// Has the Services that were installed lead to this machine: no cluster is there to which they could.
+    pub fn lead_to_this_machine(&self) -> Result<(), String> {
         for name in [SERVICE, VISIBILITY] {
             let path = format!("{SERVICES}/{name}");
             // Without queues nobody asks about them.
