@@ -636,7 +636,9 @@ fn trainjobs_of_a_real_server_run_end_and_go() {
     let wanted = std::env::var("MUSTER_TEST_STORY").unwrap_or_default();
     for (says, story) in stories.into_iter().filter(|(says, _)| says.contains(&wanted)) {
         if says == "an installation" && wanted.is_empty() {
-            eprintln!("left out, {says}: webhooks of the operator are not answered in time on a busy machine");
+            eprintln!(
+                "left out, {says}: webhooks of the operator are not answered in time on a busy machine"
+            );
             continue;
         }
         eprintln!("the story of {says}");
