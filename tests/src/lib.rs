@@ -20,6 +20,7 @@ pub mod queued;
 pub mod queues;
 pub mod random;
 pub mod real;
+pub mod reports;
 pub mod train_queues;
 pub mod training;
 pub mod trains;

@@ -260,8 +260,14 @@ fn the_chart_installs_the_same() {
         Err(reason) => return skip("the_chart_installs_the_same", &reason),
     };
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart");
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.yaml");
+    let gate = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\nfeatureGates: {TrainJobStatus: true}\n";
+    std::fs::write(&config, gate).unwrap();
+    let config = config.display().to_string();
     for (values, words) in [
         (&[][..], &[][..]),
+        (&["--set", "statusPort=10443", "--set-file", &format!("config={config}")], &["--config", &config]),
         (
             &["--set", "replicas=3,webhookPort=8443,image.repository=r/muster,image.tag=t"][..],
             &["--replicas", "3", "--webhook-port", "8443", "--image", "r/muster:t"][..],

@@ -51,6 +51,7 @@ mod train_cluster;
 mod train_ends;
 mod train_examples;
 mod train_queue;
+mod train_reports;
 mod train_run;
 mod train_scenarios;
 mod train_sdk;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use muster_tests::beside::until;
 use muster_tests::differential::{Answer, Server, Step};
 use muster_tests::plane::{self, Mortal, Plane};
+use muster_tests::reports;
 use muster_tree::{Tree, tree};
 
 use crate::metrics::Scrape;
@@ -504,74 +505,17 @@ fn a_process_tells_how_far_it_is() {
     }
 }
 
-/// A token of the default account of a namespace for this audience.
-fn token(server: &Server, namespace: &str, audience: &str) -> String {
-    let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
-    until(server, &account, "the account is there", |it| {
-        (it.str_at(&["kind"]) == "ServiceAccount").then_some(())
-    });
-    let request = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [audience]}});
-    create(server, &format!("{account}/token"), &request).str_at(&["status", "token"]).to_owned()
-}
-
 #[test]
 fn what_is_answered_to_a_report() {
     let plane = reporting("auto");
     let server = plane.server().unwrap();
-    create(&server, "/api/v1/namespaces", &tree!({"metadata": {"name": "other"}}));
-    create(&server, JOBS, &job("a", "local-process", &tree!({"suspend": true})));
-    let audience =
-        |name: &str| format!("trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/{name}/status");
-    let good = token(&server, "default", &audience("a"));
-    let missing = token(&server, "default", &audience("missing"));
-    let elsewhere = token(&server, "other", &audience("a"));
-    let ordinary = token(&server, "default", "https://kubernetes.default.svc.cluster.local");
-    let path = |name: &str| format!("{JOBS}/{name}/status");
-    let fine = r#"{"trainerStatus":{"progressPercentage":5,"lastUpdatedTime":"2026-01-01T00:00:00Z","metrics":[{"name":"loss","value":"0.5"}]}}"#;
-    let long = format!(r#"{{"trainerStatus":{{"note":"{}"}}}}"#, "x".repeat(65_536));
-    let none = String::new();
-    for (says, token, path, body, code, reason, words) in [
-        ("it is kept", &good, path("a"), fine, 200, "", ""),
-        ("nothing is told", &good, path("a"), "{}", 200, "", ""),
-        ("no token", &none, path("a"), fine, 403, "Forbidden", "Forbidden"),
-        ("no token of anybody", &"x.y.z".to_owned(), path("a"), fine, 403, "Forbidden", "Forbidden"),
-        ("a token for another job", &missing, path("a"), fine, 403, "Forbidden", "Forbidden"),
-        ("a token for the API", &ordinary, path("a"), fine, 403, "Forbidden", "Forbidden"),
-        ("a token of another namespace", &elsewhere, path("a"), fine, 403, "Forbidden", "Forbidden"),
-        ("too long", &good, path("a"), long.as_str(), 413, "RequestEntityTooLarge", "65536"),
-        ("no JSON", &good, path("a"), "progress: 5", 422, "Invalid", "Invalid payload"),
-        (
-            "more than everything",
-            &good,
-            path("a"),
-            r#"{"trainerStatus":{"progressPercentage":101,"lastUpdatedTime":"2026-01-01T00:00:00Z"}}"#,
-            422,
-            "Invalid",
-            "TrainJob.trainer.kubeflow.org \"a\" is invalid",
-        ),
-        ("no such job", &missing, path("missing"), fine, 404, "NotFound", "Train job not found"),
-    ] {
-        let answer = Server::new(server.base(), token)
-            .send("POST", &path, &Step::default(), body.as_bytes().to_vec())
-            .unwrap();
-        assert_eq!((answer.code, answer.body.str_at(&["reason"])), (code, reason), "{says}: {}", answer.body);
-        match code {
-            200 => assert_eq!(answer.body, Tree::parse(body.as_bytes()).unwrap(), "{says}"),
-            _ => {
-                assert!(answer.body.str_at(&["message"]).contains(words), "{says}: {}", answer.body);
-                assert_eq!(answer.body.int_at(&["code"]), Some(i64::from(code)), "{says}");
-                assert_eq!(answer.body.str_at(&["status"]), "Failure", "{says}");
-            }
-        }
-    }
-    let stored = server.get(&format!("{JOBS}/a")).unwrap().body;
-    let stored = stored.at(&["status", "trainerStatus"]).unwrap();
-    assert_eq!(
-        *stored,
-        *Tree::parse(fine.as_bytes()).unwrap().at(&["trainerStatus"]).unwrap(),
-        "only the first was kept"
-    );
-    let admin = server.send("POST", &path("a"), &Step::default(), fine.as_bytes().to_vec()).unwrap();
+    let post = |token: &str, path: &str, body: &str| {
+        let somebody = Server::new(server.base(), token);
+        let answer = somebody.send("POST", path, &Step::default(), body.as_bytes().to_vec()).unwrap();
+        (answer.code, answer.body)
+    };
+    reports::what_is_answered(&server, "local-process", &post);
+    let admin = server.send("POST", &reports::path("a"), &Step::default(), b"{}".to_vec()).unwrap();
     assert_eq!(admin.code, 403, "nobody reports without a token");
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn objects(options: &Options) -> Vec<Tree> {
 /// Leads to the pod of whoever is in charge: the others have nothing to tell.
 fn leader(options: &Options) -> Tree {
     let selector = selector().with_key(LEADS.0, Tree::from(LEADS.1));
-    service(options, VISIBILITY_SERVICE, ("webhook", options.webhook_port))
+    service(options, VISIBILITY_SERVICE, &[("webhook", options.webhook_port)])
         .with(&["spec", "selector"], selector)
 }
 

@@ -19,6 +19,7 @@ const IMAGE: &str = "muster-chart-image";
 const CONFIG: &str = "muster-chart-config";
 const REPLICAS: u32 = 987_001;
 const PORT: u16 = 47_001;
+const STATUS_PORT: u16 = 47_002;
 const REGISTRY: &str = "muster-chart-registry";
 const RESOURCES: &str = "muster-chart-resources";
 const OPTIONAL: &str = "muster-chart-optional";
@@ -44,6 +45,7 @@ pub fn files() -> Vec<File> {
         queues: true,
         training: true,
         judges_training: true,
+        reports: Some(STATUS_PORT),
         runtimes: true,
         runtime_registry: REGISTRY.to_owned(),
         config: CONFIG.to_owned(),
@@ -53,6 +55,7 @@ pub fn files() -> Vec<File> {
     let objects = manifests(&options).into_iter().filter(|it| !own(it));
     let without = Without {
         queues: manifests(&Options { queues: false, ..options.clone() }),
+        reports: manifests(&Options { reports: None, ..options.clone() }),
         training: manifests(&Options { training: false, ..options }),
     };
     all.extend(objects.map(|object| without.template(&object)));
@@ -62,17 +65,23 @@ pub fn files() -> Vec<File> {
 /// What there is without some parts.
 struct Without {
     queues: Vec<Tree>,
+    reports: Vec<Tree>,
     training: Vec<Tree>,
 }
+
+/// Where it is heard how far training is.
+const HEARD: &str = "and .Values.trainjobs .Values.statusPort";
 
 impl Without {
     /// An object, where what it is a part of is on.
     fn template(&self, object: &Tree) -> File {
         let (path, text) = template(object);
-        // What is there without training, too, is there otherwise.
+        // What is there without a part, too, is there otherwise.
         let name = |it: &&Tree| ["kind", "metadata"].iter().all(|key| it.get(key) == object.get(key));
+        let quiet = self.reports.iter().find(name).unwrap_or(object);
+        let text = if quiet == object { text } else { either(HEARD, &text, &template(quiet).1) };
         let text = match self.training.iter().find(name) {
-            Some(plain) if plain == object => text,
+            Some(plain) if plain == quiet => text,
             Some(plain) => either(".Values.trainjobs", &text, &template(plain).1),
             None => where_on(".Values.trainjobs", &text),
         };
@@ -139,8 +148,11 @@ fn open(text: &str) -> String {
         (&format!("{REGISTRY}/"), "{{ with .Values.runtimes.registry }}{{ . }}/{{ end }}".to_owned()),
         (RESOURCES, "{{ toJson .Values.resources }}".to_owned()),
     ];
-    let numbers =
-        [(REPLICAS.to_string(), "{{ .Values.replicas }}"), (PORT.to_string(), "{{ .Values.webhookPort }}")];
+    let numbers = [
+        (REPLICAS.to_string(), "{{ .Values.replicas }}"),
+        (PORT.to_string(), "{{ .Values.webhookPort }}"),
+        (STATUS_PORT.to_string(), "{{ .Values.statusPort }}"),
+    ];
     let text = simple.iter().fold(text.to_owned(), |text, (mark, value)| text.replace(mark, value));
     let text = numbers.iter().fold(text, |text, (mark, value)| text.replace(mark, value));
     text.lines().map(|line| opened(line) + "\n").collect()
@@ -188,6 +200,9 @@ fn values() -> String {
          # Whether TrainJobs are run. Without them nothing of Trainer's is installed; `controllers` and `admission` of the\n\
          # configuration must then leave `trainer` out.\n\
          trainjobs: true\n\
+         # The port of the Service of the webhooks at which it is heard how far training is: 10443, or what `statusServer.port` says, where the\n\
+         # configuration turns on the feature gate `TrainJobStatus`. 0 where it does not.\n\
+         statusPort: 0\n\
          # Whether the shipped ClusterTrainingRuntimes come with the release, from its first upgrade on: Helm makes nothing of\n\
          # a kind that the release itself defines. They stay when the release goes. Before their images stands the registry.\n\
          runtimes:\n  install: true\n  registry: \"\"\n\
@@ -225,11 +240,19 @@ mod tests {
     fn every_choice_is_left_open() {
         let all: String = files().into_iter().map(|(_, text)| text).collect();
         assert!(!all.contains("muster-chart-"), "a mark is left");
-        assert!(!all.contains(&REPLICAS.to_string()) && !all.contains(&PORT.to_string()));
+        for number in [REPLICAS.to_string(), PORT.to_string(), STATUS_PORT.to_string()] {
+            assert!(!all.contains(&number), "{number}");
+        }
         assert!(!all.contains(INSTALLED_BY.1));
-        for value in
-            ["Release.Namespace", "image.repository", "replicas", "webhookPort", "resources", "config"]
-        {
+        for value in [
+            "Release.Namespace",
+            "image.repository",
+            "replicas",
+            "webhookPort",
+            "statusPort",
+            "resources",
+            "config",
+        ] {
             assert!(all.contains(value), "{value}");
         }
         assert!(POD_VALUES.iter().all(|value| all.contains(&format!("with .Values.{value}"))));

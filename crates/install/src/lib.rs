@@ -52,6 +52,8 @@ pub struct Options {
     pub training: bool,
     /// Whether what is written of them is judged.
     pub judges_training: bool,
+    /// The port at which it is heard how far training is, as the configuration says; none where it is not.
+    pub reports: Option<u16>,
     /// Whether the runtimes that are shipped come with them.
     pub runtimes: bool,
     /// What stands in front of the images of those; nothing when it is empty.
@@ -70,6 +72,7 @@ impl Default for Options {
             queues: true,
             training: true,
             judges_training: true,
+            reports: None,
             runtimes: true,
             runtime_registry: String::new(),
             config: DEFAULT_CONFIG.to_owned(),

@@ -56,6 +56,7 @@ fn options_are_heard() {
         queues: true,
         training: true,
         judges_training: true,
+        reports: Some(10_443),
         runtimes: true,
         runtime_registry: String::new(),
         config: "a: b\n".to_owned(),
@@ -76,7 +77,18 @@ fn options_are_heard() {
     let group = find("APIService").at(&["spec", "service"]).cloned();
     let want = tree!({"namespace": "elsewhere", "name": "muster-visibility", "port": 8443});
     assert_eq!(group, Some(want));
-    assert_eq!(find("Service").items_at(&["spec", "ports"])[0].int_at(&["port"]), Some(8443));
+    let ports = |it: &Tree, at: &[&str], key: &str| {
+        let all = it.items_at(at).iter();
+        all.map(|it| (it.str_at(&["name"]).to_owned(), it.int_at(&[key]).unwrap())).collect::<Vec<_>>()
+    };
+    let want = [("webhook".to_owned(), 8443), ("status".to_owned(), 10_443)];
+    assert_eq!(ports(find("Service"), &["spec", "ports"], "port"), want);
+    let container = &pod.items_at(&["spec", "containers"])[0];
+    assert!(ports(container, &["ports"], "containerPort").contains(&want[1]), "pods listen there");
+    assert!(!one("Service").to_json().contains("status"), "nobody is heard unless that is asked for");
+    let untrained = manifests(&Options { training: false, ..options });
+    let text: String = untrained.iter().map(Tree::to_json).collect();
+    assert!(!text.contains("10443"), "without TrainJobs there is nothing to hear");
 }
 
 #[test]

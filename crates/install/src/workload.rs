@@ -15,13 +15,7 @@ const CONFIG_FOLDER: &str = "/etc/muster";
 
 /// The configuration, the Services, the Deployment and its budget.
 pub(crate) fn objects(options: &Options) -> Vec<Tree> {
-    vec![
-        config(options),
-        service(options, WEBHOOK_SERVICE, ("webhook", options.webhook_port)),
-        metrics(options),
-        deployment(options),
-        budget(options),
-    ]
+    vec![config(options), webhooks(options), metrics(options), deployment(options), budget(options)]
 }
 
 fn of(options: &Options, version: &str, kind: &str, name: &str) -> Tree {
@@ -36,11 +30,23 @@ fn config(options: &Options) -> Tree {
     of(options, "v1", "ConfigMap", CONFIG).with(&["data"], data)
 }
 
+/// The Service of the webhooks, through which training is heard as well: it is known by the same certificate.
+fn webhooks(options: &Options) -> Tree {
+    let all: Vec<(&str, u16)> =
+        [("webhook", options.webhook_port)].into_iter().chain(heard(options)).collect();
+    service(options, WEBHOOK_SERVICE, &all)
+}
+
+/// The port at which training is heard, where it is run.
+fn heard(options: &Options) -> Option<(&'static str, u16)> {
+    options.reports.filter(|_| options.training).map(|port| ("status", port))
+}
+
 /// Whoever is asked while it is not ready would not answer: pods that are not ready are no part of it.
-pub(crate) fn service(options: &Options, name: &str, (port_name, port): (&str, u16)) -> Tree {
-    let port =
-        tree!({"name": port_name, "port": i64::from(port), "targetPort": port_name, "protocol": "TCP"});
-    let spec = tree!({"type": "ClusterIP", "selector": selector(), "ports": [port]});
+pub(crate) fn service(options: &Options, name: &str, ports: &[(&str, u16)]) -> Tree {
+    let port = |(name, port): &(&str, u16)| tree!({"name": (*name), "port": i64::from(*port), "targetPort": (*name), "protocol": "TCP"});
+    let ports = Tree::list(ports.iter().map(port));
+    let spec = tree!({"type": "ClusterIP", "selector": selector(), "ports": ports});
     of(options, "v1", "Service", name).with(&["spec"], spec)
 }
 
@@ -51,7 +57,7 @@ fn metrics(options: &Options) -> Tree {
         ("prometheus.io/port", METRICS_PORT.to_string()),
         ("prometheus.io/path", "/metrics".to_owned()),
     ]);
-    service(options, METRICS_SERVICE, ("metrics", METRICS_PORT)).with(&["metadata", "annotations"], notes)
+    service(options, METRICS_SERVICE, &[("metrics", METRICS_PORT)]).with(&["metadata", "annotations"], notes)
 }
 
 fn deployment(options: &Options) -> Tree {
@@ -83,8 +89,8 @@ fn pod(options: &Options) -> Tree {
 }
 
 fn container(options: &Options) -> Tree {
-    let port =
-        |name: &str, port: u16| tree!({"name": name, "containerPort": i64::from(port), "protocol": "TCP"});
+    let port = |(name, port): (&str, u16)| tree!({"name": name, "containerPort": i64::from(port), "protocol": "TCP"});
+    let ports = [("webhook", WEBHOOK_PORT), ("metrics", METRICS_PORT), ("health", HEALTH_PORT)];
     let probe = |path: &str| tree!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "timeoutSeconds": 5});
     let own = |name: &str, path: &str| tree!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     // Expanded in the arguments.
@@ -94,7 +100,7 @@ fn container(options: &Options) -> Tree {
         "image": (options.image.as_str()),
         "args": Tree::list(arguments()),
         "env": [space, (own("POD_NAME", "metadata.name"))],
-        "ports": [(port("webhook", WEBHOOK_PORT)), (port("metrics", METRICS_PORT)), (port("health", HEALTH_PORT))],
+        "ports": Tree::list(ports.into_iter().chain(heard(options)).map(port)),
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),
         // Memory grows with what is followed: 10,000 JobSets with 40,000 Jobs took 160 MB (`cargo xtask bench operator`).

@@ -8,6 +8,10 @@
 //!
 //! - Nobody is listened to before the API server knows the token, for exactly this TrainJob.
 //! - Every answer is an object: the report as it was read, or a `Status`.
+//! - Where there is a pace ([`Reports::paced`]), the server is written to no faster, and nobody waits long for his turn.
+
+pub mod heard;
+pub mod pace;
 
 use std::sync::Arc;
 
@@ -21,17 +25,26 @@ use muster_trainer::life::progress::{self, BYTES_MAX, Refused, Report, Subject};
 use muster_tree::Tree;
 use tokio::sync::oneshot;
 
+use self::pace::{Pace, Turns};
+
 /// Takes reports.
 #[derive(Clone)]
 pub struct Reports {
     api: Arc<dyn Api>,
+    turns: Option<Arc<Turns>>,
 }
 
 impl Reports {
     /// Kept by this server.
     #[must_use]
     pub fn new(api: Arc<dyn Api>) -> Reports {
-        Reports { api }
+        Reports { api, turns: None }
+    }
+
+    /// The same, which writes at this pace.
+    #[must_use]
+    pub fn paced(self, pace: Pace) -> Reports {
+        Reports { turns: Some(Arc::new(Turns::new(pace))), ..self }
     }
 
     /// The answer to a POST: its code and its body.
@@ -73,6 +86,9 @@ impl Reports {
 
     async fn apply(&self, of: &Subject, report: &Report) -> Result<(), Refusal> {
         let Some(body) = report.apply.clone() else { return Ok(()) };
+        if let Some(turns) = &self.turns {
+            turns.next().await.map_err(|retry_after| Refusal::Busy { retry_after })?;
+        }
         let on = Target {
             kind: TRAIN_JOBS.clone(),
             namespace: of.namespace.clone(),

@@ -1,5 +1,7 @@
 //! What is configured of TrainJobs, as their parts want to hear it.
 
+use std::time::Duration;
+
 use muster_api::gang_make::Gangs;
 use muster_control::training::{Reporting, Settings};
 use muster_install::names::TRAINING_NAMESPACE;
@@ -8,9 +10,16 @@ use muster_trainer::life::DeadlineClock;
 use muster_tree::{Tree, tree};
 
 use crate::config::{Kept, TRAIN_JOBS_AT_ONCE, TrainJobs};
+use crate::reports::pace::Pace;
 
 /// How many TrainJobs are worked on at once, and so deleted, when nothing is said.
 const AT_ONCE: usize = 5;
+/// Where an operator hears what training tells of itself, and how often that is written, when nothing is said.
+const REPORTS_PORT: u16 = 10443;
+const REPORTS_A_SECOND: f64 = 5.0;
+const REPORTS_BURST: u32 = 10;
+/// The least reports a second that can be asked for: one in a thousand seconds.
+const SLOWEST: f64 = 0.001;
 
 /// What is configured of TrainJobs: by a document of Trainer's and by `trainjob` of ours, the rest by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +30,10 @@ pub struct Configured {
     pub at_once: usize,
     /// What stands in front of the images of shipped runtimes.
     pub registry: String,
+    /// The port at which an operator hears what training tells of itself.
+    pub reports_port: u16,
+    /// How often that is written.
+    pub reports_pace: Pace,
 }
 
 /// What is configured of TrainJobs.
@@ -32,6 +45,21 @@ pub fn configured(ours: &TrainJobs, kept: &Kept) -> Configured {
         clock: ours.deadline_clock.0,
         at_once: at_once.and_then(|it| usize::try_from(it).ok()).unwrap_or(AT_ONCE),
         registry: ours.registry.clone(),
+        reports_port: number(&["statusServer", "port"])
+            .and_then(|it| u16::try_from(it).ok())
+            .unwrap_or(REPORTS_PORT),
+        reports_pace: pace(kept),
+    }
+}
+
+/// Zero is as good as nothing: the rest is by default.
+fn pace(kept: &Kept) -> Pace {
+    let server = kept.training.as_ref().and_then(|it| it.get("statusServer"));
+    let a_second = server.and_then(|it| it.get("qps")?.as_float()).filter(|it| *it > 0.0);
+    let burst = server.and_then(|it| u32::try_from(it.int_at(&["burst"])?).ok()).filter(|it| *it > 0);
+    Pace {
+        every: Duration::from_secs_f64(1.0 / a_second.unwrap_or(REPORTS_A_SECOND).max(SLOWEST)),
+        burst: burst.unwrap_or(REPORTS_BURST),
     }
 }
 

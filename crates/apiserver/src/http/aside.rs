@@ -46,6 +46,15 @@ pub struct Asked {
     pub body: Reading,
 }
 
+impl Asked {
+    /// The one with this head, and a body to come.
+    #[must_use]
+    pub fn of(head: &Parts, body: Reading) -> Asked {
+        let header = head.headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+        Asked { path: head.uri.path().to_owned(), token: header.and_then(bearer).map(str::to_owned), body }
+    }
+}
+
 /// Answers requests that show tokens of its own.
 pub trait Aside: Send + Sync {
     /// Whether this is one of them.
@@ -69,12 +78,7 @@ pub(super) async fn answer(shared: &Shared, aside: Arc<dyn Aside>, parts: &Parts
         Ok(room) => room,
         Err(status) => return answer::status(&status, Style::PLAIN),
     };
-    let header = parts.headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let asked = Asked {
-        path: parts.uri.path().to_owned(),
-        token: header.and_then(bearer).map(str::to_owned),
-        body: Box::pin(body::read_within(body, aside.bytes_max())),
-    };
+    let asked = Asked::of(parts, Box::pin(body::read_within(body, aside.bytes_max())));
     match timeout(WAIT_MAX, aside.answer(asked)).await {
         Ok((code, tree)) => answer::tree(code, &tree, Style::PLAIN),
         Err(_) => answer::status(&too_slow(WAIT_MAX), Style::PLAIN),

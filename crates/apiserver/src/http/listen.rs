@@ -3,6 +3,7 @@
 //! # Invariants
 //!
 //! - A connection beyond the bound is closed at once, and one that is slow to say hello is given up.
+//! - Where that is asked for ([`Listener::waiting`]), one that sends nothing or takes nothing is given up, too.
 //! - After the stop requests under way may finish for a moment; nothing new is taken.
 
 use std::convert::Infallible;
@@ -30,6 +31,7 @@ pub use rustls::ServerConfig;
 
 use super::limits::{HANDSHAKE_MAX, HEADER_BYTES_MAX};
 use super::stop::Stop;
+use super::timely::Timely;
 
 /// How long requests under way may take to finish when the server stops.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -50,10 +52,20 @@ pub fn shown(by: &Connected) -> Vec<Vec<u8>> {
     all.iter().map(|der| der.to_vec()).collect()
 }
 
+/// How long a connection may keep a server waiting.
+#[derive(Debug, Clone, Copy)]
+pub struct Waits {
+    /// For its next request: until then it is idle, or dawdles with the head.
+    pub request: Duration,
+    /// For taking what it is sent.
+    pub write: Duration,
+}
+
 /// A socket on which connections are taken.
 pub struct Listener {
     socket: Socket,
     tls: TlsAcceptor,
+    waits: Option<Waits>,
 }
 
 impl Listener {
@@ -68,7 +80,14 @@ impl Listener {
         stop: Stop,
     ) -> io::Result<Listener> {
         let socket = Socket::new(listener, connections_max, stop)?;
-        Ok(Listener { socket, tls: TlsAcceptor::from(Arc::new(tls)) })
+        Ok(Listener { socket, tls: TlsAcceptor::from(Arc::new(tls)), waits: None })
+    }
+
+    /// The same, which waits no longer than this for anybody. HTTP/1 alone is spoken then: over HTTP/2 a client that does
+    /// nothing but answer pings would stay for ever.
+    #[must_use]
+    pub fn waiting(self, waits: Waits) -> Listener {
+        Listener { waits: Some(waits), ..self }
     }
 
     /// Serves the requests of every connection with what `welcome` makes for it.
@@ -79,13 +98,18 @@ impl Listener {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let tls = self.tls;
+        let (tls, waits) = (self.tls, self.waits);
         let each = move |stream, stop| {
             let (tls, welcome) = (tls.clone(), welcome.clone());
             async move {
                 let Some(stream) = shake_hands(stream, &tls).await else { return };
                 let answer = welcome(&stream);
-                connection(stream, stop, answer).await;
+                match waits {
+                    None => connection(&builder(), stream, stop, answer).await,
+                    Some(waits) => {
+                        connection(&brief(waits), Timely::new(stream, waits.write), stop, answer).await;
+                    }
+                }
             }
         };
         self.socket.take(each).await;
@@ -111,7 +135,11 @@ impl PlainListener {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.0.take(move |stream, stop| connection(stream, stop, answer.clone())).await;
+        let each = move |stream, stop| {
+            let answer = answer.clone();
+            async move { connection(&builder(), stream, stop, answer).await }
+        };
+        self.0.take(each).await;
     }
 }
 
@@ -182,7 +210,7 @@ async fn shake_hands(stream: TcpStream, tls: &TlsAcceptor) -> Option<Connected> 
     None
 }
 
-async fn connection<I, S, F, B>(stream: I, mut stop: Stop, answer: S)
+async fn connection<I, S, F, B>(builder: &auto::Builder<TokioExecutor>, stream: I, mut stop: Stop, answer: S)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Fn(Request<Incoming>) -> F + Send + 'static,
@@ -194,7 +222,6 @@ where
         let work = answer(request);
         async move { Ok::<Response<B>, Infallible>(work.await) }
     });
-    let builder = builder();
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let result = tokio::select! {
@@ -222,5 +249,12 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .max_header_list_size(HEADER_BYTES_MAX)
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(PING_EVERY);
+    builder
+}
+
+/// One whose connections end when nothing comes.
+fn brief(waits: Waits) -> auto::Builder<TokioExecutor> {
+    let mut builder = builder().http1_only();
+    builder.http1().header_read_timeout(waits.request);
     builder
 }

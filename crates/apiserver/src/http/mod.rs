@@ -40,6 +40,7 @@ mod route;
 pub mod serving;
 pub mod stop;
 mod streams;
+mod timely;
 pub mod told;
 pub mod verb;
 mod watch;

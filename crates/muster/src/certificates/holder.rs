@@ -10,6 +10,7 @@ use muster_api::kinds;
 use muster_api::ports::Clock;
 use muster_apiserver::http::serving::Serving;
 use muster_cluster::KubeApi;
+use tokio::sync::watch;
 
 use super::Service;
 use super::followed::Followed;
@@ -21,6 +22,7 @@ use crate::ports::SystemClock;
 pub struct Holder {
     serving: Arc<Serving>,
     kept: Mutex<Option<Kept>>,
+    trusted: watch::Sender<String>,
 }
 
 impl Holder {
@@ -32,6 +34,12 @@ impl Holder {
     /// The last good contents of the Secret.
     pub fn kept(&self) -> Option<Kept> {
         self.lock().clone()
+    }
+
+    /// The authorities to trust, PEM, now and whenever they are others; empty while there is no certificate. One that will
+    /// certify is among them before it does.
+    pub fn trusted(&self) -> watch::Receiver<String> {
+        self.trusted.subscribe()
     }
 
     /// Whether there is a certificate that is valid now.
@@ -62,7 +70,13 @@ impl Holder {
             return tracing::warn!(%error, "the certificate in the Secret cannot be shown");
         }
         tracing::info!(valid = ?kept.picture(&names).serving, "a certificate is shown");
+        let bundle = kept.bundle();
         *self.lock() = Some(kept);
+        self.trusted.send_if_modified(|trusted| {
+            let is_other = *trusted != bundle;
+            *trusted = bundle;
+            is_other
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {

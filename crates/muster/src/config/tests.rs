@@ -1,9 +1,12 @@
 //! Files, and what is said about them.
 
+use std::time::Duration;
+
 use super::*;
 use muster_trainer::life::DeadlineClock;
 
 use crate::cli::{LogLevel, Runtime};
+use crate::reports::pace::Pace;
 use crate::training::Configured;
 
 const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
@@ -216,8 +219,7 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
         "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
          controller.groupKindConcurrency.TrainingRuntime.trainer.kubeflow.org: \
          not needed, calls are bounded in flight instead; \
-         certManagement.enable: not needed, certificates are made and renewed by the operator itself; \
-         statusServer: not there, what training tells of itself is heard by `muster up` at its own address",
+         certManagement.enable: not needed, certificates are made and renewed by the operator itself",
     ];
     assert_eq!(file.notes, want);
     let up = for_up(&text).unwrap();
@@ -227,7 +229,11 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
         up.notes
     );
     assert!(up.notes[0].ends_with("; health: only for `muster operator`"), "{:?}", up.notes);
-    assert!(up.notes[2].ends_with("; metrics, certManagement: only for `muster operator`"), "{:?}", up.notes);
+    assert!(
+        up.notes[2].ends_with("; metrics, certManagement, statusServer: only for `muster operator`"),
+        "{:?}",
+        up.notes
+    );
     assert_eq!(up.gates, file.gates);
 }
 
@@ -235,16 +241,31 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
 fn what_is_said_of_train_jobs_is_read() {
     let text = format!(
         "{OURS}trainjob: {{deadlineClock: active, registry: images.example}}\n---\n{TRAINER}\
-         controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9}}}}\n"
+         controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9}}}}\n\
+         statusServer: {{port: 10444, qps: 2.5, burst: 3}}\n"
     );
     let said = |text: &str| {
         let file = for_operator(text).unwrap();
         crate::training::configured(&file.ours.trainjob, &file.kept)
     };
-    let want = Configured { clock: DeadlineClock::Active, at_once: 9, registry: "images.example".to_owned() };
+    let want = Configured {
+        clock: DeadlineClock::Active,
+        at_once: 9,
+        registry: "images.example".to_owned(),
+        reports_port: 10444,
+        reports_pace: Pace { every: Duration::from_millis(400), burst: 3 },
+    };
     assert_eq!(said(&text), want);
-    let want = Configured { clock: DeadlineClock::Auto, at_once: 5, registry: String::new() };
+    let want = Configured {
+        clock: DeadlineClock::Auto,
+        at_once: 5,
+        registry: String::new(),
+        reports_port: 10443,
+        reports_pace: Pace { every: Duration::from_millis(200), burst: 10 },
+    };
     assert_eq!(said(""), want, "as Trainer has it");
+    let zero = said(&format!("{TRAINER}statusServer: {{qps: 0, burst: 0}}\n"));
+    assert_eq!(zero.reports_pace, want.reports_pace, "nothing is said by it");
     assert_eq!(
         said(&format!("{OURS}trainjob: {{deadlineClock: creation}}\n")).clock,
         DeadlineClock::Creation

@@ -13,7 +13,6 @@ pub const VERSION: &str = "config.trainer.kubeflow.org/v1alpha1";
 pub const TRAIN_JOBS_AT_ONCE: &str = "TrainJob.trainer.kubeflow.org";
 
 const AT_ONCE: Shape = Shape::Whole(1, i64::MAX);
-const HEARD: &str = "not there, what training tells of itself is heard by `muster up` at its own address";
 const PLAIN: &str = "not there, numbers are told in plain HTTP";
 
 /// Its keys.
@@ -47,14 +46,13 @@ pub const FIELDS: [Field; 12] = [
     ),
     used("certManagement", CERTIFICATES),
     CLIENT_CONNECTION,
-    needless(
+    used(
         "statusServer",
         Shape::Fields(&[
             used("port", PORT),
             used("qps", Shape::Number),
             used("burst", Shape::Whole(0, i64::MAX)),
         ]),
-        HEARD,
     ),
     used("featureGates", Shape::Fields(&[used(TRAIN_JOB_STATUS, Shape::Bool)])),
     TLS,

@@ -161,6 +161,7 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
         queues: parts.queues,
         training: parts.training,
         judges_training: parts.judges_training,
+        reports: parts.reports,
         runtimes: !flags.without_runtimes,
         runtime_registry: registry,
         config,

@@ -6,16 +6,22 @@
 //! - Whoever ends before that leaves no hooks behind that nobody answers.
 //! - Behind a Service the one in charge keeps the certificates, and says that it is in charge after the server has asked
 //!   any replica; its controllers do not wait for that.
+//! - Pods that tell how far training is trust the authorities of the moment: when those change, controllers are made anew
+//!   and write them where pods read them. A next authority is among them a pause before it certifies.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use muster_apiserver::http::stop;
 use muster_cluster::Lead;
+use muster_control::training::Reporting;
 use muster_install::hooks::Step;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::OperatorError;
 use super::badge;
@@ -25,6 +31,10 @@ use crate::away::{Away, End};
 use crate::gangs;
 use crate::surroundings::Surroundings;
 use crate::webhooks::{Behind, LiveCluster, WebhookError, Webhooks, keep_everybody};
+
+/// How long controllers wait for the first certificate where pods are to be told whom to trust: it is made at once, unless
+/// something is wrong, and then nothing else should wait for it.
+const CERTIFICATE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Somebody in charge.
 pub struct Charge<'a> {
@@ -50,6 +60,47 @@ impl Announcement {
             super::announce(&self.server);
         }
     }
+}
+
+/// Where pods tell how far training is, and whom they trust there.
+struct Told {
+    server: String,
+    trusted: watch::Receiver<String>,
+}
+
+impl Told {
+    /// Waits until there is anybody to trust.
+    async fn known(&mut self) {
+        // It ends early only with the operator.
+        let _ = self.trusted.wait_for(|it| !it.is_empty()).await;
+    }
+
+    /// Whom they trust now, if anybody.
+    fn now(&mut self) -> Option<Reporting> {
+        let ca = self.trusted.borrow_and_update();
+        (!ca.is_empty()).then(|| Reporting { server: self.server.as_str().into(), ca: ca.as_str().into() })
+    }
+
+    /// Waits until they are to trust others.
+    async fn changed(told: Option<&mut Told>) {
+        let heard = match told {
+            Some(told) => told.trusted.changed().await.is_ok(),
+            None => false,
+        };
+        if !heard {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Why controllers ended.
+enum Came {
+    /// A signal, an error, or another leads.
+    End,
+    /// The cluster has changed.
+    Newer(Surroundings),
+    /// Pods are to trust others.
+    Authority,
 }
 
 impl Charge<'_> {
@@ -172,19 +223,41 @@ impl Charge<'_> {
         Ok(self.away.wait_out(|| stopper.stop(), work)?)
     }
 
-    /// Runs the controllers, anew whenever device claims are called otherwise or gangs are spelled otherwise.
+    /// Where pods tell how far training is, if they do: after a certificate is there, or is waited for in vain.
+    fn told(&mut self) -> Option<Told> {
+        let (hears, behind) = (self.wanted.hears()?, self.behind?);
+        let mut told = Told { server: hears.server, trusted: behind.trusted() };
+        let lead = &mut *self.lead;
+        self.away.wait(async {
+            tokio::select! {
+                () = lead.lost() => {}
+                waited = timeout(CERTIFICATE_WAIT_MAX, told.known()) => if waited.is_err() {
+                    tracing::warn!("there is no certificate yet: training that starts now cannot tell how far it is");
+                }
+            }
+        });
+        Some(told)
+    }
+
+    /// Runs the controllers, anew whenever device claims are called otherwise, gangs are spelled otherwise, or pods are to
+    /// trust others.
     fn control(&mut self, mut found: Surroundings, announcement: &Arc<Announcement>) -> io::Result<End> {
         let api = self.away.api().clone();
         let mut tell = Some(announcement.clone());
+        let mut told = self.told();
         loop {
-            let (tell, mut newer) = (tell.take(), None);
+            let (tell, mut came) = (tell.take(), Came::End);
+            let reporting = told.as_mut().and_then(Told::now);
             let (wanted, lead, needs) = (self.wanted, &mut *self.lead, self.wanted.needs());
             let (state, idle) = (self.state.clone(), self.state.clone());
             let idle = move || idle.places_nothing();
             let beside = async {
                 tokio::select! {
                     () = lead.lost() => {}
-                    now = found.changed(&api, &wanted.namespace, needs, idle), if needs.any() => newer = Some(now),
+                    now = found.changed(&api, &wanted.namespace, needs, idle), if needs.any() => {
+                        came = Came::Newer(now);
+                    }
+                    () = Told::changed(told.as_mut()) => came = Came::Authority,
                 }
             };
             let ready = move |_: &str| {
@@ -193,9 +266,16 @@ impl Charge<'_> {
                 }
             };
             let started = |window| state.is(Role::Leads(window));
-            let controllers = wanted.controllers(found.claims.clone(), found.gangs, &state.desk);
+            let controllers = wanted.controllers(found.claims.clone(), found.gangs, reporting, &state.desk);
             let ended = self.away.run(controllers, ready, started, beside)?;
-            let Some(now) = newer.filter(|_| ended == End::Beside) else { return Ok(ended) };
+            let now = match came {
+                Came::Newer(now) if ended == End::Beside => now,
+                Came::Authority if ended == End::Beside => {
+                    tracing::info!("pods are told whom to trust when they tell how far training is");
+                    continue;
+                }
+                _ => return Ok(ended),
+            };
             if now.claims != found.claims {
                 tracing::info!(
                     version = now.claims.as_ref().map(|it| it.version.as_str()),

@@ -10,6 +10,7 @@ mod state;
 mod wanted;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ use crate::log;
 use crate::names::UnknownName;
 use crate::ports::SystemEntropy;
 use crate::queues::WrongQueues;
+use crate::reports::Reports;
+use crate::reports::heard::Heard;
+use crate::sockets;
 use crate::webhooks::{Behind, WebhookError};
 
 /// How long after an election that ended by itself the next one begins.
@@ -67,6 +71,16 @@ pub enum OperatorError {
     /// What it shows of itself.
     #[error(transparent)]
     Rim(#[from] RimError),
+    /// What training tells of itself.
+    #[error(
+        "listening on {address} for what training tells of itself: {source}\n\nhint: choose another port with `statusServer.port` of Trainer's document in the configuration"
+    )]
+    Reports {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Certificates.
     #[error(
         "{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`, and `webhook.certificates` of the configuration"
@@ -99,12 +113,32 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let name = identity();
     let _rim = show(&wanted, &state, &away, &name)?;
     let behind = serve(&wanted, &state, &away)?;
+    let heard = behind.as_ref().map_or(Ok(None), |behind| hear(&wanted, &away, behind))?;
     let ended = work(&wanted, &state, &mut away, &name, behind.as_ref());
     if let Some(behind) = behind {
         state.hooks_answer(false);
-        away.wait(behind.stop());
+        away.wait(async {
+            behind.stop().await;
+            if let Some(heard) = heard {
+                heard.stop().await;
+            }
+        });
     }
     ended
+}
+
+/// Hears what training tells of itself, where that is asked for, whoever leads.
+fn hear(wanted: &Wanted, away: &Away, behind: &Behind) -> Result<Option<Heard>, OperatorError> {
+    let Some(hears) = wanted.hears() else { return Ok(None) };
+    let (_inside, address) = (away.enter(), hears.address);
+    let wrong = |source| OperatorError::Reports { address, source };
+    let tls = behind.tls().map_err(WebhookError::from)?;
+    let listener = sockets::bind(address).map_err(wrong)?;
+    // Slots of its own: pods that tell much hold up nobody else.
+    let reports = Reports::new(Arc::new(away.api().beside())).paced(hears.pace);
+    let heard = Heard::start(listener, tls, &reports).map_err(wrong)?;
+    tracing::info!(%address, server = hears.server, "training is heard");
+    Ok(Some(heard))
 }
 
 /// Serves the webhooks behind a Service, whoever leads.

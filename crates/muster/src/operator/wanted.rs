@@ -18,7 +18,7 @@ use muster_control::podgroups::PodGroups;
 use muster_control::queueing::Queueing;
 use muster_control::queueing::desk::Desk;
 use muster_control::schedule::{Packing, Schedule};
-use muster_control::training::{Training, may_be_made};
+use muster_control::training::{Reporting, Training, may_be_made};
 use muster_jobset::admission::Settings;
 use muster_queue::kinds::config::Settings as QueueSettings;
 
@@ -31,6 +31,7 @@ use crate::gates;
 use crate::names;
 use crate::ports::{SystemClock, SystemEntropy};
 use crate::queues;
+use crate::reports::pace::Pace;
 use crate::surroundings::Needs;
 use crate::training;
 use crate::webhooks::{Deciders, Manner};
@@ -44,9 +45,8 @@ const SCHEDULER: &str = "scheduler";
 const POD_GROUP: &str = "podgroup";
 pub const QUEUE: &str = "queue";
 const TRAINER: &str = "trainer";
-/// What is said of a gate that does nothing here.
-const UNHEARD: &str =
-    "featureGates.TrainJobStatus: nothing on a cluster, only `muster up` hears what training tells of itself";
+/// What is said of a gate that does nothing where pods do not reach the operator.
+const UNHEARD: &str = "featureGates.TrainJobStatus: only behind a Service (`webhook.service`)";
 /// The variable that tells a pod its namespace.
 const NAMESPACE_VARIABLE: &str = "POD_NAMESPACE";
 /// The one that tells it its name.
@@ -60,6 +60,17 @@ pub enum Reached {
     /// Through a Service of this name in the operator's namespace: every replica answers, with the certificate that
     /// the leader keeps in a Secret.
     Service(String),
+}
+
+/// Where what training tells of itself is heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hears {
+    /// Where this replica listens.
+    pub address: SocketAddr,
+    /// Scheme, host and port by which pods reach any of them.
+    pub server: String,
+    /// How often it is written.
+    pub pace: Pace,
 }
 
 /// What was asked for.
@@ -80,6 +91,8 @@ pub struct Wanted {
     pub queues: QueueSettings,
     /// What is configured of TrainJobs.
     pub training: training::Configured,
+    /// Whether training tells how far it is.
+    pub reports: bool,
     /// What nodes are filled up by.
     pub packing: Packing,
     /// Where webhooks listen.
@@ -122,7 +135,8 @@ impl Wanted {
         let (reached, webhooks, note) = webhooks(flags, &file);
         let File { ours, kept, tls, mut notes, .. } = file;
         notes.extend(note);
-        notes.extend(gates::reports(&gates).then(|| UNHEARD.to_owned()));
+        let reports = gates::reports(&gates);
+        notes.extend((reports && reached == Reached::Url).then(|| UNHEARD.to_owned()));
         let list = |flag: &Option<String>, file: Option<Vec<String>>| {
             flag.clone().or_else(|| file.map(|words| words.join(","))).unwrap_or_else(|| "*".to_owned())
         };
@@ -134,6 +148,7 @@ impl Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
             queues: queues::configured(&kept, &namespace)?,
             training: training::configured(&ours.trainjob, &kept),
+            reports,
             namespace,
             pod: variable(POD_VARIABLE).filter(|it| !it.is_empty()),
             controllers: names::choose("controller", &controllers, &CONTROLLERS)?,
@@ -152,12 +167,27 @@ impl Wanted {
         })
     }
 
-    /// How webhooks are served, if that is behind a Service.
+    /// How webhooks are served, if that is behind a Service. What training tells of itself is heard with their certificate.
     pub fn behind(&self) -> Option<Manner> {
-        let Reached::Service(name) = &self.reached else { return None };
-        let service = Service { namespace: self.namespace.clone(), name: name.clone() };
+        let service = self.service()?;
         let manner = Manner { address: self.webhooks, service, tls: self.tls.clone(), lives: self.lives };
-        (!self.deciders().is_empty()).then_some(manner)
+        (!self.deciders().is_empty() || self.hears().is_some()).then_some(manner)
+    }
+
+    fn service(&self) -> Option<Service> {
+        let Reached::Service(name) = &self.reached else { return None };
+        Some(Service { namespace: self.namespace.clone(), name: name.clone() })
+    }
+
+    /// Where what training tells of itself is heard, if it is: through the Service of the webhooks, at another port.
+    pub fn hears(&self) -> Option<Hears> {
+        let (host, port) = (self.service()?.host(), self.training.reports_port);
+        let hears = Hears {
+            address: SocketAddr::new(self.webhooks.ip(), port),
+            server: format!("https://{host}:{port}"),
+            pace: self.training.reports_pace,
+        };
+        (self.reports && self.controllers.contains(TRAINER)).then_some(hears)
     }
 
     /// Who decides what is admitted. Without the controller nobody would let go what is put into queues, so that
@@ -191,12 +221,13 @@ impl Wanted {
         [(kinds::CONFIG_MAPS.clone(), maps), (kinds::SECRETS.clone(), Share::Metadata)]
     }
 
-    /// The controllers, where device claims are called so and gangs are spelled so. A cluster keeps its own groups while
-    /// pods name them; those of our definitions are kept by us.
+    /// The controllers, where device claims are called so, gangs are spelled so, and training tells of itself there. A
+    /// cluster keeps its own groups while pods name them; those of our definitions are kept by us.
     pub fn controllers(
         &self,
         claims: Option<Kind>,
         gangs: Option<Gangs>,
+        reporting: Option<Reporting>,
         desk: &Desk,
     ) -> Vec<Box<dyn Controller>> {
         let form = gangs.map_or(Form::Own, |it| it.form);
@@ -207,7 +238,10 @@ impl Wanted {
             Box::<Exclusive>::default(),
             Box::new(JobSets::new(self.settings.gates, claims).gangs(gangs)),
             Box::new(Queueing::new(queues::control(&self.queues, &clock, desk.clone())).gangs(gangs)),
-            Box::new(Training::new(training::control(&self.training, gangs, None), Arc::new(SystemEntropy))),
+            Box::new(Training::new(
+                training::control(&self.training, gangs, reporting),
+                Arc::new(SystemEntropy),
+            )),
         ];
         if gangs.is_some() && form == Form::Own {
             all.push(Box::new(PodGroups::new(form)));
@@ -225,6 +259,8 @@ pub struct Parts {
     pub training: bool,
     /// What is written of them is judged.
     pub judges_training: bool,
+    /// The port at which it is heard how far they are, if it is.
+    pub reports: Option<u16>,
 }
 
 impl Default for Parts {
@@ -242,10 +278,13 @@ impl Parts {
         };
         let runs = |name: &str| on(&file.ours.controllers, &CONTROLLERS, name);
         let admits = |name: &str| on(&file.ours.admission, &ADMISSION, name);
+        let reports = chosen(&OperatorFlags::default(), file).is_ok_and(|it| gates::reports(&it));
+        let port = training::configured(&file.ours.trainjob, &file.kept).reports_port;
         Parts {
             queues: runs(QUEUE) && admits(QUEUE),
             training: runs(TRAINER),
             judges_training: admits(TRAINER),
+            reports: (reports && runs(TRAINER)).then_some(port),
         }
     }
 }
@@ -302,6 +341,7 @@ mod tests {
     use crate::config::{Command, parse};
 
     const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
+    const GATE: &str = "featureGates: {TrainJobStatus: true}";
     const JOBSET_FILE: &str = "---\napiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
 
     fn wanted(flags: &OperatorFlags, ours: &str, jobset: &str) -> Result<Wanted, OperatorError> {
@@ -351,20 +391,42 @@ mod tests {
         let it = wanted(&OperatorFlags::default(), "trainjob: {deadlineClock: active}", "").unwrap();
         assert_eq!(training::control(&it.training, None, None).clock, DeadlineClock::Active);
         assert!(it.notes.is_empty(), "{:?}", it.notes);
-        let it = wanted(&OperatorFlags::default(), "featureGates: {TrainJobStatus: true}", "").unwrap();
-        assert_eq!(it.notes, [UNHEARD]);
+    }
+
+    #[test]
+    fn training_is_heard_through_the_service() {
+        let hears = |ours: &str| wanted(&OperatorFlags::default(), &format!("{GATE}\n{ours}"), "").unwrap();
+        let alone = hears("");
+        assert_eq!((alone.hears(), alone.notes), (None, vec![UNHEARD.to_owned()]));
+        let it = hears("webhook: {service: s, listen: '127.0.0.1:9'}");
+        assert_eq!(it.notes, Vec::<String>::new());
+        let there = it.hears().unwrap();
+        assert_eq!(there.address, "127.0.0.1:10443".parse().unwrap());
+        assert_eq!(there.server, "https://s.of-the-pod.svc:10443");
+        let nobody = hears("webhook: {service: s}\ncontrollers: ['*', '-trainer']");
+        assert_eq!(nobody.hears(), None, "nobody runs TrainJobs");
+        let unjudged = hears("webhook: {service: s}\nadmission: []");
+        assert!(unjudged.deciders().is_empty() && unjudged.behind().is_some(), "a certificate is needed");
+        let off = wanted(&OperatorFlags::default(), "webhook: {service: s}", "").unwrap();
+        assert_eq!(off.hears(), None);
     }
 
     #[test]
     fn what_is_installed_follows_from_what_is_run() {
         let parts = |ours: &str| Parts::of(&parse(&format!("{OURS}{ours}\n"), Command::Operator).unwrap());
-        let all = Parts { queues: true, training: true, judges_training: true };
+        let all = Parts { queues: true, training: true, judges_training: true, reports: None };
+        let reports = |port| Parts { reports: Some(port), ..all };
+        let port = "---\napiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\nstatusServer: {port: 7}";
         for (ours, want) in [
             ("", all),
             ("controllers: ['*', '-queue']", Parts { queues: false, ..all }),
             ("admission: ['*', '-queue']", Parts { queues: false, ..all }),
             ("controllers: ['*', '-trainer']", Parts { training: false, ..all }),
             ("admission: ['*', '-trainer']", Parts { judges_training: false, ..all }),
+            (GATE, reports(10443)),
+            (&format!("{GATE}\n{port}"), reports(7)),
+            (port, all),
+            (&format!("{GATE}\ncontrollers: ['*', '-trainer']"), Parts { training: false, ..all }),
         ] {
             assert_eq!(parts(ours), want, "{ours}");
         }

@@ -9,10 +9,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_apiserver::http::identity::IdentityError;
+use muster_apiserver::http::listen::ServerConfig;
 use muster_apiserver::http::serving::Tls;
 use muster_cluster::KubeApi;
 use muster_control::queueing::desk::Desk as QueueDesk;
 use muster_install::hooks::Step;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -96,6 +99,19 @@ impl Behind {
     /// The certificates' keeper, who only the leader is.
     pub fn keeper(&self, api: &KubeApi) -> Keeper {
         Keeper::new(api, &self.manner.service, self.manner.lives, &self.holder, &self.steps)
+    }
+
+    /// The TLS side of another port of the same Service: the same certificate, renewed with it.
+    ///
+    /// # Errors
+    /// What was asked for of TLS cannot be.
+    pub fn tls(&self) -> Result<ServerConfig, IdentityError> {
+        self.holder.serving().config(&self.manner.tls)
+    }
+
+    /// The authorities to trust, PEM, now and whenever they are others; empty while there is no certificate.
+    pub fn trusted(&self) -> watch::Receiver<String> {
+        self.holder.trusted()
     }
 
     /// Waits until the server asks any replica, with a word that is ours alone.
