@@ -242,9 +242,11 @@ fn with_workload(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement,
     if !pass.seen.cleanups.satisfied(&pass.seen.key.group()) {
         pass.hold(Hold::UnseenCleanups);
         let cleanups = pass.seen.cleanups;
-        pass.let_go(pods.iter().copied().filter(|pod| cleanups.is_unheard(&pod.this.uid)));
+        let is_over = |pod: &Member| pod.deleting.is_some() || pod.terminated();
+        let lost = |pod: &Member| is_over(pod) && cleanups.is_unheard(&pod.this.uid);
+        pass.let_go(pods.iter().copied().filter(|pod| lost(pod)));
         if said.group.size.is_total() {
-            return;
+            return pass.delete_excess(found.excess.iter().map(|pod| pod.this.clone()).collect());
         }
     } else if tidy(pass, workload, said, &places, &found) {
         return;
