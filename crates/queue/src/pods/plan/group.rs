@@ -242,11 +242,12 @@ fn with_workload(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement,
     if !pass.seen.cleanups.satisfied(&pass.seen.key.group()) {
         pass.hold(Hold::UnseenCleanups);
         let cleanups = pass.seen.cleanups;
-        let is_over = |pod: &Member| pod.deleting.is_some() || pod.terminated();
-        let lost = |pod: &Member| is_over(pod) && cleanups.is_unheard(&pod.this.uid);
-        pass.let_go(pods.iter().copied().filter(|pod| lost(pod)));
+        let is_unheard = |pod: &&&Member| cleanups.is_unheard(&pod.this.uid);
+        let is_over = |pod: &&&Member| pod.deleting.is_some() || pod.terminated();
+        pass.let_go(pods.iter().filter(is_over).filter(is_unheard).copied());
         if said.group.size.is_total() {
-            return pass.delete_excess(found.excess.iter().map(|pod| pod.this.clone()).collect());
+            let again = found.excess.iter().filter(is_unheard).map(|pod| pod.this.clone());
+            return pass.delete_excess(again.collect());
         }
     } else if tidy(pass, workload, said, &places, &found) {
         return;

@@ -65,12 +65,15 @@ impl Pass<'_> {
     /// Deletes pods that are too many, unless those of an earlier time were not seen gone. Of those only what nobody has heard
     /// of is sent again: a pod that lost its finalizer and not its life would wait for ever.
     pub(super) fn delete_excess(&mut self, mut pods: Vec<PodRef>) {
+        if pods.is_empty() {
+            return;
+        }
         if !self.seen.cleanups.satisfied(&self.seen.key.group()) {
             pods.retain(|pod| self.seen.cleanups.is_unheard(&pod.uid));
-            self.hold(Hold::UnseenCleanups);
         }
-        if !pods.is_empty() {
-            self.add(Action::DeleteExcess(pods));
+        match pods.is_empty() {
+            true => self.hold(Hold::UnseenCleanups),
+            false => self.add(Action::DeleteExcess(pods)),
         }
     }
 
