@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use muster_api::time::Time;
 
+use super::Chances;
 use super::assign::{Applicant, Assignment, Mode, assign};
 use super::decision::{NO_LONGER_FITS, OVERLAPPING};
 use super::hold::{Holder, Scene};
@@ -25,8 +26,10 @@ pub(super) struct Head {
     pub(super) nomination: Arc<Nomination>,
     /// The generation of its tree that it was made in.
     pub(super) generation: u64,
-    /// It fits elsewhere, where others were served first: it keeps nothing here.
-    pub(super) passed_over: bool,
+    /// How things stand.
+    pub(super) chances: Chances,
+    /// It fits elsewhere, where others were served first: it keeps nothing here. How things stood then.
+    pub(super) passed_over: Option<Chances>,
 }
 
 /// What became of it.
@@ -50,7 +53,7 @@ impl Head {
     pub(super) fn keeps_room(&self) -> bool {
         let nobody_goes =
             self.nomination.assignment.mode() == Mode::Preempt && self.nomination.targets.is_empty();
-        nobody_goes && !self.passed_over
+        nobody_goes && self.passed_over.is_none()
     }
 }
 

@@ -63,7 +63,6 @@ impl Engine {
             return self.ledger.trees.iter().any(|tree| tree.dirty);
         }
         self.work.rounds += 1;
-        let chances: Vec<Chances> = heads.iter().map(|head| self.chances(head.node)).collect();
         // Trees in which somebody waits for something that comes by itself.
         let mut busy: BTreeSet<NodeId> = BTreeSet::new();
         let mut passed_over = Vec::new();
@@ -81,8 +80,12 @@ impl Engine {
         }
         for index in passed_over {
             let head = &heads[index];
-            let same = self.chances(head.node) == chances[index];
-            if same && !busy.contains(&self.ledger.tree.nodes[head.node].root) {
+            let node = &self.ledger.tree.nodes[head.node];
+            let (queue, root) = (node.name.clone(), node.root);
+            if self.chances(head.node) != head.passed_over.unwrap_or(head.chances) {
+                // Whoever was served first, when a flavor that fits was its turn, may be out of its way by now.
+                self.look_at(&queue);
+            } else if !busy.contains(&root) {
                 self.put_by(head, decisions);
             }
         }
@@ -95,7 +98,7 @@ impl Engine {
         let before = self.workloads.get(&head.key).map(|entry| &entry.tour.tried);
         let goes_on = !tried.is_empty() && before.is_some_and(|before| assign::goes_on(before, tried));
         match fate {
-            Fate::NoRoom if head.passed_over && !goes_on => Fate::Skipped(NO_LONGER_FITS),
+            Fate::NoRoom if head.passed_over.is_some() && !goes_on => Fate::Skipped(NO_LONGER_FITS),
             fate => fate,
         }
     }
@@ -207,7 +210,8 @@ impl Engine {
         };
         self.ledger.memo[node] =
             Some(Memo { key: key.clone(), generation, nomination: Arc::clone(&nomination) });
-        Some(Head { key: key.clone(), node, nomination, generation, passed_over })
+        let chances = self.chances(node);
+        Some(Head { key: key.clone(), node, nomination, generation, chances, passed_over })
     }
 
     /// Serves the heads in order; what becomes of each, in that order.
@@ -325,7 +329,9 @@ impl Engine {
         }
         if !entry.tour.tried.is_empty() {
             entry.tour.generation = head.generation;
-            entry.tour.passed_over |= matches!(fate, Fate::Skipped(_));
+            if matches!(fate, Fate::Skipped(_)) {
+                entry.tour.passed_over.get_or_insert(head.chances);
+            }
             self.look_at(&queue);
             return;
         }

@@ -149,8 +149,8 @@ struct Tour {
     tried: Tried,
     /// The generation of its tree in which that is so: in another one the search begins anew.
     generation: u64,
-    /// One of the flavors fits, and others were served first.
-    passed_over: bool,
+    /// One of the flavors fits, and others were served first: how things stood then.
+    passed_over: Option<Chances>,
 }
 
 #[derive(Debug, Clone)]
