@@ -8,6 +8,7 @@ mod admission;
 mod agent;
 mod certificates;
 mod corpus;
+mod coverage;
 mod differential;
 mod examples;
 mod failover;

@@ -1,5 +1,5 @@
 //! What the tests need besides our own binary: kubectl, programs on client-go and kube-rs, Python with its client and with
-//! Kubeflow's SDK, PyTorch, and a real Kubernetes to be compared with.
+//! Kubeflow's SDK, PyTorch, LLVM's programs of coverage, and a real Kubernetes to be compared with.
 //!
 //! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a
 //! reason instead, with which the tests that need it are skipped.
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{kube, peers, process, torch};
+use crate::{kube, llvm, peers, process, torch};
 
 /// The Python client's version that belongs to the pinned Kubernetes.
 const PYTHON_CLIENT: &[&str] = &["kubernetes==37.0.2"];
@@ -24,13 +24,14 @@ pub const REAL_MISSING: &str = "MUSTER_TEST_REAL_MISSING";
 /// A client program: the variable that hands it over, and how to get it.
 type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
-const CLIENTS: [Client; 7] = [
+const CLIENTS: [Client; 8] = [
     ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
     ("go", "MUSTER_TEST_GO_CLIENT", go_client),
     ("kube-rs", "MUSTER_TEST_KUBE_RS", kube_rs),
     ("python", "MUSTER_TEST_PYTHON", || python(PYTHON_CLIENT)),
     ("kubeflow", "MUSTER_TEST_KUBEFLOW", || python(KUBEFLOW_SDK)),
     ("torch", "MUSTER_TEST_TORCH", torch::programs),
+    ("llvm", "MUSTER_TEST_LLVM", llvm::programs),
     ("helm", "MUSTER_TEST_HELM", || peers::named("helm")),
 ];
 

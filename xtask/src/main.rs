@@ -4,8 +4,10 @@ mod bench;
 mod chart;
 mod clients;
 mod crds;
+mod debian;
 mod image;
 mod kube;
+mod llvm;
 mod peers;
 mod process;
 mod requirements;
@@ -37,7 +39,7 @@ const TASKS: &[Task] = &[
     ),
     (
         "clients",
-        "provide the programs that tests need besides ours, or those named (kubectl go kube-rs python kubeflow torch helm), and print their variables",
+        "provide the programs that tests need besides ours, or those named (kubectl go kube-rs python kubeflow torch llvm helm), and print their variables",
         clients::task,
     ),
     (
