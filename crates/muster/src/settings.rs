@@ -133,7 +133,7 @@ pub fn settle(flags: UpFlags, file: File, home: Option<PathBuf>) -> Result<Setti
         gates: gates::with(from_file.chain(from_flags))?,
         reject_overrides: file.resource_claims.reject_overrides,
         queues: queues::configured(&kept, NAMESPACE)?,
-        training: training::configured(&file.trainjob, &kept),
+        training: training::configured(&file.trainjob, &kept, training::AT_ONCE_HERE),
         kept,
         packing: file.packing.unwrap_or_default().into(),
         isolation: flags.isolation.or(file.isolation).unwrap_or_default(),

@@ -12,8 +12,10 @@ use muster_tree::{Tree, tree};
 use crate::config::{Kept, TRAIN_JOBS_AT_ONCE, TrainJobs};
 use crate::reports::pace::Pace;
 
-/// How many TrainJobs are worked on at once, and so deleted, when nothing is said.
-const AT_ONCE: usize = 5;
+/// How many TrainJobs an operator works on at once, and so deletes, when nothing is said: as many as Trainer.
+pub const AT_ONCE: usize = 5;
+/// How many `muster up` does: each deletion waits for the disk of its own server, which takes many in one go.
+pub const AT_ONCE_HERE: usize = 100;
 /// Where an operator hears what training tells of itself, and how often that is written, when nothing is said.
 const REPORTS_PORT: u16 = 10443;
 const REPORTS_A_SECOND: f64 = 5.0;
@@ -36,14 +38,14 @@ pub struct Configured {
     pub reports_pace: Pace,
 }
 
-/// What is configured of TrainJobs.
+/// What is configured of TrainJobs, so many of them at once where nothing is said.
 #[must_use]
-pub fn configured(ours: &TrainJobs, kept: &Kept) -> Configured {
+pub fn configured(ours: &TrainJobs, kept: &Kept, usual: usize) -> Configured {
     let number = |path: &[&str]| kept.training.as_ref().and_then(|it| it.int_at(path));
     let at_once = number(&["controller", "groupKindConcurrency", TRAIN_JOBS_AT_ONCE]);
     Configured {
         clock: ours.deadline_clock.0,
-        at_once: at_once.and_then(|it| usize::try_from(it).ok()).unwrap_or(AT_ONCE),
+        at_once: at_once.and_then(|it| usize::try_from(it).ok()).unwrap_or(usual),
         registry: ours.registry.clone(),
         reports_port: number(&["statusServer", "port"])
             .and_then(|it| u16::try_from(it).ok())

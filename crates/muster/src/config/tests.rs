@@ -7,7 +7,7 @@ use muster_trainer::life::DeadlineClock;
 
 use crate::cli::{LogLevel, Runtime};
 use crate::reports::pace::Pace;
-use crate::training::Configured;
+use crate::training::{AT_ONCE, Configured};
 
 const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
 const JOBSET: &str = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
@@ -246,7 +246,7 @@ fn what_is_said_of_train_jobs_is_read() {
     );
     let said = |text: &str| {
         let file = for_operator(text).unwrap();
-        crate::training::configured(&file.ours.trainjob, &file.kept)
+        crate::training::configured(&file.ours.trainjob, &file.kept, AT_ONCE)
     };
     let want = Configured {
         clock: DeadlineClock::Active,

@@ -147,7 +147,7 @@ impl Wanted {
         Ok(Wanted {
             kubeconfig: flags.kubeconfig.clone().or(ours.kubeconfig),
             queues: queues::configured(&kept, &namespace)?,
-            training: training::configured(&ours.trainjob, &kept),
+            training: training::configured(&ours.trainjob, &kept, training::AT_ONCE),
             reports,
             namespace,
             pod: variable(POD_VARIABLE).filter(|it| !it.is_empty()),
@@ -279,7 +279,7 @@ impl Parts {
         let runs = |name: &str| on(&file.ours.controllers, &CONTROLLERS, name);
         let admits = |name: &str| on(&file.ours.admission, &ADMISSION, name);
         let reports = chosen(&OperatorFlags::default(), file).is_ok_and(|it| gates::reports(&it));
-        let port = training::configured(&file.ours.trainjob, &file.kept).reports_port;
+        let port = training::configured(&file.ours.trainjob, &file.kept, training::AT_ONCE).reports_port;
         Parts {
             queues: runs(QUEUE) && admits(QUEUE),
             training: runs(TRAINER),
