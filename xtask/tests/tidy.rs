@@ -165,3 +165,17 @@ fn every_crate_obeys_the_one_lint_table() {
         }
     }
 }
+
+/// A dash stands where nothing was measured yet.
+///
+/// Shows: 2899-65.
+#[test]
+fn the_last_figures_of_trainjobs_are_written_down() {
+    let file = root().join("docs/guides/trainjob-figures.md");
+    let text = std::fs::read_to_string(&file).expect("the page of figures can be read");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+    assert!(rows.len() > 20, "{}: only {} rows", file.display(), rows.len());
+    let empty: Vec<&&str> = rows.iter().filter(|row| row.split('|').any(|cell| cell.trim() == "–")).collect();
+    assert!(empty.is_empty(), "{}: nothing was measured of {empty:#?}", file.display());
+    assert!(!text.contains("not run yet"), "{}: it was not run", file.display());
+}

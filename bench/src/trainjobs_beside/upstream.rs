@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use muster_api::train::words::GROUP;
 use muster_tests::corpus;
@@ -30,6 +32,9 @@ const CERTIFICATES: &str = "k8s-webhook-server/serving-certs";
 const LOG: &str = "trainer.log";
 /// How much of that is shown.
 const LOG_LINES: usize = 5;
+/// How often it is looked whether a kind is served, and how long apart.
+const SERVED_TRIES: usize = 300;
+const SERVED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The limits of its client, in requests per second.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +50,7 @@ pub fn missing() -> Option<String> {
     peer(PROGRAM).err()
 }
 
-/// Defines its kinds.
+/// Defines its kinds, and waits until they are served: it looks for them once, when it starts.
 pub fn define(server: &Server) -> Result<(), String> {
     let all = corpus::documents_of(MODULE, CRDS)?;
     let ours = |it: &&Tree| {
@@ -53,8 +58,22 @@ pub fn define(server: &Server) -> Result<(), String> {
     };
     for definition in all.iter().filter(ours) {
         make(server, DEFINITIONS, definition)?;
+        served(server, definition.str_at(&["spec", "names", "plural"]))?;
     }
     Ok(())
+}
+
+/// Waits until a kind is served, and told of in discovery.
+fn served(server: &Server, plural: &str) -> Result<(), String> {
+    for _ in 0..SERVED_TRIES {
+        let told = server.get(&format!("/apis/{GROUP}/v1alpha1"))?;
+        let is_told = told.body.items_at(&["resources"]).iter().any(|it| it.str_at(&["name"]) == plural);
+        if is_told && server.get(&format!("/apis/{GROUP}/v1alpha1/{plural}"))?.code == 200 {
+            return Ok(());
+        }
+        thread::sleep(SERVED_PAUSE);
+    }
+    Err(format!("{plural} are never served"))
 }
 
 /// Starts it with its files in this folder, and has the server ask its webhooks; returns the process.
