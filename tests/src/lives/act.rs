@@ -102,6 +102,7 @@ impl<'a> Stage<'a> {
             Happening::Stays { seconds, what } => self.stays(*seconds, what),
             Happening::Remember(known) => self.remember(known),
             Happening::Send(request) => self.request(request),
+            Happening::Answered(request) => self.wait(|| Ok(self.request(request))),
             waits => self.wait(|| self.look(waits)?.ok_or_else(|| "it means nothing".to_owned())),
         }
     }

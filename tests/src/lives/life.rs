@@ -132,6 +132,8 @@ pub enum Happening {
     Untouched(Known),
     /// Sends something and looks at the answer.
     Send(Request),
+    /// Sends something that changes nothing, such as a dry run, until the answer is as it must be.
+    Answered(Request),
 }
 
 /// What must be at a place of an object.

@@ -100,16 +100,10 @@ impl Space {
     /// From now on whoever names no queue is queued as well.
     pub fn queues_everybody(&self) {
         self.admin("- create: {kind: LocalQueue, metadata: {name: default}, spec: {clusterQueue: '{ns}'}}");
-        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", self.namespace);
-        let pod = tree!({"metadata": {"name": "asked-about"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        for _ in 0..LOOKS {
-            let made = self.answer("POST", &path, &pod).body;
-            if !made.items_at(&["spec", "schedulingGates"]).is_empty() {
-                return;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        panic!("{}: nobody is asked about\n{}", self.namespace, self.ground.complaints());
+        self.tenant(
+            "- answered: {create: {kind: Pod, metadata: {name: early}, spec: {containers: [{name: c, image: i}]}}, query: dryRun=All, \
+             has: {spec: {schedulingGates: [{name: kueue.x-k8s.io/admission}]}}}",
+        );
     }
 
     /// The administrator does this, or sees it.

@@ -47,15 +47,16 @@ impl DeadlineClock {
 #[must_use]
 pub fn due(job: &TrainJobFacts, status: &TrainJobStatus, clock: DeadlineClock) -> Option<Time> {
     let secs = job.deadline_secs.filter(|_| !job.suspend && !status.is_finished())?;
-    let started = clock.counts_from_start(job).then(|| started(status)).flatten();
-    Some(started.or(job.created)? + Duration::from_secs(secs))
+    let since = if clock.counts_from_start(job) { started(status, job.created) } else { job.created };
+    Some(since? + Duration::from_secs(secs))
 }
 
-/// When it was started again, if ever.
-pub(super) fn started(status: &TrainJobStatus) -> Option<Time> {
-    let suspended = status.condition(conditions::SUSPENDED)?;
+/// When it was last started: when it was created, unless it was suspended. None while its status still tells that it is:
+/// when it starts is not known before that is written.
+pub(super) fn started(status: &TrainJobStatus, created: Option<Time>) -> Option<Time> {
+    let Some(suspended) = status.condition(conditions::SUSPENDED) else { return created };
     let resumed = suspended.str_at(path::STATUS) == condition::word(false);
-    Time::of(suspended.at(path::SINCE).filter(|it| resumed && !Tree::is_null(it)))
+    Time::of(suspended.at(path::SINCE).filter(|it| !Tree::is_null(it))).or(created).filter(|_| resumed)
 }
 
 /// When a finished TrainJob with this status is to go; none when it stays, or goes already.

@@ -203,7 +203,7 @@ impl Numbers {
             all.push(Happened::DeadlineExceeded { namespace: namespace() });
         }
         if State::of(after) == State::Running && State::of(before) != State::Running {
-            let since = started(&after.status).or(after.created);
+            let since = started(&after.status, after.created);
             all.extend(since.map(|since| Happened::Running { waited: now.since(since) }));
         }
         all

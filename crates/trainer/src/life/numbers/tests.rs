@@ -135,6 +135,30 @@ fn what_remains_counts_down_below_zero_and_ends_with_the_run() {
     assert!(told(&numbers, 2).is_empty(), "gone");
 }
 
+/// Who is resumed has the whole time from when that is told; before, nothing of it is known.
+#[test]
+fn what_remains_of_a_resumed_job_is_told_when_it_has_started() {
+    let resumed = |status: &str| {
+        let condition =
+            tree!({"type": "Suspended", "status": status, "lastTransitionTime": "2026-01-01T00:00:40Z"});
+        job("a", &tree!({"status": {"conditions": [condition]}}))
+    };
+    let told = |clock: DeadlineClock, job: &Tree| {
+        let mut numbers = Numbers::default();
+        numbers.saw(None, Some(job), clock, at(50));
+        let lines = lines(&numbers, 50, "trainjob_active");
+        lines.first().and_then(|line| line.rsplit_once(' ')?.1.parse::<i64>().ok())
+    };
+    assert_eq!(
+        told(DeadlineClock::Active, &resumed("True")),
+        None,
+        "its status still tells that it is suspended"
+    );
+    assert_eq!(told(DeadlineClock::Active, &resumed("False")), Some(90));
+    assert_eq!(told(DeadlineClock::Active, &job("a", &tree!({}))), Some(50), "never suspended");
+    assert_eq!(told(DeadlineClock::Creation, &resumed("True")), Some(50));
+}
+
 #[test]
 fn states_are_tallied_by_namespace_and_runtime() {
     let mut numbers = Numbers::default();
