@@ -167,8 +167,7 @@ pub(super) fn rewrite(pass: &mut Pass<'_>, workload: &SeenWorkload, plea: &Plea<
 /// The Workload has ended: its pods are let go, and it is, too. Pods that it does not know begin anew, unless the user made it:
 /// then only the user can make another.
 fn finished(pass: &mut Pass<'_>, workload: &SeenWorkload, said: &Agreement, pods: &[&Member]) {
-    let is_owner = |pod: &Member| workload.facts.owners.iter().any(|owner| owner.uid == pod.this.uid);
-    let is_new = |pod: &Member| !pod.terminated() && pod.deleting.is_none() && !is_owner(pod);
+    let is_new = |pod: &Member| !pod.terminated() && pod.deleting.is_none() && !workload.knows(pod);
     pass.let_go(pods.iter().copied().filter(|pod| !is_new(pod)));
     let begins = pods.iter().any(|pod| is_new(pod) && !said.dissent.contains_key(&pod.this.uid));
     if begins && !said.group.prebuilt && !workload.facts.deleting {

@@ -125,6 +125,11 @@ impl SeenWorkload {
     pub fn this(&self) -> WorkloadRef {
         WorkloadRef { name: self.facts.name.clone(), uid: self.facts.uid.clone(), revision: self.revision }
     }
+
+    /// Whether it knows this pod for one of its own.
+    fn knows(&self, pod: &Member) -> bool {
+        self.facts.owners.iter().any(|owner| owner.uid == pod.this.uid)
+    }
 }
 
 /// What is configured.

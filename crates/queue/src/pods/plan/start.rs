@@ -156,10 +156,9 @@ impl Pass<'_> {
 
     /// Adds pods that are not among the owners of a Workload yet; whether there were any.
     pub(super) fn add_owners(&mut self, workload: &SeenWorkload, pods: &[&Member]) -> bool {
-        let is_known = |pod: &Member| workload.facts.owners.iter().any(|owner| owner.uid == pod.this.uid);
         let new: Vec<Tree> = pods
             .iter()
-            .filter(|pod| !is_known(pod))
+            .filter(|pod| !workload.knows(pod))
             .map(|pod| crate::jobs::construct::pod_owner(&pod.tree))
             .collect();
         if new.is_empty() {

@@ -37,8 +37,12 @@ impl Pass<'_> {
         self.stop(pods, reasons::NOT_ADMITTED, NOT_ADMITTED);
     }
 
-    /// The Workload is being deleted: all pods go, whatever they do, and it goes once none holds anything.
+    /// The Workload is being deleted: all its pods go, whatever they do, and it goes once none holds anything. Whoever came
+    /// since and waits at the gate is none of its pods, and begins anew when it is gone.
     pub(super) fn follow_deleted(&mut self, workload: &SeenWorkload, pods: &[&Member]) {
+        let waits = |pod: &Member| pod.gated && !pod.terminated() && pod.deleting.is_none();
+        let is_new = |pod: &Member| waits(pod) && !workload.knows(pod);
+        let pods = &pods.iter().copied().filter(|pod| !is_new(pod)).collect::<Vec<_>>();
         let alive = pods.iter().filter(|pod| pod.deleting.is_none()).map(|pod| pod.this.clone());
         self.stop_these(alive, reasons::WORKLOAD_DELETED, DELETED);
         self.let_go(pods.iter().copied());
