@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` runs all, `cargo xtask bench api up` those named. `api`, `gangs`, `gangs-beside`,
 //! `jobsets`, `operator`, `queues`, `queues-beside`, `trainjobs` and `trainjobs-beside` take `--quick`, `--etcd-no-fsync` and
-//! `-o json`.
+//! `-o json`; `queues-beside` also `--only WORDS`, for those lines alone whose load or name has the words.
 
 #![allow(clippy::print_stdout, reason = "printing is all it does")]
 #![allow(clippy::print_stderr, reason = "progress and refusals")]

@@ -26,6 +26,8 @@ pub struct Options {
     /// Less of everything, to see that it works.
     pub quick: bool,
     pub disk: Disk,
+    /// Only those whose name, or that of their load, has these words; all when empty.
+    pub only: String,
     /// For machines.
     pub json: bool,
 }
@@ -33,14 +35,16 @@ pub struct Options {
 impl Options {
     /// Reads the flags.
     pub fn read(flags: &[&str]) -> Result<Options, String> {
-        let mut options = Options { load: Load::FULL, quick: false, disk: Disk::Synced, json: false };
+        let mut options =
+            Options { load: Load::FULL, quick: false, disk: Disk::Synced, only: String::new(), json: false };
         let mut rest = flags.iter();
         while let Some(flag) = rest.next() {
             match *flag {
                 "--quick" => (options.load, options.quick) = (Load::QUICK, true),
                 "--etcd-no-fsync" => options.disk = Disk::Unsynced,
+                "--only" => options.only = (*rest.next().ok_or("--only what?")?).to_owned(),
                 "-o" if rest.next() == Some(&"json") => options.json = true,
-                other => return Err(format!("{other}: not a bench, --quick, --etcd-no-fsync or -o json")),
+                other => return Err(format!("{other}: not a bench, --quick, --etcd-no-fsync, --only WORDS or -o json")),
             }
         }
         Ok(options)

@@ -115,6 +115,17 @@ impl Count {
         those.map(|(_, count)| count).sum()
     }
 
+    /// Writes of each of these resources, whoever sent them, and those of all that were refused.
+    pub fn writes_by(&self, resources: &[&'static str]) -> (Vec<(&'static str, u64)>, u64) {
+        let by = resources.iter().map(|it| (*it, self.writes(&[*it]))).filter(|(_, count)| *count > 0);
+        let refused = self.calls.iter().filter(|(kind, _)| {
+            kind.refused
+                && resources.contains(&kind.resource.as_str())
+                && !READS.contains(&kind.verb.as_str())
+        });
+        (by.collect(), refused.map(|(_, count)| count).sum())
+    }
+
     /// All of them about what a JobSet controller writes, whoever sent them, by what they are.
     pub fn tree(&self) -> Tree {
         self.tree_of(&WRITTEN)

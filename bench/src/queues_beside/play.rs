@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use super::lives::{Counts, Life, Lives};
 use super::load::{Arrival, Load, watch};
 use super::planes::Plane;
-use crate::client::{Connection, IN_FLIGHT, Target};
+use crate::client::{Connection, Target};
 use crate::jobsets::calls::Count;
 use crate::measure::{await_quiet, cpu_of, resident_of};
 
 /// A run that takes longer has failed.
 pub const RUN_MAX: Duration = Duration::from_secs(1500);
+/// Requests under way of those who make Workloads, and of all jobs: these know nothing of each other, and wait for nobody.
+const LANES: usize = 32;
 /// How long to wait before a watch is opened again.
 const WATCH_AGAIN: Duration = Duration::from_millis(200);
 /// What is written on the way of a Workload.
@@ -83,7 +85,7 @@ fn run(target: &Target, load: &Load, arrivals: &[Arrival], lives: &Lives<'_>) ->
     let (open, opened) = channel();
     std::thread::scope(|scope| {
         scope.spawn(|| follow(target, lives, &open));
-        for _ in 0..IN_FLIGHT {
+        for _ in 0..LANES {
             scope.spawn(|| execute(target, lives));
         }
         opened.recv().expect("the watch opens");
@@ -131,7 +133,7 @@ fn arrive(target: &Target, load: &Load, arrivals: &[Arrival]) -> Duration {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..IN_FLIGHT {
+        for _ in 0..LANES {
             scope.spawn(lane);
         }
     });

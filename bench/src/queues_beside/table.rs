@@ -91,7 +91,11 @@ fn line(row: &Row, rows: &[Row]) -> String {
     if row.wall.is_none() {
         let _ = write!(text, " {} of {} finished", row.counts.finished, row.workloads);
     }
-    text
+    let (by, refused) = row.count.writes_by(&WRITTEN);
+    let each = |count: u64| count as f64 / row.workloads as f64;
+    let by: Vec<String> =
+        by.iter().map(|(resource, count)| format!("{resource} {:.2}", each(*count))).collect();
+    text + &format!("\n      written by all for each: {}; refused {:.2}", by.join(", "), each(refused))
 }
 
 /// How many times more than ours; nothing for ours.

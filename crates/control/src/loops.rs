@@ -97,11 +97,13 @@ pub enum Output {
 pub struct LoopOptions {
     /// Calls without a reply at any time; the embedded plane prepares on our own thread and takes many.
     pub calls_in_flight_max: usize,
+    /// Events among them: nobody waits for one, and others wait for what a server does meanwhile.
+    pub notes_in_flight_max: usize,
 }
 
 impl Default for LoopOptions {
     fn default() -> Self {
-        LoopOptions { calls_in_flight_max: 2048 }
+        LoopOptions { calls_in_flight_max: 2048, notes_in_flight_max: 2048 }
     }
 }
 
@@ -139,6 +141,10 @@ impl Sent {
     fn new(purpose: Purpose, calls: Calls) -> Sent {
         Sent { purpose, calls, told: None, repeats: 0, resets: 0, about: Vec::new(), at: Time(0) }
     }
+
+    fn is_note(&self) -> bool {
+        matches!(self.purpose, Purpose::Note)
+    }
 }
 
 #[derive(Debug)]
@@ -158,6 +164,8 @@ pub struct Loop {
     sent: BTreeMap<CallId, Sent>,
     outbox: VecDeque<Sent>,
     notes: VecDeque<Sent>,
+    /// How many of those that are sent are events.
+    notes_sent: usize,
     /// Calls to be sent again, by when and in order.
     repeats: BTreeMap<(Time, u64), Sent>,
     /// Objects to look at again, and when.
@@ -199,6 +207,7 @@ impl Loop {
             sent: BTreeMap::new(),
             outbox: VecDeque::new(),
             notes: VecDeque::new(),
+            notes_sent: 0,
             repeats: BTreeMap::new(),
             doubts: VecDeque::new(),
             recorder: Recorder::default(),
@@ -475,9 +484,12 @@ impl Loop {
 
     fn dispatch(&mut self, outputs: &mut Vec<Output>, now: Time) {
         while self.sent.len() < self.options.calls_in_flight_max {
-            let Some(mut sent) = self.outbox.pop_front().or_else(|| self.notes.pop_front()) else {
+            let tells = self.notes_sent < self.options.notes_in_flight_max;
+            let note = || if tells { self.notes.pop_front() } else { None };
+            let Some(mut sent) = self.outbox.pop_front().or_else(note) else {
                 return;
             };
+            self.notes_sent += usize::from(sent.is_note());
             sent.resets = self.resets_of(&sent.calls);
             sent.about = sent.calls.as_slice().iter().map(|call| self.about(call)).collect();
             sent.at = now;
@@ -493,6 +505,7 @@ impl Loop {
         let Some(mut sent) = self.sent.remove(&id) else {
             return;
         };
+        self.notes_sent -= usize::from(sent.is_note());
         let about = std::mem::take(&mut sent.about);
         for ((call, result), about) in sent.calls.as_slice().to_vec().iter().zip(&results).zip(&about) {
             self.learn(call, result, about.as_ref(), now);

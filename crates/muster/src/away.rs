@@ -16,6 +16,9 @@ use tokio::sync::oneshot;
 
 use crate::ports::SystemClock;
 
+/// Events under way at any time: some more than one, which would wait for the way there and back.
+const NOTES_IN_FLIGHT_MAX: usize = 4;
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum AwayError {
@@ -116,7 +119,10 @@ impl Away {
         beside: impl Future<Output = ()>,
     ) -> io::Result<End> {
         // Replies of twice as many as can be under way: the next ones are ready when a slot is free.
-        let options = LoopOptions { calls_in_flight_max: 2 * CALLS_IN_FLIGHT_MAX };
+        let options = LoopOptions {
+            calls_in_flight_max: 2 * CALLS_IN_FLIGHT_MAX,
+            notes_in_flight_max: NOTES_IN_FLIGHT_MAX,
+        };
         let (crash, crashed) = oneshot::channel();
         let server = self.api.server().to_owned();
         let tidings = Tidings {

@@ -253,7 +253,11 @@ mod tests {
 
     #[test]
     fn of_many_the_first_are_told() {
-        let mut it = Loop::new(vec![Box::new(Writer)], &[], LoopOptions { calls_in_flight_max: 1 });
+        let mut it = Loop::new(
+            vec![Box::new(Writer)],
+            &[],
+            LoopOptions { calls_in_flight_max: 1, ..LoopOptions::default() },
+        );
         let pods = (0..1_000).map(|n| pod(&format!("p{n}"))).collect();
         it.on(Input::Changed(kinds::PODS.clone(), Batch::Reset(pods)), at(1));
         let dump = it.dump(at(2));

@@ -1,5 +1,6 @@
-//! What a loop takes from replies.
+//! What a loop takes from replies, and how much it sends at a time.
 
+use muster_api::event::{About, Event, Severity};
 use muster_api::kinds::{CONFIG_MAPS, JOBSETS};
 use muster_api::port::{Act, Batch, Call, Change, Guard, Kind, Object, Part, Refusal, Target};
 use muster_api::time::Time;
@@ -86,4 +87,62 @@ fn who_was_born_while_a_namesake_was_asked_for_is_not() {
     put(&mut it, &JOBSETS, object("new", 3));
     let _ = it.on(Input::Replied(asked[0], not_found()), NOW);
     assert!(is_known(&it), "the watch would not tell of it again");
+}
+
+/// Tells of every ConfigMap.
+struct Tells;
+
+impl Controller for Tells {
+    fn name(&self) -> &'static str {
+        "tells"
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        vec![CONFIG_MAPS.clone()]
+    }
+
+    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+        vec![seen.key.clone().into()]
+    }
+
+    fn plan(&mut self, key: &Key, caches: &Caches, _now: Time) -> Plan {
+        let Some(object) = caches.find(key) else { return Plan::nothing() };
+        Plan::of(vec![Step::Note(Event {
+            by: Text::from("tells"),
+            about: About::of(&CONFIG_MAPS, "ConfigMap", &object.tree),
+            severity: Severity::Normal,
+            reason: Text::from("Seen"),
+            message: Text::new(),
+            action: Text::new(),
+        })])
+    }
+}
+
+#[test]
+fn only_so_many_events_are_under_way_and_none_is_lost() {
+    let options = LoopOptions { notes_in_flight_max: 2, ..LoopOptions::default() };
+    let mut it = Loop::new(vec![Box::new(Tells)], &[], options);
+    let named = |n: u64| Object {
+        tree: tree!({"metadata": {"namespace": "ns", "name": format!("c{n}"), "uid": format!("u{n}")}}),
+        revision: n,
+    };
+    let all = (1..=5).map(named).collect();
+    let mut outputs = it.on(Input::Changed(CONFIG_MAPS.clone(), Batch::Reset(all)), NOW);
+    let mut told = Vec::new();
+    loop {
+        let sent = outputs.iter().filter_map(|output| match output {
+            Output::Send(id, _) => Some(*id),
+            _ => None,
+        });
+        let sent: Vec<CallId> = sent.collect();
+        if sent.is_empty() {
+            break;
+        }
+        told.push(sent.len());
+        for id in sent {
+            it.take(Input::Replied(id, vec![Ok(object("event", 9))]), NOW);
+        }
+        outputs = it.turn(NOW);
+    }
+    assert_eq!(told, [2, 2, 1]);
 }

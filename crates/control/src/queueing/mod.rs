@@ -55,6 +55,7 @@ use muster_queue::jobs::requests::{Accounting, Around};
 use muster_queue::life::cohorts::Parents;
 use muster_queue::life::settings::Settings as LifeSettings;
 use muster_queue::life::told::Told;
+use muster_queue::life::turns::Turns;
 use muster_queue::pods::plan::Settings as PodSettings;
 use muster_tree::{Text, Tree};
 
@@ -108,6 +109,7 @@ pub struct Queueing {
     pods: pods::Pods,
     trainings: trainjobs::Trainings,
     told: Told,
+    turns: Turns,
     counting: numbers::Counting,
     /// Who waits in which queue, for those who ask.
     orders: BTreeMap<Text, answers::Ordered>,
@@ -147,6 +149,7 @@ impl Queueing {
             pods: pods::Pods::default(),
             trainings: trainjobs::Trainings::default(),
             told: Told::default(),
+            turns: Turns::default(),
             counting: numbers::Counting::default(),
             orders: BTreeMap::new(),
             told_at: BTreeMap::new(),
@@ -283,7 +286,9 @@ impl Queueing {
             None => {
                 self.engine.workload_gone(&key);
                 self.forget_decided(&key);
-                self.told.forget(&meta::uid(&seen.newest().tree));
+                let uid = meta::uid(&seen.newest().tree);
+                self.told.forget(&uid);
+                self.turns.forget(&uid);
             }
         }
         let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];

@@ -9,6 +9,7 @@ use muster_api::kinds::{POD_GROUPS, WORKLOADS};
 use muster_api::port::{Act, Batch, Change, Object, Part};
 use muster_queue::life::numbers::{Sample, Value};
 use muster_queue::life::pending::{Basis, Pending, Standing};
+use muster_queue::life::turns::EVERY;
 use muster_tree::tree;
 
 use super::desk::{Answer, Closed, Question};
@@ -94,32 +95,36 @@ impl Bench {
         for _ in 0..10_000 {
             self.never_too_many();
             let Some(key) = self.due.pop_first().or_else(|| self.pass_time()) else { return };
-            let plan = self.it.plan(&key, &self.caches, self.now);
-            self.later.extend(plan.again_at.map(|at| (at, key)));
-            self.due.extend(plan.wake);
-            for step in plan.steps {
-                let calls = match step {
-                    Step::One(call) => vec![call],
-                    Step::Each(calls) | Step::Together(calls) => calls,
-                    Step::EachTold(told) => told.into_iter().map(|(call, _)| call).collect(),
-                    Step::Look(..) => Vec::new(),
-                    Step::Note(event) => {
-                        self.notes.push(event);
-                        Vec::new()
-                    }
-                };
-                for call in calls {
-                    if crash_before == Some(self.writes) {
-                        self.writes += 1;
-                        self.crash();
-                        break;
-                    }
-                    self.writes += 1;
-                    self.perform(call);
-                }
-            }
+            self.look_at(key, crash_before);
         }
         panic!("it never comes to rest");
+    }
+
+    fn look_at(&mut self, key: Key, crash_before: Option<usize>) {
+        let plan = self.it.plan(&key, &self.caches, self.now);
+        self.later.extend(plan.again_at.map(|at| (at, key)));
+        self.due.extend(plan.wake);
+        for step in plan.steps {
+            let calls = match step {
+                Step::One(call) => vec![call],
+                Step::Each(calls) | Step::Together(calls) => calls,
+                Step::EachTold(told) => told.into_iter().map(|(call, _)| call).collect(),
+                Step::Look(..) => Vec::new(),
+                Step::Note(event) => {
+                    self.notes.push(event);
+                    Vec::new()
+                }
+            };
+            for call in calls {
+                if crash_before == Some(self.writes) {
+                    self.writes += 1;
+                    self.crash();
+                    break;
+                }
+                self.writes += 1;
+                self.perform(call);
+            }
+        }
     }
 
     /// Time passes until something is to be looked at again.
@@ -388,6 +393,31 @@ fn a_job_is_told_once_why_it_waits() {
     let told: Vec<&Event> = bench.notes.iter().filter(waits).collect();
     assert_eq!(told.len(), 1, "{:#?}", bench.notes);
     assert!(told[0].message.contains("insufficient unused quota for cpu in flavor f"), "{}", told[0].message);
+}
+
+/// Of many who wait one is told at a time, and nobody is told what it need not know.
+#[test]
+fn many_who_wait_take_turns_to_be_told_why() {
+    let mut bench = Bench::new();
+    let names: Vec<String> = (0..20).map(|n| format!("job-{n:02}")).collect();
+    names.iter().for_each(|name| bench.job(name));
+    let told = |bench: &Bench| {
+        let about = |it: &&Event| it.about.kind == "Workload" && it.reason == "WaitingForQuota";
+        bench.notes.iter().filter(about).count()
+    };
+    let began = bench.now;
+    while let Some(key) = bench.due.pop_first() {
+        bench.look_at(key, None);
+    }
+    assert_eq!((bench.now, told(&bench)), (began, 1), "at once");
+    bench.settle(None);
+    assert_eq!(told(&bench), 19, "all but the one that runs");
+    assert!(bench.now.since(began) >= EVERY * 18, "one after another");
+    let unsaid = |it: &&Object| {
+        let conditions = it.tree.items_at(&["status", "conditions"]);
+        conditions.iter().any(|it| it.str_at(&["reason"]) == "PendingEvaluation")
+    };
+    assert_eq!(bench.caches.all(&kinds::WORKLOADS).filter(unsaid).count(), 0);
 }
 
 fn pod(name: &str, marks: &Tree, phase: &str) -> Tree {

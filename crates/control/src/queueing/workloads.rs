@@ -1,5 +1,7 @@
 //! Workloads: decisions carried out, and what their life asks for.
 
+use std::time::Duration;
+
 use muster_api::event::{About, Severity};
 use muster_api::meta;
 use muster_api::port::{Call, Cascade, Object, Part};
@@ -28,6 +30,10 @@ use crate::plan::{Key, Plan, Step};
 
 /// Of a group of pods so many are told why it waits: the others are no different.
 pub(super) const OWNERS_TOLD_MAX: usize = 10;
+/// For how long a Workload is new, as far as whole seconds tell.
+const NEW: Duration = Duration::from_secs(2);
+/// When to look again at one that the engine is about to look at.
+const SOON: Duration = Duration::from_millis(100);
 /// What is told when the job of a deactivated Workload goes.
 const RETIRED: &str = "Deleted the job of a deactivated workload due to elapsed retention";
 
@@ -41,10 +47,14 @@ impl Queueing {
         if let Some(plan) = self.orphan(object, &facts, caches, now) {
             return plan;
         }
+        let mut later = None;
         if let Some(decided) = self.next_decided(&key, &facts) {
             let written = match &decided {
                 Decided::Admit(share) => self.reserve(known, share, caches, now),
-                Decided::Refuse(refusal) => Some(self.refuse(known, refusal, now)),
+                Decided::Refuse(refusal) => {
+                    later = self.refuses_later(known, refusal, now);
+                    Some(if later.is_none() { self.refuse(known, refusal, now) } else { Written::default() })
+                }
                 Decided::Evict { victim, by, because } => {
                     let by = caches.get(&kinds::WORKLOADS, &by.namespace, &by.name);
                     let by = by.filter(|_| *victim == facts.uid);
@@ -65,13 +75,23 @@ impl Queueing {
                     }
                     return self.carried_out(object, known, actions(written), caches, now);
                 }
+                Some(_) if later.is_some() => _ = self.decided.insert(key.clone(), decided),
                 Some(_) => {}
                 None => self.take_back(&key, &facts, caches),
             }
         }
         let mut steps = self.live(known, caches, now);
-        if wake_only(&steps) {
-            steps.extend(self.say_again(known, &key, now));
+        let words = words(known.status, &steps);
+        if words.is_some() || wake_only(&steps) {
+            // The engine knows better why it waits than its life does.
+            let said = if later.is_none() { self.say_again(known, &key, now) } else { Vec::new() };
+            if let Some(words) = words.filter(|_| later.is_none() && said.is_empty()) {
+                later = self.tells_later(known, &words, now);
+            }
+            if later.is_some() || !said.is_empty() {
+                steps.retain(|it| matches!(it, Action::LookAgain(_)));
+                steps.extend(said.into_iter().chain(later.map(Action::LookAgain)));
+            }
         }
         let plan = self.carried_out(object, known, steps, caches, now);
         if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
@@ -163,7 +183,30 @@ impl Queueing {
         if stands.is_some_and(|it| it.message.as_str() == said.message) {
             return Vec::new();
         }
-        actions(self.refuse(known, &said, now))
+        match self.refuses_later(known, &said, now) {
+            Some(at) => vec![Action::LookAgain(at)],
+            None => actions(self.refuse(known, &said, now)),
+        }
+    }
+
+    /// When it is told that it was refused, if it is the turn of others.
+    fn refuses_later(&mut self, known: Known<'_>, refusal: &Refusal, now: Time) -> Option<Time> {
+        let reason = why(refusal).reason(self.settings.life.wording);
+        let says_so = |it: &Condition| it.holds || (it.reason == *reason && it.message == *refusal.message);
+        if known.workload.condition(conditions::QUOTA_RESERVED).is_some_and(says_so) {
+            return None;
+        }
+        Some(self.turns.turn(&known.workload.uid, now)).filter(|at| *at > now)
+    }
+
+    /// When it is told these words, if it is the turn of others, or if it was just made and the engine will have more to say.
+    fn tells_later(&mut self, known: Known<'_>, words: &Condition, now: Time) -> Option<Time> {
+        let unseen = words.reason == *Why::PendingEvaluation.reason(self.settings.life.wording);
+        let is_new = known.workload.created.is_some_and(|at| now.since(at) < NEW);
+        if unseen && is_new && self.engine.is_restless() {
+            return Some(now + SOON);
+        }
+        Some(self.turns.turn(&known.workload.uid, now)).filter(|at| *at > now)
     }
 
     /// A Workload whose job is gone ends, and then nothing keeps it.
@@ -202,9 +245,8 @@ impl Queueing {
     }
 
     fn refuse(&mut self, known: Known<'_>, refusal: &Refusal, now: Time) -> Written {
-        let why = Why::of(refusal.reason.word()).unwrap_or(Why::PendingEvaluation);
         let requests = refusal.requests.clone();
-        let refusal = admission::Refusal { why, message: refusal.message.clone(), requests };
+        let refusal = admission::Refusal { why: why(refusal), message: refusal.message.clone(), requests };
         let at = self.at(now);
         admission::refuse(known, &refusal, &mut self.told, at)
     }
@@ -305,6 +347,10 @@ impl Queueing {
     }
 }
 
+fn why(refusal: &Refusal) -> Why {
+    Why::of(refusal.reason.word()).unwrap_or(Why::PendingEvaluation)
+}
+
 /// Why a Workload waits from now on, if that is another reason than before and not only that nobody looked yet.
 fn news(known: &AdmissionStatus, actions: &[Action]) -> Option<Condition> {
     let waits = |status: &AdmissionStatus| {
@@ -317,6 +363,19 @@ fn news(known: &AdmissionStatus, actions: &[Action]) -> Option<Condition> {
     })?;
     let same = |old: &Condition| old.reason == new.reason && old.message == new.message;
     if waits(known).is_some_and(|old| same(&old)) { None } else { Some(new) }
+}
+
+/// Why a Workload waits, if all that is to be done is to tell that.
+fn words(known: &AdmissionStatus, actions: &[Action]) -> Option<Condition> {
+    let mut writes = actions.iter().filter(|it| !matches!(it, Action::LookAgain(_)));
+    let (Some(Action::Write(status)), None) = (writes.next(), writes.next()) else { return None };
+    let silent = |status: &AdmissionStatus| {
+        let mut status = status.clone();
+        status.conditions.retain(|it| it.kind != conditions::QUOTA_RESERVED || it.holds);
+        status
+    };
+    let told = status.conditions.iter().find(|it| it.kind == conditions::QUOTA_RESERVED && !it.holds)?;
+    (silent(known) == silent(status)).then(|| told.clone())
 }
 
 /// Whether nothing is to be done but to look again.

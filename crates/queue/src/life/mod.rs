@@ -29,6 +29,7 @@ pub mod queues;
 pub mod settings;
 pub mod steps;
 pub mod told;
+pub mod turns;
 pub mod workload;
 
 pub use draft::{At, Known, Note, Written};
