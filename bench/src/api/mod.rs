@@ -44,7 +44,11 @@ impl Options {
                 "--etcd-no-fsync" => options.disk = Disk::Unsynced,
                 "--only" => options.only = (*rest.next().ok_or("--only what?")?).to_owned(),
                 "-o" if rest.next() == Some(&"json") => options.json = true,
-                other => return Err(format!("{other}: not a bench, --quick, --etcd-no-fsync, --only WORDS or -o json")),
+                other => {
+                    return Err(format!(
+                        "{other}: not a bench, --quick, --etcd-no-fsync, --only WORDS or -o json"
+                    ));
+                }
             }
         }
         Ok(options)

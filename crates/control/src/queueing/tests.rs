@@ -9,7 +9,7 @@ use muster_api::kinds::{POD_GROUPS, WORKLOADS};
 use muster_api::port::{Act, Batch, Change, Object, Part};
 use muster_queue::life::numbers::{Sample, Value};
 use muster_queue::life::pending::{Basis, Pending, Standing};
-use muster_queue::life::turns::EVERY;
+use muster_queue::life::turns::{AT_ONCE, EVERY};
 use muster_tree::tree;
 
 use super::desk::{Answer, Closed, Question};
@@ -399,8 +399,8 @@ fn a_job_is_told_once_why_it_waits() {
 #[test]
 fn many_who_wait_take_turns_to_be_told_why() {
     let mut bench = Bench::new();
-    let names: Vec<String> = (0..20).map(|n| format!("job-{n:02}")).collect();
-    names.iter().for_each(|name| bench.job(name));
+    let many = usize::try_from(AT_ONCE).unwrap() + 10;
+    (0..=many).for_each(|n| bench.job(&format!("job-{n:02}")));
     let told = |bench: &Bench| {
         let about = |it: &&Event| it.about.kind == "Workload" && it.reason == "WaitingForQuota";
         bench.notes.iter().filter(about).count()
@@ -409,10 +409,10 @@ fn many_who_wait_take_turns_to_be_told_why() {
     while let Some(key) = bench.due.pop_first() {
         bench.look_at(key, None);
     }
-    assert_eq!((bench.now, told(&bench)), (began, 1), "at once");
+    assert_eq!((bench.now, told(&bench)), (began, many - 9), "at once");
     bench.settle(None);
-    assert_eq!(told(&bench), 19, "all but the one that runs");
-    assert!(bench.now.since(began) >= EVERY * 18, "one after another");
+    assert_eq!(told(&bench), many, "all but the one that runs");
+    assert!(bench.now.since(began) >= EVERY * 9, "one after another");
     let unsaid = |it: &&Object| {
         let conditions = it.tree.items_at(&["status", "conditions"]);
         conditions.iter().any(|it| it.str_at(&["reason"]) == "PendingEvaluation")

@@ -20,6 +20,7 @@ use muster_queue::jobs::plan::{Seen as SeenWorkload, plan_gone};
 use muster_queue::life::admission::{self, Party, Preemption};
 use muster_queue::life::blockers::Why;
 use muster_queue::life::settings::Wording;
+use muster_queue::life::turns::Line;
 use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_queue_of, plan, wake_at};
 use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
@@ -196,7 +197,7 @@ impl Queueing {
         if known.workload.condition(conditions::QUOTA_RESERVED).is_some_and(says_so) {
             return None;
         }
-        Some(self.turns.turn(&known.workload.uid, now)).filter(|at| *at > now)
+        self.later(known, now)
     }
 
     /// When it is told these words, if it is the turn of others, or if it was just made and the engine will have more to say.
@@ -206,7 +207,14 @@ impl Queueing {
         if unseen && is_new && self.engine.is_restless() {
             return Some(now + SOON);
         }
-        Some(self.turns.turn(&known.workload.uid, now)).filter(|at| *at > now)
+        self.later(known, now)
+    }
+
+    /// When its turn comes to be told why it waits, if that is not now.
+    fn later(&mut self, known: Known<'_>, now: Time) -> Option<Time> {
+        let told = known.workload.condition(conditions::QUOTA_RESERVED).is_some();
+        let line = if told { Line::Again } else { Line::First };
+        Some(self.turns.turn(&known.workload.uid, line, now)).filter(|at| *at > now)
     }
 
     /// A Workload whose job is gone ends, and then nothing keeps it.
