@@ -286,9 +286,8 @@ impl Queueing {
             None => {
                 self.engine.workload_gone(&key);
                 self.forget_decided(&key);
-                let uid = meta::uid(&seen.newest().tree);
-                self.told.forget(&uid);
-                self.turns.forget(&uid);
+                self.told.forget(&meta::uid(&seen.newest().tree));
+                self.turns.forget(&key);
             }
         }
         let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];
@@ -510,6 +509,11 @@ impl Controller for Queueing {
         if *key == decide_key() {
             return self.decide(now);
         }
+        if *key == call_key() {
+            let called = self.turns.call(now);
+            let wake = called.iter().map(workload_key).collect();
+            return Plan { wake, again_at: self.turns.next_call(), ..Plan::nothing() };
+        }
         if *key == answer_key() {
             return self.answer_some(caches, now);
         }
@@ -577,6 +581,11 @@ impl Controller for Queueing {
 /// The key that stands for deciding: no Workload has an empty name.
 fn decide_key() -> Key {
     Key::new(&kinds::WORKLOADS, &Text::new(), &Text::new())
+}
+
+/// The key that stands for calling those whose turn has come to be told why they wait: no LocalQueue has an empty name.
+fn call_key() -> Key {
+    Key::new(&kinds::LOCAL_QUEUES, &Text::new(), &Text::new())
 }
 
 /// The key that stands for answering: no ClusterQueue has an empty name.

@@ -229,23 +229,22 @@ impl Queueing {
 
     fn workloads(&self, of: &PodKey, pods: &[&Object], caches: &Caches) -> Vec<SeenWorkload> {
         let (namespace, name) = of.names();
-        let read = |it: &Object| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision };
         let named = |name: &Text| caches.get(&kinds::WORKLOADS, namespace, name);
         match of {
-            PodKey::Group { .. } => named(name).map(read).into_iter().collect(),
+            PodKey::Group { .. } => named(name).map(SeenWorkload::of).into_iter().collect(),
             PodKey::Pod { .. } => {
                 let Some(pod) = pods.first() else {
                     // Whatever the pod had controlled under that name.
                     let had = self.pods.singles.get(&(namespace.clone(), name.clone()));
-                    return had.into_iter().flatten().filter_map(named).map(read).collect();
+                    return had.into_iter().flatten().filter_map(named).map(SeenWorkload::of).collect();
                 };
                 let uid = meta::uid(&pod.tree);
                 let owned = caches.owned_by(&uid).filter(|(key, it)| {
                     key.kind == kinds::WORKLOADS
                         && meta::owners(&it.tree).any(|it| it.controller && it.uid == uid)
                 });
-                let mut all: Vec<SeenWorkload> = owned.map(|(_, it)| read(it)).collect();
-                let prebuilt = prebuilt_of(&pod.tree).and_then(|name| named(&name)).map(read);
+                let mut all: Vec<SeenWorkload> = owned.map(|(_, it)| SeenWorkload::of(it)).collect();
+                let prebuilt = prebuilt_of(&pod.tree).and_then(|name| named(&name)).map(SeenWorkload::of);
                 all.extend(prebuilt.filter(|it| all.iter().all(|own| own.facts.uid != it.facts.uid)));
                 all
             }

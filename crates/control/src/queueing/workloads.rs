@@ -25,7 +25,7 @@ use muster_queue::life::workload::{Action, Observed, Queue, actions, cluster_que
 use muster_queue::life::{At, Known, Note, Written, cohorts, priority, steps};
 use muster_tree::Text;
 
-use super::{Decided, Queueing, calls, feed, jobs, queues};
+use super::{Decided, Queueing, call_key, calls, feed, jobs, queues};
 use crate::cache::Caches;
 use crate::plan::{Key, Plan, Step};
 
@@ -48,14 +48,17 @@ impl Queueing {
         if let Some(plan) = self.orphan(object, &facts, caches, now) {
             return plan;
         }
-        let mut later = None;
+        if facts.has_quota() || facts.is_finished() {
+            self.turns.forget(&key);
+        }
         if let Some(decided) = self.next_decided(&key, &facts) {
             let written = match &decided {
                 Decided::Admit(share) => self.reserve(known, share, caches, now),
-                Decided::Refuse(refusal) => {
-                    later = self.refuses_later(known, refusal, now);
-                    Some(if later.is_none() { self.refuse(known, refusal, now) } else { Written::default() })
-                }
+                // Not kept until then: the engine may have other reasons when its turn comes, or none.
+                Decided::Refuse(refusal) => Some(match self.waits_its_turn(known, &key, refusal, now) {
+                    true => Written::default(),
+                    false => self.refuse(known, refusal, now),
+                }),
                 Decided::Evict { victim, by, because } => {
                     let by = caches.get(&kinds::WORKLOADS, &by.namespace, &by.name);
                     let by = by.filter(|_| *victim == facts.uid);
@@ -76,25 +79,29 @@ impl Queueing {
                     }
                     return self.carried_out(object, known, actions(written), caches, now);
                 }
-                Some(_) if later.is_some() => _ = self.decided.insert(key.clone(), decided),
                 Some(_) => {}
                 None => self.take_back(&key, &facts, caches),
             }
         }
         let mut steps = self.live(known, caches, now);
         let words = words(known.status, &steps);
-        if words.is_some() || wake_only(&steps) {
-            // The engine knows better why it waits than its life does.
-            let said = if later.is_none() { self.say_again(known, &key, now) } else { Vec::new() };
-            if let Some(words) = words.filter(|_| later.is_none() && said.is_empty()) {
-                later = self.tells_later(known, &words, now);
-            }
-            if later.is_some() || !said.is_empty() {
-                steps.retain(|it| matches!(it, Action::LookAgain(_)));
-                steps.extend(said.into_iter().chain(later.map(Action::LookAgain)));
-            }
+        let why = match words.is_some() || wake_only(&steps) {
+            true => self.why_it_waits(known, &key, words.as_ref(), now),
+            false => Telling::AsPlanned,
+        };
+        if !matches!(why, Telling::AsPlanned) {
+            steps.retain(|it| matches!(it, Action::LookAgain(_)));
         }
-        let plan = self.carried_out(object, known, steps, caches, now);
+        let mut in_line = false;
+        match why {
+            Telling::AsPlanned => {}
+            Telling::Now(actions) => steps.extend(actions),
+            Telling::InLine => in_line = true,
+        }
+        let mut plan = self.carried_out(object, known, steps, caches, now);
+        if in_line {
+            plan.wake.push(call_key());
+        }
         if plan.steps.is_empty() { self.retire(object, &facts, plan, caches, now) } else { plan }
     }
 
@@ -174,47 +181,50 @@ impl Queueing {
         self.miscounted.extend(queues::concerned(workload, self.is_fair(), caches));
     }
 
-    /// What the engine said last, where something else stands: its words were lost, or overwritten by what stood in the way
-    /// meanwhile.
-    fn say_again(&mut self, known: Known<'_>, key: &WorkloadKey, now: Time) -> Vec<Action> {
-        let Some(said) = self.engine.said(key).filter(|_| !known.workload.has_quota()) else {
-            return Vec::new();
+    /// How it is told why it waits, for which its life has these words. The engine knows better, if it has looked at it: what it
+    /// said last is told where something else stands, since its words were lost, or overwritten by what stood in the way
+    /// meanwhile, or waited for their turn.
+    fn why_it_waits(
+        &mut self,
+        known: Known<'_>,
+        key: &WorkloadKey,
+        words: Option<&Condition>,
+        now: Time,
+    ) -> Telling {
+        let said = self.engine.said(key).filter(|_| !known.workload.has_quota());
+        if let Some(said) = said.filter(|it| self.is_news(known, it)) {
+            return match self.waits_its_turn(known, key, &said, now) {
+                true => Telling::InLine,
+                false => Telling::Now(actions(self.refuse(known, &said, now))),
+            };
+        }
+        let soon = Telling::Now(vec![Action::LookAgain(now + SOON)]);
+        let Some(words) = words else {
+            // What it stands in line for may be said again when the engine has looked at what changed.
+            if self.turns.stands(key) && self.engine.is_restless() {
+                return soon;
+            }
+            self.turns.forget(key);
+            return Telling::AsPlanned;
         };
-        let stands = known.workload.condition(conditions::QUOTA_RESERVED);
-        if stands.is_some_and(|it| it.message.as_str() == said.message) {
-            return Vec::new();
-        }
-        match self.refuses_later(known, &said, now) {
-            Some(at) => vec![Action::LookAgain(at)],
-            None => actions(self.refuse(known, &said, now)),
-        }
-    }
-
-    /// When it is told that it was refused, if it is the turn of others.
-    fn refuses_later(&mut self, known: Known<'_>, refusal: &Refusal, now: Time) -> Option<Time> {
-        let reason = why(refusal).reason(self.settings.life.wording);
-        let says_so = |it: &Condition| it.holds || (it.reason == *reason && it.message == *refusal.message);
-        if known.workload.condition(conditions::QUOTA_RESERVED).is_some_and(says_so) {
-            return None;
-        }
-        self.later(known, now)
-    }
-
-    /// When it is told these words, if it is the turn of others, or if it was just made and the engine will have more to say.
-    fn tells_later(&mut self, known: Known<'_>, words: &Condition, now: Time) -> Option<Time> {
         let unseen = words.reason == *Why::PendingEvaluation.reason(self.settings.life.wording);
         let is_new = known.workload.created.is_some_and(|at| now.since(at) < NEW);
         if unseen && is_new && self.engine.is_restless() {
-            return Some(now + SOON);
+            return soon;
         }
-        self.later(known, now)
+        if self.turns.may_tell(key, line(known), now) { Telling::AsPlanned } else { Telling::InLine }
     }
 
-    /// When its turn comes to be told why it waits, if that is not now.
-    fn later(&mut self, known: Known<'_>, now: Time) -> Option<Time> {
-        let told = known.workload.condition(conditions::QUOTA_RESERVED).is_some();
-        let line = if told { Line::Again } else { Line::First };
-        Some(self.turns.turn(&known.workload.uid, line, now)).filter(|at| *at > now)
+    /// Whether a refusal is to be told, and it is the turn of others.
+    fn waits_its_turn(&mut self, known: Known<'_>, key: &WorkloadKey, refusal: &Refusal, now: Time) -> bool {
+        self.is_news(known, refusal) && !self.turns.may_tell(key, line(known), now)
+    }
+
+    /// Whether a refusal says something else than what stands.
+    fn is_news(&self, known: Known<'_>, refusal: &Refusal) -> bool {
+        let reason = why(refusal).reason(self.settings.life.wording);
+        let stands = known.workload.condition(conditions::QUOTA_RESERVED);
+        stands.is_none_or(|it| !it.holds && (it.reason != *reason || it.message != *refusal.message))
     }
 
     /// A Workload whose job is gone ends, and then nothing keeps it.
@@ -353,6 +363,21 @@ impl Queueing {
         }
         plan
     }
+}
+
+/// How a Workload is told why it waits.
+enum Telling {
+    /// As its life has it, if at all.
+    AsPlanned,
+    /// By this.
+    Now(Vec<Action>),
+    /// When it is called.
+    InLine,
+}
+
+fn line(known: Known<'_>) -> Line {
+    let told = known.workload.condition(conditions::QUOTA_RESERVED).is_some();
+    if told { Line::Again } else { Line::First }
 }
 
 fn why(refusal: &Refusal) -> Why {

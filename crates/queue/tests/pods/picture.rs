@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_api::event::Severity;
 use muster_api::port::Object;
-use muster_api::queue::{FlavorFacts, WorkloadFacts};
+use muster_api::queue::FlavorFacts;
 use muster_api::time::Time;
 use muster_queue::jobs::priority::{Classes, PodClass};
 use muster_queue::jobs::requests::{Around, Limits};
@@ -258,7 +258,7 @@ impl Case {
             let above = if short.bool_at(&["below"]) == Some(true) { Above::Managed } else { Above::Nobody };
             Member::of(&Object { tree: pod(&short), revision: 1 }, above)
         };
-        let seen = |short: &Tree| SeenWorkload { facts: WorkloadFacts::of(&workload(short)), revision: 1 };
+        let seen = |short: &Tree| SeenWorkload::of(&Object { tree: workload(short), revision: 1 });
         let (kind, name) = case.str_at(&["key"]).split_once(' ').expect("a key is `group g` or `pod p`");
         let (namespace, name) = (Text::from(NAMESPACE), Text::from(name));
         let key = match kind {

@@ -296,12 +296,8 @@ impl World {
             Key::Group { name, .. } => facts.name == *name,
             Key::Pod { name, .. } => facts.controller().is_some_and(|owner| owner.name == *name),
         };
-        let workloads: Vec<SeenWorkload> = self
-            .workloads
-            .values()
-            .map(|it| SeenWorkload { facts: WorkloadFacts::of(&it.tree), revision: it.revision })
-            .filter(|it| is_of(&it.facts))
-            .collect();
+        let workloads: Vec<SeenWorkload> =
+            self.workloads.values().map(SeenWorkload::of).filter(|it| is_of(&it.facts)).collect();
         look(
             key,
             &pods,

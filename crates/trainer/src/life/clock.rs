@@ -43,7 +43,7 @@ impl DeadlineClock {
 }
 
 /// When a TrainJob with this status has been active for too long; none when nothing is counted: it has no deadline, is
-/// suspended, or has ended.
+/// suspended, has ended, or is not told to have started.
 #[must_use]
 pub fn due(job: &TrainJobFacts, status: &TrainJobStatus, clock: DeadlineClock) -> Option<Time> {
     let secs = job.deadline_secs.filter(|_| !job.suspend && !status.is_finished())?;
@@ -55,8 +55,13 @@ pub fn due(job: &TrainJobFacts, status: &TrainJobStatus, clock: DeadlineClock) -
 /// when it starts is not known before that is written.
 pub(super) fn started(status: &TrainJobStatus, created: Option<Time>) -> Option<Time> {
     let Some(suspended) = status.condition(conditions::SUSPENDED) else { return created };
-    let resumed = suspended.str_at(path::STATUS) == condition::word(false);
-    Time::of(suspended.at(path::SINCE).filter(|it| !Tree::is_null(it))).or(created).filter(|_| resumed)
+    match suspended.str_at(path::STATUS) {
+        it if it == condition::word(true) => None,
+        it if it == condition::word(false) => {
+            Time::of(suspended.at(path::SINCE).filter(|it| !Tree::is_null(it))).or(created)
+        }
+        _ => created,
+    }
 }
 
 /// When a finished TrainJob with this status is to go; none when it stays, or goes already.

@@ -26,7 +26,8 @@ use std::fmt;
 use std::time::Duration;
 
 use muster_api::event::Severity;
-use muster_api::port::{Revision, Uid};
+use muster_api::meta;
+use muster_api::port::{Object, Revision, Uid};
 use muster_api::queue::{FlavorFacts, WorkloadFacts};
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
@@ -115,11 +116,20 @@ pub struct WorkloadRef {
 pub struct SeenWorkload {
     /// What is read of it.
     pub facts: WorkloadFacts,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Time>,
     /// Its revision.
     pub revision: Revision,
 }
 
 impl SeenWorkload {
+    /// Reads it.
+    #[must_use]
+    pub fn of(workload: &Object) -> SeenWorkload {
+        let Object { tree, revision } = workload;
+        SeenWorkload { facts: WorkloadFacts::of(tree), deleted_at: meta::deleting(tree), revision: *revision }
+    }
+
     /// Which.
     #[must_use]
     pub fn this(&self) -> WorkloadRef {

@@ -41,7 +41,8 @@ impl Pass<'_> {
     /// since and waits at the gate is none of its pods, and begins anew when it is gone.
     pub(super) fn follow_deleted(&mut self, workload: &SeenWorkload, pods: &[&Member]) {
         let waits = |pod: &Member| pod.gated && !pod.terminated() && pod.deleting.is_none();
-        let is_new = |pod: &Member| waits(pod) && !workload.knows(pod);
+        let since = |pod: &Member| workload.deleted_at.is_some_and(|at| pod.created >= at);
+        let is_new = |pod: &Member| waits(pod) && since(pod) && !workload.knows(pod);
         let pods = &pods.iter().copied().filter(|pod| !is_new(pod)).collect::<Vec<_>>();
         let alive = pods.iter().filter(|pod| pod.deleting.is_none()).map(|pod| pod.this.clone());
         self.stop_these(alive, reasons::WORKLOAD_DELETED, DELETED);
