@@ -15,6 +15,7 @@ pub mod placements;
 pub mod plane;
 pub mod planes;
 pub mod played;
+pub mod ports;
 pub mod proxy;
 pub mod queued;
 pub mod queues;

@@ -2,7 +2,6 @@
 //! without an election, nobody asks it for its health, and its webhooks are registered by their address if at all.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use muster_tree::{Tree, tree};
 
 use crate::differential::{Server, Step};
+use crate::ports;
 use crate::real::{Real, peer};
 
 /// The program, as `cargo xtask peers` names it.
@@ -58,8 +58,7 @@ pub fn start(real: &mut Real, folder: &Path, limits: Limits) -> Result<Upstream,
     let kubeconfig = real.kubeconfig(folder, real.server.base())?;
     let authority = certificate(folder).map_err(|e| format!("making a certificate: {e}"))?;
     let config = folder.join("config.yaml");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|e| e.to_string())?;
-    let port = free.port();
+    let port = ports::free();
     fs::write(&config, configuration(folder, port, limits)).map_err(|e| e.to_string())?;
     let complaints = File::create(folder.join(LOG)).map_err(|e| e.to_string())?;
     let mut command = Command::new(program);

@@ -11,6 +11,7 @@
 mod audit;
 mod installed;
 mod parts;
+mod slots;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ use muster_tree::Tree;
 use tempfile::TempDir;
 
 use self::parts::{
-    FRONT_PROXY, NODE_AUTHORITY, apiserver, component, controller, etcd, free_ports, gates, kubeconfig,
-    spawn, write,
+    FRONT_PROXY, NODE_AUTHORITY, apiserver, component, controller, etcd, gates, kubeconfig, spawn, write,
 };
 use crate::differential::{Server, Step};
+use crate::ports;
 
 pub use self::installed::Installed;
 
@@ -35,7 +36,7 @@ pub(crate) const TOKEN: &str = "judge-token";
 /// The definition of JobSets.
 pub const JOBSETS: &str = "jobsets.jobset.x-k8s.io";
 /// How long the server may take to be ready.
-const READY_TRIES: u32 = 600;
+const READY_TRIES: u32 = 1800;
 /// How long a command of ours may take to end.
 const STOP_TRIES: u32 = 750;
 const STOP_PAUSE: Duration = Duration::from_millis(20);
@@ -79,6 +80,7 @@ pub struct Real {
     apiserver: u32,
     gangs: Gangs,
     folder: TempDir,
+    _slot: slots::Running,
 }
 
 impl Drop for Real {
@@ -118,6 +120,9 @@ fn cache() -> Option<PathBuf> {
 
 /// Why no real plane can be started here, if so.
 pub fn missing() -> Option<String> {
+    if let Ok(reason) = std::env::var("MUSTER_TEST_WITHOUT_REAL") {
+        return Some(reason);
+    }
     let mut programs = ["etcd", "kube-apiserver", "kube-controller-manager"].into_iter();
     let reason = programs.find_map(|name| program(name).err())?;
     Some(std::env::var("MUSTER_TEST_REAL_MISSING").unwrap_or(reason))
@@ -279,8 +284,13 @@ impl Real {
     }
 
     fn bare(disk: Disk, gangs: Gangs) -> Result<Real, String> {
+        let slot = slots::Running::take();
+        slots::starting(|| Real::started(disk, gangs, slot))
+    }
+
+    fn started(disk: Disk, gangs: Gangs, slot: slots::Running) -> Result<Real, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let [client, peer, secure] = free_ports()?;
+        let [client, peer, secure] = [(); 3].map(|()| ports::free());
         let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
         let mut real = Real {
             server,
@@ -292,6 +302,7 @@ impl Real {
             apiserver: 0,
             gangs,
             folder,
+            _slot: slot,
         };
         real.add(etcd(real.folder.path(), client, peer, disk)?)?;
         real.start_server()?;

@@ -16,8 +16,8 @@ use base64::prelude::BASE64_STANDARD;
 use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::plane;
 use muster_tests::real::{self, Installed, Real};
+use muster_tests::{plane, ports};
 use muster_tree::{Tree, tree};
 
 const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
@@ -125,7 +125,7 @@ impl Stage {
     }
 
     fn started(&self, name: &str) -> (Beside, SocketAddr) {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = SocketAddr::from(([127, 0, 0, 1], ports::free()));
         let complaints = std::fs::File::create(self.folder.path().join(name)).unwrap();
         let listen = free.to_string();
         let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", &listen];

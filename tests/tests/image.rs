@@ -4,7 +4,6 @@
 //! There need not be a container engine: a folder is the root. Here the binary of the tests is used, with the libraries
 //! it is linked to; the one of the image is static (`cargo xtask image`) and has none.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,8 +11,8 @@ use std::time::Duration;
 use muster_tests::beside::{command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::Step;
-use muster_tests::plane;
 use muster_tests::real::{self, Real};
+use muster_tests::{plane, ports};
 use muster_tree::{Tree, tree};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
@@ -80,10 +79,6 @@ fn put_account(real: &Real, root: &Path) {
     put(root, &format!("{ACCOUNT}/namespace"), b"muster-system");
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Nothing routes to a Service here: it is another name of this machine.
 fn lead_here(real: &Real) {
     let services = format!("{SPACE}/services");
@@ -144,7 +139,7 @@ fn the_operator_runs_in_an_empty_root_as_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let real = Real::with(&["gc", "namespace"]).unwrap();
     let kubeconfig: PathBuf = real.kubeconfig(folder.path(), real.server.base()).unwrap();
-    let (webhook, health) = (free_port(), free_port());
+    let (webhook, health) = (ports::free(), ports::free());
     let installed =
         command(&["install", "--webhook-port", &webhook.to_string()], &kubeconfig).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));

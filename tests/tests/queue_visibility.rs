@@ -7,13 +7,13 @@ use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
 use muster_tests::operators::wait_for;
-use muster_tests::plane;
 use muster_tests::queues::Stage;
 use muster_tests::real::{self, Real};
 use muster_tests::visible::{
     self, EXPLANATIONS, IN_CLUSTER_QUEUE, IN_LOCAL_QUEUE, ask, job, owners, until_told, until_wait,
     workload_of,
 };
+use muster_tests::{plane, ports};
 use muster_tree::{Tree, tree};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -201,7 +201,7 @@ fn the_one_in_charge_is_asked() {
     }
     let real = Real::with(&["gc", "namespace"]).unwrap();
     let installed = real.install(&plane::binary().unwrap()).unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", ports::free());
     let starts = |pod: &str, address: &str| {
         let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", address];
         let mut command = command(&words, &installed.kubeconfig);

@@ -4,14 +4,13 @@
 //! Nothing routes to the address of a Service here: clients call it by its name, at the ports of this machine.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use muster_tests::beside::Beside;
 use muster_tests::clients::note;
-use muster_tests::plane;
 use muster_tests::queues::Stage;
 use muster_tests::reports::{audience, path, stored, token, what_is_answered};
+use muster_tests::{plane, ports};
 use muster_tree::Tree;
 
 use crate::train_cluster::{job, runs, runtime};
@@ -36,12 +35,6 @@ fn accounted() -> String {
     let text = runtime("long", 3600);
     assert!(text.contains(without), "{text}");
     text.replace(without, with)
-}
-
-/// Two ports that nobody has at this moment.
-fn ports() -> [u16; 2] {
-    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|it| it.local_addr().unwrap().port())
 }
 
 /// Somebody who trusts this file, and calls the Service at this port of this machine.
@@ -140,7 +133,7 @@ fn what_is_installed(config: &str, port: u16) {
 #[test]
 fn training_of_a_real_server_tells_how_far_it_is() {
     let Some(mut stage) = Stage::real("training_of_a_real_server_tells_how_far_it_is") else { return };
-    let [port, second] = ports();
+    let [port, second] = [(); 2].map(|()| ports::free());
     let config = stage.file("config.yaml", &configuration(port));
     what_is_installed(&config, port);
     stage.operator_dies();

@@ -11,9 +11,10 @@ use std::process::Command;
 
 use muster_tree::{Tree, tree};
 
-use super::parts::{free_port, kubeconfig_of, write};
+use super::parts::{kubeconfig_of, write};
 use super::{READY_PAUSE, READY_TRIES, Real};
 use crate::differential::Step;
+use crate::ports;
 
 const SERVICES: &str = "/api/v1/namespaces/muster-system/services";
 const SERVICE: &str = "muster-webhook";
@@ -47,7 +48,7 @@ impl Real {
 
     /// The same, with these further words.
     pub fn install_with(&self, binary: &Path, more: &[&str]) -> Result<Installed, String> {
-        let port = free_port()?;
+        let port = ports::free();
         let mut command = Command::new(binary);
         command
             .args(["install", "--webhook-port", &port.to_string()])

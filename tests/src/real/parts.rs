@@ -1,6 +1,5 @@
 //! The programs of a real plane, each with the flags that the tests need.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -54,23 +53,6 @@ fn served(gangs: Gangs) -> Vec<String> {
         }
         Gangs::Native | Gangs::Absent => gates(gangs),
     }
-}
-
-/// A port that nobody has at this moment.
-pub(super) fn free_port() -> Result<u16, String> {
-    free_ports().map(|[port, ..]| port)
-}
-
-pub(super) fn free_ports() -> Result<[u16; 3], String> {
-    let mut ports = [0; 3];
-    // All are held until all are known, so that they differ.
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
-        *port = listener.local_addr().map_err(|e| e.to_string())?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 pub(super) fn etcd(folder: &Path, client: u16, peer: u16, disk: Disk) -> Result<Child, String> {

@@ -1,0 +1,46 @@
+//! Ports for servers that are told theirs before they start.
+//!
+//! # Guarantees
+//!
+//! - A port lies below the kernel's range for outgoing connections, so that no client takes it before its server does, and
+//!   is handed out once per process. Processes that run side by side begin far apart.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The range from which ports are handed out; Linux takes those of outgoing connections from 32768 on.
+const FIRST: u16 = 16_000;
+const COUNT: u16 = 16_000;
+/// How far apart processes with neighbouring ids begin.
+const APART: u32 = 997;
+
+/// A port on which no server listens.
+///
+/// # Panics
+/// All of them are in use.
+#[must_use]
+pub fn free() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id().wrapping_mul(APART) % u32::from(COUNT)) as u16;
+    let candidates = (0..COUNT).map(|_| {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        FIRST + (start + next) % COUNT
+    });
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    { candidates }.find(is_free).expect("a machine has a free port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_handed_out_twice_nor_while_a_server_listens() {
+        let first = free();
+        let _server = TcpListener::bind(("127.0.0.1", first)).unwrap();
+        let others: std::collections::BTreeSet<u16> = (0..100).map(|_| free()).collect();
+        assert_eq!(others.len(), 100);
+        assert!(!others.contains(&first));
+        assert!(others.iter().all(|port| (FIRST..FIRST + COUNT).contains(port)));
+    }
+}
