@@ -8,7 +8,6 @@ mod admission;
 mod agent;
 mod certificates;
 mod corpus;
-mod coverage;
 mod differential;
 mod examples;
 mod failover;

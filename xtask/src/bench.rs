@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::process;
+use xtask::process;
 
 /// The task.
 pub fn task(args: &[String]) -> Result<(), String> {

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::process;
+use xtask::process;
 
 /// How long lists and packages may take to come.
-const FETCH_MAX: Duration = Duration::from_secs(300);
+const FETCH_MAX: Duration = Duration::from_secs(1200);
 /// How long one package may take to be unpacked.
-const UNPACK_MAX: Duration = Duration::from_secs(60);
+const UNPACK_MAX: Duration = Duration::from_secs(600);
 
 /// Fetches this package with all that it needs and this system has not, and takes everything apart below `folder`; where
 /// the files are then. `size` is told to whoever waits.
@@ -34,9 +34,9 @@ pub fn unpack(package: &str, size: &str, folder: &Path) -> Result<PathBuf, Strin
     for part in ["lists/partial", "archives/partial"] {
         create(&fetched.join(part))?;
     }
-    process::run_for(apt(&fetched).arg("update"), FETCH_MAX)?;
+    process::retry(|| process::run_for(apt(&fetched).arg("update"), FETCH_MAX))?;
     let install = ["install", "--yes", "--download-only", "--no-install-recommends", package];
-    process::run_for(apt(&fetched).args(install), FETCH_MAX)?;
+    process::retry(|| process::run_for(apt(&fetched).args(install), FETCH_MAX))?;
     let root = folder.join("root");
     let all = packages(&fetched.join("archives"))?;
     if all.is_empty() {

@@ -7,7 +7,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::process;
+use xtask::process;
 
 /// Builds it.
 pub fn task(_: &[String]) -> Result<(), String> {

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process;
+use xtask::process;
 
 /// The pinned version.
 pub const VERSION: &str = "1.37.1";
@@ -111,7 +111,7 @@ fn kubernetes_manifest() -> Result<String, String> {
 fn kubernetes_go_mod() -> Result<String, String> {
     let mut download = Command::new("go");
     download.args(["mod", "download", "-json", &format!("k8s.io/kubernetes@v{VERSION}")]);
-    let answer = process::output(&mut download)?;
+    let answer = process::retry(|| process::output(&mut download))?;
     let answer: Value = serde_json::from_str(&answer).map_err(|e| format!("go mod download: {e}"))?;
     let path = answer["GoMod"].as_str().ok_or("go mod download names no GoMod")?;
     fs::read_to_string(path).map_err(|e| format!("reading {path}: {e}"))
@@ -138,7 +138,8 @@ fn go_build(work: &Path, flags: &str, package: &str, path: &Path) -> Result<(), 
     let mut go = Command::new("go");
     go.current_dir(work).env("CGO_ENABLED", "0");
     go.args(["build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o"]).arg(&unfinished).arg(package);
-    process::run(&mut go)?;
+    // Its dependencies are downloaded on the way.
+    process::retry(|| process::run(&mut go))?;
     fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
 }
 

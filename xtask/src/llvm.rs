@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{debian, kube, process};
+use crate::{debian, kube};
+use xtask::process;
 
 const PROGRAMS: [&str; 2] = ["llvm-profdata", "llvm-cov"];
 /// What it costs to have them.

@@ -14,7 +14,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{kube, process};
+use crate::kube;
+use xtask::process;
 
 /// A peer: how it is called here, its Go module, the package in it that is the program, and the version compared
 /// with.
@@ -50,11 +51,6 @@ pub fn task(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The upstream JobSet controller, built if it has to be.
-pub fn jobset() -> Result<PathBuf, String> {
-    program(&PEERS[0])
-}
-
 /// Where the program of this name is, built if it has to be.
 pub fn named(name: &str) -> Result<PathBuf, String> {
     let peer = PEERS.iter().find(|peer| peer.name == name);
@@ -86,11 +82,13 @@ fn build(peer: &Peer, path: &Path) -> Result<(), String> {
     let folder = path.parent().ok_or("the cache folder has no parent")?;
     fs::create_dir_all(folder).map_err(|e| format!("making {}: {e}", folder.display()))?;
     let unfinished = path.with_file_name(format!("{}-unfinished", peer.name));
+    let module = process::retry(|| module(peer))?;
     let mut go = Command::new("go");
-    go.current_dir(module(peer)?).env("CGO_ENABLED", "0");
+    go.current_dir(module).env("CGO_ENABLED", "0");
     go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"]);
-    process::run(go.arg(&unfinished).arg(peer.program))
-        .map_err(|e| format!("{} {}: {e}", peer.name, peer.version))?;
+    go.arg(&unfinished).arg(peer.program);
+    // Its dependencies are downloaded on the way.
+    process::retry(|| process::run(&mut go)).map_err(|e| format!("{} {}: {e}", peer.name, peer.version))?;
     fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
 }
 

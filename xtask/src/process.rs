@@ -11,6 +11,10 @@ const OF_THIS_TASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 /// How often one looks whether a program has ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often something is tried that fails for passing reasons, and the pause in between.
+const ATTEMPTS: u32 = 3;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(5);
+
 /// The root of the workspace.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -56,6 +60,18 @@ pub fn run_for(command: &mut Command, time_max: Duration) -> Result<(), String> 
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("{} took longer than {} s", name(command), time_max.as_secs()))
+}
+
+/// Tries something that fails for passing reasons, such as a download, several times.
+pub fn retry<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    for left in (1..ATTEMPTS).rev() {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(problem) => eprintln!("{problem}; trying again ({left} left)"),
+        }
+        std::thread::sleep(BETWEEN_ATTEMPTS);
+    }
+    attempt()
 }
 
 /// Runs a command to its end and returns what it printed.

@@ -2,7 +2,7 @@
 //! `cargo xtask sim queues` plays those of queues, whose laws are looked at after every step, and `cargo xtask sim trained-queues`
 //! those in which TrainJobs are among what waits.
 
-use crate::process;
+use xtask::process;
 
 /// How many seeds are played when nobody says.
 const SEEDS: u64 = 1_000;

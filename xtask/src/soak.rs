@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use crate::process;
+use xtask::process;
 
 /// How often the server is killed amid its writers.
 const KILLS: &str = "50";

@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{debian, kube, process};
+use crate::{debian, kube};
+use xtask::process;
 
 const PACKAGE: &str = "python3-torch";
 /// What it costs to have it.

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use muster_tree::Tree;
+use serde_json::Value;
 
 /// Which crates of ours each crate may name, besides in its tests.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -90,7 +90,7 @@ const RIM_ONLY: &[&str] =
     &["tokio", "hyper", "hyper-util", "axum", "reqwest", "kube", "k8s-openapi", "async-std"];
 
 /// The heavy client crates may be named by these alone.
-const MAY_NAME_KUBE: &[&str] = &["muster-cluster", "muster-tests"];
+const MAY_NAME_KUBE: &[&str] = &["muster-cluster", "muster-tests", "kube-rs-test"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
@@ -103,15 +103,14 @@ fn packages() -> Vec<(String, Vec<String>)> {
         .current_dir(root())
         .output()
         .expect("cargo runs");
-    let metadata = Tree::parse(&output.stdout).expect("cargo prints JSON");
-    let ordinary = |d: &&Tree| d.get("kind").is_none_or(Tree::is_null);
-    metadata
-        .items_at(&["packages"])
-        .iter()
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+    let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_owned();
+    let packages = list(&metadata, "packages").into_iter();
+    packages
         .map(|package| {
-            let depends = package.items_at(&["dependencies"]).iter().filter(ordinary);
-            let depends = depends.map(|d| d.str_at(&["name"]).to_owned()).collect();
-            (package.str_at(&["name"]).to_owned(), depends)
+            let ordinary = list(&package, "dependencies").into_iter().filter(|it| it["kind"].is_null());
+            (name(&package), ordinary.map(|it| name(&it)).collect())
         })
         .collect()
 }

@@ -5,6 +5,8 @@
 //! a streaming list, typed and dynamic objects. With `streams` as second argument it uses logs, commands, attaching and
 //! ports of pods instead. It ends with an error when anything is not as it should be.
 
+#![expect(clippy::print_stdout, reason = "what works is printed for the reader of a failed run")]
+
 mod streams;
 
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - The files are what `sources` says: a test of `xtask` makes them anew and compares.
+//! - The files are what `sources` says: a test of `codegen` makes them anew and compares.
 //! - What can be checked without looking at another object is checked by the server itself; no webhook is asked.
 //!
 //! # Deliberately absent

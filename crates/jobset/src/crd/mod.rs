@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - `crd.json` is what `source` says: a test of `xtask` makes it anew and compares.
+//! - `crd.json` is what `source` says: a test of `codegen` makes it anew and compares.
 //! - It is structural: every server takes it, not ours alone.
 //!
 //! # Deliberately absent

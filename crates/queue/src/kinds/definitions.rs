@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - The files are what [`sources`] says: a test of `xtask` makes them anew and compares.
+//! - The files are what [`sources`] says: a test of `codegen` makes them anew and compares.
 //! - Both versions are served, the newer one is stored.
 //!
 //! # Deliberately absent

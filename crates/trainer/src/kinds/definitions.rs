@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - The files are what [`sources`] says: a test of `xtask` makes them anew and compares.
+//! - The files are what [`sources`] says: a test of `codegen` makes them anew and compares.
 //! - Schemas and rules use nothing that Kubernetes 1.29 lacks.
 
 use std::sync::OnceLock;

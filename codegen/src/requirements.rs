@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 use muster_tree::{Tree, tree};
 
-use crate::process;
+use xtask::process;
 
 const DOCS: &str = "docs/requirements";
 /// Folders with scenarios.
 const SCENARIOS: [&str; 6] =
     ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs", "tests/queues", "tests/trains"];
 /// Folders with Rust tests.
-const SOURCES: [&str; 4] = ["crates", "tests", "bench", "xtask"];
+const SOURCES: [&str; 5] = ["crates", "tests", "bench", "xtask", "codegen"];
 /// What a Rust test says before its ids.
 const SHOWS: &str = "/// Shows: ";
 /// The mark of what the proposal itself defers.

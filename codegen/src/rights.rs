@@ -18,7 +18,7 @@ use std::process::Command;
 
 use muster_tree::Tree;
 
-use crate::process;
+use xtask::process;
 
 /// A right and the reason: group, resource, verb, reason.
 type Rare = (&'static str, &'static str, &'static str, &'static str);
@@ -122,46 +122,33 @@ struct Use {
     refused: String,
 }
 
-/// What a comparison came to.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Lines about what is wrong.
-    pub wrong: Vec<String>,
-    /// A line about what was found.
-    pub note: String,
-    /// Why nothing could be compared.
-    pub skipped: Option<String>,
-}
-
-/// The task: compares the logs of a folder that `MUSTER_TEST_AUDIT` named while tests ran.
+/// The task: compares the logs in a folder that `MUSTER_TEST_AUDIT` named while tests ran with the roles that the binary
+/// prints, by default the one of the dev profile.
+#[expect(clippy::print_stdout, reason = "the counts are the result of this task")]
 pub fn task(args: &[String]) -> Result<(), String> {
-    let [folder] = args else { return Err("this task wants the folder of the logs".to_owned()) };
-    let verdict = check(Path::new(folder), &process::target().join("debug").join("muster"), None)?;
-    verdict.wrong.iter().for_each(|line| eprintln!("{line}"));
-    eprintln!("{}", verdict.skipped.as_ref().unwrap_or(&verdict.note));
-    if verdict.wrong.is_empty() { Ok(()) } else { Err("the roles are not what is used".to_owned()) }
-}
-
-/// Compares the logs in this folder with the roles that this binary prints; `missing` tells why there is no real plane.
-pub fn check(logs: &Path, binary: &Path, missing: Option<String>) -> Result<Verdict, String> {
-    let uses = read(logs)?;
+    let built = process::target().join("debug").join("muster");
+    let (logs, binary) = match args {
+        [logs] => (logs, built.as_path()),
+        [logs, binary] => (logs, Path::new(binary)),
+        _ => return Err("usage: cargo xtask rights FOLDER [BINARY]".to_owned()),
+    };
+    let uses = read(Path::new(logs))?;
     if uses.is_empty() {
-        return match missing {
-            Some(reason) => Ok(Verdict { skipped: Some(reason), ..Verdict::default() }),
-            None => {
-                Err("no operator ran under its own ServiceAccount, or nothing was logged of it".to_owned())
-            }
-        };
+        return Err(format!(
+            "{logs}: no operator ran under its own ServiceAccount, or nothing was logged of it"
+        ));
     }
     let printed = process::output(Command::new(binary).args(["install", "--dry-run", "-o", "json"]))?;
     let grants = grants(&documents(&printed)?);
     let wrong = compare(&grants, &uses, &RARE);
-    let of = |rights: BTreeSet<&Right>| rights.len();
-    let (given, used) =
-        (of(grants.iter().map(|it| &it.right).collect()), of(uses.iter().map(|it| &it.right).collect()));
-    let note =
-        format!("rights: {used} used by the operator under its ServiceAccount, {given} granted by its roles");
-    Ok(Verdict { wrong, note, skipped: None })
+    let (granted, used): (BTreeSet<&Right>, BTreeSet<&Right>) =
+        (grants.iter().map(|it| &it.right).collect(), uses.iter().map(|it| &it.right).collect());
+    println!(
+        "rights: {} used by the operator under its ServiceAccount, {} granted by its roles",
+        used.len(),
+        granted.len()
+    );
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// All uses in all logs of a folder.

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::process;
+use xtask::process;
 
 /// The chart, from the workspace's root.
 const CHART: &str = "deploy/chart";

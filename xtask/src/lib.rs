@@ -1,0 +1,3 @@
+//! What `xtask` and `codegen` share: the workspace's folders and running other programs.
+
+pub mod process;

@@ -1,0 +1,268 @@
+//! `cargo xtask test`: what CI runs. Format, lints, documentation and every test.
+//!
+//! Everything is compiled once; programs that the tests need are provided meanwhile. Then three lanes run side by side: what
+//! needs the processor (lints, documentation, unit tests), the black-box functions, and the scenarios; the last two mostly
+//! wait for servers. A failure does not stop the run, so that one run shows everything.
+//!
+//! The last line counts; a step without tests of its own counts as one. The table above it has the seconds of each part.
+
+mod executables;
+mod report;
+mod selection;
+mod suite;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use self::executables::Executable;
+use self::report::{Count, Report};
+use self::selection::Selection;
+use self::suite::Setup;
+use crate::clients::{self, Provided};
+use xtask::process;
+
+const USAGE: &str = "usage: cargo xtask test [--quick | NAME…]
+
+  no argument   everything: what CI runs
+  --quick       between edits: format, lints, unit tests, fewer seeds of the simulator, scenarios without a real plane
+  NAME…         what the names match: a crate (queue), a suite (units, blackbox, scenarios), scenarios (jobsets/failure), a
+                module of the black-box tests (kubectl_get), or a part of the name of a test";
+
+/// Crates whose documentation has readers outside of them.
+const DOCUMENTED: [&str; 5] =
+    ["muster-api", "muster-tree", "muster-schema", "muster-store", "muster-control"];
+/// Black-box functions at the same time: they mostly wait. Real planes have a limit of their own.
+const BLACK_BOX_THREADS: usize = 12;
+/// Seeds of the simulator between edits.
+const QUICK_SEEDS: &str = "8";
+/// Says to the tests why no real plane is to be used.
+const WITHOUT_REAL: &str = "MUSTER_TEST_WITHOUT_REAL";
+
+/// The task.
+pub fn task(args: &[String]) -> Result<(), String> {
+    match args {
+        [] => Run::new().everything(),
+        [flag] if flag == "--quick" => Run::new().quick(),
+        [flag, ..] if flag.starts_with('-') => Err(format!("{flag}: unknown\n{USAGE}")),
+        names => Run::new().named(&Selection::of(names, &process::root())?),
+    }
+}
+
+/// A run under way.
+struct Run {
+    begun: Instant,
+    report: Mutex<Report>,
+}
+
+impl Run {
+    fn new() -> Run {
+        Run { begun: Instant::now(), report: Mutex::default() }
+    }
+
+    fn everything(&self) -> Result<(), String> {
+        let (built, provided) = std::thread::scope(|scope| {
+            let provided = scope.spawn(|| self.provide());
+            self.check("format", &mut process::cargo(["fmt", "--all", "--check"]));
+            let built = self.build("compile tests", &mut every_test());
+            (built, provided.join().expect("providing programs does not panic"))
+        });
+        let variables = prepare(&provided)?;
+        let all = built.unwrap_or_default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                self.check("lints", &mut lints());
+                self.check("documentation", &mut documentation());
+                let setup = Setup { variables: variables.clone(), ..Setup::default() };
+                all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &setup));
+            });
+            for executable in all.iter().filter(|it| it.is_black_box()) {
+                let setup = Setup { variables: variables.clone(), ..black_box(executable) };
+                scope.spawn(move || self.run(executable, &setup));
+            }
+        });
+        self.rights(&provided);
+        self.finish()
+    }
+
+    fn quick(&self) -> Result<(), String> {
+        self.check("format", &mut process::cargo(["fmt", "--all", "--check"]));
+        let all = self.build("compile tests", &mut every_test()).unwrap_or_default();
+        let mut variables = prepare(&Provided::default())?;
+        variables.push(("MUSTER_SEEDS".to_owned(), QUICK_SEEDS.to_owned()));
+        variables.push((WITHOUT_REAL.to_owned(), "left out by --quick".to_owned()));
+        let wanted = |it: &&Executable| !it.is_black_box() || it.is_scenarios();
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.check("lints", &mut lints()));
+            for executable in all.iter().filter(wanted).filter(|it| it.is_black_box()) {
+                let setup = Setup { variables: variables.clone(), ..black_box(executable) };
+                scope.spawn(move || self.run(executable, &setup));
+            }
+            let setup = Setup { variables: variables.clone(), ..Setup::default() };
+            all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &setup));
+        });
+        self.finish()
+    }
+
+    fn named(&self, wanted: &Selection) -> Result<(), String> {
+        let provided = match (&wanted.black_box, &wanted.scenarios) {
+            (Some(_), _) => self.provide(),
+            (None, Some(_)) => self.provide_only(clients::kubernetes),
+            (None, None) => Provided::default(),
+        };
+        let variables = prepare(&provided)?;
+        for (package, filters) in &wanted.packages {
+            let mut cargo = process::cargo(["test", "--quiet", "--package", package]);
+            for executable in self.build(&format!("compile {package}"), &mut cargo).unwrap_or_default() {
+                let setup = Setup { filters: filters.clone(), variables: variables.clone(), threads: None };
+                self.run(&executable, &setup);
+            }
+        }
+        for (target, filters) in [("main", &wanted.black_box), ("scenarios", &wanted.scenarios)] {
+            let Some(filters) = filters else { continue };
+            let built = self.build(&format!("compile {target}"), &mut black_box_tests(target));
+            for executable in built.unwrap_or_default().iter().filter(|it| it.is_black_box()) {
+                let setup =
+                    Setup { filters: filters.clone(), variables: variables.clone(), ..black_box(executable) };
+                self.run(executable, &setup);
+            }
+        }
+        self.finish()
+    }
+
+    fn provide(&self) -> Provided {
+        self.provide_only(clients::provide)
+    }
+
+    fn provide_only(&self, provide: impl Fn() -> Provided) -> Provided {
+        let begun = Instant::now();
+        let provided = provide();
+        let count = if provided.unexpected().is_empty() { Count::PASSED } else { Count::FAILED };
+        for (name, reason) in provided.unexpected() {
+            eprintln!("FAILED programs for the tests: {name} cannot be provided, and CI needs it: {reason}");
+        }
+        self.lock().part("programs for the tests", begun.elapsed(), count);
+        provided
+    }
+
+    /// A step without tests of its own.
+    fn check(&self, name: &str, command: &mut Command) {
+        eprintln!("== {name}");
+        let begun = Instant::now();
+        let result = process::run(command);
+        if let Err(problem) = &result {
+            eprintln!("FAILED {name}: {problem}");
+        }
+        self.lock().part(name, begun.elapsed(), Count::of(&result));
+    }
+
+    /// Compiles, which counts only if it fails: what compiles is counted by its tests.
+    fn build(&self, name: &str, command: &mut Command) -> Option<Vec<Executable>> {
+        eprintln!("== {name}");
+        let begun = Instant::now();
+        let built = executables::build(command).map_err(|problem| eprintln!("FAILED {name}: {problem}"));
+        let count = if built.is_ok() { Count::default() } else { Count::FAILED };
+        self.lock().part(name, begun.elapsed(), count);
+        built.ok()
+    }
+
+    fn run(&self, executable: &Executable, setup: &Setup) {
+        let ran = suite::run(executable, setup);
+        // Crates without tests would only lengthen the table.
+        if ran.part.count == Count::default() {
+            return;
+        }
+        let mut report = self.lock();
+        report.parts.push(ran.part);
+        report.tests.extend(ran.tests);
+    }
+
+    /// Compares the roles of `muster install` with the requests that operators sent while the tests ran.
+    fn rights(&self, provided: &Provided) {
+        let logged = fs::read_dir(audit()).is_ok_and(|mut entries| entries.next().is_some());
+        match provided.missing(clients::KUBERNETES) {
+            Some(reason) if !logged => {
+                eprintln!("skipped the comparison of rights: {reason}");
+                self.lock().part("rights", Duration::ZERO, Count::SKIPPED);
+            }
+            _ => match crate::codegen("rights") {
+                Ok(mut codegen) => self.check("rights", codegen.arg(audit()).arg(binary())),
+                Err(problem) => {
+                    eprintln!("FAILED rights: {problem}");
+                    self.lock().part("rights", Duration::ZERO, Count::FAILED);
+                }
+            },
+        }
+    }
+
+    #[expect(clippy::print_stdout, reason = "the summary is the result of this task")]
+    fn finish(&self) -> Result<(), String> {
+        let mut report = self.lock();
+        report.notes = fs::read_to_string(list("notes-of-tests.txt")).unwrap_or_default();
+        let (elapsed, total) = (self.begun.elapsed(), report.total());
+        let file = list("test-times.json");
+        fs::write(&file, format!("{:#}\n", report.json(elapsed)))
+            .map_err(|e| format!("{}: {e}", file.display()))?;
+        print!("{}\n{}", report.notes, report.table(elapsed));
+        println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
+        if total.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Report> {
+        self.report.lock().expect("no lane panics while it holds the report")
+    }
+}
+
+/// Every executable with tests, and the programs that tests start. Examples are compiled by the lints.
+fn every_test() -> Command {
+    process::cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests"])
+}
+
+/// The black-box tests of this target and what they start. The whole workspace is named: one package alone would be built
+/// with other features of its dependencies.
+fn black_box_tests(target: &str) -> Command {
+    process::cargo(["test", "--workspace", "--locked", "--bin", "muster", "--test", target])
+}
+
+fn lints() -> Command {
+    process::cargo(["clippy", "--workspace", "--locked", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn documentation() -> Command {
+    let mut docs = process::cargo(["doc", "--locked", "--no-deps", "--quiet"]);
+    docs.args(DOCUMENTED.iter().flat_map(|name| ["--package", name])).env("RUSTDOCFLAGS", "-D warnings");
+    docs
+}
+
+/// Scenarios choose how many run at the same time by what each needs.
+fn black_box(executable: &Executable) -> Setup {
+    Setup { threads: (!executable.is_scenarios()).then_some(BLACK_BOX_THREADS), ..Setup::default() }
+}
+
+/// Removes what an earlier run has left; the variables that the tests get.
+fn prepare(provided: &Provided) -> Result<Vec<(String, String)>, String> {
+    let notes = list("notes-of-tests.txt");
+    let _ = fs::remove_file(&notes);
+    let _ = fs::remove_dir_all(audit());
+    fs::create_dir_all(audit()).map_err(|e| format!("{}: {e}", audit().display()))?;
+    let paths =
+        [("MUSTER_TEST_BINARY", binary()), ("MUSTER_TEST_AUDIT", audit()), ("MUSTER_TEST_NOTES", notes)];
+    let paths = paths.into_iter().map(|(name, path)| (name.to_owned(), path.display().to_string()));
+    Ok(provided.variables().into_iter().chain(paths).collect())
+}
+
+/// Where real servers log what operators request of them.
+fn audit() -> PathBuf {
+    list("audit-of-tests")
+}
+
+fn list(name: &str) -> PathBuf {
+    process::target().join(name)
+}
+
+/// The binary that comes with the tests of its own package.
+fn binary() -> PathBuf {
+    process::target().join("debug").join("muster")
+}
