@@ -1,7 +1,8 @@
 //! `cargo xtask requirements`: which promises of `docs/requirements` a test names, and which none does.
 //!
 //! An id stands in the docs as `- **572-01** …`. A scenario names it with `shows: [572-01]`, a Rust test with a line
-//! `/// Shows: 572-01, 572-02.` above its `#[test]`. Naming an id that no file has, or having an id twice, is an error:
+//! `/// Shows: 572-01, 572-02.` above its `#[test]`, a function of `tests/src/suite` above itself: those functions are the
+//! tests that the harness of scenarios runs, or make them. Naming an id that no file has, or having an id twice, is an error:
 //! a typing mistake must not look like a promise kept.
 //!
 //! # Deliberately absent
@@ -22,6 +23,8 @@ const SCENARIOS: [&str; 6] =
     ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs", "tests/queues", "tests/trains"];
 /// Folders with Rust tests.
 const SOURCES: [&str; 5] = ["crates", "tests", "bench", "xtask", "codegen"];
+/// The folder whose functions are tests without `#[test]`.
+const SUITE: &str = "tests/src/suite/";
 /// What a Rust test says before its ids.
 const SHOWS: &str = "/// Shows: ";
 /// The mark of what the proposal itself defers.
@@ -132,7 +135,10 @@ fn of_rust(text: &str, file: &str) -> Result<Vec<Naming>, String> {
         let Some(ids) = line.strip_prefix(SHOWS) else { continue };
         let place = format!("{file}:{}", at + 1);
         let above_an_item = |line: &&&str| line.starts_with("///") || line.starts_with("#[");
-        if !lines[at..].iter().take_while(above_an_item).any(|line| line.ends_with("test]")) {
+        let is_test = lines[at..].iter().take_while(above_an_item).any(|line| line.ends_with("test]"));
+        let below = lines[at..].iter().find(|line| !above_an_item(line));
+        let is_of_suite = file.starts_with(SUITE) && below.is_some_and(|line| line.contains("fn "));
+        if !is_test && !is_of_suite {
             return Err(format!("{place}: ids are named, but not above a test"));
         }
         let ids = ids.trim_end_matches('.').split(", ");
@@ -280,6 +286,10 @@ mod tests {
         assert_eq!(ids(&of_rust(&text, "f").expect("above a test")), ["976-01"]);
         let text = format!("{shows}976-01.\nfn helper() {{}}\n#[test]\nfn c() {{}}\n");
         assert!(of_rust(&text, "f").expect_err("a helper is no test").starts_with("f:1:"));
+        let suite = format!("{SUITE}f.rs");
+        assert_eq!(ids(&of_rust(&text, &suite).expect("a test of the harness")), ["976-01"]);
+        let text = format!("{shows}976-01.\nconst C: u8 = 1;\n");
+        assert!(of_rust(&text, &suite).is_err());
     }
 
     #[test]

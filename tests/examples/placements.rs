@@ -10,7 +10,8 @@ fn main() -> Result<(), String> {
     let from = seeds.next().unwrap_or(0);
     let to = seeds.next().unwrap_or(from + 1);
     let real = Real::with(&["gc", "namespace", "scheduler"])?;
-    let referee = Referee::new(&real.server)?;
+    Referee::prepare(&real.server)?;
+    let referee = Referee::new(&real.server);
     let mut report = Report::default();
     for seed in from..to {
         let before = report.differences.len();

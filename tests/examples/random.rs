@@ -15,7 +15,8 @@ fn main() {
     let wanted = |name: &str| args.get(2).is_none_or(|kind| kind == name);
     let kinds: Vec<_> = kinds.into_iter().filter(|kind| wanted(kind.name())).collect();
     let planes = Planes::given_or_new().expect("two servers");
-    let bench = Bench::new(&planes.ours, &planes.real, &kinds).expect("both know the kinds");
+    random::define(&planes.ours, &planes.real, &kinds).expect("both take the CRDs");
+    let bench = Bench::new(&planes.ours, &planes.real).expect("the known differences can be read");
     let seeds: Vec<u64> = (first..first + many).collect();
     let (problems, requests) = bench.run(&kinds, &seeds).expect("sequences can be played");
     println!("{}", problems.join("---\n"));

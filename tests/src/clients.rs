@@ -44,7 +44,7 @@ pub fn note(line: &str) {
 }
 
 /// Adds a line to the file that this variable names, if it names one.
-fn append(variable: &str, line: &str) {
+pub(crate) fn append(variable: &str, line: &str) {
     if let Some(path) = std::env::var_os(variable) {
         let file = File::options().create(true).append(true).open(path);
         file.and_then(|mut file| writeln!(file, "{line}")).expect("the list can be written");

@@ -26,6 +26,22 @@ pub fn load<T: DeserializeOwned>(folder: &Path) -> Result<Vec<T>, String> {
     read(folder)?.iter().map(|(file, document)| value(file, document)).collect()
 }
 
+/// The same, each with the name of its file without the number that orders files: `03-failure.yaml` is `failure`.
+pub fn load_with_files<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(String, T)>, String> {
+    let all = read(folder)?;
+    all.iter().map(|(file, document)| Ok((short_name(file), value(file, document)?))).collect()
+}
+
+/// The name of a file without its number and its extension.
+#[must_use]
+pub fn short_name(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    match stem.split_once('-') {
+        Some((number, name)) if number.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
+        _ => stem,
+    }
+}
+
 /// One document as a value.
 pub fn value<T: DeserializeOwned>(file: &Path, document: &Tree) -> Result<T, String> {
     const START: usize = 80;
@@ -40,6 +56,15 @@ fn wrong(place: &Path, why: &dyn Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_a_file_is_no_part_of_its_name() {
+        for (file, name) in
+            [("a/03-failure.yaml", "failure"), ("kueue-workload.yaml", "kueue-workload"), ("b.yaml", "b")]
+        {
+            assert_eq!(short_name(Path::new(file)), name);
+        }
+    }
 
     #[test]
     fn what_does_not_fit_is_told_with_its_place() {

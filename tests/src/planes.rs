@@ -3,11 +3,10 @@
 //! # Invariants
 //!
 //! - Both run the same controllers, named as our `--controllers` names them.
-//! - Each is started once per test process and shared by all tests that need no more than the two controllers that
-//!   delete; every test works in namespaces of its own and leaves no cluster-scoped object behind.
+//! - Tests that share a pair work in namespaces of their own and leave no cluster-scoped object behind.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use muster_tree::{Tree, tree};
@@ -61,29 +60,12 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// The pair that all differential tests of a process share; `None`, and the test noted as skipped, where no real
-    /// plane can be had.
-    pub fn shared(test: &str) -> Option<&'static Planes> {
-        static PLANES: OnceLock<Planes> = OnceLock::new();
-        if let Some(reason) = real::missing() {
-            skip(test, &reason);
-            return None;
-        }
-        Some(PLANES.get_or_init(|| Planes::start(&QUIET).expect("both planes start")))
-    }
-
-    /// The pair on which work runs, with all controllers of Jobs, a scheduler and the same simulated nodes.
-    pub fn at_work(test: &str) -> Option<&'static Planes> {
-        static PLANES: OnceLock<Planes> = OnceLock::new();
-        if let Some(reason) = real::missing() {
-            skip(test, &reason);
-            return None;
-        }
-        Some(PLANES.get_or_init(|| Planes::work().expect("both planes start")))
-    }
-
-    /// Starts a pair on which work runs.
+    /// The pair on which work runs, with all controllers of Jobs, a scheduler and the same simulated nodes: a new one, or the
+    /// servers whose kubeconfigs `OURS` and `REAL` name.
     pub fn work() -> Result<Planes, String> {
+        if let Some(given) = Planes::given()? {
+            return Ok(given);
+        }
         let plane = ours_with(&AT_WORK, NODES)?;
         let mut running = Real::with(&AT_WORK)?;
         running.join(&crate::plane::binary()?, NODES)?;
@@ -159,15 +141,26 @@ impl Planes {
         Ok(running)
     }
 
-    /// For people: the servers whose kubeconfigs `OURS` and `REAL` name, or else a new pair.
+    /// The servers whose kubeconfigs `OURS` and `REAL` name, or else a new pair with the controllers that only delete.
     pub fn given_or_new() -> Result<Planes, String> {
-        match (std::env::var_os("OURS"), std::env::var_os("REAL")) {
-            (Some(ours), Some(real)) => {
-                let server = |file| Server::of_kubeconfig(Path::new(file));
-                Ok(Planes { ours: server(&ours)?, real: server(&real)?, running: None })
-            }
-            _ => Planes::start(&QUIET),
+        match Planes::given()? {
+            Some(given) => Ok(given),
+            None => Planes::start(&QUIET),
         }
+    }
+
+    fn given() -> Result<Option<Planes>, String> {
+        let (Some(ours), Some(real)) = (std::env::var_os("OURS"), std::env::var_os("REAL")) else {
+            return Ok(None);
+        };
+        let server = |file| Server::of_kubeconfig(Path::new(file));
+        Ok(Some(Planes { ours: server(&ours)?, real: server(&real)?, running: None }))
+    }
+
+    /// Whether the servers were there before and stay when the value is dropped.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.running.is_none()
     }
 
     /// Starts a pair with these controllers.
@@ -187,8 +180,8 @@ impl Planes {
 pub struct Outside {
     /// Talks to the server as the administrator.
     pub server: Server,
-    /// Ends first.
-    _operator: Beside,
+    /// Ends first. The lock is never taken: it makes the value one that threads can share.
+    _operator: Mutex<Beside>,
     _plane: Plane,
 }
 
@@ -205,7 +198,7 @@ impl Outside {
         let mut operator = Beside::telling(&words, plane.kubeconfig(), log.into());
         operator.says("muster is in charge");
         wait_for_nodes(&server, JOBSET_NODES)?;
-        Ok(Outside { server, _operator: operator, _plane: plane })
+        Ok(Outside { server, _operator: Mutex::new(operator), _plane: plane })
     }
 }
 

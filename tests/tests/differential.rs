@@ -1,39 +1,14 @@
-//! The judge over all scenarios and over random sequences, and checks of the judge itself.
+//! Checks of the judge itself: a fault in one answer of ours is found where it is.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use muster_tests::clients::note;
 use muster_tests::differential::{Answer, Fault, Report, judge};
-use muster_tests::planes::{self, Planes};
-use muster_tests::random::{self, Bench, kinds};
+use muster_tests::planes;
 use muster_tree::Tree;
-
-/// The seeds that every run plays, of each kind.
-const SEEDS: std::ops::Range<u64> = 0..8;
 
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
-}
-
-#[test]
-fn nobody_can_tell_our_server_from_the_real_one() {
-    let Some(planes) = Planes::shared("differential") else { return };
-    let report = judge(&planes.ours, &planes.real, &scenarios(), "").unwrap();
-    note(&format!("differential suite: {}", report.to_string().lines().last().unwrap_or_default()));
-    report.verdict().unwrap_or_else(|problem| panic!("{problem}"));
-}
-
-#[test]
-fn random_writes_get_the_same_answers_from_both() {
-    let Some(planes) = Planes::shared("random") else { return };
-    let kinds = kinds(&random::folder()).unwrap();
-    let bench = Bench::new(&planes.ours, &planes.real, &kinds).unwrap();
-    let seeds: Vec<u64> = SEEDS.collect();
-    let (problems, requests) = bench.run(&kinds, &seeds).unwrap();
-    let (n, found) = (kinds.len() * seeds.len(), problems.len());
-    note(&format!("random writes: {n} sequences, {requests} requests compared, {found} sequences differ"));
-    assert!(problems.is_empty(), "{}", problems.join("---\n"));
 }
 
 /// Judges our server against another of ours, with a fault in the n-th answer for which `change` has another one.

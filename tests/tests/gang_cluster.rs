@@ -1,79 +1,19 @@
-//! Gangs on the embedded server and on real ones: the same scenarios, each in the form that the server has.
+//! Gangs on real servers beyond single scenarios: files of the proposal, JobSets as gangs, the CRDs of our own form.
 
 use std::path::Path;
 use std::process::Command;
 
-use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Server, Step};
-use muster_tests::gangs::{Form, Playground, folder, judge, load};
+use muster_tests::clients::skip;
+use muster_tests::differential::Step;
 use muster_tests::operators::{SETS, items, name, post, wait_for};
 use muster_tests::plane;
 use muster_tests::real::{self, Gangs, Real};
 use muster_tree::{Tree, tree};
 
-/// Plays one scenario only, for people.
-fn filter() -> String {
-    std::env::var("MUSTER_TEST_GANG").unwrap_or_default()
-}
-
-/// Plays everything on one plane, and looks at what the plane has said.
-fn play(form: Form, look: impl FnOnce(&Playground)) {
-    let scenarios = load(&folder()).unwrap();
-    let playground = Playground::start(form, &scenarios).unwrap();
-    let (count, wrong) = judge(&playground, &scenarios, &filter());
-    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n\n"), playground.complaints());
-    assert!(count > 0, "no scenario was played");
-    note(&format!("gangs: {count} scenarios as they should be on {form:?}"));
-    look(&playground);
-}
-
 fn is_missing(test: &str) -> bool {
     let reason = real::missing();
     reason.iter().for_each(|reason| skip(test, reason));
     reason.is_some()
-}
-
-/// Shows: 5832-71, 5832-61.
-#[test]
-fn gangs_on_the_embedded_server() {
-    play(Form::Embedded, |_| {});
-}
-
-/// Shows: 5832-61, 5832-63, 5832-71.
-#[test]
-fn gangs_of_a_server_that_has_them() {
-    if is_missing("gangs_of_a_server_that_has_them") {
-        return;
-    }
-    play(Form::Native, |playground| {
-        let said = playground.complaints();
-        assert!(said.contains("scheduling.k8s.io/v1beta1"), "it tells which form it found: {said}");
-        no_definition_of_theirs(&playground.server);
-    });
-}
-
-/// Shows: 5832-61, 5832-62, 5832-63, 5832-71.
-#[test]
-fn gangs_of_a_server_that_has_none() {
-    if is_missing("gangs_of_a_server_that_has_none") {
-        return;
-    }
-    play(Form::Own, |playground| {
-        let said = playground.complaints();
-        assert!(said.contains("scheduling.muster.dev/v1alpha1"), "it tells which form it found: {said}");
-        assert!(said.contains("annotations"), "and that pods are marked: {said}");
-        no_definition_of_theirs(&playground.server);
-    });
-}
-
-/// A definition in the group of Kubernetes would never be served, and would spoil its discovery.
-fn no_definition_of_theirs(server: &Server) {
-    let all = server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").unwrap().body;
-    let groups: Vec<&str> = all.items_at(&["items"]).iter().map(|it| it.str_at(&["spec", "group"])).collect();
-    assert!(groups.contains(&"scheduling.muster.dev"), "{groups:?}");
-    assert!(!groups.contains(&"scheduling.k8s.io"), "{groups:?}");
-    let group = server.get("/apis/scheduling.k8s.io").unwrap().body;
-    assert_eq!(group.str_at(&["preferredVersion", "version"]), "v1");
 }
 
 /// A manifest in the words of the proposal.

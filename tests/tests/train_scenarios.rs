@@ -1,75 +1,9 @@
-//! Scenarios of TrainJobs, on the embedded server and on a real one.
+//! TrainJobs without admission, and across a restart of the server.
 
 use std::time::Duration;
 
-use muster_tests::clients::{note, skip};
 use muster_tests::plane::{Mortal, Plane};
-use muster_tests::played::{Playground, left_out};
-use muster_tests::real;
-use muster_tests::trains::{self, Crowd, folder, judge, load};
-
-/// Fewer scenarios than this show too little.
-const SCENARIOS_MIN: usize = 200;
-
-/// Plays some scenarios only, for people.
-fn filter() -> String {
-    std::env::var("MUSTER_TEST_TRAIN").unwrap_or_default()
-}
-
-fn play(ground: &Playground) {
-    let scenarios = load(&folder()).unwrap();
-    assert!(scenarios.len() >= SCENARIOS_MIN, "only {} scenarios", scenarios.len());
-    let (count, wrong) = judge(ground, &scenarios, &filter());
-    assert!(wrong.is_empty(), "{} of {count}\n{}\n{}", wrong.len(), wrong.join("\n\n"), ground.complaints());
-    assert!(count > 0, "no scenario was played");
-    note(&format!("trains: {count} scenarios as they should be on the plane {:?}", ground.place));
-}
-
-/// A hundred TrainJobs fail by their deadlines, none early, and vanish with all that they made.
-fn a_hundred_with_both_fields(ground: &Playground) {
-    let crowd =
-        Crowd { server: &ground.server, namespace: "a-hundred", count: 100, deadline_secs: 5, ttl_secs: 3 };
-    let late = crowd.live().unwrap_or_else(|why| panic!("{why}\n{}", ground.complaints()));
-    note(&format!(
-        "trains: of {} with both fields on the plane {:?}, the worst failed {} s after its deadline and was deleted {} s after \
-         its time to live",
-        crowd.count,
-        ground.place,
-        late.deadline.as_secs(),
-        late.ttl.as_secs()
-    ));
-}
-
-/// Whoever watches sees the end before the deletion, even if no time lies between them.
-fn watchers_see_the_end(ground: &Playground) {
-    let seen = trains::seen(&ground.server, "watched").unwrap();
-    let end = seen.iter().position(|it| it.complete && !it.going && it.change == "MODIFIED");
-    let gone = seen.iter().position(|it| it.change == "DELETED").unwrap();
-    assert!(end.is_some_and(|end| end < gone), "{seen:?}");
-}
-
-/// Shows: 2899-13, 2899-39, 2899-47, 2899-62.
-#[test]
-fn train_jobs_on_the_embedded_server() {
-    let ground = trains::embedded().unwrap();
-    play(&ground);
-    watchers_see_the_end(&ground);
-    a_hundred_with_both_fields(&ground);
-}
-
-/// Shows: 2899-13, 2899-39, 2899-47, 2899-62.
-#[test]
-fn train_jobs_on_a_real_server() {
-    if let Some(reason) = real::missing() {
-        return skip("train_jobs_on_a_real_server", &reason);
-    }
-    let ground = trains::real().unwrap();
-    play(&ground);
-    watchers_see_the_end(&ground);
-    a_hundred_with_both_fields(&ground);
-    let absent = left_out(&load(&folder()).unwrap());
-    note(&format!("trains: {} scenarios are not played there: {}", absent.len(), absent.join("; ")));
-}
+use muster_tests::trains;
 
 /// Nobody looks at these before they are stored.
 const UNKNOWN: &str = "

@@ -12,6 +12,9 @@ use crate::documents;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
+    /// The file it stands in, without number and extension.
+    #[serde(skip)]
+    pub file: String,
     /// The kinds: what is said below holds for each.
     pub kinds: Vec<String>,
     /// The versions that are played, unless a case says less.
@@ -131,7 +134,8 @@ impl Group {
 
 /// Reads the groups of a folder, in order of file names. A file is a stream of YAML documents, one group each.
 pub fn load(folder: &Path) -> Result<Vec<Group>, String> {
-    documents::load(folder)
+    let all = documents::load_with_files(folder)?;
+    Ok(all.into_iter().map(|(file, group)| Group { file, ..group }).collect())
 }
 
 /// A tree with a patch on it. As a merge patch, but a map whose keys are numbers changes single items of a list, so

@@ -42,6 +42,16 @@ impl fmt::Display for Report {
     }
 }
 
+impl Report {
+    /// Adds what came out of other definitions.
+    pub fn add(&mut self, other: Report) {
+        self.definitions += other.definitions;
+        self.cases += other.cases;
+        self.requests += other.requests;
+        self.problems.extend(other.problems);
+    }
+}
+
 /// Our server and a real one, and what was found so far.
 pub struct Pair<'s> {
     ours: &'s Server,

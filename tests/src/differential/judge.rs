@@ -38,7 +38,7 @@ pub struct Finding {
 }
 
 /// What came out.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Requests sent to each server.
     pub requests: usize,
@@ -96,37 +96,62 @@ impl Report {
         }
         if problems.is_empty() { Ok(()) } else { Err(format!("{self}\n{}", problems.join("\n"))) }
     }
+}
 
-    fn add(&mut self, scenario: &Scenario, differences: Vec<Finding>, known: &[Known], used: &mut [bool]) {
-        self.scenarios += 1;
-        self.requests += scenario.steps.len();
-        self.kinds.extend(scenario.steps.iter().filter_map(Step::resource));
+/// Adds up what scenarios came to, and which of the listed differences they showed.
+#[derive(Debug)]
+pub struct Tally {
+    report: Report,
+    known: Vec<Known>,
+    /// For each listed difference, whether a scenario showed it.
+    used: Vec<bool>,
+}
+
+impl Tally {
+    /// With the differences that this folder lists.
+    pub fn new(folder: &Path) -> Result<Tally, String> {
+        let known = known(folder)?;
+        let report = Report { listed: known.len(), ..Report::default() };
+        Ok(Tally { report, used: vec![false; known.len()], known })
+    }
+
+    /// Adds a scenario that was played; returns those of its differences that are not listed.
+    pub fn add(&mut self, scenario: &Scenario, differences: Vec<Finding>) -> Vec<Finding> {
+        let report = &mut self.report;
+        report.scenarios += 1;
+        report.requests += scenario.steps.len();
+        report.kinds.extend(scenario.steps.iter().filter_map(Step::resource));
+        let mut new = Vec::new();
         for finding in differences {
-            let covering: Vec<usize> = (0..known.len())
-                .filter(|i| known[*i].covers(&finding.scenario, &finding.difference))
-                .collect();
-            covering.iter().for_each(|i| used[*i] = true);
+            let covers = |i: &usize| self.known[*i].covers(&finding.scenario, &finding.difference);
+            let covering: Vec<usize> = (0..self.known.len()).filter(covers).collect();
+            covering.iter().for_each(|i| self.used[*i] = true);
             if covering.is_empty() {
-                self.found.push(finding);
+                new.push(finding);
             } else {
-                self.known += 1;
+                report.known += 1;
             }
         }
+        report.found.extend(new.iter().cloned());
+        new
+    }
+
+    /// What all of them came to.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let stale = self.known.iter().zip(&self.used).filter(|(_, used)| !**used);
+        Report { stale: stale.map(|(known, _)| known.clone()).collect(), ..self.report.clone() }
     }
 }
 
 /// Plays the scenarios of a folder whose name contains `filter`.
 pub fn judge(ours: &Server, real: &Server, folder: &Path, filter: &str) -> Result<Report, String> {
-    let known = known(folder)?;
     let chosen: Vec<Scenario> = load(folder)?.into_iter().filter(|s| s.name.contains(filter)).collect();
-    let mut report = Report { listed: known.len(), ..Report::default() };
-    let mut used = vec![false; known.len()];
+    let mut tally = Tally::new(folder)?;
     for (scenario, differences) in chosen.iter().zip(play_all(ours, real, &chosen)) {
-        report.add(scenario, differences?, &known, &mut used);
+        tally.add(scenario, differences?);
     }
-    let stale = known.into_iter().zip(used).filter(|(_, used)| !used);
-    report.stale = stale.map(|(known, _)| known).collect();
-    Ok(report)
+    Ok(tally.report())
 }
 
 /// The differences that stay, as a folder lists them.

@@ -16,7 +16,7 @@ mod play;
 mod scenario;
 
 pub use compare::{Difference, Known, compare, compare_trees};
-pub use judge::{Finding, Report, differences, judge, known};
+pub use judge::{Finding, Report, Tally, differences, judge, known};
 pub use normalise::Normaliser;
 pub(crate) use normalise::{first_uid, is_time, is_uid};
 pub use play::{Answer, Fault, Server, play};

@@ -1,6 +1,6 @@
 //! Scenarios as they stand in the YAML files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use muster_tree::Tree;
 use serde::Deserialize;
@@ -8,9 +8,12 @@ use serde::Deserialize;
 use crate::documents;
 
 /// A list of requests that belong together.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// The file it stands in, without number and extension.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows, as a sentence.
     pub name: String,
     /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
@@ -127,7 +130,11 @@ impl Step {
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
     let scenarios =
         documents::read(folder)?.into_iter().filter(|(file, _)| !file.ends_with("differences.yaml"));
-    scenarios.map(|(file, document)| documents::value(&file, &document)).collect()
+    let read = |(file, document): (PathBuf, Tree)| {
+        let scenario: Scenario = documents::value(&file, &document)?;
+        Ok(Scenario { file: documents::short_name(&file), ..scenario })
+    };
+    scenarios.map(read).collect()
 }
 
 #[cfg(test)]

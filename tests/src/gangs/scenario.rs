@@ -13,6 +13,9 @@ use crate::documents;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// The file it stands in, without number and extension.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows, as a sentence.
     pub name: String,
     /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
@@ -424,7 +427,8 @@ fn unschedulable() -> String {
 
 /// All scenarios of a folder, with every round of what they repeat.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let mut all: Vec<Scenario> = documents::load(folder)?;
+    let all = documents::load_with_files(folder)?;
+    let mut all: Vec<Scenario> = all.into_iter().map(|(file, it)| Scenario { file, ..it }).collect();
     for scenario in &mut all {
         scenario.steps = unrolled(&scenario.steps).map_err(|e| format!("{}: {e}", scenario.name))?;
     }

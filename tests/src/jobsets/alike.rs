@@ -2,101 +2,85 @@
 //!
 //! # Invariants
 //!
-//! - A scenario of which something else is stored is played again, on both: what chance did differs once, what the makers
-//!   do differs every time. How often that was needed is told.
+//! - What a scenario left is compared right after it, in its own namespace; what belongs to no scenario is compared once,
+//!   when all have been played.
 
-use std::collections::BTreeMap;
-
-use super::{Place, SECOND, Scenario, Stores, Verdict, each, play, space, stores};
-use crate::clients::note;
+use super::{Kinds, Stores};
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::LOOK_PAUSE;
 
-/// How often a scenario is played again of which something else is stored.
-const AGAIN_MAX: u32 = 2;
-/// How often one looks until nothing changes any more.
+/// How often both are read until nothing changes any more.
 const LOOKS: u32 = 5;
 
-/// What differs between two stores, by namespace.
-type Found = BTreeMap<String, Vec<Difference>>;
+/// The kinds that each of two embedded servers serves.
+pub struct Stored([Kinds; 2]);
 
-/// Compares both stores as a whole.
-pub fn judge(local: &Server, outside: &Server, scenarios: &[Scenario]) -> Verdict {
-    ("what two embedded servers store".to_owned(), compare(local, outside, scenarios))
-}
-
-fn compare(local: &Server, outside: &Server, scenarios: &[Scenario]) -> Result<Vec<Difference>, String> {
-    let all = 0..scenarios.len();
-    let stands = |n: &usize| scenarios[*n].chance.is_empty() && scenarios[*n].is_for(Place::Embedded);
-    let (mut doubtful, left_out): (Vec<usize>, Vec<usize>) = all.partition(stands);
-    let left_out: Vec<String> = left_out.into_iter().map(|n| space(n, 0)).collect();
-    let counts = |name: &str| !name.ends_with(SECOND) && !left_out.iter().any(|it| it == name);
-    let mut found = differences(local, outside, counts)?;
-    let mut told = Vec::new();
-    for round in 0..AGAIN_MAX {
-        doubtful.retain(|n| found.contains_key(&space(*n, round)));
-        let of = |n: &usize| found.get(&space(*n, round)).map(|it| titled(&scenarios[*n].name, it));
-        doubtful.iter().filter_map(of).flatten().for_each(|it| eprintln!("stored otherwise: {it}"));
-        // What belongs to no scenario cannot be played again.
-        doubtful.iter().for_each(|n| drop(found.remove(&space(*n, round))));
-        told.extend(found.iter().flat_map(|(name, all)| titled(name, all)));
-        if doubtful.is_empty() {
-            return Ok(told);
-        }
-        play_again(local, outside, scenarios, &doubtful, round + 1)?;
-        let those: Vec<String> = doubtful.iter().map(|n| space(*n, round + 1)).collect();
-        found = differences(local, outside, |name| those.iter().any(|it| it == name))?;
+impl Stored {
+    /// Reads which kinds both serve: CRDs must be there before.
+    pub fn new([local, outside]: [&Server; 2]) -> Result<Stored, String> {
+        Ok(Stored([Kinds::of(local)?, Kinds::of(outside)?]))
     }
-    let last = |n: &usize| found.get(&space(*n, AGAIN_MAX)).map(|it| titled(&scenarios[*n].name, it));
-    told.extend(doubtful.iter().filter_map(last).flatten());
-    Ok(told)
-}
 
-fn titled(title: &str, found: &[Difference]) -> Vec<Difference> {
-    let title = |it: &Difference| Difference { path: format!("{title}: {}", it.path), ..it.clone() };
-    found.iter().map(title).collect()
-}
-
-/// Plays scenarios on both servers in new namespaces.
-fn play_again(
-    local: &Server,
-    outside: &Server,
-    scenarios: &[Scenario],
-    those: &[usize],
-    round: u32,
-) -> Result<(), String> {
-    note(&format!(
-        "jobsets: {} scenarios played again, since chance may have stored something else",
-        those.len()
-    ));
-    let played = each(those, |n| {
-        let again = scenarios[n].once_more();
-        let one = |server| play(server, &again, &space(n, round));
-        std::thread::scope(|scope| {
-            let here = scope.spawn(|| one(local));
-            one(outside).and(here.join().unwrap_or_else(|_| Err("playing it panicked".to_owned())))
+    /// What differs in a namespace, and among the cluster-scoped objects that carry its name, when controllers had time to
+    /// end what they began.
+    pub fn differences(&self, servers: [&Server; 2], namespace: &str) -> Result<Vec<Difference>, String> {
+        looked_at_again(|| {
+            let of = |n: usize| self.0[n].of_namespace(servers[n], namespace);
+            Ok(compare_trees(&of(0)?, &of(1)?))
         })
-    });
-    played.into_iter().collect()
+    }
+
+    /// What differs outside the namespaces of scenarios, which `is_played` tells.
+    pub fn differences_elsewhere(
+        &self,
+        servers: [&Server; 2],
+        is_played: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Difference>, String> {
+        looked_at_again(|| {
+            let of = |n: usize| self.0[n].stores(servers[n]);
+            Ok(compared(&of(0)?, &of(1)?, &is_played))
+        })
+    }
 }
 
-/// What still differs in the namespaces that `counts` when controllers had time to end what they began.
-fn differences(local: &Server, outside: &Server, counts: impl Fn(&str) -> bool) -> Result<Found, String> {
-    let mut found = Found::new();
-    for _ in 0..LOOKS {
-        found = compared(&stores(local)?, &stores(outside)?);
-        found.retain(|name, _| counts(name));
+fn looked_at_again(compare: impl Fn() -> Result<Vec<Difference>, String>) -> Result<Vec<Difference>, String> {
+    let mut found = compare()?;
+    for _ in 1..LOOKS {
         if found.is_empty() {
             break;
         }
         std::thread::sleep(LOOK_PAUSE);
+        found = compare()?;
     }
     Ok(found)
 }
 
-fn compared(here: &Stores, there: &Stores) -> Found {
+fn compared(here: &Stores, there: &Stores, is_played: &impl Fn(&str) -> bool) -> Vec<Difference> {
     let of = |stores: &Stores, name: &str| stores.get(name).cloned().unwrap_or_default();
-    let spaces = here.keys().chain(there.keys());
-    let all = spaces.map(|name| (name.clone(), compare_trees(&of(here, name), &of(there, name))));
-    all.filter(|(_, found)| !found.is_empty()).collect()
+    let mut spaces: Vec<&String> = here.keys().chain(there.keys()).filter(|name| !is_played(name)).collect();
+    spaces.sort();
+    spaces.dedup();
+    let found = spaces.into_iter().flat_map(|name| {
+        let found = compare_trees(&of(here, name), &of(there, name));
+        found.into_iter().map(move |it| Difference { path: format!("{name:?}: {}", it.path), ..it })
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_tree::{Tree, tree};
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_outside_of_scenarios_is_compared() {
+        let stores = |pairs: &[(&str, i64)]| -> Stores {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), tree!({"a": Tree::from(*value)}))).collect()
+        };
+        let (here, there) =
+            (stores(&[("", 1), ("set-1", 1), ("x", 1)]), stores(&[("", 2), ("set-1", 2), ("x", 1)]));
+        let found = compared(&here, &there, &|name: &str| name.starts_with("set-"));
+        assert_eq!(found.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), ["\"\": .a"]);
+    }
 }

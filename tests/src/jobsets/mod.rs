@@ -5,33 +5,20 @@
 //! itself and one beside which `muster operator` does, must store the very same (`stored`); with a real server all is
 //! compared that does not depend on whose controllers are quicker (`picture`).
 
-mod alike;
+pub mod alike;
 pub mod differs;
 mod picture;
 pub(crate) mod scenario;
 mod stored;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use muster_tree::Tree;
 
 pub use scenario::{Gates, Place, Scenario, load};
-pub use stored::{Stores, stores};
+pub use stored::{Kinds, Stores};
 
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::act::Stage;
-use crate::lives::{LOOK_PAUSE, LOOKS_MAX, try_again, view};
-
-/// Scenarios played at the same time: they mostly wait.
-const AT_ONCE: usize = 16;
-
-/// How the namespace of a scenario ends that is played once more because the planes differed: stores are compared by the
-/// first one.
-const SECOND: &str = "-second";
-
-/// What a scenario came to: what differs between the planes, or why it could not be played.
-pub type Verdict = (String, Result<Vec<Difference>, String>);
+use crate::lives::{LOOK_PAUSE, LOOKS_MAX, view};
 
 /// Where scenarios are played: one server for each maker of the port that the JobSet controller uses.
 #[derive(Clone, Copy)]
@@ -44,46 +31,9 @@ pub struct Makers<'a> {
     pub real: Option<&'a Server>,
 }
 
-/// Plays scenarios over all makers. Each has a namespace of its own, with the same name everywhere.
-#[must_use]
-pub fn judge(makers: Makers<'_>, scenarios: &[Scenario]) -> Vec<Verdict> {
-    let all: Vec<usize> = (0..scenarios.len()).collect();
-    let played = each(&all, |n| compare(makers, &scenarios[n], &space(n, 0)));
-    let mut verdicts: Vec<Verdict> = scenarios.iter().map(|it| it.name.clone()).zip(played).collect();
-    try_again(&mut verdicts, |n| {
-        compare(makers, &scenarios[n].once_more(), &format!("{}{SECOND}", space(n, 0)))
-    });
-    verdicts
-        .into_iter()
-        .chain(makers.outside.map(|outside| alike::judge(makers.local, outside, scenarios)))
-        .collect()
-}
-
-/// The namespace of a scenario that is played for the first time, or once more.
-fn space(n: usize, round: u32) -> String {
-    let again = if round == 0 { String::new() } else { format!("-again-{round}") };
-    format!("set-{n}-{}{again}", std::process::id())
-}
-
-/// What comes of each, several at once.
-pub(crate) fn each<T: Send>(all: &[usize], play: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(n) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let came = play(*n);
-                    done.lock().expect("no thread panics with it").push((*n, came));
-                }
-            });
-        }
-    });
-    let mut all = done.into_inner().expect("no thread panics with it");
-    all.sort_by_key(|(n, _)| *n);
-    all.into_iter().map(|(_, came)| came).collect()
-}
-
-fn compare(makers: Makers<'_>, scenario: &Scenario, namespace: &str) -> Result<Vec<Difference>, String> {
+/// Plays a scenario over all makers that it is for, in namespaces of this name; what differs between the embedded server and
+/// the real one.
+pub fn compare(makers: Makers<'_>, scenario: &Scenario, namespace: &str) -> Result<Vec<Difference>, String> {
     let embedded = |server| scenario.is_for(Place::Embedded).then(|| left(server, scenario, namespace));
     let real = makers.real.filter(|_| scenario.is_for(Place::Real));
     let (here, outside, there) = std::thread::scope(|scope| {

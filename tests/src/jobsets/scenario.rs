@@ -17,6 +17,9 @@ pub const SUBJECT: Subject = ("JobSet", "js");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// The file it stands in, without number and extension.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows, as a sentence.
     pub name: String,
     /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
@@ -133,7 +136,8 @@ pub(crate) fn devices(count: usize) -> Vec<Tree> {
 
 /// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let all: Vec<Scenario> = documents::load(folder)?;
+    let all = documents::load_with_files(folder)?;
+    let all: Vec<Scenario> = all.into_iter().map(|(file, it)| Scenario { file, ..it }).collect();
     match all.iter().find(|it| it.place.is_some() == it.because.is_empty()) {
         Some(odd) => Err(format!("{:?}: `where` and `because` come together", odd.name)),
         None => Ok(all),

@@ -41,21 +41,70 @@ const ORDERED_BY_THE_CLOCK: [&str; 2] = ["managedFields", "reservedFor"];
 /// All objects, with how paths spell their kind.
 type Objects = Vec<(String, Tree)>;
 
-/// Everything a server stores, without what chance and the clock put in.
-pub fn stores(server: &Server) -> Result<Stores, String> {
-    let mut all = Objects::new();
-    for (plural, path) in kinds(server)? {
-        let list = server.get(&path)?.body;
-        all.extend(list.items_at(&["items"]).iter().map(|object| (plural.clone(), object.clone())));
+/// The kinds that a server lists, each once: in the version its group prefers.
+pub struct Kinds(Vec<Kind>);
+
+struct Kind {
+    plural: String,
+    /// The path of its group and version.
+    version: String,
+    namespaced: bool,
+}
+
+impl Kinds {
+    /// Reads the discovery of a server.
+    pub fn of(server: &Server) -> Result<Kinds, String> {
+        let groups = server.get("/apis")?.body;
+        let groups = groups.items_at(&["groups"]).iter();
+        let versions =
+            groups.map(|group| format!("/apis/{}", group.str_at(&["preferredVersion", "groupVersion"])));
+        // The same events once more.
+        let versions = versions.filter(|path| !path.contains("/events.k8s.io/"));
+        let mut all = Vec::new();
+        for version in std::iter::once("/api/v1".to_owned()).chain(versions) {
+            let listed = server.get(&version)?.body;
+            let can = |it: &&Tree| it.items_at(&["verbs"]).iter().any(|verb| verb.as_str() == Some("list"));
+            all.extend(listed.items_at(&["resources"]).iter().filter(can).map(|kind| Kind {
+                plural: kind.str_at(&["name"]).to_owned(),
+                version: version.clone(),
+                namespaced: kind.at(&["namespaced"]) == Some(&Tree::Bool(true)),
+            }));
+        }
+        Ok(Kinds(all))
     }
-    let names = Names::of(&all);
+
+    /// Everything a server stores, without what chance and the clock put in.
+    pub fn stores(&self, server: &Server) -> Result<Stores, String> {
+        Ok(shown(&self.objects(server, "")?))
+    }
+
+    /// What a server stores of one namespace, and of the cluster-scoped objects that belong to it.
+    pub fn of_namespace(&self, server: &Server, namespace: &str) -> Result<Tree, String> {
+        let place = format!("/namespaces/{namespace}");
+        Ok(shown(&self.objects(server, &place)?).remove(namespace).unwrap_or_default())
+    }
+
+    /// All objects; of namespaced kinds only those at `place`.
+    fn objects(&self, server: &Server, place: &str) -> Result<Objects, String> {
+        let mut all = Objects::new();
+        for kind in &self.0 {
+            let place = if kind.namespaced { place } else { "" };
+            let list = server.get(&format!("{}{place}/{}", kind.version, kind.plural))?.body;
+            all.extend(list.items_at(&["items"]).iter().map(|object| (kind.plural.clone(), object.clone())));
+        }
+        Ok(all)
+    }
+}
+
+fn shown(all: &Objects) -> Stores {
+    let names = Names::of(all);
     let mut stores: BTreeMap<String, BTreeMap<String, Vec<Tree>>> = BTreeMap::new();
     for (plural, object) in all.iter().filter(|(plural, object)| !left_out(plural, object, &names)) {
         let space = stores.entry(names.space(object)).or_default();
         let (key, shown) = names.object(plural, object);
         space.entry(key).or_default().push(shown);
     }
-    Ok(stores.into_iter().map(|(space, objects)| (space, sorted(objects))).collect())
+    stores.into_iter().map(|(space, objects)| (space, sorted(objects))).collect()
 }
 
 fn sorted(objects: BTreeMap<String, Vec<Tree>>) -> Tree {
@@ -64,26 +113,6 @@ fn sorted(objects: BTreeMap<String, Vec<Tree>>) -> Tree {
         (key, Tree::list(alike))
     });
     Tree::map(lists.collect::<Vec<_>>())
-}
-
-/// Every kind that can be listed, with the path of all its objects, each once: in the version its group prefers.
-fn kinds(server: &Server) -> Result<Vec<(String, String)>, String> {
-    let groups = server.get("/apis")?.body;
-    let groups = groups.items_at(&["groups"]).iter();
-    let versions =
-        groups.map(|group| format!("/apis/{}", group.str_at(&["preferredVersion", "groupVersion"])));
-    // The same events once more.
-    let versions = versions.filter(|path| !path.contains("/events.k8s.io/"));
-    let mut all = Vec::new();
-    for path in std::iter::once("/api/v1".to_owned()).chain(versions) {
-        let listed = server.get(&path)?.body;
-        let can = |it: &&Tree| it.items_at(&["verbs"]).iter().any(|verb| verb.as_str() == Some("list"));
-        for kind in listed.items_at(&["resources"]).iter().filter(can) {
-            let plural = kind.str_at(&["name"]);
-            all.push((plural.to_owned(), format!("{path}/{plural}")));
-        }
-    }
-    Ok(all)
 }
 
 /// Whether an object is not compared, and why.

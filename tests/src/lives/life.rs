@@ -15,6 +15,9 @@ pub const JOB: &str = "a";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Life {
+    /// The file it stands in, without number and extension.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows, as a sentence.
     pub name: String,
     /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
@@ -283,7 +286,8 @@ fn or_empty(tree: &Tree) -> Tree {
 
 /// Reads all lives of a folder, in order of file names. A file is a stream of YAML documents, one life each.
 pub fn load(folder: &Path) -> Result<Vec<Life>, String> {
-    documents::load(folder)
+    let all = documents::load_with_files(folder)?;
+    Ok(all.into_iter().map(|(file, life)| Life { file, ..life }).collect())
 }
 
 #[cfg(test)]

@@ -35,6 +35,17 @@ pub struct Report {
     pub differences: Vec<String>,
 }
 
+impl Report {
+    /// Adds what came of other clusters.
+    pub fn add(&mut self, other: Report) {
+        self.placed += other.placed;
+        self.same_node += other.same_node;
+        self.refused += other.refused;
+        self.preempting += other.preempting;
+        self.differences.extend(other.differences);
+    }
+}
+
 /// Asks kube-scheduler of this server, and ours.
 pub struct Referee<'a> {
     server: &'a Server,
@@ -51,15 +62,21 @@ enum Real {
 }
 
 impl<'a> Referee<'a> {
-    /// Makes what all clusters share.
-    pub fn new(server: &'a Server) -> Result<Self, String> {
-        let referee = Referee { server, blunder: |pod| pod };
+    /// Judges by this server, whose kube-scheduler has it for itself.
+    #[must_use]
+    pub fn new(server: &'a Server) -> Self {
+        Referee { server, blunder: |pod| pod }
+    }
+
+    /// Creates the PriorityClasses that all clusters share.
+    pub fn prepare(server: &'a Server) -> Result<(), String> {
+        let referee = Referee::new(server);
         for (name, value, policy) in PRIORITIES {
             let class = tree!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
                 "value": value, "preemptionPolicy": policy});
             referee.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", &class)?;
         }
-        Ok(referee)
+        Ok(())
     }
 
     /// The same referee with a scheduler that is told something else.
@@ -68,8 +85,14 @@ impl<'a> Referee<'a> {
         Referee { blunder, ..self }
     }
 
-    /// Plays a cluster.
+    /// Plays a cluster, and deletes it whatever came of it: the next one must find no node of it.
     pub fn play(&self, cluster: &Cluster, report: &mut Report) -> Result<(), String> {
+        let played = self.fill(cluster, report);
+        let cleared = self.clear(cluster);
+        played.and(cleared)
+    }
+
+    fn fill(&self, cluster: &Cluster, report: &mut Report) -> Result<(), String> {
         let mut ours = Scheduler::default();
         self.build(cluster, &mut ours)?;
         self.wait_for_the_cluster(cluster, &mut ours)?;
@@ -81,7 +104,7 @@ impl<'a> Referee<'a> {
                 *difference = format!("{name}: {difference}");
             }
         }
-        self.clear(cluster)
+        Ok(())
     }
 
     fn build(&self, cluster: &Cluster, ours: &mut Scheduler) -> Result<(), String> {

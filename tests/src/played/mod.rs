@@ -18,7 +18,7 @@ pub use planes::Playground;
 
 use crate::differential::Server;
 use crate::documents;
-use crate::jobsets::{Place, each};
+use crate::jobsets::Place;
 use crate::lives::Happening;
 use crate::lives::act::Stage;
 use crate::lives::objects::Subject;
@@ -37,6 +37,8 @@ pub struct Header {
 /// What happens, and what is to be seen of it. `{ns}` stands for the namespace of the scenario.
 #[derive(Debug, Clone)]
 pub struct Scenario {
+    /// The file it stands in, without number and extension.
+    pub file: String,
     /// What it shows, as a sentence.
     pub name: String,
     /// Why it is played on one plane alone, if it is.
@@ -68,7 +70,7 @@ impl Scenario {
                 all.push(from_tree(&step).map_err(|e| format!("{e}, in {}", step.to_json()))?);
             }
         }
-        Ok(Scenario { name, because, place, objects, steps: all })
+        Ok(Scenario { file: String::new(), name, because, place, objects, steps: all })
     }
 
     /// Whether it is played there.
@@ -93,11 +95,12 @@ pub fn load<T: DeserializeOwned>(
     name: impl Fn(&T) -> String,
     read: impl Fn(T) -> Result<Scenario, String>,
 ) -> Result<Vec<Scenario>, String> {
-    let named = |written: T| {
+    let named = |(file, written): (String, T)| {
         let name = name(&written);
-        read(written).map_err(|why| format!("{name:?}: {why}"))
+        let scenario = read(written).map_err(|why| format!("{name:?}: {why}"))?;
+        Ok(Scenario { file, ..scenario })
     };
-    documents::load(folder)?.into_iter().map(named).collect()
+    documents::load_with_files(folder)?.into_iter().map(named).collect()
 }
 
 /// Whom scenarios are about, and how the names of their namespaces begin.
@@ -109,35 +112,8 @@ pub struct Theme {
     pub space: &'static str,
 }
 
-/// Plays all scenarios that this plane can play and whose name contains `filter`; how many, and what went wrong.
-#[must_use]
-pub fn judge(
-    ground: &Playground,
-    theme: Theme,
-    scenarios: &[Scenario],
-    filter: &str,
-) -> (usize, Vec<String>) {
-    let is_chosen = |n: &usize| scenarios[*n].is_for(ground.place) && scenarios[*n].name.contains(filter);
-    let chosen: Vec<usize> = (0..scenarios.len()).filter(is_chosen).collect();
-    let played = each(&chosen, |n| {
-        let played = play(
-            &ground.server,
-            theme,
-            &scenarios[n],
-            &format!("{}-{n}-{}", theme.space, std::process::id()),
-        );
-        played.map_err(|why| format!("{:?}: {}: {why}", ground.place, scenarios[n].name))
-    });
-    (chosen.len(), played.into_iter().filter_map(Result::err).collect())
-}
-
 /// Plays a scenario in this namespace, which may be there already.
-pub(crate) fn play(
-    server: &Server,
-    theme: Theme,
-    scenario: &Scenario,
-    namespace: &str,
-) -> Result<(), String> {
+pub fn play(server: &Server, theme: Theme, scenario: &Scenario, namespace: &str) -> Result<(), String> {
     let stage = Stage::new(server, namespace, theme.subject)?;
     stage.play(scenario.objects(), &scenario.steps)
 }
@@ -147,25 +123,4 @@ pub(crate) fn play(
 pub fn left_out(scenarios: &[Scenario]) -> Vec<String> {
     let absent = scenarios.iter().filter(|it| !it.is_for(Place::Real));
     absent.map(|it| format!("{:?}: {}", it.name, it.because)).collect()
-}
-
-/// For people: the plane that the words of a command ask for, and the part of a name among them. A plane whose kubeconfig
-/// `OURS` or `REAL` names was there before; any other is started.
-///
-/// # Errors
-/// No such plane can be had.
-pub fn asked_for(
-    words: &[String],
-    embedded: impl Fn() -> Result<Playground, String>,
-    real: impl Fn() -> Result<Playground, String>,
-) -> Result<(Playground, String), String> {
-    let place = if words.iter().any(|it| it == "real") { Place::Real } else { Place::Embedded };
-    let filter = words.iter().find(|it| !["real", "embedded"].contains(&it.as_str()));
-    let variable = if place == Place::Real { "REAL" } else { "OURS" };
-    let ground = match std::env::var_os(variable) {
-        Some(file) => Playground::given(&file, place)?,
-        None if place == Place::Real => real()?,
-        None => embedded()?,
-    };
-    Ok((ground, filter.cloned().unwrap_or_default()))
 }

@@ -17,27 +17,14 @@ use std::path::{Path, PathBuf};
 pub use scenario::load;
 pub use tenants::Space;
 
-use crate::played::{self, Playground, Scenario, Theme};
+use crate::played::Theme;
 
-const THEME: Theme = Theme { subject: ("LocalQueue", "q"), space: "queue" };
-/// What a real plane needs beside our operator.
-const CONTROLLERS: [&str; 6] = ["gc", "namespace", "job", "podgc", "node", "role"];
-
+/// Steps are about the LocalQueue of the scenario unless they name another object.
+pub const THEME: Theme = Theme { subject: ("LocalQueue", "q"), space: "queue" };
 /// Where the scenarios are.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("queues")
-}
-
-/// A real server with its own scheduler and controllers of Jobs, simulated nodes, and the operator as it is installed.
-pub fn real() -> Result<Playground, String> {
-    Playground::real(&CONTROLLERS, |_| Ok(()))
-}
-
-/// Plays all scenarios that this plane can play and whose name contains `filter`; how many, and what went wrong.
-#[must_use]
-pub fn judge(ground: &Playground, scenarios: &[Scenario], filter: &str) -> (usize, Vec<String>) {
-    played::judge(ground, THEME, scenarios, filter)
 }
 
 #[cfg(test)]

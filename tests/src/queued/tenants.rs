@@ -178,5 +178,5 @@ fn whole(amount: &str) -> i64 {
 /// One plane for all tests of a process.
 fn shared() -> &'static Playground {
     static GROUND: OnceLock<Playground> = OnceLock::new();
-    GROUND.get_or_init(|| super::real().expect("a real plane starts"))
+    GROUND.get_or_init(|| Playground::real().expect("a real plane starts"))
 }

@@ -36,16 +36,21 @@ pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("random")
 }
 
-impl<'a> Bench<'a> {
-    /// Makes the kinds known to both servers.
-    pub fn new(ours: &'a Server, real: &'a Server, kinds: &[Kind]) -> Result<Self, String> {
-        for kind in kinds.iter().filter(|kind| kind.definition.is_some()) {
-            let steps = kind.definition_steps();
-            let make = Scenario { name: "definition".to_owned(), shows: Vec::new(), steps };
-            for server in [ours, real] {
-                play(server, &make, "definitions")?;
-            }
+/// Creates the CRDs of the kinds that have one, on both servers.
+pub fn define(ours: &Server, real: &Server, kinds: &[Kind]) -> Result<(), String> {
+    for kind in kinds.iter().filter(|kind| kind.definition.is_some()) {
+        let steps = kind.definition_steps();
+        let make = Scenario { name: "definition".to_owned(), steps, ..Scenario::default() };
+        for server in [ours, real] {
+            play(server, &make, "definitions")?;
         }
+    }
+    Ok(())
+}
+
+impl<'a> Bench<'a> {
+    /// Two servers that know the kinds (see [`define`]).
+    pub fn new(ours: &'a Server, real: &'a Server) -> Result<Self, String> {
         let known = known(&folder().with_file_name("scenarios"))?;
         Ok(Self { ours, real, known })
     }
@@ -58,10 +63,8 @@ impl<'a> Bench<'a> {
         let lane = || -> Result<(), String> {
             let next = || queue.lock().expect("no lane panics while it holds the queue").next();
             while let Some((kind, seed)) = next() {
-                let scenario = kind.sequence(*seed);
-                *requests.lock().expect("no lane panics while it counts") += scenario.steps.len();
-                if !self.differ(&scenario)?.is_empty() {
-                    let text = self.explain(kind, &scenario)?;
+                *requests.lock().expect("no lane panics while it counts") += kind.sequence(*seed).steps.len();
+                if let Some(text) = self.play(kind, *seed)? {
                     problems.lock().expect("no lane panics while it holds the list").push(text);
                 }
             }
@@ -73,6 +76,12 @@ impl<'a> Bench<'a> {
         })?;
         let problems = problems.into_inner().expect("no lane panicked");
         Ok((problems, requests.into_inner().expect("no lane panicked")))
+    }
+
+    /// Plays the sequence of one seed; the text of it if it differs.
+    pub fn play(&self, kind: &Kind, seed: u64) -> Result<Option<String>, String> {
+        let scenario = kind.sequence(seed);
+        if self.differ(&scenario)?.is_empty() { Ok(None) } else { self.explain(kind, &scenario).map(Some) }
     }
 
     fn differ(&self, scenario: &Scenario) -> Result<Vec<Finding>, String> {

@@ -59,7 +59,7 @@ impl Kind {
             steps.push(self.request(&mut chance));
         }
         steps.push(step("GET", &self.object(), "", None));
-        Scenario { name: format!("random {} of seed {seed}", self.name()), shows: Vec::new(), steps }
+        Scenario { name: format!("random {} of seed {seed}", self.name()), steps, ..Scenario::default() }
     }
 
     /// A scenario that can stand alone: with the CRD, where the kind needs one.

@@ -15,37 +15,14 @@ pub use crowd::{Crowd, Seen, seen};
 pub use scenario::load;
 
 use crate::differential::Server;
-use crate::gangs::planes::define_foreign;
-use crate::played::{self, Playground, Scenario, Theme};
+use crate::played::{self, Theme};
 
-const THEME: Theme = Theme { subject: ("TrainJob", words::JOB), space: "train" };
-/// What a real plane needs beside our operator.
-const CONTROLLERS: [&str; 8] =
-    ["gc", "namespace", "job", "podgc", "node", "volume", "resourceclaim", "podgroup"];
-
+/// Steps are about the TrainJob of the scenario unless they name another object.
+pub const THEME: Theme = Theme { subject: ("TrainJob", words::JOB), space: "train" };
 /// Where the scenarios are.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("trains")
-}
-
-/// `muster up`, which also knows the groups of other schedulers.
-pub fn embedded() -> Result<Playground, String> {
-    let ground = Playground::embedded()?;
-    define_foreign(&ground.server)?;
-    Ok(ground)
-}
-
-/// A real server with its own scheduler and controllers of Jobs, volumes and claims, simulated nodes, and the operator as it is
-/// installed.
-pub fn real() -> Result<Playground, String> {
-    Playground::real(&CONTROLLERS, |real| define_foreign(&real.server))
-}
-
-/// Plays all scenarios that this plane can play and whose name contains `filter`; how many, and what went wrong.
-#[must_use]
-pub fn judge(ground: &Playground, scenarios: &[Scenario], filter: &str) -> (usize, Vec<String>) {
-    played::judge(ground, THEME, scenarios, filter)
 }
 
 /// Plays what a text describes, which may go on with what was played before in the same namespace.
