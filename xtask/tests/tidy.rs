@@ -50,6 +50,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-kubelet", &["muster-tree", "muster-api", "muster-process"]),
     ("muster-node", &["muster-tree", "muster-api", "muster-control", "muster-process"]),
     (
+        "muster-operator",
+        &[
+            "muster-tree",
+            "muster-api",
+            "muster-schema",
+            "muster-apiserver",
+            "muster-hooks",
+            "muster-install",
+            "muster-jobset",
+            "muster-queue",
+            "muster-trainer",
+            "muster-control",
+            "muster-cluster",
+        ],
+    ),
+    (
         "muster-sim",
         &[
             "muster-tree",

@@ -26,6 +26,10 @@ use muster_control::training::Reporting;
 use muster_hooks::{JobSets, Queues, Trainings};
 use muster_kubelet::Kubelet;
 use muster_kubelet::dns::NameServer;
+use muster_operator::ports::{SystemClock, SystemEntropy};
+use muster_operator::reports::Reports;
+use muster_operator::visibility::{Everything, Visibility};
+use muster_operator::{gates, names, queues, training};
 use muster_store::{OpenError, Store, StoreOptions, SyncMode};
 use muster_tree::{Text, Tree};
 
@@ -33,11 +37,8 @@ use crate::cli::Durability;
 use crate::door::Door;
 use crate::local::{LocalError, LocalNode};
 use crate::plane::{self, Plane, PlaneError};
-use crate::ports::{SystemClock, SystemEntropy};
-use crate::reports::Reports;
 use crate::settings::{self, Place, Settings};
-use crate::visibility::{Everything, Visibility};
-use crate::{gates, local, names, nodes, private, queues, training, who};
+use crate::{local, nodes, private, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
 const CONTEXT: &str = "muster";

@@ -20,10 +20,10 @@ use muster_node::local::machine::Here;
 use muster_node::local::ports::Ports;
 use muster_node::local::ring::Ring;
 use muster_node::local::{AskToken, Local, Setup};
+use muster_operator::ports::SystemEntropy;
 use muster_process::{Applied, Containers, Engine, Isolation, Layout, Processes, Roster};
 use muster_tree::{Text, Tree, tree};
 
-use crate::ports::SystemEntropy;
 use crate::{cli, private};
 
 /// This program, also when its file was replaced meanwhile.

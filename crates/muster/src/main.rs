@@ -1,37 +1,19 @@
 //! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
 
 mod agent;
-mod aggregated;
-mod away;
-mod certificates;
 mod cli;
-mod config;
 mod door;
 mod embedded;
-mod gangs;
-mod gates;
 mod install;
 mod local;
-mod log;
-mod names;
 mod node;
 mod nodes;
-mod numbers;
-mod operator;
 mod plane;
-mod ports;
 mod private;
-mod queues;
-mod reports;
 mod run;
 mod settings;
 mod snapshot;
-mod sockets;
-mod surroundings;
-mod training;
 mod up;
-mod visibility;
-mod webhooks;
 mod who;
 mod why;
 
@@ -60,7 +42,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error.into()),
         },
         cli::Command::Node(flags) => node::run(&flags).map_err(Into::into),
-        cli::Command::Operator(flags) => operator::run(&flags).map_err(Into::into),
+        cli::Command::Operator(flags) => muster_operator::run(&flags).map_err(Into::into),
         cli::Command::Install(flags) => install::run(&flags).map_err(Into::into),
         cli::Command::Why(flags) => match why::run(&flags) {
             Ok(code) => return code,

@@ -9,15 +9,16 @@ use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_kubelet::dns::NameServer;
 use muster_kubelet::{Kubelet, ListenError, Listening};
+use muster_operator::away::{Away, AwayError, End};
+use muster_operator::log;
+use muster_operator::ports::{SystemClock, SystemEntropy};
 use muster_store::{FolderLock, OpenError};
 
-use crate::away::{Away, AwayError, End};
 use crate::cli::NodeFlags;
 use crate::local::{LocalError, LocalNode};
 use crate::nodes::{self, NodesError};
-use crate::ports::{SystemClock, SystemEntropy};
 use crate::settings::{Place, SettingsError};
-use crate::{local, log, private, settings};
+use crate::{local, private, settings};
 
 /// Why `node` ended.
 #[derive(Debug, thiserror::Error)]

@@ -16,13 +16,13 @@ use muster_apiserver::local::LocalApi;
 use muster_control::queueing::desk::Desk;
 use muster_control::training::Reporting;
 use muster_node::plane::{self, Shells, Tidings, Train};
+use muster_operator::gates;
+use muster_operator::{numbers, queues, training};
 use tokio::sync::oneshot;
 
-use crate::gates;
 use crate::local::LocalNode;
 use crate::nodes::{self, NodesError};
 use crate::settings::Settings;
-use crate::{numbers, queues, training};
 
 /// Why the parts did not start.
 #[derive(Debug, thiserror::Error)]

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use muster_control::schedule::Packing;
 use muster_install::names::NAMESPACE;
+use muster_operator::config::{File, Kept};
+use muster_operator::gates::{self, GateError};
+use muster_operator::names::{self, CONTROLLERS, UnknownName};
+use muster_operator::queues::{self, WrongQueues};
+use muster_operator::training;
 
 use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime, UpFlags};
-use crate::config::{File, Kept};
-use crate::gates::{self, GateError};
-use crate::names::{self, CONTROLLERS, UnknownName};
-use crate::queues::{self, WrongQueues};
-use crate::training;
 
 /// The port when none is asked for: the usual one of an API server.
 const PORT: u16 = 6443;
@@ -156,7 +156,7 @@ pub fn data_home() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Packed};
+    use muster_operator::config::{Config, Packed};
 
     fn said(ours: Config) -> File {
         File { ours, ..File::default() }

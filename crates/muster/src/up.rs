@@ -4,12 +4,12 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 
+use muster_operator::config::{self, Command, ConfigError};
+use muster_operator::log;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::UpFlags;
-use crate::config::{self, Command, ConfigError};
 use crate::embedded::{self, Embedded, EmbeddedError};
-use crate::log;
 use crate::settings::{self, Settings, SettingsError};
 
 /// Why `up` ended.

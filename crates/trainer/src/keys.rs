@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use p521::SecretKey;
-use p521::elliptic_curve::sec1::ToEncodedPoint;
+use p521::elliptic_curve::sec1::ToSec1Point;
 
 use crate::build::KeyPair;
 
@@ -28,7 +28,7 @@ impl Keys {
     #[must_use]
     pub fn of(chance: [u8; CHANCE]) -> Keys {
         let secret = secret(chance);
-        let point = secret.public_key().to_encoded_point(false);
+        let point = secret.public_key().to_sec1_point(false);
         Keys { private: pem(&private(&secret.to_bytes(), point.as_bytes())), public: line(point.as_bytes()) }
     }
 

@@ -16,13 +16,13 @@ use muster_api::kinds;
 use muster_api::port::{Act, Batch, Call, Change, Follow, Guard, Part, Target};
 use muster_api::words::jobset::IN_PLACE_ATTEMPT;
 use muster_cluster::{ConnectError, KubeApi};
+use muster_operator::log;
 use muster_tree::{Text, Tree, literal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::AgentFlags;
-use crate::log;
 use barrier::{Barrier, Order};
 
 /// Who owns the annotation.

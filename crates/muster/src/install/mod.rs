@@ -20,14 +20,14 @@ use std::path::PathBuf;
 
 use muster_api::port::Refusal;
 use muster_install::{Options, manifests};
+use muster_operator::Parts;
+use muster_operator::away::{Away, AwayError};
+use muster_operator::config;
 use muster_tree::{Tree, tree};
 
 use self::apply::Done;
 use self::plane::Plane;
-use crate::away::{Away, AwayError};
 use crate::cli::{InstallFlags, Output};
-use crate::config;
-use crate::operator::Parts;
 
 /// The oldest server that has all we need; conditions of webhooks could still be turned off there, which shows.
 const OLDEST: (u32, u32) = (1, 29);

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use muster_cluster::{ConnectError, KubeApi};
+use muster_operator::config;
 use tempfile::TempDir;
 
 use crate::cli::{RunFlags, UpFlags};
-use crate::config;
 use crate::embedded::{self, Embedded, EmbeddedError};
 use crate::settings::{self, SettingsError};
 

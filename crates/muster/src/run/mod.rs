@@ -35,11 +35,11 @@ use std::time::Duration;
 use muster_api::port::Refusal;
 use muster_api::ports::Entropy;
 use muster_cluster::{KubeApi, Served};
+use muster_operator::log;
+use muster_operator::ports::SystemEntropy;
 use muster_tree::{Tree, tree};
 
 use crate::cli::{Output, RunFlags};
-use crate::log;
-use crate::ports::SystemEntropy;
 use files::{Document, FilesError, Origin};
 use ground::{Ground, GroundError, Site};
 use plan::{Item, PlanError};
@@ -175,7 +175,9 @@ async fn in_words_of(
     if !gangs::speaks(documents) {
         return Ok(documents.to_vec());
     }
-    let Some(found) = crate::gangs::look(api, served, namespace).await else { return Ok(documents.to_vec()) };
+    let Some(found) = muster_operator::gangs::look(api, served, namespace).await else {
+        return Ok(documents.to_vec());
+    };
     let done = gangs::rewrite(documents, found)?;
     done.said.iter().for_each(|words| eprintln!("{words}"));
     Ok(done.documents)

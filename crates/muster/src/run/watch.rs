@@ -10,11 +10,11 @@ use muster_api::ports::Clock;
 use muster_api::time::Time;
 use muster_api::train::kinds::TRAIN_JOBS;
 use muster_cluster::KubeApi;
+use muster_operator::ports::SystemClock;
 use muster_tree::Text;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::ports::SystemClock;
 use crate::run::logs::{Logs, Spoken};
 use crate::run::picture::{Ended, Picture, Watch, Work, WorkKind};
 use crate::run::screen::Screen;

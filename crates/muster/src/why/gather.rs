@@ -9,12 +9,12 @@ use muster_api::queue::words::{EXPLANATION_GROUP, EXPLANATION_VERSION, labels};
 use muster_api::train::{RuntimeKind, RuntimeRef, snapshot_name};
 use muster_api::words::labels as plain_labels;
 use muster_cluster::KubeApi;
+use muster_operator::ports::SystemClock;
 use muster_tree::{Text, Tree, literal};
 
 use super::name::{Name, What};
 use super::tell::Found;
 use super::train::{Runtime, Train};
-use crate::ports::SystemClock;
 
 /// Who asks.
 const BY: Text = literal!("muster-why");

@@ -65,7 +65,7 @@ impl Away {
     }
 
     /// The same connection, over which of some kinds only a share is taken.
-    pub fn taking(self, shares: impl IntoIterator<Item = (Kind, Share)>) -> Away {
+    pub(crate) fn taking(self, shares: impl IntoIterator<Item = (Kind, Share)>) -> Away {
         Away { api: self.api.taking(shares), ..self }
     }
 
@@ -92,7 +92,7 @@ impl Away {
     }
 
     /// Waits for something that is not to be broken off: when a signal comes it is told to stop, and waited for.
-    pub fn wait_out<T>(&mut self, stop: impl FnOnce(), for_what: impl Future<Output = T>) -> T {
+    pub(crate) fn wait_out<T>(&mut self, stop: impl FnOnce(), for_what: impl Future<Output = T>) -> T {
         let Away { runtime, interrupt, terminate, .. } = self;
         runtime.block_on(async {
             let mut for_what = pin!(for_what);

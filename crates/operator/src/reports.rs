@@ -10,7 +10,7 @@
 //! - Every answer is an object: the report as it was read, or a `Status`.
 //! - Where there is a pace ([`Reports::paced`]), the server is written to no faster, and nobody waits long for his turn.
 
-pub mod heard;
+pub(crate) mod heard;
 pub mod pace;
 
 use std::sync::Arc;

@@ -42,7 +42,7 @@ pub async fn look(api: &KubeApi, served: &[Served], namespace: &str) -> Option<G
 }
 
 /// In words: the kinds, and how pods are marked.
-pub fn words(gangs: Option<Gangs>) -> String {
+pub(crate) fn words(gangs: Option<Gangs>) -> String {
     let Some(Gangs { form, mark }) = gangs else {
         return "this cluster has no kinds for gangs, neither its own nor ours: \
             `muster crds | kubectl apply --server-side -f -` brings ours"

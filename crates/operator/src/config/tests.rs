@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use muster_trainer::life::DeadlineClock;
 
-use crate::cli::{LogLevel, Runtime};
+use crate::flags::{LogLevel, Runtime};
 use crate::reports::pace::Pace;
 use crate::training::{AT_ONCE, Configured};
 

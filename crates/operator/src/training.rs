@@ -13,7 +13,7 @@ use crate::config::{Kept, TRAIN_JOBS_AT_ONCE, TrainJobs};
 use crate::reports::pace::Pace;
 
 /// How many TrainJobs an operator works on at once, and so deletes, when nothing is said: as many as Trainer.
-pub const AT_ONCE: usize = 5;
+pub(crate) const AT_ONCE: usize = 5;
 /// How many `muster up` does: each deletion waits for the disk of its own server, which takes many in one go.
 pub const AT_ONCE_HERE: usize = 100;
 /// Where an operator hears what training tells of itself, and how often that is written, when nothing is said.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Every gate and whether it is on unless told otherwise.
-pub const GATES: [(&str, bool); 10] = [
+const GATES: [(&str, bool); 10] = [
     // The gang proposal's kind PodGroup, and the fields of pods that name one.
     (POD_GROUPS, true),
     // The kind Workload, and the groups inside it.
@@ -36,7 +36,7 @@ const ELASTIC: &str = "ElasticJobSet";
 const TLS_OPTIONS: &str = "TLSOptions";
 const CLAIM_TEMPLATES: &str = "JobSetResourceClaimTemplates";
 /// Training that tells how far it is.
-pub const TRAIN_JOB_STATUS: &str = "TrainJobStatus";
+pub(crate) const TRAIN_JOB_STATUS: &str = "TrainJobStatus";
 
 /// Gates that stay as they are.
 const LOCKED: [&str; 1] = [TLS_OPTIONS];

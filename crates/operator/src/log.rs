@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::cli::{LogFormat, LogLevel};
+use crate::flags::{LogFormat, LogLevel};
 
 /// Starts it, once per process.
 pub fn start(level: LogLevel, format: LogFormat) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::shape::{Field, Shape, Wrong, check, span, used};
 use super::upstream::{API_VERSION, KIND};
 use super::{Command, kueue, tls};
-use crate::cli::{Durability, Isolation, LogFormat, LogLevel, Runtime};
+use crate::flags::{Durability, Isolation, LogFormat, LogLevel, Runtime};
 
 /// Its version.
 pub const VERSION: &str = "muster.dev/v1alpha1";

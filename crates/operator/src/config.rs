@@ -22,9 +22,7 @@ use std::path::{Path, PathBuf};
 use muster_apiserver::http::serving::Tls;
 use muster_tree::Tree;
 
-#[cfg(test)]
-pub use self::ours::Packed;
-pub use self::ours::{Config, Span, TrainJobs};
+pub use self::ours::{Config, Packed, Span, TrainJobs};
 use self::shape::{Fate, Field, Shape, Wrong};
 pub use self::trainer::TRAIN_JOBS_AT_ONCE;
 use self::upstream::Brought;

@@ -2,12 +2,33 @@
 //!
 //! Of several, one is in charge and the others stand by, as does whoever was overtaken: a process ends when it is told
 //! to, or cannot work at all.
+//!
+//! Modules that `muster up` and `muster run` share with the operator are public: the configuration file, feature gates, the
+//! connection to an API server, metrics, training reports and pending Workloads.
 
+mod aggregated;
+pub mod away;
 mod badge;
+mod certificates;
 mod charge;
+pub mod config;
+pub mod flags;
+pub mod gangs;
+pub mod gates;
+pub mod log;
+pub mod names;
+pub mod numbers;
+pub mod ports;
+pub mod queues;
+pub mod reports;
 mod rim;
+mod sockets;
 mod state;
+mod surroundings;
+pub mod training;
+pub mod visibility;
 mod wanted;
+mod webhooks;
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,23 +41,21 @@ use muster_api::ports::Entropy;
 use muster_cluster::{KubeApi, Lead, LeadError};
 use muster_tree::{Text, Tree, literal, tree};
 
+use self::away::{Away, AwayError, End};
 use self::charge::Charge;
+use self::config::{Command, ConfigError};
+use self::flags::OperatorFlags;
+use self::gates::GateError;
+use self::names::UnknownName;
+use self::ports::SystemEntropy;
+use self::queues::WrongQueues;
+use self::reports::Reports;
+use self::reports::heard::Heard;
 use self::rim::{Asking, Rim, RimError, Shown};
-pub use self::state::State;
+use self::state::State;
 pub use self::wanted::Parts;
 use self::wanted::Wanted;
-use crate::away::{Away, AwayError, End};
-use crate::cli::OperatorFlags;
-use crate::config::{self, Command, ConfigError};
-use crate::gates::GateError;
-use crate::log;
-use crate::names::UnknownName;
-use crate::ports::SystemEntropy;
-use crate::queues::WrongQueues;
-use crate::reports::Reports;
-use crate::reports::heard::Heard;
-use crate::sockets;
-use crate::webhooks::{Behind, WebhookError};
+use self::webhooks::{Behind, WebhookError};
 
 /// How long after an election that ended by itself the next one begins.
 const STAND_AGAIN: Duration = Duration::from_secs(5);

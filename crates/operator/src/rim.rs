@@ -237,7 +237,7 @@ mod tests {
     use muster_control::run::{Health, Window};
 
     use super::*;
-    use crate::operator::state::Role;
+    use crate::state::Role;
 
     fn desk(state: State) -> Arc<Desk> {
         let state = Arc::new(state);

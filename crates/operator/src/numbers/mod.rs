@@ -21,7 +21,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::operator::State;
+use crate::State;
 use process::Process;
 
 /// What is told at every scrape.
@@ -36,7 +36,7 @@ pub fn register(registry: &SharedRegistry, health: impl Fn() -> Health + Send + 
 }
 
 /// Shows an operator: whether it leads, its controllers while it does, its webhooks, and this process.
-pub fn register_operator(registry: &SharedRegistry, state: Arc<State>) {
+pub(crate) fn register_operator(registry: &SharedRegistry, state: Arc<State>) {
     collect(registry, move |into| {
         let health = state.health();
         let leads = u64::from(health.is_some());
