@@ -27,7 +27,7 @@ fn folder() -> PathBuf {
 /// The servers of one set of feature gates.
 enum Servers {
     /// Ours in process, ours with the operator beside it, and a real one.
-    All { pair: Planes, outside: Outside },
+    All { pair: Box<Planes>, outside: Outside },
     /// Those of ours alone, where no real one can be had.
     Ours { server: Server, outside: Outside, _plane: Plane },
     /// Those that were there before.
@@ -56,7 +56,7 @@ impl Servers {
         }
         let outside = Outside::with_jobsets(gates.flag())?;
         if real_missing().is_none() {
-            return Ok(Servers::All { pair: Planes::with_jobsets(gates.flag())?, outside });
+            return Ok(Servers::All { pair: Box::new(Planes::with_jobsets(gates.flag())?), outside });
         }
         let plane = planes::with_jobsets(gates.flag())?;
         Ok(Servers::Ours { server: plane.server()?, outside, _plane: plane })
