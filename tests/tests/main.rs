@@ -44,6 +44,7 @@ mod queue_words;
 mod queues;
 mod quickstart;
 mod run;
+mod simulated;
 mod snapshot;
 mod streams;
 mod takeover;

@@ -23,6 +23,7 @@ pub use forms::Form;
 pub use planes::Playground;
 pub use scenario::{Scenario, load};
 
+use planes::Ground;
 use stage::Stage;
 
 /// Scenarios played at the same time on one plane: they mostly wait.
@@ -59,7 +60,7 @@ pub fn judge(ground: &Playground, scenarios: &[Scenario], filter: &str) -> (usiz
     (chosen.len(), wrong.into_inner().expect("no thread panics with it"))
 }
 
-fn play(ground: &Playground, number: usize, scenario: &Scenario) -> Result<(), String> {
+pub(crate) fn play(ground: &dyn Ground, number: usize, scenario: &Scenario) -> Result<(), String> {
     let stage = Stage::new(ground, number, scenario)?;
     for (n, step) in scenario.steps.iter().enumerate() {
         stage.perform(step).map_err(|why| format!("step {}: {step:?}: {why}", n + 1))?;

@@ -19,7 +19,7 @@ pub use tenants::Space;
 
 use crate::played::{self, Playground, Scenario, Theme};
 
-const THEME: Theme = Theme { subject: ("LocalQueue", "q"), space: "queue" };
+pub(crate) const THEME: Theme = Theme { subject: ("LocalQueue", "q"), space: "queue" };
 /// What a real plane needs beside our operator.
 const CONTROLLERS: [&str; 6] = ["gc", "namespace", "job", "podgc", "node", "role"];
 

@@ -18,7 +18,7 @@ use crate::differential::Server;
 use crate::gangs::planes::define_foreign;
 use crate::played::{self, Playground, Scenario, Theme};
 
-const THEME: Theme = Theme { subject: ("TrainJob", words::JOB), space: "train" };
+pub(crate) const THEME: Theme = Theme { subject: ("TrainJob", words::JOB), space: "train" };
 /// What a real plane needs beside our operator.
 const CONTROLLERS: [&str; 8] =
     ["gc", "namespace", "job", "podgc", "node", "volume", "resourceclaim", "podgroup"];
