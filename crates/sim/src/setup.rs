@@ -99,3 +99,42 @@ fn runtimes() -> Vec<Tree> {
 pub fn administrator() -> User {
     User { name: ADMIN_USER.into(), groups: vec![MASTERS.into()], ..User::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::faults::Faults;
+    use crate::{Raw, World};
+
+    fn listed(world: &mut World, path: &str) -> Vec<Tree> {
+        let raw = Raw { method: "GET", path, user: administrator(), ..Raw::default() };
+        let answered = world.request(&raw);
+        assert_eq!(answered.code, 200, "{path}");
+        answered.body.items_at(&["items"]).to_vec()
+    }
+
+    #[test]
+    fn a_world_begins_as_muster_up_does_and_more_nodes_join() {
+        let mut world = World::begin(1, Setup::up(1, Fleet::Count(2), Gates::default()));
+        world.run(Faults::none(), Duration::from_secs(5));
+        let runtimes = listed(&mut world, "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes");
+        assert!(runtimes.iter().all(|it| it.str_at(&["metadata", "name"]) != WITH_CACHE));
+        assert!(runtimes.len() > 3, "{} runtimes", runtimes.len());
+        for path in ["/apis/kueue.x-k8s.io/v1beta2/clusterqueues", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"] {
+            assert!(listed(&mut world, path).is_empty(), "{path}");
+        }
+        assert_eq!(listed(&mut world, "/api/v1/nodes").len(), 2);
+        let room = tree!({"cpu": "1", "memory": "1Gi", "pods": "10"});
+        world.add_nodes(vec![tree!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "later"},
+            "status": {"capacity": room.clone(), "allocatable": room}})]);
+        world.run(Faults::none(), Duration::from_secs(5));
+        let nodes = listed(&mut world, "/api/v1/nodes");
+        let is_ready = |node: &Tree| {
+            let of = |it: &Tree| it.str_at(&["type"]) == "Ready" && it.str_at(&["status"]) == "True";
+            node.items_at(&["status", "conditions"]).iter().any(of)
+        };
+        assert_eq!(nodes.iter().filter(|node| is_ready(node)).count(), 3);
+    }
+}
