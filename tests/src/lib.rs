@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod clients;
+pub mod control_plane;
 pub mod corpus;
 pub mod differential;
 pub mod documents;
@@ -23,6 +24,7 @@ pub mod queues;
 pub mod random;
 pub mod real;
 pub mod reports;
+pub mod simulated;
 pub mod suite;
 pub mod train_queues;
 pub mod training;

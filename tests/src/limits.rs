@@ -29,6 +29,8 @@ pub enum Stream {
     Real,
     /// Scenarios of which few or one run at a time.
     Few,
+    /// Scenarios under virtual time.
+    Simulated,
 }
 
 /// On the embedded server alone. They mostly wait for controllers.
@@ -41,9 +43,11 @@ pub static CLUSTER_SCOPED: Limit = Limit::new(1, Stream::Few);
 pub static WHOLE_PLANE: Limit = Limit::new(1, Stream::Few);
 /// Scenarios that keep both servers busy without a pause.
 pub static BUSY: Limit = Limit::new(2, Stream::Few);
+/// Scenarios under virtual time: they never wait, so that more than one would only take the processor from the others.
+pub static VIRTUAL_TIME: Limit = Limit::new(1, Stream::Simulated);
 
 /// All of them.
-pub static ALL: [&Limit; 5] = [&EMBEDDED, &REAL, &CLUSTER_SCOPED, &WHOLE_PLANE, &BUSY];
+pub static ALL: [&Limit; 6] = [&EMBEDDED, &REAL, &CLUSTER_SCOPED, &WHOLE_PLANE, &BUSY, &VIRTUAL_TIME];
 
 /// A taken slot; dropping it frees the slot.
 #[derive(Debug)]

@@ -18,11 +18,14 @@ mod chance;
 mod faults;
 mod machine;
 mod runner;
+mod setup;
 mod trace;
 mod world;
 
 pub use chance::{Dice, VirtualClock};
 pub use faults::{Blow, Faults, Happened, STALL_SECS_MAX, Strike};
 pub use machine::Played;
+pub use muster_apiserver::http::in_process::{Answered, Raw};
 pub use runner::Sent;
+pub use setup::{Fleet, Setup, administrator};
 pub use world::{World, heartbeat};

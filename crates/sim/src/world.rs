@@ -11,6 +11,7 @@ use muster_api::ports::Clock;
 use muster_api::queue::words::GROUP;
 use muster_api::time::Time;
 use muster_apiserver::engine::{Convert, Engine, EngineOptions};
+use muster_apiserver::http::in_process::{self, Answered, Raw};
 use muster_apiserver::local::LocalApi;
 use muster_control::jobsets::Gates;
 use muster_control::queueing;
@@ -27,6 +28,7 @@ use crate::chance::{Dice, VirtualClock};
 use crate::faults::{Faults, Happened, STALL_SECS_MAX, Strike};
 use crate::machine::Played;
 use crate::runner::{Fate, Runner, Sent, do_calls};
+use crate::setup::{Fleet, MARK, Setup};
 use crate::trace::Trace;
 
 /// The most steps of one run: a world that needs more spins.
@@ -64,11 +66,20 @@ impl World {
     /// The same, whose controllers are told something else.
     #[must_use]
     pub fn told(seed: u64, nodes: usize, told: plane::Told) -> World {
+        World::begin(seed, Setup { told, nodes: Fleet::Count(nodes), shipped: Vec::new() })
+    }
+
+    /// A world that begins with this setup.
+    #[must_use]
+    pub fn begin(seed: u64, setup: Setup) -> World {
+        let Setup { told, nodes, shipped } = setup;
         let clock = Arc::new(VirtualClock::new());
         let dice = Dice::new(seed);
         let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
         let options = EngineOptions {
+            root_ca: told.root_ca.clone(),
             definitions: definitions(&told),
+            shipped,
             conversions: vec![(GROUP.into(), muster_queue::kinds::convert::convert as Convert)],
             protect_groups: true,
             ..EngineOptions::default()
@@ -77,7 +88,7 @@ impl World {
         let engine = Engine::new(store, clock.clone(), entropy, options);
         engine.add_hook(Arc::new(JobSets::new(Settings { gates: told.jobsets, ..Settings::default() })));
         if let Some(queues) = &told.queues {
-            engine.add_hook(Arc::new(Queues::new(taken_in(queues))));
+            engine.add_hook(Arc::new(Queues::new(taken_in(queues)).gangs(told.gangs)));
         }
         if told.training.is_some() {
             engine.add_hook(Arc::new(Trainings));
@@ -85,10 +96,8 @@ impl World {
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
         let control = move || plane::controllers(told.clone());
         let kubelets = move || -> Vec<Box<dyn Controller>> {
-            {
-                let provisioner = Provisioner::new("sim", Box::new(NoFolders));
-                vec![Box::new(SimNodes::count(nodes, "sim")), Box::new(provisioner)]
-            }
+            let provisioner = Provisioner::new(MARK, Box::new(NoFolders));
+            vec![Box::new(nodes.simulated()), Box::new(provisioner)]
         };
         let loops =
             vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
@@ -104,6 +113,23 @@ impl World {
             silent: BTreeSet::new(),
             machine: None,
         }
+    }
+
+    /// Adds simulated nodes that join now, in a loop of their own.
+    pub fn add_nodes(&mut self, manifests: Vec<Tree>) {
+        // Another mark: a simulator takes up all nodes of its own.
+        let mark = format!("{MARK}-{}", self.loops.len());
+        let nodes =
+            move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::of(manifests.clone(), &mark))] };
+        self.loops.push(Runner::new(self.api.clone(), Box::new(nodes)));
+        self.delivered = 0;
+    }
+
+    /// Answers a request as the HTTP server would.
+    pub fn request(&mut self, raw: &Raw<'_>) -> Answered {
+        let answered = in_process::answer(&self.engine, raw);
+        self.trace.seen(self.engine.revision());
+        answered
     }
 
     /// Adds a node that runs processes, in a loop of its own, on a machine that outlives it.

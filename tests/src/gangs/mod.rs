@@ -21,6 +21,7 @@ pub use forms::Form;
 pub use planes::Playground;
 pub use scenario::{Scenario, load};
 
+use planes::Ground;
 use stage::Stage;
 
 /// Where the scenarios are.
@@ -30,7 +31,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// Plays a scenario; `number` is its place among all scenarios, by which its nodes are named.
-pub fn play(ground: &Playground, number: usize, scenario: &Scenario) -> Result<(), String> {
+pub(crate) fn play(ground: &dyn Ground, number: usize, scenario: &Scenario) -> Result<(), String> {
     let stage = Stage::new(ground, number, scenario)?;
     for (n, step) in scenario.steps.iter().enumerate() {
         stage.perform(step).map_err(|why| format!("step {}: {step:?}: {why}", n + 1))?;

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::forms::Form;
 use super::scenario::{Nodes, Scenario};
 use super::stage::{HOME, home, node_name};
+use crate::control_plane::ControlPlane;
 use crate::differential::{Server, Step};
 use crate::plane::{self, Plane};
 use crate::real::{Gangs, Real};
@@ -26,6 +27,18 @@ const FOREIGN: [(&str, &str); 2] =
     [("scheduling.x-k8s.io", "v1alpha1"), ("scheduling.volcano.sh", "v1beta1")];
 /// What a real plane needs beside our operator.
 const CONTROLLERS: [&str; 7] = ["gc", "namespace", "podgc", "node", "podgroup", "job", "volume"];
+
+/// What a scenario of gangs needs of a plane.
+pub(crate) trait Ground {
+    /// The plane.
+    fn plane(&self) -> &dyn ControlPlane;
+
+    /// How it spells gangs.
+    fn form(&self) -> Form;
+
+    /// Starts the nodes of a scenario that come later.
+    fn join(&self, number: usize, scenario: &Scenario) -> Result<(), String>;
+}
 
 /// A plane on which all scenarios can be played.
 pub struct Playground {
@@ -72,8 +85,23 @@ impl Playground {
         Ok(made)
     }
 
-    /// Starts the nodes of a scenario that come later.
-    pub(super) fn join(&self, number: usize, scenario: &Scenario) -> Result<(), String> {
+    /// What the operator of a real plane has complained about.
+    #[must_use]
+    pub fn complaints(&self) -> String {
+        self.real.as_ref().map(Real::complaints).unwrap_or_default()
+    }
+}
+
+impl Ground for Playground {
+    fn plane(&self) -> &dyn ControlPlane {
+        &self.server
+    }
+
+    fn form(&self) -> Form {
+        self.form
+    }
+
+    fn join(&self, number: usize, scenario: &Scenario) -> Result<(), String> {
         let file = self.folder.path().join(format!("later-{number}.yaml"));
         let nodes = write_nodes(&file, &[(number, scenario)], true)?;
         let mut command = plane::guarded(&plane::binary()?);
@@ -83,12 +111,6 @@ impl Playground {
         let child = command.spawn().map_err(|e| format!("muster node: {e}"))?;
         self.joined.lock().expect("no thread panics with it").push(Joined(child));
         Ok(())
-    }
-
-    /// What the operator of a real plane has complained about.
-    #[must_use]
-    pub fn complaints(&self) -> String {
-        self.real.as_ref().map(Real::complaints).unwrap_or_default()
     }
 }
 
@@ -116,7 +138,7 @@ fn real(form: Form, gangs: Gangs, nodes: &Path, folder: TempDir) -> Result<Playg
 }
 
 /// What every scenario may rely on.
-fn prepare(server: &Server, form: Form) -> Result<(), String> {
+pub(crate) fn prepare(server: &dyn ControlPlane, form: Form) -> Result<(), String> {
     for (name, value, preemption) in CLASSES {
         let class = tree!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
             "metadata": {"name": name}, "value": value, "preemptionPolicy": preemption});
@@ -126,7 +148,7 @@ fn prepare(server: &Server, form: Form) -> Result<(), String> {
 }
 
 /// Just enough of the groups of others.
-pub(crate) fn define_foreign(server: &Server) -> Result<(), String> {
+pub(crate) fn define_foreign(server: &dyn ControlPlane) -> Result<(), String> {
     for (group, version) in FOREIGN {
         let open = tree!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = tree!({"type": "object", "properties": {"spec": open.clone(), "status": open}});
@@ -141,22 +163,24 @@ pub(crate) fn define_foreign(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-fn post(server: &Server, path: &str, object: &Tree) -> Result<(), String> {
+fn post(server: &dyn ControlPlane, path: &str, object: &Tree) -> Result<(), String> {
     let made = server.send("POST", path, &Step::default(), object.to_json_bytes())?;
     if made.code == 201 { Ok(()) } else { Err(format!("{path}: {}", made.body.to_json())) }
 }
 
 /// Writes the nodes of these scenarios, those that come later or all others; returns the file.
 fn write_nodes(path: &Path, scenarios: &[(usize, &Scenario)], later: bool) -> Result<PathBuf, String> {
-    let mut text = String::new();
-    for (number, scenario) in scenarios {
-        let each = scenario.nodes.iter().flat_map(|nodes| std::iter::repeat_n(nodes, nodes.count));
-        for (at, nodes) in each.enumerate().filter(|(_, nodes)| nodes.later == later) {
-            text += &format!("---\n{}", node(*number, at, nodes).to_yaml());
-        }
-    }
+    let nodes = scenarios.iter().flat_map(|(number, scenario)| manifests(*number, scenario, later));
+    let text: String = nodes.map(|node| format!("---\n{}", node.to_yaml())).collect();
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(path.to_owned())
+}
+
+/// The Node manifests of a scenario: of the nodes that come later, or of all others.
+pub(crate) fn manifests(number: usize, scenario: &Scenario, later: bool) -> Vec<Tree> {
+    let each = scenario.nodes.iter().flat_map(|nodes| std::iter::repeat_n(nodes, nodes.count));
+    let those = each.enumerate().filter(|(_, nodes)| nodes.later == later);
+    those.map(|(at, nodes)| node(number, at, nodes)).collect()
 }
 
 fn node(scenario: usize, at: usize, nodes: &Nodes) -> Tree {

@@ -8,9 +8,10 @@ use muster_tree::{Tree, tree};
 
 use super::forms::Form;
 use super::objects::life;
-use super::planes::Playground;
+use super::planes::Ground;
 use super::scenario::{Group, Named, Pods, Policy, Scenario, Step};
-use crate::differential::{self, Answer, Server};
+use crate::control_plane::ControlPlane;
+use crate::differential::{self, Answer};
 
 /// How often one looks for what is waited for, and how long apart.
 const LOOKS: u32 = 400;
@@ -25,10 +26,10 @@ const GATE: &str = "gangs.test/gate";
 
 /// A scenario being played.
 pub(super) struct Stage<'a> {
-    ground: &'a Playground,
+    ground: &'a dyn Ground,
     number: usize,
     scenario: &'a Scenario,
-    pub(super) server: &'a Server,
+    pub(super) server: &'a dyn ControlPlane,
     pub(super) form: Form,
     /// The namespace.
     pub(super) space: String,
@@ -54,7 +55,7 @@ pub(super) fn home(scenario: usize) -> String {
 impl<'a> Stage<'a> {
     /// Makes its namespace.
     pub(super) fn new(
-        ground: &'a Playground,
+        ground: &'a dyn Ground,
         number: usize,
         scenario: &'a Scenario,
     ) -> Result<Stage<'a>, String> {
@@ -63,8 +64,8 @@ impl<'a> Stage<'a> {
             ground,
             number,
             scenario,
-            server: &ground.server,
-            form: ground.form,
+            server: ground.plane(),
+            form: ground.form(),
             space: space.clone(),
             home: home(number),
             templates: templates(&scenario.steps),
@@ -329,7 +330,7 @@ impl<'a> Stage<'a> {
                 Ok(()) => return Ok(()),
                 Err(seen) => last = seen,
             }
-            std::thread::sleep(PAUSE);
+            self.server.pause(PAUSE);
         }
         Err(format!("never seen; last: {last}"))
     }

@@ -16,6 +16,7 @@ use muster_tree::Tree;
 pub use scenario::{Gates, Place, Scenario, load};
 pub use stored::{Kinds, Stores};
 
+use crate::control_plane::ControlPlane;
 use crate::differential::{Difference, Server, compare_trees};
 use crate::lives::act::Stage;
 use crate::lives::{LOOK_PAUSE, LOOKS_MAX, view};
@@ -80,8 +81,8 @@ fn looked_at_again(
 }
 
 /// Plays a scenario on one plane.
-pub fn play(server: &Server, scenario: &Scenario, namespace: &str) -> Result<(), String> {
-    let stage = Stage::new(server, namespace, scenario::SUBJECT)?;
+pub fn play(plane: &dyn ControlPlane, scenario: &Scenario, namespace: &str) -> Result<(), String> {
+    let stage = Stage::new(plane, namespace, scenario::SUBJECT)?;
     stage.play(&scenario.objects(), &scenario.steps)
 }
 

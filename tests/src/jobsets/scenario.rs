@@ -28,7 +28,7 @@ pub struct Scenario {
     /// The feature gates it needs.
     #[serde(default)]
     pub gates: Gates,
-    /// The only plane that has what it needs; both when absent.
+    /// The only plane that has what it needs; all when absent.
     #[serde(default, rename = "where")]
     pub place: Option<Place>,
     /// Why it is played there alone, if it is.
@@ -89,13 +89,27 @@ pub enum Place {
     Embedded,
     /// A real API server with its controllers, `muster node` and `muster operator`.
     Real,
+    /// The parts of `muster up` in the simulator, under a virtual clock.
+    Simulated,
+}
+
+impl Place {
+    /// Whether a scenario is played here that names its only plane, or none. What the embedded server can play the simulated
+    /// one can play as well.
+    #[must_use]
+    pub fn plays(self, only: Option<Place>) -> bool {
+        match (self, only) {
+            (Place::Simulated, Some(Place::Embedded)) => true,
+            (_, only) => only.is_none_or(|only| only == self),
+        }
+    }
 }
 
 impl Scenario {
     /// Whether it is played there.
     #[must_use]
     pub fn is_for(&self, place: Place) -> bool {
-        self.place.is_none_or(|only| only == place)
+        place.plays(self.place)
     }
 
     /// The scenario as it is played a second time on the same plane: what belongs to no namespace and is not named after
@@ -159,6 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_embedded_server_plays_is_simulated_as_well() {
+        let all = [Place::Embedded, Place::Real, Place::Simulated];
+        for (only, played) in [
+            (None, [true, true, true]),
+            (Some(Place::Embedded), [true, false, true]),
+            (Some(Place::Real), [false, true, false]),
+            (Some(Place::Simulated), [false, false, true]),
+        ] {
+            assert_eq!(all.map(|place| place.plays(only)), played, "{only:?}");
+        }
+    }
+
+    #[test]
     fn the_jobset_is_made_last() {
         let text = "name: any\ndevices: 2\nobjects: [{kind: Pod}]\nset: {jobs: []}\nwhere: real\nbecause: a reason\ngates: all";
         let scenario: Scenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
@@ -166,6 +193,7 @@ mod tests {
         let kinds: Vec<&str> = objects.iter().map(|it| it.str_at(&["kind"])).collect();
         assert_eq!(kinds, ["DeviceClass", "ResourceSlice", "Pod", "JobSet"]);
         assert!(scenario.is_for(Place::Real) && !scenario.is_for(Place::Embedded));
+        assert!(!scenario.is_for(Place::Simulated));
         assert_eq!(scenario.gates, Gates::All);
     }
 }

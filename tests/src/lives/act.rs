@@ -10,7 +10,8 @@ use super::life::{Happening, JOB, Known, Life, Request};
 use super::look::Look;
 use super::objects::{self, Sort, Subject};
 use super::sets;
-use crate::differential::{Answer, Server, Step};
+use crate::control_plane::ControlPlane;
+use crate::differential::{Answer, Step};
 
 /// How often one looks for what is waited for, and how long apart.
 const TRIES: u32 = 900;
@@ -22,17 +23,17 @@ const REST: &str = "*";
 const BEGAN: &str = "2026-01-01T00:00:00Z";
 
 /// Plays it in a namespace of its own.
-pub fn play(server: &Server, life: &Life, namespace: &str) -> Result<(), String> {
-    let stage = Stage::new(server, namespace, ("Job", JOB))?;
+pub fn play(plane: &dyn ControlPlane, life: &Life, namespace: &str) -> Result<(), String> {
+    let stage = Stage::new(plane, namespace, ("Job", JOB))?;
     if life.objects.is_empty() {
         stage.create(&life.manifest()).map_err(|why| format!("the Job is refused: {why}"))?;
     }
     stage.play(&life.objects, &life.steps)
 }
 
-/// A namespace of a server in which something is played.
+/// A namespace of a control plane in which something is played.
 pub struct Stage<'a> {
-    pub(super) server: &'a Server,
+    pub(super) plane: &'a dyn ControlPlane,
     pub(super) namespace: &'a str,
     pub(super) subject: Subject,
     pods: String,
@@ -42,9 +43,13 @@ pub struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Makes the namespace; steps are about the subject unless they name an object.
-    pub fn new(server: &'a Server, namespace: &'a str, subject: Subject) -> Result<Stage<'a>, String> {
+    pub fn new(
+        plane: &'a dyn ControlPlane,
+        namespace: &'a str,
+        subject: Subject,
+    ) -> Result<Stage<'a>, String> {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        let stage = Stage { server, namespace, subject, pods, remembered: RefCell::default() };
+        let stage = Stage { plane, namespace, subject, pods, remembered: RefCell::default() };
         let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         stage.send("POST", "/api/v1/namespaces", "", &space)?;
         Ok(stage)
@@ -96,7 +101,7 @@ impl<'a> Stage<'a> {
             }
             Happening::Create(object) => self.create(object),
             Happening::Seconds(seconds) => {
-                std::thread::sleep(Duration::from_secs_f64(*seconds));
+                self.plane.pause(Duration::from_secs_f64(*seconds));
                 Ok(())
             }
             Happening::Stays { seconds, what } => self.stays(*seconds, what),
@@ -112,7 +117,7 @@ impl<'a> Stage<'a> {
         what.iter().try_for_each(|step| self.perform(step))?;
         let looks = Duration::from_secs_f64(seconds).as_millis() / PAUSE.as_millis();
         for _ in 0..looks {
-            std::thread::sleep(PAUSE);
+            self.plane.pause(PAUSE);
             for step in what {
                 if let Some(Err(seen)) = self.look(step)? {
                     return Err(format!("no longer so: {step:?}: {seen}"));
@@ -126,7 +131,7 @@ impl<'a> Stage<'a> {
         let path = self.path_of(&known.kind, &known.name)?;
         let mut kept = None;
         self.wait(|| {
-            let body = self.server.get(&path)?.body;
+            let body = self.plane.get(&path)?.body;
             let meta = |key: &str| body.str_at(&["metadata", key]).to_owned();
             kept = Some((meta("uid"), meta("resourceVersion"))).filter(|(uid, _)| !uid.is_empty());
             Ok(if kept.is_some() { Ok(()) } else { Err(body.to_json()) })
@@ -171,7 +176,7 @@ impl<'a> Stage<'a> {
     /// The whole name of the first object whose name begins so, where that is said; what is not there has none.
     pub(super) fn meant(&self, kind: &str, name: &str) -> Result<String, String> {
         let Some(start) = name.strip_suffix(REST) else { return Ok(name.to_owned()) };
-        let all = self.server.get(&Sort::of(kind)?.path(self.namespace))?.body;
+        let all = self.plane.get(&Sort::of(kind)?.path(self.namespace))?.body;
         let names = all.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"]));
         let found = { names }.find(|it| it.starts_with(start)).map(str::to_owned);
         Ok(found.unwrap_or_else(|| start.to_owned()))
@@ -242,7 +247,7 @@ impl<'a> Stage<'a> {
         };
         let mut found = None;
         self.wait(|| {
-            let all = self.server.get(&self.pods)?.body;
+            let all = self.plane.get(&self.pods)?.body;
             found = all.items_at(&["items"]).iter().find(fits).cloned();
             Ok(if found.is_some() { Ok(()) } else { Err(all.to_json()) })
         })?;
@@ -260,7 +265,7 @@ impl<'a> Stage<'a> {
 
     fn send(&self, method: &str, path: &str, kind: &str, body: &Tree) -> Result<Answer, String> {
         let step = Step { kind: kind.to_owned(), ..Step::default() };
-        self.server.send(method, path, &step, body.to_json_bytes())
+        self.plane.send(method, path, &step, body.to_json_bytes())
     }
 
     fn wait(&self, mut look: impl FnMut() -> Result<Look, String>) -> Result<(), String> {
@@ -270,7 +275,7 @@ impl<'a> Stage<'a> {
                 Ok(()) => return Ok(()),
                 Err(seen) => last = seen,
             }
-            std::thread::sleep(PAUSE);
+            self.plane.pause(PAUSE);
         }
         Err(format!("never happened; last seen: {last}"))
     }

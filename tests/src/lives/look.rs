@@ -42,7 +42,7 @@ impl Stage<'_> {
     }
 
     fn one(&self, path: &str, good: impl Fn(&Answer) -> bool) -> Result<Look, String> {
-        let answer = self.server.get(path)?;
+        let answer = self.plane.get(path)?;
         if good(&answer) {
             return Ok(Ok(()));
         }
@@ -52,7 +52,7 @@ impl Stage<'_> {
 
     fn counted(&self, kind: &str, count: usize, has: &Tree) -> Result<Look, String> {
         let has = objects::filled(has, self.namespace);
-        let all = self.server.get(&Sort::of(kind)?.path(self.namespace))?.body;
+        let all = self.plane.get(&Sort::of(kind)?.path(self.namespace))?.body;
         let those: Vec<&Tree> = all.items_at(&["items"]).iter().filter(|it| has_at_least(it, &has)).collect();
         if those.len() == count {
             return Ok(Ok(()));
@@ -65,14 +65,14 @@ impl Stage<'_> {
     }
 
     fn exact(&self, exact: &Exact) -> Result<Look, String> {
-        let body = self.server.get(&self.path_of(&exact.kind, &exact.name)?)?.body;
+        let body = self.plane.get(&self.path_of(&exact.kind, &exact.name)?)?.body;
         let there = found(&body, &exact.at).map(without_clocks).unwrap_or_default();
         Ok(if there == self.filled(&exact.is) { Ok(()) } else { Err(there.to_json()) })
     }
 
     /// Times on the wire have whole seconds, of which decisions are made.
     fn apart(&self, apart: &Apart) -> Result<Look, String> {
-        let body = self.server.get(&self.path_of(&apart.kind, &apart.name)?)?.body;
+        let body = self.plane.get(&self.path_of(&apart.kind, &apart.name)?)?.body;
         let [from, to] = [&apart.from, &apart.to].map(|at| Time::of(found(&body, at)));
         let (Some(from), Some(to)) = (from, to) else { return Ok(Err(body.to_json())) };
         let least = from + Duration::from_secs(apart.seconds.unsigned_abs());
@@ -93,7 +93,7 @@ impl Stage<'_> {
         let selector = format!("regarding.kind%3D{kind},regarding.name%3D{name},reason%3D{}", told.reason);
         let path =
             format!("/apis/events.k8s.io/v1/namespaces/{}/events?fieldSelector={selector}", self.namespace);
-        let all = self.server.get(&path)?.body;
+        let all = self.plane.get(&path)?.body;
         let fill = |text: &str| text.replace("{ns}", self.namespace);
         let good = |event: &&Tree| {
             let note = event.str_at(&["note"]);
@@ -115,7 +115,7 @@ impl Stage<'_> {
     ) -> Result<Look, String> {
         let was = self.remembered.borrow().get(&known.r#as).cloned();
         let was = was.ok_or_else(|| format!("nothing is kept in mind as {:?}", known.r#as))?;
-        let body = self.server.get(&self.path_of(&known.kind, &known.name)?)?.body;
+        let body = self.plane.get(&self.path_of(&known.kind, &known.name)?)?.body;
         let is = (body.str_at(&["metadata", "uid"]), body.str_at(&["metadata", "resourceVersion"]));
         let good = !is.0.is_empty() && fits(&was, is);
         Ok(if good { Ok(()) } else { Err(body.to_json()) })

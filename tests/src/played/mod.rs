@@ -1,4 +1,5 @@
-//! Scenarios in few words, played side by side on one plane: the embedded server, or a real one with an installed operator.
+//! Scenarios in few words, played side by side on one plane: the embedded server, or a real one with an installed operator;
+//! or each on a simulated plane of its own ([`simulated`](crate::simulated)).
 //!
 //! Scenarios are made of the steps of [`lives`](crate::lives). Who writes them has words of its own for most of these
 //! steps, and says here what the words stand for.
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 pub use planes::Playground;
 
-use crate::differential::Server;
+use crate::control_plane::ControlPlane;
 use crate::documents;
 use crate::jobsets::Place;
 use crate::lives::Happening;
@@ -28,7 +29,7 @@ use crate::lives::objects::Subject;
 pub struct Header {
     /// What it shows, as a sentence.
     pub name: String,
-    /// The only plane that has what it needs; both when absent.
+    /// The only plane that has what it needs; all when absent.
     pub place: Option<Place>,
     /// Why it is played on one plane alone, if it is.
     pub because: String,
@@ -76,7 +77,7 @@ impl Scenario {
     /// Whether it is played there.
     #[must_use]
     pub fn is_for(&self, place: Place) -> bool {
-        self.place.is_none_or(|only| only == place)
+        place.plays(self.place)
     }
 
     /// What is created first.
@@ -113,8 +114,13 @@ pub struct Theme {
 }
 
 /// Plays a scenario in this namespace, which may be there already.
-pub fn play(server: &Server, theme: Theme, scenario: &Scenario, namespace: &str) -> Result<(), String> {
-    let stage = Stage::new(server, namespace, theme.subject)?;
+pub(crate) fn play(
+    plane: &dyn ControlPlane,
+    theme: Theme,
+    scenario: &Scenario,
+    namespace: &str,
+) -> Result<(), String> {
+    let stage = Stage::new(plane, namespace, theme.subject)?;
     stage.play(scenario.objects(), &scenario.steps)
 }
 

@@ -21,7 +21,7 @@ struct Written {
     /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
     #[serde(default, rename = "shows")]
     _shows: Vec<String>,
-    /// The only plane that has what it needs; both when absent.
+    /// The only plane that has what it needs; all when absent.
     #[serde(default, rename = "where")]
     place: Option<Place>,
     #[serde(default)]

@@ -20,6 +20,7 @@ mod played;
 mod random;
 mod run;
 mod second;
+mod simulated;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,6 +178,7 @@ pub fn all() -> Result<Vec<Suite>, String> {
         quiet_pair()?,
         placements::suites(),
         corpus::suites()?,
+        simulated::suites()?,
     ];
     Ok(suites.into_iter().flatten().collect())
 }
@@ -263,11 +265,11 @@ mod tests {
             *counts.entry(dialect).or_default() += 1;
         }
         for (dialect, min) in [
-            ("jobsets", 200),
+            ("jobsets", 400),
             ("lives", 190),
-            ("gangs", 420),
-            ("queues", 350),
-            ("trains", 400),
+            ("gangs", 560),
+            ("queues", 530),
+            ("trains", 530),
             ("differential", 110),
             ("random", 48),
             ("placements", 31),

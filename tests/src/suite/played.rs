@@ -25,8 +25,8 @@ pub fn suites() -> Result<Vec<Suite>, String> {
     let mut all = Vec::new();
     for place in [Place::Embedded, Place::Real] {
         let ground = match place {
-            Place::Embedded => Shared::new("the embedded plane", Playground::embedded),
             Place::Real => Shared::new("the real plane", Playground::real),
+            _ => Shared::new("the embedded plane", Playground::embedded),
         };
         all.push(suite("queues", place, &ground, queued::THEME, &queues));
         let mut suite = suite("trains", place, &ground, trains::THEME, &jobs);
@@ -40,6 +40,7 @@ fn word(place: Place) -> &'static str {
     match place {
         Place::Embedded => "embedded",
         Place::Real => "real",
+        Place::Simulated => "simulated",
     }
 }
 

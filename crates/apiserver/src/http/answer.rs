@@ -210,21 +210,26 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 /// Adds `Warning` headers; what a header cannot carry is left out of the text.
 pub fn warn<'a>(reply: &mut Reply, warnings: impl IntoIterator<Item = &'a str>) {
     for text in warnings {
-        let mut quoted = String::from("299 - \"");
-        for c in text.chars().filter(|c| !c.is_control()) {
-            if matches!(c, '"' | '\\') {
-                quoted.push('\\');
-            }
-            quoted.push(c);
-            if quoted.len() > WARNING_BYTES_MAX {
-                break;
-            }
-        }
-        quoted.push('"');
-        if let Ok(value) = HeaderValue::from_bytes(quoted.as_bytes()) {
+        if let Ok(value) = HeaderValue::from_bytes(quoted_warning(text).as_bytes()) {
             reply.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// The value of a `Warning` header.
+pub(super) fn quoted_warning(text: &str) -> String {
+    let mut quoted = String::from("299 - \"");
+    for c in text.chars().filter(|c| !c.is_control()) {
+        if matches!(c, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+        if quoted.len() > WARNING_BYTES_MAX {
+            break;
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub mod discover;
 pub mod handed;
 pub mod health;
 pub mod identity;
+pub mod in_process;
 pub mod info;
 pub mod jwt;
 pub mod kubeconfig;

@@ -43,7 +43,8 @@ pub fn list(place: Place, objects: Vec<Object>, meta: &ListMeta, style: Style) -
     reply
 }
 
-fn whole(place: &Place, objects: &[Object], meta: &ListMeta) -> Tree {
+/// The whole list as a tree, for answers that are not sent piece by piece.
+pub(super) fn whole(place: &Place, objects: &[Object], meta: &ListMeta) -> Tree {
     tree!({
         "apiVersion": place.resource.api_version(place.version),
         "kind": &place.resource.list_kind,

@@ -52,7 +52,11 @@ async fn perform(shared: &Shared, request: WriteRequest) -> Result<WriteReply, S
     reply.await.unwrap_or_else(|_| Err(Status::internal("the reply of the write was lost")))
 }
 
-fn asked(
+/// What the method, the query and the body of a request ask of the engine.
+///
+/// # Errors
+/// What is wrong with the body or the options.
+pub(super) fn asked(
     request: &Request,
     place: &Place,
     target: &Target,
