@@ -195,13 +195,20 @@ fn what_differs(scenarios: &[Scenario]) -> Vec<String> {
         let reasons: Vec<String> = those.iter().map(|(it, why)| format!("{:?}: {why}", it.name)).collect();
         format!("{} scenarios {what}: {}", reasons.len(), reasons.join("; "))
     };
+    let lines = [
+        ("are not played beside the real server", absent.collect::<Vec<_>>()),
+        ("end by chance and are not compared", chance.collect()),
+    ];
+    let lines = lines.into_iter().filter(|(_, those)| !those.is_empty());
+    let mut lines: Vec<String> = lines.map(|(what, those)| line(what, those)).collect();
+    // The list is the same for all suites: the largest one shows it.
+    if scenarios.iter().any(|it| it.gates != Gates::Default) {
+        return lines;
+    }
     let parts = differs::PARTS.iter().map(|part| {
         let kind = if part.kind.is_empty() { "all kinds" } else { part.kind };
         format!("{kind}: {} ({})", part.what, part.why)
     });
-    vec![
-        line("are not played beside the real server", absent.collect()),
-        line("end by chance and are not compared", chance.collect()),
-        format!("not compared with the real server: {}", parts.collect::<Vec<_>>().join("; ")),
-    ]
+    lines.push(format!("not compared with the real server: {}", parts.collect::<Vec<_>>().join("; ")));
+    lines
 }

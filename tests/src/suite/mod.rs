@@ -286,8 +286,7 @@ mod tests {
             let cases = vec![case("a", &EMBEDDED, Ok(())), case("b", &EMBEDDED, last)];
             let (cases, problems) = choose(vec![suite(cases)], chosen);
             cases.into_iter().for_each(|case| drop(case.run()));
-            let problems = problems.lock().unwrap().clone();
-            problems
+            problems.lock().unwrap().clone()
         };
         assert_eq!(ended(|_| true, Ok(())), ["a suite: it is whole"]);
         assert!(ended(|name| name == "a", Ok(())).is_empty());
