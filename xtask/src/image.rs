@@ -12,12 +12,20 @@ use xtask::process;
 /// Builds it.
 pub fn task(_: &[String]) -> Result<(), String> {
     let target = host()?;
-    let mut cargo =
-        process::cargo(["build", "--release", "--locked", "--package", "muster", "--target", &target]);
+    let mut cargo = process::cargo([
+        "build",
+        "--profile",
+        "dist",
+        "--locked",
+        "--package",
+        "muster",
+        "--target",
+        &target,
+    ]);
     // The target is named even though it is the machine's own: flags then do not reach build scripts and macros, which
     // cannot be static.
     process::run(cargo.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
-    let made = process::root().join("target").join(&target).join("release").join("muster");
+    let made = process::root().join("target").join(&target).join("dist").join("muster");
     let folder = process::root().join("target").join("image");
     let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(&folder).map_err(wrong)?;
