@@ -161,7 +161,7 @@ fn event(line: &str) -> Event {
     }
     let outcome = match value["event"].as_str() {
         Some("ok") => Outcome::Passed,
-        Some("failed" | "timeout") => Outcome::Failed,
+        Some("failed") => Outcome::Failed,
         Some("ignored") => Outcome::Skipped,
         _ => return Event::Other,
     };
@@ -200,6 +200,8 @@ mod tests {
         assert_eq!(ended(r#"{ "type": "test", "name": "d", "event": "ignored" }"#).2, Outcome::Skipped);
         for line in [
             r#"{ "type": "test", "event": "started", "name": "a" }"#,
+            // It has run for a minute and goes on.
+            r#"{ "type": "test", "event": "timeout", "name": "a" }"#,
             r#"{ "type": "suite", "event": "started", "test_count": 2 }"#,
             r#"{ "type": "suite", "event": "ok", "passed": 2 }"#,
         ] {
