@@ -38,6 +38,8 @@ const DOCUMENTED: [&str; 5] =
 const BLACK_BOX_THREADS: usize = 12;
 /// Seeds of the simulator between edits.
 const QUICK_SEEDS: &str = "8";
+/// The programs of Kubernetes collect garbage less often: real planes are short of processor time, not of memory.
+const GO_COLLECTS_RARELY: [&str; 2] = ["GOGC", "400"];
 /// Says to the tests why no real plane is to be used.
 const WITHOUT_REAL: &str = "MUSTER_TEST_WITHOUT_REAL";
 
@@ -250,7 +252,12 @@ fn prepare(provided: &Provided) -> Result<Vec<(String, String)>, String> {
     let paths =
         [("MUSTER_TEST_BINARY", binary()), ("MUSTER_TEST_AUDIT", audit()), ("MUSTER_TEST_NOTES", notes)];
     let paths = paths.into_iter().map(|(name, path)| (name.to_owned(), path.display().to_string()));
-    Ok(provided.variables().into_iter().chain(paths).collect())
+    Ok(provided
+        .variables()
+        .into_iter()
+        .chain(paths)
+        .chain([GO_COLLECTS_RARELY.map(str::to_owned).into()])
+        .collect())
 }
 
 /// Where real servers log what operators request of them.
