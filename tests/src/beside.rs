@@ -12,7 +12,7 @@ use crate::differential::Server;
 use crate::plane;
 
 /// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 600;
+const LOOKS: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long it may take until it says what is waited for: whoever hangs must not hang the test.

@@ -16,7 +16,7 @@ use crate::plane::Plane;
 use crate::real;
 
 /// How often a condition is looked at, and how long apart.
-const TRIES: u32 = 300;
+const TRIES: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The program in this variable; otherwise the calling test is noted as skipped, with the reason.

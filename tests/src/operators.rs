@@ -22,7 +22,7 @@ pub const SERVICES: &str = "/api/v1/namespaces/default/services";
 pub const JOBS_EACH: usize = 2;
 
 /// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 600;
+const LOOKS: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A plane that knows JobSets, with these controllers. The definition comes first: the garbage collector looks only now

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::differential::Server;
 
 /// How often one looks whether the server is ready, and how long apart.
-const READY_TRIES: u32 = 600;
+const READY_TRIES: u32 = 1800;
 const READY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Units of `/proc`.

@@ -45,7 +45,7 @@ const NODES: usize = 4;
 /// The nodes that JobSets run on, on every plane.
 const JOBSET_NODES: usize = 100;
 /// How often one looks whether they are ready.
-const NODES_TRIES: u32 = 600;
+const NODES_TRIES: u32 = 1800;
 /// The pause between two looks.
 const NODES_PAUSE: Duration = Duration::from_millis(100);
 

@@ -14,7 +14,7 @@ use crate::planes::wait_for_nodes;
 use crate::real::{self, Gangs, Installed, Real};
 
 /// Looks until something is so, at most.
-const LOOKS_MAX: usize = 600;
+const LOOKS_MAX: usize = 1800;
 /// Looks for as long as something has to stay as it is.
 const LOOKS_QUIET: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);

@@ -22,7 +22,7 @@ const PAGE: usize = 500;
 /// How long apart one looks how far the Jobs are.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Looks without progress before it is given up.
-const LOOKS_MAX: u32 = 240;
+const LOOKS_MAX: u32 = 720;
 
 #[derive(Debug, Clone, Copy)]
 struct Fleet {

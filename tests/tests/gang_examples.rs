@@ -10,7 +10,7 @@ use muster_tests::plane::Plane;
 use muster_tree::Tree;
 
 /// Looks until something is so, at most.
-const LOOKS_MAX: usize = 600;
+const LOOKS_MAX: usize = 1800;
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name).display().to_string()

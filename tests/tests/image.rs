@@ -22,7 +22,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/muster-system/lease
 /// Makes a folder the root, for reading only, and goes on as nobody.
 const ENTER: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec chroot --userspec=65532:65532 "$0" /muster "$@""#;
 /// How often it is asked whether it is ready, and how long apart.
-const TRIES: u32 = 600;
+const TRIES: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A process that does not outlive the test.

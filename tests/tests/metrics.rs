@@ -8,7 +8,7 @@ use muster_tests::plane::Plane;
 use muster_tree::tree;
 
 /// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 600;
+const LOOKS: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a scrape says.

@@ -14,7 +14,7 @@ use muster_tests::real;
 use muster_tree::{Tree, tree};
 
 /// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 600;
+const LOOKS: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 
 const NAMESPACE: &str = "/api/v1/namespaces/default";

@@ -192,7 +192,7 @@ impl Tenancy {
     }
 }
 
-const LOOKS_MAX: usize = 600;
+const LOOKS_MAX: usize = 1800;
 const LOOKS_QUIET: usize = 15;
 const PAUSE: Duration = Duration::from_millis(100);
 

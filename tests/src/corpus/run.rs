@@ -10,7 +10,7 @@ use super::modules::Crd;
 use crate::differential::{Answer, Difference, Normaliser, Server, Step, compare};
 
 /// How often one looks whether a definition is served, and how long apart.
-const SERVED_TRIES: u32 = 300;
+const SERVED_TRIES: u32 = 1800;
 const SERVED_PAUSE: Duration = Duration::from_millis(100);
 /// The namespace of all objects.
 const NAMESPACE: &str = "corpus";

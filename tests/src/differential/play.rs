@@ -14,7 +14,7 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, TlsConfig};
 use super::scenario::{Scenario, Step};
 
 /// How often a step with `until` is repeated, and how long apart.
-const UNTIL_TRIES: u32 = 600;
+const UNTIL_TRIES: u32 = 1800;
 /// The pause between two such tries.
 const UNTIL_PAUSE: Duration = Duration::from_millis(100);
 /// The most that is read of one answer.

@@ -14,7 +14,7 @@ use crate::control_plane::ControlPlane;
 use crate::differential::{Answer, Step};
 
 /// How often one looks for what is waited for, and how long apart.
-const TRIES: u32 = 900;
+const TRIES: u32 = 1800;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How a name ends of which only the beginning is known.
