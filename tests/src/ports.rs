@@ -1,4 +1,4 @@
-//! Ports for servers that are told theirs before they start.
+//! Ports for servers that need one before they start.
 //!
 //! # Guarantees
 //!

@@ -23,7 +23,7 @@ use self::makers::Maker;
 use self::words::Seen;
 
 /// Nothing that works takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Performs one call and waits for its reply.
 fn perform(api: &dyn Api, call: Call) -> Result<Object, Refusal> {

@@ -94,7 +94,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
     }
     let provided = get(|client| args.is_empty() || args.iter().any(|arg| arg == client.0));
     for (variable, value) in provided.variables() {
-        println!("export {variable}='{value}'");
+        println!("export {variable}='{}'", value.replace('\'', r"'\''"));
     }
     match provided.unlisted(&[])[..] {
         [] => Ok(()),
@@ -142,7 +142,8 @@ fn go_client() -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// A member of the workspace: the compilation of the tests builds it too, so that this only waits for its turn.
+/// A member of the workspace with the same dependencies as `cluster`: it waits for the compilation of the tests and then only
+/// compiles itself.
 fn kube_rs() -> Result<PathBuf, String> {
     process::run(&mut process::cargo([
         "build",

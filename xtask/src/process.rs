@@ -23,7 +23,7 @@ pub fn root() -> PathBuf {
 
 /// Where cargo puts what it builds.
 pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// A cargo command at the root of the workspace, with the cargo that runs us.

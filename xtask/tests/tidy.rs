@@ -170,7 +170,7 @@ fn nothing_below_the_rim_can_wait() {
 
 #[test]
 fn every_crate_obeys_the_one_lint_table() {
-    for member in ["crates", "."] {
+    for member in ["crates", "tests", "."] {
         for entry in std::fs::read_dir(root().join(member)).expect("folder exists").flatten() {
             let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else {
                 continue;

@@ -14,7 +14,7 @@ use crate::control_plane::ControlPlane;
 use crate::differential::{self, Answer};
 
 /// How often one looks for what is waited for, and how long apart.
-const LOOKS: u32 = 400;
+const LOOKS: u32 = 1200;
 const PAUSE: Duration = Duration::from_millis(150);
 /// The label of the nodes of one scenario.
 pub(super) const HOME: &str = "gangs.test/home";

@@ -30,7 +30,7 @@ impl Stored {
         })
     }
 
-    /// What differs outside the namespaces of scenarios, which `is_played` tells.
+    /// What differs outside the namespaces of scenarios, which are those that `is_played` accepts.
     pub fn differences_elsewhere(
         &self,
         servers: [&Server; 2],

@@ -16,7 +16,7 @@ const SCHEDULER: &str = "default-scheduler";
 /// A resource that no node has: whoever asks for it learns what is wrong with each node.
 const NOWHERE: &str = "example.com/nowhere";
 /// How often one looks for a decision, and how long apart.
-const TRIES: u32 = 3_000;
+const TRIES: u32 = 36_000;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -22,7 +22,7 @@ use crate::real;
 /// Longer than any test takes.
 const TOKEN_SECS: i64 = 24 * 60 * 60;
 /// How often one looks whether a role is there, and how long apart.
-const LOOKS: u32 = 300;
+const LOOKS: u32 = 1800;
 const PAUSE: Duration = Duration::from_millis(100);
 /// For how many looks all must stay as it should be.
 const QUIET_LOOKS: u32 = 10;

@@ -94,9 +94,10 @@ fn running_max() -> usize {
     planes_in(kilobytes.unwrap_or_default())
 }
 
-/// As many planes as half of the memory holds: the other half is for servers of ours, clients and the page cache.
+/// As many planes as a third of the memory holds: two test processes run side by side, and servers of ours, compilers and the
+/// page cache need the rest.
 fn planes_in(kilobytes: usize) -> usize {
-    (kilobytes / 2 / PLANE_KILOBYTES).clamp(RUNNING_MIN, RUNNING_MAX)
+    (kilobytes / 3 / PLANE_KILOBYTES).clamp(RUNNING_MIN, RUNNING_MAX)
 }
 
 #[cfg(test)]
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn memory_decides_how_many_run() {
         assert_eq!(planes_in(0), RUNNING_MIN);
-        assert_eq!(planes_in(20_000_000), 8);
+        assert_eq!(planes_in(30_000_000), 8);
         assert_eq!(planes_in(1_000_000_000), RUNNING_MAX);
     }
 

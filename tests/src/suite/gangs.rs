@@ -37,7 +37,7 @@ fn suite(form: Form, scenarios: &Arc<Vec<Scenario>>) -> Suite {
             let name = names::name(&["gangs", &scenario.file, word(form), &scenario.name]);
             Case::new(name, limit, skip.clone(), move |run| {
                 let ground = ground.get(run)?;
-                play(ground, n, &scenarios[n]).map_err(|why| told(&why, ground))
+                play(ground, n, &scenarios[n]).map_err(|why| fail_with_log(&why, ground))
             })
         })
         .collect();
@@ -53,7 +53,7 @@ fn suite(form: Form, scenarios: &Arc<Vec<Scenario>>) -> Suite {
     Suite { label: format!("gangs on {}", word(form)), cases, finish: Box::new(|_| Ok(Vec::new())) }
 }
 
-fn told(why: &str, ground: &Playground) -> Stop {
+fn fail_with_log(why: &str, ground: &Playground) -> Stop {
     Stop::Failed(format!("{why}\n{}", super::played::last_lines(&ground.complaints())))
 }
 

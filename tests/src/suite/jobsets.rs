@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::planes::Shared;
-use super::second::{SecondTries, shown};
+use super::second::{SecondTries, format_differences};
 use super::{Case, Run, Stop, Suite, Summary, names, real_missing};
 use crate::clients::skip;
 use crate::differential::Server;
@@ -143,7 +143,7 @@ fn one(ground: &Ground, tries: &SecondTries, run: &Run, n: usize, scenario: &Sce
         if found.is_empty() {
             break;
         }
-        eprintln!("stored otherwise: {}: {}", scenario.name, shown(&found));
+        eprintln!("stored otherwise: {}: {}", scenario.name, format_differences(&found));
         run.count_second_try();
         let namespace = space(&format!("-again-{round}"));
         play_on(both, &scenario.once_more(), &namespace)?;
@@ -152,7 +152,7 @@ fn one(ground: &Ground, tries: &SecondTries, run: &Run, n: usize, scenario: &Sce
     if found.is_empty() {
         return Ok(());
     }
-    Err(Stop::Failed(format!("two embedded servers store:\n  {}", shown(&found))))
+    Err(Stop::Failed(format!("two embedded servers store:\n  {}", format_differences(&found))))
 }
 
 fn play_on([local, outside]: [&Server; 2], scenario: &Scenario, namespace: &str) -> Result<(), String> {
@@ -178,7 +178,10 @@ fn finish(ground: &Shared<Ground>, scenarios: &[Scenario], summary: &Summary) ->
     if let (true, Some(stored), Some(outside)) = (summary.is_whole(), &ground.stored, makers.outside) {
         let found = stored.differences_elsewhere([makers.local, outside], |name| name.starts_with(SPACE))?;
         if !found.is_empty() {
-            return Err(format!("two embedded servers store, outside of scenarios:\n  {}", shown(&found)));
+            return Err(format!(
+                "two embedded servers store, outside of scenarios:\n  {}",
+                format_differences(&found)
+            ));
         }
     }
     if summary.is_whole() && makers.real.is_some() {

@@ -26,7 +26,7 @@ pub fn suites() -> Result<Vec<Suite>, String> {
     let planes = Shared::new("a pair of planes on which work runs", Planes::work);
     let under = planes.clone();
     // A plane of its own: on the other real one kube-scheduler decides.
-    let operated = Shared::new("a real plane under our scheduler", move || operated(&under));
+    let operated = Shared::new("a real plane under our scheduler", move || start_operated(&under));
 
     let tries = SecondTries::default();
     let cases = lives.iter().enumerate().map(|(n, life)| {
@@ -67,7 +67,7 @@ fn space(begin: &str, n: usize, number: u32) -> String {
 }
 
 /// A further real plane, whose operator is the leader.
-fn operated(planes: &Arc<Shared<Planes>>) -> Result<Real, String> {
+fn start_operated(planes: &Arc<Shared<Planes>>) -> Result<Real, String> {
     let planes = planes.if_started().ok_or("the pair of planes is not there")?;
     let operated = planes.operated()?;
     until(&operated.server, LEASE, "an operator in charge", |lease| {

@@ -12,6 +12,8 @@ use crate::clients::append;
 
 /// The file for times: one JSON object a line, with `name`, `secs` and `outcome`.
 const TIMES: &str = "MUSTER_TEST_TIMES";
+/// The variable with the file to which skipped cases are appended.
+const SKIPS: &str = "MUSTER_TEST_SKIPS";
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,7 @@ pub(super) fn play(name: &str, play: &Play) -> (Outcome, usize) {
         Err(panic) => Outcome::Failed(format!("panicked: {}", words(&*panic))),
     };
     write_time(name, run.since.get().elapsed(), &outcome);
+    write_skip(name, &outcome);
     (outcome, run.second_tries.get())
 }
 
@@ -90,7 +93,15 @@ pub(super) fn play(name: &str, play: &Play) -> (Outcome, usize) {
 pub(super) fn skipped(name: &str, reason: &str) -> Outcome {
     let outcome = Outcome::Skipped(reason.to_owned());
     write_time(name, Duration::ZERO, &outcome);
+    write_skip(name, &outcome);
     outcome
+}
+
+/// `cargo xtask test` prints the reasons: the events of the harness carry none.
+fn write_skip(name: &str, outcome: &Outcome) {
+    if let Outcome::Skipped(reason) = outcome {
+        append(SKIPS, &format!("{name}: {reason}"));
+    }
 }
 
 pub(super) fn words(panic: &(dyn Any + Send)) -> String {

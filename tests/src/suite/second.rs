@@ -21,7 +21,7 @@ impl Default for SecondTries {
 }
 
 impl SecondTries {
-    /// Plays once, and once more if something differs; whether the second try was needed. The number of the try is told,
+    /// Plays once, and once more if something differs; whether the second try was needed. `play` gets the number of the try,
     /// from 0.
     pub fn play(
         &self,
@@ -29,7 +29,7 @@ impl SecondTries {
         name: &str,
         play: impl Fn(u32) -> Result<Vec<Difference>, String>,
     ) -> Result<bool, String> {
-        let first = match settled(play(0)) {
+        let first = match require_no_differences(play(0)) {
             Ok(()) => return Ok(false),
             Err(why) => why,
         };
@@ -37,7 +37,7 @@ impl SecondTries {
             return Err(first);
         }
         run.count_second_try();
-        settled(play(1))?;
+        require_no_differences(play(1))?;
         note(&format!("alike at the second try only: {name:?}: {first}"));
         Ok(true)
     }
@@ -48,12 +48,12 @@ impl SecondTries {
     }
 }
 
-fn settled(played: Result<Vec<Difference>, String>) -> Result<(), String> {
+fn require_no_differences(played: Result<Vec<Difference>, String>) -> Result<(), String> {
     let found = played?;
-    if found.is_empty() { Ok(()) } else { Err(shown(&found)) }
+    if found.is_empty() { Ok(()) } else { Err(format_differences(&found)) }
 }
 
 /// Differences, one a line.
-pub fn shown(found: &[Difference]) -> String {
+pub fn format_differences(found: &[Difference]) -> String {
     found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }

@@ -26,7 +26,7 @@ impl Executable {
 
     /// Whether it is the black-box suite that talks to running servers.
     pub fn is_black_box(&self) -> bool {
-        self.package == "muster-tests" && self.target.starts_with("test ")
+        self.package == super::selection::BLACK_BOX_PACKAGE && self.target.starts_with("test ")
     }
 
     /// Whether its tests are scenarios, of which each names its plane.

@@ -40,7 +40,7 @@ const BLACK_BOX_THREADS: usize = 12;
 const QUICK_SEEDS: &str = "8";
 /// The programs of Kubernetes collect garbage less often: real planes are short of processor time, not of memory.
 const GO_COLLECTS_RARELY: [&str; 2] = ["GOGC", "400"];
-/// Says to the tests why no real plane is to be used.
+/// The variable with the reason why tests do without a real plane.
 const WITHOUT_REAL: &str = "MUSTER_TEST_WITHOUT_REAL";
 
 /// The task.
@@ -116,7 +116,10 @@ impl Run {
         };
         let variables = prepare(&provided)?;
         for (package, filters) in &wanted.packages {
-            let mut cargo = process::cargo(["test", "--quiet", "--package", package]);
+            let mut cargo = process::cargo(["test", "--locked", "--package", package]);
+            if package == selection::BLACK_BOX_PACKAGE {
+                cargo.arg("--lib");
+            }
             for executable in self.build(&format!("compile {package}"), &mut cargo).unwrap_or_default() {
                 let setup = Setup { filters: filters.clone(), variables: variables.clone(), threads: None };
                 self.run(&executable, &setup);
@@ -131,7 +134,9 @@ impl Run {
                 self.run(executable, &setup);
             }
         }
-        self.finish()
+        let ran = self.lock().tests.len();
+        self.finish()?;
+        if ran == 0 { Err("no test has such a name".to_owned()) } else { Ok(()) }
     }
 
     fn provide(&self) -> Provided {
@@ -225,7 +230,8 @@ fn every_test() -> Command {
 /// The black-box tests of this target and what they start. The whole workspace is named: one package alone would be built
 /// with other features of its dependencies.
 fn black_box_tests(target: &str) -> Command {
-    process::cargo(["test", "--workspace", "--locked", "--bin", "muster", "--test", target])
+    // `up` is a test of the package `muster`: with it cargo builds the binary that the tests start.
+    process::cargo(["test", "--workspace", "--locked", "--test", "up", "--test", target])
 }
 
 fn lints() -> Command {

@@ -7,23 +7,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The package whose executables talk to running servers; its library has unit tests like any other.
+pub const BLACK_BOX_PACKAGE: &str = "muster-tests";
 /// The first part of the names of scenarios; each is a folder or a source of cases of the package `muster-tests`.
-const DIALECTS: [&str; 10] = [
-    "jobsets",
-    "lives",
-    "gangs",
-    "queues",
-    "trains",
-    "differential",
-    "corpus",
-    "random",
-    "placements",
-    "simulated",
-];
+const DIALECTS: [&str; 9] =
+    ["jobsets", "lives", "gangs", "queues", "trains", "differential", "corpus", "random", "placements"];
 /// Folders with scenarios, whose sentences are searched for a name that is nothing else.
 const SCENARIOS: [&str; 6] = ["scenarios", "lives", "jobsets", "gangs", "queues", "trains"];
 
-/// What is asked for.
+/// The tests that a command line selects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Packages, each with filters; all tests of it where there are none.
@@ -79,7 +71,12 @@ impl Selection {
         for package in packages(root) {
             let folder = folder_of(&package, root);
             if files(&folder, "rs").iter().any(|file| has_function(file, last)) {
-                self.packages.entry(package).or_default().push(name.to_owned());
+                match self.packages.get_mut(&package) {
+                    // The whole crate is selected already.
+                    Some(filters) if filters.is_empty() => {}
+                    Some(filters) => filters.push(name.to_owned()),
+                    None => drop(self.packages.insert(package, vec![name.to_owned()])),
+                }
                 found = true;
             }
         }
@@ -89,7 +86,7 @@ impl Selection {
         }
         let folders = SCENARIOS.iter().map(|folder| root.join("tests").join(folder));
         if folders.flat_map(|folder| files(&folder, "yaml")).any(|file| has_sentence(&file, name)) {
-            filter(&mut self.scenarios, name);
+            filter(&mut self.scenarios, name.to_lowercase().replace([' ', '_'], "-"));
             found = true;
         }
         if found { Ok(()) } else { Err(format!("{name}: no crate, suite, scenario or test has this name")) }
@@ -112,6 +109,8 @@ fn package_of(folder: &str) -> String {
 fn folder_of(package: &str, root: &Path) -> PathBuf {
     match package {
         "xtask" | "codegen" => root.join(package),
+        BLACK_BOX_PACKAGE => root.join("tests/src"),
+        "muster-bench" => root.join("bench"),
         _ => root.join("crates").join(package.strip_prefix("muster-").unwrap_or(package)),
     }
 }
@@ -121,7 +120,7 @@ fn packages(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let crates = entries.filter(|entry| entry.path().join("Cargo.toml").exists());
     let mut all: Vec<String> = crates.map(|entry| package_of(&entry.file_name().to_string_lossy())).collect();
-    all.extend(["xtask".to_owned(), "codegen".to_owned()]);
+    all.extend(["xtask", "codegen", "muster-bench", BLACK_BOX_PACKAGE].map(str::to_owned));
     all.sort();
     all
 }
@@ -189,6 +188,10 @@ mod tests {
         let this = of(&["finds_the_crates_that_have_it"]).expect("it is this one");
         assert_eq!(this.packages.keys().collect::<Vec<_>>(), ["xtask"]);
         assert_eq!((this.black_box, this.scenarios), (None, None));
+        let both = of(&["xtask", "finds_the_crates_that_have_it"]).expect("the crate and a test of it");
+        assert_eq!(both.packages["xtask"], Vec::<String>::new(), "the whole crate stays selected");
+        let sentence = of(&["A failed TrainJob goes as well"]).expect("a scenario");
+        assert_eq!(sentence.scenarios, some(&["a-failed-trainjob-goes-as-well"]));
         assert!(of(&["no_such_test_anywhere_at_all"]).is_err_and(|why| why.contains("no crate, suite")));
     }
 }

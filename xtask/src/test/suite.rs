@@ -1,8 +1,8 @@
-//! Running one executable with tests and reading what it says of each.
+//! Runs one executable with tests and reads the outcome of each.
 //!
-//! Executables are asked for libtest's JSON events, which carry the time of every test. The format is unstable, so libtest
-//! wants `RUSTC_BOOTSTRAP` at run time; nothing is compiled with it. Executables of libtest-mimic speak the same events
-//! without times and append those to the file in `MUSTER_TEST_TIMES`. A libtest function that cannot run here returns early
+//! libtest's JSON events carry the time of every test. The format is unstable, so libtest requires `RUSTC_BOOTSTRAP` at run
+//! time; nothing is compiled with it. Executables of libtest-mimic print the same events without times and append those to
+//! the file in `MUSTER_TEST_TIMES`. A libtest function that cannot run here returns early
 //! and appends the reason to the file in `MUSTER_TEST_SKIPS`.
 
 use std::collections::BTreeMap;
@@ -79,8 +79,14 @@ fn counted(outcome: Outcome) -> Count {
 /// Prints the skipped tests with their reasons. libtest counts them as passed; scenarios report them as ignored.
 fn count_skips(executable: &Executable, count: &mut Count) {
     let lines = fs::read_to_string(file(executable, "skips")).unwrap_or_default();
-    lines.lines().for_each(|line| eprintln!("skipped {line}"));
-    if !executable.is_scenarios() {
+    if executable.is_scenarios() {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, reason) in lines.lines().filter_map(|line| line.split_once(": ")) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons.iter().for_each(|(reason, count)| eprintln!("skipped {count} scenarios: {reason}"));
+    } else {
+        lines.lines().for_each(|line| eprintln!("skipped {line}"));
         let skipped = lines.lines().count().min(count.passed);
         count.passed -= skipped;
         count.skipped += skipped;
