@@ -35,6 +35,8 @@ const LANES: usize = 4;
 const PAGE: usize = 500;
 /// Looks without progress before it is given up.
 const LOOKS_MAX: u32 = 300;
+/// How long it goes on at most for want of an eviction.
+const EVICTED_WITHIN: Duration = Duration::from_secs(180);
 /// Runs from this long on say something about memory.
 const LONG: Duration = Duration::from_secs(300);
 
@@ -243,7 +245,9 @@ impl Play {
         #[expect(clippy::disallowed_methods, reason = "how long it lasts is all that depends on it")]
         let began = Instant::now();
         let mut turn = 0;
-        while began.elapsed() < self.soak.time {
+        // On a busy machine little happens in the time; it goes on until there were evictions, within a bound.
+        while began.elapsed() < self.soak.time || (self.ends.evicted == 0 && began.elapsed() < EVICTED_WITHIN)
+        {
             let sights = self.look();
             self.tidy(&sights);
             self.come(&sights);
