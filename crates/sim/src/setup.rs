@@ -86,7 +86,7 @@ fn queues() -> queueing::Settings {
     }
 }
 
-/// The training runtimes, and what tells clients the version. The runtime that needs a cache is not shipped.
+/// The training runtimes, and the ConfigMap with the version that clients read. The runtime that needs a cache is not shipped.
 fn runtimes() -> Vec<Tree> {
     let namespace = tree!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": TRAINING_NAMESPACE}});
