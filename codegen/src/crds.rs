@@ -61,6 +61,11 @@ pub fn task(_: &[String]) -> Result<(), String> {
 /// The definitions as they should be, one line each, with their files.
 fn made() -> Result<Vec<(String, String)>, String> {
     let types = Types { components: components()? };
+    sources().map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
+}
+
+/// The definitions with types of Kubernetes still named, with their files.
+fn sources() -> impl Iterator<Item = (String, Tree)> {
     let gangs = muster_install::gangs::sources().into_iter();
     let gangs = gangs.map(|(file, source)| (format!("{GANGS}/{file}"), source));
     let queues = muster_queue::kinds::sources().into_iter();
@@ -68,8 +73,7 @@ fn made() -> Result<Vec<(String, String)>, String> {
     let training = muster_trainer::kinds::sources().into_iter();
     let training = training.map(|(file, source)| (format!("{TRAINING}/{file}"), source));
     let jobsets = [(JOBSETS.to_owned(), muster_jobset::crd::source())].into_iter();
-    let all = jobsets.chain(gangs).chain(queues).chain(training);
-    all.map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
+    jobsets.chain(gangs).chain(queues).chain(training)
 }
 
 fn components() -> Result<Tree, String> {
@@ -94,8 +98,8 @@ impl Types {
     /// Spells out every type named below a tree.
     fn expand(&self, tree: &Tree) -> Result<Tree, String> {
         if let Some(name) = tree.get("$ref").and_then(Tree::as_str) {
-            let beside = tree.without_key("$ref").map_entries(|key, value| kept(key, value));
-            return Ok(self.named(name)?.merge(&beside));
+            // What a table of ours adds to a type (rules, bounds) stays; published schemas were stripped of theirs before.
+            return Ok(self.named(name)?.merge(&tree.without_key("$ref")));
         }
         let entries = tree.entries().iter();
         let entries: Result<Vec<_>, String> =
@@ -184,9 +188,9 @@ fn kept(key: &str, value: &Tree) -> Option<Tree> {
 
 #[cfg(test)]
 mod tests {
-    use muster_tree::Tree;
+    use muster_tree::{Tree, tree};
 
-    use super::{made, root};
+    use super::{made, root, sources};
 
     /// Shows: 572-54.
     #[test]
@@ -195,6 +199,49 @@ mod tests {
             let there = std::fs::read_to_string(root().join(&file)).unwrap();
             assert!(there == text, "{file} is out of date: run `cargo xtask crds`");
         }
+    }
+
+    /// Fields without a description, by path. Types of Kubernetes count as one field each: their prose is not shipped.
+    fn undescribed(schema: &Tree, at: &str, all: &mut Vec<String>) {
+        for (name, field) in schema.entries_at(&["properties"]) {
+            let path = format!("{at}.{name}");
+            if field.str_at(&["description"]).is_empty() {
+                all.push(path.clone());
+            }
+            undescribed(field, &path, all);
+        }
+        for below in ["items", "additionalProperties"] {
+            schema.get(below).iter().for_each(|it| undescribed(it, &format!("{at}[]"), all));
+        }
+    }
+
+    /// A server serves its own ObjectMeta in place of this field.
+    const SERVED_BY_KUBERNETES: &str = ".metadata";
+
+    #[test]
+    fn every_field_of_every_kind_has_a_description() {
+        let schema =
+            tree!({"properties": {"a": {"items": {"properties": {"b": {}, "c": {"description": "C."}}}}}});
+        let mut missing = Vec::new();
+        undescribed(&schema, "", &mut missing);
+        assert_eq!(missing, [".a", ".a[].b"], "fields without one are found");
+
+        let mut missing = Vec::new();
+        for (file, source) in sources() {
+            for version in source.items_at(&["spec", "versions"]) {
+                let schema = version.at(&["schema", "openAPIV3Schema"]).unwrap();
+                let at = format!("{file} {}", version.str_at(&["name"]));
+                if schema.str_at(&["description"]).is_empty() {
+                    missing.push(at.clone());
+                }
+                let mut found = Vec::new();
+                undescribed(schema, "", &mut found);
+                assert!(found.iter().any(|path| path == SERVED_BY_KUBERNETES), "{at} has no metadata");
+                let found = found.iter().filter(|path| *path != SERVED_BY_KUBERNETES);
+                missing.extend(found.map(|path| format!("{at} {path}")));
+            }
+        }
+        assert!(missing.is_empty(), "add `.about(…)` to the tables of fields:\n{}", missing.join("\n"));
     }
 
     /// What a schema says of each of its parts, by path; only these words are looked at.

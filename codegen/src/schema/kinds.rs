@@ -8,7 +8,7 @@ use super::read_json;
 
 /// Group, version, and the kinds of it that are left out.
 const SERVED: &[(&str, &str, &[&str])] = &[
-    ("", "v1", &["ReplicationController", "ComponentStatus"]),
+    ("", "v1", &["ComponentStatus"]),
     ("admissionregistration.k8s.io", "v1", &[]),
     ("apiextensions.k8s.io", "v1", &[]),
     ("apiregistration.k8s.io", "v1", &[]),

@@ -173,13 +173,14 @@ pub fn set(item: Part) -> Part {
 /// A standard condition.
 #[must_use]
 pub fn condition() -> Part {
+    let time = kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.Time");
     object([
-        ("type!", text().length(0, 316).pattern(QUALIFIED)),
-        ("status!", word(&["True", "False", "Unknown"])),
-        ("reason!", text().length(1, 1024).pattern(REASON)),
-        ("message!", text().length(0, 32_768)),
-        ("lastTransitionTime!", kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.Time")),
-        ("observedGeneration", int64().min(0)),
+        ("type!", text().length(0, 316).pattern(QUALIFIED).about("What the condition is about.")),
+        ("status!", word(&["True", "False", "Unknown"]).about("Whether it holds.")),
+        ("reason!", text().length(1, 1024).pattern(REASON).about("Why, in one word for programs.")),
+        ("message!", text().length(0, 32_768).about("Why, in words for people.")),
+        ("lastTransitionTime!", time.about("When the status last changed.")),
+        ("observedGeneration", int64().min(0).about("The generation of the object that it was found for.")),
     ])
 }
 
@@ -237,6 +238,12 @@ impl Part {
     #[must_use]
     pub fn tree(&self) -> Tree {
         self.0.clone()
+    }
+
+    /// What this is, in a sentence or two for `kubectl explain`.
+    #[must_use]
+    pub fn about(self, words: &str) -> Part {
+        self.with("description", words)
     }
 
     /// What stands here when the client says nothing.

@@ -40,5 +40,6 @@ pub mod time;
 pub mod token;
 pub mod toleration;
 pub mod train;
+pub mod unsupported;
 pub mod volume;
 pub mod words;

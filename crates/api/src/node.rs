@@ -70,7 +70,7 @@ impl NodeFacts {
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_text()?.clone()))).collect(),
             taints: taints.filter_map(read_taint).collect(),
             unschedulable: node.bool_at(path::UNSCHEDULABLE) == Some(true),
-            allocatable: amounts(node.entries_at(path::ALLOCATABLE)),
+            allocatable: capacities(node.entries_at(path::ALLOCATABLE)),
         }
     }
 }
@@ -82,20 +82,24 @@ pub fn read_taint(tree: &Tree) -> Option<Taint> {
     Some(Taint { key: tree.text_at(taint::KEY), value: tree.text_at(taint::VALUE), effect })
 }
 
-/// Amounts of resources: thousandths of `cpu`, whole units of everything else.
+/// Amounts that are asked for: thousandths of `cpu`, whole units of everything else. A value that is no quantity counts
+/// as the most there can be, so that nothing is given for it.
 #[must_use]
 pub fn amounts(entries: &[(Text, Tree)]) -> Vec<(Text, i64)> {
+    entries.iter().map(|(name, value)| (name.clone(), amount(name, value).unwrap_or(i64::MAX))).collect()
+}
+
+/// Amounts that there are, in the same units. A value that is no quantity is left out.
+#[must_use]
+pub fn capacities(entries: &[(Text, Tree)]) -> Vec<(Text, i64)> {
     entries.iter().filter_map(|(name, value)| Some((name.clone(), amount(name, value)?))).collect()
 }
 
-/// One amount; numbers and text are both quantities.
+/// One amount; numbers and text are both quantities. `None` for what is no quantity.
 #[must_use]
 pub fn amount(resource: &str, value: &Tree) -> Option<i64> {
     let read = if resource == "cpu" { quantity::milli } else { quantity::whole };
-    match value {
-        Tree::Text(text) => read(text),
-        other => read(&other.to_json()),
-    }
+    read(&quantity::text(value))
 }
 
 /// The mark of whoever simulates a node; `None` for a node that nobody simulates.

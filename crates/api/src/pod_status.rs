@@ -52,7 +52,21 @@ pub enum Doing {
         /// How often they were restarted.
         restarts: i64,
     },
+    /// Ended because the pod was active for longer than its `activeDeadlineSeconds`.
+    DeadlineExceeded {
+        /// When they began.
+        since: Time,
+        /// When they ended.
+        until: Time,
+        /// How often they were restarted.
+        restarts: i64,
+    },
 }
+
+/// The message of a pod that was active for too long.
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+/// The code of a process that ended by SIGTERM.
+pub const CODE_TERMINATED: i64 = 143;
 
 impl Doing {
     /// The phase of the pod.
@@ -62,7 +76,7 @@ impl Doing {
             Doing::Creating => Phase::Pending,
             Doing::Running { .. } | Doing::Waiting { .. } => Phase::Running,
             Doing::Ended { code: 0, .. } => Phase::Succeeded,
-            Doing::Ended { .. } => Phase::Failed,
+            Doing::Ended { .. } | Doing::DeadlineExceeded { .. } => Phase::Failed,
         }
     }
 }
@@ -82,8 +96,14 @@ pub fn read(pod: &Tree) -> Option<(Time, i64, bool)> {
 #[must_use]
 pub fn patch(pod: &Tree, addresses: &Addresses, doing: &Doing, now: Time) -> Tree {
     let containers = pod::containers(pod).map(|(name, image)| simulated(pod, name, image, doing));
+    let (reason, message) = match doing {
+        Doing::DeadlineExceeded { .. } => (reasons::DEADLINE_EXCEEDED, DEADLINE_MESSAGE),
+        _ => ("", ""),
+    };
     let report = Report {
         phase: doing.phase(),
+        reason: reason.into(),
+        message: message.into(),
         sandbox: !doing.phase().ended() && !matches!(doing, Doing::Creating),
         containers: containers.collect(),
         ..Report::default()
@@ -388,6 +408,9 @@ fn simulated(pod: &Tree, name: Text, image: Text, doing: &Doing) -> ContainerRep
         }
         Doing::Ended { since, until, code, restarts } => {
             (ContainerState::Ended(ended(since, until, code)), restarts, None)
+        }
+        Doing::DeadlineExceeded { since, until, restarts } => {
+            (ContainerState::Ended(ended(since, until, CODE_TERMINATED)), restarts, None)
         }
     };
     let runs = matches!(doing, Doing::Running { .. });

@@ -153,6 +153,11 @@ impl Work {
         }
     }
 
+    /// Takes over what an update may change while the pod runs.
+    pub fn update(&mut self, pod: &Tree) {
+        self.deadline = seconds(pod, pod_path::DEADLINE);
+    }
+
     /// Whether the pod has init containers or sidecars.
     #[must_use]
     pub fn has_init(&self) -> bool {

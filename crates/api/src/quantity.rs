@@ -1,75 +1,121 @@
-//! Quantities: `500m`, `2Gi`, `1e3`. Parsed once, at the cache's edge.
+//! Quantities: `500m`, `2Gi`, `1e3`. Parsed once, at the cache's edge, with the values that Kubernetes gives them.
+//!
+//! # Deliberately absent
+//!
+//! Upstream's overflow: a quantity beyond 64 bits wraps around there, and is the largest number here.
+
+use std::borrow::Cow;
+
+use muster_tree::Tree;
+
+/// The text of a field with a quantity: numbers are quantities, too, and `null` is none of it.
+#[must_use]
+pub fn text(field: &Tree) -> Cow<'_, str> {
+    match field {
+        Tree::Text(text) => Cow::Borrowed(text),
+        Tree::Null => Cow::Borrowed("0"),
+        other => Cow::Owned(other.to_json()),
+    }
+}
 
 /// Reads a quantity in thousandths, rounded up; `None` when it is not one. What does not fit is the most that does.
 #[must_use]
 pub fn milli(text: &str) -> Option<i64> {
-    scaled(text, 1000)
+    scaled(text, NANO / 1000)
 }
 
 /// Reads a quantity in whole units, rounded up; `None` when it is not one. What does not fit is the most that does.
 #[must_use]
 pub fn whole(text: &str) -> Option<i64> {
-    scaled(text, 1)
+    scaled(text, NANO)
 }
 
 /// Reads a quantity in billionths, rounded up; `None` when it is not one. What does not fit is the most that does.
 #[must_use]
 pub fn nano(text: &str) -> Option<i64> {
-    scaled(text, 1_000_000_000)
+    scaled(text, 1)
 }
 
-/// The most digits a quantity may have; more cannot be told apart in 64 bits anyway.
-const DIGITS_MAX: usize = 25;
+/// Billionths of one.
+const NANO: i128 = 1_000_000_000;
+/// Digits after the point that count; the ones behind them round up.
+const NANO_DIGITS: i64 = 9;
+/// An `i128` has no more digits.
+const DIGITS_MAX: i64 = 39;
 
 fn scaled(text: &str, unit: i128) -> Option<i64> {
-    let (negative, rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    let (digits, suffix) = rest.split_at(end);
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() + fraction.len() == 0 || digits.len() > DIGITS_MAX || fraction.contains('.') {
-        return None;
-    }
-    let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let (times, over) = factor(suffix)?;
-    let over = over.checked_mul(10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?)?;
-    let product = mantissa.saturating_mul(times).saturating_mul(unit);
-    let size = if negative { -(product / over) } else { product.saturating_add(over - 1) / over };
+    let nanos = nanos(text)?;
+    let size = nanos / unit + if nanos % unit == 0 { 0 } else { nanos.signum() };
     i64::try_from(size.clamp(i64::MIN.into(), i64::MAX.into())).ok()
 }
 
-/// What a suffix multiplies with, as a fraction.
-fn factor(suffix: &str) -> Option<(i128, i128)> {
-    let binary = |n: u32| Some((1024_i128.pow(n), 1));
-    let decimal = |n: u32| Some((10_i128.pow(n), 1));
-    match suffix {
-        "" => Some((1, 1)),
-        "n" => Some((1, 1_000_000_000)),
-        "u" => Some((1, 1_000_000)),
-        "m" => Some((1, 1000)),
-        "k" => decimal(3),
-        "M" => decimal(6),
-        "G" => decimal(9),
-        "T" => decimal(12),
-        "P" => decimal(15),
-        "E" => decimal(18),
-        "Ki" => binary(1),
-        "Mi" => binary(2),
-        "Gi" => binary(3),
-        "Ti" => binary(4),
-        "Pi" => binary(5),
-        "Ei" => binary(6),
-        _ => exponent(suffix.strip_prefix(['e', 'E'])?),
+/// Reads a quantity in billionths, away from zero where it is finer than that, as `resource.Quantity` of Kubernetes
+/// does; `None` when it is not one. What does not fit is the most that does.
+///
+/// Any number of digits is read: a quantity that Kubernetes reads and this function does not would be used and not
+/// counted.
+#[must_use]
+pub fn nanos(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if number.len() == number.matches('.').count() || fraction.contains('.') {
+        return None;
+    }
+    let (kibis, tens) = scale(suffix)?;
+    let mut digits: Vec<u32> = whole.chars().chain(fraction.chars()).filter_map(|c| c.to_digit(10)).collect();
+    (0..kibis).for_each(|_| multiply_by_1024(&mut digits));
+    let size = shifted(&digits, i64::from(tens) + NANO_DIGITS - i64::try_from(fraction.len()).ok()?);
+    Some(if text.starts_with('-') { -size } else { size })
+}
+
+fn multiply_by_1024(digits: &mut Vec<u32>) {
+    let mut carry = 0;
+    for digit in digits.iter_mut().rev() {
+        carry += *digit * 1024;
+        *digit = carry % 10;
+        carry /= 10;
+    }
+    while carry > 0 {
+        digits.insert(0, carry % 10);
+        carry /= 10;
     }
 }
 
-fn exponent(text: &str) -> Option<(i128, i128)> {
-    let power: i32 = text.parse().ok()?;
-    let size = 10_i128.checked_pow(power.unsigned_abs()).filter(|_| power.abs() <= 20)?;
-    Some(if power < 0 { (1, size) } else { (size, 1) })
+/// These digits with the point moved to the right by so many places, rounded up.
+fn shifted(digits: &[u32], places: i64) -> i128 {
+    let count = i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    let kept = usize::try_from(count.saturating_add(places).clamp(0, count)).unwrap_or(0);
+    let (kept, cut) = digits.split_at(kept);
+    let add = |size: i128, digit: &u32| size.saturating_mul(10).saturating_add(i128::from(*digit));
+    let size = kept.iter().fold(0, add);
+    let size = (0..places.min(DIGITS_MAX)).fold(size, |size, _| size.saturating_mul(10));
+    size.saturating_add(i128::from(cut.iter().any(|digit| *digit != 0)))
+}
+
+/// What a suffix multiplies with: a power of 1024 and a power of ten.
+fn scale(suffix: &str) -> Option<(u32, i32)> {
+    match suffix {
+        "" => Some((0, 0)),
+        "n" => Some((0, -9)),
+        "u" => Some((0, -6)),
+        "m" => Some((0, -3)),
+        "k" => Some((0, 3)),
+        "M" => Some((0, 6)),
+        "G" => Some((0, 9)),
+        "T" => Some((0, 12)),
+        "P" => Some((0, 15)),
+        "E" => Some((0, 18)),
+        "Ki" => Some((1, 0)),
+        "Mi" => Some((2, 0)),
+        "Gi" => Some((3, 0)),
+        "Ti" => Some((4, 0)),
+        "Pi" => Some((5, 0)),
+        "Ei" => Some((6, 0)),
+        _ => Some((0, suffix.strip_prefix(['e', 'E'])?.parse().ok()?)),
+    }
 }
 
 #[cfg(test)]
@@ -92,14 +138,49 @@ mod tests {
             ("9999999999999999999999999e20", Some(i64::MAX), Some(i64::MAX)),
             ("100n", Some(1), Some(1)),
             ("-2", Some(-2000), Some(-2)),
+            ("-1.5", Some(-1500), Some(-2)),
             ("0", Some(0), Some(0)),
             (".5", Some(500), Some(1)),
             ("", None, None),
             ("1x", None, None),
             ("m", None, None),
             ("1.2.3", None, None),
+            (".", None, None),
+            ("+", None, None),
+            ("1e1.5", None, None),
+            ("1e", None, None),
+            ("1e4294967297", None, None),
+            ("1 Gi", None, None),
         ] {
             assert_eq!((milli(text), whole(text)), (want_milli, want_whole), "{text:?}");
+        }
+    }
+
+    /// The expectations are what `resource.Quantity` of k8s.io/apimachinery v0.37.1 reads.
+    #[test]
+    fn any_number_of_digits_is_read() {
+        for (text, want) in [
+            ("8.0000000000000000000000000", 8 * NANO),
+            ("8.00000000000000000000000001", 8 * NANO + 1),
+            ("0.0000000000000000000000001", 1),
+            ("-0.0000000000000001", -1),
+            ("00000000000000000000000000008", 8 * NANO),
+            ("100000000000000000000000000000000000000000000000000e-50", NANO),
+            ("1e-30", 1),
+            ("0e99999", 0),
+            ("1e+3", 1000 * NANO),
+            ("5.", 5 * NANO),
+            (" 8 ", 8 * NANO),
+            (".5Gi", 536_870_912 * NANO),
+            ("0.1Ki", 102 * NANO + 400_000_000),
+            ("1.1111111111111111111111111Gi", 1_193_046_471_111_111_112),
+            ("1Ei", 1_152_921_504_606_846_976 * NANO),
+            ("99999999999999999999", 99_999_999_999_999_999_999 * NANO),
+        ] {
+            assert_eq!(nanos(text), Some(want), "{text:?}");
+        }
+        for text in ["1e2000000000", "1e30", "9999999999999999999999999999999999999999999999Ei"] {
+            assert_eq!(milli(text), Some(i64::MAX), "{text:?}");
         }
     }
 }

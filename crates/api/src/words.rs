@@ -14,6 +14,8 @@ pub mod labels {
     pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
     /// The Service of an EndpointSlice.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// Endpoints with it (`"true"`) are not mirrored to EndpointSlices.
+    pub const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
     /// Who keeps an EndpointSlice.
     pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
     /// The value of that label that means us.
@@ -276,6 +278,8 @@ pub mod reasons {
     pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
     /// Node condition: nothing was heard of the node.
     pub const NODE_STATUS_UNKNOWN: &str = "NodeStatusUnknown";
+    /// Event: the object waits for a controller that does not run here.
+    pub const NO_CONTROLLER: &str = "NoController";
     /// Event: an owner is named in another namespace.
     pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
     /// Namespace condition: everything was deleted.
@@ -444,6 +448,8 @@ pub mod jobset {
         pub const STARTING: &str = "StartupPolicyInProgress";
         /// They have all started.
         pub const STARTED: &str = "StartupPolicyCompleted";
+        /// It cannot make progress: the reason and message say what is in the way. Ours; the word is that of kstatus.
+        pub const STALLED: &str = "Stalled";
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Problem {
     NotFound,
     /// `Internal error`.
     Internal,
+    /// What another server reports about a field: the detail is the whole message.
+    Reported,
 }
 
 impl Problem {
@@ -50,6 +52,7 @@ impl Problem {
             Problem::TooMany => "FieldValueTooMany",
             Problem::NotFound => "FieldValueNotFound",
             Problem::Internal => "InternalError",
+            Problem::Reported => "FieldValueInvalid",
         }
     }
 
@@ -66,6 +69,7 @@ impl Problem {
             Problem::TooMany => "Too many",
             Problem::NotFound => "Not found",
             Problem::Internal => "Internal error",
+            Problem::Reported => "",
         }
     }
 }
@@ -171,9 +175,17 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::Internal, value: Tree::Null, detail: detail.into() }
     }
 
+    /// A problem in the words of another validator.
+    pub fn reported(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::Reported, value: Tree::Null, detail: message.into() }
+    }
+
     /// The message without the path: what stands in `details.causes[].message`.
     #[must_use]
     pub fn message(&self) -> String {
+        if self.problem == Problem::Reported {
+            return self.detail.clone();
+        }
         let shows_value = !matches!(
             self.problem,
             Problem::Required
@@ -234,6 +246,7 @@ mod tests {
             (FieldError::forbidden("f", "no"), "f: Forbidden: no"),
             (FieldError::too_long("f", 63), "f: Too long: may not be more than 63 bytes"),
             (FieldError::too_many("f", 9, 8), "f: Too many: 9: must have at most 8 items"),
+            (FieldError::reported("f", "Not found: \"x\""), "f: Not found: \"x\""),
         ] {
             assert_eq!(error.to_string(), want);
         }

@@ -7,6 +7,7 @@ mod numbers;
 mod times;
 
 use base64::Engine;
+use muster_tree::Tree;
 
 pub(crate) use self::times::go_duration_nanos;
 pub use self::times::{TimeLayout, go_time};
@@ -94,6 +95,15 @@ const QUANTITY_FORM: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const QUANTITY_NUMBER: &str = "unable to parse numeric part of quantity";
 const QUANTITY_SUFFIX: &str = "unable to parse quantity's suffix";
+
+/// Whether a field has a quantity. Numbers are quantities, too, and JSON may have spaces around the text of one.
+pub fn quantity_field(field: &Tree) -> Result<(), &'static str> {
+    match field {
+        Tree::Null | Tree::Int(_) | Tree::Float(_) => Ok(()),
+        Tree::Text(text) => quantity(text.trim()),
+        other => quantity(&other.to_json()),
+    }
+}
 
 /// Whether text is a quantity such as `1500m`, `2Gi` or `1e3`.
 pub fn quantity(text: &str) -> Result<(), &'static str> {

@@ -27,6 +27,7 @@ pub mod patch;
 mod path;
 pub mod pattern;
 pub mod proto;
+pub mod quantities;
 pub mod rules;
 #[cfg(test)]
 mod sample;

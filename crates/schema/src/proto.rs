@@ -1,23 +1,25 @@
-//! Protobuf request bodies of built-in kinds, read into trees.
+//! Protobuf bodies of built-in kinds: requests read into trees, answers written from trees.
 //!
-//! Go clients send them and do not fall back to JSON. The reader is driven by the published descriptors and by
+//! Go clients send them and do not fall back to JSON. Reader and writer are driven by the published descriptors and by
 //! what Go's types say: names, inlined structs, and which fields are pointers. On the wire a field that is no
-//! pointer always stands there, with its zero value if need be; such values are left out, while the zero value
+//! pointer always stands there, with its zero value if need be; the reader leaves such values out, while the zero value
 //! of a pointer (`backoffLimit: 0`) is a value and stays.
 //!
 //! # Invariants
 //!
 //! - The tree is what the same client would have sent as JSON, without the zero values that mean absence.
+//! - What is written is what Go's marshallers write for the same object, byte for byte.
 //! - Unknown fields are ignored; anything malformed is an error, never a panic.
 //!
 //! # Deliberately absent
 //!
-//! Writing protobuf: every client takes JSON in answers. Custom resources, which have no protobuf form.
+//! Custom resources, which have no protobuf form.
 
 mod special;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod write;
 
 use std::sync::OnceLock;
 
@@ -26,6 +28,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 
 use crate::table;
 use walk::Wire;
+use write::put_bytes;
 
 /// Descriptors of all messages.
 const DESCRIPTORS: &[u8] = include_bytes!("../data/descriptors.bin.lz4");
@@ -35,6 +38,10 @@ const MAGIC: &[u8] = b"k8s\0";
 const ENVELOPE: &str = "k8s.io.apimachinery.pkg.runtime.Unknown";
 /// Options and answers are sent under the version of any group, but are of this package.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+/// One event of a watch.
+const EVENT: &str = "k8s.io.apimachinery.pkg.apis.meta.v1.WatchEvent";
+/// What the keys and lengths of an envelope take at most.
+const ENVELOPE_BYTES: usize = 64;
 
 /// A body as a tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +94,60 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, ProtoError> {
     Ok(Decoded { api_version: api_version.into(), kind: kind.into(), tree })
 }
 
+/// Whether a kind has a protobuf form.
+#[must_use]
+pub fn is_known(api_version: &str, kind: &str) -> bool {
+    descriptor_of(wire(), api_version, kind).is_some()
+}
+
+/// Writes the body of an `application/vnd.kubernetes.protobuf` answer: an object or a list with `apiVersion` and `kind`.
+///
+/// # Errors
+/// The kind has no protobuf form, or the tree is no object of it.
+pub fn encode(tree: &Tree) -> Result<Vec<u8>, ProtoError> {
+    let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+    let wire = wire();
+    let Some(descriptor) = descriptor_of(wire, api_version, kind) else {
+        return Err(ProtoError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+    };
+    let mut raw = Vec::new();
+    wire.write(&descriptor, tree, &mut raw)?;
+    let mut type_meta = Vec::new();
+    put_bytes(1, api_version.as_bytes(), &mut type_meta);
+    put_bytes(2, kind.as_bytes(), &mut type_meta);
+    let mut out = MAGIC.to_vec();
+    out.reserve(raw.len() + type_meta.len() + ENVELOPE_BYTES);
+    put_bytes(1, &type_meta, &mut out);
+    put_bytes(2, &raw, &mut out);
+    put_bytes(3, b"", &mut out);
+    put_bytes(4, b"", &mut out);
+    Ok(out)
+}
+
+/// Writes one event of a watch, without its length: a `WatchEvent` whose object is a body as [`encode`] writes it.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_event(kind: &str, object: &Tree) -> Result<Vec<u8>, ProtoError> {
+    let mut raw = Vec::new();
+    put_bytes(1, &encode(object)?, &mut raw);
+    let mut out = Vec::with_capacity(raw.len() + ENVELOPE_BYTES);
+    put_bytes(1, kind.as_bytes(), &mut out);
+    put_bytes(2, &raw, &mut out);
+    Ok(out)
+}
+
+/// Reads one event of a watch, without its length: its type and its object.
+///
+/// # Errors
+/// The bytes are no event, or its object cannot be read.
+pub fn decode_event(bytes: &[u8]) -> Result<(Text, Decoded), ProtoError> {
+    let descriptor = wire().pool.get_message_by_name(EVENT).expect("the descriptors have the event");
+    let event = parse(descriptor, bytes)?;
+    let object = message_at(&event, 2).and_then(|object| object.get_field_by_number(1)?.as_bytes().cloned());
+    Ok((text_at(&event, 1).into(), decode(&object.unwrap_or_default())?))
+}
+
 fn wire() -> &'static Wire {
     static WIRE: OnceLock<Wire> = OnceLock::new();
     WIRE.get_or_init(|| Wire::load(&table::decompress(DESCRIPTORS)))
@@ -96,11 +157,18 @@ fn wire() -> &'static Wire {
 fn descriptor_of(wire: &Wire, api_version: &str, kind: &str) -> Option<MessageDescriptor> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let table = table::builtin();
-    let root = table.root(group, version, kind);
-    let component = match root.as_ref().and_then(|root| table.component_name(root.id)) {
-        Some(name) => name.to_owned(),
-        None => format!("{META}.{kind}"),
+    let component = |kind: &str| {
+        let root = table.root(group, version, kind)?;
+        table.component_name(root.id).map(str::to_owned)
     };
+    // Lists stand beside their kinds. What has no component of its own is of the package that all groups share.
+    let of_list = || Some(format!("{}List", component(kind.strip_suffix("List")?)?));
+    let of_meta = || format!("{META}.{kind}");
+    // The older list of metadata numbers its fields otherwise.
+    if (group, version, kind) == ("meta.k8s.io", "v1beta1", "PartialObjectMetadataList") {
+        return None;
+    }
+    let component = component(kind).or_else(of_list).unwrap_or_else(of_meta);
     wire.pool.get_message_by_name(&walk::message_name(&component))
 }
 

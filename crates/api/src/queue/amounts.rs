@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree};
 
-use crate::node::amount;
+use crate::node::amounts;
 
-/// Amounts by resource, in the unit of [`amount`].
+/// Amounts by resource, in the unit of [`amounts`].
 pub type Amounts = BTreeMap<Text, i64>;
 
-/// Reads a map of quantities; what is none is left out.
+/// Reads a map of quantities that are asked for or used; see [`amounts`].
 #[must_use]
 pub fn amounts_of(tree: Option<&Tree>) -> Amounts {
-    let entries = tree.map(Tree::entries).unwrap_or_default().iter();
-    entries.filter_map(|(name, value)| Some((name.clone(), amount(name, value)?))).collect()
+    amounts(tree.map(Tree::entries).unwrap_or_default()).into_iter().collect()
 }
 
 /// A map of quantities.
@@ -56,6 +55,13 @@ fn is_binary(resource: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::amount;
+
+    #[test]
+    fn a_value_that_is_no_quantity_counts_as_the_most_there_can_be() {
+        let read = amounts_of(Some(&muster_tree::tree!({"cpu": "1e1.5", "memory": "1Gi"})));
+        assert_eq!(read, [(Text::from("cpu"), i64::MAX), (Text::from("memory"), 1 << 30)].into());
+    }
 
     #[test]
     fn amounts_are_written_as_servers_write_them() {

@@ -213,7 +213,9 @@ impl FlavorQuotas {
 impl Quota {
     fn of(tree: &Tree) -> Quota {
         let name = tree.text_at(quota::NAME);
-        let read = |path: &[&str]| tree.at(path).filter(|it| !it.is_null()).and_then(|it| amount(&name, it));
+        // No limit is unlimited, so a limit that is no quantity is zero instead.
+        let given = |path: &[&str]| tree.at(path).filter(|it| !it.is_null());
+        let read = |path: &[&str]| given(path).map(|it| amount(&name, it).unwrap_or(0));
         Quota {
             nominal: read(quota::NOMINAL).unwrap_or(0),
             borrowing_limit: read(quota::BORROWING),

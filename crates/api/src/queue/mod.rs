@@ -74,10 +74,7 @@ impl StopPolicy {
 pub const WEIGHT_ONE: i64 = 1_000_000_000;
 
 fn weight(tree: Option<&muster_tree::Tree>) -> i64 {
-    let read = |it: &muster_tree::Tree| match it {
-        muster_tree::Tree::Text(text) => crate::quantity::nano(text),
-        other => crate::quantity::nano(&other.to_json()),
-    };
+    let read = |it: &muster_tree::Tree| crate::quantity::nano(&crate::quantity::text(it));
     tree.filter(|it| !it.is_null()).and_then(read).unwrap_or(WEIGHT_ONE)
 }
 

@@ -108,11 +108,7 @@ pub fn gpu_count(requirements: &Tree) -> Option<i64> {
 }
 
 fn whole(quantity: &Tree) -> Option<i64> {
-    let text = match quantity {
-        Tree::Text(text) => text.to_string(),
-        other => other.to_json(),
-    };
-    crate::quantity::nano(&text).map(|nano| nano / 1_000_000_000)
+    crate::quantity::nano(&crate::quantity::text(quantity)).map(|nano| nano / 1_000_000_000)
 }
 
 #[cfg(test)]

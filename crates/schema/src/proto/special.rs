@@ -33,7 +33,7 @@ pub(super) fn read(wire: &Wire, message: &DynamicMessage) -> Result<Option<Tree>
 }
 
 /// Whether a message is a list of texts that Go gave a name, wrapped because protobuf has no such thing.
-fn is_named_list(message: &MessageDescriptor) -> bool {
+pub(super) fn is_named_list(message: &MessageDescriptor) -> bool {
     let is_texts = |f: FieldDescriptor| f.name() == "items" && f.is_list() && f.kind() == Kind::String;
     let mut fields = message.fields();
     fields.next().is_some_and(is_texts) && fields.next().is_none()
@@ -119,6 +119,48 @@ fn duration(nanos: i64) -> String {
     }
 }
 
+/// The nanoseconds of a length of time as Go writes it, the opposite of [`duration`].
+pub(super) fn nanos(text: &str) -> Option<i64> {
+    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut sum: i64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (word, tail) = tail.split_at(letters);
+        sum = sum.checked_add(part(number, word)?)?;
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(sign * sum)
+}
+
+/// A decimal number of these units, in whole nanoseconds.
+fn part(number: &str, word: &str) -> Option<i64> {
+    let unit: i64 = match word {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && decimals.is_empty() {
+        return None;
+    }
+    let mut sum = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()?.checked_mul(unit)? };
+    let mut share = unit;
+    for digit in decimals.chars() {
+        share /= 10;
+        sum = sum.checked_add(share * i64::from(digit.to_digit(10)?))?;
+    }
+    Some(sum)
+}
+
 /// `all / unit` with as many decimals as it takes and no more.
 fn fraction(all: u64, unit: u64) -> String {
     let width = unit.ilog10() as usize;
@@ -128,7 +170,7 @@ fn fraction(all: u64, unit: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::duration;
+    use super::{duration, nanos as read};
 
     #[test]
     fn lengths_of_time_are_written_as_go_does() {
@@ -145,6 +187,10 @@ mod tests {
             (600_000_000_000, "10m0s"),
         ] {
             assert_eq!(duration(nanos), want);
+            assert_eq!(read(want), Some(nanos), "{want}");
+        }
+        for wrong in ["", "1", "1x", "h", "1h1"] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
         }
     }
 }

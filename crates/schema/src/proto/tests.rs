@@ -51,6 +51,52 @@ fn protobuf_reads_as_the_json_of_the_same_object() {
 }
 
 #[test]
+fn json_is_written_as_the_bytes_that_go_writes() {
+    for (name, json, bytes) in vectors() {
+        let written = encode(json).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let read = decode(&written).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(differences(&read.tree, &decode(bytes).unwrap().tree), Vec::<String>::new(), "{name}");
+        assert_eq!(&written, bytes, "{name}");
+    }
+}
+
+#[test]
+fn lists_and_events_are_written_and_read() {
+    let pods = tree!({
+        "apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"},
+        "items": [{"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}],
+    });
+    let read = decode(&encode(&pods).unwrap()).unwrap().tree;
+    assert_eq!(read.at(&["metadata", "resourceVersion"]), Some(&tree!("7")));
+    assert_eq!(read.items_at(&["items"])[0].str_at(&["metadata", "name"]), "a");
+    let status = tree!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410});
+    let (kind, event) = decode_event(&encode_event("ERROR", &status).unwrap()).unwrap();
+    assert_eq!((kind.as_str(), event.tree.int_at(&["code"])), ("ERROR", Some(410)));
+    let partial = tree!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+        "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}],
+    });
+    let read = decode(&encode(&partial).unwrap()).unwrap().tree;
+    assert_eq!(read.items_at(&["items"])[0].str_at(&["metadata", "name"]), "a");
+    assert_eq!(read.str_at(&["metadata", "resourceVersion"]), "7");
+    let older = partial.with_key("apiVersion", tree!("meta.k8s.io/v1beta1"));
+    assert!(encode(&older).is_err(), "another message of the same name");
+}
+
+#[test]
+fn what_has_no_protobuf_form_is_refused() {
+    for (object, words) in [
+        (tree!({"apiVersion": "a.b/v1", "kind": "Gear"}), "no kind \"Gear\""),
+        (tree!({"apiVersion": "meta.k8s.io/v1", "kind": "Table"}), "no kind \"Table\""),
+        (tree!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 1}}), "cannot be written"),
+        (tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 1}}), "cannot be written"),
+    ] {
+        let problem = encode(&object).expect_err("no object of a kind with a protobuf form").to_string();
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+#[test]
 fn written_zero_values_are_those_that_go_writes() {
     for (name, json, _) in vectors() {
         let Some(id) = root(json) else { continue };

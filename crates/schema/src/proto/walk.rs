@@ -1,31 +1,35 @@
 //! From messages to trees.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_tree::{Text, Tree};
-use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, ReflectMessage as _, Value};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+};
 
 use super::{ProtoError, special};
 use crate::table;
 
-/// Everything needed to read messages.
+/// Everything needed to read and write messages.
 pub(super) struct Wire {
     /// The descriptors.
     pub(super) pool: DescriptorPool,
-    /// Fields by message name and number. Only looked up, never walked.
-    messages: HashMap<String, HashMap<u32, WireField>>,
+    /// Fields by message name and number. Messages are only looked up; fields are written in the order of their numbers.
+    pub(super) messages: HashMap<String, BTreeMap<u32, WireField>>,
 }
 
 /// What becomes of a field of a message.
-struct WireField {
+pub(super) struct WireField {
     /// Its name in JSON.
-    name: Text,
+    pub(super) name: Text,
     /// Whether its own fields stand in its parent.
-    inline: bool,
+    pub(super) inline: bool,
     /// Whether its zero value is a value.
-    pointer: bool,
+    pub(super) pointer: bool,
+    /// Its type on the wire.
+    pub(super) descriptor: FieldDescriptor,
 }
 
 /// The protobuf name of a component: `io.k8s.api.core.v1.Pod` is `k8s.io.api.core.v1.Pod`.
@@ -100,13 +104,14 @@ impl Wire {
 }
 
 /// The facts of a message's fields.
-fn fields_of(message: &MessageDescriptor) -> HashMap<u32, WireField> {
+fn fields_of(message: &MessageDescriptor) -> BTreeMap<u32, WireField> {
     let component = component_name(message.full_name());
     let facts = table::builtin().facts(&component);
-    let fact = |field: prost_reflect::FieldDescriptor| {
-        let name = facts.json_name(field.name());
-        let pointer = facts.zero(name).is_value();
-        (field.number(), WireField { name: Text::from(name), inline: facts.is_inline(field.name()), pointer })
+    let fact = |descriptor: FieldDescriptor| {
+        let name = Text::from(facts.json_name(descriptor.name()));
+        let pointer = facts.zero(&name).is_value();
+        let inline = facts.is_inline(descriptor.name());
+        (descriptor.number(), WireField { name, inline, pointer, descriptor })
     };
     message.fields().map(fact).collect()
 }

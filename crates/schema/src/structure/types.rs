@@ -44,7 +44,7 @@ fn check(view: View<'_>, tree: &Tree, place: Option<&Place<'_>>) -> Result<(), S
         return check_int_or_text(view, tree, place);
     }
     if node.format == "quantity" {
-        return check_quantity(tree);
+        return formats::quantity_field(tree).map_err(str::to_owned);
     }
     match (&node.shape, tree) {
         (_, Tree::Null) | (Shape::Any, _) | (Shape::Bool, Tree::Bool(_)) => Ok(()),
@@ -90,15 +90,6 @@ fn check_text(view: View<'_>, text: &str) -> Result<(), String> {
         "micro-time" => formats::go_time(text, TimeLayout::Micros),
         "byte" => formats::base64_error(text).map_or(Ok(()), Err),
         _ => Ok(()),
-    }
-}
-
-/// A quantity may be a number; anything else is read as text and fails as such.
-fn check_quantity(tree: &Tree) -> Result<(), String> {
-    match tree {
-        Tree::Null | Tree::Int(_) | Tree::Float(_) => Ok(()),
-        Tree::Text(text) => formats::quantity(text).map_err(str::to_owned),
-        other => formats::quantity(&other.to_json()).map_err(str::to_owned),
     }
 }
 

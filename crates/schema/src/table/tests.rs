@@ -111,7 +111,7 @@ fn every_row_has_a_root_with_kind_and_api_version() {
             assert!(is_stream || table.root(group, version, kind).is_some(), "{}/{}", row.plural, sub.name);
         }
     }
-    assert!(table.row("", "v1", "replicationcontrollers").is_none());
+    assert!(table.row("", "v1", "componentstatuses").is_none());
     assert_eq!(table.row("", "v1", "pods").expect("pods").short_names, ["po"]);
     assert_eq!(
         table.row("scheduling.k8s.io", "v1alpha1", "podgroups").expect("podgroups").subresources.len(),
