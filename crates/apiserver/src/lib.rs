@@ -18,6 +18,7 @@ pub mod http;
 pub mod kinds;
 pub mod local;
 pub mod openapi;
+mod quota;
 pub mod registry;
 pub mod request;
 pub mod status;

@@ -5,38 +5,48 @@ use std::sync::Arc;
 use muster_store::Key;
 use muster_tree::{Text, Tree, tree};
 
+use super::limit_ranger::LimitRanger;
 use super::priority::Priority;
-use super::quota::Quota;
 use super::storage_class::DefaultStorageClass;
+use super::unsupported::UnsupportedInput;
 use super::{AdmissionRequest, Hook, Operation, Verdict};
 use crate::status::{Named, Status};
 
 /// Names of the built-in steps, in their order.
-pub const BUILTIN: [&str; 8] = [
+pub const BUILTIN: [&str; 10] = [
     "NamespaceLifecycle",
+    "LimitRanger",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
     "ServiceAccount",
     "Priority",
     "DefaultTolerationSeconds",
     GROUP_PROTECTION,
-    "ResourceQuota",
+    QUOTA,
+    UNSUPPORTED,
 ];
 
 /// The name of the step that protects groups of pods.
 pub(crate) const GROUP_PROTECTION: &str = "PodGroupProtection";
 
+/// The name of the step that keeps namespaces within their quotas. It writes them, too: see `engine::charge`.
+pub(crate) const QUOTA: &str = "ResourceQuota";
+
+/// The name of the step that warns of input without effect.
+pub(super) const UNSUPPORTED: &str = "UnsupportedInput";
+
 /// The built-in steps, in their order.
 pub(super) fn all() -> Vec<Arc<dyn Hook>> {
     vec![
         Arc::new(NamespaceLifecycle),
+        Arc::new(LimitRanger),
         Arc::new(DefaultStorageClass),
         Arc::new(InUseProtection),
         Arc::new(ServiceAccount),
         Arc::new(Priority),
         Arc::new(TolerationSeconds),
         Arc::new(GroupProtection),
-        Arc::new(Quota),
+        Arc::new(UnsupportedInput),
     ]
 }
 
@@ -89,7 +99,7 @@ struct InUseProtection;
 
 impl Hook for InUseProtection {
     fn name(&self) -> &str {
-        BUILTIN[2]
+        BUILTIN[3]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
@@ -120,7 +130,7 @@ struct GroupProtection;
 
 impl Hook for GroupProtection {
     fn name(&self) -> &str {
-        BUILTIN[6]
+        BUILTIN[7]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
@@ -137,7 +147,7 @@ struct ServiceAccount;
 
 impl Hook for ServiceAccount {
     fn name(&self) -> &str {
-        BUILTIN[3]
+        BUILTIN[4]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
@@ -162,7 +172,7 @@ const TROUBLE_SECS: i64 = 300;
 
 impl Hook for TolerationSeconds {
     fn name(&self) -> &str {
-        BUILTIN[5]
+        BUILTIN[6]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {

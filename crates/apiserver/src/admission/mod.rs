@@ -4,10 +4,11 @@
 //! judge. The same hooks answer a real cluster's webhook calls.
 
 mod builtin;
+mod limit_ranger;
 mod priority;
-mod quota;
 mod storage_class;
 mod token_volume;
+mod unsupported;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
 pub use builtin::BUILTIN;
-pub(crate) use builtin::GROUP_PROTECTION;
+pub(crate) use builtin::{GROUP_PROTECTION, QUOTA};
 pub use token_volume::TokenVolume;
 
 use crate::kinds::Look;

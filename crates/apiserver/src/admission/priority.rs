@@ -12,7 +12,7 @@ const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
 
 impl Hook for Priority {
     fn name(&self) -> &str {
-        BUILTIN[4]
+        BUILTIN[5]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {

@@ -11,7 +11,7 @@ const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
 impl Hook for DefaultStorageClass {
     fn name(&self) -> &str {
-        BUILTIN[1]
+        BUILTIN[2]
     }
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {

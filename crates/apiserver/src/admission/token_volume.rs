@@ -9,8 +9,10 @@ use super::{AdmissionRequest, Hook, Operation, Verdict};
 
 /// Where clients look.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The name of the volume; tools know it by its beginning.
+/// The name of the volume.
 const VOLUME: &str = "kube-api-access-local";
+/// How such names begin: tools know them by it.
+const VOLUME_PREFIX: &str = "kube-api-access-";
 /// How long a token is good, as a real server asks.
 const SECONDS: i64 = 3607;
 
@@ -48,7 +50,11 @@ fn wants_token(pod: &Tree, request: &AdmissionRequest<'_>) -> bool {
 
 fn with_token(pod: &Tree) -> Tree {
     let before = pod.clone();
-    let mount = tree!({"name": VOLUME, "mountPath": PLACE, "readOnly": true});
+    // A copy of another pod, as `kubectl debug --copy-to` makes it, has the volume already.
+    let volumes = pod.items_at(&["spec", "volumes"]).iter().map(|it| it.str_at(&["name"]).to_owned());
+    let there = volumes.into_iter().find(|name| name.starts_with(VOLUME_PREFIX));
+    let name = there.as_deref().unwrap_or(VOLUME);
+    let mount = tree!({"name": name, "mountPath": PLACE, "readOnly": true});
     let mut used = false;
     let pod = ["containers", "initContainers"].iter().fold(pod.clone(), |pod, list| {
         let Some(containers) = pod.at(&["spec", list]) else { return pod };
@@ -64,6 +70,9 @@ fn with_token(pod: &Tree) -> Tree {
     });
     if !used {
         return before;
+    }
+    if there.is_some() {
+        return pod;
     }
     let volume = tree!({"name": VOLUME, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"expirationSeconds": SECONDS, "path": "token"}},
@@ -90,5 +99,15 @@ mod tests {
         assert_eq!(made.items_at(&["spec", "volumes"]).len(), 2);
         let own = tree!({"spec": {"containers": [{"volumeMounts": [{"mountPath": PLACE}]}]}});
         assert_eq!(with_token(&own), own, "nobody needs a volume that is nowhere");
+        let copy =
+            tree!({"spec": {"containers": [{"name": "a"}], "volumes": [{"name": "kube-api-access-x7k2p"}]}});
+        let copy = with_token(&copy);
+        let mounted = copy.items_at(&["spec", "containers"])[0].items_at(&["volumeMounts"])[0].clone();
+        assert_eq!(
+            mounted.str_at(&["name"]),
+            "kube-api-access-x7k2p",
+            "the volume of the pod that was copied"
+        );
+        assert_eq!(copy.items_at(&["spec", "volumes"]).len(), 1);
     }
 }

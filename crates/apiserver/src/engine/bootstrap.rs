@@ -12,7 +12,7 @@ use crate::request::{Body, Patch, Target, User, WriteAct, WriteOptions, WriteReq
 use crate::status::Status;
 
 /// Who writes what every server has.
-const MANAGER: &str = "kube-apiserver";
+pub(crate) const MANAGER: &str = "kube-apiserver";
 
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "muster-system"];
 
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// A write of the server itself, under this name; `done` hears why it was refused.
-    pub(super) fn write_own(
+    pub(crate) fn write_own(
         &self,
         by: &str,
         target: Target,

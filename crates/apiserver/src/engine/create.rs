@@ -1,29 +1,50 @@
 //! Creating an object.
 
+use muster_api::port::Kind;
 use muster_schema::error::Problem;
 use muster_schema::object::{Managed, Object};
 use muster_schema::{table, validate};
 use muster_store::Expect;
-use muster_tree::{Text, Tree};
+use muster_tree::{Text, Tree, literal};
 
-use super::NAME_TRIES_MAX;
+use super::charge::beside;
 use super::decode::{Decoded, Expected, decode};
 use super::metadata::{Identity, anonymous, born, is_doomed};
 use super::prepare::Ask;
 use super::write::Prepared;
+use super::{Engine, Guard, NAME_TRIES_MAX};
 use crate::admission::Operation;
 use crate::kinds::{Errors, Generation};
-use crate::request::Body;
+use crate::request::{Body, Target, User, WriteAct, WriteOptions, WriteRequest};
 use crate::status::{Details, Status};
 
 /// Longest base of a generated name.
 const NAME_BASE_MAX: usize = 58;
+/// The UID of an object that is validated and not stored: a real one would be taken from those of objects that are.
+const NOT_STORED: Text = literal!("00000000-0000-0000-0000-000000000000");
 
 /// An object on its way to be created: in storage form, with who owns what.
 pub(super) struct Newcomer {
     pub tree: Tree,
     pub managed: std::sync::Arc<[Managed]>,
     pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// What validation finds wrong with a new object of this kind. Admission is not asked, and nothing is stored.
+    pub(super) fn problems_of_new(&self, kind: &Kind, object: &Tree) -> Result<Errors, Status> {
+        let target = Target {
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            resource: kind.plural.clone(),
+            namespace: object.text_at(&["metadata", "namespace"]),
+            ..Target::default()
+        };
+        let body = Body { tree: object.clone(), duplicates: Vec::new() };
+        let (act, options) = (WriteAct::Create(body.clone()), WriteOptions::default());
+        let request = WriteRequest { target, act, options, user: User::default() };
+        Ask::new(self, &request, &Guard::default())?.problems_of_body(&body)
+    }
 }
 
 impl Ask<'_> {
@@ -96,12 +117,9 @@ impl Ask<'_> {
         let (tree, name) = self.named(&tree)?;
         let cx = self.cx();
         let tree = self.written(resource.strategy.prepare_create(tree, &cx)?, None);
-        let mut errors = Errors::new();
-        self.check_meta_new(&tree, &mut errors);
-        self.check_custom(&tree, None, &mut errors);
-        resource.strategy.validate_create(&tree, &cx, &mut errors);
-        self.check_errors(&name, &errors)?;
+        self.check_errors(&name, &self.problems_of_new(&tree))?;
         self.admitted(Operation::Create, Some(&tree), None, &mut warnings)?;
+        let charges = self.charges(Operation::Create, Some(&tree), None)?;
         self.check_size(&tree)?;
         warnings.extend(resource.strategy.warnings(&tree, None));
         let key = resource.key(&tree.text_at(&["metadata", "namespace"]), &name);
@@ -110,7 +128,31 @@ impl Ask<'_> {
         }
         let object = Object { tree, managed: new.managed, revision: 0 };
         let created = self.put(key, Expect::Absent, object, 201, warnings);
-        Ok(self.with_companions(created))
+        Ok(beside(self.with_companions(created), charges))
+    }
+
+    /// What is wrong with a new object (storage form).
+    fn problems_of_new(&self, tree: &Tree) -> Errors {
+        let mut errors = Errors::new();
+        self.check_meta_new(tree, &mut errors);
+        self.check_custom(tree, None, &mut errors);
+        self.place.resource.strategy.validate_create(tree, &self.cx(), &mut errors);
+        errors
+    }
+
+    /// What is wrong with the object in a body that admission has not seen and that is not stored.
+    fn problems_of_body(&self, body: &Body) -> Result<Errors, Status> {
+        let strategy = &self.place.resource.strategy;
+        let tree = self.without_status(self.defaulted(&anonymous(&self.decoded(body)?.tree), None));
+        let who = Identity {
+            namespace: self.request.target.namespace.clone(),
+            name: tree.text_at(&["metadata", "name"]),
+            uid: NOT_STORED,
+            created: self.now,
+            generation: (strategy.generation() != Generation::None).then_some(1),
+        };
+        let tree = strategy.prepare_create(born(&tree, &who), &self.cx())?;
+        Ok(self.problems_of_new(&self.written(tree, None)))
     }
 
     /// 409 about a name that is taken; who asked for a generated one may try again.
@@ -168,7 +210,7 @@ impl Ask<'_> {
         let who = Identity {
             namespace,
             name: name.clone(),
-            uid: Text::from(self.engine.inner.entropy.uid()),
+            uid: self.engine.inner.uids.next(self.now, &*self.engine.inner.entropy),
             created: self.now,
             generation: counts.then_some(1),
         };

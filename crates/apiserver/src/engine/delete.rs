@@ -5,6 +5,7 @@ use muster_schema::object::Object;
 use muster_store::{Change, Expect, Write};
 use muster_tree::Tree;
 
+use super::charge::beside;
 use super::metadata::{doomed, is_doomed, is_same};
 use super::prepare::Ask;
 use super::write::{Answer, Prepared, Shows};
@@ -44,7 +45,7 @@ impl Ask<'_> {
             return Ok(match (shorter, held) {
                 (_, false) if before == 0 || asked.unwrap_or(0) == 0 => {
                     let tree = if before > 0 { doomed(&tree, self.now, 0) } else { tree };
-                    self.gone(live, tree, warnings)
+                    self.gone(live, tree, warnings)?
                 }
                 (true, _) => {
                     let tree = self.sooner(&tree, before - asked.unwrap_or(0));
@@ -59,7 +60,7 @@ impl Ask<'_> {
         // Kinds with grace show the deadline even when it is now.
         let graceful = resource.strategy.grace(&live.tree, options.grace_secs).is_some();
         let tree = if graceful { doomed(&tree, self.now, 0) } else { tree };
-        Ok(self.gone(live, tree, warnings))
+        self.gone(live, tree, warnings)
     }
 
     /// The deadline moved forward by `secs`.
@@ -82,7 +83,7 @@ impl Ask<'_> {
     }
 
     /// The object goes now.
-    fn gone(&self, live: &Object, tree: Tree, warnings: Vec<String>) -> Prepared {
+    fn gone(&self, live: &Object, tree: Tree, warnings: Vec<String>) -> Result<Prepared, Status> {
         let resource = &self.place.resource;
         let shows = if resource.strategy.returns_deleted_object() {
             Shows::First
@@ -92,7 +93,8 @@ impl Ask<'_> {
         let last = Object { tree, ..live.clone() };
         let expect = Expect::Revision(live.revision);
         let writes = vec![Write { key: self.key_of(live), expect, change: Change::Delete(last) }];
-        self.plan(writes, Answer { code: 200, shows, warnings })
+        let gone = self.plan(writes, Answer { code: 200, shows, warnings });
+        Ok(beside(gone, self.charges(Operation::Delete, None, Some(&live.tree))?))
     }
 
     fn success(&self, live: &Object) -> Status {
@@ -138,8 +140,10 @@ impl Ask<'_> {
 
     fn orphan_warning(&self, options: &DeleteOptions) -> Option<String> {
         let silent = options.orphan_dependents.is_none() && options.propagation.is_empty();
+        // ReplicationControllers keep their pods, too, and no server says so.
+        let is_job = self.place.resource.plural == "jobs";
         let orphans = self.place.resource.strategy.default_propagation() == Propagation::Orphan;
-        (silent && orphans).then(|| ORPHAN_WARNING.to_owned())
+        (silent && is_job && orphans).then(|| ORPHAN_WARNING.to_owned())
     }
 }
 

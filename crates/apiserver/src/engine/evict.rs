@@ -45,12 +45,18 @@ impl Ask<'_> {
             [] => return Ok(None),
             [one] => one,
             _ => {
-                return Err(Status::internal(
-                    "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-                ));
+                let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Status::new(500, "", why));
             }
         };
         let name = budget.tree.text_at(&["metadata", "name"]);
+        let number = |path: &[&str]| budget.tree.int_at(path).unwrap_or(0);
+        if !is_ready(pod) && may_evict_unready(&budget.tree) {
+            return Ok(None);
+        }
+        if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
+            return Err(unprocessed(&name));
+        }
         let left = budget.tree.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0);
         if left <= 0 {
             return Err(blocked(&budget.tree, &name));
@@ -72,13 +78,54 @@ fn is_protected(pod: &Tree) -> bool {
     !is_doomed(pod) && !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending")
 }
 
+fn is_ready(pod: &Tree) -> bool {
+    let conditions = pod.items_at(&["status", "conditions"]);
+    conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True")
+}
+
+/// Whether a pod that is not ready may go without being counted: it disrupts nothing.
+fn may_evict_unready(budget: &Tree) -> bool {
+    let number = |key: &str| budget.int_at(&["status", key]).unwrap_or(0);
+    let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
+    budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
+        || (current >= desired && desired > 0)
+}
+
+/// The controller has not seen the newest spec of a budget.
+fn unprocessed(name: &str) -> Status {
+    let why = format!("The disruption budget {name} is still being processed by the server.");
+    let mut status = violating(why);
+    status.details.retry_after_seconds = Some(10);
+    status
+}
+
 fn blocked(budget: &Tree, name: &str) -> Status {
-    let healthy = |key: &str| budget.int_at(&["status", key]).unwrap_or(0);
-    let why = format!(
-        "The disruption budget {name} needs {} healthy pods and has {} currently",
-        healthy("desiredHealthy"),
-        healthy("currentHealthy")
-    );
+    let number = |key: &str| budget.int_at(&["status", key]).unwrap_or(0);
+    let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
+    let conditions = budget.items_at(&["status", "conditions"]);
+    let condition = conditions.iter().find(|c| c.str_at(&["type"]) == "DisruptionAllowed");
+    let said = condition
+        .filter(|c| c.str_at(&["status"]) == "False")
+        .map(|c| (c.str_at(&["reason"]), c.str_at(&["message"])));
+    violating(match said.filter(|(_, message)| !message.is_empty()) {
+        Some(("SyncFailed", message)) => {
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+            )
+        }
+        _ if current <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+        }
+        Some((reason, message)) => {
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"
+            )
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    })
+}
+
+fn violating(why: String) -> Status {
     let words = "Cannot evict pod as it would violate the pod's disruption budget.";
     let mut status = Status::new(429, "TooManyRequests", words);
     status.details.causes = vec![("DisruptionBudget".to_owned(), why, String::new())];

@@ -23,6 +23,7 @@ impl Engine {
             }
         }
         self.sweep_custom(touched);
+        self.recount_quotas(touched);
     }
 }
 
@@ -55,7 +56,7 @@ impl Ask<'_> {
         let who = Identity {
             namespace: namespace.clone(),
             name: key.name.clone(),
-            uid: Text::from(self.engine.inner.entropy.uid()),
+            uid: self.engine.inner.uids.next(self.now, &*self.engine.inner.entropy),
             created: self.now,
             generation: None,
         };

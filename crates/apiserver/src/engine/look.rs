@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use muster_api::port::Kind;
 use muster_store::{Key, Object, Range};
 use muster_tree::{Text, Tree};
 
 use super::Engine;
-use crate::kinds::Look;
+use crate::kinds::{Errors, Look};
+use crate::status::Status;
 
 /// Addresses handed out by one engine: the last two numbers of each.
 pub(super) struct Addresses {
@@ -26,6 +28,11 @@ impl Addresses {
     fn text(&self, tail: u16) -> String {
         let [high, low] = tail.to_be_bytes();
         format!("{}.{}.{high}.{low}", self.range.0, self.range.1)
+    }
+
+    /// The first address of the range.
+    pub fn first(&self) -> String {
+        self.text(1)
     }
 
     fn tail(&self, address: &str) -> Option<u16> {
@@ -65,6 +72,10 @@ impl Look for Engine {
             ..Range::default()
         };
         self.inner.store.list(storage, &range).map(|page| page.objects).unwrap_or_default()
+    }
+
+    fn validate_new(&self, kind: &Kind, object: &Tree) -> Result<Errors, Status> {
+        self.problems_of_new(kind, object)
     }
 
     fn take_service_ip(&self, wanted: Option<&str>) -> Option<String> {

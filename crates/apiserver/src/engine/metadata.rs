@@ -1,5 +1,8 @@
 //! What the server itself keeps in `metadata`: clients cannot set it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use muster_api::ports::Entropy;
 use muster_api::time::Time;
 use muster_schema::object::{Managed, Object};
 use muster_tree::{Text, Tree};
@@ -26,6 +29,40 @@ pub(crate) struct Identity {
     pub uid: Text,
     pub created: Time,
     pub generation: Option<i64>,
+}
+
+/// Gives UIDs: version 7 UUIDs, each above all that were given before.
+///
+/// `creationTimestamp` has whole seconds, and where two are equal Kueue and others order objects by UID. With random UIDs the
+/// Jobs of one second would be admitted in no visible order.
+#[derive(Debug, Default)]
+pub(crate) struct Uids {
+    /// The highest stamp given: milliseconds, and 12 bits of the fraction of one. Many of one instant count on from it.
+    last: AtomicU64,
+}
+
+impl Uids {
+    pub fn next(&self, created: Time, entropy: &dyn Entropy) -> Text {
+        let micros = u64::try_from(created.0).unwrap_or(0);
+        let now = ((micros / 1000) << 12) | (micros % 1000 * 4096 / 1000);
+        let above = |last: u64| Some(now.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, above);
+        let stamp = now.max(last.unwrap_or_default() + 1);
+        let mut chance = [0_u8; 16];
+        entropy.fill(&mut chance);
+        // 48 bits of milliseconds, the version, 12 bits of the fraction of a millisecond, the variant, 62 bits of chance.
+        let high = ((stamp >> 12) << 16) | 0x7000 | (stamp & 0xfff);
+        let low = chance[8..].iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+        let low = (low >> 2) | (1 << 63);
+        Text::from(format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        ))
+    }
 }
 
 /// A new object with the metadata that the server gives it.

@@ -14,6 +14,7 @@
 //! Bytes, sockets, media types and who may do what: HTTP has decided before it asks.
 
 mod bootstrap;
+mod charge;
 mod collection;
 mod create;
 mod decode;
@@ -34,6 +35,7 @@ mod select;
 mod shipped;
 mod subresources;
 mod token;
+mod token_request;
 mod update;
 mod watch;
 mod write;
@@ -44,6 +46,7 @@ use muster_api::ports::{Clock, Entropy};
 use muster_store::Store;
 use muster_tree::{Text, Tree};
 
+pub(crate) use bootstrap::MANAGER;
 pub(crate) use decode::unregistered;
 pub use read::is_future;
 pub use reviews::Account;
@@ -52,7 +55,7 @@ pub use watch::Watch;
 pub use write::WriteDone;
 pub(crate) use write::{Guard, Pending, Plan, Prepared, Touched, durability};
 
-use crate::admission::{Chain, GROUP_PROTECTION, Hook};
+use crate::admission::{Chain, GROUP_PROTECTION, Hook, QUOTA as PLUGIN_QUOTA};
 use crate::kinds::Gangs;
 use crate::registry::{Registry, Resource};
 use crate::request::Target;
@@ -60,6 +63,8 @@ use crate::status::Status;
 
 /// How often a write that was overtaken is prepared again.
 pub const TRIES_MAX: u32 = 5;
+/// How often a write is prepared again because a quota that it is charged to was overtaken.
+pub const QUOTA_TRIES_MAX: u32 = 100;
 /// How many generated names are tried.
 pub const NAME_TRIES_MAX: u32 = 8;
 /// The largest object that is stored, in bytes of JSON.
@@ -118,6 +123,7 @@ struct Inner {
     registry: RwLock<Arc<Registry>>,
     chain: RwLock<Arc<Chain>>,
     addresses: look::Addresses,
+    uids: metadata::Uids,
     tokens: OnceLock<Arc<dyn Tokens>>,
 }
 
@@ -144,13 +150,24 @@ impl Engine {
         let chain = RwLock::new(Arc::new(Chain::builtin(&off)));
         let addresses = look::Addresses::new(options.service_range);
         let tokens = OnceLock::new();
-        let inner = Inner { store, clock, entropy, options, registry, chain, addresses, tokens };
+        let inner = Inner {
+            store,
+            clock,
+            entropy,
+            options,
+            registry,
+            chain,
+            addresses,
+            uids: metadata::Uids::default(),
+            tokens,
+        };
         let engine = Engine { inner: Arc::new(inner) };
         engine.reload_custom();
         engine.bootstrap();
         engine.install();
         engine.ship();
         engine.collect_homeless();
+        engine.recount_all_quotas();
         engine
     }
 
@@ -189,6 +206,11 @@ impl Engine {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.inner.store.revision()
+    }
+
+    /// The first address of the range of Services: that of the API server itself.
+    pub(crate) fn first_service_address(&self) -> String {
+        self.inner.addresses.first()
     }
 
     /// The store below.

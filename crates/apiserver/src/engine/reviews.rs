@@ -14,6 +14,9 @@ pub trait Tokens: Send + Sync {
     /// Who a token stands for, if it is good for one of the audiences (none given: for the server's own).
     fn judge(&self, token: &str, audiences: &[Text]) -> Option<User>;
 
+    /// The audience of a token whose request names none: the server itself.
+    fn audience(&self) -> &str;
+
     /// A token for a service account, as the `status` of a `TokenRequest`.
     ///
     /// # Errors

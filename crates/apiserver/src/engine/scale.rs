@@ -64,7 +64,9 @@ fn selector_text(selector: &Tree) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();
     }
-    let pairs = selector.entries_at(&["matchLabels"]).iter();
+    // A ReplicationController's selector is a map of labels, without `matchLabels` around it.
+    let is_map = selector.entries().iter().any(|(_, value)| value.as_str().is_some());
+    let pairs = if is_map { selector.entries() } else { selector.entries_at(&["matchLabels"]) }.iter();
     let mut parts: Vec<String> =
         pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
     for term in selector.items_at(&["matchExpressions"]) {

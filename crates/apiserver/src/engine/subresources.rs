@@ -4,13 +4,13 @@ use muster_schema::object::Object;
 use muster_store::Expect;
 use muster_tree::{Tree, tree};
 
+use super::Engine;
 use super::Place;
 use super::metadata::is_doomed;
 use super::prepare::Ask;
 use super::update::uid_differs;
 use super::write::{Answer, Prepared, Shows};
-use super::{Engine, reviews::Account};
-use crate::request::{Body, Shown, WriteAct, WriteReply};
+use crate::request::{Body, WriteAct};
 use crate::status::{Named, Status};
 
 impl Ask<'_> {
@@ -70,26 +70,6 @@ impl Ask<'_> {
             change: muster_store::Change::Put(new),
         };
         Ok(self.plan(vec![write], success(201)))
-    }
-
-    fn issue_token(&self, body: &Body) -> Result<Prepared, Status> {
-        let body = self.decoded_part(body)?;
-        let live = self.live().ok_or_else(|| self.not_found())?;
-        let tokens =
-            self.engine.inner.tokens.get().ok_or_else(|| Status::internal("no tokens are issued here"))?;
-        let target = &self.request.target;
-        let account = Account {
-            namespace: &target.namespace,
-            name: &target.name,
-            uid: live.tree.str_at(&["metadata", "uid"]),
-        };
-        let spec = body.tree.get("spec").cloned().unwrap_or_else(Tree::empty_map);
-        let status = tokens.issue(&account, &spec)?;
-        let shown = tree!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "metadata": {"name": &target.name, "namespace": &target.namespace}, "spec": spec, "status": status,
-        });
-        Ok(Prepared::Answer(WriteReply { code: 201, shown: Shown::Tree(shown), warnings: Vec::new() }))
     }
 
     /// Replaces `spec.finalizers` of a namespace; the last one to go ends it.

@@ -7,6 +7,7 @@ use muster_schema::object::{Managed, Object};
 use muster_store::{Change, Expect, Write};
 use muster_tree::Tree;
 
+use super::charge::beside;
 use super::create::Newcomer;
 use super::metadata::{self, anonymous, is_same, kept, next_generation, stripped};
 use super::metadata_check;
@@ -60,11 +61,14 @@ impl Ask<'_> {
         let tree = if tree == live.tree { live.tree.clone() } else { tree };
         self.check_update(&tree, &live.tree)?;
         self.admitted(Operation::Update, Some(&tree), Some(&live.tree), &mut warnings)?;
+        let after = (!self.ends_with(&tree)).then_some(&tree);
+        let charges = self.charges(Operation::Update, after, Some(&live.tree))?;
         self.check_size(&tree)?;
         if self.request.target.subresource != "status" {
             warnings.extend(resource.strategy.warnings(&tree, Some(&live.tree)));
         }
-        Ok(self.changed(live, Object { tree, managed, revision: live.revision }, warnings))
+        let changed = self.changed(live, Object { tree, managed, revision: live.revision }, warnings);
+        Ok(beside(changed, charges))
     }
 
     /// What the endpoint may change comes from the wish, the rest stays.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use muster_store::{Change, Durability, Object, Write, WriteError};
 use muster_tree::{Text, Tree};
 
+use super::charge::QUOTAS;
 use super::prepare::Ask;
-use super::{Engine, TRIES_MAX};
+use super::{Engine, QUOTA_TRIES_MAX, TRIES_MAX};
 use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 
@@ -58,6 +59,26 @@ pub(crate) enum Shows {
     Status(Status),
 }
 
+/// How often a write may still be prepared.
+#[derive(Debug, Clone, Copy)]
+struct Tries {
+    /// Because its own object was overtaken.
+    own: u32,
+    /// Because a quota was: every create in the namespace competes for it, and each time one of them succeeds.
+    quota: u32,
+}
+
+impl Tries {
+    /// What is left after a failed try; `None` when it was the last one, or another one would fail as well.
+    fn after(self, error: &WriteError, request: &WriteRequest) -> Option<Tries> {
+        let WriteError::Overtaken { key } = error else { return None };
+        if key.resource == QUOTAS && request.target.resource != QUOTAS {
+            return (self.quota > 1).then(|| Tries { quota: self.quota - 1, ..self });
+        }
+        (self.own > 1).then(|| Tries { own: self.own - 1, ..self })
+    }
+}
+
 impl Engine {
     /// Performs a write. Preparing and accepting happen on the caller's thread; the reply comes when it is durable.
     pub fn write(&self, request: WriteRequest, reply: WriteDone) {
@@ -70,10 +91,10 @@ impl Engine {
             self.delete_collection(&request, &options, &selection, reply);
             return;
         }
-        self.attempt(Arc::new(request), guard, TRIES_MAX, reply);
+        self.attempt(Arc::new(request), guard, Tries { own: TRIES_MAX, quota: QUOTA_TRIES_MAX }, reply);
     }
 
-    fn attempt(&self, request: Arc<WriteRequest>, guard: Guard, tries: u32, reply: WriteDone) {
+    fn attempt(&self, request: Arc<WriteRequest>, guard: Guard, tries: Tries, reply: WriteDone) {
         let plan = match self.prepare(&request, &guard) {
             Ok(Prepared::Writes(plan)) => plan,
             Ok(Prepared::Answer(answer)) => return reply(Ok(answer)),
@@ -88,10 +109,10 @@ impl Engine {
                 engine.committed(&touched);
                 reply(engine.answer(answer, &objects));
             }
-            Err(WriteError::Overtaken { .. }) if tries > 1 => {
-                engine.attempt(request, guard, tries - 1, reply);
-            }
-            Err(error) => reply(Err(refused(&engine, &request, &error))),
+            Err(error) => match tries.after(&error, &request) {
+                Some(tries) => engine.attempt(request, guard, tries, reply),
+                None => reply(Err(refused(&engine, &request, &error))),
+            },
         };
         self.inner.store.accept(writes, durability, Box::new(done));
     }

@@ -5,13 +5,15 @@
 
 use crate::status::Status;
 
-/// The text form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Text {
+/// How the bytes of an answer are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Encoding {
     /// `application/json`.
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
 }
 
 /// What an answer shows of an object.
@@ -52,15 +54,15 @@ impl MetaVersion {
 /// The representation that was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Text form.
-    pub text: Text,
+    /// Encoding.
+    pub encoding: Encoding,
     /// Shape.
     pub shape: Shape,
 }
 
 impl Answer {
     /// Plain JSON.
-    pub const JSON: Answer = Answer { text: Text::Json, shape: Shape::Whole };
+    pub const JSON: Answer = Answer { encoding: Encoding::Json, shape: Shape::Whole };
 }
 
 /// What an endpoint can answer with besides the object itself.
@@ -74,18 +76,24 @@ pub enum Offer {
     Collection,
     /// The same of custom resources.
     Custom,
+    /// Metadata, of an object that is answered and not stored: a review, a token, a binding. It has no columns.
+    Answered,
     /// Tables, of what is told.
     Told,
     /// Aggregated discovery.
     Discovery,
+    /// Nothing else, and no protobuf.
+    Text,
 }
 
 /// The media types of objects.
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// The media type of protobuf.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What the collections of built-in kinds have besides.
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-/// Those of custom resources, which have no protobuf form.
-const KNOWN_CUSTOM: &str = "application/json, application/yaml";
+/// Those of documents that have no protobuf form.
+const KNOWN_TEXT: &str = "application/json, application/yaml";
 
 /// Agrees on a representation; without a header that is JSON.
 ///
@@ -98,14 +106,15 @@ pub fn negotiate(accept: Option<&str>, offer: Offer) -> Result<Answer, Status> {
     }
     let clauses = accept.split(',').map(str::trim);
     let found = clauses.clone().find_map(|clause| serve(clause, offer));
-    found.ok_or_else(|| not_acceptable(clauses.filter_map(text_of).next().is_some(), offer))
+    found.ok_or_else(|| not_acceptable(clauses.filter_map(encoding_of).next().is_some(), offer))
 }
 
 /// The answer 406. Where the path itself knows its media types (built-in kinds), it speaks first; `known` says that it was
 /// content, and only the shape was not to be had.
 fn not_acceptable(known: bool, offer: Offer) -> Status {
-    let all = if matches!(offer, Offer::Custom | Offer::Told) { KNOWN_CUSTOM } else { KNOWN };
-    if known || matches!(offer, Offer::Custom | Offer::Told | Offer::Discovery) {
+    let is_text = matches!(offer, Offer::Told | Offer::Text);
+    let all = if is_text { KNOWN_TEXT } else { KNOWN };
+    if known || is_text || matches!(offer, Offer::Custom | Offer::Discovery) {
         let message = format!("only the following media types are accepted: {all}");
         return Status::new(406, "NotAcceptable", message);
     }
@@ -114,17 +123,29 @@ fn not_acceptable(known: bool, offer: Offer) -> Status {
     Status::general(406, "NotAcceptable", message)
 }
 
-/// The text form that a clause names.
-fn text_of(clause: &str) -> Option<Text> {
+/// 406 about a watch: the encodings of streams alone are to be had.
+///
+/// # Errors
+/// Always, for an encoding that has no stream.
+pub fn check_stream(answer: Answer) -> Result<(), Status> {
+    if answer.encoding != Encoding::Yaml {
+        return Ok(());
+    }
+    Err(Status::new(406, "NotAcceptable", format!("only the following media types are accepted: {STREAMS}")))
+}
+
+/// The encoding that a clause names.
+fn encoding_of(clause: &str) -> Option<Encoding> {
     match clause.split(';').next()?.trim().to_ascii_lowercase().as_str() {
-        "application/json" | "application/*" | "*/*" => Some(Text::Json),
-        "application/yaml" => Some(Text::Yaml),
+        "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
+        "application/yaml" => Some(Encoding::Yaml),
+        PROTOBUF => Some(Encoding::Protobuf),
         _ => None,
     }
 }
 
 fn serve(clause: &str, offer: Offer) -> Option<Answer> {
-    let text = text_of(clause)?;
+    let encoding = encoding_of(clause)?;
     let parts = clause.split(';').skip(1).map(str::trim);
     let (mut as_, mut group, mut version) = ("", "", "");
     for (key, value) in parts.filter_map(|p| p.split_once('=')) {
@@ -135,7 +156,21 @@ fn serve(clause: &str, offer: Offer) -> Option<Answer> {
             _ => {}
         }
     }
-    Some(Answer { text, shape: shape(as_, group, version, offer)? })
+    let shape = shape(as_, group, version, offer)?;
+    is_encoded(encoding, shape, offer).then_some(Answer { encoding, shape })
+}
+
+/// Whether an encoding has a form for this shape: protobuf has none for tables, for aggregated discovery, for lists of
+/// metadata in the older version and for objects of custom resources.
+fn is_encoded(encoding: Encoding, shape: Shape, offer: Offer) -> bool {
+    match shape {
+        _ if encoding != Encoding::Protobuf => true,
+        Shape::Whole => !matches!(offer, Offer::Custom | Offer::Told | Offer::Text),
+        Shape::Partial(_) => true,
+        // The list of the older version is another message, of which no descriptor is published with the kinds.
+        Shape::PartialList(of) => of == MetaVersion::V1,
+        Shape::Table(_) | Shape::Discovery(_) => false,
+    }
 }
 
 fn shape(as_: &str, group: &str, version: &str, offer: Offer) -> Option<Shape> {
@@ -145,10 +180,11 @@ fn shape(as_: &str, group: &str, version: &str, offer: Offer) -> Option<Shape> {
         "v1beta1" => Some(MetaVersion::V1Beta1),
         _ => None,
     };
-    let objects = matches!(offer, Offer::Objects | Offer::Collection | Offer::Custom);
+    let objects = matches!(offer, Offer::Objects | Offer::Collection | Offer::Custom | Offer::Answered);
+    let columns = objects && offer != Offer::Answered || offer == Offer::Told;
     match (as_, group, offer) {
         ("", ..) => Some(Shape::Whole),
-        ("Table", "meta.k8s.io", _) if objects || offer == Offer::Told => meta.map(Shape::Table),
+        ("Table", "meta.k8s.io", _) if columns => meta.map(Shape::Table),
         ("PartialObjectMetadata", "meta.k8s.io", _) if objects => meta.map(Shape::Partial),
         ("PartialObjectMetadataList", "meta.k8s.io", _) if objects => meta.map(Shape::PartialList),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", Offer::Discovery) => match version {
@@ -167,7 +203,8 @@ mod tests {
     #[test]
     fn the_first_clause_that_can_be_served_wins() {
         use MetaVersion::{V1, V1Beta1};
-        let json = |shape| Some(Answer { text: Text::Json, shape });
+        let json = |shape| Some(Answer { encoding: Encoding::Json, shape });
+        let protobuf = |shape| Some(Answer { encoding: Encoding::Protobuf, shape });
         for (says, accept, offer, want) in [
             ("nothing asked is JSON", "", Offer::Plain, json(Shape::Whole)),
             ("anything is JSON", "*/*", Offer::Plain, json(Shape::Whole)),
@@ -187,6 +224,24 @@ mod tests {
                 "Go clients prefer protobuf and take JSON",
                 "application/vnd.kubernetes.protobuf,application/json",
                 Offer::Objects,
+                protobuf(Shape::Whole),
+            ),
+            (
+                "custom resources have no protobuf form",
+                "application/vnd.kubernetes.protobuf,application/json",
+                Offer::Custom,
+                json(Shape::Whole),
+            ),
+            (
+                "the metadata of custom resources has one",
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                Offer::Custom,
+                protobuf(Shape::PartialList(V1)),
+            ),
+            (
+                "tables have none",
+                "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
+                Offer::Collection,
                 json(Shape::Whole),
             ),
             (
@@ -205,7 +260,7 @@ mod tests {
                 "YAML",
                 "application/yaml",
                 Offer::Plain,
-                Some(Answer { text: Text::Yaml, shape: Shape::Whole }),
+                Some(Answer { encoding: Encoding::Yaml, shape: Shape::Whole }),
             ),
             ("only what is unknown", "text/html", Offer::Objects, None),
             ("an unknown shape", "application/json;as=Foo;v=v1;g=meta.k8s.io", Offer::Objects, None),
@@ -220,13 +275,26 @@ mod tests {
         let path = format!("406: Not Acceptable\n\nAvailable representations: {all}");
         let streams = format!("{path}, {STREAMS}");
         let handler = format!("only the following media types are accepted: {all}");
-        let custom =
+        let text =
             "only the following media types are accepted: application/json, application/yaml".to_owned();
         for (says, accept, offer, want) in [
             ("an object", "image/png", Offer::Objects, path.clone()),
             ("a collection can be watched", "image/png", Offer::Collection, streams),
-            ("an unknown shape", "application/json;as=Foo;v=v1;g=meta.k8s.io", Offer::Objects, handler),
-            ("a custom resource", "image/png", Offer::Custom, custom),
+            (
+                "an unknown shape",
+                "application/json;as=Foo;v=v1;g=meta.k8s.io",
+                Offer::Objects,
+                handler.clone(),
+            ),
+            (
+                "a table of a review",
+                "application/json;as=Table;v=v1;g=meta.k8s.io",
+                Offer::Answered,
+                handler.clone(),
+            ),
+            ("a custom resource", "image/png", Offer::Custom, handler.clone()),
+            ("a custom resource in protobuf", PROTOBUF, Offer::Custom, handler),
+            ("a document without a protobuf form", PROTOBUF, Offer::Text, text),
             ("discovery of one version", "image/png", Offer::Plain, path),
         ] {
             assert_eq!(negotiate(Some(accept), offer).unwrap_err().message, want, "{says}");

@@ -13,10 +13,11 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
+use muster_schema::proto::{self, ProtoError};
 use muster_tree::Tree;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::accept::Text;
+use super::accept::{Encoding, PROTOBUF};
 use super::away::Stay;
 use super::nodes::NodeBody;
 use crate::status::Status;
@@ -99,8 +100,8 @@ pub type Reply = Response<AnswerBody>;
 /// How the bytes of this answer are to look.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// JSON or YAML.
-    pub text: Text,
+    /// JSON, YAML or protobuf.
+    pub encoding: Encoding,
     /// Indented JSON.
     pub pretty: bool,
     /// Whether the client takes gzip.
@@ -109,40 +110,53 @@ pub struct Style {
 
 impl Style {
     /// Compact JSON as it is.
-    pub const PLAIN: Style = Style { text: Text::Json, pretty: false, gzip: false };
+    pub const PLAIN: Style = Style { encoding: Encoding::Json, pretty: false, gzip: false };
 
     /// The media type.
     #[must_use]
     pub fn media_type(self) -> &'static str {
-        match self.text {
-            Text::Json => "application/json",
-            Text::Yaml => "application/yaml",
+        match self.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => PROTOBUF,
         }
     }
 
     /// The bytes of a tree.
-    #[must_use]
-    pub fn encode(self, tree: &Tree) -> Vec<u8> {
-        match self.text {
-            Text::Yaml => tree.to_yaml().into_bytes(),
-            Text::Json if self.pretty => {
-                let mut bytes = serde_json::to_vec_pretty(tree).unwrap_or_else(|_| tree.to_json_bytes());
+    ///
+    /// # Errors
+    /// 406 when the tree has no form in protobuf.
+    fn encode(self, tree: &Tree) -> Result<Vec<u8>, Status> {
+        match self.encoding {
+            Encoding::Yaml => Ok(tree.to_yaml().into_bytes()),
+            Encoding::Json => {
+                let pretty = || serde_json::to_vec_pretty(tree).ok();
+                let bytes = self.pretty.then(pretty).flatten();
+                let mut bytes = bytes.unwrap_or_else(|| tree.to_json_bytes());
                 bytes.push(b'\n');
-                bytes
+                Ok(bytes)
             }
-            Text::Json => {
-                let mut bytes = tree.to_json_bytes();
-                bytes.push(b'\n');
-                bytes
-            }
+            Encoding::Protobuf => proto::encode(tree).map_err(|why| no_protobuf(&why)),
         }
     }
 }
 
-/// An answer that shows a tree.
+/// 406 about what protobuf cannot express.
+pub(super) fn no_protobuf(why: &ProtoError) -> Status {
+    Status::new(406, "NotAcceptable", format!("the answer cannot be encoded as {PROTOBUF}: {why}"))
+}
+
+/// An answer that shows a tree. What has no form in protobuf is refused in protobuf: the client reads nothing else.
 #[must_use]
 pub fn tree(code: u16, tree: &Tree, style: Style) -> Reply {
-    bytes(code, style.media_type(), style.encode(tree), style.gzip)
+    let (code, encoded) = match style.encode(tree) {
+        Ok(encoded) => (code, encoded),
+        Err(refusal) => {
+            let encoded = proto::encode(&refusal.to_tree()).expect("a Status has a form in protobuf");
+            (refusal.code, encoded)
+        }
+    };
+    bytes(code, style.media_type(), encoded, style.gzip)
 }
 
 /// An answer that shows a refusal.

@@ -27,8 +27,6 @@ use crate::status::{Named, Status};
 const ALL_AUTHENTICATED: &str = "system:authenticated";
 /// How long a ServiceAccount token lives when nothing else is asked, in seconds.
 const TOKEN_SECS: i64 = 3_600;
-/// The shortest life that may be asked for, in seconds.
-const TOKEN_SECS_MIN: i64 = 600;
 
 /// Paths that anybody may read.
 #[must_use]
@@ -127,13 +125,17 @@ impl AccountTokens {
     }
 
     fn bound_to(&self, account: &Account<'_>, wanted: &Tree) -> Result<(Text, Text, Text), Status> {
-        let kind = wanted.str_at(&["kind"]).to_ascii_lowercase();
-        let (resource, namespace) = match kind.as_str() {
-            "pod" => ("pods", account.namespace),
-            "secret" => ("secrets", account.namespace),
-            "node" => ("nodes", ""),
+        let kind = wanted.str_at(&["kind"]);
+        let (group, version) = match wanted.str_at(&["apiVersion"]).split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", wanted.str_at(&["apiVersion"])),
+        };
+        let (resource, namespace) = match (group, kind) {
+            ("", "Pod") => ("pods", account.namespace),
+            ("", "Secret") => ("secrets", account.namespace),
+            ("", "Node") => ("nodes", ""),
             _ => {
-                let why = format!("cannot bind token to object of kind {:?}", wanted.str_at(&["kind"]));
+                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
                 return Err(Status::bad_request(why));
             }
         };
@@ -142,14 +144,22 @@ impl AccountTokens {
             Key { resource: Text::from(resource), namespace: Text::from(namespace), name: name.clone() };
         let on = Named { group: "", resource, name: &name };
         let object = self.store.get(&key).ok_or_else(|| Status::not_found(on))?;
+        if kind == "Pod" && object.tree.str_at(&["spec", "serviceAccountName"]) != account.name {
+            let why = format!(
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                account.name
+            );
+            return Err(Status::bad_request(why));
+        }
         let uid = object.tree.text_at(&["metadata", "uid"]);
         let asked = wanted.str_at(&["uid"]);
         if !asked.is_empty() && asked != uid {
-            let why =
-                format!("the UID in the bound object reference ({asked}) does not match the UID in record");
-            return Err(Status::conflict(on, &why));
+            let why = format!(
+                "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
+            return Err(Status::conflict(Named { resource: kind, ..on }, &why));
         }
-        Ok((Text::from(kind), name, uid))
+        Ok((Text::from(kind.to_ascii_lowercase()), name, uid))
     }
 }
 
@@ -168,11 +178,15 @@ impl Tokens for AccountTokens {
         Some(known(User { name: Text::from(claims.user_name()), uid: claims.uid, groups, ..User::default() }))
     }
 
+    fn audience(&self) -> &str {
+        ISSUER
+    }
+
     fn issue(&self, account: &Account<'_>, spec: &Tree) -> Result<Tree, Status> {
         let now = self.clock.now();
-        let secs = spec.int_at(&["expirationSeconds"]).unwrap_or(TOKEN_SECS).max(TOKEN_SECS_MIN);
+        let secs = spec.int_at(&["expirationSeconds"]).unwrap_or(TOKEN_SECS);
         let expires = now + Duration::from_secs(secs.unsigned_abs());
-        let bound = spec.get("boundObjectRef").filter(|b| !b.is_empty());
+        let bound = spec.get("boundObjectRef").filter(|b| b.is_map() && !b.is_empty());
         let bound = bound.map(|wanted| self.bound_to(account, wanted)).transpose()?;
         let claims = Claims {
             namespace: Text::from(account.namespace),

@@ -19,6 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::identity::IdentityError;
+use super::sec1;
 
 const YEARS_VALID: i32 = 10;
 /// The last second that a certificate can name: that of the year 9999.
@@ -125,7 +126,8 @@ impl Authority {
             .map_err(|_| IdentityError::Damaged("CA certificate"))
     }
 
-    /// A client certificate for a user in a group.
+    /// A client certificate for a user in a group. Its key is in the form of SEC 1, which says in its first line that
+    /// it is one of an elliptic curve: fabric8's client for Java takes any other form for RSA.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -135,7 +137,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?.pem();
-        Ok(Certified { certificate, key: key.serialize_pem() })
+        Ok(Certified { certificate, key: sec1::pem(&key)? })
     }
 
     /// The TLS side of a server with these names and addresses; `clients` looks at what clients show, nobody does if

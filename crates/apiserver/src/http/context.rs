@@ -8,7 +8,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method};
 use muster_api::ports::{Clock, Entropy};
 
-use super::accept::{self, Answer, Offer};
+use super::accept::{self, Answer, Encoding, Offer};
 use super::answer::Style;
 use super::aside::Aside;
 use super::auth::Authenticator;
@@ -112,16 +112,23 @@ impl Request {
         accept::negotiate(self.header(&ACCEPT), offer)
     }
 
+    /// Whether the client names protobuf among what it accepts.
+    #[must_use]
+    pub fn accepts_protobuf(&self) -> bool {
+        self.header(&ACCEPT).is_some_and(|header| header.contains(accept::PROTOBUF))
+    }
+
     /// How the bytes of the answer are to look.
     #[must_use]
     pub fn style(&self, answer: Answer) -> Style {
-        Style { text: answer.text, pretty: self.pretty(), gzip: self.takes_gzip() }
+        Style { encoding: answer.encoding, pretty: self.pretty(), gzip: self.takes_gzip() }
     }
 
-    /// The style of a refusal: YAML only where it was agreed on, JSON otherwise.
+    /// The style of a refusal: what the client accepts of a plain object, JSON when that is nothing.
     #[must_use]
     pub fn plain_style(&self) -> Style {
-        Style { pretty: self.pretty(), ..Style::PLAIN }
+        let encoding = self.negotiate(Offer::Plain).map_or(Encoding::Json, |agreed| agreed.encoding);
+        Style { encoding, pretty: self.pretty(), gzip: false }
     }
 
     /// People at a terminal get indented JSON unless they say otherwise, as from the real server.

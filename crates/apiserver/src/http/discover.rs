@@ -9,8 +9,8 @@ use http::{Method, Response, StatusCode};
 use muster_store::Range;
 use muster_tree::{Tree, tree};
 
-use super::accept::{Offer, Shape};
-use super::answer::{self, AnswerBody, Reply};
+use super::accept::{Encoding, Offer, Shape};
+use super::answer::{self, AnswerBody, Reply, Style};
 use super::context::{Request, Shared};
 use super::health;
 use super::told::{self, with_told};
@@ -61,8 +61,11 @@ pub fn answer(shared: &Shared, request: &Request, path: &[&str]) -> Result<Reply
         return Err(Status::method_not_allowed());
     }
     match path {
-        [] => plain(request, &roots(shared)),
-        ["version"] => plain(request, &health::version()),
+        // The root and the index of OpenAPI are JSON, whatever is accepted.
+        [] => {
+            Ok(answer::tree(200, &roots(shared), Style { encoding: Encoding::Json, ..request.plain_style() }))
+        }
+        ["version"] => version(request),
         [probe @ ("healthz" | "livez" | "readyz"), one @ ..] => {
             let one = (!one.is_empty()).then(|| one.join("/"));
             let reply = health::probe(probe, one.as_deref(), &request.query, &shared.checks);
@@ -91,6 +94,17 @@ fn openapi_v2(request: &Request) -> Result<Reply, Status> {
         return Ok(answer::bytes(200, v2::ANSWERED, v2::protobuf(), false));
     }
     plain(request, &v2::json())
+}
+
+/// The version has a JSON form and no other.
+fn version(request: &Request) -> Result<Reply, Status> {
+    let accepted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut types = accepted.split(',').map(|it| it.split(';').next().unwrap_or_default().trim());
+    if !types.any(|it| matches!(it, "" | "*/*" | "application/*" | "application/json")) {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        return Err(Status::general(406, "NotAcceptable", message));
+    }
+    Ok(answer::tree(200, &health::version(), Style { encoding: Encoding::Json, ..request.plain_style() }))
 }
 
 fn is_probe(path: &[&str]) -> bool {
@@ -180,11 +194,12 @@ fn listed(shared: &Shared, request: &Request, group: &str, version: &str) -> Res
 
 fn openapi_index(shared: &Shared, request: &Request) -> Result<Reply, Status> {
     let registry = shared.engine.registry();
-    plain(request, &shared.discovery.documents.index(&registry))
+    let index = shared.discovery.documents.index(&registry);
+    Ok(answer::tree(200, &index, Style { encoding: Encoding::Json, ..request.plain_style() }))
 }
 
 fn openapi(shared: &Shared, request: &Request, group: &str, version: &str) -> Result<Reply, Status> {
-    request.negotiate(Offer::Plain)?;
+    request.negotiate(Offer::Text)?;
     let registry = shared.engine.registry();
     let Some(document) = shared.discovery.documents.document(&registry, group, version) else {
         return Ok(not_found());

@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use super::accept::Encoding;
 use crate::registry::Resource;
 
 /// The most bytes of lines that are kept.
 const LINES_BYTES_MAX: usize = 1 << 20;
 
-/// (revision, place of the version, event type).
-pub type LineKey = (u64, usize, &'static str);
+/// (revision, place of the version, event type, encoding).
+pub type LineKey = (u64, usize, &'static str, Encoding);
 
 /// The lines that watchers are likely to ask for next.
 #[derive(Default)]
@@ -79,7 +80,7 @@ mod tests {
         let (pods, other) = (all[0].clone(), all[1].clone());
         let lines = Lines::default();
         let get = |revision, kind, resource: &Arc<Resource>, text: &str| {
-            let line = lines.get((revision, 0, kind), resource, || text.as_bytes().to_vec());
+            let line = lines.get((revision, 0, kind, Encoding::Json), resource, || text.as_bytes().to_vec());
             String::from_utf8(line.to_vec()).unwrap()
         };
         assert_eq!(get(7, "ADDED", &pods, "first"), "first");
@@ -95,7 +96,7 @@ mod tests {
         let lines = Lines::default();
         let line = vec![b'x'; LINES_BYTES_MAX / 4];
         for revision in [10, 11, 12, 13, 14, 1] {
-            lines.get((revision, 0, "ADDED"), &pods, || line.clone());
+            lines.get((revision, 0, "ADDED", Encoding::Json), &pods, || line.clone());
         }
         let recent = lines.recent();
         let kept: Vec<u64> = recent.lines.keys().map(|key| key.0).collect();

@@ -29,6 +29,7 @@ pub mod in_process;
 pub mod info;
 pub mod jwt;
 pub mod kubeconfig;
+mod kubernetes_service;
 pub mod limits;
 pub mod lines;
 pub mod listen;
@@ -38,6 +39,7 @@ mod pieces;
 pub mod query;
 mod reads;
 mod route;
+mod sec1;
 pub mod serving;
 pub mod stop;
 mod streams;
@@ -45,6 +47,7 @@ mod timely;
 pub mod told;
 pub mod verb;
 mod watch;
+mod watch_socket;
 mod writes;
 
 use std::io;
@@ -60,6 +63,7 @@ use self::context::Shared;
 use self::health::Check;
 use self::identity::{ADMIN_USER, Identity, IdentityError, MASTERS, SERVING_NAMES};
 use self::jwt::TokenKey;
+use self::kubernetes_service::Advertised;
 use self::limits::{Bounds, CONNECTIONS_MAX, Limits};
 use self::listen::{Connected, Listener};
 use self::metrics::{Metrics, SharedRegistry};
@@ -155,6 +159,9 @@ impl Server {
             entropy: options.entropy,
             stop: stop.clone(),
         });
+        let advertised = Advertised::of(address);
+        kubernetes_service::reconcile(&shared.engine, advertised);
+        tokio::spawn(kubernetes_service::keep(shared.engine.clone(), advertised, stop.clone()));
         let listener = Listener::new(options.listener, tls, CONNECTIONS_MAX, stop)?;
         let accepting = tokio::spawn(listener.serve(move |stream: &Connected| {
             let (shared, peer, open) = (shared.clone(), peer_of(stream), Open::new(&shared));

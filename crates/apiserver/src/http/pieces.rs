@@ -9,7 +9,7 @@ use muster_schema::object::Object;
 use muster_tree::{Tree, tree};
 use tokio::sync::mpsc;
 
-use super::accept::Text;
+use super::accept::Encoding;
 use super::answer::{self, GZIP_BYTES_MIN, Reply, Style};
 use super::reads::Place;
 use super::watch::PIECES_MAX;
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// An answer that lists these objects.
 #[must_use]
 pub fn list(place: Place, objects: Vec<Object>, meta: &ListMeta, style: Style) -> Reply {
-    if style.text == Text::Yaml || style.pretty {
+    if style.encoding != Encoding::Json || style.pretty {
         return answer::tree(200, &whole(&place, &objects, meta), style);
     }
     let mut encoder = Encoder::new(place, objects, meta);

@@ -3,22 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use hyper::body::Incoming;
 use muster_schema::object::Object;
+use muster_schema::proto;
 use muster_tree::{Text, Tree};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::accept::{Answer, MetaVersion, Offer, Shape};
+use super::accept::{self, Answer, Encoding, MetaVersion, Offer, Shape};
 use super::answer::{self, Reply};
 use super::context::{Request, Shared};
 use super::limits::Load;
 use super::pieces;
 use super::watch::{self, Lens, PIECES_MAX, Stream, partial};
+use super::watch_socket::Socket;
 use crate::registry::Resource;
 use crate::request::{ListOptions, ListReply, Shown, Target};
 use crate::status::Status;
 use crate::tables::{self, Include, ListMeta};
 
+/// The subresource of replicas.
+const SCALE: &str = "scale";
 /// How long a read waits for a revision that lies in the future.
 const FUTURE_WAIT_MAX: Duration = Duration::from_secs(3);
 /// The shortest and the longest watch when the client does not say.
@@ -34,15 +40,28 @@ pub struct Place {
 }
 
 impl Place {
-    /// What answers about one object can be.
+    /// What answers about one object, or about a part of it, can be.
     #[must_use]
-    pub fn offer(&self) -> Offer {
-        if self.resource.custom { Offer::Custom } else { Offer::Objects }
+    pub fn offer(&self, request: &Request, target: &Target) -> Offer {
+        let is_stored = self.resource.versions[self.version].verbs.iter().any(|verb| verb != "create");
+        match target.subresource.as_str() {
+            "" | "status" | SCALE if is_stored && self.is_custom(request) => Offer::Custom,
+            "" | "status" | SCALE if is_stored => Offer::Objects,
+            _ => Offer::Answered,
+        }
     }
 
     /// What answers about a collection can be.
-    fn offer_all(&self) -> Offer {
-        if self.resource.custom { Offer::Custom } else { Offer::Collection }
+    fn offer_all(&self, request: &Request) -> Offer {
+        if self.is_custom(request) { Offer::Custom } else { Offer::Collection }
+    }
+
+    /// Whether the resource has no protobuf form: a custom one, or a version that no Kubernetes release publishes. The
+    /// descriptors are loaded for clients that accept protobuf, and for no others.
+    fn is_custom(&self, request: &Request) -> bool {
+        let resource = &self.resource;
+        let is_known = || proto::is_known(&resource.api_version(self.version), &resource.kind);
+        resource.custom || (request.accepts_protobuf() && !is_known())
     }
 }
 
@@ -56,7 +75,7 @@ pub async fn get(
     place: &Place,
     target: &Target,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(place.offer())?;
+    let agreed = request.negotiate(place.offer(request, target))?;
     refuse_list_of_one(place, agreed)?;
     let options = request.query.list_options()?;
     until_reached(shared, &options).await;
@@ -74,7 +93,7 @@ pub async fn list(
     place: &Place,
     target: &Target,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(place.offer_all())?;
+    let agreed = request.negotiate(place.offer_all(request))?;
     refuse_partial_of_list(place, agreed)?;
     let options = request.query.list_options()?;
     until_reached(shared, &options).await;
@@ -137,7 +156,14 @@ pub fn show(
             };
             show_list(shared, request, place, agreed, reply)
         }
-        Shown::Tree(tree) => Ok(answer::tree(code, tree, style)),
+        Shown::Tree(tree) => {
+            let tree = match agreed.shape {
+                Shape::Table(of) => scale_table(shared, request, tree, of)?,
+                Shape::Partial(of) | Shape::PartialList(of) => partial(tree, of),
+                Shape::Whole | Shape::Discovery(_) => tree.clone(),
+            };
+            Ok(answer::tree(code, &tree, style))
+        }
         Shown::Status(status) => Ok(answer::tree(code, &status.to_tree(), style)),
     }
 }
@@ -172,6 +198,12 @@ fn table(
     let now = shared.clock.now();
     let table = tables::table(&place.resource, place.version, objects, include, now, meta);
     Ok(in_version(&table, include, of))
+}
+
+/// Of what is made on the way out, Scales alone have columns.
+fn scale_table(shared: &Shared, request: &Request, scale: &Tree, of: MetaVersion) -> Result<Tree, Status> {
+    let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
+    Ok(in_version(&tables::scale(scale, include, shared.clock.now()), include, of))
 }
 
 /// A table in a version of its group, the metadata in its rows with it.
@@ -219,26 +251,30 @@ fn show_list(
 /// Begins a watch: the answer is there at once, its lines follow.
 ///
 /// # Errors
-/// What the engine refuses, except for a start that is too old: that is the stream's first and last line.
+/// What the engine refuses, except for a start that is too old: that is the stream's first and last event.
 pub async fn begin_watch(
     shared: &Arc<Shared>,
     request: &Request,
     place: &Place,
     target: &Target,
+    carrier: hyper::Request<Incoming>,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(place.offer_all())?;
+    let agreed = request.negotiate(place.offer_all(request))?;
+    accept::check_stream(agreed)?;
     let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
     let mut options = request.query.list_options()?;
     narrow_to_name(&mut options, target);
     let lasts = lasts(shared, request)?;
+    let socket = Socket::of(request, carrier)?;
     let permit = shared.limits.enter(Load::Watch)?;
     until_reached(shared, &options).await;
     let (lines, receiver) = mpsc::channel(PIECES_MAX);
     let watch = match shared.engine.watch(target, &options) {
         Ok(watch) => watch,
         Err(status) if status.code == 410 => {
-            lines.try_send(watch::error_line(&status).into()).expect("the channel is new and has room");
-            return Ok(answer::pieces(200, "application/json", receiver));
+            let event = watch::error_event(&status, agreed.encoding);
+            lines.try_send(event.into()).expect("the channel is new and has room");
+            return Ok(streamed(agreed.encoding, socket, receiver));
         }
         Err(status) => return Err(status),
     };
@@ -246,6 +282,7 @@ pub async fn begin_watch(
         resource: place.resource.clone(),
         version: place.version,
         shape: agreed.shape,
+        encoding: agreed.encoding,
         include,
         clock: shared.clock.clone(),
         lines: shared.lines.clone(),
@@ -253,7 +290,19 @@ pub async fn begin_watch(
     let stop = shared.stop.clone();
     let stream = Stream { watch, lens, bookmarks: options.allow_bookmarks, lasts, permit, stop };
     tokio::spawn(watch::send(shared.metrics.clone(), stream, lines));
-    Ok(answer::pieces(200, "application/json", receiver))
+    Ok(streamed(agreed.encoding, socket, receiver))
+}
+
+/// The answer whose body the events are, or the one that turns the connection into a WebSocket for them.
+fn streamed(encoding: Encoding, socket: Option<Socket>, events: mpsc::Receiver<Bytes>) -> Reply {
+    let media_type = match encoding {
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        Encoding::Json | Encoding::Yaml => "application/json",
+    };
+    match socket {
+        Some(socket) => socket.open(encoding, events),
+        None => answer::pieces(200, media_type, events),
+    }
 }
 
 /// The watch of one object is the watch of its collection with its name as a field selector.

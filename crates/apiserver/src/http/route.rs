@@ -88,6 +88,9 @@ impl<F: Future> Future for Caught<F> {
     }
 }
 
+/// Headers by which a client acts as another user begin with it.
+const IMPERSONATE: &str = "impersonate-";
+
 async fn answer(
     shared: &Arc<Shared>,
     peer: Option<&User>,
@@ -106,6 +109,9 @@ async fn answer(
         Ok(user) => user,
         Err(status) => return answer::status(&status, Style::PLAIN),
     };
+    if let Err(status) = check_headers(&parts.headers) {
+        return answer::status(&status, Style::PLAIN);
+    }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     // What a stream needs of the connection travels with the body.
     let mut carrier = hyper::Request::new(body);
@@ -146,6 +152,26 @@ fn check_host(shared: &Shared, parts: &Parts) -> Result<(), Status> {
     }
     let message = format!("host {host:?} is not served here: use one of {}", ours.join(", "));
     Err(Status::new(403, "Forbidden", message))
+}
+
+/// Refuses headers that would change what the request means and that this server does not act on.
+fn check_headers(headers: &http::HeaderMap) -> Result<(), Status> {
+    if let Some(name) = headers.keys().find(|name| name.as_str().starts_with(IMPERSONATE)) {
+        let message = format!(
+            "header {name}: this server has no impersonation; send the request without it (kubectl: without --as)"
+        );
+        return Err(Status::new(403, "Forbidden", message));
+    }
+    let encoding = headers.get(http::header::CONTENT_ENCODING).map(|it| it.to_str().unwrap_or("?"));
+    match encoding.filter(|it| !it.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(encoding) => {
+            let message = format!(
+                "content encoding {encoding:?} of the request is not supported; send the body as it is"
+            );
+            Err(Status::new(415, "UnsupportedMediaType", message))
+        }
+    }
 }
 
 /// The name in `name`, `name:port` or `[address]:port`.
@@ -199,7 +225,7 @@ async fn resource(
     }
     let place = Place { resource, version };
     let deadline = deadline(shared.bounds.deadline, request)?;
-    let work = handle(shared, request, &place, target, verb, carrier.into_body());
+    let work = handle(shared, request, &place, target, verb, carrier);
     let mut reply = timeout(deadline, work).await.unwrap_or_else(|_| Err(too_slow(deadline)))?;
     let deprecation = &place.resource.versions[place.version].deprecation;
     answer::warn(&mut reply, Some(deprecation.as_str()).filter(|text| !text.is_empty()));
@@ -221,17 +247,17 @@ async fn handle(
     place: &Place,
     target: Target,
     verb: Verb,
-    body: Incoming,
+    carrier: hyper::Request<Incoming>,
 ) -> Result<Reply, Status> {
     if verb == Verb::Watch {
-        return reads::begin_watch(shared, request, place, &target).await;
+        return reads::begin_watch(shared, request, place, &target, carrier).await;
     }
     let _room = shared.limits.enter(verb.load())?;
     match verb {
         Verb::Get => reads::get(shared, request, place, &target).await,
         Verb::List => reads::list(shared, request, place, &target).await,
         _ => {
-            let bytes = body::read(body).await?;
+            let bytes = body::read(carrier.into_body()).await?;
             writes::write(shared, request, place, target, verb, &bytes).await
         }
     }

@@ -76,7 +76,8 @@ fn unplaced(part: Part, pod: &str) -> Result<Reply, Status> {
     Ok(reply)
 }
 
-fn upgrades(request: &Request) -> bool {
+/// Whether a request wants its connection to change its protocol.
+pub(super) fn upgrades(request: &Request) -> bool {
     let words = request.headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
     let mut words = words.flat_map(|value| value.split(','));
     request.headers.contains_key(UPGRADE) && words.any(|word| word.trim().eq_ignore_ascii_case("upgrade"))

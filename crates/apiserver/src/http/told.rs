@@ -56,6 +56,35 @@ pub trait Teller: Send + Sync {
     fn answer(&self, question: Question) -> Telling;
 }
 
+/// Several of them as one: each answers for its own groups.
+pub struct Tellers {
+    all: Vec<Arc<dyn Teller>>,
+    resources: Vec<Arc<Resource>>,
+}
+
+impl Tellers {
+    /// These as one; `None` when there is none.
+    #[must_use]
+    pub fn of(all: Vec<Arc<dyn Teller>>) -> Option<Arc<dyn Teller>> {
+        let resources = all.iter().flat_map(|it| it.resources().to_vec()).collect();
+        (!all.is_empty()).then(|| Arc::new(Tellers { all, resources }) as Arc<dyn Teller>)
+    }
+}
+
+impl Teller for Tellers {
+    fn resources(&self) -> &[Arc<Resource>] {
+        &self.resources
+    }
+
+    fn answer(&self, question: Question) -> Telling {
+        let responsible = self.all.iter().find(|it| found(it.as_ref(), &question.target).is_some());
+        match responsible {
+            Some(teller) => teller.answer(question),
+            None => Box::pin(std::future::ready(Err(Status::unknown_path()))),
+        }
+    }
+}
+
 /// A resource that is told.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered {
@@ -211,7 +240,11 @@ pub(super) struct Hall<'a> {
 impl Hall<'_> {
     pub async fn tell(&self, request: &Request, asked: Asked, body: Incoming) -> Result<Reply, Status> {
         let Asked { target, verb, resource, version } = asked;
-        let agreed = request.negotiate(if verb == Verb::Get { Offer::Told } else { Offer::Plain })?;
+        let agreed = request.negotiate(if matches!(verb, Verb::Get | Verb::List) {
+            Offer::Told
+        } else {
+            Offer::Text
+        })?;
         let include = Include::parse(request.query.get("includeObject").unwrap_or_default())?;
         let _room = self.limits.enter(verb.load())?;
         let sent = if verb == Verb::Create { Some(sent(request, &resource, body).await?) } else { None };

@@ -1,4 +1,4 @@
-//! Watch streams: one JSON document per line, each sent as soon as it is known.
+//! Watch streams: one JSON document per line, or one protobuf event after its length, each sent as soon as it is known.
 //!
 //! # Invariants
 //!
@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use muster_api::ports::Clock;
-use muster_schema::{table, zero};
+use muster_schema::{proto, table, zero};
 use muster_tree::{Text, Tree, tree};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use super::accept::{MetaVersion, Shape};
+use super::accept::{Encoding, MetaVersion, Shape};
+use super::answer::no_protobuf;
 use super::lines::Lines;
 use super::metrics::Metrics;
 use super::reads::in_version;
@@ -46,6 +47,8 @@ pub struct Lens {
     pub version: usize,
     /// Their shape.
     pub shape: Shape,
+    /// Their encoding.
+    pub encoding: Encoding,
     /// What rows of tables carry.
     pub include: Include,
     /// For ages in tables.
@@ -96,7 +99,7 @@ impl Stream {
                 }
                 Ok(_) => {}
                 Err(status) => {
-                    let _ = pieces.send(error_line(&status).into()).await;
+                    let _ = pieces.send(error_event(&status, self.lens.encoding).into()).await;
                     return;
                 }
             }
@@ -127,7 +130,7 @@ impl Stream {
                 break;
             }
             for event in &events {
-                self.lens.write_line(event, columns_sent, &mut out);
+                self.lens.write(event, columns_sent, &mut out);
             }
         }
         Ok(out)
@@ -135,7 +138,7 @@ impl Stream {
 
     fn mark(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.lens.write_line(&self.watch.bookmark(), &mut true, &mut out);
+        self.lens.write(&self.watch.bookmark(), &mut true, &mut out);
         out
     }
 
@@ -149,16 +152,30 @@ fn next_mark(now: Instant, end: Instant) -> Option<Instant> {
     Some(last.min(now + BOOKMARK_EVERY))
 }
 
-/// The line of a stream that failed: its last one.
+/// The event of a stream that failed: its last one.
 #[must_use]
-pub fn error_line(status: &Status) -> Vec<u8> {
-    line("ERROR", &status.to_tree())
+pub fn error_event(status: &Status, encoding: Encoding) -> Vec<u8> {
+    event("ERROR", &status.to_tree(), encoding)
 }
 
-fn line(kind: &str, object: &Tree) -> Vec<u8> {
+fn event(kind: &str, object: &Tree, encoding: Encoding) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    write_line(kind, object, &mut out);
+    write_event(kind, object, encoding, &mut out);
     out
+}
+
+fn write_event(kind: &str, object: &Tree, encoding: Encoding, out: &mut Vec<u8>) {
+    if encoding != Encoding::Protobuf {
+        return write_line(kind, object, out);
+    }
+    let encoded = proto::encode_event(kind, object).or_else(|why| {
+        // The objects of a stream were agreed on in this encoding: one that has no form in it ends up as an error.
+        proto::encode_event("ERROR", &no_protobuf(&why).to_tree())
+    });
+    let encoded = encoded.expect("a Status has a form in protobuf");
+    let length = u32::try_from(encoded.len()).expect("objects are bounded by the size of bodies");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&encoded);
 }
 
 fn write_line(kind: &str, object: &Tree, out: &mut Vec<u8>) {
@@ -170,18 +187,18 @@ fn write_line(kind: &str, object: &Tree, out: &mut Vec<u8>) {
 }
 
 impl Lens {
-    fn write_line(&self, event: &WatchEvent, columns_sent: &mut bool, out: &mut Vec<u8>) {
-        let kind = match event.kind {
+    fn write(&self, changed: &WatchEvent, columns_sent: &mut bool, out: &mut Vec<u8>) {
+        let kind = match changed.kind {
             EventType::Added => "ADDED",
             EventType::Modified => "MODIFIED",
             EventType::Deleted => "DELETED",
             EventType::Bookmark | EventType::InitialEventsEnd => "BOOKMARK",
         };
         if kind == "BOOKMARK" || !matches!(self.shape, Shape::Whole) {
-            return write_line(kind, &self.shown(event, columns_sent), out);
+            return write_event(kind, &self.shown(changed, columns_sent), self.encoding, out);
         }
-        let key = (event.object.revision, self.version, kind);
-        let encode = || line(kind, &self.resource.present(&event.object, self.version));
+        let key = (changed.object.revision, self.version, kind, self.encoding);
+        let encode = || event(kind, &self.resource.present(&changed.object, self.version), self.encoding);
         out.extend_from_slice(&self.lines.get(key, &self.resource, encode));
     }
 

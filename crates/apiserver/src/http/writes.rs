@@ -30,7 +30,7 @@ pub async fn write(
     verb: Verb,
     bytes: &Bytes,
 ) -> Result<Reply, Status> {
-    let agreed = request.negotiate(place.offer())?;
+    let agreed = request.negotiate(place.offer(request, &target))?;
     let (act, options) = asked(request, place, &target, verb, bytes)?;
     let user = request.user.clone();
     let reply = perform(shared, WriteRequest { target, act, options, user }).await?;

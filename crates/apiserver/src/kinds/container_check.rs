@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
-use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::at::At;
-use super::quantity::Quantity;
-use super::{Errors, security_check};
+use super::{Errors, resource_check, security_check};
 
 /// What containers may refer to.
 struct Known<'a> {
@@ -111,7 +109,8 @@ fn container<'a>(
     mounts(tree, at, known, errors);
     let policies = ["Always", "IfNotPresent", "Never"];
     at.field("imagePullPolicy").one_of(tree.str_at(&["imagePullPolicy"]), &policies, errors);
-    resources(tree.get("resources").unwrap_or(&Tree::Null), &at.field("resources"), known.claims, errors);
+    let own = tree.get("resources").unwrap_or(&Tree::Null);
+    resource_check::container(own, &at.field("resources"), known.claims, errors);
     if let Some(context) = tree.get("securityContext") {
         security_check::container(context, &at.field("securityContext"), errors);
     }
@@ -274,82 +273,6 @@ fn mounts(tree: &Tree, at: &At<'_>, known: &Known<'_>, errors: &mut Errors) {
             list.item(i).field("devicePath").required(errors);
         }
     }
-}
-
-/// Resources that are not handed out in parts.
-fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/")
-}
-
-fn is_whole_only(name: &str) -> bool {
-    is_extended(name) || name.starts_with("hugepages-")
-}
-
-fn resources(tree: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
-    for part in ["limits", "requests"] {
-        let list = at.field(part);
-        for (name, value) in tree.entries_at(&[part]) {
-            amount(name, value, &list.key(name), errors);
-        }
-    }
-    let limits = tree.get("limits").unwrap_or(&Tree::Null);
-    let requests = at.field("requests");
-    for (name, value) in tree.entries_at(&["requests"]) {
-        let request = Quantity::of(value);
-        match limits.get(name) {
-            Some(limit) => {
-                let most = Quantity::of(limit);
-                let shown = limit.as_str().map_or_else(|| limit.to_json(), str::to_owned);
-                if is_whole_only(name) && request != most {
-                    let why = format!("must be equal to {name} limit of {shown}");
-                    errors.push(FieldError::invalid(requests, value.clone(), why));
-                } else if request > most {
-                    let why = format!("must be less than or equal to {name} limit of {shown}");
-                    errors.push(FieldError::invalid(requests, value.clone(), why));
-                }
-            }
-            None if is_whole_only(name) => {
-                let why = "Limit must be set for non overcommitable resources";
-                errors.push(FieldError::required(at.field("limits"), why));
-            }
-            None => {}
-        }
-    }
-    let list = at.field("claims");
-    for (i, claim) in tree.items_at(&["claims"]).iter().enumerate() {
-        let name = claim.str_at(&["name"]);
-        if name.is_empty() {
-            list.item(i).field("name").required(errors);
-        } else if !claims.contains(name) {
-            let all = claims.iter().copied().collect::<Vec<_>>().join(", ");
-            let which = if all.is_empty() { "which is empty".to_owned() } else { format!("[{all}]") };
-            let mut error = FieldError::not_found(list.item(i), name);
-            error.detail = format!("must be one of the names in pod.spec.resourceClaims {which}");
-            errors.push(error);
-        }
-    }
-}
-
-fn amount(name: &str, value: &Tree, at: &At<'_>, errors: &mut Errors) {
-    at.problems(name, label_key_problems(name), errors);
-    let Some(quantity) = Quantity::of(value) else {
-        return;
-    };
-    if !name.contains('/') && !is_standard(name) {
-        let why = "must be a standard resource type or fully qualified";
-        errors.push(FieldError::invalid(at, name, why));
-        errors.push(FieldError::invalid(at, name, "must be a standard resource for containers"));
-    }
-    if quantity < Quantity::ZERO {
-        errors.push(FieldError::invalid(at, value.clone(), "must be greater than or equal to 0"));
-    }
-    if is_extended(name) && !quantity.is_whole() {
-        errors.push(FieldError::invalid(at, value.clone(), "must be an integer"));
-    }
-}
-
-fn is_standard(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "storage") || name.starts_with("hugepages-")
 }
 
 fn probes(tree: &Tree, at: &At<'_>, errors: &mut Errors) {

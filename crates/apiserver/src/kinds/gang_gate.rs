@@ -83,7 +83,9 @@ fn pod_spec(group: &str, plural: &str) -> Option<&'static [&'static str]> {
     Some(match (group, plural) {
         ("", "pods") => &["spec"],
         ("", "podtemplates") => &["template", "spec"],
-        ("batch", "jobs") | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
+        ("", "replicationcontrollers")
+        | ("batch", "jobs")
+        | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
             &["spec", "template", "spec"]
         }
         ("batch", "cronjobs") => &["spec", "jobTemplate", "spec", "template", "spec"],

@@ -1,8 +1,16 @@
-//! LimitRanges: what containers get that do not say.
+//! LimitRanges: what containers get that do not say, and which bounds make sense.
 
-use muster_tree::Tree;
+use std::collections::BTreeSet;
 
-use super::Strategy;
+use muster_schema::error::FieldError;
+use muster_schema::selector::label_key_problems;
+use muster_tree::{Text, Tree};
+
+use super::at::At;
+use super::quantity::Amount;
+use super::resource_check::{container_name, is_overcommitted, resource_name};
+use super::{Cx, Errors, Strategy};
+use crate::quota::{self, Amounts};
 
 /// What ranges of limits do differently.
 #[derive(Debug)]
@@ -22,6 +30,114 @@ impl Strategy for LimitRange {
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+
+    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+        let root = At::Root("spec.limits");
+        let mut seen = BTreeSet::new();
+        for (i, limit) in new.items_at(&["spec", "limits"]).iter().enumerate() {
+            let at = root.item(i);
+            let word = limit.str_at(&["type"]);
+            type_name(word, &at.field("type"), errors);
+            if !seen.insert(word) {
+                errors.push(FieldError::duplicate(at.field("type"), word));
+            }
+            names(limit, &at, errors);
+            bounds(limit, &at, errors);
+        }
+    }
+
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+        self.validate_create(new, cx, errors);
+    }
+}
+
+fn type_name(word: &str, at: &At<'_>, errors: &mut Errors) {
+    let problems = label_key_problems(word);
+    let known = word.contains('/') || matches!(word, "Pod" | "Container" | "PersistentVolumeClaim");
+    if problems.is_empty() && !known {
+        errors.push(FieldError::invalid(at, word, "must be a standard limit type or fully qualified"));
+    }
+    at.problems(word, problems, errors);
+}
+
+/// Which resources an item may name, and where.
+fn names(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let word = limit.str_at(&["type"]);
+    let check = if matches!(word, "Pod" | "Container") { container_name } else { resource_name };
+    for part in ["max", "min", "default", "defaultRequest"] {
+        let place = at.field(part);
+        if word == "Pod" && part.starts_with("default") {
+            if !limit.entries_at(&[part]).is_empty() {
+                errors.push(FieldError::forbidden(place, "may not be specified when `type` is 'Pod'"));
+            }
+            continue;
+        }
+        limit.entries_at(&[part]).iter().for_each(|(name, _)| check(name, &place.key(name), errors));
+    }
+    if word == "PersistentVolumeClaim"
+        && ["min", "max"].iter().all(|part| limit.at(&[part, "storage"]).is_none())
+    {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        errors.push(FieldError::required(at.field("limits"), why));
+    }
+    let place = at.field("maxLimitRequestRatio");
+    let ratios = limit.entries_at(&["maxLimitRequestRatio"]).iter();
+    ratios.for_each(|(name, _)| check(name, &place.key(name), errors));
+}
+
+/// The amounts of an item in their order: min, defaultRequest, default, max.
+fn bounds(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
+    let part = |key: &str| {
+        let skipped = limit.str_at(&["type"]) == "Pod" && key.starts_with("default");
+        quota::of_tree(limit.get(key).filter(|_| !skipped))
+    };
+    let [min, max, default, request, ratio] =
+        ["min", "max", "default", "defaultRequest", "maxLimitRequestRatio"].map(part);
+    let all: BTreeSet<&Text> =
+        [&min, &max, &default, &request, &ratio].into_iter().flat_map(|list| list.keys()).collect();
+    for name in all {
+        let of = |list: &Amounts| list.get(name).copied();
+        let mut ordered =
+            |key: &str, shown: Option<Amount>, low: (&str, Option<Amount>), high: (&str, Option<Amount>)| {
+                if let (Some(shown), Some(less), Some(more)) = (shown, low.1, high.1)
+                    && less.value > more.value
+                {
+                    let why = format!("{} {less} is greater than {} {more}", low.0, high.0);
+                    errors.push(FieldError::invalid(at.field(key).key(name), shown.to_string(), why));
+                }
+            };
+        let (low, high, limit, ask) = (of(&min), of(&max), of(&default), of(&request));
+        ordered("min", low, ("min value", low), ("max value", high));
+        ordered("defaultRequest", ask, ("min value", low), ("default request value", ask));
+        ordered("defaultRequest", ask, ("default request value", ask), ("max value", high));
+        ordered("defaultRequest", ask, ("default request value", ask), ("default limit value", limit));
+        ordered("default", low, ("min value", low), ("default value", limit));
+        ordered("default", high, ("default value", limit), ("max value", high));
+        if let Some(ratio) = of(&ratio) {
+            stretch(ratio, low, high, &at.field("maxLimitRequestRatio").key(name), errors);
+        }
+        if let (Some(limit), Some(ask)) = (limit, ask)
+            && !is_overcommitted(name)
+            && limit.value != ask.value
+        {
+            let why = format!("default value {limit} must equal to defaultRequest value {ask} in {name}");
+            errors.push(FieldError::invalid(at.field("defaultRequest").key(name), ask.to_string(), why));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio, shown with six digits as the real server does")]
+fn stretch(ratio: Amount, low: Option<Amount>, high: Option<Amount>, at: &At<'_>, errors: &mut Errors) {
+    if ratio.value < Amount::whole(1).value {
+        errors.push(FieldError::invalid(at, ratio.to_string(), format!("ratio {ratio} is less than 1")));
+    }
+    if let (Some(low), Some(high)) = (low, high) {
+        let most = high.value.0 as f64 / low.value.0 as f64;
+        if ratio.value.0 as f64 / 1e9 > most {
+            let why = format!("ratio {ratio} is greater than max/min = {most:.6}");
+            errors.push(FieldError::invalid(at, ratio.to_string(), why));
+        }
     }
 }
 

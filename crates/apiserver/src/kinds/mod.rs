@@ -18,11 +18,16 @@ mod cronjob;
 mod device;
 mod device_check;
 mod device_convert;
+mod disruption_budget;
+mod endpoint_slice;
 mod event;
 mod gang;
 mod gang_check;
 mod gang_convert;
 mod gang_gate;
+mod ingress;
+mod ip_address;
+mod ip_check;
 mod job;
 mod job_check;
 mod job_policy;
@@ -31,6 +36,7 @@ mod job_update;
 mod job_warnings;
 mod limits;
 mod namespace;
+mod network_policy;
 mod node;
 mod pod;
 mod pod_check;
@@ -39,6 +45,10 @@ mod pod_parts;
 mod pod_update;
 pub(crate) mod quantity;
 mod rbac;
+mod replication_controller;
+mod resource_check;
+mod resource_quota;
+mod runtime_class;
 mod security_check;
 mod service;
 mod service_parts;
@@ -50,6 +60,7 @@ mod volume_check;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use muster_api::port::Kind;
 use muster_api::ports::Entropy;
 use muster_api::time::Time;
 use muster_schema::error::FieldError;
@@ -57,6 +68,7 @@ use muster_store::{Key, Object};
 use muster_tree::{Text, Tree};
 
 pub use self::gang_gate::Gangs;
+pub(crate) use self::pod::quality;
 use self::template::{SIMPLE, Simple};
 use crate::registry::Resource;
 use crate::request::User;
@@ -75,6 +87,12 @@ pub trait Look {
 
     /// Of those the ones whose names begin so.
     fn named(&self, storage: &str, namespace: &Text, beginning: &str) -> Vec<Object>;
+
+    /// What validation finds wrong with a new object of this kind. Admission is not asked, and nothing is stored.
+    ///
+    /// # Errors
+    /// The kind is not served, or the object is none of this kind.
+    fn validate_new(&self, kind: &Kind, object: &Tree) -> Result<Errors, Status>;
 
     /// Takes the wanted or any free service address; `None` when it is taken, out of range, or none is left.
     fn take_service_ip(&self, wanted: Option<&str>) -> Option<String>;
@@ -304,7 +322,9 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("", "nodes") => Arc::new(node::Node),
         ("" | "events.k8s.io", "events") => Arc::new(event::Event),
         ("", "podtemplates") => templated(&["template"], false, Generation::AllButMeta, false),
-        ("", "serviceaccounts" | "resourcequotas") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
+        ("", "replicationcontrollers") => Arc::new(replication_controller::ReplicationController),
+        ("", "resourcequotas") => Arc::new(resource_quota::ResourceQuota),
+        ("", "serviceaccounts") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
         ("", "limitranges") => Arc::new(limits::LimitRange),
         ("", "endpoints") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
@@ -324,7 +344,12 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("resource.k8s.io", "deviceclasses") => Arc::new(device::DeviceClass),
         ("resource.k8s.io", "resourceslices") => Arc::new(device::ResourceSlice),
         ("rbac.authorization.k8s.io", _) => Arc::new(rbac::Rbac),
-        ("node.k8s.io", "runtimeclasses") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("node.k8s.io", "runtimeclasses") => Arc::new(runtime_class::RuntimeClass),
+        ("networking.k8s.io", "ingresses") => Arc::new(ingress::Ingress),
+        ("networking.k8s.io", "networkpolicies") => Arc::new(network_policy::NetworkPolicy),
+        ("networking.k8s.io", "ipaddresses") => Arc::new(ip_address::IpAddress),
+        ("policy", "poddisruptionbudgets") => Arc::new(disruption_budget::DisruptionBudget),
+        ("discovery.k8s.io", "endpointslices") => Arc::new(endpoint_slice::EndpointSlice),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             Arc::new(crate::crds::definition::Definition)
         }

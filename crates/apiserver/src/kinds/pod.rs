@@ -5,6 +5,7 @@ use muster_tree::{Tree, tree};
 use super::at::At;
 use super::quantity::Quantity;
 use super::{Cx, Errors, Generation, Strategy, pod_check, pod_defaults, pod_parts, pod_update};
+use crate::quota::has_pod_level;
 use crate::status::Status;
 
 /// What pods do differently.
@@ -23,6 +24,10 @@ impl Strategy for Pod {
     }
 
     fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        let tree = match tree.get("spec") {
+            Some(spec) => tree.with_key("spec", pod_defaults::pod_level(spec)),
+            None => tree,
+        };
         let quality = quality(tree.get("spec").unwrap_or(&Tree::Null));
         let mut tree = tree.with_key("status", tree!({"phase": "Pending", "qosClass": quality}));
         if tree.int_at(&["spec", "terminationGracePeriodSeconds"]).is_some_and(|n| n < 0) {
@@ -33,6 +38,12 @@ impl Strategy for Pod {
     }
 
     fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+        // A client that does not know of resources of the pod as a whole does not take them away.
+        let own = ["spec", "resources"];
+        let new = match (new.at(&own), old.at(&own)) {
+            (None, Some(before)) => new.with(&own, before.clone()),
+            _ => new,
+        };
         Ok(pod_update::keep_other_parts(new, old, cx.subresource))
     }
 
@@ -149,8 +160,10 @@ fn gated_condition(cx: &Cx<'_>) -> Tree {
 }
 
 /// How well a pod is served when resources run short.
-pub(super) fn quality(spec: &Tree) -> &'static str {
-    let containers = || spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"]));
+pub(crate) fn quality(spec: &Tree) -> &'static str {
+    let own = has_pod_level(spec).then_some(spec).into_iter();
+    let containers = spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"]));
+    let containers = || own.clone().chain(containers.clone().filter(|_| own.len() == 0));
     let counted = |tree: &Tree, part: &str, name: &str| {
         tree.at(&["resources", part, name]).and_then(Quantity::of).filter(|q| *q > Quantity::ZERO)
     };

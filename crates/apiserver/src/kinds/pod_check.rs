@@ -8,7 +8,7 @@ use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
 use super::at::At;
-use super::{Errors, affinity_check, container_check, security_check, shown, volume_check};
+use super::{Errors, affinity_check, container_check, resource_check, security_check, shown, volume_check};
 use crate::engine::metadata_check::check_labels;
 
 /// Longest deadline in seconds.
@@ -19,6 +19,7 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let volumes = volume_check::volumes(spec.items_at(&["volumes"]), &at.field("volumes"), errors);
     let claims = claims(spec, &at.field("resourceClaims"), errors);
     container_check::containers(spec, at, &volumes, &claims, errors);
+    resource_check::pod(spec, at, &claims, errors);
     words(spec, at, errors);
     numbers(spec, at, errors);
     place(spec, at, errors);

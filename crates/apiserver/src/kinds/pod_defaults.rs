@@ -1,6 +1,9 @@
 //! Defaults of pods that depend on other fields.
 
-use muster_tree::{Tree, tree};
+use muster_tree::{Text, Tree, tree};
+
+use super::quantity::Amount;
+use crate::quota;
 
 /// A pod spec, of a pod or of a template, with what depends on other fields.
 pub(super) fn spec(spec: &Tree) -> Tree {
@@ -24,6 +27,36 @@ pub(super) fn requests(pod_spec: &Tree) -> Tree {
             _ => value.clone(),
         })
     })
+}
+
+/// Requests and limits of a pod as a whole that follow from those it has and from its containers. Only pods that have
+/// some get more of them, and only after admission, which may add containers.
+pub(super) fn pod_level(spec: &Tree) -> Tree {
+    let Some(own) = spec.get("resources") else {
+        return spec.clone();
+    };
+    let has = |part: &str| !own.entries_at(&[part]).is_empty();
+    if !has("limits") && !has("requests") {
+        return spec.clone();
+    }
+    let huge = |(name, _): &(Text, Amount)| name.starts_with("hugepages-");
+    let mut own = own.clone();
+    for (name, limit) in quota::of_containers(spec, "limits").into_iter().filter(huge) {
+        if own.at(&["requests", &name]).is_none() && own.at(&["limits", &name]).is_none() {
+            own = own.with(&["limits", &name], limit.to_string());
+        }
+    }
+    if !own.entries_at(&["limits"]).is_empty() {
+        let requests = quota::of_containers(spec, "requests").into_iter().filter(|it| !huge(it));
+        let requests = requests.map(|(name, amount)| (name, Tree::from(amount.to_string())));
+        let limits: Vec<_> = own.entries_at(&["limits"]).to_vec();
+        for (name, amount) in requests.chain(limits) {
+            if quota::is_pod_level(&name) && own.at(&["requests", &name]).is_none() {
+                own = own.with(&["requests", &name], amount);
+            }
+        }
+    }
+    spec.with_key("resources", own)
 }
 
 fn with_requests(container: &Tree) -> Tree {
@@ -62,4 +95,26 @@ fn is_latest(image: &str) -> bool {
 fn volume(volume: &Tree) -> Tree {
     let bare = volume.entries().iter().all(|(key, _)| key == "name");
     if bare { volume.with_key("emptyDir", tree!({})) } else { volume.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_a_pod_follow_its_containers_then_its_limits() {
+        let containers =
+            tree!([{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "500m"}}}]);
+        for (own, want) in [
+            (
+                tree!({"limits": {"cpu": "4", "memory": "1Gi"}}),
+                tree!({"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"cpu": "1500m", "memory": "1Gi"}}),
+            ),
+            (tree!({"requests": {"cpu": "2"}}), tree!({"requests": {"cpu": "2"}})),
+            (tree!({}), tree!({})),
+        ] {
+            let spec = tree!({"resources": own, "containers": &containers});
+            assert_eq!(pod_level(&spec).get("resources"), Some(&want), "{spec:?}");
+        }
+    }
 }

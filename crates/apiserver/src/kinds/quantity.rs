@@ -16,20 +16,7 @@ impl Quantity {
     /// Reads an amount; `None` when it is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Quantity> {
-        let end =
-            text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '+' | '-' | '.')).unwrap_or(text.len());
-        let (number, suffix) = text.split_at(end);
-        let (negative, digits) = match number.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, number.strip_prefix('+').unwrap_or(number)),
-        };
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let (scale, tens) = scale(suffix)?;
-        let value = fixed(whole, fraction, tens)?.saturating_mul(scale);
-        Some(Quantity(if negative { -value } else { value }))
+        muster_api::quantity::nanos(text).map(Quantity)
     }
 
     /// The amount in a field: text or a number.
@@ -38,6 +25,7 @@ impl Quantity {
         match value {
             Tree::Text(text) => Quantity::parse(text),
             Tree::Int(n) => Some(Quantity(i128::from(*n).saturating_mul(NANO))),
+            Tree::Float(_) => Quantity::parse(&value.to_json()),
             _ => None,
         }
     }
@@ -50,6 +38,76 @@ impl Quantity {
 
     /// Nothing at all.
     pub const ZERO: Quantity = Quantity(0);
+}
+
+/// An amount and the notation it is written in: `1536Mi`, not `1610612736`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// How much.
+    pub value: Quantity,
+    binary: bool,
+}
+
+impl Amount {
+    /// Nothing, in no notation yet.
+    pub const ZERO: Amount = Amount::whole(0);
+
+    /// A number of things.
+    #[must_use]
+    pub const fn whole(count: i64) -> Amount {
+        Amount { value: Quantity(count as i128 * NANO), binary: false }
+    }
+
+    /// The amount in a field; `None` when it is not one.
+    #[must_use]
+    pub fn of(value: &Tree) -> Option<Amount> {
+        let binary = value.as_str().is_some_and(|text| text.ends_with('i'));
+        Some(Amount { value: Quantity::of(value)?, binary })
+    }
+
+    /// The sum, in the notation of the first amount that is not zero.
+    #[must_use]
+    pub fn plus(self, other: Amount) -> Amount {
+        self.changed(other, self.value.0.saturating_add(other.value.0))
+    }
+
+    /// The difference, in the same notation.
+    #[must_use]
+    pub fn minus(self, other: Amount) -> Amount {
+        self.changed(other, self.value.0.saturating_sub(other.value.0))
+    }
+
+    fn changed(self, other: Amount, value: i128) -> Amount {
+        let binary = if self.value == Quantity::ZERO { other.binary } else { self.binary };
+        Amount { value: Quantity(value), binary }
+    }
+
+    /// The amount, or nothing when it is negative.
+    #[must_use]
+    pub fn at_least_zero(self) -> Amount {
+        Amount { value: self.value.max(Quantity::ZERO), ..self }
+    }
+
+    /// Whether there is any of it.
+    #[must_use]
+    pub fn is_positive(self) -> bool {
+        self.value > Quantity::ZERO
+    }
+
+    /// The next whole number.
+    #[must_use]
+    pub fn rounded_up(self) -> Amount {
+        let over = self.value.0.rem_euclid(NANO);
+        let value = if over == 0 { self.value.0 } else { self.value.0 - over + NANO };
+        Amount { value: Quantity(value), ..self }
+    }
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanos = self.value.0;
+        f.write_str(&if self.binary && nanos.abs() >= 1024 * NANO { binary(nanos) } else { decimal(nanos) })
+    }
 }
 
 /// The tree with every amount in its one form (`1000m` is `1`, `2048Mi` is `2Gi`).
@@ -103,7 +161,7 @@ fn form(value: &Tree) -> Tree {
     let Some(amount) = Quantity::of(value) else {
         return value.clone();
     };
-    let text = value.as_str().unwrap_or_default();
+    let text = muster_api::quantity::text(value);
     // An exponent stays as it was written.
     if text.contains(['e', 'E']) && !text.ends_with('E') && !text.ends_with("Ei") {
         return value.clone();
@@ -113,7 +171,7 @@ fn form(value: &Tree) -> Tree {
     } else {
         decimal(amount.0)
     };
-    if new == text { value.clone() } else { Tree::from(new) }
+    if value.as_str() == Some(new.as_str()) { value.clone() } else { Tree::from(new) }
 }
 
 fn decimal(nanos: i128) -> String {
@@ -136,58 +194,6 @@ fn binary(nanos: i128) -> String {
         step += 1;
     }
     format!("{value}{}", SUFFIXES[step])
-}
-
-/// (factor, power of ten) of a suffix.
-fn scale(suffix: &str) -> Option<(i128, i32)> {
-    let binary = |power: u32| Some((1_i128 << (10 * power), 0));
-    match suffix {
-        "" => Some((1, 0)),
-        "n" => Some((1, -9)),
-        "u" => Some((1, -6)),
-        "m" => Some((1, -3)),
-        "k" => Some((1, 3)),
-        "M" => Some((1, 6)),
-        "G" => Some((1, 9)),
-        "T" => Some((1, 12)),
-        "P" => Some((1, 15)),
-        "E" => Some((1, 18)),
-        "Ki" => binary(1),
-        "Mi" => binary(2),
-        "Gi" => binary(3),
-        "Ti" => binary(4),
-        "Pi" => binary(5),
-        "Ei" => binary(6),
-        other => other.strip_prefix(['e', 'E'])?.parse().ok().filter(|n: &i32| n.abs() <= 18).map(|n| (1, n)),
-    }
-}
-
-/// `whole.fraction * 10^tens` in billionths; digits beyond those are rounded up.
-fn fixed(whole: &str, fraction: &str, tens: i32) -> Option<i128> {
-    let mut value: i128 = 0;
-    let mut left = 9 + tens;
-    let mut lost = false;
-    for digit in whole.bytes() {
-        value =
-            value.saturating_mul(10).saturating_add(i128::from(digit.checked_sub(b'0').filter(|d| *d < 10)?));
-    }
-    for digit in fraction.bytes() {
-        let digit = digit.checked_sub(b'0').filter(|d| *d < 10)?;
-        if left > 0 {
-            value = value.saturating_mul(10).saturating_add(i128::from(digit));
-            left -= 1;
-        } else {
-            lost |= digit != 0;
-        }
-    }
-    for _ in 0..left.max(0) {
-        value = value.saturating_mul(10);
-    }
-    for _ in left..0 {
-        lost |= value % 10 != 0;
-        value /= 10;
-    }
-    Some(value + i128::from(lost))
 }
 
 #[cfg(test)]
@@ -216,6 +222,7 @@ mod tests {
             assert_eq!(form(&Tree::from(text)), Tree::from(want), "{text}");
         }
         assert_eq!(form(&Tree::from(2)), Tree::from("2"));
+        assert_eq!(form(&Tree::Float(0.5)), Tree::from("500m"));
     }
 
     #[test]
@@ -231,6 +238,8 @@ mod tests {
             ("-1", -NANO),
             ("100n", 100),
             ("0.1n", 1),
+            ("-1e19", -10_000_000_000_000_000_000 * NANO),
+            ("8.0000000000000000000000000", 8 * NANO),
         ] {
             assert_eq!(Quantity::parse(text), Some(Quantity(want)), "{text}");
         }

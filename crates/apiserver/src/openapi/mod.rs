@@ -10,7 +10,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Descriptions (the schema table has none) and the protobuf form. OpenAPI v2 is served without any definition:
+//! Descriptions of built-in kinds (the schema table has none; definitions bring their own) and the protobuf form. OpenAPI v2 is served without any definition:
 //! kubectl falls back to it for what v3 does not know (`kind: List`, kinds nobody serves), and then leaves
 //! validation to the server.
 

@@ -72,6 +72,10 @@ impl Components {
                 .with(&["properties", "apiVersion"], tree!({"type": "string"}))
                 .with(&["properties", "kind"], tree!({"type": "string"}))
                 .with(&["properties", "metadata"], reference(OBJECT_META));
+            let object = match said(resource, version) {
+                Some(said) => described(&object, said),
+                None => object,
+            };
             self.made.insert(name.clone(), object.with(&[GVK], tree!([tag])));
         }
         name
@@ -177,6 +181,36 @@ impl Components {
             entries.push(("not", self.body(view.to(id), table)));
         }
     }
+}
+
+/// The schema of a custom resource as its definition says it. Compiled schemas keep no prose.
+fn said<'a>(resource: &'a Resource, version: &Version) -> Option<&'a Tree> {
+    let (spec, _) = resource.strategy.definition()?;
+    let versions = spec.items_at(&["versions"]);
+    versions.iter().find(|it| it.str_at(&["name"]) == version.name)?.at(&["schema", "openAPIV3Schema"])
+}
+
+/// A schema with the descriptions that its definition has.
+fn described(schema: &Tree, said: &Tree) -> Tree {
+    // Nothing may stand beside a reference.
+    if schema.get("$ref").is_some() {
+        return schema.clone();
+    }
+    let words = said.get("description").filter(|it| !it.is_empty()).cloned();
+    let mut schema = schema.with_option(&["description"], words);
+    for key in ["items", "additionalProperties"] {
+        if let (Some(below), Some(said)) = (schema.get(key).filter(|it| it.is_map()), said.get(key)) {
+            schema = schema.with(&[key], described(below, said));
+        }
+    }
+    if let (Some(fields), Some(said)) = (schema.get("properties"), said.get("properties")) {
+        let field = |name: &Text, below: &Tree| match said.get(name) {
+            Some(said) => Some(described(below, said)),
+            None => Some(below.clone()),
+        };
+        schema = schema.with(&["properties"], fields.map_entries(field));
+    }
+    schema
 }
 
 /// A reference to a component.

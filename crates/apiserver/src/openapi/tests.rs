@@ -143,6 +143,29 @@ fn a_custom_kind_is_published_with_its_list() {
     assert_eq!(types.entries_at(&["content"]).len(), 3, "no strategic merge");
 }
 
+/// What a definition says of its fields, which compiled schemas do not keep.
+#[derive(Debug)]
+struct Defined(Tree);
+
+impl crate::kinds::Strategy for Defined {
+    fn definition(&self) -> Option<(&Tree, bool)> {
+        Some((&self.0, false))
+    }
+}
+
+#[test]
+fn descriptions_of_a_definition_are_published() {
+    let schema = tree!({"description": "A train.", "properties": {
+        "engine": {"type": "string", "description": "What draws it."}, "metadata": {"description": "Not ours."}}});
+    let spec = tree!({"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]});
+    let train = Resource { strategy: Arc::new(Defined(spec)), ..(*custom()).clone() };
+    let made = document(vec![Arc::new(train)], "rail.example.com", "v1");
+    let train = made.at(&["components", "schemas", "com.example.rail.v1.Train"]).unwrap();
+    assert_eq!(train.str_at(&["description"]), "A train.");
+    assert_eq!(train.str_at(&["properties", "engine", "description"]), "What draws it.");
+    assert_eq!(train.entries_at(&["properties", "metadata"]).len(), 1, "a reference stands alone");
+}
+
 #[test]
 fn a_document_is_kept_until_its_resources_change() {
     let documents = Documents::default();

@@ -10,8 +10,7 @@ use super::{Resource, Subresource, Version};
 use crate::kinds;
 
 /// Resources of the table that are not served.
-const NOT_SERVED: [(&str, &str); 3] =
-    [("", "replicationcontrollers"), ("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")];
+const NOT_SERVED: [(&str, &str); 2] = [("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")];
 
 /// Subresources that are served: by the engine, or by the nodes of pods.
 const SUBRESOURCES: [&str; 12] = [
@@ -99,6 +98,10 @@ fn deprecation(row: &KindRow) -> Text {
     let (since, until) = match (row.group.as_str(), row.version.as_str(), row.plural.as_str()) {
         ("resource.k8s.io", "v1beta1", _) => ("1.35", "1.38"),
         ("resource.k8s.io", "v1beta2", _) => ("1.36", "1.39"),
+        ("", "v1", "endpoints") => {
+            let instead = "use discovery.k8s.io/v1 EndpointSlice";
+            return Text::from(format!("v1 Endpoints is deprecated in v1.33+; {instead}"));
+        }
         _ => return Text::new(),
     };
     let (group, version, kind) = (&row.group, &row.version, &row.kind);
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!(versions(&find("scheduling.k8s.io", "podgroups")), ["v1alpha1", "v1beta1"]);
         assert_eq!(find("events.k8s.io", "events").storage, find("", "events").storage);
         assert!(find("", "pods").has_status(0));
-        assert!(!all.iter().any(|r| r.plural == "replicationcontrollers"));
+        assert!(!all.iter().any(|r| r.plural == "componentstatuses"));
         for resource in &all {
             assert!(!resource.versions[0].verbs.is_empty(), "{} has verbs", resource.plural);
         }

@@ -54,6 +54,7 @@ const KINDS: &[Kind] = &[
     ),
     kind("", "Pod", "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates", pod::cells),
     kind("", "PodTemplate", "Name|Containers|Images|Pod Labels", workloads::pod_template),
+    kind("", "ReplicationController", REPLICAS, workloads::replication_controller),
     kind("", "ResourceQuota", "Name|Request|Limit|Age", cluster::resource_quota),
     kind("", "Secret", "Name|Type|Data|Age", cluster::secret),
     kind("", "Service", "Name|Type|Cluster-IP|External-IP|Port(s)|Age|+Selector", network::service),
@@ -203,6 +204,17 @@ pub(super) fn definitions(columns: &str) -> Tree {
 /// One column definition.
 pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Tree {
     tree!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The columns of a Scale and its cells; its name is plain text to the real server.
+pub(super) fn scale(row: &Row<'_>) -> (Tree, Vec<Tree>) {
+    let columns = ["Name:string", "Desired:integer", "Available:integer", "Age:string"].map(|column| {
+        let (name, kind) = column.split_once(':').unwrap_or((column, ""));
+        definition(name, kind, "", "", 0)
+    });
+    let cells =
+        cells![row.name(), row.int(&["spec", "replicas"]), row.int(&["status", "replicas"]), row.age()];
+    (Tree::list(columns), cells)
 }
 
 fn name_and_age(row: &Row<'_>) -> Vec<Tree> {

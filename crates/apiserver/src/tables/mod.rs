@@ -124,6 +124,23 @@ pub fn table(
     })
 }
 
+/// The Table of a Scale.
+#[must_use]
+pub fn scale(object: &Tree, include: Include, now: Time) -> Tree {
+    let (columns, cells) = kinds::scale(&Row { object, all: &[], now });
+    let meta = ListMeta {
+        resource_version: object.text_at(&["metadata", "resourceVersion"]),
+        ..ListMeta::default()
+    };
+    tree!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta.to_tree(),
+        "columnDefinitions": columns,
+        "rows": [{"cells": cells, "object": included(object, include)}],
+    })
+}
+
 fn built_in(resource: &Resource, version: usize, objects: &[Tree], now: Time) -> (Tree, Vec<Vec<Tree>>) {
     let kind = kinds::find(&resource.group, &resource.versions[version].name, &resource.kind);
     let columns = kinds::definitions(kind.columns);

@@ -95,6 +95,15 @@ pub(super) fn deployment(row: &Row<'_>) -> Vec<Tree> {
 }
 
 pub(super) fn replica_set(row: &Row<'_>) -> Vec<Tree> {
+    replicas(row, selector(row.object.at(&["spec", "selector"])))
+}
+
+/// Its selector is a map of labels.
+pub(super) fn replication_controller(row: &Row<'_>) -> Vec<Tree> {
+    replicas(row, labels(row.object.at(&["spec", "selector"])))
+}
+
+fn replicas(row: &Row<'_>, selector: String) -> Vec<Tree> {
     let [names, images] = containers(row.object.at(POD_SPEC));
     cells![
         row.name(),
@@ -104,7 +113,7 @@ pub(super) fn replica_set(row: &Row<'_>) -> Vec<Tree> {
         row.age(),
         names,
         images,
-        selector(row.object.at(&["spec", "selector"])),
+        selector,
     ]
 }
 

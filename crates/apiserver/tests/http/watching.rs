@@ -1,6 +1,6 @@
 //! Watch streams over a real socket.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 
 use muster_tree::Tree;
 
@@ -138,4 +138,101 @@ fn stopping_the_server_ends_the_streams() {
     let mut lines = watch(&world, "labelSelector=none", "application/json");
     drop(world);
     assert_eq!(lines.next(), None);
+}
+
+/// A frame of the server: its kind and what it carries. Frames of servers are not masked.
+fn read_frame(reader: &mut impl Read) -> (u8, Vec<u8>) {
+    let mut head = [0; 2];
+    reader.read_exact(&mut head).unwrap();
+    let mut length = u64::from(head[1]);
+    if length == 126 {
+        let mut more = [0; 2];
+        reader.read_exact(&mut more).unwrap();
+        length = u64::from(u16::from_be_bytes(more));
+    }
+    let mut payload = Vec::new();
+    reader.take(length).read_to_end(&mut payload).unwrap();
+    (head[0], payload)
+}
+
+const TEXT: u8 = 0x81;
+const PONG: u8 = 0x8a;
+const CLOSE: u8 = 0x88;
+
+#[test]
+fn a_watch_over_a_web_socket_goes_on_until_the_client_closes_it() {
+    let world = World::new();
+    make(&world, "a", "x");
+    let mut stream = world.connect(false);
+    let head = format!(
+        "GET {CONFIGMAPS}?watch=1&labelSelector=l%3Dx HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: https://localhost\r\n\r\n",
+        world.token
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let (code, headers) = read_head(&mut reader);
+    assert_eq!(code, 101, "{headers:?}");
+    let accept = ("sec-websocket-accept".to_owned(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned());
+    assert!(headers.contains(&accept), "{headers:?}");
+    let expect = |reader: &mut BufReader<_>, name: &str| {
+        let (kind, payload) = read_frame(reader);
+        let event = Tree::parse(&payload).unwrap();
+        assert_eq!((kind, event.str_at(&["object", "metadata", "name"])), (TEXT, name), "{event}");
+        assert_eq!(payload.last(), Some(&b'\n'), "a line, as in a plain watch");
+    };
+    expect(&mut reader, "a");
+    make(&world, "b", "x");
+    expect(&mut reader, "b");
+    // Frames of clients are masked; a mask of zeros changes nothing.
+    reader.get_mut().write_all(&[0x89, 0x80, 0, 0, 0, 0]).unwrap();
+    assert_eq!(read_frame(&mut reader).0, PONG, "a ping is answered");
+    reader.get_mut().write_all(&[CLOSE, 0x82, 0, 0, 0, 0, 0x03, 0xe8]).unwrap();
+    assert_eq!(read_frame(&mut reader), (CLOSE, vec![0x03, 0xe8]), "the close is confirmed");
+}
+
+#[test]
+fn a_web_socket_without_an_origin_or_a_key_is_refused() {
+    let world = World::new();
+    let all = [
+        ("Upgrade", "websocket"),
+        ("Connection", "Upgrade"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("Origin", "https://localhost"),
+    ];
+    let path = format!("{CONFIGMAPS}?watch=1");
+    for (says, missing, code) in [
+        ("no version", "Sec-WebSocket-Version", 400),
+        ("no key", "Sec-WebSocket-Key", 400),
+        ("no origin", "Origin", 403),
+    ] {
+        let headers: Vec<_> = all.iter().copied().filter(|(name, _)| *name != missing).collect();
+        assert_eq!(world.call("GET", &path, &headers, b"").code, code, "{says}");
+    }
+    let two = [&all[..], &[("Sec-WebSocket-Protocol", "a, b")]].concat();
+    assert_eq!(world.call("GET", &path, &two, b"").code, 400, "two subprotocols");
+}
+
+#[test]
+fn a_watch_in_protobuf_has_an_event_after_its_length() {
+    let world = World::new();
+    make(&world, "a", "x");
+    let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1&labelSelector=l%3Dx");
+    let accept = ("Accept", "application/vnd.kubernetes.protobuf");
+    let answer = world.call("GET", &path, &[accept], b"");
+    assert_eq!(answer.header("content-type"), "application/vnd.kubernetes.protobuf;stream=watch");
+    let (length, event) = answer.body.split_at(4);
+    assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, event.len());
+    let (kind, object) = muster_schema::proto::decode_event(event).unwrap();
+    assert_eq!((kind.as_str(), object.tree.str_at(&["metadata", "name"])), ("ADDED", "a"));
+}
+
+#[test]
+fn a_watch_has_no_yaml_form() {
+    let world = World::new();
+    let answer = world.call("GET", &format!("{CONFIGMAPS}?watch=1"), &[("Accept", "application/yaml")], b"");
+    assert_eq!(answer.code, 406);
+    assert!(answer.text().contains("application/json;stream=watch"), "{}", answer.text());
 }

@@ -330,7 +330,12 @@ fn eviction_spends_the_budget() {
     let blocked = world.create("-/v1/default/pods/p/eviction", eviction("p")).unwrap_err();
     assert_eq!((blocked.code, blocked.reason), (429, "TooManyRequests"));
     let path = "policy/v1/default/poddisruptionbudgets/b";
-    world.merge(&format!("{path}/status"), tree!({"status": {"disruptionsAllowed": 1}})).unwrap();
+    world
+        .merge(
+            &format!("{path}/status"),
+            tree!({"status": {"disruptionsAllowed": 1, "observedGeneration": 1}}),
+        )
+        .unwrap();
     world.create("-/v1/default/pods/p/eviction", eviction("p")).unwrap();
     assert_eq!(world.get("-/v1/default/pods/p").unwrap_err().code, 404);
     assert_eq!(world.get(path).unwrap().int_at(&["status", "disruptionsAllowed"]), Some(0));

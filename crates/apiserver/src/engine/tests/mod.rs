@@ -180,6 +180,30 @@ fn writes_meet_the_newest_state_only() {
     assert_eq!(last.str_at(&["metadata", "uid"]), first.str_at(&["metadata", "uid"]));
 }
 
+/// `creationTimestamp` has whole seconds: within one, the UID tells what was created first.
+#[test]
+fn uids_rise_with_the_time_of_creation() {
+    let world = World::new();
+    let mut uids = Vec::new();
+    for n in 0..600_i64 {
+        *world.clock.0.lock().unwrap() = Time(Time::parse("2026-01-02T03:04:05Z").unwrap().0 + n * 997);
+        let made = world.create("-/v1/default/configmaps", config(&format!("c{n}"), "1")).unwrap();
+        assert_eq!(made.str_at(&["metadata", "creationTimestamp"]), "2026-01-02T03:04:05Z");
+        uids.push(made.text_at(&["metadata", "uid"]));
+    }
+    assert!(uids.is_sorted(), "{uids:#?}");
+    let parts: Vec<usize> = uids[0].split('-').map(str::len).collect();
+    assert_eq!(parts, [8, 4, 4, 4, 12]);
+    assert!(uids.iter().all(|uid| &uid[14..15] == "7" && "89ab".contains(&uid[19..20])), "{}", uids[0]);
+    // So do many of one instant.
+    let made = (0..300).map(|n| {
+        let made = world.create("-/v1/default/configmaps", config(&format!("d{n}"), "1")).unwrap();
+        made.text_at(&["metadata", "uid"])
+    });
+    let now: Vec<Text> = made.collect();
+    assert!(now.is_sorted_by(|one, next| one < next), "{now:#?}");
+}
+
 #[test]
 fn bodies_are_refused_with_known_words() {
     let world = World::new();

@@ -2,7 +2,8 @@
 
 use muster_tree::{Tree, tree};
 
-use super::World;
+use super::{World, body, target};
+use crate::request::{DeleteOptions, WriteAct, WriteOptions};
 
 const FORBIDDEN: &str = "persistentvolumeclaims \"b\" is forbidden: exceeded quota: q, ";
 
@@ -42,12 +43,6 @@ fn quotas_limit_counts_and_storage() {
             "limited: fast.storageclass.storage.k8s.io/persistentvolumeclaims=1",
         ),
         ("about others", tree!({"pods": "0", "count/jobs.batch": "0"}), "1Gi", ""),
-        (
-            "beside a line that cannot be read",
-            tree!({"count/persistentvolumeclaims": "1e25", "persistentvolumeclaims": "1"}),
-            "1Gi",
-            "limited: persistentvolumeclaims=1",
-        ),
     ];
     for (says, hard, size, words) in cases {
         let world = World::new();
@@ -94,4 +89,115 @@ fn jobs_can_be_counted() {
         "{}",
         refused.message
     );
+}
+
+fn pod(name: &str) -> Tree {
+    tree!({"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [
+        {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}]}})
+}
+
+fn quota(world: &World, spec: Tree) {
+    world.create("-/v1/default/resourcequotas", tree!({"metadata": {"name": "q"}, "spec": spec})).unwrap();
+}
+
+fn used(world: &World) -> Tree {
+    let quota = world.get("-/v1/default/resourcequotas/q").unwrap();
+    quota.at(&["status", "used"]).cloned().unwrap_or(Tree::Null)
+}
+
+#[test]
+fn a_finished_pod_makes_room_for_the_next() {
+    let world = World::new();
+    quota(&world, tree!({"hard": {"pods": "1", "requests.cpu": "1", "count/pods": "2"}}));
+    assert_eq!(used(&world), tree!({"count/pods": "0", "pods": "0", "requests.cpu": "0"}));
+    world.create("-/v1/default/pods", pod("a")).unwrap();
+    assert_eq!(used(&world), tree!({"count/pods": "1", "pods": "1", "requests.cpu": "1"}));
+    let refused = world.create("-/v1/default/pods", pod("b")).unwrap_err();
+    assert_eq!(
+        (refused.code, refused.message.as_str()),
+        (
+            403,
+            "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1,requests.cpu=1, used: pods=1,requests.cpu=1, limited: pods=1,requests.cpu=1"
+        )
+    );
+    world.merge("-/v1/default/pods/a/status", tree!({"status": {"phase": "Succeeded"}})).unwrap();
+    assert_eq!(used(&world), tree!({"count/pods": "1", "pods": "0", "requests.cpu": "0"}));
+    world.create("-/v1/default/pods", pod("b")).unwrap();
+    let refused = world.create("-/v1/default/pods", pod("c")).unwrap_err();
+    assert!(refused.message.contains("requested: count/pods=1,pods=1,requests.cpu=1"), "{}", refused.message);
+    let now = DeleteOptions { grace_secs: Some(0), ..DeleteOptions::default() };
+    world.delete("-/v1/default/pods/a", now.clone()).unwrap();
+    world.delete("-/v1/default/pods/b", now).unwrap();
+    assert_eq!(used(&world), tree!({"count/pods": "0", "pods": "0", "requests.cpu": "0"}));
+}
+
+#[test]
+fn a_quota_counts_what_was_there_before_it() {
+    let world = World::new();
+    world.create("-/v1/default/pods", pod("a")).unwrap();
+    quota(&world, tree!({"hard": {"pods": "5"}}));
+    let made = world.get("-/v1/default/resourcequotas/q").unwrap();
+    assert_eq!(made.get("status"), Some(&tree!({"hard": {"pods": "5"}, "used": {"pods": "1"}})));
+    world.merge("-/v1/default/resourcequotas/q", tree!({"spec": {"hard": {"limits.cpu": "3"}}})).unwrap();
+    assert_eq!(used(&world), tree!({"limits.cpu": "1", "pods": "1"}));
+}
+
+#[test]
+fn a_container_must_specify_what_a_quota_constrains() {
+    let world = World::new();
+    quota(&world, tree!({"hard": {"requests.memory": "1Gi"}}));
+    let refused = world.create("-/v1/default/pods", pod("a")).unwrap_err();
+    let want = "pods \"a\" is forbidden: failed quota: q: must specify requests.memory for: c";
+    assert_eq!((refused.code, refused.message.as_str()), (403, want));
+    assert_eq!(used(&world), tree!({"requests.memory": "0"}), "a refused pod is not counted");
+}
+
+#[test]
+fn a_deadline_moves_a_pod_to_another_scope() {
+    let world = World::new();
+    quota(&world, tree!({"hard": {"pods": "0"}, "scopes": ["Terminating"]}));
+    world.create("-/v1/default/pods", pod("a")).unwrap();
+    assert_eq!(used(&world), tree!({"pods": "0"}));
+    let refused =
+        world.merge("-/v1/default/pods/a", tree!({"spec": {"activeDeadlineSeconds": 60}})).unwrap_err();
+    assert!(refused.message.contains("exceeded quota: q, requested: pods=1"), "{}", refused.message);
+    world.merge("-/v1/default/resourcequotas/q", tree!({"spec": {"hard": {"pods": "1"}}})).unwrap();
+    world.merge("-/v1/default/pods/a", tree!({"spec": {"activeDeadlineSeconds": 60}})).unwrap();
+    assert_eq!(used(&world), tree!({"pods": "1"}));
+}
+
+#[test]
+fn a_dry_run_is_refused_too_and_counts_for_nothing() {
+    let world = World::new();
+    quota(&world, tree!({"hard": {"pods": "1"}}));
+    let send = |name: &str| {
+        let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
+        world.send_with(target("-/v1/default/pods"), WriteAct::Create(body(pod(name))), options)
+    };
+    send("a").unwrap();
+    assert_eq!(used(&world), tree!({"pods": "0"}));
+    world.create("-/v1/default/pods", pod("a")).unwrap();
+    assert_eq!(send("b").unwrap_err().code, 403);
+}
+
+/// Of many creates at once as many succeed as the quota allows.
+#[test]
+fn creates_at_once_do_not_pass_together() {
+    let world = World::new();
+    quota(&world, tree!({"hard": {"pods": "3"}}));
+    let made: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|at| {
+                let world = &world;
+                scope.spawn(move || {
+                    (0..5)
+                        .filter(|n| world.create("-/v1/default/pods", pod(&format!("p-{at}-{n}"))).is_ok())
+                        .count()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(made, 3);
+    assert_eq!(used(&world), tree!({"pods": "3"}));
 }
