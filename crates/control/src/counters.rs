@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::port::{Act, Call, Part};
+use muster_api::port::{Act, Call, Part, Refusal};
 use muster_scheduler::GroupVerdict;
 use muster_trainer::life::numbers::Numbers as TrainingNumbers;
 use muster_tree::Text;
@@ -31,6 +31,8 @@ pub struct Counters {
     pub events_dropped: u64,
     /// Refusals received.
     pub refusals: u64,
+    /// Writes that can never be accepted as they are, of each kind of call: see [`Counters::rejects`].
+    pub rejected: BTreeMap<CallKind, u64>,
     /// Calls sent again because their reply was lost.
     pub repeats: u64,
     /// Writes by each writer.
@@ -207,6 +209,22 @@ impl Counters {
             self.events += 1;
         }
     }
+
+    /// Counts a write that the server rejects for what it says; whether it is one. Trying again does not help: a schema,
+    /// a webhook or missing rights are in the way. What may be created where is a matter of quotas and of namespaces that
+    /// go away, too, so a create counts only where the object is invalid.
+    pub fn rejects(&mut self, call: &Call, why: &Refusal) -> bool {
+        let rejected = match (why, &call.act) {
+            (_, Act::Get) => false,
+            (Refusal::Invalid(_), _) => true,
+            (Refusal::Forbidden(_), act) => !matches!(act, Act::Create(_)),
+            _ => false,
+        };
+        if rejected {
+            *self.rejected.entry((verb(call), call.on.kind.plural.clone())).or_default() += 1;
+        }
+        rejected
+    }
 }
 
 impl std::ops::AddAssign<&Counters> for Counters {
@@ -235,6 +253,9 @@ impl std::ops::AddAssign<&Counters> for Counters {
         }
         for (kind, count) in &other.calls_by {
             *self.calls_by.entry(kind.clone()).or_default() += count;
+        }
+        for (kind, count) in &other.rejected {
+            *self.rejected.entry(kind.clone()).or_default() += count;
         }
         for (by, count) in &other.writes_by {
             *self.writes_by.entry(by.clone()).or_default() += count;

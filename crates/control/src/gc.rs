@@ -15,7 +15,7 @@ use muster_api::meta::{self, Owner};
 use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target, Uid};
 use muster_api::time::Time;
 use muster_api::words::{finalizers, managers, reasons};
-use muster_api::{kinds, paths::meta as meta_path};
+use muster_api::{kinds, paths::meta as meta_path, paths::owner as owner_path};
 use muster_tree::{Text, Tree};
 
 use crate::cache::{Caches, Seen};
@@ -167,6 +167,11 @@ fn judge(key: &Key, object: &Object, caches: &Caches) -> Plan {
         return Plan::of(steps);
     }
     let uid = meta::uid(&object.tree);
+    // A dependent that itself waits for its dependents may wait for this object: in a circle of owners each would wait
+    // for the next. This one stops blocking its owners; the rest goes in order, and then it has none.
+    if any(Standing::Waiting) && caches.owned_by(&uid).any(|(_, dependent)| is_waiting(&dependent.tree)) {
+        return Plan::of(vec![Step::One(guarded(key, object, Act::Merge(unblocking(&object.tree))))]);
+    }
     let cascade = match () {
         () if any(Standing::Waiting) && caches.owned_by(&uid).next().is_some() => Cascade::Foreground,
         () if meta::has_finalizer(&object.tree, finalizers::ORPHAN) => Cascade::Orphan,
@@ -177,6 +182,12 @@ fn judge(key: &Key, object: &Object, caches: &Caches) -> Plan {
     delete.guard.revision = Some(object.revision);
     steps.push(Step::One(delete));
     Plan::of(steps)
+}
+
+/// A merge patch after which an object blocks no owner any more.
+fn unblocking(object: &Tree) -> Tree {
+    let free = |owner: &Tree| owner.with(owner_path::BLOCKS, false);
+    Tree::Null.with(meta_path::OWNERS, Tree::list(object.items_at(meta_path::OWNERS).iter().map(free)))
 }
 
 /// A live look for an absent owner.
@@ -230,5 +241,58 @@ fn elsewhere(key: &Key, object: &Object, owner: &Owner) -> Event {
         severity: Severity::Warning,
         reason: reasons::OWNER_REF_INVALID_NAMESPACE.into(),
         message: message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::port::Change;
+    use muster_tree::tree;
+
+    use super::*;
+
+    /// A pod in a circle: it is owned by the pod before it.
+    fn pod(name: &str, owner: &str, is_deleted: bool) -> Tree {
+        let pod = tree!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "n", "uid": name, "ownerReferences": [{"apiVersion": "v1",
+                "kind": "Pod", "name": owner, "uid": owner, "controller": true, "blockOwnerDeletion": true}]}});
+        if !is_deleted {
+            return pod;
+        }
+        pod.with(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z")
+            .with(&["metadata", "finalizers"], Tree::list([finalizers::FOREGROUND]))
+    }
+
+    fn acts(pods: &[Tree], name: &str) -> Vec<Act> {
+        let mut caches = Caches::default();
+        for tree in pods {
+            caches.change(&kinds::PODS, Change::Put(Object { tree: tree.clone(), revision: 1 }));
+        }
+        let key = Key::new(&kinds::PODS, &"n".into(), &name.into());
+        let steps = GarbageCollector.plan(&key, &caches, Time(0)).steps;
+        let act = |step| match step {
+            Step::One(call) => Some(call.act),
+            _ => None,
+        };
+        steps.into_iter().filter_map(act).collect()
+    }
+
+    #[test]
+    fn a_circle_of_owners_is_opened_where_it_closes() {
+        let circle = [pod("a", "c", true), pod("b", "a", true), pod("c", "b", false)];
+        let [Act::Merge(patch)] = &acts(&circle, "c")[..] else { panic!("a patch") };
+        let owner = &patch.items_at(meta_path::OWNERS)[0];
+        assert_eq!((owner.str_at(&["name"]), owner.bool_at(owner_path::BLOCKS)), ("b", Some(false)));
+        // Once it blocks no more, each of the others may go.
+        let open = [circle[0].clone(), circle[1].clone(), circle[2].merge(patch)];
+        let [Act::Merge(patch)] = &acts(&open, "b")[..] else { panic!("a patch") };
+        assert_eq!(*patch, meta::without_finalizer(&open[1], finalizers::FOREGROUND));
+    }
+
+    #[test]
+    fn an_owner_that_waits_takes_its_dependent_along() {
+        let line = [pod("a", "nobody", true), pod("b", "a", false)];
+        let [Act::Delete { cascade, .. }] = &acts(&line, "b")[..] else { panic!("a deletion") };
+        assert_eq!(*cascade, Cascade::Background);
     }
 }

@@ -20,6 +20,7 @@ pub mod accounts;
 pub mod cache;
 pub mod claims;
 pub mod counters;
+pub mod disruption;
 pub mod gc;
 pub mod jobs;
 pub mod jobsets;
@@ -36,6 +37,7 @@ pub mod run;
 pub mod schedule;
 pub mod slices;
 pub mod training;
+pub mod unsupported;
 pub mod volumes;
 
 pub use cache::{Caches, Seen};

@@ -24,7 +24,7 @@ use muster_api::time::Time;
 use muster_api::words::managers;
 
 use crate::cache::{Caches, Relisted, Taken};
-use crate::counters::Counters;
+use crate::counters::{Counters, verb};
 use crate::plan::{Controller, Doorbell, Key, Step, Want};
 use crate::queue::{Queue, Slot};
 use crate::record::Recorder;
@@ -530,6 +530,7 @@ impl Loop {
         }
         if let Some((call, why)) = &refused {
             self.keep_refusal(call, why);
+            self.log_rejected(call, why);
         }
         let refusal = refused.map(|(_, why)| why);
         let met = matches!(sent.purpose, Purpose::Met(..));
@@ -594,6 +595,19 @@ impl Loop {
         let at = now + REPEAT_PAUSE * (1 << (sent.repeats - 2));
         self.next_id += 1;
         self.repeats.insert((at, self.next_id), sent);
+    }
+
+    /// Logs a write that the server rejects for what it says. No condition shows a status that cannot be written, so the log
+    /// and the metric are all there is of it.
+    fn log_rejected(&mut self, call: &Call, why: &Refusal) {
+        if !self.counters.rejects(call, why) {
+            return;
+        }
+        let (on, verb) = (&call.on, verb(call));
+        tracing::error!(
+            manager = %call.by, verb, resource = %on.kind.plural, group = %on.kind.group, namespace = %on.namespace,
+            name = %on.name, reason = %why, "write rejected by the API server"
+        );
     }
 
     fn keep_refusal(&mut self, call: &Call, why: &Refusal) {

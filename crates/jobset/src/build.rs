@@ -78,7 +78,10 @@ impl<'a> Builder<'a> {
             .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
             .with(&["spec"], self.pod_spec(of, &pod, &name, &exclusive));
         let pod = self.joined(of, index, pod);
-        let spec = spec.with(&["template"], pod).with(&["suspend"], set.suspend);
+        // Pods name their claims, whose owner is the Job: it waits until it has them, or its pods could be given a claim of
+        // the same name that another object owns.
+        let waits = set.suspend || effective(of).next().is_some();
+        let spec = spec.with(&["template"], pod).with(&["suspend"], waits);
         let spec = filled(spec, &["completionMode"], "Indexed");
         tree!({"apiVersion": "batch/v1", "kind": "Job"}).with(&["metadata"], metadata).with(&["spec"], spec)
     }

@@ -146,28 +146,41 @@ pub struct Sorted<'a> {
     pub successful: Vec<&'a Child<'a>>,
     /// Failed.
     pub failed: Vec<&'a Child<'a>>,
+    /// Jobs whose labels do not say to which attempt they belong, and why not. Whether one is to be replaced is not
+    /// known, so it is neither counted nor deleted for a restart.
+    pub unreadable: Vec<(&'a Child<'a>, String)>,
 }
 
 impl<'a> Sorted<'a> {
-    /// Sorts them.
-    ///
-    /// # Errors
-    ///
-    /// A Job does not say to which attempt it belongs: whether it is to be replaced cannot be told.
-    pub fn of(set: &JobSetFacts, children: &'a [Child<'a>], gates: Gates) -> Result<Sorted<'a>, String> {
+    /// Sorts them. A Job that cannot be read is set aside; the others are what they are without it.
+    #[must_use]
+    pub fn of(set: &JobSetFacts, children: &'a [Child<'a>], gates: Gates) -> Sorted<'a> {
         let targets: BTreeMap<&str, &[u32]> =
             set.status.jobs.iter().map(|it| (it.name.as_str(), it.restarts.as_slice())).collect();
         let mut sorted = Sorted::default();
         for child in children {
+            let is_previous = match is_previous(set, child, &targets, gates) {
+                Ok(is_previous) => is_previous,
+                Err(why) => {
+                    sorted.unreadable.push((child, why));
+                    continue;
+                }
+            };
             let bucket = match &child.ended {
-                _ if is_previous(set, child, &targets, gates)? => &mut sorted.previous,
+                _ if is_previous => &mut sorted.previous,
                 Some(ended) if ended.failed => &mut sorted.failed,
                 Some(_) => &mut sorted.successful,
                 None => &mut sorted.active,
             };
             bucket.push(child);
         }
-        Ok(sorted)
+        sorted
+    }
+
+    /// Jobs that have not ended, of whatever attempt: these run unless they are suspended or deleted.
+    pub fn running(&self) -> impl Iterator<Item = &'a Child<'a>> + '_ {
+        let unreadable = self.unreadable.iter().map(|(it, _)| it).filter(|it| it.ended.is_none());
+        self.active.iter().chain(unreadable).copied()
     }
 
     /// All of the present attempt.

@@ -3,13 +3,13 @@
 use muster_api::gang_make::Gangs;
 use muster_api::jobset::JobSetFacts;
 use muster_api::paths::{container_status as container, meta as meta_path, pod as pod_path};
-use muster_api::port::{Kind, Object};
+use muster_api::port::{Kind, Object, Uid};
 use muster_api::train::TrainJobFacts;
 use muster_api::train::words::TRAIN_JOB;
 use muster_api::words::jobset as words;
 use muster_api::{kinds, meta};
 use muster_jobset::plan::{Around, Held, InPlacePod, Parent};
-use muster_tree::{Text, Tree};
+use muster_tree::{Text, Tree, literal};
 
 use crate::cache::Caches;
 
@@ -28,6 +28,7 @@ impl Namespace<'_> {
         Some(Held {
             uid: meta::uid(tree),
             controller: meta::controller(tree),
+            jobset: meta::label(tree, words::NAME).map(Text::from),
             deleting: meta::deleting(tree).is_some(),
         })
     }
@@ -62,6 +63,12 @@ impl Around for Namespace<'_> {
         let pods = self.caches.in_namespace(&kinds::PODS, &self.facts.namespace);
         let own = pods.filter(|pod| meta::label(&pod.tree, words::NAME) == Some(self.facts.name.as_str()));
         own.map(|pod| in_place(&pod.tree)).collect()
+    }
+
+    fn remains(&self, job: &Uid) -> Option<(Text, Text)> {
+        let (key, _) = self.caches.owned_by(job).next()?;
+        let kind = if key.kind == kinds::PODS { literal!("pod") } else { key.kind.plural.clone() };
+        Some((kind, key.name.clone()))
     }
 
     fn parent(&self) -> Parent {

@@ -55,6 +55,9 @@ struct Refused {
     is_new: bool,
     /// A Job among it, and that is told.
     is_job_told: bool,
+    /// Reason and message of the first of them.
+    why: Option<(&'static str, String)>,
+    /// When it is tried again; `None` while it is.
     until: Option<Time>,
 }
 
@@ -108,6 +111,8 @@ impl JobSets {
             .map(|(_, job)| Child::of(&job.tree))
             .collect();
         let hold_until = self.hold(key, now);
+        let refused =
+            self.refused.get(key).and_then(|it| it.why.as_ref()).map(|(reason, why)| (*reason, &**why));
         let gangs = self.gangs;
         let around = Namespace { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref(), gangs };
         let groups = gangs.map(|gangs| match facts.gang {
@@ -123,6 +128,7 @@ impl JobSets {
             groups: groups.as_ref(),
             told_at: self.told.get(&facts.uid).copied(),
             hold_until,
+            refused,
             now,
         });
         let mut plan = Plan::nothing();
@@ -156,12 +162,15 @@ impl JobSets {
             refused.times += 1;
             refused.until = Some(now + pause);
             refused.is_job_told = false;
-        } else if refused.until.is_some_and(|until| until <= now) {
+        } else if refused.until.is_none() {
             // Tried again, and not refused since.
             self.refused.remove(key);
             return None;
+        } else if refused.until.is_some_and(|until| until <= now) {
+            // Tried again now. The count stays until the answer is known: forgotten here, each pause would be the first.
+            refused.until = None;
         }
-        self.refused.get(key)?.until
+        refused.until
     }
 
     /// The JobSets that an object concerns: as it is, and as it was.
@@ -266,15 +275,9 @@ impl Controller for JobSets {
             // Somebody was quicker: the next look tells whose it is.
             return None;
         }
-        let refused = self.refused.entry(key.clone()).or_default();
-        refused.is_new = true;
         let (words, name) = (why.words(), &call.on.name);
         let (reason, message) = match &call.on.kind {
             kind if *kind == kinds::JOBS => {
-                // One stands for all: they mostly are refused for the same reason.
-                if std::mem::replace(&mut refused.is_job_told, true) {
-                    return None;
-                }
                 let message = format!("job {:?} creation failed with error: {words}", name.as_str());
                 (reasons::JOB_CREATION_FAILED, message)
             }
@@ -287,8 +290,15 @@ impl Controller for JobSets {
             }
             _ => (reasons::DEVICE_CLAIM_FAILED, format!("Failed to create ResourceClaim {name}: {words}")),
         };
+        let refused = self.refused.entry(key.clone()).or_default();
+        if !std::mem::replace(&mut refused.is_new, true) {
+            refused.why = Some((reason, message.clone()));
+        }
+        // One Job stands for all: they mostly are refused for the same reason.
+        let is_told =
+            reason == reasons::JOB_CREATION_FAILED && std::mem::replace(&mut refused.is_job_told, true);
         // A namespace that goes takes the JobSet along soon: not worth a note.
-        let told = !message.contains(NAMESPACE_TERMINATING);
+        let told = !is_told && !message.contains(NAMESPACE_TERMINATING);
         told.then(|| calls::note(&set.tree, Severity::Warning, reason.into(), message))
     }
 }

@@ -1,5 +1,7 @@
 //! The shell around the decisions: who is woken, what is told of refusals, and which calls are made.
 
+use std::cell::Cell;
+
 use muster_api::meta::Owner;
 use muster_api::port::{Change, Part};
 use muster_jobset::rights;
@@ -187,9 +189,47 @@ fn refusals_are_told_and_make_a_pause() {
     let creates = |plan: &Plan| plan.steps.iter().any(|it| matches!(it, Step::Each(_)));
     let held = world.plan(&one, NOW);
     assert!(!creates(&held) && held.again_at == Some(NOW + Duration::from_secs(1)), "{held:?}");
+    let written = held.steps.iter().find_map(|it| match it {
+        Step::One(Call { act: Act::Merge(patch), .. }) => Some(patch.items_at(&["status", "conditions"])),
+        _ => None,
+    });
+    let stalled = &written.unwrap()[0];
+    assert_eq!(
+        ["type", "status", "reason", "message"].map(|key| stalled.str_at(&[key])),
+        ["Stalled", "True", "FailedCreatePVC", "Failed to create PVC v-s: exceeded quota"],
+        "the first refusal"
+    );
     assert!(creates(&world.plan(&one, NOW + Duration::from_secs(1))), "tried again");
     world.sets.refused(&key, &call(&kinds::JOBS, "s-w-0"), &no, &world.caches);
     assert!(!creates(&world.plan(&one, NOW + Duration::from_secs(2))));
+}
+
+#[test]
+fn pauses_double_until_a_creation_is_accepted() {
+    let one = set("s", &tree!({}));
+    let key = Key::of(&kinds::JOBSETS, &one);
+    let mut world = World::new();
+    world.put(&kinds::JOBSETS, &one);
+    let object = tree!({"metadata": {"name": "s-w-0", "namespace": "n"}});
+    let on = meta::target(&kinds::JOBS, &object, Part::Main);
+    let call = Call { by: "x".into(), on, guard: Default::default(), act: Act::Create(object) };
+    let no = Refusal::Invalid("Limit must be set for non overcommitable resources".to_owned());
+    let creates = |plan: &Plan| plan.steps.iter().any(|it| matches!(it, Step::Each(_)));
+    let now = Cell::new(NOW);
+    let refuse = |world: &mut World| {
+        world.sets.refused(&key, &call, &no, &world.caches);
+        let held = world.plan(&one, now.get());
+        assert!(!creates(&held), "{held:?}");
+        let until = held.again_at.expect("it is tried again");
+        let pause = until.since(now.replace(until));
+        assert!(creates(&world.plan(&one, until)), "after {pause:?}");
+        pause.as_secs()
+    };
+    let pauses: Vec<u64> = (0..7).map(|_| refuse(&mut world)).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+    world.put(&kinds::JOBS, &owned("s-w-0", Some("s")));
+    world.plan(&one, now.get());
+    assert_eq!(refuse(&mut world), 1, "accepted once, the next refusal is the first");
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn counters(all: &Counters) -> Tree {
         "events": number(all.events),
         "eventsDropped": number(all.events_dropped),
         "refusals": number(all.refusals),
+        "rejected": number(all.rejected.values().sum()),
         "repeats": number(all.repeats),
         "work": Tree::map(work),
     })

@@ -89,6 +89,53 @@ fn who_was_born_while_a_namesake_was_asked_for_is_not() {
     assert!(is_known(&it), "the watch would not tell of it again");
 }
 
+/// Writes to every ConfigMap.
+struct Writes(Act);
+
+impl Controller for Writes {
+    fn name(&self) -> &'static str {
+        "writes"
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        vec![CONFIG_MAPS.clone()]
+    }
+
+    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+        vec![seen.key.clone().into()]
+    }
+
+    fn plan(&mut self, key: &Key, _caches: &Caches, _now: Time) -> Plan {
+        let on = key.target(Part::Status);
+        let call = Call { by: Text::from("writes"), on, guard: Guard::default(), act: self.0.clone() };
+        Plan::of(vec![Step::One(call)])
+    }
+}
+
+#[test]
+fn writes_that_are_rejected_for_what_they_say_are_counted() {
+    let (merge, create) = (Act::Merge(tree!({"status": {}})), Act::Create(tree!({})));
+    let (invalid, forbidden) = (Refusal::Invalid("too many".to_owned()), Refusal::Forbidden("no".to_owned()));
+    for (act, why, count) in [
+        (merge.clone(), invalid.clone(), 1),
+        (create.clone(), invalid, 1),
+        (merge.clone(), forbidden.clone(), 1),
+        (create, forbidden, 0),
+        (merge, Refusal::Conflict("later".to_owned()), 0),
+    ] {
+        let all = [CONFIG_MAPS.clone()];
+        let says = format!("{act:?} {why}");
+        let mut it = Loop::new(vec![Box::new(Writes(act))], &all, LoopOptions::default());
+        let _ = it.on(Input::Changed(CONFIG_MAPS.clone(), Batch::Reset(Vec::new())), NOW);
+        let sent = put(&mut it, &CONFIG_MAPS, object("c", 2));
+        let _ = it.on(Input::Replied(sent[0], vec![Err(why)]), NOW);
+        let counters = it.counters();
+        assert_eq!(counters.rejected.values().sum::<u64>(), count, "{says}");
+        assert_eq!(counters.refusals, 1, "{says}");
+        assert!(counters.rejected.keys().all(|(_, plural)| plural == "configmaps"), "{says}");
+    }
+}
+
 /// Tells of every ConfigMap.
 struct Tells;
 

@@ -157,6 +157,8 @@ pub fn runs_by(facts: &WorkloadFacts, class: &str) -> bool {
 pub fn workload(facts: &WorkloadFacts, around: &Around<'_>, accounting: &Accounting) -> Info {
     let adjusted = requests::adjusted_sets(&facts.pod_sets, around);
     let wrong = requests::check(&adjusted, around.limits).err().map(|why| why.to_string());
+    // Admitting it would start pods in other places, or on other devices, than the quota stands for.
+    let wrong = wrong.or_else(|| requests::unsupported(&adjusted).map(|why| why.to_string()));
     let failed = |state: State| matches!(state, State::Retry | State::Rejected);
     Info {
         key: key_of(&facts.namespace, &facts.name),

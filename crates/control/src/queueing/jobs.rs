@@ -44,15 +44,31 @@ pub(super) fn word_of(key: &Key) -> &'static str {
     KINDS.iter().find(|(kind, _)| **kind == key.kind).map_or("", |(_, word)| word)
 }
 
-/// The keys that a change of a job concerns: itself, the TrainJob that waits until it stands still, and those that it
-/// owns.
+/// All jobs.
+pub(super) fn all(caches: &Caches) -> impl Iterator<Item = (Key, &Object)> {
+    KINDS.iter().flat_map(|(kind, _)| caches.all(kind).map(|it| (Key::of(kind, &it.tree), it)))
+}
+
+/// The jobs of a namespace.
+pub(super) fn in_namespace<'a>(namespace: &'a Text, caches: &'a Caches) -> impl Iterator<Item = Key> + 'a {
+    KINDS.iter().flat_map(move |(kind, _)| {
+        caches.in_namespace(kind, namespace).map(move |it| Key::of(kind, &it.tree))
+    })
+}
+
+/// The keys that a change of a job concerns: itself, the TrainJob that waits until it stands still, the jobs that it owns when
+/// it is new, and the Workloads that it owns when it is gone.
 pub(super) fn hear(seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
     let uid = meta::uid(&seen.newest().tree);
     let mut keys = vec![seen.key.clone()];
     keys.extend(trainjobs::above(&seen.newest().tree, caches));
-    let owned = caches.owned_by(&uid);
+    let owned = || caches.owned_by(&uid).map(|(key, _)| key);
+    if seen.before.is_none() {
+        // A job that was seen before its owner waits for it: the owner may be queued in its stead.
+        keys.extend(owned().filter(|key| are_jobs(&key.kind)).cloned());
+    }
     if seen.after.is_none() {
-        keys.extend(owned.filter(|(key, _)| key.kind == kinds::WORKLOADS).map(|(key, _)| key.clone()));
+        keys.extend(owned().filter(|key| key.kind == kinds::WORKLOADS).cloned());
     }
     keys.into_iter().map(Wake::from).collect()
 }

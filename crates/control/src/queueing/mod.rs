@@ -13,6 +13,8 @@
 
 mod answers;
 mod calls;
+mod classes;
+mod dependents;
 pub mod desk;
 mod feed;
 mod gangs;
@@ -106,6 +108,7 @@ pub struct Queueing {
     of_local: BTreeMap<(Text, Text), BTreeSet<Text>>,
     /// Parents of cohorts.
     parents: Parents,
+    prebuilt: dependents::Prebuilt,
     pods: pods::Pods,
     trainings: trainjobs::Trainings,
     told: Told,
@@ -117,6 +120,7 @@ pub struct Queueing {
     told_at: BTreeMap<Key, Time>,
     /// What could not be made.
     unmade: unmade::Unmade,
+    reclassed: classes::Reclassed,
 }
 
 /// What was decided about a Workload.
@@ -146,6 +150,7 @@ impl Queueing {
             miscounted: BTreeSet::new(),
             of_local: BTreeMap::new(),
             parents: Parents::new(),
+            prebuilt: dependents::Prebuilt::default(),
             pods: pods::Pods::default(),
             trainings: trainjobs::Trainings::default(),
             told: Told::default(),
@@ -154,6 +159,7 @@ impl Queueing {
             orders: BTreeMap::new(),
             told_at: BTreeMap::new(),
             unmade: unmade::Unmade::default(),
+            reclassed: classes::Reclassed::default(),
         }
     }
 
@@ -177,6 +183,7 @@ impl Queueing {
         }
         let mut wakes = self.feed_queues(caches);
         wakes.push(seen.key.clone().into());
+        wakes.extend(dependents::of_flavor(seen, caches));
         wakes
     }
 
@@ -262,6 +269,7 @@ impl Queueing {
             // Whoever has one now, and none later, is told anew why.
             after.iter().flat_map(|it| &it.owners).for_each(|owner| self.unmade.gone(&owner.uid));
         }
+        self.reclassed.hear(seen.key, before.as_ref(), after.as_ref());
         self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
         self.pods.hear_workload(before.as_ref(), after.as_ref());
         if let (Some(old), Some(new)) = (&before, &after) {
@@ -296,6 +304,7 @@ impl Queueing {
             wakes.extend(jobs::concerned(facts, caches).into_iter().map(Wake::from));
             wakes.extend(pods::concerned(facts, is_gone).into_iter().map(Wake::from));
         }
+        wakes.extend(self.prebuilt.users(seen.key, caches).into_iter().map(Wake::from));
         for facts in [before, after].into_iter().flatten() {
             wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
         }
@@ -461,6 +470,9 @@ impl Controller for Queueing {
             self.told_at.remove(seen.key);
             self.unmade.gone(&meta::uid(&seen.newest().tree));
         }
+        if *kind == PODS || jobs::are_jobs(kind) {
+            self.prebuilt.hear(seen);
+        }
         let mut wakes = if *kind == PODS {
             self.counting.hear_pod(seen);
             self.pods.hear(seen)
@@ -478,10 +490,14 @@ impl Controller for Queueing {
             self.engine.flush();
             self.feed_queues(caches)
         } else if *kind == kinds::PRIORITY_CLASSES {
-            workloads::of_class(&seen.key.name, caches).into_iter().map(Wake::from).collect()
+            // Its Workloads may not be listed yet: they are looked up when everything is.
+            let workloads = classes::Reclassed::has_new_value(seen).then(|| seen.key.clone().into());
+            workloads.into_iter().chain(dependents::of_workload_class(seen, caches)).collect()
+        } else if *kind == PRIORITY_CLASSES {
+            dependents::of_class(seen, caches)
         } else if *kind == NAMESPACES {
             self.hear_namespace(seen);
-            Vec::new()
+            dependents::of_namespace(seen, caches)
         } else if *kind == LIMIT_RANGES || *kind == RUNTIME_CLASSES {
             self.hear_surroundings(seen.key, caches);
             Vec::new()
@@ -496,7 +512,7 @@ impl Controller for Queueing {
         } else if trainjobs::KINDS.contains(&kind) {
             trainjobs::hear(seen, caches)
         } else {
-            // Classes of priority are read when they are needed; other controllers have kinds of their own.
+            // Other controllers have kinds of their own.
             Vec::new()
         };
         if self.engine.is_restless() {
@@ -521,6 +537,11 @@ impl Controller for Queueing {
             let plan = self.plan_pods(key, caches, now);
             self.counting.opening(&plan, caches, now);
             return plan;
+        }
+        if key.kind == kinds::PRIORITY_CLASSES {
+            let wake = workloads::of_class(&key.name, caches);
+            self.reclassed.mark(&wake);
+            return Plan { wake, ..Plan::nothing() };
         }
         let Some(object) = caches.find(key) else { return Plan::nothing() };
         let mut plan = if key.kind == kinds::WORKLOADS {

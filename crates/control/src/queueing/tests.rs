@@ -1,5 +1,6 @@
 //! Queues as the controller runs them, one look after another, with crashes between any two writes.
 
+mod arrivals;
 mod trainjobs;
 
 use std::collections::BTreeSet;
@@ -46,23 +47,35 @@ fn controller() -> Queueing {
     Queueing::new(settings()).gangs(Some(Gangs::default()))
 }
 
+/// A namespace, and a queue with room for two pods of a processor each.
+fn queue() -> Vec<(&'static Kind, Tree)> {
+    let quota = tree!({"name": "cpu", "nominalQuota": CPU});
+    let group = tree!({"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]});
+    let spec = tree!({"namespaceSelector": {}, "resourceGroups": [group]});
+    let local = tree!({"spec": {"clusterQueue": "cq"}});
+    vec![
+        (&NAMESPACES, object("ns", "", &tree!({}))),
+        (&kinds::RESOURCE_FLAVORS, object("f", "", &tree!({}))),
+        (&kinds::CLUSTER_QUEUES, object("cq", "", &tree!({"spec": spec}))),
+        (&kinds::LOCAL_QUEUES, object("lq", "ns", &local)),
+    ]
+}
+
 impl Bench {
-    /// One queue with room for two pods of a processor each.
-    fn new() -> Bench {
+    /// Nothing at all.
+    fn empty() -> Bench {
         let mut caches = Caches::default();
         let it = controller();
         it.kinds().iter().for_each(|kind| caches.add_kind(kind));
         let now = Time(1_000_000);
         let (due, later) = (BTreeSet::new(), BTreeSet::new());
-        let mut bench = Bench { it, caches, revision: 0, writes: 0, notes: Vec::new(), due, later, now };
-        bench.put(&NAMESPACES, object("ns", "", &tree!({})));
-        bench.put(&kinds::RESOURCE_FLAVORS, object("f", "", &tree!({})));
-        let quota = tree!({"name": "cpu", "nominalQuota": CPU});
-        let group = tree!({"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]});
-        let spec = tree!({"namespaceSelector": {}, "resourceGroups": [group]});
-        bench.put(&kinds::CLUSTER_QUEUES, object("cq", "", &tree!({"spec": spec})));
-        let local = tree!({"spec": {"clusterQueue": "cq"}});
-        bench.put(&kinds::LOCAL_QUEUES, object("lq", "ns", &local));
+        Bench { it, caches, revision: 0, writes: 0, notes: Vec::new(), due, later, now }
+    }
+
+    /// One queue with room for two pods of a processor each.
+    fn new() -> Bench {
+        let mut bench = Bench::empty();
+        queue().into_iter().for_each(|(kind, tree)| bench.put(kind, tree));
         bench
     }
 
@@ -73,6 +86,20 @@ impl Bench {
             let wakes = self.it.wakes(&taken.seen(), &self.caches);
             self.due.extend(wakes.into_iter().map(|wake| wake.key));
         }
+    }
+
+    /// Gives the Workload `w` a priority.
+    fn prioritize(&mut self, priority: i64) {
+        let old = self.caches.get(&kinds::WORKLOADS, &"ns".into(), &"w".into()).expect("it is there");
+        let new = old.tree.with(&["spec", "priority"], priority);
+        self.put(&kinds::WORKLOADS, new);
+    }
+
+    /// The priority of the Workload `w` in the end.
+    fn settled_priority(&mut self) -> i64 {
+        self.settle(None);
+        let it = self.caches.get(&kinds::WORKLOADS, &"ns".into(), &"w".into()).expect("it is there");
+        WorkloadFacts::of(&it.tree).priority
     }
 
     /// The controller is lost, and another begins with what there is.
@@ -162,10 +189,7 @@ impl Bench {
     }
 
     fn job(&mut self, name: &str) {
-        let pod = tree!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
-        let spec = tree!({"suspend": true, "parallelism": CPU, "completions": CPU, "template": pod});
-        let label = tree!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec});
-        self.put(&JOBS, object(name, "ns", &label));
+        self.put(&JOBS, job(name, &tree!({})));
     }
 
     /// A pod as admission makes it, of a group of two that is placed together.
@@ -218,6 +242,17 @@ fn object(name: &str, namespace: &str, rest: &Tree) -> Tree {
     tree!({"metadata": {"name": name, "uid": format!("{name}-uid"), "creationTimestamp": "1970-01-01T00:00:01Z"}})
         .merge(&if namespace.is_empty() { tree!({}) } else { tree!({"metadata": {"namespace": namespace}}) })
         .merge(rest)
+}
+
+/// A Job of two pods of a processor each.
+fn job(name: &str, rest: &Tree) -> Tree {
+    let spec = tree!({"suspend": true, "parallelism": CPU, "completions": CPU, "template": template()});
+    let label = tree!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec});
+    object(name, "ns", &label.merge(rest))
+}
+
+fn template() -> Tree {
+    tree!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}})
 }
 
 /// Two Jobs and room for one: one after the other. How many writes that took.
@@ -546,6 +581,37 @@ fn a_job_that_cannot_be_queued_is_told_once_a_minute() {
         told.push(plan.steps.iter().filter(|step| matches!(step, Step::Note(_))).count());
     }
     assert_eq!(told, [1, 0, 0, 1]);
+}
+
+#[test]
+fn a_priority_that_a_user_writes_stays_until_its_class_changes() {
+    let mut bench = Bench::new();
+    let class = |value: i64| object("high", "", &tree!({"value": value}));
+    let reference = tree!({"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"});
+    let pods = tree!({"name": "main", "count": 1, "template": {"spec": {"containers": []}}});
+    let spec = tree!({"queueName": "none", "priority": 3, "priorityClassRef": reference, "podSets": [pods]});
+    bench.put(&kinds::PRIORITY_CLASSES, class(10));
+    bench.settle(None);
+    bench.put(&kinds::WORKLOADS, object("w", "ns", &tree!({"spec": spec})));
+    assert_eq!(bench.settled_priority(), 3, "a user's own Workload");
+    bench.put(&kinds::PRIORITY_CLASSES, class(20));
+    assert_eq!(bench.settled_priority(), 20, "another value");
+    bench.prioritize(5);
+    assert_eq!(bench.settled_priority(), 5, "what a user writes stays");
+    bench.put(&kinds::PRIORITY_CLASSES, class(20).with(&["description"], "the same value"));
+    assert_eq!(bench.settled_priority(), 5, "the class has the value that it had");
+    bench.crash();
+    assert_eq!(bench.settled_priority(), 20, "a new leader sees the class for the first time");
+    // The first of two values is written, and that is seen, after the second one is.
+    bench.put(&kinds::PRIORITY_CLASSES, class(30));
+    let key = Key::new(&kinds::PRIORITY_CLASSES, &Text::new(), &"high".into());
+    bench.look_at(key, None);
+    let workload = Key::new(&kinds::WORKLOADS, &"ns".into(), &"w".into());
+    let written = bench.it.plan(&workload, &bench.caches, bench.now);
+    assert_eq!(written.steps.len(), 1, "{:?}", written.steps);
+    bench.put(&kinds::PRIORITY_CLASSES, class(40));
+    bench.prioritize(30);
+    assert_eq!(bench.settled_priority(), 40, "the last one counts");
 }
 
 /// What a LocalQueue has is counted when it may be told, however often its Workloads change.

@@ -84,6 +84,7 @@ impl Queueing {
             }
         }
         let mut steps = self.live(known, caches, now);
+        self.reclassed.sent(&Key::new(&kinds::WORKLOADS, &facts.namespace, &facts.name), &steps);
         let words = words(known.status, &steps);
         let why = match words.is_some() || wake_only(&steps) {
             true => self.why_it_waits(known, &key, words.as_ref(), now),
@@ -320,7 +321,9 @@ impl Queueing {
         let queue = queue.and_then(|name| caches.get(&kinds::CLUSTER_QUEUES, &Text::new(), &name));
         let queue = queue.map(|it| ClusterQueueFacts::of(&it.tree));
         let active = queue.as_ref().is_some_and(|it| self.readiness(it, caches).holds);
-        let class = it.priority_class.as_ref().filter(|class| class.is_workload());
+        let workload = Key::new(&kinds::WORKLOADS, &it.namespace, &it.name);
+        let class = it.priority_class.as_ref();
+        let class = class.filter(|class| class.is_workload() && self.reclassed.is_due(&workload));
         let class = class.and_then(|class| caches.get(&kinds::PRIORITY_CLASSES, &Text::new(), &class.name));
         let class = class.map(|it| PriorityClassFacts::of(&it.tree));
         plan(&Observed {

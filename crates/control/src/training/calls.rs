@@ -37,9 +37,9 @@ fn over(key: &Key, object: &Object, part: Part, patch: Tree) -> Call {
     Call { by: MANAGER.clone(), on: key.target(part), guard, act: Act::Merge(patch) }
 }
 
-/// Deletes exactly this TrainJob, what it owns first.
-pub fn delete_job(key: &Key, uid: Uid) -> Call {
-    Call::delete(MANAGER.clone(), key.target(Part::Main), uid, Cascade::Foreground)
+/// Deletes exactly this TrainJob.
+pub fn delete_job(key: &Key, uid: Uid, cascade: Cascade) -> Call {
+    Call::delete(MANAGER.clone(), key.target(Part::Main), uid, cascade)
 }
 
 /// Deletes exactly this JobSet of a TrainJob; what it owns goes afterwards.

@@ -1,18 +1,31 @@
-//! How many TrainJobs are deleted at once, and who is next.
+//! How many TrainJobs are deleted at once, and which is next.
+//!
+//! The number follows the server: it begins small, grows by one with every deletion that the server takes, up to the
+//! configured bound, and is halved when the server is busy or does not answer.
 //!
 //! # Invariants
 //!
-//! - Whoever leaves lets in whoever has waited longest; nobody asks again before that.
+//! - A TrainJob is deleted in two looks: the first puts it in line, the second, when it has a place, sends the deletion.
+//!   Whatever was ready at the first look comes before that.
+//! - A place that is free goes to the TrainJob that has waited longest; none of them is looked at before that.
+//! - A place that was given and is not taken is given again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::Key;
 
+/// Deletions in flight at first.
+const FIRST: usize = 5;
+
 /// Deletions in flight, and TrainJobs that wait for theirs.
 #[derive(Debug)]
 pub struct Deletions {
     max: usize,
+    /// How many the server is given now; from one to `max`.
+    window: usize,
     in_flight: BTreeSet<Key>,
+    /// Those that have a place and are about to be looked at.
+    called: BTreeSet<Key>,
     /// In the order in which they came.
     waiting: BTreeMap<u64, Key>,
     places: BTreeMap<Key, u64>,
@@ -20,11 +33,14 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// So many at once; one at least.
+    /// So many at once at most; one at least.
     pub fn new(max: usize) -> Deletions {
+        let max = max.max(1);
         Deletions {
-            max: max.max(1),
+            max,
+            window: FIRST.min(max),
             in_flight: BTreeSet::new(),
+            called: BTreeSet::new(),
             waiting: BTreeMap::new(),
             places: BTreeMap::new(),
             next: 0,
@@ -33,7 +49,7 @@ impl Deletions {
 
     /// Whether this one may be deleted now; otherwise it waits.
     pub fn enter(&mut self, key: &Key) -> bool {
-        if self.in_flight.len() < self.max {
+        if self.called.remove(key) {
             self.in_flight.insert(key.clone());
             return true;
         }
@@ -45,23 +61,133 @@ impl Deletions {
         false
     }
 
-    /// Nothing of this one is in flight, nor does it wait any more: it is looked at, and comes again if it wants to. Who is
-    /// next, if that makes room for one.
-    pub fn leave(&mut self, key: &Key) -> Option<Key> {
+    /// This one is looked at, so that nothing of it is in flight: a deletion that was is done.
+    pub fn taken(&mut self, key: &Key) {
+        self.leave_line(key);
+        if self.in_flight.remove(key) {
+            self.window = (self.window + 1).min(self.max);
+        }
+    }
+
+    /// What was in flight of this one was refused.
+    pub fn refused(&mut self, key: &Key) {
+        self.leave_line(key);
+        self.in_flight.remove(key);
+    }
+
+    /// The server is busy, or does not answer.
+    pub fn slow_down(&mut self) {
+        self.window = (self.window / 2).max(1);
+    }
+
+    /// Those that have a place now that this one was looked at. It gives its own back if it did not take it.
+    pub fn next_after(&mut self, key: &Key) -> Vec<Key> {
+        self.called.remove(key);
+        let mut all = Vec::new();
+        while self.in_flight.len() + self.called.len() < self.window {
+            let Some((_, next)) = self.waiting.pop_first() else { break };
+            self.places.remove(&next);
+            self.called.insert(next.clone());
+            all.push(next);
+        }
+        all
+    }
+
+    /// It comes again if it wants to.
+    fn leave_line(&mut self, key: &Key) {
         if let Some(place) = self.places.remove(key) {
             self.waiting.remove(&place);
         }
-        if !self.in_flight.remove(key) {
-            return None;
-        }
-        let (_, next) = self.waiting.pop_first()?;
-        self.places.remove(&next);
-        Some(next)
     }
 
-    /// How many are in flight, and how many wait.
+    /// How many have a place, and how many wait.
     #[cfg(test)]
     pub fn count(&self) -> (usize, usize) {
-        (self.in_flight.len(), self.waiting.len())
+        (self.in_flight.len() + self.called.len(), self.waiting.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::train::kinds::TRAIN_JOBS;
+
+    use super::*;
+
+    fn key(n: usize) -> Key {
+        Key::new(&TRAIN_JOBS, &"ns".into(), &format!("j{n}").into())
+    }
+
+    /// Looks at these keys, each of which wants to be deleted; which are deleted, and which are called.
+    fn looked_at(it: &mut Deletions, keys: &[Key]) -> (Vec<Key>, Vec<Key>) {
+        let (mut sent, mut called) = (Vec::new(), Vec::new());
+        for key in keys {
+            it.taken(key);
+            if it.enter(key) {
+                sent.push(key.clone());
+            }
+            called.extend(it.next_after(key));
+        }
+        (sent, called)
+    }
+
+    /// These deletions were taken: their TrainJobs are looked at once more and want nothing.
+    fn taken(it: &mut Deletions, keys: &[Key]) -> Vec<Key> {
+        let mut called = Vec::new();
+        for key in keys {
+            it.taken(key);
+            called.extend(it.next_after(key));
+        }
+        called
+    }
+
+    #[test]
+    fn a_server_that_keeps_up_is_given_more_up_to_the_bound() {
+        let mut it = Deletions::new(16);
+        let all: Vec<Key> = (0..200).map(key).collect();
+        let (sent, mut called) = looked_at(&mut it, &all);
+        assert_eq!((sent.len(), called.as_slice()), (0, &all[..5]), "nothing is sent at the first look");
+        let (mut rounds, mut done) = (Vec::new(), 0);
+        while !called.is_empty() {
+            let (sent, more) = looked_at(&mut it, &called);
+            assert_eq!((&sent, more.len()), (&called, 0), "a place is taken by the one that has it");
+            assert_eq!(sent, all[done..done + sent.len()], "in the order in which they came");
+            rounds.push(sent.len());
+            done += sent.len();
+            called = taken(&mut it, &sent);
+        }
+        assert_eq!(rounds[..4], [5, 10, 16, 16], "{rounds:?}");
+        assert_eq!((done, it.count()), (200, (0, 0)));
+    }
+
+    #[test]
+    fn a_busy_server_is_given_half() {
+        let mut it = Deletions::new(16);
+        let all: Vec<Key> = (0..100).map(key).collect();
+        let (_, called) = looked_at(&mut it, &all);
+        let (sent, _) = looked_at(&mut it, &called);
+        let called = taken(&mut it, &sent);
+        let (sent, _) = looked_at(&mut it, &called);
+        assert_eq!(sent.len(), 10);
+        it.refused(&sent[0]);
+        it.slow_down();
+        assert_eq!(it.next_after(&sent[0]), [], "nine are still in flight, and five are enough");
+        let called = taken(&mut it, &sent[1..4]);
+        assert_eq!(called.len(), 2, "six in flight, and five and three more are allowed");
+        (0..10).for_each(|_| it.slow_down());
+        assert_eq!(it.window, 1, "one always is");
+    }
+
+    #[test]
+    fn a_place_that_is_not_taken_is_given_again() {
+        let mut it = Deletions::new(1);
+        let (_, called) = looked_at(&mut it, &[key(0), key(1), key(2)]);
+        assert_eq!(called, [key(0)]);
+        // A user deleted it meanwhile.
+        assert_eq!(taken(&mut it, &[key(0)]), [key(1)]);
+        let (sent, _) = looked_at(&mut it, &[key(1)]);
+        assert_eq!(sent, [key(1)]);
+        it.refused(&key(1));
+        assert_eq!(it.next_after(&key(1)), [key(2)]);
+        assert_eq!(it.count(), (1, 0));
     }
 }

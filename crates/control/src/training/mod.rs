@@ -6,6 +6,8 @@
 //!   something is due stands in the objects.
 //! - What is kept of a TrainJob goes with it.
 //! - At most [`Settings::deletions_max`] deletions of TrainJobs are without a reply; what waits for its turn is not polled.
+//! - A deletion is sent after whatever else is ready at that instant was planned: a crowd of TrainJobs whose time to live is
+//!   over keeps no deadline from being written.
 //!
 //! # Deliberately absent
 //!
@@ -26,7 +28,7 @@ use muster_api::event::{Event, Severity};
 use muster_api::gang::{COSCHEDULING_GROUPS, VOLCANO_GROUPS};
 use muster_api::gang_make::{self, Gangs};
 use muster_api::meta;
-use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
+use muster_api::port::{Act, Call, Cascade, Kind, Object, Refusal, Uid};
 use muster_api::ports::Entropy;
 use muster_api::time::Time;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES};
@@ -173,6 +175,9 @@ impl Training {
         let uid = meta::uid(job);
         let kept = self.kept.of(key, &uid);
         if what == What::Deletion {
+            if matches!(why, Refusal::Busy { .. } | Refusal::Unknown(_)) {
+                self.deletions.slow_down();
+            }
             let again = self.retries.deletion_refused(&uid, why, now);
             kept.hold_until = again.as_ref().map(|it| it.at);
             let note = again.and_then(|it| it.note);
@@ -205,14 +210,15 @@ impl Controller for Training {
 
     fn kinds(&self) -> Vec<Kind> {
         let mut all = vec![TRAIN_JOBS.clone(), TRAINING_RUNTIMES.clone(), CLUSTER_TRAINING_RUNTIMES.clone()];
-        all.extend([kinds::CONFIG_MAPS.clone(), kinds::SECRETS.clone()]);
+        // JobSets may be defined later than this starts, by the installation of another controller. A kind that is not
+        // served has no objects until then, and keeps nothing that has ended from going.
+        all.extend([kinds::JOBSETS.clone(), kinds::CONFIG_MAPS.clone(), kinds::SECRETS.clone()]);
         all.extend(self.settings.gangs.into_iter().flat_map(gang_make::kinds).cloned());
         all
     }
 
     fn kinds_if_served(&self) -> Vec<Kind> {
-        // Without JobSets nothing can run, but what has ended goes nevertheless.
-        vec![kinds::JOBSETS.clone(), COSCHEDULING_GROUPS.clone(), VOLCANO_GROUPS.clone()]
+        vec![COSCHEDULING_GROUPS.clone(), VOLCANO_GROUPS.clone()]
     }
 
     fn concerns(&self, kind: &Kind, object: &Tree) -> bool {
@@ -244,14 +250,14 @@ impl Controller for Training {
 
     fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
         self.count(now);
-        // A key that is planned has no call in flight.
-        let next = self.deletions.leave(key);
+        // A key that is planned has no call in flight: if there was one, it was taken.
+        self.deletions.taken(key);
         let mut plan = match caches.find(key) {
             Some(job) if key.kind == TRAIN_JOBS => self.plan_job(key, job, caches, now),
             Some(runtime) if is_runtime(&key.kind) => Training::plan_runtime(key, runtime),
             _ => Plan::nothing(),
         };
-        plan.wake.extend(next);
+        plan.wake.extend(self.deletions.next_after(key));
         plan
     }
 
@@ -277,7 +283,7 @@ impl Controller for Training {
     }
 
     fn gave_up(&mut self, key: &Key, caches: &Caches, now: Time) -> GaveUp {
-        let next = self.deletions.leave(key);
+        self.deletions.refused(key);
         let job = caches.find(key).filter(|_| key.kind == TRAIN_JOBS);
         let refused = self.kept.get_mut(key).and_then(|kept| kept.refused.take());
         let mut after = match (job, refused) {
@@ -291,7 +297,7 @@ impl Controller for Training {
         };
         let timer = job.and_then(|job| next_due(&TrainJobFacts::of(&job.tree), self.settings.clock, now));
         after.by = [after.by, timer].into_iter().flatten().min();
-        after.wake.extend(next);
+        after.wake.extend(self.deletions.next_after(key));
         after
     }
 }
@@ -321,7 +327,9 @@ impl Pass<'_> {
                 life::Step::DeleteJobSet(uid) => {
                     plan.steps.push(Step::One(calls::delete_jobset(self.key, uid)));
                 }
-                life::Step::DeleteJob(due) => self.delete(due, expiry.take(), &mut plan),
+                life::Step::DeleteJob { due, cascade } => {
+                    self.delete(due, cascade, expiry.take(), &mut plan);
+                }
                 life::Step::Apply(object) => {
                     let (steps, is_last) = self.apply(object);
                     plan.steps.extend(steps);
@@ -372,7 +380,7 @@ impl Pass<'_> {
     }
 
     /// Deletes the TrainJob, unless that was refused a moment ago or too many others are being deleted.
-    fn delete(&mut self, due: Time, note: Option<Note>, plan: &mut Plan) {
+    fn delete(&mut self, due: Time, cascade: Cascade, note: Option<Note>, plan: &mut Plan) {
         let (uid, training) = (&self.facts.uid, &mut *self.training);
         let hold = training.kept.get(self.key).and_then(|kept| kept.hold_until);
         if let Some(until) = hold.filter(|until| *until > self.now) {
@@ -385,7 +393,7 @@ impl Pass<'_> {
         let told = std::mem::replace(&mut training.kept.of(self.key, uid).is_expiry_told, true);
         let note = note.filter(|_| !told).map(|note| Step::Note(calls::event(&self.job.tree, note)));
         plan.steps.extend(note);
-        plan.steps.push(Step::One(calls::delete_job(self.key, uid.clone())));
+        plan.steps.push(Step::One(calls::delete_job(self.key, uid.clone(), cascade)));
         training.numbers.sent(uid, due);
     }
 

@@ -1,4 +1,4 @@
-//! Whether lists of replicatedJobs mean the same to a client that reads objects into types and writes them back.
+//! Whether lists of replicatedJobs mean the same, and where they first do not, to a client that reads objects into types and writes them back.
 //!
 //! Such a client leaves out what its types cannot tell from nothing, writes what they always hold, and quantities in
 //! their shortest form. What it did not mean to change must not be taken for a change. Which fields those are is a
@@ -15,18 +15,36 @@ use muster_tree::Tree;
 /// What the template of a replicatedJob is.
 const TEMPLATE: &str = "io.k8s.api.batch.v1.JobTemplateSpec";
 
-/// Whether they mean the same.
-pub(super) fn is_alike(one: &Tree, other: &Tree) -> bool {
-    let (one, other) = (one.items(), other.items());
-    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a == b || is_same_job(a, b))
+/// The first difference in words: the replicatedJob, and the field in it. `None` when they mean the same.
+pub(super) fn difference(old: &Tree, new: &Tree) -> Option<String> {
+    let (old, new) = (old.items(), new.items());
+    let name = |it: &Tree| it.text_at(job::NAME);
+    let [before, after] = [old, new].map(|all| all.iter().map(name).collect::<Vec<_>>());
+    if let Some(gone) = before.iter().find(|it| !after.contains(it)) {
+        return Some(format!("replicatedJob {gone} is removed"));
+    }
+    if let Some(more) = after.iter().find(|it| !before.contains(it)) {
+        return Some(format!("replicatedJob {more} is added"));
+    }
+    if before != after {
+        return Some("replicatedJobs are in another order".to_owned());
+    }
+    let changed = |(old, new): (&Tree, &Tree)| Some((name(new), changed_field(old, new)?));
+    let (of, field) = old.iter().zip(new).find_map(changed)?;
+    Some(format!("replicatedJob {of}: {field}"))
 }
 
-fn is_same_job(one: &Tree, other: &Tree) -> bool {
-    let is_same = |key: &str| {
+/// The path of the first field of a replicatedJob that differs.
+fn changed_field(one: &Tree, other: &Tree) -> Option<String> {
+    let differs = |key: &str| {
         let (one, other) = (said(one, key), said(other, key));
-        one == other || (*job::TEMPLATE == [key] && is_same_template(one, other))
+        let below = match *job::TEMPLATE == [key] {
+            true => changed_in_template(one, other),
+            false => place(None, one, other),
+        };
+        below.map(|below| format!("{key}{below}"))
     };
-    keys(one, other).all(is_same)
+    keys(one, other).find_map(differs)
 }
 
 /// A field; an empty list is as good as none.
@@ -34,32 +52,36 @@ fn said<'a>(map: &'a Tree, key: &str) -> &'a Tree {
     map.get(key).filter(|it| !(it.is_list() && it.is_empty())).unwrap_or(&Tree::Null)
 }
 
-fn is_same_template(one: &Tree, other: &Tree) -> bool {
+fn changed_in_template(one: &Tree, other: &Tree) -> Option<String> {
     let table = builtin();
     let id = table.component(TEMPLATE).expect("Jobs are built in").node;
     let [one, other] = [one, other].map(|it| zero::written(table, id, &zero::absent(table, id, it)));
-    is_same(View { schema: &table.schema, id }, &one, &other)
+    place(Some(View { schema: &table.schema, id }), &one, &other)
 }
 
-/// Whether they are the same but for how quantities are written.
-fn is_same(view: View<'_>, one: &Tree, other: &Tree) -> bool {
+/// Where they differ first, but for how quantities are written: a path that begins with a dot or a bracket, or nothing
+/// where the difference is here.
+fn place(view: Option<View<'_>>, one: &Tree, other: &Tree) -> Option<String> {
     if one.same_branch(other) {
-        return true;
+        return None;
     }
     match (one, other) {
-        _ if view.node().format == "quantity" => value(one) == value(other),
-        (Tree::Map(_), Tree::Map(_)) => keys(one, other).all(|key| {
-            let (one, other) = (one.get(key).unwrap_or(&Tree::Null), other.get(key).unwrap_or(&Tree::Null));
-            view.below(key).map_or_else(|| one == other, |view| is_same(view, one, other))
-        }),
-        (Tree::List(_), Tree::List(_)) => {
-            let (one, other) = (one.items(), other.items());
-            let is_same_item = |(one, other): (&Tree, &Tree)| {
-                view.item().map_or_else(|| one == other, |view| is_same(view, one, other))
-            };
-            one.len() == other.len() && one.iter().zip(other).all(is_same_item)
+        _ if view.is_some_and(|view| view.node().format == "quantity") => {
+            (value(one) != value(other)).then(String::new)
         }
-        _ => one == other,
+        (Tree::Map(_), Tree::Map(_)) => keys(one, other).find_map(|key| {
+            let (one, other) = (one.get(key).unwrap_or(&Tree::Null), other.get(key).unwrap_or(&Tree::Null));
+            let below = place(view.and_then(|view| view.below(key)), one, other)?;
+            Some(if key.contains(['.', '/']) { format!("[{key}]{below}") } else { format!(".{key}{below}") })
+        }),
+        (Tree::List(_), Tree::List(_)) if one.items().len() == other.items().len() => {
+            let mut pairs = one.items().iter().zip(other.items()).enumerate();
+            pairs.find_map(|(at, (one, other))| {
+                let below = place(view.and_then(View::item), one, other)?;
+                Some(format!("[{at}]{below}"))
+            })
+        }
+        _ => (one != other).then(String::new),
     }
 }
 
@@ -68,26 +90,25 @@ fn keys<'a>(one: &'a Tree, other: &'a Tree) -> impl Iterator<Item = &'a str> {
     one.entries().iter().chain(other.entries()).map(|(key, _)| key.as_str())
 }
 
-/// Whether two maps of quantities have the same values; none is as good as an empty one.
-pub(super) fn is_same_quantities(one: &Tree, other: &Tree) -> bool {
-    let is_map = |tree: &Tree| tree.is_map() || tree.is_null();
-    if !is_map(one) || !is_map(other) {
-        return one == other;
-    }
-    let (one, other) = (one.entries(), other.entries());
-    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.0 == b.0 && value(&a.1) == value(&b.1))
+/// Whether two quantities have one value.
+pub(super) fn is_same_quantity(one: &Tree, other: &Tree) -> bool {
+    value(one) == value(other)
 }
 
-/// A quantity by value. Thousandths run out where whole units do not, so both count.
-fn value(tree: &Tree) -> (Option<(i64, i64)>, Option<&Tree>) {
-    let text = match tree {
-        Tree::Text(text) => text.to_string(),
-        Tree::Int(number) => number.to_string(),
-        other => return (None, Some(other)),
-    };
-    match (quantity::milli(&text), quantity::whole(&text)) {
-        (Some(milli), Some(whole)) => (Some((milli, whole)), None),
-        _ => (None, Some(tree)),
+/// Whether `given` is no less than `wanted`. Where nothing is wanted nothing may be given, and what is no quantity is
+/// compared as it is.
+pub(super) fn is_covered_by(wanted: &Tree, given: &Tree) -> bool {
+    match (value(wanted), value(given)) {
+        (Ok(wanted), Ok(given)) => given >= wanted,
+        (wanted, given) => wanted == given,
+    }
+}
+
+/// A quantity by value, or what stands in its place.
+fn value(tree: &Tree) -> Result<i128, &Tree> {
+    match tree {
+        Tree::Text(_) | Tree::Int(_) => quantity::nanos(&quantity::text(tree)).ok_or(tree),
+        other => Err(other),
     }
 }
 
@@ -103,8 +124,8 @@ mod tests {
             let job = tree!({"name": "w", "template": {"spec": {"template": {"spec": {}}}}});
             Tree::list([if value.is_null() { job } else { job.with(path, value.clone()) }])
         };
-        assert_eq!(is_alike(&job(one), &job(other)), want, "{says}");
-        assert_eq!(is_alike(&job(other), &job(one)), want, "{says}, the other way round");
+        assert_eq!(difference(&job(one), &job(other)).is_none(), want, "{says}");
+        assert_eq!(difference(&job(other), &job(one)).is_none(), want, "{says}, the other way round");
     }
 
     fn pods(spec: &Tree) -> Tree {
@@ -243,6 +264,42 @@ mod tests {
     }
 
     #[test]
+    fn the_difference_is_named() {
+        let job = |name: &str, part: &Tree| tree!({"name": name, "replicas": 1}).merge(part);
+        let w = |part: Tree| Tree::list([job("v", &tree!({})), job("w", &part)]);
+        let none = tree!({});
+        let pod = |spec: Tree| w(tree!({"template": {"spec": {"template": (spec)}}}));
+        let image = |image: &str| {
+            pod(tree!({"spec": {"containers": [{"name": "a"}, {"name": "c", "image": image}]}}))
+        };
+        let label = |value: &str| pod(tree!({"metadata": {"labels": {"example.com/a": value}}}));
+        for (old, new, words) in [
+            (w(none.clone()), w(tree!({"replicas": 2})), "replicatedJob w: replicas"),
+            (image("i"), image("j"), "replicatedJob w: template.spec.template.spec.containers[1].image"),
+            (
+                image("i"),
+                pod(tree!({"spec": {"containers": [{"name": "a"}]}})),
+                "replicatedJob w: template.spec.template.spec.containers",
+            ),
+            (
+                label("b"),
+                label("c"),
+                "replicatedJob w: template.spec.template.metadata.labels[example.com/a]",
+            ),
+            (w(none.clone()), w(tree!({"dependsOn": [{"name": "v"}]})), "replicatedJob w: dependsOn"),
+            (w(none.clone()), Tree::list([job("v", &none)]), "replicatedJob w is removed"),
+            (Tree::list([job("v", &none)]), w(none.clone()), "replicatedJob w is added"),
+            (
+                w(none.clone()),
+                Tree::list([job("w", &none), job("v", &none)]),
+                "replicatedJobs are in another order",
+            ),
+        ] {
+            assert_eq!(difference(&old, &new).as_deref(), Some(words));
+        }
+    }
+
+    #[test]
     fn labels_count_as_they_stand() {
         for (says, one, other, alike) in [
             ("no labels", tree!({"labels": {}}), Tree::Null, true),
@@ -306,10 +363,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_of_quantities_is_compared_as_it_is() {
-        let lists = [tree!([{"name": "a"}]), tree!([{"name": "b"}])];
-        assert!(!is_same_quantities(&lists[0], &lists[1]));
-        assert!(!is_same_quantities(&lists[0], &Tree::Null));
-        assert!(is_same_quantities(&tree!({}), &Tree::Null));
+    fn more_covers_less() {
+        let text = |it: &str| Tree::from(it);
+        for (wanted, given, covered) in [
+            (text("1Gi"), text("1024Mi"), true),
+            (text("1Gi"), text("2Gi"), true),
+            (text("2Gi"), text("1Gi"), false),
+            (text("1500m"), text("2"), true),
+            (text("20Pi"), text("10Pi"), false),
+            (text("10Pi"), text("20Pi"), true),
+            (text("1Gi"), Tree::Null, false),
+            (Tree::Null, text("1Gi"), false),
+            (text("much"), text("more"), false),
+        ] {
+            assert_eq!(is_covered_by(&wanted, &given), covered, "{wanted} {given}");
+        }
+        assert!(is_same_quantity(&1.into(), &text("1")) && !is_same_quantity(&1.into(), &text("2")));
     }
 }

@@ -65,7 +65,7 @@ fn meets(template: &str, beginning: &str, long: &ReplicatedJob, other: &str) -> 
 }
 
 /// The place of a Job, as names have it: without zeros in front.
-fn place_of_job(text: &str, job: &ReplicatedJob) -> Option<u32> {
+pub(super) fn place_of_job(text: &str, job: &ReplicatedJob) -> Option<u32> {
     let index: u32 = text.parse().ok()?;
     (index < job.replicas && index.to_string() == text).then_some(index)
 }

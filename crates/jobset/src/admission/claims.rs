@@ -9,7 +9,7 @@ use muster_schema::names;
 use muster_tree::Tree;
 
 use super::create::NewSet;
-use super::{Answer, claim_names, devices};
+use super::{Answer, claim_names, devices, live_claims};
 use crate::build::{ALL_CONTAINERS, own_claim};
 
 /// Most pods that can share a claim.
@@ -43,6 +43,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
         crowd(one, answer);
     }
     claim_names::check(set, answer);
+    live_claims::check(set, answer);
 }
 
 fn template_names(set: &NewSet<'_>, one: &ReplicatedJob, at: usize, answer: &mut Answer) {

@@ -33,7 +33,9 @@ impl<'a> NewSet<'a> {
         let given = asked.object.text_at(meta::NAME);
         let is_named = !given.is_empty();
         let name = if is_named { given } else { stand_in(asked.object.str_at(meta::GENERATE_NAME)) };
-        NewSet { asked, facts: JobSetFacts::of(&asked.object.with(meta::NAME, name)), is_named }
+        let mut facts = JobSetFacts::of(&asked.object.with(meta::NAME, name));
+        facts.namespace = asked.namespace.clone();
+        NewSet { asked, facts, is_named }
     }
 
     /// The JobSet as it was sent.
@@ -79,11 +81,11 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
     volumes::check(&set, &mut answer);
     claims::check(&set, &mut answer);
     gang::check(asked.object, &mut answer);
-    shorten(&mut answer.warnings);
     answer
 }
 
-fn shorten(warnings: &mut Vec<String>) {
+/// Leaves so many warnings that a client can show them.
+pub(super) fn shorten(warnings: &mut Vec<String>) {
     let more = warnings.len().saturating_sub(WARNINGS_MAX);
     if more > 0 {
         warnings.truncate(WARNINGS_MAX);
@@ -147,6 +149,26 @@ mod tests {
             [
                 "spec.successPolicy.targetReplicatedJobs[1]: Internal error: invalid replicatedJob name 'x' does not \
               appear in .spec.ReplicatedJobs"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_pods_ask_for_can_be_read() {
+        let asks = |cpu: &str| {
+            let pods =
+                tree!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]});
+            set(
+                &tree!({"replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": {"template": {"spec": pods}}}}]}),
+            )
+        };
+        assert!(problems(&asks("8.0000000000000000000000000")).is_empty());
+        assert_eq!(
+            problems(&asks("1e1.5")),
+            [
+                "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.requests[cpu]: Invalid \
+                 value: \"1e1.5\": quantities must match the regular expression \
+                 '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             ]
         );
     }

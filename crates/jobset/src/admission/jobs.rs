@@ -4,6 +4,7 @@ use muster_api::job::Mode;
 use muster_api::jobset::{ReplicatedJob, names};
 use muster_api::paths::{jobset as path, replicated_job as job};
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::Tree;
 
 use super::Answer;
@@ -31,6 +32,8 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
         answer.problems.extend(word(&format!("{path}.groupName"), &one.group, GROUP_TOO_LONG));
         made_names(&set.facts.name, one, &path, answer);
         order(one, &set.facts.jobs[..at], &path, answer);
+        let pods = format!("{path}.template.spec.template.spec");
+        answer.problems.extend(quantities::of_pod_spec(&pods, tree.at(job::POD_SPEC)));
         if set.is_in_place() && set.asked.settings.gates.in_place_restart {
             in_place(one, tree, &path, answer);
         }

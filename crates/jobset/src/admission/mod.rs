@@ -3,6 +3,7 @@
 //! The same functions answer in process and as webhooks of a cluster.
 
 mod alike;
+mod children;
 mod claim_names;
 mod claims;
 mod coordinator;
@@ -13,6 +14,7 @@ mod failure;
 mod gang;
 mod jobs;
 mod leader;
+mod live_claims;
 mod network;
 mod pods;
 mod reuse;
@@ -21,8 +23,11 @@ mod testing;
 mod update;
 mod volumes;
 
+use muster_api::kinds;
+use muster_api::port::Kind;
 use muster_tree::{Text, Tree};
 
+pub use children::{Cause, DryRun};
 pub use defaults::default_jobset;
 pub use muster_schema::admission::Answer;
 pub use pods::{mutate_pod, validate_pod};
@@ -46,6 +51,13 @@ pub trait Live {
     /// It cannot be told whether there is one.
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
 
+    /// The device claims of a namespace whose names begin so; more than those do no harm, and there are none where no such
+    /// kind is served.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    fn device_claims(&self, namespace: &str, beginning: &str) -> Result<Vec<Tree>, String>;
+
     /// A node.
     ///
     /// # Errors
@@ -58,6 +70,14 @@ pub trait Live {
     /// # Errors
     /// They cannot be listed.
     fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String>;
+
+    /// What the API server finds wrong with an object of this kind when it is created. Nothing is stored.
+    fn dry_run(&self, kind: &Kind, object: &Tree) -> DryRun;
+
+    /// The versions in which device claims may be served, the best first.
+    fn device_claim_kinds(&self) -> Vec<Kind> {
+        vec![kinds::RESOURCE_CLAIMS.clone()]
+    }
 }
 
 /// What is asked about a write.
@@ -78,6 +98,16 @@ pub struct Asked<'a> {
 /// Whether a JobSet may be created, or changed as it would be.
 #[must_use]
 pub fn validate_jobset(asked: &Asked<'_>) -> Answer {
+    let mut answer = check_jobset(asked);
+    if !answer.is_refused() {
+        children::check(asked, &mut answer);
+    }
+    create::shorten(&mut answer.warnings);
+    answer
+}
+
+/// What is wrong with a JobSet itself.
+fn check_jobset(asked: &Asked<'_>) -> Answer {
     match asked.old {
         None => create::check(asked),
         Some(old) => update::check(asked, old),

@@ -1,14 +1,18 @@
 //! Volume claims that are there already.
 //!
 //! A retained claim serves the next JobSet of its name. Whether it is what the template asks for is a matter of
-//! meaning: what the server fills in counts as asked for, and quantities are compared by value.
+//! meaning: what the server fills in counts as asked for, quantities are compared by value, and a claim that was expanded
+//! since still serves. A refusal names the fields.
 
+use std::collections::BTreeSet;
+
+use muster_api::words::jobset as words;
 use muster_api::{meta, paths::jobset_volume, paths::jobset_volumes};
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
 use super::Answer;
-use super::alike::is_same_quantities;
+use super::alike::{is_covered_by, is_same_quantity};
 use super::create::NewSet;
 use super::volumes::Place;
 
@@ -38,11 +42,16 @@ pub(super) fn check(set: &NewSet<'_>, place: &Place<'_>, claim: &Text, answer: &
 
 fn existing(set: &NewSet<'_>, place: &Place<'_>, claim: &Tree, answer: &mut Answer) {
     let name = meta::name(claim);
-    let wanted = place.template.at(jobset_volume::SPEC).unwrap_or(&Tree::Null);
-    if !is_served_by(wanted, claim.at(jobset_volume::SPEC).unwrap_or(&Tree::Null)) {
-        let why = format!("spec does not match existing PVC {name} in namespace {}", set.asked.namespace);
-        let path = place.field("spec");
-        answer.problems.push(FieldError::invalid(path, place.template.str_at(jobset_volume::NAME), why));
+    let [wanted, given] = [place.template, claim].map(|it| it.at(jobset_volume::SPEC).unwrap_or(&Tree::Null));
+    for Unmet { field, wanted, given } in unmet(wanted, given) {
+        let there = match given {
+            Tree::Null => format!("which has no {field}"),
+            given => format!("whose {field} is {given}"),
+        };
+        let why =
+            format!("spec does not match existing PVC {name} in namespace {}, {there}", set.asked.namespace);
+        let path = place.field(&format!("spec.{field}"));
+        answer.problems.push(FieldError::invalid(path, wanted.clone(), why));
     }
     let when = place.policy.str_at(jobset_volumes::WHEN_DELETED);
     if when != "Retain" {
@@ -55,25 +64,59 @@ fn existing(set: &NewSet<'_>, place: &Place<'_>, claim: &Tree, answer: &mut Answ
         let why = format!("PVC {name} is controlled by {} {}", owner.kind, owner.name);
         let template = place.template.str_at(jobset_volume::NAME);
         answer.problems.push(FieldError::invalid(place.field("name"), template, why));
+    } else if let Some(other) = meta::label(claim, words::NAME).filter(|it| *it != set.facts.name) {
+        // What another JobSet retained: `a` of `b-c` and `a-b` of `c` have one name.
+        let why = format!(
+            "PVC {name} was retained by JobSet {other}: rename the template, or change the label {} of the PVC",
+            words::NAME
+        );
+        let template = place.template.str_at(jobset_volume::NAME);
+        answer.problems.push(FieldError::invalid(place.field("name"), template, why));
     }
 }
 
-/// Whether a claim is what a template asks for.
-fn is_served_by(wanted: &Tree, given: &Tree) -> bool {
-    let keys = wanted.entries().iter().chain(given.entries()).map(|(key, _)| key.as_str());
-    keys.into_iter().all(|key| {
+/// A field in which a claim is not what a template asks for.
+struct Unmet<'a> {
+    field: String,
+    wanted: &'a Tree,
+    given: &'a Tree,
+}
+
+/// Where a claim is not what a template asks for.
+fn unmet<'a>(wanted: &'a Tree, given: &'a Tree) -> Vec<Unmet<'a>> {
+    let mut all = Vec::new();
+    for key in keys(wanted, given) {
         let (wanted, given) = (said(wanted, key), said(given, key));
         match key {
-            "resources" => ["requests", "limits"].iter().all(|part| {
-                is_same_quantities(
-                    wanted.get(part).unwrap_or(&Tree::Null),
-                    given.get(part).unwrap_or(&Tree::Null),
-                )
-            }),
-            key if wanted.is_null() && FILLED.contains(&key) => true,
-            _ => wanted == given,
+            "resources" => amounts(wanted, given, &mut all),
+            key if wanted.is_null() && FILLED.contains(&key) => {}
+            key if wanted != given => all.push(Unmet { field: key.to_owned(), wanted, given }),
+            _ => {}
         }
-    })
+    }
+    all
+}
+
+/// Storage may be more than was asked for: its user may have expanded the claim.
+fn amounts<'a>(wanted: &'a Tree, given: &'a Tree, all: &mut Vec<Unmet<'a>>) {
+    for part in ["requests", "limits"] {
+        let [wanted, given] = [wanted, given].map(|it| it.get(part).unwrap_or(&Tree::Null));
+        for key in keys(wanted, given) {
+            let [wanted, given] = [wanted, given].map(|it| it.get(key).unwrap_or(&Tree::Null));
+            let is_met = match part {
+                "requests" => is_covered_by(wanted, given),
+                _ => is_same_quantity(wanted, given),
+            };
+            if !is_met {
+                all.push(Unmet { field: format!("resources.{part}.{key}"), wanted, given });
+            }
+        }
+    }
+}
+
+/// The keys of both, each once.
+fn keys<'a>(one: &'a Tree, other: &'a Tree) -> BTreeSet<&'a str> {
+    one.entries().iter().chain(other.entries()).map(|(key, _)| key.as_str()).collect()
 }
 
 /// A field; an empty list or map is as good as none, empty text is not: no class is a choice.
@@ -113,26 +156,52 @@ mod tests {
             "volumeName": "pv-1", "volumeAttributesClassName": "gold"}));
         let retain = "spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted: Invalid value: \"Delete\": \
                       retentionPolicy must be retain when PVC exists";
-        let other = "spec.volumeClaimPolicies[0].template[0].spec: Invalid value: \"a\": spec does not match existing \
-                     PVC a-s in namespace n";
+        let at = |field: &str, wanted: &str, there: &str| {
+            format!(
+                "spec.volumeClaimPolicies[0].template[0].spec.{field}: Invalid value: {wanted}: spec does not match \
+                 existing PVC a-s in namespace n, {there}"
+            )
+        };
+        let class = |wanted: &str| at("storageClassName", wanted, "whose storageClassName is \"standard\"");
+        let size = "resources.requests.storage";
+        let bigger = at(size, "\"2Gi\"", &format!("whose {size} is \"1Gi\""));
+        let limit = at("resources.limits.storage", "\"1Gi\"", "which has no resources.limits.storage");
+        let modes = |wanted: &str| at("accessModes", wanted, "whose accessModes is [\"ReadWriteOnce\"]");
         for (says, wanted, when, want) in [
             ("as it was", asks("1Gi"), "Retain", &[][..]),
             ("another way to write the size", asks("1024Mi"), "Retain", &[]),
             ("the class that it got", asks("1Gi").with(&["storageClassName"], "standard"), "Retain", &[]),
             ("nothing where nothing is", asks("1Gi").with(&["selector"], tree!({})), "Retain", &[]),
-            ("another class", asks("1Gi").with(&["storageClassName"], "fast"), "Retain", &[other]),
-            ("no class at all", asks("1Gi").with(&["storageClassName"], ""), "Retain", &[other]),
-            ("another size", asks("2Gi"), "Retain", &[other]),
+            ("less than it has", asks("512Mi"), "Retain", &[]),
+            (
+                "another class",
+                asks("1Gi").with(&["storageClassName"], "fast"),
+                "Retain",
+                &[&*class("\"fast\"")],
+            ),
+            ("no class at all", asks("1Gi").with(&["storageClassName"], ""), "Retain", &[&*class("\"\"")]),
+            ("more than it has", asks("2Gi"), "Retain", &[&*bigger]),
             (
                 "a limit",
                 asks("1Gi").with(&["resources", "limits"], tree!({"storage": "1Gi"})),
                 "Retain",
-                &[other],
+                &[&*limit],
             ),
-            ("other modes", asks("1Gi").with(&["accessModes"], tree!(["ReadOnlyMany"])), "Retain", &[other]),
-            ("no modes", asks("1Gi").without(&["accessModes"]), "Retain", &[other]),
+            (
+                "other modes",
+                asks("1Gi").with(&["accessModes"], tree!(["ReadOnlyMany"])),
+                "Retain",
+                &[&*modes("[\"ReadOnlyMany\"]")],
+            ),
+            ("no modes", asks("1Gi").without(&["accessModes"]), "Retain", &[&*modes("null")]),
+            (
+                "two fields",
+                asks("2Gi").with(&["storageClassName"], "fast"),
+                "Retain",
+                &[&*bigger, &*class("\"fast\"")],
+            ),
             ("it would be deleted", asks("1Gi"), "Delete", &[retain]),
-            ("both", asks("2Gi"), "Delete", &[other, retain]),
+            ("both", asks("2Gi"), "Delete", &[&*bigger, retain]),
         ] {
             println!("{says}");
             expect_with(&with(&wanted, when), &there(&given), want);
@@ -157,6 +226,21 @@ mod tests {
                      JobSet other";
         expect_with(&with(&asks("1Gi"), "Retain"), &live, &[words]);
         expect_with(&with(&asks("1Gi"), "Delete"), &live, &["must be retain", words]);
+    }
+
+    #[test]
+    fn what_another_set_retained_is_not_used() {
+        let labelled = |name: &str| {
+            let mut live = there(&asks("1Gi"));
+            for claim in live.volume_claims.values_mut() {
+                *claim = claim.with(&["metadata", "labels", words::NAME], name);
+            }
+            live
+        };
+        expect_with(&with(&asks("1Gi"), "Retain"), &labelled("s"), &[]);
+        let words = "spec.volumeClaimPolicies[0].template[0].name: Invalid value: \"a\": PVC a-s was retained by JobSet \
+                     other";
+        expect_with(&with(&asks("1Gi"), "Retain"), &labelled("other"), &[words]);
     }
 
     #[test]

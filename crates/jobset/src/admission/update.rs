@@ -9,7 +9,7 @@ use muster_api::paths::{jobset as path, meta, pod, replicated_job as job};
 use muster_schema::error::{FieldError, Problem};
 use muster_tree::{Text, Tree};
 
-use super::alike::is_alike;
+use super::alike::difference;
 use super::{Answer, Asked, gang};
 
 const IMMUTABLE: &str = "field is immutable";
@@ -26,8 +26,8 @@ pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
         let jobs = set.items_at(path::JOBS).iter();
         Tree::list(jobs.map(|one| fixed_part(one, is_suspended, gates.elastic)))
     };
-    if !is_alike(&fixed(old), &fixed(new)) {
-        answer.problems.push(immutable("spec.replicatedJobs"));
+    if let Some(what) = difference(&fixed(old), &fixed(new)) {
+        answer.problems.push(immutable("spec.replicatedJobs", &format!("{IMMUTABLE}: {what}")));
     }
     if gates.elastic {
         elastic(&JobSetFacts::of(old), new, &mut answer);
@@ -39,19 +39,19 @@ pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
     }
     // That it does not change once it is there is a rule of the schema.
     if old.items_at(path::VOLUMES).is_empty() != new.items_at(path::VOLUMES).is_empty() {
-        answer.problems.push(immutable("spec.volumeClaimPolicies"));
+        answer.problems.push(immutable("spec.volumeClaimPolicies", IMMUTABLE));
     }
     gang::check_change(old, new, &mut answer);
     answer
 }
 
 /// A list that may not change; it may be long, and is not shown.
-fn immutable(path: &str) -> FieldError {
+fn immutable(path: &str, why: &str) -> FieldError {
     FieldError {
         path: path.to_owned(),
         problem: Problem::InvalidBranch,
         value: Tree::Null,
-        detail: IMMUTABLE.to_owned(),
+        detail: why.to_owned(),
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use crate::Gates;
     use crate::admission::testing::{Nothing, expect_update, set};
 
-    const JOBS: &str = "spec.replicatedJobs: Invalid value: field is immutable";
+    const JOBS: &str = "spec.replicatedJobs: Invalid value: field is immutable: replicatedJob";
 
     /// The set with its first replicatedJob changed.
     fn first(set: &Tree, path: &[&str], value: impl Into<Tree>) -> Tree {

@@ -1,10 +1,20 @@
 //! Devices that the pods of one Job share.
+//!
+//! # Guarantees
+//!
+//! - No pod of a Job runs before each claim of the Job is the Job's own, by UID: the Job is created suspended, since its UID
+//!   is what the claims name as their owner, and is resumed when they are there.
+//! - A claim of another object is never adopted, changed or deleted.
+
+use std::collections::BTreeSet;
 
 use muster_api::event::Severity;
 use muster_api::jobset::{ClaimTemplate, ReplicatedJob, names};
+use muster_api::meta::Owner;
 use muster_api::port::Uid;
-use muster_tree::Text;
+use muster_tree::{Text, tree};
 
+use super::draft::Draft;
 use super::{Action, Held, Made, Pass, RETRY, reasons, startup};
 use crate::build;
 use crate::children::{Child, Ref};
@@ -26,37 +36,73 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes the claims of Jobs that run.
-    pub fn claims(&mut self) {
+    /// Makes the claims of Jobs that run or are about to. A Job whose claim is another object's does not run: it stays, or
+    /// is, suspended.
+    pub fn claims(&mut self, draft: &Draft<'_>) {
         let Some(kind) = self.seen.claims.filter(|_| self.seen.gates.claim_templates) else { return };
-        let (mut made, mut strange, mut going) = (Vec::new(), Vec::new(), false);
-        for child in self.sorted.active.iter().filter(|it| !it.suspend && !it.deleting) {
+        let due: BTreeSet<&str> = match self.seen.set.suspend {
+            true => BTreeSet::new(),
+            false => self.due(draft).into_iter().map(|of| of.name.as_str()).collect(),
+        };
+        let is_due = |it: &&&Child<'_>| !it.suspend || it.group.is_some_and(|name| due.contains(name));
+        let (mut made, mut strange, mut halted, mut going) = (Vec::new(), Vec::new(), Vec::new(), false);
+        for child in self.sorted.active.iter().filter(|it| !it.deleting).filter(is_due) {
+            let before = strange.len();
             for template in self.templates(child) {
                 match self.claim(child, template) {
                     (name, None) => made.push(Made {
                         object: self.builder.device_claim(kind, child.tree, template),
                         told: Some((reasons::DEVICE_CLAIM_CREATED, format!("Created ResourceClaim {name}"))),
                     }),
-                    (name, Some(held)) if !held.deleting && !is_of(&held, &child.this.uid) => {
-                        strange.push(format!(
-                            "ResourceClaim {name} exists and is not owned by Job {}: it is {}",
-                            child.this.name,
-                            startup::of_whom(&held)
-                        ));
-                    }
                     // It goes by itself, and ours follows.
                     (_, Some(held)) if held.deleting => going = true,
+                    (name, Some(held)) if !is_of(&held, &child.this.uid) => {
+                        strange.push(not_owned(&name, &child.this.name, &held));
+                    }
                     _ => {}
                 }
+            }
+            if strange.len() > before && !child.suspend {
+                halted.push((child.this.clone(), tree!({"spec": {"suspend": true}})));
             }
         }
         if going {
             self.steps.push(Action::LookAgain(self.seen.now + RETRY));
         }
         strange.into_iter().for_each(|message| self.wait(reasons::DEVICE_CLAIM_FAILED, message));
+        // A set that is suspended suspends them anyway.
+        if !halted.is_empty() && !self.seen.set.suspend {
+            self.steps.push(Action::Change(halted));
+        }
         if !made.is_empty() {
             self.creates.push(Action::CreateClaims(made));
         }
+    }
+
+    /// Whether every claim of a Job is there and its own, so that its pods may run.
+    pub fn has_claims(&self, child: &Child<'_>) -> bool {
+        self.templates(child).all(|it| {
+            let (_, held) = self.claim(child, it);
+            held.is_some_and(|held| !held.deleting && is_of(&held, &child.this.uid))
+        })
+    }
+
+    /// Whether the names of the claims of a Job that is not there yet are free. What another object owns is
+    /// reported; what goes by itself is waited for.
+    pub fn may_have_claims(&mut self, of: &ReplicatedJob, job: &Text) -> bool {
+        let mut is_free = true;
+        for template in build::effective(of) {
+            let name = names::device_claim(job, &template.name);
+            let Some(held) = self.seen.around.device_claim(&name) else { continue };
+            is_free = false;
+            // Left by an earlier Job of this name, whose deletion takes it along.
+            if held.deleting || held.controller.as_ref().is_some_and(|owner| is_job(owner, job)) {
+                self.steps.push(Action::LookAgain(self.seen.now + RETRY));
+            } else {
+                self.wait(reasons::DEVICE_CLAIM_FAILED, not_owned(&name, job, &held));
+            }
+        }
+        is_free
     }
 
     /// Whether Jobs of a replicatedJob could have their devices: what cannot is not run without them.
@@ -102,6 +148,16 @@ impl Pass<'_> {
         let held = self.seen.around.device_claim(&name);
         (name, held)
     }
+}
+
+fn not_owned(claim: &str, job: &str, held: &Held) -> String {
+    let whose = startup::of_whom(held);
+    format!("ResourceClaim {claim} exists and is not owned by Job {job}: it is {whose}")
+}
+
+/// Whether an owner is a Job of this name.
+fn is_job(owner: &Owner, name: &str) -> bool {
+    owner.kind == "Job" && owner.name == name
 }
 
 fn is_of(held: &Held, job: &Uid) -> bool {

@@ -13,6 +13,9 @@ use muster_tree::{Text, Tree};
 use super::Observed;
 use crate::children::Sorted;
 
+/// Most characters of a message that is repeated in a condition: what a server refuses with may be long.
+const MESSAGE_MAX: usize = 1024;
+
 /// An event that follows the status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -66,6 +69,23 @@ impl<'a> Draft<'a> {
             self.status.jobs.iter().map(|it| u64::from(it.ready) + u64::from(it.succeeded)).sum();
         if !self.seen.set.suspend && ready == self.seen.set.replicas() {
             self.not_restarting("JobsReady", "all jobs are ready");
+        }
+    }
+
+    /// Says what keeps the JobSet from making progress, or that nothing does any more. While what was refused is tried again
+    /// the condition stays as it is: a status that flaps with each try would hide since when it is so.
+    pub fn stalled(&mut self, all: &[(Text, String)], is_trying: bool) {
+        let conditions = &mut self.status.conditions;
+        let kind = conditions::STALLED;
+        if let Some(((reason, message), rest)) = all.split_first() {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+            let message: String = message.chars().take(MESSAGE_MAX).chain(more.chars()).collect();
+            let wanted = Wanted { kind, holds: true, reason, message: &message };
+            condition::set(conditions, &wanted, self.now);
+        } else if condition::holds(conditions, kind) && !is_trying {
+            let message = "nothing is in the way of the jobset";
+            let wanted = Wanted { kind, holds: false, reason: "Progressing", message };
+            condition::set(conditions, &wanted, self.now);
         }
     }
 

@@ -118,11 +118,13 @@ impl Applied<'_> {
         let replicas = of.replicas as usize;
         let status = draft.status.jobs.iter_mut().find(|it| it.name == of.name);
         let (Some(status), true) = (status, (index as usize) < replicas) else { return false };
-        for list in [&mut status.restarts, &mut status.counted] {
-            list.resize(replicas, 0);
-        }
+        status.restarts.resize(replicas, 0);
         status.restarts[index as usize] += 1;
-        status.counted[index as usize] += u32::from(counts);
+        // Absent until the first restart that counts, as existing servers store it.
+        if counts {
+            status.counted.resize(replicas, 0);
+            status.counted[index as usize] += 1;
+        }
         true
     }
 }

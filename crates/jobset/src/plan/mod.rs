@@ -5,6 +5,7 @@ mod draft;
 mod failure;
 mod gangs;
 mod in_place;
+mod stall;
 mod startup;
 mod success;
 mod suspend;
@@ -60,6 +61,10 @@ pub mod reasons {
     pub const DEVICE_CLAIMS_DISABLED: &str = "ResourceClaimTemplatesDisabled";
     /// The labels of a Job were changed and cannot be understood.
     pub const LABELS_UNREADABLE: &str = "JobLabelsInvalid";
+    /// A deleted Job does not go.
+    pub const JOB_TERMINATING: &str = "JobTerminating";
+    /// Pods name a claim that does not exist.
+    pub const CLAIM_NOT_FOUND: &str = "ClaimNotFound";
     /// A rule needs a feature that is switched off.
     pub const ACTION_DISABLED: &str = "FailurePolicyActionDisabled";
 }
@@ -71,6 +76,8 @@ pub struct Held {
     pub uid: Uid,
     /// Who controls it.
     pub controller: Option<Owner>,
+    /// The JobSet that its label names.
+    pub jobset: Option<Text>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -115,6 +122,8 @@ pub trait Around {
     fn group(&self, name: &Text) -> Option<Held>;
     /// The pods of the JobSet.
     fn pods(&self) -> Vec<InPlacePod>;
+    /// Kind and name of an object that a Job owns and waits for, if one is known.
+    fn remains(&self, job: &Uid) -> Option<(Text, Text)>;
     /// The owner of the JobSet, if it must be told of the end.
     fn parent(&self) -> Parent;
 }
@@ -137,6 +146,8 @@ pub struct Observed<'a> {
     pub told_at: Option<Time>,
     /// Until when nothing is made: the last try was refused.
     pub hold_until: Option<Time>,
+    /// Reason and message of that refusal.
+    pub refused: Option<(&'a str, &'a str)>,
     /// The instant of the reading.
     pub now: Time,
 }
@@ -193,13 +204,7 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
     if seen.set.deleting || seen.set.foreign {
         return Vec::new();
     }
-    match Sorted::of(seen.set, seen.children, seen.gates) {
-        Ok(sorted) => Pass::new(seen, sorted).run(),
-        Err(words) => vec![
-            Action::NoteOnce(Severity::Warning, reasons::LABELS_UNREADABLE.into(), words),
-            Action::LookAgain(seen.now + RETRY),
-        ],
-    }
+    Pass::new(seen, Sorted::of(seen.set, seen.children, seen.gates)).run()
 }
 
 /// One pass.
@@ -210,6 +215,8 @@ struct Pass<'a> {
     /// The replicatedJobs by name.
     jobs: BTreeMap<&'a str, &'a ReplicatedJob>,
     steps: Vec<Action>,
+    /// What keeps the JobSet from making progress: reasons and messages.
+    stalls: Vec<(Text, String)>,
     /// What is made, after the status was told: a refusal must not keep the rest from being done.
     creates: Vec<Action>,
 }
@@ -222,6 +229,7 @@ impl<'a> Pass<'a> {
             sorted,
             jobs: seen.set.jobs.iter().map(|it| (it.name.as_str(), it)).collect(),
             steps: Vec::new(),
+            stalls: Vec::new(),
             creates: Vec::new(),
         }
     }
@@ -231,11 +239,13 @@ impl<'a> Pass<'a> {
         self.lay_out_gangs();
         self.release_claims();
         if self.seen.set.status.ended().is_some() {
-            self.delete(&self.sorted.active.clone());
+            self.delete(&self.sorted.running().collect::<Vec<_>>());
             let told = self.tell(draft);
             self.expire(told);
             return self.steps;
         }
+        self.unreadable();
+        self.lingering();
         self.delete(&self.sorted.previous.clone());
         draft.all_ready();
         if !self.sorted.failed.is_empty() {
@@ -258,7 +268,8 @@ impl<'a> Pass<'a> {
             self.resize();
         }
         startup::create(self, draft, may_create);
-        self.claims();
+        self.claims(draft);
+        self.absent_claims();
         if self.seen.set.suspend {
             self.suspend(draft);
         } else {
@@ -267,6 +278,17 @@ impl<'a> Pass<'a> {
         if self.seen.set.strategy() == Strategy::InPlace && self.seen.gates.in_place_restart {
             in_place::sync(self.seen, draft);
         }
+    }
+
+    /// Says which Jobs are left out because their labels cannot be read.
+    fn unreadable(&mut self) {
+        let Some((_, why)) = self.sorted.unreadable.first() else { return };
+        let more = match self.sorted.unreadable.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more jobs)"),
+        };
+        let message = format!("{why}{more}");
+        self.wait(reasons::LABELS_UNREADABLE, message);
     }
 
     /// Makes what is missing, unless the last try was refused a moment ago.
@@ -286,11 +308,16 @@ impl<'a> Pass<'a> {
     }
 
     /// The status, if it differs, and what it has to say; whether it is written. Mere counts wait for more of their kind.
-    fn tell(&mut self, draft: Draft<'_>) -> bool {
+    fn tell(&mut self, mut draft: Draft<'_>) -> bool {
         let old = &self.seen.set.status;
-        for (reason, message) in draft.complaints {
+        for (reason, message) in std::mem::take(&mut draft.complaints) {
             self.wait(reason, message);
         }
+        let is_held = self.seen.hold_until.is_some_and(|until| until > self.seen.now);
+        if let Some((reason, message)) = self.seen.refused.filter(|_| is_held && !self.creates.is_empty()) {
+            self.stalls.push((reason.into(), message.to_owned()));
+        }
+        draft.stalled(&self.stalls, !self.creates.is_empty());
         let due = self.seen.told_at.map(|at| at + COUNTS_EVERY).filter(|at| *at > self.seen.now);
         let (status, said) = (in_order(&draft.status), draft.said);
         match due {
@@ -357,6 +384,7 @@ impl<'a> Pass<'a> {
 
     /// Tells what only others can mend, and looks again later.
     fn wait(&mut self, reason: &str, message: String) {
+        self.stalls.push((reason.into(), message.clone()));
         self.steps.push(Action::NoteOnce(Severity::Warning, reason.into(), message));
         self.steps.push(Action::LookAgain(self.seen.now + RETRY));
     }

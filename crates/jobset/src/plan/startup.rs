@@ -92,7 +92,8 @@ fn missing<'a>(
     }
     for (index, name) in wanted {
         match pass.seen.around.job(&name) {
-            None => jobs.push((of, index)),
+            None if pass.may_have_claims(of, &name) => jobs.push((of, index)),
+            None => {}
             Some(held) if pass.is_conflict("job", &name, &held) => {}
             // It goes by itself.
             Some(held) if held.deleting => pass.steps.push(Action::LookAgain(pass.seen.now + RETRY)),
@@ -112,6 +113,9 @@ fn missing<'a>(
 pub fn of_whom(held: &Held) -> String {
     match &held.controller {
         Some(owner) => format!("controlled by {} {} ({})", owner.kind, owner.name, owner.uid),
-        None => "controlled by nobody".to_owned(),
+        None => match &held.jobset {
+            Some(name) => format!("labelled as that of JobSet {name}"),
+            None => "controlled by no object".to_owned(),
+        },
     }
 }

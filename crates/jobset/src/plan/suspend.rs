@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_api::condition::Wanted;
 use muster_api::event::Severity;
+use muster_api::jobset::ReplicatedJob;
 use muster_api::words::jobset::conditions;
 use muster_tree::{Tree, tree};
 
@@ -12,10 +13,10 @@ use super::{Action, Pass, startup};
 use crate::build;
 use crate::children::{Child, Ref};
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Suspends every Job that runs.
     pub fn suspend(&mut self, draft: &mut Draft<'_>) {
-        let running = self.sorted.active.iter().filter(|it| !it.suspend && !it.deleting);
+        let running = self.sorted.running().filter(|it| !it.suspend && !it.deleting);
         let patch = tree!({"spec": {"suspend": true}});
         let all: Vec<(Ref, Tree)> = running.map(|it| (it.this.clone(), patch.clone())).collect();
         if !all.is_empty() {
@@ -29,22 +30,16 @@ impl Pass<'_> {
 
     /// Lets the Jobs go on that may.
     pub fn resume(&mut self, draft: &mut Draft<'_>) {
-        let set = self.seen.set;
         let (mut changes, mut clear) = (Vec::new(), Vec::new());
-        let mut done = true;
+        let due = self.due(draft);
+        let mut done = !self.seen.set.in_order || due.is_empty();
         let mut paused: BTreeMap<&str, Vec<&Child<'_>>> = BTreeMap::new();
         for child in self.sorted.active.iter().filter(|it| it.suspend && !it.deleting) {
             paused.entry(child.group.unwrap_or_default()).or_default().push(child);
         }
-        for (at, of) in set.jobs.iter().enumerate() {
-            if !startup::may_start(set, &draft.status, of) {
-                continue;
-            }
-            if set.in_order && startup::has_started(&draft.status, at, of) {
-                continue;
-            }
+        for of in due {
             for child in paused.remove(of.name.as_str()).unwrap_or_default() {
-                match resumed(child, &self.wanted(child)) {
+                match resumed(child, &self.wanted(child)).filter(|_| self.has_claims(child)) {
                     Some(patch) => {
                         let changes_template = patch.at(&["spec", "template"]).is_some();
                         clear.extend((changes_template && child.has_started()).then(|| child.this.clone()));
@@ -52,10 +47,6 @@ impl Pass<'_> {
                     }
                     None => done = false,
                 }
-            }
-            if set.in_order {
-                done = false;
-                break;
             }
         }
         if !clear.is_empty() {
@@ -69,6 +60,18 @@ impl Pass<'_> {
             let wanted = Wanted { kind: conditions::SUSPENDED, holds: false, reason: "ResumeJobs", message };
             draft.set(Severity::Normal, &wanted);
         }
+    }
+
+    /// The replicatedJobs whose Jobs may run now: what they depend on holds, and of those that start in order it is the
+    /// first that has not started.
+    pub fn due(&self, draft: &Draft<'_>) -> Vec<&'a ReplicatedJob> {
+        let set = self.seen.set;
+        let all = set.jobs.iter().enumerate().filter(|(at, of)| {
+            startup::may_start(set, &draft.status, of)
+                && !(set.in_order && startup::has_started(&draft.status, *at, of))
+        });
+        let most = if set.in_order { 1 } else { usize::MAX };
+        all.map(|(_, of)| of).take(most).collect()
     }
 
     /// The Job as it would be made now.

@@ -17,7 +17,11 @@ impl Pass<'_> {
                 made.push(Made { object: self.builder.volume_claim(template), told });
                 continue;
             };
-            let stranger = held.controller.as_ref().is_some_and(|owner| owner.uid != set.uid);
+            // A retained claim has no owner: the label says whose data it is.
+            let stranger = match &held.controller {
+                Some(owner) => owner.uid != set.uid,
+                None => held.jobset.as_ref().is_some_and(|name| *name != set.name),
+            };
             if stranger || held.deleting {
                 let why = match stranger {
                     true => format!("it exists and is {}", startup::of_whom(&held)),

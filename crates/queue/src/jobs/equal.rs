@@ -134,11 +134,7 @@ fn is_same(view: View<'_>, one: &Tree, other: &Tree) -> bool {
     }
 }
 
-/// A quantity by value. Thousandths run out where whole units do not, so both count.
-fn value(tree: &Tree) -> Option<(i64, i64)> {
-    let text = match tree {
-        Tree::Text(text) => text.to_string(),
-        other => other.to_json(),
-    };
-    Some((quantity::milli(&text)?, quantity::whole(&text)?))
+/// A quantity by value, or what stands in its place.
+fn value(tree: &Tree) -> Result<i128, &Tree> {
+    quantity::nanos(&quantity::text(tree)).ok_or(tree)
 }

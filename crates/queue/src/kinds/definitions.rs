@@ -236,11 +236,4 @@ mod tests {
             assert_eq!(plain(definition), plain(&source), "{file}");
         }
     }
-
-    #[test]
-    fn there_is_no_prose() {
-        for (_, source) in sources() {
-            assert!(!source.to_json().contains("\"description\":\""));
-        }
-    }
 }

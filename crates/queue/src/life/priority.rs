@@ -1,13 +1,13 @@
 //! Priorities that change with their class.
 //!
-//! The class is the truth: a pending Workload that refers to one has its value, whenever it is looked at. Whoever has a
-//! share keeps the priority it got it with.
+//! A pending Workload takes over the value of a class that changed. A Workload with quota reserved keeps its
+//! priority, and a priority that a user writes stays until its class changes.
 
 use muster_api::queue::{PriorityClassFacts, WorkloadFacts};
 
 use super::steps::{Phase, phase};
 
-/// The priority that a Workload should have, if it has another.
+/// The priority that a Workload should have, if it has another; `class` is its class, where that changed.
 #[must_use]
 pub fn wanted(workload: &WorkloadFacts, class: Option<&PriorityClassFacts>) -> Option<i64> {
     let names = workload.priority_class.as_ref().filter(|it| it.is_workload())?;

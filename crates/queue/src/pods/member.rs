@@ -150,16 +150,17 @@ impl Member {
         self.deleting.is_some() && !self.bound && !self.terminated()
     }
 
-    /// Whether it can no longer do its part: failed, stopped by us, or deleted before it had a node.
+    /// Whether it can no longer do its part: failed, or deleted before it had a node. A pod that succeeded has done it, even if
+    /// it was stopped meanwhile.
     #[must_use]
     pub fn inactive(&self) -> bool {
-        self.phase == Phase::Failed || self.stillborn() || (self.stopped && self.terminated())
+        self.phase == Phase::Failed || self.stillborn()
     }
 
-    /// Whether it ended well, and not because we stopped it.
+    /// Whether it ended after it was stopped for its Workload.
     #[must_use]
-    pub fn succeeded(&self) -> bool {
-        self.phase == Phase::Succeeded && !self.stopped
+    pub fn ended_stopped(&self) -> bool {
+        self.stopped && self.terminated()
     }
 
     /// Whether it holds what it was given: it runs, may start on its node, or waits for others' gates, and the time

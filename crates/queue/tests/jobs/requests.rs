@@ -7,6 +7,7 @@ use muster_api::queue::{PodSet, WorkloadFacts};
 use muster_queue::jobs::requests::{
     Accounting, Around, Limits, Strategy, Transformation, adjusted_sets, check, of_sets, of_workload,
 };
+use muster_schema::formats::quantity_field;
 use muster_tree::{Text, Tree, tree};
 
 use super::{cases, part, says, text};
@@ -61,6 +62,17 @@ fn what_pods_ask_for() {
         }
         let verdict = check(&sets, &limits).err().map(|it| it.to_string()).unwrap_or_default();
         assert_eq!(verdict, case.str_at(&["refused"]), "{}", says(&case));
+    }
+}
+
+/// What is refused as no quantity and what counts as none must be the same.
+#[test]
+fn quantities_that_are_accepted_are_counted() {
+    let texts = "1 +1 -1.5 .5 5. 1n 1u 1m 1k 1Ki 1E 1Ei 1e3 1E-3 1e+3 1e1.5 1e 1e99999999999 1e2147483648 1e2147483647 x \
+                 1.1.1 . + 1GiB 1kk m 8.0000000000000000000000000000 1e30 0x1 1_0 --1 1-";
+    for text in texts.split(' ').chain(["", " 1 ", "1 Gi"]) {
+        let field = Tree::from(text);
+        assert_eq!(quantity_field(&field).is_ok(), quantity::nanos(text).is_some(), "{text:?}");
     }
 }
 

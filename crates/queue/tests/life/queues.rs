@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use muster_api::queue::{
     CheckFacts, ClusterQueueFacts, FlavorFacts, FlavorUsage, LocalQueueFacts, QueueStatus, amount_text,
 };
+use muster_api::time::Time;
 use muster_queue::life::cohorts::Parents;
 use muster_queue::life::queues::{
     Action, Around, Counted, Moment, Taken, plan_cluster_queue, plan_flavor, plan_local_queue, readiness,
@@ -240,4 +241,25 @@ fn the_share_of_a_cohort_is_told_when_it_changed_and_not_too_often() {
     ] {
         assert_eq!(plan_cohort(status, share, moment(told_at)), want, "{says}");
     }
+}
+
+/// The definitions refuse a status with more flavors, and a queue without a status says nothing at all.
+#[test]
+fn a_status_has_the_first_flavors_of_a_queue_with_very_many() {
+    let flavor =
+        |n: i64| tree!({"name": (format!("f{n}")), "resources": [{"name": "cpu", "nominalQuota": 1}]});
+    let group = |from: i64| tree!({"coveredResources": [(format!("r{from}"))], "flavors": (Tree::list((from..from + 40).map(flavor)))});
+    let queue = ClusterQueueFacts::of(
+        &tree!({"metadata": {"name": "cq", "finalizers": ["kueue.x-k8s.io/resource-in-use"]},
+        "spec": {"resourceGroups": (Tree::list([group(0), group(40)]))}}),
+    );
+    let around = Objects::of(&tree!({}));
+    let ready = readiness(&queue, &around);
+    let local = LocalQueueFacts::of(&tree!({"metadata": {"name": "lq"}, "spec": {"clusterQueue": "cq"}}));
+    let none = QueueStatus::default();
+    let moment = Moment { told_at: None, now: Time(0) };
+    let all = plan_local_queue(&local, &none, Some((&queue, &ready)), &Counted::default(), moment);
+    let [Action::Write(status)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((status.reservation.len(), status.usage.len()), (64, 64));
+    assert_eq!(status.usage[63].name, "f63");
 }

@@ -162,9 +162,11 @@ pub fn workload(short: &Tree) -> Tree {
     if is == "finished" {
         add("Finished", true, "Succeeded", "");
     }
+    let leaves = is.starts_with("evicted") || is == "released";
     match short.str_at(&["waiting"]) {
         "" => {}
-        status => add("WaitingForReplacementPods", status == "yes", "PodsFailed", ""),
+        "yes" if leaves => add("WaitingForReplacementPods", true, "Preempted", "Preempted by somebody"),
+        status => add("WaitingForReplacementPods", matches!(status, "yes" | "failed"), "PodsFailed", ""),
     }
     match short.str_at(&["ready"]) {
         "" => {}

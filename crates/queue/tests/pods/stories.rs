@@ -257,6 +257,39 @@ fn a_preempted_group_waits_for_others() {
     });
 }
 
+/// As in Kueue, a pod that succeeds while its group is evicted counts: one replacement for the one that failed is enough.
+#[test]
+fn a_pod_that_succeeds_while_its_group_is_evicted_needs_no_replacement() {
+    everywhere(|world| {
+        let each = tree!({"group": "g", "total": 2});
+        create(world, &each, &["a", "b"]);
+        world.settle();
+        assert!(world.admit("g", 2));
+        world.settle();
+        world.kubelet();
+        world.tell("g", "Evicted", true, "Preempted", "for somebody");
+        world.settle();
+        world.end("a", "Succeeded");
+        world.end("b", "Failed");
+        world.settle();
+        assert!(!world.workload("g").has_quota());
+        assert_eq!(world.condition("g", "WaitingForReplacementPods"), Some((true, "Preempted".into())));
+        assert_eq!(world.workload("g").reclaimable.values().copied().collect::<Vec<_>>(), [1]);
+        create(world, &each, &["c"]);
+        world.settle();
+        assert!(!world.pods.contains_key("b") && world.is_held("a"), "only the failed one was replaced");
+        assert_eq!(world.condition("g", "WaitingForReplacementPods"), Some((false, "PodsReady".into())));
+        assert!(world.admit("g", 2));
+        world.settle();
+        world.kubelet();
+        world.end("c", "Succeeded");
+        world.settle();
+        assert_eq!(world.condition("g", "Finished"), Some((true, "Succeeded".into())));
+        let finished = world.workload("g").condition("Finished").map(|it| it.message.clone());
+        assert_eq!(finished.as_deref(), Some("Pods succeeded: 2/2."));
+    });
+}
+
 /// Outcome 6 in the proposal's dialect. Shows: 976-64, 976-65.
 #[test]
 fn a_preempted_group_of_equal_pods_comes_again() {

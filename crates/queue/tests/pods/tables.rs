@@ -75,6 +75,8 @@ fn fingerprints() {
         let (says, want) = (case.str_at(&["says"]), case.str_at(&["want"]));
         assert_eq!(hash::role(pod).as_str(), want, "{says}");
     }
+    let stamped = tree!({"metadata": {"annotations": {"kueue.x-k8s.io/role-hash": "stamped"}}, "spec": {}});
+    assert_eq!(hash::role(&stamped).as_str(), "stamped", "what was stamped wins");
 }
 
 /// What surrounds a new pod, by its case.

@@ -2,7 +2,7 @@
 
 use muster_api::event::Severity;
 use muster_api::meta;
-use muster_api::port::Uid;
+use muster_api::port::{Cascade, Uid};
 use muster_api::time::Time;
 use muster_api::train::paths::train_job as path;
 use muster_api::train::words::{messages, reasons};
@@ -48,8 +48,13 @@ pub enum Step {
     Write(Tree),
     /// Deletes exactly this JobSet of its name; what it owns goes afterwards.
     DeleteJobSet(Uid),
-    /// Deletes exactly the TrainJob that was seen, what it owns first. It was due at this time.
-    DeleteJob(Time),
+    /// Deletes exactly the TrainJob that was seen.
+    DeleteJob {
+        /// When that was due.
+        due: Time,
+        /// Whether what it owns goes before it or after it.
+        cascade: Cascade,
+    },
     /// Applies an object as ours, whoever else owns fields of it.
     Apply(Tree),
     /// Looks again at this time.
@@ -160,6 +165,12 @@ impl Pass<'_> {
         let (Some(at), Some(ttl)) = (at.filter(|at| *at <= self.now), self.job.ttl_secs) else { return };
         let message = messages::ttl_expired(ttl).into();
         let note = Note { severity: Severity::Normal, reason: reasons::TTL_EXPIRED.into(), message };
-        self.steps.extend([Step::Note(note), Step::DeleteJob(at)]);
+        self.steps.extend([Step::Note(note), Step::DeleteJob { due: at, cascade: self.cascade() }]);
+    }
+
+    /// A TrainJob goes after its JobSet, and so after every pod. Where that is gone nothing blocks it: it goes at once, and the
+    /// garbage collector takes its ConfigMaps and Secrets.
+    fn cascade(&self) -> Cascade {
+        if self.set.is_none() { Cascade::Background } else { Cascade::Foreground }
     }
 }

@@ -75,7 +75,7 @@ pub fn refused(step: &Step) -> String {
     let what = match step {
         Step::Write(_) => "write",
         Step::DeleteJobSet(_) => "delete jobset",
-        Step::DeleteJob(_) => "delete job",
+        Step::DeleteJob { .. } => "delete job",
         Step::Apply(_) => "apply",
         Step::Note(_) | Step::LookAgain(_) | Step::Retry => "nothing",
     };

@@ -1,6 +1,7 @@
 //! Whole lives: nobody but the wake-ups drives them, and whoever keeps time may die in between.
 
 use muster_api::meta;
+use muster_api::port::Cascade;
 use muster_api::time::Time;
 use muster_api::train::TrainJobFacts;
 use muster_trainer::build::{Asked, build};
@@ -75,6 +76,44 @@ fn without_any_time_to_live_the_end_is_written_and_then_the_job_goes() {
     let ended = told.iter().position(|line| line.contains("Failed=True")).unwrap();
     let gone = told.iter().position(|line| line.contains("delete job")).unwrap();
     assert!(ended < gone && world.job.is_none(), "{told:#?}");
+}
+
+/// Shows: 2899-14.
+#[test]
+fn a_job_goes_after_its_jobset_and_before_all_else() {
+    let job = tree!({"metadata": {"name": "train", "namespace": "ns", "uid": "u"},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "ttlSecondsAfterFinished": 10},
+        "status": {"conditions": [(lines::condition("Complete=True AllJobsCompleted @50 \"done\""))]}});
+    let owner = tree!([{"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "train",
+        "uid": "u", "controller": true}]);
+    let set = |end: &str, active: i64| {
+        let conditions: Vec<Tree> = (!end.is_empty())
+            .then(|| lines::condition(&format!("{end}=True R @50 \"m\"")))
+            .into_iter()
+            .collect();
+        let counts = lines::job(&format!("node 0 1 0 {active} 0"));
+        tree!({"kind": "JobSet", "metadata": {"name": "train", "namespace": "ns", "uid": "s",
+                "ownerReferences": (owner.clone())},
+            "status": {"conditions": (Tree::list(conditions)), "replicatedJobsStatus": [counts]}})
+    };
+    for (says, jobset, want) in [
+        ("its JobSet is gone", None, Cascade::Background),
+        ("its JobSet completed", Some(set("Completed", 0)), Cascade::Foreground),
+        ("its JobSet failed", Some(set("Failed", 0)), Cascade::Foreground),
+        ("its JobSet failed and still has a Job", Some(set("Failed", 1)), Cascade::Foreground),
+        ("its JobSet runs", Some(set("", 1)), Cascade::Foreground),
+        ("its JobSet is told of nothing yet", Some(set("", 0)), Cascade::Foreground),
+    ] {
+        let around = &NothingThere;
+        let clock = DeadlineClock::Auto;
+        let picture = Picture { job: &job, jobset: jobset.as_ref(), made: None, around, clock };
+        let steps = plan(&picture, lines::at(60.0));
+        let deleted = steps.iter().find_map(|it| match it {
+            Step::DeleteJob { cascade, .. } => Some(*cascade),
+            _ => None,
+        });
+        assert_eq!(deleted, Some(want), "{says}");
+    }
 }
 
 /// Shows: 2899-10.

@@ -274,7 +274,7 @@ impl World {
                     self.objects.remove(&key);
                 }
             }
-            Step::DeleteJob(due) => self.delete(due),
+            Step::DeleteJob { due, .. } => self.delete(due),
             Step::Apply(object) => self.apply(&object),
             Step::LookAgain(_) | Step::Retry => {}
         }

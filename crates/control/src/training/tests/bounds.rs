@@ -5,10 +5,10 @@ use std::time::Duration;
 use muster_api::kinds::JOBSETS;
 use muster_api::port::Refusal;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_tree::{Tree, tree};
+use muster_tree::{Text, Tree, tree};
 
 use super::super::Settings;
-use super::bench::{Bench, is};
+use super::bench::{Bench, is, word};
 
 /// A TrainJob that has ended.
 fn ended(name: &str, bench: &Bench, ttl: u32) -> Tree {
@@ -39,6 +39,33 @@ fn deletions_under_way_are_bounded() {
         assert_eq!(bench.deletions_most, max);
         assert_eq!(bench.training().deletions.count(), (0, 0));
     }
+}
+
+/// Shows: 2899-44.
+#[test]
+fn a_server_that_keeps_up_gets_more_deletions_at_once() {
+    let mut bench = Bench::new(Settings { deletions_max: 48, ..Settings::default() });
+    flood(&mut bench, 200, 60);
+    bench.run(Duration::from_secs(60));
+    assert_eq!(bench.counted(), ["delete trainjobs 200"], "each once, and nothing is read");
+    assert_eq!(bench.deletions_most, 48);
+}
+
+/// Shows: 2899-20, 2899-44.
+#[test]
+fn deadlines_are_written_before_anything_is_deleted_that_is_due_with_them() {
+    let mut bench = Bench::new(Settings { deletions_max: 48, ..Settings::default() });
+    flood(&mut bench, 200, 60);
+    (0..20).for_each(|n| bench.submit(&format!("late{n}"), &tree!({"activeDeadlineSeconds": 60})));
+    bench.run(Duration::from_secs(59));
+    bench.calls.clear();
+    bench.run(Duration::from_secs(1));
+    let order: Vec<(&str, Text)> = bench.calls.iter().map(|(_, call)| word(call)).collect();
+    let ends = order.iter().rposition(|it| *it == ("status", "trainjobs".into()));
+    let goes = order.iter().position(|it| *it == ("delete", "trainjobs".into()));
+    assert!(ends < goes, "the last deadline is call {ends:?}, the first deletion {goes:?}");
+    let want = ["delete jobsets 20", "delete trainjobs 200", "status trainjobs 20"];
+    assert_eq!(bench.counted(), want);
 }
 
 /// Shows: 2899-38, 2899-45.

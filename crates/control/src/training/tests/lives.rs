@@ -146,7 +146,7 @@ fn without_any_time_to_live_the_end_is_seen_before_it_goes() {
     }
 }
 
-/// Shows: 2899-15, 2899-31.
+/// Shows: 2899-15, 2899-31, 2899-33.
 #[test]
 fn whoever_else_holds_it_is_waited_for_with_one_deletion() {
     let mut bench = bench();
@@ -160,11 +160,13 @@ fn whoever_else_holds_it_is_waited_for_with_one_deletion() {
     bench.run(DAY);
     assert_eq!(bench.times("delete", "trainjobs").len(), 1);
     assert_eq!(bench.number("trainjob_ttl_deletions_total"), 1.0, "it is accepted");
+    assert_eq!(bench.number("trainjob_ttl_deletion_latency_seconds"), 0.0, "it is not gone");
     assert!(bench.find(&TRAIN_JOBS, "a").is_some());
     bench.remove(&TRAIN_JOBS, "a");
     bench.run(DAY);
     assert_eq!(bench.times("delete", "trainjobs").len(), 1);
     assert_eq!(bench.number("trainjob_ttl_deletions_total"), 1.0);
+    assert_eq!(bench.number("trainjob_ttl_deletion_latency_seconds"), 1.0);
 }
 
 /// Shows: 2899-16.

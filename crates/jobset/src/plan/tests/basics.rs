@@ -258,6 +258,38 @@ fn edited_labels_are_read_from_annotations_or_told() {
     assert_eq!(played.names("job").len(), 1, "nothing is deleted for it");
 }
 
+/// One Job whose labels cannot be read stops nothing but itself.
+#[test]
+fn the_others_go_on_beside_an_unreadable_job() {
+    let unread = tree!({"metadata": {"labels": {"jobset.sigs.k8s.io/restart-attempt": "many"},
+        "annotations": {"jobset.sigs.k8s.io/restart-attempt": "many"}}});
+    let policy = tree!({"failurePolicy": {"maxRestarts": 1}});
+    let mut played = Played::new(&spec(&[jobs("a", 3)], &policy));
+    played.settle();
+    played.change("job", "s-a-0", &unread);
+    ["s-a-1", "s-a-2"].iter().for_each(|job| played.ready(job));
+    played.settle();
+    assert_eq!(played.counts("a"), [2, 0, 0, 2, 0], "counted");
+    let suspended = |played: &Played, job: &str| played.one("job", job).bool_at(&["spec", "suspend"]);
+    played.set = played.set.with(&["spec", "suspend"], true);
+    played.settle();
+    for job in ["s-a-0", "s-a-1", "s-a-2"] {
+        assert_eq!(suspended(&played, job), Some(true), "{job}: nothing runs in a suspended set");
+    }
+    played.set = played.set.with(&["spec", "suspend"], false);
+    played.settle();
+    assert_eq!(suspended(&played, "s-a-1"), Some(false), "resumed");
+    let uid = |played: &Played, job: &str| meta::uid(played.one("job", job));
+    let before = ["s-a-0", "s-a-1", "s-a-2"].map(|job| uid(&played, job));
+    played.fail("s-a-2");
+    played.settle();
+    let is_new = ["s-a-0", "s-a-1", "s-a-2"].map(|job| !before.contains(&uid(&played, job)));
+    assert_eq!((played.restarts(), is_new), ((1, 1), [false, true, true]), "restarted");
+    played.fail("s-a-1");
+    played.settle();
+    assert_eq!((played.terminal(), played.names("job")), ("Failed", vec!["s-a-1".to_owned()]), "ended");
+}
+
 #[test]
 fn finished_ones_go_when_their_time_has_come() {
     let cases = [

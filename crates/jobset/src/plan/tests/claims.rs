@@ -244,6 +244,7 @@ fn what_is_in_the_way() {
     let before = strange.one("claim", "s-a-0-c").clone();
     strange.settle();
     assert_eq!(*strange.one("claim", "s-a-0-c"), before);
+    assert_eq!(strange.names("job"), ["s-b-0"], "its Job is not created");
     assert!(
         strange.said.iter().any(|(reason, words)| reason == "ResourceClaimCreationFailed"
             && words.contains("ResourceClaim s-a-0-c exists and is not owned by Job s-a-0")),
@@ -263,6 +264,55 @@ fn what_is_in_the_way() {
     deleted.objects.remove(&("claim", "s-a-0-c".into()));
     deleted.settle();
     assert_ne!(meta::uid(deleted.one("claim", "s-a-0-c")), uid);
+}
+
+fn is_suspended(played: &Played, job: &str) -> bool {
+    played.one("job", job).bool_at(&["spec", "suspend"]) == Some(true)
+}
+
+/// Shows: 762-48.
+#[test]
+fn a_job_runs_with_claims_of_its_own_or_not_at_all() {
+    let claim = || tree!({"metadata": {"name": "s-a-0-c"}});
+    let other =
+        tree!([{"apiVersion": "batch/v1", "kind": "Job", "name": "s-a", "uid": "other", "controller": true}]);
+    let theirs = claim().with(&["metadata", "ownerReferences"], other);
+    let mut played = Played::new(&spec(&[with(&jobs("a", 1), &[template("c", &tree!({}))])], &tree!({})));
+    played.pass();
+    assert!(is_suspended(&played, "s-a-0"), "created, and waits for its claim");
+    // Another JobSet whose claim has this name was quicker.
+    played.put("claim", &theirs);
+    played.settle();
+    assert!(is_suspended(&played, "s-a-0"));
+    assert!(
+        played.said.last().unwrap().1.contains("it is controlled by Job s-a (other)"),
+        "{:?}",
+        played.said
+    );
+    played.objects.remove(&("claim", "s-a-0-c".into()));
+    played.settle();
+    assert!(!is_suspended(&played, "s-a-0"), "its own");
+    // It is deleted, and another claim of the name is made before the JobSet makes its own.
+    played.objects.remove(&("claim", "s-a-0-c".into()));
+    played.put("claim", &claim());
+    played.settle();
+    assert!(is_suspended(&played, "s-a-0"));
+    assert_eq!(meta::controller(played.one("claim", "s-a-0-c")), None, "never adopted");
+}
+
+/// What an earlier Job of the name left behind goes with it, and is no reason to complain.
+#[test]
+fn a_claim_left_behind_is_waited_for() {
+    let mut played = Played::new(&spec(&[with(&jobs("a", 1), &[template("c", &tree!({}))])], &tree!({})));
+    played.settle();
+    played.said.clear();
+    played.objects.remove(&("job", "s-a-0".into()));
+    played.settle();
+    assert_eq!((played.names("job").len(), played.said.len()), (0, 0), "{:?}", played.said);
+    assert!(played.steps().iter().any(|it| matches!(it, Action::LookAgain(_))));
+    played.objects.remove(&("claim", "s-a-0-c".into()));
+    played.settle();
+    assert!(!is_suspended(&played, "s-a-0"));
 }
 
 /// A runtime of TrainJobs brings a claim for each Job beside claims of single pods.

@@ -131,6 +131,25 @@ fn actions() {
 }
 
 #[test]
+fn a_list_of_counted_restarts_is_absent_until_one_counts() {
+    let mut ignoring = rule("RestartJobAndIgnoreMaxRestarts");
+    ignoring = ignoring.with(&["targetReplicatedJobs"], Tree::list(["a"]));
+    let rules = [ignoring, rule("RestartJob").with(&["name"], "other")];
+    let mut played = Played::new(&spec(&[jobs("a", 2), jobs("b", 2)], &policy(5, &rules)));
+    played.gates = Gates { restart_job: true, ..Gates::default() };
+    played.settle();
+    for job in ["s-a-0", "s-b-1"] {
+        played.fail(job);
+        played.settle();
+    }
+    let all = played.set.items_at(&["status", "replicatedJobsStatus"]);
+    let of = |name: &str| all.iter().find(|it| it.str_at(&["name"]) == name).unwrap();
+    let lists = |name: &str| ["jobRestarts", "jobRestartsCountTowardsMax"].map(|key| of(name).get(key));
+    assert_eq!(lists("a"), [Some(&Tree::list([1, 0])), None]);
+    assert_eq!(lists("b"), [Some(&Tree::list([0, 1])); 2]);
+}
+
+#[test]
 fn one_job_alone() {
     let mut played = Played::new(&spec(&[jobs("a", 3)], &policy(2, &[rule("RestartJob")])));
     played.gates = Gates { restart_job: true, ..Gates::default() };

@@ -5,6 +5,7 @@ mod claims;
 mod failures;
 mod gangs;
 mod pauses;
+mod stalls;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,9 @@ use muster_api::gang_make::Gangs;
 use muster_api::jobset::JobSetFacts;
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::port::{Kind, Object};
+use muster_api::port::{Kind, Object, Uid};
 use muster_api::time::Time;
+use muster_api::words::jobset as words;
 use muster_tree::{Text, Tree, tree};
 
 use super::{Action, Around, Held, InPlacePod, Made, Observed, Parent, plan};
@@ -35,6 +37,8 @@ pub struct Played {
     pub now: Time,
     pub told_at: Option<Time>,
     pub hold_until: Option<Time>,
+    pub refused: Option<(String, String)>,
+    pub remains: Option<(Text, Text)>,
     /// Whether deleted Jobs linger until somebody calls `gone`.
     pub lingers: bool,
     pub said: Vec<(Text, String)>,
@@ -63,6 +67,8 @@ impl Played {
             now: Time(0),
             told_at: None,
             hold_until: None,
+            refused: None,
+            remains: None,
             lingers: false,
             said: Vec::new(),
             done: Vec::new(),
@@ -97,6 +103,7 @@ impl Played {
             groups: groups.as_ref(),
             told_at: self.told_at,
             hold_until: self.hold_until,
+            refused: self.refused.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str())),
             now: self.now,
         })
     }
@@ -271,6 +278,7 @@ impl Played {
         Some(Held {
             uid: meta::uid(it),
             controller: meta::controller(it),
+            jobset: meta::label(it, words::NAME).map(Text::from),
             deleting: meta::deleting(it).is_some(),
         })
     }
@@ -297,6 +305,9 @@ impl Around for Played {
     }
     fn pods(&self) -> Vec<InPlacePod> {
         self.pods.clone()
+    }
+    fn remains(&self, _: &Uid) -> Option<(Text, Text)> {
+        self.remains.clone()
     }
     fn parent(&self) -> Parent {
         self.parent

@@ -166,3 +166,26 @@ fn a_trainjob_brings_its_volume() {
         );
     }
 }
+
+/// `a` of `b-s` and `a-b` of `s` have one name: what one JobSet retained is not given to another.
+#[test]
+fn what_another_set_retained_is_not_mounted() {
+    let set = || {
+        let more = policies(&[policy("Retain", &[template("a-b")])]);
+        Played::new(&spec(&[mounting("w", 1, "containers", "a-b")], &more))
+    };
+    let label = ["metadata", "labels", "jobset.sigs.k8s.io/jobset-name"];
+    let claim = tree!({"metadata": {"name": "a-b-s"}});
+    for (owner, jobs) in [("s", 1), ("b-s", 0)] {
+        let mut played = set();
+        played.put("volume", &claim.with(&label, owner));
+        played.settle();
+        assert_eq!(played.names("job").len(), jobs, "{owner}");
+        let words = "Failed to create PVC a-b-s: it exists and is labelled as that of JobSet b-s";
+        assert_eq!(played.said.iter().any(|it| it.1 == words), jobs == 0, "{:?}", played.said);
+    }
+    let mut prepared = set();
+    prepared.put("volume", &claim);
+    prepared.settle();
+    assert_eq!(prepared.names("job").len(), 1, "what was made by hand is used");
+}

@@ -169,7 +169,7 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
         Above::Lost(Lost::TooDeep) => {
             return vec![warn(reasons::NESTING_TOO_DEEP, Lost::TooDeep.to_string())];
         }
-        // It may be that an owner is only not seen yet: the caller looks again.
+        // It may be that an owner is only not seen yet: its arrival reconciles the job.
         Above::Lost(Lost::NotFound(_) | Lost::Unreadable(_) | Lost::Cyclic) => return Vec::new(),
         Above::Nothing => {}
     }

@@ -103,7 +103,7 @@ fn start(seen: &Observed<'_>, workload: &Seen<'_>) -> Vec<Action> {
     let infos = match infos::of_workload(&workload.facts, seen.flavor) {
         Ok(infos) => infos,
         Err(NotYet::Clash(clash)) => return fail_to_start(seen, workload, &clash.to_string()),
-        // A flavor that is not seen yet may come: whoever feeds the caches wakes the job.
+        // A flavor that is not seen yet may come: its arrival reconciles the job.
         Err(NotYet::FlavorMissing(_) | NotYet::NotAdmitted) => return Vec::new(),
     };
     let step = match seen.job.start(&infos) {

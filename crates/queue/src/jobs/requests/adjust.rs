@@ -1,7 +1,6 @@
 //! What the API server would fill in before a pod runs: overhead, defaults of the namespace, and requests from limits.
 
 use muster_api::paths::{container, pod, runtime_class};
-use muster_api::pod_requests::is_for_whole_pods;
 use muster_tree::{Text, Tree};
 
 use super::limits::Limits;
@@ -43,16 +42,11 @@ fn adjusted_container(item: &Tree, limits: &Limits) -> Tree {
     with_missing(&item, container::REQUESTS, &own)
 }
 
-/// A pod that limits itself as a whole asks for as much of what no container asks for.
+/// A pod that limits itself as a whole asks for as much where its pod-level requests name less, whatever its containers
+/// ask for by themselves or by the defaults of the namespace. Kueue counts the same.
 fn with_pod_requests(template: &Tree) -> Tree {
-    let limits = template.entries_at(pod::LIMITS).iter();
-    let is_asked = |resource: &str| {
-        let all = template.items_at(pod::CONTAINERS).iter().chain(template.items_at(pod::INIT_CONTAINERS));
-        all.flat_map(|item| item.entries_at(container::REQUESTS)).any(|(name, _)| name == resource)
-    };
-    let missing = limits.filter(|(name, _)| is_for_whole_pods(name) && !is_asked(name));
-    let missing: Vec<(Text, Tree)> = missing.cloned().collect();
-    with_missing(template, pod::REQUESTS, &missing)
+    let limits = template.entries_at(pod::LIMITS).to_vec();
+    with_missing(template, pod::REQUESTS, &limits)
 }
 
 /// The tree with those of the entries that the map at `path` lacks.

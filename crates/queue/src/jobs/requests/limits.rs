@@ -8,6 +8,7 @@ use muster_api::paths::{container, limit_item, limit_range, pod};
 use muster_api::pod_requests;
 use muster_api::queue::{Amounts, PodSet};
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::{Text, Tree};
 
 /// Most and least of one sort of thing.
@@ -79,8 +80,8 @@ impl Bounds {
 pub enum Inadmissible {
     /// Its namespace is not one of the queue's.
     NamespaceMismatch,
-    /// Containers ask for more than their own limits.
-    AboveOwnLimits(Vec<FieldError>),
+    /// Containers ask for more than their own limits, or for what is no quantity.
+    InvalidResources(Vec<FieldError>),
     /// Containers or pods leave the bounds of the namespace.
     OutOfBounds(Vec<FieldError>),
 }
@@ -91,7 +92,7 @@ impl fmt::Display for Inadmissible {
             Inadmissible::NamespaceMismatch => {
                 f.write_str("workload namespace doesn't match ClusterQueue selector")
             }
-            Inadmissible::AboveOwnLimits(all) => write!(f, "resources validation failed: {}", joined(all)),
+            Inadmissible::InvalidResources(all) => write!(f, "resources validation failed: {}", joined(all)),
             Inadmissible::OutOfBounds(all) => {
                 write!(f, "resources didn't satisfy LimitRange constraints: {}", joined(all))
             }
@@ -104,15 +105,25 @@ fn joined(all: &[FieldError]) -> String {
     if words.len() == 1 { words[0].clone() } else { format!("[{}]", words.join(", ")) }
 }
 
-/// Whether the pod sets, adjusted, may be admitted at all: within their own limits and within the bounds.
+/// Whether the pod sets, adjusted, may be admitted at all: with readable quantities, within their own limits and within
+/// the bounds.
 ///
 /// # Errors
 /// They may not, and why.
 pub fn check(sets: &[PodSet], limits: &Limits) -> Result<(), Inadmissible> {
-    let above: Vec<FieldError> =
-        each_container(sets).filter_map(|(path, item)| above_own(&path, item)).collect();
-    if !above.is_empty() {
-        return Err(Inadmissible::AboveOwnLimits(above));
+    // What is no quantity counts as the most there can be; this says why.
+    let unreadable = sets
+        .iter()
+        .enumerate()
+        .flat_map(|(at, set)| quantities::of_pod_spec(&set_path(at), set.template.get("spec")));
+    let above = sets.iter().enumerate().flat_map(|(at, set)| {
+        let whole =
+            set.template.get("spec").and_then(|it| above_own(&format!("{}.resources", set_path(at)), it));
+        containers_of(at, set).filter_map(|(path, item)| above_own(&path, item)).chain(whole)
+    });
+    let invalid: Vec<FieldError> = unreadable.chain(above).collect();
+    if !invalid.is_empty() {
+        return Err(Inadmissible::InvalidResources(invalid));
     }
     let containers =
         each_container(sets).flat_map(|(path, item)| limits.container.broken(&path, &extremes(item)));
@@ -130,15 +141,18 @@ fn set_path(at: usize) -> String {
 }
 
 fn each_container(sets: &[PodSet]) -> impl Iterator<Item = (String, &Tree)> {
+    sets.iter().enumerate().flat_map(|(at, set)| containers_of(at, set))
+}
+
+fn containers_of(at: usize, set: &PodSet) -> impl Iterator<Item = (String, &Tree)> {
     let lists = [("initContainers", pod::INIT_CONTAINERS), ("containers", pod::CONTAINERS)];
-    sets.iter().enumerate().flat_map(move |(at, set)| {
-        lists.into_iter().flat_map(move |(word, path)| {
-            let items = set.template.items_at(path).iter().enumerate();
-            items.map(move |(i, item)| (format!("{}.{word}[{i}]", set_path(at)), item))
-        })
+    lists.into_iter().flat_map(move |(word, path)| {
+        let items = set.template.items_at(path).iter().enumerate();
+        items.map(move |(i, item)| (format!("{}.{word}[{i}]", set_path(at)), item))
     })
 }
 
+/// What a container, or a pod as a whole, asks for above its own limits.
 fn above_own(path: &str, item: &Tree) -> Option<FieldError> {
     let limits = item.at(container::LIMITS)?;
     let is_above = |(name, asked): &&(Text, Tree)| {

@@ -12,6 +12,7 @@
 mod adjust;
 mod limits;
 mod transform;
+mod unsupported;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use muster_tree::{Text, Tree};
 pub use adjust::{Around, adjusted};
 pub use limits::{Bounds, Inadmissible, Limits, check};
 pub use transform::{Accounting, Strategy, Transformation};
+pub use unsupported::{Unsupported, unsupported};
 
 /// What one pod set asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

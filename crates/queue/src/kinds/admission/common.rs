@@ -94,7 +94,7 @@ pub(super) fn shown(quantity: &Tree) -> Tree {
 
 /// A quantity in billionths, for comparing.
 pub(super) fn nano(quantity: &Tree) -> i64 {
-    shown(quantity).as_str().and_then(muster_api::quantity::nano).unwrap_or(0)
+    muster_api::quantity::nano(&muster_api::quantity::text(quantity)).unwrap_or(0)
 }
 
 /// Whether a quantity is below zero. Nothing is rounded away on that side of zero that matters.

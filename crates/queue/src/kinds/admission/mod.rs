@@ -23,6 +23,8 @@ use muster_api::meta;
 use muster_api::queue::finalizer_added;
 use muster_api::queue::words::{CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, WORKLOAD, finalizers};
 pub use muster_schema::admission::Answer;
+use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::Tree;
 
 /// What is asked about a write.
@@ -48,6 +50,7 @@ pub fn mutate(kind: &str, asked: &Asked<'_>) -> Answer {
 pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
     let mut answer = Answer::default();
     let problems = &mut answer.problems;
+    problems.extend(unreadable(kind, asked));
     match kind {
         WORKLOAD => {
             workload::check(asked.object, problems);
@@ -62,4 +65,18 @@ pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
         _ => {}
     }
     answer
+}
+
+/// What is written and no quantity. The pattern of the definitions lets some of it pass.
+fn unreadable(kind: &str, asked: &Asked<'_>) -> Vec<FieldError> {
+    let find: fn(&Tree) -> Vec<FieldError> = match kind {
+        WORKLOAD => workload::unreadable,
+        CLUSTER_QUEUE | COHORT => queues::unreadable,
+        _ => return Vec::new(),
+    };
+    let found = find(asked.object);
+    match asked.old {
+        Some(old) if !found.is_empty() => quantities::added(found, &find(old)),
+        _ => found,
+    }
 }

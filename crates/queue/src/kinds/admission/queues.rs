@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_api::queue::paths::{check_rule, cluster_queue, cohort, flavor_quotas, quota, resource_group};
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::{Text, Tree};
 
 use super::common::{self, NEGATIVE, Problems, is_negative, nano, shown};
@@ -97,6 +98,26 @@ fn check_quotas(quotas: &[Tree], covered: &[Tree], kin: &Kinship, path: &str, pr
             }
         }
     }
+}
+
+/// Quotas and weights that are no quantities.
+pub(super) fn unreadable(queue: &Tree) -> Problems {
+    let mut problems = Problems::new();
+    let mut check = |path: String, field: Option<&Tree>| {
+        problems.extend(field.and_then(|field| quantities::of_field(&path, field)));
+    };
+    for (at, group) in queue.items_at(cluster_queue::GROUPS).iter().enumerate() {
+        for (index, flavor) in group.items_at(resource_group::FLAVORS).iter().enumerate() {
+            for (i, one) in flavor.items_at(flavor_quotas::RESOURCES).iter().enumerate() {
+                let path = format!("{GROUPS}[{at}].flavors[{index}].resources[{i}]");
+                check(format!("{path}.nominalQuota"), one.at(quota::NOMINAL));
+                check(format!("{path}.borrowingLimit"), one.at(quota::BORROWING));
+                check(format!("{path}.lendingLimit"), one.at(quota::LENDING));
+            }
+        }
+    }
+    check("spec.fairSharing.weight".to_owned(), queue.at(&["spec", "fairSharing", "weight"]));
+    problems
 }
 
 fn not_negative(quantity: &Tree, path: &str, problems: &mut Problems) {

@@ -9,6 +9,7 @@ use muster_api::queue::paths::{
 use muster_api::queue::words::{PODS, TRUE, annotations, conditions};
 use muster_api::queue::{Admission, State, WorkloadFacts};
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::{Text, Tree};
 
 use super::common::{self, IMMUTABLE, NEGATIVE, Problems, is_negative, shown};
@@ -53,6 +54,15 @@ fn check_template(set: &Tree, path: &str, problems: &mut Problems) {
             }
         }
     }
+}
+
+/// What pods of it ask for that is no quantity.
+pub(super) fn unreadable(workload: &Tree) -> Problems {
+    let sets = workload.items_at(path::POD_SETS).iter().enumerate();
+    sets.flat_map(|(at, set)| {
+        quantities::of_pod_spec(&format!("{SETS}[{at}].template.spec"), set.at(pod_set::TEMPLATE_SPEC))
+    })
+    .collect()
 }
 
 fn check_resources(entries: &[(Text, Tree)], path: &str, problems: &mut Problems) {

@@ -34,7 +34,11 @@ pub(super) fn root(spec: Part) -> Part {
 
 /// An object without a spec.
 pub(super) fn bare() -> Part {
-    object([("apiVersion", text()), ("kind", text()), ("metadata", object([]))])
+    object([
+        ("apiVersion", text().about("The group and version of this object.")),
+        ("kind", text().about("The kind of this object.")),
+        ("metadata", object([])),
+    ])
 }
 
 /// The name of a queue, cohort, flavor or topology.
@@ -52,8 +56,9 @@ pub(super) fn check_name() -> Part {
     text().length(1, 316)
 }
 
-pub(super) fn conditions() -> Part {
-    keyed("type", condition()).max_items(CONDITIONS_MAX)
+/// Conditions of these types.
+pub(super) fn conditions(types: &str) -> Part {
+    keyed("type", condition()).max_items(CONDITIONS_MAX).about(types)
 }
 
 pub(super) fn tolerations() -> Part {
@@ -74,36 +79,74 @@ pub(super) fn taints() -> Part {
 }
 
 pub(super) fn stop_policy() -> Part {
-    word(&["None", "Hold", "HoldAndDrain"]).default("None")
+    word(&["None", "Hold", "HoldAndDrain"]).default("None").about(
+        "Hold admits no further Workload and releases quota of Workloads that are not admitted yet; HoldAndDrain also \
+         evicts admitted ones. None, the default, admits.",
+    )
 }
 
 pub(super) fn fair_sharing() -> Part {
-    object([("weight", quantity().default(1))])
+    let weight = quantity().default(1).about(
+        "Its weight: twice the weight may borrow twice as much before others of the cohort are preferred. 0 is \
+         preempted first; 1 by default.",
+    );
+    object([("weight", weight)])
+        .about("Its part in fair sharing; it counts only where the configuration turns fair sharing on.")
 }
 
 /// What was used over time.
 pub(super) fn consumed() -> Part {
-    object([("consumedResources!", map(quantity())), ("lastUpdate!", instant())])
+    object([
+        ("consumedResources!", map(quantity()).about("Resources used over time, by resource.")),
+        ("lastUpdate!", instant().about("When consumedResources was last written.")),
+    ])
+    .about("Usage over time, for admission fair sharing. It is kept as it is: no controller here writes it.")
 }
 
 pub(super) fn share() -> Part {
-    object([("weightedShare!", int64())])
+    let share = int64().about(
+        "What it borrows, in thousandths of what its parent can lend, divided by its weight; the largest over all \
+         resources. 0: it borrows nothing.",
+    );
+    object([("weightedShare!", share)])
+        .about("Its standing in fair sharing; unset where fair sharing is off.")
 }
 
 /// What a queue or a cohort has.
 pub(super) fn resource_groups() -> Part {
     let quota = object([
-        ("name!", text()),
-        ("nominalQuota!", quantity()),
-        ("borrowingLimit", quantity()),
-        ("lendingLimit", quantity()),
+        ("name!", text().about("The resource, as cpu, memory or nvidia.com/gpu.")),
+        ("nominalQuota!", quantity().about("The quota of its own: what it can use without borrowing.")),
+        (
+            "borrowingLimit",
+            quantity().about("How much it may borrow above nominalQuota. Left out, there is no limit."),
+        ),
+        (
+            "lendingLimit",
+            quantity().about(
+                "How much of its unused quota others of the cohort may borrow. Left out, all of it may be borrowed.",
+            ),
+        ),
     ]);
     let resources = keyed("name", quota).min_items(1).max_items(FLAVORS_MAX);
-    let flavor = object([("name!", reference()), ("resources!", resources)]);
+    let flavor = object([
+        ("name!", reference().about("The ResourceFlavor.")),
+        (
+            "resources!",
+            resources.about("The quota of each covered resource, in the order of coveredResources."),
+        ),
+    ]);
+    let covered = atoms(text()).min_items(1).max_items(FLAVORS_MAX);
+    let flavors = keyed("name", flavor).min_items(1).max_items(FLAVORS_MAX);
     let group = object([
-        ("coveredResources!", atoms(text()).min_items(1).max_items(FLAVORS_MAX)),
-        ("flavors!", keyed("name", flavor).min_items(1).max_items(FLAVORS_MAX)),
+        (
+            "coveredResources!",
+            covered.about("The resources of the group. A resource is covered by one group at most."),
+        ),
+        ("flavors!", flavors.about("The flavors of these resources, in the order in which they are tried.")),
     ]);
     let words = "flavors must have the same number of resources as the coveredResources";
-    atoms(group.rule(SAME_NUMBER, words)).max_items(GROUPS_MAX)
+    atoms(group.rule(SAME_NUMBER, words)).max_items(GROUPS_MAX).about(
+        "Quotas. The resources of one group are assigned together: a pod set gets all of them in the same flavor.",
+    )
 }

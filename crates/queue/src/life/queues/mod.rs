@@ -206,7 +206,10 @@ enum Tells {
     TotalOnly,
 }
 
-/// Reservation and usage: flavors as the spec has them, resources by name, zeros too.
+/// Flavors in a status: the definitions of Kueue refuse a status with more, and a queue may have several times as many.
+const STATUS_FLAVORS_MAX: usize = 64;
+
+/// Reservation and usage: the first flavors as the spec has them, resources by name, zeros too.
 fn usage_of(queue: &ClusterQueueFacts, counted: &Counted, tells: Tells) -> [Vec<FlavorUsage>; 2] {
     let list = |pick: fn(&Taken) -> i64| {
         let flavor = |it: &FlavorQuotas| {
@@ -224,7 +227,7 @@ fn usage_of(queue: &ClusterQueueFacts, counted: &Counted, tells: Tells) -> [Vec<
             resources.sort_by(|a, b| a.name.cmp(&b.name));
             FlavorUsage { name: it.name.clone(), resources }
         };
-        queue.flavors().map(flavor).collect()
+        queue.flavors().take(STATUS_FLAVORS_MAX).map(flavor).collect()
     };
     [list(|it| it.reserved), list(|it| it.used)]
 }

@@ -4,8 +4,8 @@
 //!
 //! - One pass writes one thing: the status as a whole, or one field of the spec, or the finalizer. What follows from it is
 //!   decided when it was read.
-//! - A Workload that has to leave is left alone until its share was given back: who started its job stops it. Where there is
-//!   no job, the share goes back at once.
+//! - An evicted Workload keeps its quota until the integration that runs its job has stopped it and clears the reservation. That
+//!   holds without an owner, too: the job may be that of an integration outside.
 //! - A finished Workload is never touched again, except when its time is over.
 
 mod blocked;
@@ -25,7 +25,6 @@ use super::draft::{At, Draft, Known, Note, Written};
 use super::numbers::Happened;
 use super::priority;
 use super::settings::Settings;
-use super::steps;
 
 pub use blocked::EVALUATION_GRACE;
 
@@ -101,9 +100,6 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
     if let Some(end) = ends::plan(seen) {
         return end;
     }
-    if let Some(given_back) = unused(seen) {
-        return actions(given_back);
-    }
     if seen.workload.active && seen.status.holds(conditions::DEACTIVATION_TARGET) {
         return vec![Action::Deactivate];
     }
@@ -113,15 +109,6 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Action> {
     let mut pass = Pass { seen, draft: Draft::new(seen.known(), seen.at()), wake: None };
     pass.run();
     pass.actions()
-}
-
-/// Gives back the share of a Workload that has to leave and has no owner: somebody made it for pods that never came, or are
-/// gone, and there is nobody to stop first.
-fn unused(seen: &Observed<'_>) -> Option<Written> {
-    if !seen.workload.owners.is_empty() {
-        return None;
-    }
-    steps::release(seen.known(), steps::Comeback::Possible, seen.at())
 }
 
 /// When to look again though nothing has happened.

@@ -4,7 +4,7 @@ use muster_api::pod::Phase;
 use muster_api::queue::WorkloadFacts;
 use muster_api::queue::words::{annotations, messages, reasons};
 
-use super::{Action, Note, Pass, SeenWorkload, Topic};
+use super::{Action, Comeback, Note, Pass, SeenWorkload, Topic};
 use crate::pods::group::{Group, Size};
 use crate::pods::member::Member;
 
@@ -40,10 +40,10 @@ pub(super) fn ended(group: &Group, workload: &WorkloadFacts, pods: &[&Member]) -
 }
 
 /// As many pods have succeeded as were declared, and as many as were admitted: the number that is declared can be changed
-/// while they run.
+/// while they run. As in Kueue, a pod that succeeds while it is stopped counts.
 fn total_ended(declared: u64, admitted: u64, pods: &[&Member]) -> Option<Ended> {
     let total = declared.max(admitted);
-    let succeeded = pods.iter().filter(|pod| pod.succeeded()).count() as u64;
+    let succeeded = pods.iter().filter(|pod| pod.phase == Phase::Succeeded).count() as u64;
     let message = format!("Pods succeeded: {succeeded}/{total}.");
     let done = succeeded >= total || given_up(pods);
     done.then_some(Ended { reason: reasons::SUCCEEDED, message })
@@ -93,6 +93,16 @@ impl Pass<'_> {
                 Some(owner) => is_group || !is_pod(owner),
                 None => !facts.deleting && !facts.owners.iter().any(is_pod),
             };
+            if is_group
+                && is_of_group(facts)
+                && facts.owners.is_empty()
+                && facts.is_evicted()
+                && facts.has_quota()
+            {
+                // A user made it for pods that have not come: there is nothing to stop.
+                self.add(Action::Release(workload.this(), Comeback::Possible));
+                continue;
+            }
             if is_foreign || (is_group && !is_of_group(facts)) {
                 continue;
             }

@@ -326,7 +326,7 @@ fn dispensable<'p>(workload: &WorkloadFacts, places: &Places<'p>) -> Vec<&'p Mem
         let count = super::end::admitted_count(workload, set) as usize;
         let mut held = pods.iter().filter(|pod| pod.finalizer && pod.deleting.is_none()).count();
         for pod in pods.iter().filter(|pod| pod.finalizer) {
-            let ended_by_us = pod.stopped && pod.terminated();
+            let ended_by_us = pod.ended_stopped();
             let replaced = pod.deleting.is_some() && pod.terminated() && held >= count;
             if ended_by_us || pod.stillborn() || replaced {
                 all.push(*pod);

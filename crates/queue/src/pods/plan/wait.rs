@@ -58,13 +58,18 @@ impl Pass<'_> {
         let facts = &workload.facts;
         let told = facts.condition(conditions::WAITING_FOR_REPLACEMENT_PODS);
         let holds = absent > 0;
-        let (reason, message) = match (told.map(|it| it.holds), holds) {
-            (Some(true), true) | (Some(false) | None, false) => return false,
-            (Some(true), false) => (reasons::PODS_READY.into(), messages::NO_PODS_NEEDED.into()),
-            (Some(false) | None, true) => match facts.condition(conditions::EVICTED).filter(|it| it.holds) {
-                Some(evicted) => (evicted.reason.clone(), evicted.message.clone()),
-                None => (reasons::PODS_FAILED.into(), messages::PODS_FAILED.into()),
-            },
+        let evicted = facts.condition(conditions::EVICTED).filter(|it| it.holds);
+        let (reason, message) = match (told.filter(|it| it.holds), holds, evicted) {
+            (None, false, _) | (Some(_), true, None) => return false,
+            // Pods are missing for another reason since an eviction.
+            (Some(told), true, Some(evicted))
+                if (&told.reason, &told.message) == (&evicted.reason, &evicted.message) =>
+            {
+                return false;
+            }
+            (Some(_), false, _) => (reasons::PODS_READY.into(), messages::NO_PODS_NEEDED.into()),
+            (_, true, Some(evicted)) => (evicted.reason.clone(), evicted.message.clone()),
+            (None, true, None) => (reasons::PODS_FAILED.into(), messages::PODS_FAILED.into()),
         };
         self.add(Action::TellWaiting { workload: workload.this(), holds, reason, message });
         true
@@ -83,7 +88,8 @@ impl Pass<'_> {
         }
         let done = |set: &muster_api::queue::PodSet| {
             let pods = by_set.get(&set.name).map(Vec::as_slice).unwrap_or_default();
-            let done = u32::try_from(pods.iter().filter(|pod| pod.succeeded()).count()).unwrap_or(u32::MAX);
+            let done = u32::try_from(pods.iter().filter(|pod| pod.phase == Phase::Succeeded).count())
+                .unwrap_or(u32::MAX);
             let told = facts.reclaimable.get(&set.name).copied().unwrap_or(0);
             (set.name.clone(), done.min(set.count).max(told))
         };
@@ -114,7 +120,9 @@ impl Pass<'_> {
     }
 
     fn all_ready(&self, workload: &WorkloadFacts, pods: &[&Member]) -> bool {
-        let counted: Vec<&&Member> = pods.iter().filter(|pod| !pod.inactive()).collect();
+        // Only groups by total keep pods that were stopped: the others let them go.
+        let is_kept = |pod: &Member| !pod.ended_stopped() || pod.decl.mode == Mode::Total;
+        let counted: Vec<&&Member> = pods.iter().filter(|pod| !pod.inactive() && is_kept(pod)).collect();
         let enough = match self.seen.key {
             Key::Pod { .. } => !counted.is_empty(),
             Key::Group { .. } => counted.len() as u64 >= admitted_sum(workload),

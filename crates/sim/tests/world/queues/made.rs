@@ -155,7 +155,12 @@ fn queued(name: &str, dice: &Dice) -> Tree {
 /// Pods that ask for so many thousandths of a CPU, and run as long as the dice say.
 fn pod_spec(milli: usize) -> Tree {
     tree!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [
-        {"name": "c", "image": "i", "command": ["true"], "resources": {"requests": {"cpu": format!("{milli}m")}}}]})
+        {"name": "c", "image": "i", "command": ["true"], "resources": {"requests": {"cpu": cpu(milli)}}}]})
+}
+
+/// CPUs in more digits than any number has: what pods cost does not depend on how it is spelled.
+fn cpu(milli: usize) -> String {
+    format!("{}.{:03}{}", milli / 1000, milli % 1000, "0".repeat(30))
 }
 
 fn runs(dice: &Dice) -> Tree {
@@ -230,7 +235,7 @@ pub fn train_job(name: &str, dice: &Dice) -> Tree {
         {"name": "node", "template": {"spec": {"template": pod}}}]}}}});
     let base = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {
         "runtimeRef": {"name": one(dice, &["nodes", "steps"])}, "runtimePatches": [patch],
-        "trainer": {"numNodes": number(1 + dice.below(2)), "resourcesPerNode": {"requests": {"cpu": format!("{}m", milli(dice))}}}}});
+        "trainer": {"numNodes": number(1 + dice.below(2)), "resourcesPerNode": {"requests": {"cpu": cpu(milli(dice))}}}}});
     base.merge(&queued(name, dice))
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::kinds::{JOBS, JOBSETS, PODS};
 use muster_api::meta;
+use muster_api::pod_requests::effective;
 use muster_api::port::Kind;
 use muster_api::queue::words::{annotations, conditions, finalizers, labels};
 use muster_api::queue::{
@@ -133,6 +134,9 @@ impl Picture {
             let counted: u32 = own[0].pod_sets.iter().map(|it| it.count).sum();
             let alive = self.alive_below(&uid);
             assert!(alive <= if runs { counted as usize } else { 0 }, "{name}: {alive} pods run");
+            let share = held(own[0]).into_iter().filter(|((_, resource), _)| resource == "cpu");
+            let (asked, share) = (self.cpu_below(&uid), share.map(|(_, amount)| amount).sum::<i64>());
+            assert!(asked <= share, "{name}: pods use {asked} of a share of {share}: {:#?}", own[0]);
         }
     }
 
@@ -142,6 +146,15 @@ impl Picture {
         let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod)).count();
         let jobs = self.jobs.iter().chain(&self.sets).filter(|job| owned(job, uid)).map(meta::uid);
         pods + jobs.map(|job| self.alive_below(&job)).sum::<usize>()
+    }
+
+    /// Thousandths of a CPU that those pods ask for, as the server stores it.
+    fn cpu_below(&self, uid: &Text) -> i64 {
+        let owned = |tree: &&Tree, by: &Text| meta::controller(tree).is_some_and(|it| it.uid == *by);
+        let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod));
+        let asked = pods.map(|pod| effective(pod, &[]).get("cpu").copied().unwrap_or(0)).sum::<i64>();
+        let jobs = self.jobs.iter().chain(&self.sets).filter(|job| owned(job, uid)).map(meta::uid);
+        asked + jobs.map(|job| self.cpu_below(&job)).sum::<i64>()
     }
 
     /// Everybody who waits was told a reason, and it is true.

@@ -4,16 +4,19 @@ use muster_api::meta;
 use muster_api::train::paths::train_job as path;
 use muster_api::train::words::messages;
 use muster_api::train::{RuntimeKind, RuntimeRef, TrainJobFacts, snapshot_name};
+use muster_schema::admission::aggregate;
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::Tree;
 
 use super::runtime::is_deprecated;
 use super::sight::Sight;
-use super::{Answer, Asked, jobset, policies, refusal, tune};
+use super::{Answer, Asked, jobset, policies, tune};
 use crate::life::snapshot;
 
 /// Whoever stays for a shorter time may be gone before anybody looks.
 const TTL_SHORT_SECS: u32 = 60;
+const PER_NODE: &str = "spec.trainer.resourcesPerNode";
 
 pub(super) fn check(asked: &Asked<'_>) -> Answer {
     let reference = RuntimeRef::of(asked.object);
@@ -41,7 +44,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
             })
         }
     };
-    Answer { refused: refusal(&problems), warnings, ..Answer::default() }
+    Answer { refused: aggregate(&problems), warnings, ..Answer::default() }
 }
 
 /// All rules, none of which keeps the others from being heard.
@@ -50,6 +53,10 @@ fn findings(sight: &Sight<'_>) -> Vec<FieldError> {
     jobset::check(sight, &mut problems);
     policies::check(sight, &mut problems);
     tune::check(sight, &mut problems);
+    let per_node =
+        |job: &Tree| quantities::of_requirements(PER_NODE, job.at(&["spec", "trainer", "resourcesPerNode"]));
+    let before = sight.old.map(per_node).unwrap_or_default();
+    problems.extend(quantities::added(per_node(sight.job), &before));
     problems
 }
 

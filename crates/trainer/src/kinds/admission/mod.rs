@@ -110,18 +110,3 @@ pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
 }
 
 type Problems = Vec<FieldError>;
-
-/// What was found, as one refusal: a single finding stands alone, equal ones are told once.
-fn refusal(findings: &[FieldError]) -> Option<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for line in findings.iter().map(ToString::to_string) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    match lines.len() {
-        0 => None,
-        1 => lines.pop(),
-        _ => Some(format!("[{}]", lines.join(", "))),
-    }
-}

@@ -5,10 +5,12 @@ use muster_api::paths::{container, pod, replicated_job};
 use muster_api::train::paths::runtime as path;
 use muster_api::train::words::labels;
 use muster_api::train::{Ancestor, RuntimeKind};
+use muster_schema::admission::aggregate;
 use muster_schema::error::FieldError;
+use muster_schema::quantities;
 use muster_tree::Tree;
 
-use super::{Answer, Asked, Problems, refusal};
+use super::{Answer, Asked, Problems};
 
 /// Changes of a namespace's runtime pass unseen, as they always did; those of the cluster's do not.
 pub(super) fn check(kind: RuntimeKind, asked: &Asked<'_>) -> Answer {
@@ -29,7 +31,19 @@ pub(super) fn check(kind: RuntimeKind, asked: &Asked<'_>) -> Answer {
     for (at, job) in asked.object.items_at(path::JOBS).iter().enumerate() {
         step(at, job, &mut problems);
     }
-    Answer { refused: refusal(&problems), warnings, ..Answer::default() }
+    let before = asked.old.map(unreadable).unwrap_or_default();
+    problems.extend(quantities::added(unreadable(asked.object), &before));
+    Answer { refused: aggregate(&problems), warnings, ..Answer::default() }
+}
+
+/// What pods of it would ask for that is no quantity.
+fn unreadable(runtime: &Tree) -> Problems {
+    let jobs = runtime.items_at(path::JOBS).iter().enumerate();
+    jobs.flat_map(|(at, job)| {
+        let path = format!("spec.template.spec.replicatedJobs[{at}].template.spec.template.spec");
+        quantities::of_pod_spec(&path, job.at(replicated_job::POD_SPEC))
+    })
+    .collect()
 }
 
 /// Whether a runtime will go.

@@ -25,8 +25,9 @@ const URI: &str = "size(self) == 0 || self.matches('^[A-Za-z][A-Za-z0-9+.-]*://.
 pub(in super::super) fn train_job() -> Part {
     let short = format!("size(self.metadata.name) <= {JOB_NAME_MAX}");
     bare()
-        .and("spec", spec())
-        .and("status", status())
+        .and("spec", spec().about("What is trained, and by which runtime."))
+        .and("status", status().about("How the training fares; written by its controller."))
+        .about("A TrainJob is one training, run as its runtime says.")
         .rule(LABEL, "metadata.name must be an RFC 1035 DNS label: it begins with a letter and has no dots")
         .rule(&short, "metadata.name must be no more than 63 characters")
 }
@@ -34,15 +35,36 @@ pub(in super::super) fn train_job() -> Part {
 fn spec() -> Part {
     let managers = format!("self in ['{CONTROLLER}', '{MULTIKUEUE}']");
     let only = format!("ManagedBy must be {CONTROLLER} or {MULTIKUEUE}");
+    let initializers = object([
+        ("dataset", initializer().about("The data set.")),
+        ("model", initializer().about("The model that the training begins with.")),
+    ]);
     let spec = object([
-        ("runtimeRef!", fixed(runtime_ref())),
-        ("initializer", fixed(object([("dataset", initializer()), ("model", initializer())]))),
-        ("trainer", fixed(trainer())),
-        ("runtimePatches", keyed("manager", patch()).max_items(PATCHES_MAX)),
-        ("suspend", truth().default(false)),
-        ("activeDeadlineSeconds", int64().min(1)),
-        ("ttlSecondsAfterFinished", int32().min(0)),
-        ("managedBy", fixed(text().max_length(NAME_MAX).default(CONTROLLER).rule(&managers, &only))),
+        ("runtimeRef!", fixed(runtime_ref()).about("The runtime that says how to train.")),
+        ("initializer", fixed(initializers).about("What is fetched before the training.")),
+        ("trainer", fixed(trainer()).about("What of the trainer is other than in the runtime.")),
+        (
+            "runtimePatches",
+            keyed("manager", patch())
+                .max_items(PATCHES_MAX)
+                .about("Changes to the Jobs and pods of the runtime, each by the manager that wants them."),
+        ),
+        ("suspend", truth().default(false).about("Whether the training is held.")),
+        (
+            "activeDeadlineSeconds",
+            int64().min(1).about("Seconds that the training may take before it fails."),
+        ),
+        (
+            "ttlSecondsAfterFinished",
+            int32()
+                .min(0)
+                .about("Seconds after its end until the TrainJob is deleted; left out, it is kept."),
+        ),
+        (
+            "managedBy",
+            fixed(text().max_length(NAME_MAX).default(CONTROLLER).rule(&managers, &only))
+                .about("The controller in charge."),
+        ),
     ]);
     frozen(frozen(spec, "activeDeadlineSeconds"), "ttlSecondsAfterFinished")
 }
@@ -57,26 +79,39 @@ fn frozen(spec: Part, field: &str) -> Part {
 
 fn runtime_ref() -> Part {
     object([
-        ("name!", name()),
-        ("apiGroup", text().max_length(NAME_MAX).default(GROUP)),
-        ("kind", text().max_length(NAME_MAX).default(CLUSTER_TRAINING_RUNTIME)),
+        ("name!", name().about("The name of the runtime.")),
+        ("apiGroup", text().max_length(NAME_MAX).default(GROUP).about("The group of its kind.")),
+        (
+            "kind",
+            text()
+                .max_length(NAME_MAX)
+                .default(CLUSTER_TRAINING_RUNTIME)
+                .about("ClusterTrainingRuntime, or TrainingRuntime for one of the namespace."),
+        ),
     ])
 }
 
 fn initializer() -> Part {
     let uri = text().max_length(URI_MAX).rule(URI, "storageUri must be a valid URI, as s3://bucket/path");
-    object([("storageUri", uri), ("env", env()), ("secretRef", core("LocalObjectReference"))])
+    object([
+        ("storageUri", uri.about("Where it is, as s3://bucket/path.")),
+        ("env", env().about("Environment variables of the initializer.")),
+        ("secretRef", core("LocalObjectReference").about("A Secret with the credentials for it.")),
+    ])
 }
 
 fn trainer() -> Part {
     let words = || atoms(text().max_length(WORD_MAX)).max_items(WORDS_MAX);
     object([
-        ("image", text().max_length(IMAGE_MAX)),
-        ("command", words()),
-        ("args", words()),
-        ("env", env()),
-        ("numNodes", int32().min(0)),
-        ("resourcesPerNode", core("ResourceRequirements")),
-        ("numProcPerNode", int32().rule("self >= 1", "numProcPerNode must be >= 1")),
+        ("image", text().max_length(IMAGE_MAX).about("The image of the trainer.")),
+        ("command", words().about("What is run instead of the entry point of the image.")),
+        ("args", words().about("Arguments of the command.")),
+        ("env", env().about("Environment variables of the trainer.")),
+        ("numNodes", int32().min(0).about("How many pods train together.")),
+        ("resourcesPerNode", core("ResourceRequirements").about("Resources of each of them.")),
+        (
+            "numProcPerNode",
+            int32().rule("self >= 1", "numProcPerNode must be >= 1").about("Processes in each of them."),
+        ),
     ])
 }

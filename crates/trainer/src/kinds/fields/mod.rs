@@ -20,7 +20,11 @@ const IMMUTABLE: &str = "field is immutable";
 
 /// A whole object without its spec.
 fn bare() -> Part {
-    object([("apiVersion", text()), ("kind", text()), ("metadata", object([]))])
+    object([
+        ("apiVersion", text().about("The group and version of this object.")),
+        ("kind", text().about("The kind of this object.")),
+        ("metadata", object([])),
+    ])
 }
 
 /// Once set, it stays as it is.

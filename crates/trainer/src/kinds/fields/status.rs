@@ -12,9 +12,15 @@ const METRIC_MAX: i64 = 64;
 
 pub(super) fn status() -> Part {
     object([
-        ("conditions", keyed("type", condition()).max_items(CONDITIONS_MAX)),
-        ("jobsStatus", keyed("name", job()).max_items(JOBS_MAX)),
-        ("trainerStatus", trainer()),
+        (
+            "conditions",
+            keyed("type", condition()).max_items(CONDITIONS_MAX).about("Suspended, Complete and Failed."),
+        ),
+        (
+            "jobsStatus",
+            keyed("name", job()).max_items(JOBS_MAX).about("How the Jobs of each replicatedJob fare."),
+        ),
+        ("trainerStatus", trainer().about("How far the training is, as it reports itself.")),
     ])
     .min_entries(1)
 }
@@ -22,24 +28,25 @@ pub(super) fn status() -> Part {
 fn job() -> Part {
     let count = || int32().min(0);
     object([
-        ("name!", name()),
-        ("ready!", count()),
-        ("succeeded!", count()),
-        ("failed!", count()),
-        ("active!", count()),
-        ("suspended!", count()),
+        ("name!", name().about("The replicatedJob.")),
+        ("ready!", count().about("Jobs whose pods are all ready or succeeded.")),
+        ("succeeded!", count().about("Jobs that succeeded.")),
+        ("failed!", count().about("Jobs that failed.")),
+        ("active!", count().about("Jobs with pods that run or are pending.")),
+        ("suspended!", count().about("Jobs that are suspended.")),
     ])
 }
 
 /// What training tells of itself.
 fn trainer() -> Part {
     let word = || text().length(1, METRIC_MAX);
-    let metric = object([("name!", word()), ("value!", word())]);
+    let metric =
+        object([("name!", word().about("Its name.")), ("value!", word().about("Its value as text."))]);
     object([
-        ("progressPercentage", int32().min(0).max(100)),
-        ("estimatedRemainingSeconds", int32().min(0)),
-        ("metrics", atoms(metric).max_items(METRICS_MAX)),
-        ("lastUpdatedTime", instant()),
+        ("progressPercentage", int32().min(0).max(100).about("How much is done, of 100.")),
+        ("estimatedRemainingSeconds", int32().min(0).about("Seconds that it will probably take.")),
+        ("metrics", atoms(metric).max_items(METRICS_MAX).about("Numbers that the training reports.")),
+        ("lastUpdatedTime", instant().about("When this was reported.")),
     ])
     .rule("has(self.lastUpdatedTime)", "lastUpdatedTime is required when trainerStatus is present")
 }

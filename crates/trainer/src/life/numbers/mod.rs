@@ -36,10 +36,13 @@ pub enum Happened {
         /// Where.
         namespace: Text,
     },
-    /// A TrainJob was deleted since its time was over.
-    TtlDeleted {
+    /// The server took the deletion of a TrainJob whose time was over.
+    TtlAccepted {
         /// Where.
         namespace: Text,
+    },
+    /// A TrainJob that was deleted since its time was over is gone.
+    TtlGone {
         /// How long after it was due.
         late: Duration,
     },
@@ -144,8 +147,16 @@ pub struct Numbers {
     counts: BTreeMap<(&'static str, Text), u64>,
     spans: BTreeMap<&'static str, Spans>,
     jobs: Jobs,
-    /// Deletions that were sent and not seen yet, and when they were due.
-    sent: BTreeMap<Uid, Time>,
+    /// Deletions that were sent of TrainJobs that are not gone yet.
+    sent: BTreeMap<Uid, Sent>,
+}
+
+/// A deletion that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sent {
+    due: Time,
+    /// Whether it was seen that the server took it. Finalizers may hold the TrainJob for long after that.
+    accepted: bool,
 }
 
 impl Numbers {
@@ -155,8 +166,8 @@ impl Numbers {
             Happened::DeadlineExceeded { namespace } => {
                 self.add("trainjob_deadline_exceeded_total", namespace);
             }
-            Happened::TtlDeleted { namespace, late } => {
-                self.add("trainjob_ttl_deletions_total", namespace);
+            Happened::TtlAccepted { namespace } => self.add("trainjob_ttl_deletions_total", namespace),
+            Happened::TtlGone { late } => {
                 self.span("trainjob_ttl_deletion_latency_seconds", Bounds::Latency, *late);
             }
             Happened::Running { waited } => {
@@ -194,11 +205,15 @@ impl Numbers {
     ) -> Vec<Happened> {
         let mut all = Vec::new();
         let namespace = || before.namespace.clone();
-        if after.is_none_or(|it| it.deleting) {
-            let due = self.sent.remove(&before.uid);
-            all.extend(due.map(|due| Happened::TtlDeleted { namespace: namespace(), late: now.since(due) }));
+        let sent = self.sent.get_mut(&before.uid).filter(|_| after.is_none_or(|it| it.deleting));
+        if sent.is_some_and(|sent| !std::mem::replace(&mut sent.accepted, true)) {
+            all.push(Happened::TtlAccepted { namespace: namespace() });
         }
-        let Some(after) = after else { return all };
+        let Some(after) = after else {
+            let sent = self.sent.remove(&before.uid);
+            all.extend(sent.map(|sent| Happened::TtlGone { late: now.since(sent.due) }));
+            return all;
+        };
         if after.status.is_overdue() && !before.status.is_overdue() {
             all.push(Happened::DeadlineExceeded { namespace: namespace() });
         }
@@ -209,14 +224,16 @@ impl Numbers {
         all
     }
 
-    /// A deletion is sent; it counts when it is seen.
+    /// A deletion is sent; it counts when it is seen that the server took it, and how late it was when the TrainJob is gone.
     pub fn sent(&mut self, uid: &Uid, due: Time) {
-        self.sent.insert(uid.clone(), due);
+        self.sent.entry(uid.clone()).or_insert(Sent { due, accepted: false });
     }
 
-    /// A deletion that was sent is not done.
+    /// A deletion that was sent is not done, unless it was taken before.
     pub fn refused(&mut self, uid: &Uid) {
-        self.sent.remove(uid);
+        if self.sent.get(uid).is_some_and(|sent| !sent.accepted) {
+            self.sent.remove(uid);
+        }
     }
 
     /// How much is kept of single TrainJobs.

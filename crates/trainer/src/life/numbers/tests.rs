@@ -58,7 +58,7 @@ fn a_deadline_counts_once_however_often_its_job_is_seen() {
 
 /// Shows: 2899-31, 2899-33.
 #[test]
-fn a_deletion_counts_when_it_is_seen_and_only_if_it_was_ours() {
+fn a_deletion_counts_when_it_is_taken_and_its_latency_when_the_job_is_gone() {
     let mut numbers = Numbers::default();
     let done = ended("a", "Complete", "AllJobsCompleted");
     let going = done.with(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:50Z");
@@ -66,10 +66,16 @@ fn a_deletion_counts_when_it_is_seen_and_only_if_it_was_ours() {
     assert!(lines(&numbers, 50, "trainjob_ttl_del").is_empty(), "somebody else deleted it");
     numbers.sent(&"uid-a".into(), at(50));
     numbers.saw(Some(&done), Some(&going), CLOCK, at(52));
-    numbers.saw(Some(&going), None, CLOCK, at(60));
-    let want =
-        ["trainjob_ttl_deletion_latency_seconds{} 1 in 2s", "trainjob_ttl_deletions_total{namespace=ns} 1"];
-    assert_eq!(lines(&numbers, 60, "trainjob_ttl_del"), want, "seen twice, counted once");
+    let taken = "trainjob_ttl_deletions_total{namespace=ns} 1";
+    assert_eq!(lines(&numbers, 52, "trainjob_ttl_del"), [taken], "what it owns still goes");
+    // Something else about it is refused meanwhile.
+    numbers.refused(&"uid-a".into());
+    let labelled = going.with(&["metadata", "labels"], tree!({"a": "b"}));
+    numbers.saw(Some(&going), Some(&labelled), CLOCK, at(55));
+    numbers.saw(Some(&labelled), None, CLOCK, at(60));
+    let want = ["trainjob_ttl_deletion_latency_seconds{} 1 in 10s", taken];
+    assert_eq!(lines(&numbers, 60, "trainjob_ttl_del"), want, "seen three times, counted once");
+    assert_eq!(numbers.kept(), 0, "nothing is kept of what is gone");
     numbers.sent(&"uid-b".into(), at(50));
     numbers.refused(&"uid-b".into());
     let other = ended("b", "Complete", "AllJobsCompleted");
@@ -80,7 +86,7 @@ fn a_deletion_counts_when_it_is_seen_and_only_if_it_was_ours() {
     numbers.saw(Some(&other), None, CLOCK, at(60));
     assert_eq!(
         lines(&numbers, 60, "trainjob_ttl_deletion_l"),
-        ["trainjob_ttl_deletion_latency_seconds{} 2 in 2s"]
+        ["trainjob_ttl_deletion_latency_seconds{} 2 in 10s"]
     );
 }
 
