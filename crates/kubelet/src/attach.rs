@@ -90,7 +90,7 @@ fn said(mut reader: LogReader) -> io::Result<(LogReader, Said)> {
         let Some(line) = reader.next_line()? else {
             break;
         };
-        let bytes = line.render(false);
+        let bytes = line.bytes();
         total += bytes.len();
         match all.last_mut() {
             Some((stream, last)) if *stream == line.stream => last.extend_from_slice(&bytes),

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_operator::flags::time_span;
 pub use muster_operator::flags::{Durability, Isolation, LogFormat, LogLevel, OperatorFlags, Runtime};
 
+use crate::run::ranks::{HostMount, Variable};
+
 /// Runs batch and AI-training work on Kubernetes, or without one.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, about, disable_help_subcommand = true)]
@@ -53,6 +55,12 @@ pub struct RunFlags {
     /// Runs a command so many times, side by side, each copy with its RANK.
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     pub ranks: Option<u32>,
+    /// A variable for the ranks, with its value or with the one it has here; may be repeated.
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]", conflicts_with = "files", value_parser = variable)]
+    pub env: Vec<Variable>,
+    /// A folder or file of this machine that the ranks see at a path; may be repeated.
+    #[arg(long = "mount", value_name = "HOST:PATH", conflicts_with = "files", value_parser = mount)]
+    pub mounts: Vec<HostMount>,
     /// The command of the ranks, after `--`.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "files")]
     pub command: Vec<String>,
@@ -98,6 +106,30 @@ pub struct RunFlags {
     /// How log lines look.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// `NAME[=VALUE]`.
+fn variable(text: &str) -> Result<Variable, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    if name.is_empty() || name.contains('\0') {
+        return Err("write NAME=VALUE, or NAME for the value it has here".to_owned());
+    }
+    match value.or_else(|| std::env::var(name).ok()) {
+        Some(value) => Ok(Variable { name: name.to_owned(), value }),
+        None => Err(format!("{name} is not set here: write {name}=VALUE")),
+    }
+}
+
+/// `HOST:PATH`.
+fn mount(text: &str) -> Result<HostMount, String> {
+    let (host, path) = text.split_once(':').ok_or("write HOST:PATH, such as /data:/data")?;
+    if host.is_empty() || !path.starts_with('/') || path.contains(':') {
+        return Err("HOST is a path of this machine, PATH an absolute one in the pod".to_owned());
+    }
+    Ok(HostMount { host: host.into(), path: path.into() })
 }
 
 /// Copies of a command that one machine is asked to run.
@@ -330,6 +362,11 @@ mod tests {
         let ranks = run(&["--ranks", "4", "--timeout", "1h30m", "--", "sh", "-c", "x"]).unwrap();
         assert_eq!(ranks.command, ["sh", "-c", "x"]);
         assert_eq!(ranks.timeout, Some(Duration::from_secs(5400)));
+        let ranks =
+            run(&["--ranks", "1", "-e", "A=b=c", "--env", "PATH", "--mount", "data:/d", "--", "x"]).unwrap();
+        assert_eq!((ranks.env[0].name.as_str(), ranks.env[0].value.as_str()), ("A", "b=c"));
+        assert_eq!(ranks.env[1].value, std::env::var("PATH").unwrap());
+        assert_eq!(ranks.mounts[0].path, PathBuf::from("/d"));
         for wrong in [
             &[][..],
             &["--ranks", "4"],
@@ -342,6 +379,12 @@ mod tests {
             &["-f", "a", "--kubeconfig", "k", "--runtime", "podman"],
             &["--ranks", "2", "--runtime", "podman", "--", "x"],
             &["-f", "a", "--runtime", "runc"],
+            &["-f", "a", "-e", "A=b"],
+            &["-f", "a", "--mount", "/a:/b"],
+            &["--ranks", "2", "-e", "=b", "--", "x"],
+            &["--ranks", "2", "-e", "SURELY_NOT_SET_ANYWHERE", "--", "x"],
+            &["--ranks", "2", "--mount", "/a", "--", "x"],
+            &["--ranks", "2", "--mount", "/a:b", "--", "x"],
         ] {
             assert!(run(wrong).is_err(), "{wrong:?}");
         }

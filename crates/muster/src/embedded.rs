@@ -18,7 +18,7 @@ use muster_apiserver::http::kubeconfig::{self, Access, KubeconfigError};
 use muster_apiserver::http::limits::Bounds;
 use muster_apiserver::http::metrics::SharedRegistry;
 use muster_apiserver::http::nodes::NodeDoor;
-use muster_apiserver::http::told::Teller;
+use muster_apiserver::http::told::{Teller, Tellers};
 use muster_apiserver::http::{Server, ServerOptions, StartError};
 use muster_apiserver::local::LocalApi;
 use muster_control::queueing::desk::Desk;
@@ -38,6 +38,7 @@ use crate::door::Door;
 use crate::local::{LocalError, LocalNode};
 use crate::plane::{self, Plane, PlaneError};
 use crate::settings::{self, Place, Settings};
+use crate::usage::Metrics;
 use crate::{local, nodes, private, who};
 
 /// The name of the cluster, user and context in kubeconfigs.
@@ -160,7 +161,9 @@ impl Embedded {
             .clone()
             .map(|kubelet| -> Arc<dyn NodeDoor> { Arc::new(Door { node: LOCAL_NODE.into(), kubelet }) });
         let desk = Desk::default();
-        options.teller = teller(settings, &desk, &clock);
+        let metrics_api = local.as_ref().map(|node| usage_of(node, &engine, &clock));
+        options.teller =
+            Tellers::of(visibility(settings, &desk, &clock).into_iter().chain(metrics_api).collect());
         options.aside = reports(settings, &engine);
         let server = Server::start(engine.clone(), options)?;
         let kubeconfig = write_kubeconfigs(settings, &access)?;
@@ -240,8 +243,14 @@ fn admit_trainings(settings: &Settings, engine: &Engine) {
     }
 }
 
-/// Whoever asks about queues is answered, where they are run.
-fn teller(settings: &Settings, desk: &Desk, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Teller>> {
+/// The resource metrics of this machine as a node.
+fn usage_of(node: &LocalNode, engine: &Engine, clock: &Arc<dyn Clock>) -> Arc<dyn Teller> {
+    let (containers, roster) = (node.containers.clone(), node.roster.clone());
+    Arc::new(Metrics::new(LOCAL_NODE.into(), engine.clone(), containers, roster, clock.clone()))
+}
+
+/// Questions about queues are answered where queues are run.
+fn visibility(settings: &Settings, desk: &Desk, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Teller>> {
     let visibility = || Visibility::new(desk.clone(), Arc::new(Everything), clock.clone());
     settings.controllers.contains(QUEUE_CONTROLLER).then(|| Arc::new(visibility()) as Arc<dyn Teller>)
 }

@@ -14,6 +14,7 @@ mod run;
 mod settings;
 mod snapshot;
 mod up;
+mod usage;
 mod who;
 mod why;
 

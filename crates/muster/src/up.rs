@@ -6,6 +6,7 @@ use std::path::Path;
 
 use muster_operator::config::{self, Command, ConfigError};
 use muster_operator::log;
+use muster_operator::names::{self, CONTROLLERS};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::UpFlags;
@@ -44,6 +45,7 @@ pub fn run(flags: UpFlags) -> Result<(), UpError> {
     let settings = settings::settle(flags, file, settings::data_home())?;
     log::start(settings.log_level, settings.log_format);
     settings.kept.tell(&notes);
+    names::unserved(&settings.controllers, &CONTROLLERS).iter().for_each(|words| tracing::warn!("{words}"));
     let listener = embedded::listen(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings, listener))

@@ -1,11 +1,17 @@
 //! What a simulated pod does next.
+//!
+//! # Guarantees
+//!
+//! - A pod with `restartPolicy: Always` and without annotations about its run runs until it is deleted; any other one
+//!   ends after a second.
+//! - `activeDeadlineSeconds` counts from `status.startTime`, also when it is set or lowered while the pod runs.
 
 use std::time::Duration;
 
 use muster_api::meta;
 use muster_api::paths::pod as path;
 use muster_api::pod::Phase;
-use muster_api::pod_status::{self, Doing};
+use muster_api::pod_status::{self, CODE_TERMINATED, Doing};
 use muster_api::time::Time;
 use muster_api::words::annotations;
 use muster_tree::Tree;
@@ -14,8 +20,6 @@ use muster_tree::Tree;
 const RESTART_BACKOFF_FIRST: Duration = Duration::from_secs(10);
 /// The longest pause before a restart.
 const RESTART_BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// The code of a process that was told to end.
-const CODE_TERMINATED: i64 = 143;
 
 /// Times of a pod finer than its status can say.
 #[derive(Debug, Default, Clone, Copy)]
@@ -49,8 +53,28 @@ pub fn next(pod: &Tree, memory: &mut Memory, now: Time) -> Move {
             true => Move::Bury,
         };
     }
+    let deadline = deadline(pod);
     match (phase, pod_status::read(pod)) {
-        _ if phase.ended() => Move::Rest,
+        _ if phase.ended() => return Move::Rest,
+        _ if deadline.is_some_and(|at| now >= at) => return Move::Show(exceeded(pod, memory, now)),
+        _ => {}
+    }
+    match (planned(pod, phase, memory, now), deadline) {
+        (Move::Wait(later), Some(at)) => Move::Wait(later.min(at)),
+        (Move::Rest, Some(at)) => Move::Wait(at),
+        (planned, _) => planned,
+    }
+}
+
+/// When the pod has been active for too long. It is active from its start time on.
+fn deadline(pod: &Tree) -> Option<Time> {
+    let secs = pod.int_at(path::DEADLINE).and_then(|secs| u64::try_from(secs).ok())?;
+    Some(Time::of(pod.at(path::START_TIME))? + Duration::from_secs(secs))
+}
+
+/// The next move of a pod that has neither ended nor been deleted, its deadline apart.
+fn planned(pod: &Tree, phase: Phase, memory: &mut Memory, now: Time) -> Move {
+    match (phase, pod_status::read(pod)) {
         (Phase::Running, Some((since, restarts, true))) => run(pod, memory, since, restarts, now),
         (Phase::Running, Some((until, restarts, false))) => restart(memory, until, restarts, now),
         _ => start(pod, memory, now),
@@ -72,6 +96,9 @@ fn start(pod: &Tree, memory: &mut Memory, now: Time) -> Move {
 }
 
 fn run(pod: &Tree, memory: &mut Memory, shown: Time, restarts: i64, now: Time) -> Move {
+    if is_endless(pod) {
+        return Move::Rest;
+    }
     let since = exact(memory.running, shown, restarts);
     let end = since + seconds(pod, annotations::SIM_RUN_SECONDS, 1.0);
     if now < end {
@@ -91,6 +118,13 @@ fn run(pod: &Tree, memory: &mut Memory, shown: Time, restarts: i64, now: Time) -
     Move::Show(ended(pod, memory, now, code))
 }
 
+/// Whether nothing says that the containers end: what is restarted always is meant to stay.
+fn is_endless(pod: &Tree) -> bool {
+    let ends = [annotations::SIM_RUN_SECONDS, annotations::SIM_EXIT_CODE];
+    !matches!(pod.str_at(path::RESTART_POLICY), "Never" | "OnFailure")
+        && ends.iter().all(|annotation| meta::annotation(pod, annotation).is_none())
+}
+
 fn restart(memory: &mut Memory, shown: Time, restarts: i64, now: Time) -> Move {
     let until = exact(memory.stopped, shown, restarts);
     let doublings = u32::try_from(restarts).unwrap_or(0).min(10);
@@ -105,6 +139,11 @@ fn restart(memory: &mut Memory, shown: Time, restarts: i64, now: Time) -> Move {
 fn ended(pod: &Tree, memory: &Memory, now: Time, code: i64) -> Doing {
     let (shown, restarts, _) = pod_status::read(pod).unwrap_or((now, 0, false));
     Doing::Ended { since: exact(memory.running, shown, restarts), until: now, code, restarts }
+}
+
+fn exceeded(pod: &Tree, memory: &Memory, now: Time) -> Doing {
+    let (shown, restarts, _) = pod_status::read(pod).unwrap_or((now, 0, false));
+    Doing::DeadlineExceeded { since: exact(memory.running, shown, restarts), until: now, restarts }
 }
 
 /// The remembered instant, if it is the one that is shown; else the shown one.
@@ -168,6 +207,38 @@ mod tests {
         let want = [(250, "Running 0"), (1250, "Running 0"), (11_250, "Running 1"), (12_250, "Running 1")];
         assert_eq!(live(fails, "OnFailure", 20_000), told(&want), "a pause of ten seconds, then twenty");
         assert_eq!(live(run("nonsense"), "Never", 60_000).len(), 2, "what cannot be read is the default");
+    }
+
+    #[test]
+    fn what_is_restarted_always_runs_until_it_is_deleted() {
+        let running = [(250, "Running 0".to_owned())];
+        assert_eq!(live(tree!({}), "Always", 600_000), running);
+        assert_eq!(live(tree!({}), "", 600_000), running, "Always is the default");
+        let run = tree!({"muster.dev/sim-run-seconds": "2"});
+        let want = [(250, "Running 0"), (2_250, "Running 0"), (12_250, "Running 1"), (14_250, "Running 1")];
+        let want = want.map(|(at, what)| (at, what.to_owned()));
+        assert_eq!(live(run, "Always", 20_000), want, "with a time of its own it is restarted");
+        let fails = tree!({"muster.dev/sim-exit-code": "1"});
+        assert_eq!(live(fails, "Always", 20_000).len(), 4, "one that fails is restarted, too");
+    }
+
+    #[test]
+    fn a_deadline_counts_whenever_it_is_set() {
+        let pod = tree!({"metadata": {"uid": "u"}, "spec": {"restartPolicy": "Always", "containers": [{"name": "c"}]},
+            "status": {"phase": "Running", "startTime": at(0).to_seconds_text(), "containerStatuses":
+                [{"name": "c", "restartCount": 0, "state": {"running": {"startedAt": at(0).to_seconds_text()}}}]}});
+        let mut memory = Memory::default();
+        assert_eq!(next(&pod, &mut memory, at(60_000)), Move::Rest);
+        let limited = pod.with(path::DEADLINE, 90);
+        assert_eq!(next(&limited, &mut memory, at(60_000)), Move::Wait(at(90_000)));
+        let lowered = pod.with(path::DEADLINE, 30);
+        let Move::Show(doing) = next(&lowered, &mut memory, at(60_000)) else { panic!("its time is over") };
+        let addresses = Addresses { host: "h".into(), pod: "p".into() };
+        let shown = pod.merge(&patch(&lowered, &addresses, &doing, at(60_000)));
+        let words = ["phase", "reason", "message"].map(|key| shown.str_at(&["status", key]).to_owned());
+        let message = "Pod was active on the node longer than the specified deadline";
+        assert_eq!(words, ["Failed", "DeadlineExceeded", message]);
+        assert_eq!(next(&shown, &mut memory, at(70_000)), Move::Rest, "it has ended");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_control::accounts::Accounts;
 use muster_control::claims::Claims;
+use muster_control::disruption::Disruption;
 use muster_control::gc::GarbageCollector;
 use muster_control::jobs::Jobs;
 use muster_control::jobsets::{Exclusive, Gates, JobSets};
@@ -23,6 +24,7 @@ pub use muster_control::run::{Shells, Tidings};
 use muster_control::schedule::{Packing, Schedule};
 use muster_control::slices::Slices;
 use muster_control::training::{Settings as Trainings, Training};
+use muster_control::unsupported::UnsupportedKinds;
 use muster_control::volumes::Volumes;
 use muster_control::{Controller, LoopOptions};
 use muster_tree::{Text, Tree};
@@ -133,10 +135,12 @@ pub fn controllers(told: Told) -> Vec<Box<dyn Controller>> {
         Box::new(Schedule::default().packing(told.packing).gangs(Form::Proposal, told.reads)),
         Box::<PodGc>::default(),
         Box::<Slices>::default(),
+        Box::<Disruption>::default(),
         Box::<Volumes>::default(),
         Box::<Lifecycle>::default(),
         Box::<Claims>::default(),
         Box::new(Accounts::new(told.root_ca)),
+        Box::<UnsupportedKinds>::default(),
         Box::<Exclusive>::default(),
         Box::new(JobSets::new(told.jobsets, Some(kinds::RESOURCE_CLAIMS.clone())).gangs(told.gangs)),
     ];

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::launch::Limits;
 use crate::layout::Id;
+use crate::port::Usage;
 
 /// The leaf of the server and its supervisors.
 const OWN_LEAF: &str = "muster.server";
@@ -144,6 +145,24 @@ pub fn enter(parent: &Path, id: &Id) -> io::Result<()> {
     io::Write::write_all(&mut procs, std::process::id().to_string().as_bytes())
 }
 
+/// What a run uses, by the counters of its leaf; `None` when it has none. A leaf that is read stays.
+#[must_use]
+pub fn usage(parent: &Path, id: &Id) -> Option<Usage> {
+    let dir = parent.join(leaf_name(id));
+    let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
+    let micros = value(&read("cpu.stat")?, "usage_usec")?;
+    let held: u64 = read("memory.current")?.trim().parse().ok()?;
+    // The kernel reclaims cached files that are not in use when memory is needed.
+    let idle = read("memory.stat").and_then(|text| value(&text, "inactive_file")).unwrap_or(0);
+    Some(Usage { cpu: Duration::from_micros(micros), memory_bytes: held.saturating_sub(idle) })
+}
+
+/// The number after a word at the beginning of a line.
+fn value(text: &str, word: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}
+
 /// A name that is one word and cannot lead out of its folder.
 fn leaf_name(id: &Id) -> String {
     format!("muster.{}.{}.{}", id.pod, id.container, id.attempt)
@@ -171,6 +190,24 @@ fn oom_kills(events: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_of_a_leaf() {
+        let parent = tempfile::tempdir().unwrap();
+        let id = Id { pod: "p".into(), container: "c".into(), attempt: 0 };
+        assert_eq!(usage(parent.path(), &id), None, "a run without a leaf");
+        let dir = parent.path().join(leaf_name(&id));
+        fs::create_dir(&dir).unwrap();
+        for (file, text) in [
+            ("cpu.stat", "usage_usec 2500000\nuser_usec 1\n"),
+            ("memory.current", "10485760\n"),
+            ("memory.stat", "anon 1\ninactive_file 1048576\n"),
+        ] {
+            fs::write(dir.join(file), text).unwrap();
+        }
+        let want = Usage { cpu: Duration::from_millis(2_500), memory_bytes: 9 << 20 };
+        assert_eq!(usage(parent.path(), &id), Some(want));
+    }
 
     #[test]
     fn files_and_texts() {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use muster_api::time::Time;
 use serde::{Deserialize, Serialize};
@@ -52,8 +53,21 @@ pub enum Why {
     TooManyProcesses,
     /// The command could not be started; the message says why.
     NotStarted,
+    /// The image could not be pulled; the message says why.
+    ImageNotPulled,
+    /// The image is not on this machine, and may not be pulled.
+    ImageAbsent,
     /// Nobody knows: supervisor and processes are gone and nothing was written down.
     Lost,
+}
+
+/// What a run uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The CPU time of all its processes since it began.
+    pub cpu: Duration,
+    /// The memory that it holds and that cannot be reclaimed at once (its working set).
+    pub memory_bytes: u64,
 }
 
 /// A command started beside a container, in its namespaces.
@@ -158,6 +172,11 @@ pub trait Containers: Send + Sync {
 
     /// The folder of a run's log.
     fn log(&self, id: &Id) -> PathBuf;
+
+    /// What a run uses; `None` when it does not run, or where that is not measured.
+    fn usage(&self, _id: &Id) -> Option<Usage> {
+        None
+    }
 
     /// What this machine gives.
     fn applied(&self) -> Vec<Applied>;

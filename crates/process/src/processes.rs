@@ -24,8 +24,9 @@ use crate::inside::command;
 use crate::launch::{Isolation, Launch};
 use crate::layout::{Id, Layout};
 use crate::logs::Bounds;
-use crate::port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Why};
+use crate::port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Usage, Why};
 use crate::probe::{self, Found};
+use crate::supervise::watchdog;
 use crate::system::processes::{self, Table};
 use crate::system::signals;
 use crate::{cgroup, clock, exec, remove, words};
@@ -296,6 +297,19 @@ impl Containers for Processes {
         self.shared.layout.run(id).join(files::LOG)
     }
 
+    fn usage(&self, id: &Id) -> Option<Usage> {
+        // What an engine runs is not among our descendants.
+        if self.engine.is_some() {
+            return None;
+        }
+        let first = match self.shared.runs().get(id)? {
+            Run { state: State::Running { .. }, first: Some(first), .. } => first.clone(),
+            _ => return None,
+        };
+        let of_leaf = self.cgroup.as_ref().ok().and_then(|parent| cgroup::usage(parent, id));
+        of_leaf.or_else(|| self.shared.usage_of_processes(id, &first, self.isolation))
+    }
+
     fn applied(&self) -> Vec<Applied> {
         if self.engine.is_some() {
             return vec![Applied { what: "images", missing: None }];
@@ -333,6 +347,20 @@ impl Shared {
             self.send(&running.first, signal);
         }
         run.first = Some(running.first);
+    }
+
+    /// The sum over the processes of a run. Memory that several share is counted for each of them in parts.
+    fn usage_of_processes(&self, id: &Id, first: &Known, isolation: Isolation) -> Option<Usage> {
+        self.table.find(first)?;
+        let mut pids = watchdog::members(&self.table, &self.layout.run(id), isolation, first.pid);
+        pids.push(first.pid);
+        let mut sum = Usage::default();
+        for (pid, stat) in pids.iter().filter_map(|pid| Some((*pid, self.table.stat(*pid)?))) {
+            sum.cpu += stat.cpu;
+            let bytes = self.table.proportional_bytes(pid).unwrap_or(stat.resident_bytes);
+            sum.memory_bytes = sum.memory_bytes.saturating_add(bytes);
+        }
+        Some(sum)
     }
 
     fn send(&self, to: &Known, signal: i32) {

@@ -142,15 +142,15 @@ fn unjudged(done: &[Done], namespace: &str) -> Result<(), InstallError> {
 
 fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     let usual = Options::default();
-    let (config, parts, registry) = match &flags.config {
-        None => (usual.config, Parts::default(), usual.runtime_registry),
+    let (config, parts, training) = match &flags.config {
+        None => (usual.config, Parts::default(), config::TrainJobs::default()),
         Some(path) => {
             let wrong = |source| InstallError::Config { path: path.clone(), source };
             let text = std::fs::read_to_string(path).map_err(wrong)?;
             // Pods that end at once would leave webhooks that nobody answers.
             let file = config::parse(&text, config::Command::Operator)
                 .map_err(|problem| InstallError::Wrong { path: path.clone(), problem })?;
-            (text, Parts::of(&file), file.ours.trainjob.registry)
+            (text, Parts::of(&file), file.ours.trainjob)
         }
     };
     Ok(Options {
@@ -163,7 +163,8 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
         judges_training: parts.judges_training,
         reports: parts.reports,
         runtimes: !flags.without_runtimes,
-        runtime_registry: registry,
+        runtime_registry: training.registry,
+        data_cache: training.data_cache,
         config,
     })
 }

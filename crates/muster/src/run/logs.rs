@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use muster_api::meta;
 use muster_api::pod::Phase;
 use muster_api::port::{Refusal, Uid};
-use muster_cluster::{KubeApi, LogOf};
+use muster_cluster::{KubeApi, LogOf, Piece, PieceEnd};
 use muster_tree::{Text, Tree};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -40,6 +40,10 @@ const SPANS_MAX: usize = 64;
 pub enum Said {
     /// A line.
     Line(String),
+    /// What is drawn over what was drawn before in the same line: a progress bar, a prompt.
+    Drawing(String),
+    /// The last drawing stays: its line ended with it.
+    Settled,
     /// The log cannot be read, and why.
     Unreadable(String),
 }
@@ -187,11 +191,14 @@ impl Reader {
             follow: !run.previous,
         };
         let mut lines = self.api.log(&of).await?;
-        while let Some(line) = lines.next().await.map_err(Refusal::Unknown)? {
-            let (at, text) = stamped(&line);
-            if self.printed.is_new(at.and_then(|at| at.parse().ok())) {
-                self.say(Said::Line(text.to_owned())).await;
+        let mut line = OpenLine::default();
+        while let Some(piece) = lines.next().await.map_err(Refusal::Unknown)? {
+            if let Some(said) = line.take(&piece, &mut self.printed) {
+                self.say(said).await;
             }
+        }
+        if let Some(said) = line.close(&mut self.printed) {
+            self.say(said).await;
         }
         Ok(())
     }
@@ -199,6 +206,61 @@ impl Reader {
     async fn say(&self, said: Said) {
         // Nobody listens any more at the end of the run.
         let _ = self.to.send((self.speaker.clone(), said)).await;
+    }
+}
+
+/// The line of a log that is being read: it may come in pieces.
+#[derive(Debug, Default)]
+struct OpenLine {
+    /// When it was written, once that is known; pieces after the first have no time of their own.
+    at: Option<Timestamp>,
+    /// Whether its first piece was taken in.
+    begun: bool,
+    /// What was handed on last as a drawing.
+    drawn: Option<String>,
+}
+
+impl OpenLine {
+    /// What is handed on of a piece.
+    fn take(&mut self, piece: &Piece, printed: &mut Printed) -> Option<Said> {
+        let mut text = piece.text.as_str();
+        if !self.begun {
+            let (at, rest) = stamped(text);
+            self.at = at.and_then(|at| at.parse().ok());
+            text = rest;
+        }
+        match piece.end {
+            // Its time may be cut in two.
+            PieceEnd::Pause if !self.begun && self.at.is_none() => None,
+            PieceEnd::Pause => self.draw(text, printed),
+            PieceEnd::Return => {
+                self.begun = true;
+                self.draw(text, printed)
+            }
+            PieceEnd::Line | PieceEnd::Full => {
+                let is_new = printed.is_new(self.at);
+                let drawn = self.drawn.take();
+                *self = OpenLine { begun: piece.end == PieceEnd::Full, ..OpenLine::default() };
+                let stays = drawn.is_some_and(|drawn| text.is_empty() || drawn == text);
+                let said = if stays { Said::Settled } else { Said::Line(text.to_owned()) };
+                is_new.then_some(said)
+            }
+        }
+    }
+
+    /// The log ends, perhaps in the middle of the line.
+    fn close(self, printed: &mut Printed) -> Option<Said> {
+        let is_new = self.begun && printed.is_new(self.at);
+        self.drawn.filter(|_| is_new).map(|_| Said::Settled)
+    }
+
+    fn draw(&mut self, text: &str, printed: &Printed) -> Option<Said> {
+        let same = self.drawn.as_deref() == Some(text);
+        if text.is_empty() || same || !printed.would_be_new(self.at) {
+            return None;
+        }
+        self.drawn = Some(text.to_owned());
+        Some(Said::Drawing(text.to_owned()))
     }
 }
 
@@ -214,11 +276,17 @@ struct Printed {
 }
 
 impl Printed {
-    /// Whether a line written at an instant is to be handed on; then it counts as such.
-    fn is_new(&mut self, at: Option<Timestamp>) -> bool {
+    /// Whether a line written at an instant is to be handed on.
+    fn would_be_new(&self, at: Option<Timestamp>) -> bool {
         let Some(at) = at else { return self.last };
-        self.last = !self.spans.iter().any(|(from, to)| (*from..=*to).contains(&at));
-        if self.last {
+        !self.spans.iter().any(|(from, to)| (*from..=*to).contains(&at))
+    }
+
+    /// Whether a line written at an instant is to be handed on; then it counts as such. A line of which only drawings
+    /// were handed on before the connection broke does not count: its end is still to come.
+    fn is_new(&mut self, at: Option<Timestamp>) -> bool {
+        self.last = self.would_be_new(at);
+        if let Some(at) = at.filter(|_| self.last) {
             let from = self.now.map_or(at, |(from, _)| from);
             self.now = Some((from, at));
         }
@@ -275,6 +343,41 @@ mod tests {
         }
         assert!(printed.spans.len() <= SPANS_MAX);
         assert!(!printed.is_new(at(101)) && !printed.is_new(at(12)));
+    }
+
+    #[test]
+    fn bars_are_handed_on_as_they_are_drawn() {
+        let at = "2026-01-02T03:04:05.123456789Z";
+        let piece = |text: String, end| Piece { text, end };
+        let drawing = |text: &str| Some(Said::Drawing(text.to_owned()));
+        let mut printed = Printed::default();
+        let mut line = OpenLine::default();
+        for (says, text, end, want) in [
+            ("half a time", at[..9].to_owned(), PieceEnd::Pause, None),
+            ("the time in front of the first bar", format!("{at} "), PieceEnd::Return, None),
+            ("a bar that pauses", " 10%".to_owned(), PieceEnd::Pause, drawing(" 10%")),
+            ("it is drawn over", " 10%".to_owned(), PieceEnd::Return, None),
+            ("the next", " 20%".to_owned(), PieceEnd::Pause, drawing(" 20%")),
+            ("the line ends with it", " 20%".to_owned(), PieceEnd::Line, Some(Said::Settled)),
+            ("a line", format!("{at} a"), PieceEnd::Line, Some(Said::Line("a".to_owned()))),
+            ("an empty one", format!("{at} "), PieceEnd::Line, Some(Said::Line(String::new()))),
+            ("a prompt", format!("{at} name? "), PieceEnd::Pause, drawing("name? ")),
+            ("more of it", format!("{at} name? me"), PieceEnd::Line, Some(Said::Line("name? me".to_owned()))),
+            ("a long line", format!("{at} x"), PieceEnd::Full, Some(Said::Line("x".to_owned()))),
+            (
+                "its rest, which looks like a time",
+                at.to_owned(),
+                PieceEnd::Line,
+                Some(Said::Line(at.to_owned())),
+            ),
+            ("a bar without an end", format!("{at} 5%"), PieceEnd::Return, drawing("5%")),
+        ] {
+            assert_eq!(line.take(&piece(text, end), &mut printed), want, "{says}");
+        }
+        assert_eq!(line.close(&mut printed), Some(Said::Settled));
+        printed.end_span();
+        let again = OpenLine::default().take(&piece(format!("{at} 5%"), PieceEnd::Return), &mut printed);
+        assert_eq!(again, None, "over the next connection nothing comes twice");
     }
 
     #[test]

@@ -16,13 +16,15 @@ mod logs;
 mod picture;
 mod plan;
 pub mod pods;
-mod ranks;
+pub mod ranks;
 mod screen;
 mod signals;
 mod submit;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod visible;
+mod waits;
 mod watch;
 pub mod words;
 mod work;
@@ -39,14 +41,16 @@ use muster_operator::log;
 use muster_operator::ports::SystemEntropy;
 use muster_tree::{Tree, tree};
 
-use crate::cli::{Output, RunFlags};
+use crate::cli::{Isolation, Output, RunFlags};
 use files::{Document, FilesError, Origin};
 use ground::{Ground, GroundError, Site};
 use plan::{Item, PlanError};
+use ranks::HostMount;
 use screen::{Screen, Wanted};
 use signals::Signals;
 use submit::{SubmitError, Submitted};
 use summary::{Outcome, Summary};
+use waits::Nodes;
 use watch::Watching;
 
 /// Why nothing was run.
@@ -75,6 +79,9 @@ pub enum RunError {
         "the controllers ended by an error of their own, told above\n\nhint: start again, and report the error"
     )]
     Crashed,
+    /// A folder to mount.
+    #[error(transparent)]
+    Mount(#[from] ranks::MountError),
     /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
@@ -116,7 +123,13 @@ fn documents(flags: &RunFlags) -> Result<Vec<Document>, RunError> {
         folder: std::env::current_dir()?,
         home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.is_dir()),
         env: std::env::vars_os().filter_map(text).collect(),
+        also: flags.env.clone(),
+        mounts: flags.mounts.iter().map(HostMount::found).collect::<Result<_, _>>()?,
     };
+    let isolated = flags.isolation != Some(Isolation::None) && flags.kubeconfig.is_none();
+    if isolated && flags.sim_nodes.is_none() && flags.nodes.is_none() {
+        visible::warning(&ranks).iter().for_each(|words| eprintln!("{words}"));
+    }
     let origin = |number| Origin { file: "--ranks".to_owned(), number };
     let trees = ranks::objects(&ranks, &ranks::name(chance[0])).into_iter().enumerate();
     Ok(trees.map(|(at, tree)| Document { origin: origin(at + 1), tree }).collect())
@@ -187,7 +200,8 @@ async fn in_words_of(
 async fn work(flags: &RunFlags, site: &Site, submitted: &Submitted, signals: &Signals) -> Outcome {
     let json = flags.output == Some(Output::Json);
     let screen = Screen::new(Wanted { progress: !flags.quiet, logs: !flags.no_logs, json });
-    let mut watching = Watching::start(&site.api, submitted.works.clone(), screen);
+    let nodes = if site.own_kubeconfig.is_some() { Nodes::Ours } else { Nodes::Others };
+    let mut watching = Watching::start(&site.api, submitted.works.clone(), screen, nodes);
     // On a plane of our own nobody else makes what is missing.
     let held_max = site.own_kubeconfig.as_ref().map(|_| HELD_MAX);
     let outcome = watching.until_over(flags.timeout, held_max, signals).await;

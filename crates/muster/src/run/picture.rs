@@ -96,6 +96,10 @@ pub struct Picture {
     order: Vec<Uid>,
     warnings: BTreeMap<Uid, String>,
     ended: BTreeMap<Uid, Time>,
+    /// Pods in the order in which they were seen to fail: times of ends are in whole seconds.
+    failures: Vec<Uid>,
+    /// Work that can never run here, and why.
+    never: BTreeMap<Uid, String>,
 }
 
 impl Picture {
@@ -112,7 +116,17 @@ impl Picture {
             order: Vec::new(),
             warnings: BTreeMap::new(),
             ended: BTreeMap::new(),
+            failures: Vec::new(),
+            never: BTreeMap::new(),
         }
+    }
+
+    /// Notes that a piece of work can never run here, or that it can.
+    pub fn set_never(&mut self, work: &Uid, why: Option<String>) {
+        match why {
+            Some(why) => self.never.insert(work.clone(), why),
+            None => self.never.remove(work),
+        };
     }
 
     /// Takes in what a watch of one namespace tells.
@@ -172,6 +186,9 @@ impl Picture {
     }
 
     fn put_pod(&mut self, uid: Uid, seen: Seen) {
+        if Standing::of(&seen.tree) == Standing::Failed && !self.failures.contains(&uid) {
+            self.failures.push(uid.clone());
+        }
         let is_new = self.pods.insert(uid.clone(), seen).is_none();
         self.order.extend(is_new.then_some(uid));
     }
@@ -232,6 +249,24 @@ impl Picture {
         self.pods().filter(|pod| meta::uid(pod) == work.uid || self.owner(pod).as_ref() == Some(&work.uid))
     }
 
+    /// The pods of one piece of work that failed by themselves, the first first, and those that were stopped before
+    /// they ended.
+    #[must_use]
+    pub fn failures_of<'a>(&'a self, work: &'a Work) -> (Vec<&'a Tree>, Vec<&'a Tree>) {
+        let ended = |pod: &Tree| Phase::of(pod.str_at(&["status", "phase"])).ended();
+        let failed = |pod: &Tree| Standing::of(pod) == Standing::Failed;
+        let gone = |pod: &Tree| self.pods.get(&meta::uid(pod)).is_some_and(|seen| seen.gone);
+        let stopped = |pod: &Tree| match ended(pod) {
+            true => failed(pod) && pods::was_stopped(pod),
+            false => gone(pod) || meta::deleting(pod).is_some(),
+        };
+        let (stopped, others): (Vec<&Tree>, Vec<&Tree>) = self.pods_of(work).partition(|pod| stopped(pod));
+        let mut own: Vec<&Tree> = others.into_iter().filter(|pod| failed(pod)).collect();
+        let order = |pod: &Tree| self.failures.iter().position(|uid| *uid == meta::uid(pod));
+        own.sort_by_key(|pod| (pods::ended_at(pod), order(pod)));
+        (own, stopped)
+    }
+
     /// The pods that are there and have not ended.
     pub fn live(&self) -> impl Iterator<Item = &Tree> {
         let lives = |seen: &&Seen| !seen.gone && !Phase::of(seen.tree.str_at(&["status", "phase"])).ended();
@@ -265,6 +300,7 @@ impl Picture {
             reasons.extend(self.work_warnings(work).map(|words| (words.clone(), 0, work.name.clone())));
         }
         reasons.truncate(REASONS_MAX);
+        reasons.extend(self.never.get(&work.uid).map(|why| (why.clone(), 0, work.name.clone())));
         let seen = self.tops.get(&work.uid).map(|seen| &seen.tree);
         // At the same place in all of them.
         let suspended = seen.is_some_and(|it| it.bool_at(job::SUSPEND) == Some(true));
@@ -297,7 +333,28 @@ impl Picture {
     #[must_use]
     pub fn is_held(&self) -> bool {
         let mut any = self.works.iter().any(|work| self.is_unmade(work));
-        self.live().inspect(|_| any = true).all(pods::is_held) && any
+        let never = |pod: &Tree| {
+            let uid = meta::uid(pod);
+            self.never.contains_key(&uid)
+                || self.owner(pod).is_some_and(|work| self.never.contains_key(&work))
+        };
+        self.live().inspect(|_| any = true).all(|pod| pods::is_held(pod) || never(pod)) && any
+    }
+
+    /// Whether all work that has not ended can never run here.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        let mut left = self.works.iter().filter(|work| self.end_of(work).is_none()).peekable();
+        left.peek().is_some() && left.all(|work| self.never.contains_key(&work.uid))
+    }
+
+    /// Work that has not ended and of which nothing runs: it has no pods, or pods without a node.
+    pub fn waiting(&self) -> impl Iterator<Item = &Work> {
+        self.works.iter().filter(|work| {
+            let Row { counts, ended, .. } = self.row(work);
+            let runs = counts[Standing::Starting as usize] + counts[Standing::Running as usize] > 0;
+            ended.is_none() && !runs && (counts[Standing::Waiting as usize] > 0 || counts == [0; 5])
+        })
     }
 
     /// Whether a TrainJob was tried to be made into something, and could not be.

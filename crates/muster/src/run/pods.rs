@@ -2,7 +2,8 @@
 
 use muster_api::paths::{condition as condition_path, container_status, pod as path};
 use muster_api::pod::Phase;
-use muster_api::words::conditions;
+use muster_api::time::Time;
+use muster_api::words::{conditions, labels};
 use muster_api::{condition, meta};
 use muster_tree::{Text, Tree};
 
@@ -114,8 +115,14 @@ pub struct Exit {
 }
 
 /// Reasons of containers that wait for something which only somebody from outside can give them.
-const HELD: [&str; 4] =
-    ["CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "InvalidImageName"];
+const HELD: [&str; 6] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+];
 
 /// Whether a pod waits for what only somebody from outside can give it: a command, an object that it names.
 #[must_use]
@@ -148,6 +155,26 @@ fn exits(pod: &Tree) -> impl Iterator<Item = Exit> + '_ {
         })
     };
     statuses(pod).filter_map(ended)
+}
+
+/// When the last of its containers ended.
+#[must_use]
+pub fn ended_at(pod: &Tree) -> Option<Time> {
+    statuses(pod).filter_map(|status| Time::of(status.at(&["state", "terminated", "finishedAt"]))).max()
+}
+
+/// Whether a pod was deleted before it ended.
+#[must_use]
+pub fn was_stopped(pod: &Tree) -> bool {
+    let Some(gone_by) = meta::deleting(pod) else { return false };
+    let asked_at = gone_by.0.saturating_sub(meta::grace_secs(pod).saturating_mul(1_000_000));
+    ended_at(pod).is_none_or(|ended| asked_at <= ended.0)
+}
+
+/// Which of several like it a pod is, where they are counted.
+#[must_use]
+pub fn rank(pod: &Tree) -> Option<&str> {
+    meta::annotation(pod, labels::COMPLETION_INDEX).or_else(|| meta::label(pod, labels::COMPLETION_INDEX))
 }
 
 /// Why the pod as a whole failed, if it says so itself: `DeadlineExceeded`, `Evicted`.

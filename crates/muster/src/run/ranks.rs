@@ -57,6 +57,54 @@ pub struct Ranks {
     pub home: Option<PathBuf>,
     /// The environment.
     pub env: Vec<(String, String)>,
+    /// Variables that were asked for; they win over all others.
+    pub also: Vec<Variable>,
+    /// Folders and files that were asked for.
+    pub mounts: Vec<HostMount>,
+}
+
+/// A variable of the environment that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A folder or file of this machine, and where it is in the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostMount {
+    /// On this machine.
+    pub host: PathBuf,
+    /// In the pod; absolute.
+    pub path: PathBuf,
+}
+
+/// What is to be mounted is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("--mount {host}:{path}: {host}: {source}\n\nhint: name a folder or file of this machine")]
+pub struct MountError {
+    host: String,
+    path: String,
+    source: std::io::Error,
+}
+
+impl HostMount {
+    /// The same with the full path on this machine.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn found(&self) -> Result<HostMount, MountError> {
+        let HostMount { host, path } = self;
+        match host.canonicalize() {
+            Ok(host) => Ok(HostMount { host, path: path.clone() }),
+            Err(source) => {
+                let (host, path) = (host.display().to_string(), path.display().to_string());
+                Err(MountError { host, path, source })
+            }
+        }
+    }
 }
 
 /// A name for a run, by chance.
@@ -84,19 +132,39 @@ fn service(name: &str) -> Tree {
 
 fn job(ranks: &Ranks, name: &str) -> Tree {
     let folder = ranks.folder.display().to_string();
-    let mounted = mounted(&ranks.folder, ranks.home.as_deref());
-    let volume = |(at, path): (usize, &String)| tree!({"name": format!("folder-{at}"), "hostPath": {"path": path, "type": "Directory"}});
-    let mount = |(at, path): (usize, &String)| tree!({"name": format!("folder-{at}"), "mountPath": path});
+    let (volumes, mounts) = volumes(ranks);
     let command: Vec<Tree> = ranks.command.iter().map(|word| Tree::from(literal(word))).collect();
     let container = tree!({"name": CONTAINER, "image": IMAGE, "imagePullPolicy": "IfNotPresent",
         "command": Tree::list(command), "workingDir": folder, "env": Tree::list(env(ranks, name)),
-        "volumeMounts": Tree::list(mounted.iter().enumerate().map(mount))});
+        "volumeMounts": Tree::list(mounts)});
     let pod = tree!({"restartPolicy": "Never", "subdomain": name, "containers": [container],
-        "volumes": Tree::list(mounted.iter().enumerate().map(volume))});
+        "volumes": Tree::list(volumes)});
     let count = i64::from(ranks.count);
     let spec = tree!({"completionMode": "Indexed", "completions": count, "parallelism": count, "backoffLimit": 0,
         "template": {"spec": pod}});
     head(&kinds::JOBS, "Job", name).with(&["spec"], spec)
+}
+
+/// The volumes of the pod, and where its container has them.
+fn volumes(ranks: &Ranks) -> (Vec<Tree>, Vec<Tree>) {
+    // A place that was asked for has what was asked for.
+    let is_free = |path: &String| !ranks.mounts.iter().any(|it| it.path == Path::new(path));
+    let folders = mounted(&ranks.folder, ranks.home.as_deref()).into_iter().filter(is_free);
+    let folders = folders.enumerate().map(|(at, path)| {
+        let name = format!("folder-{at}");
+        (
+            tree!({"name": name.as_str(), "hostPath": {"path": path.as_str(), "type": "Directory"}}),
+            tree!({"name": name, "mountPath": path}),
+        )
+    });
+    let asked = ranks.mounts.iter().enumerate().map(|(at, it)| {
+        let (name, host) = (format!("mount-{at}"), it.host.display().to_string());
+        (
+            tree!({"name": name.as_str(), "hostPath": {"path": host}}),
+            tree!({"name": name, "mountPath": it.path.display().to_string()}),
+        )
+    });
+    folders.chain(asked).unzip()
 }
 
 fn env(ranks: &Ranks, name: &str) -> Vec<Tree> {
@@ -116,11 +184,18 @@ fn env(ranks: &Ranks, name: &str) -> Vec<Tree> {
         let found = ranks.env.iter().find(|(name, _)| name == wanted);
         all.extend(found.map(|(name, value)| plain(name, literal(value))));
     }
+    all.retain(|known| ranks.also.iter().all(|it| it.name != known.str_at(&["name"])));
+    for (at, it) in ranks.also.iter().enumerate() {
+        // The last of several of one name counts.
+        if ranks.also[at + 1..].iter().all(|later| later.name != it.name) {
+            all.push(plain(&it.name, literal(&it.value)));
+        }
+    }
     all
 }
 
 /// The folders that must be there. One that lies inside the other comes with it; the root is nobody's folder.
-fn mounted(folder: &Path, home: Option<&Path>) -> Vec<String> {
+pub fn mounted(folder: &Path, home: Option<&Path>) -> Vec<String> {
     let mut all: Vec<&Path> = [Some(folder), home].into_iter().flatten().collect();
     all.retain(|path| path.parent().is_some());
     all.dedup();
@@ -147,7 +222,33 @@ mod tests {
             env: [("SECRET", "x"), ("PATH", "/usr/bin:/bin"), ("VIRTUAL_ENV", "/v")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .to_vec(),
+            also: Vec::new(),
+            mounts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn variables_and_folders_that_are_asked_for() {
+        let variable = |name: &str, value: &str| Variable { name: name.to_owned(), value: value.to_owned() };
+        let mount = |host: &str, path: &str| HostMount { host: host.into(), path: path.into() };
+        let asked = Ranks {
+            also: vec![variable("PATH", "/mine"), variable("A", "1"), variable("A", "$(x)")],
+            mounts: vec![mount("/tmp/data", "/data"), mount("/other", "/home/me")],
+            ..ranks()
+        };
+        let pod = job(&asked, "run-amber").at(&["spec", "template", "spec"]).cloned().unwrap();
+        let container = pod.items_at(&["containers"])[0].clone();
+        let values = |name: &str| -> Vec<String> {
+            let all = container.items_at(&["env"]).iter().filter(|it| it.str_at(&["name"]) == name);
+            all.map(|it| it.str_at(&["value"]).to_owned()).collect()
+        };
+        assert_eq!((values("PATH"), values("A")), (vec!["/mine".to_owned()], vec!["$$(x)".to_owned()]));
+        let places: Vec<&str> =
+            container.items_at(&["volumeMounts"]).iter().map(|it| it.str_at(&["mountPath"])).collect();
+        assert_eq!(places, ["/srv/train", "/data", "/home/me"]);
+        let hosts: Vec<&str> =
+            pod.items_at(&["volumes"]).iter().map(|it| it.str_at(&["hostPath", "path"])).collect();
+        assert_eq!(hosts, ["/srv/train", "/tmp/data", "/other"]);
     }
 
     #[test]

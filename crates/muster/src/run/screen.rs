@@ -11,6 +11,7 @@ use console::{Color, Style, Term};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use muster_api::port::Uid;
 use muster_api::time::Time;
+use muster_tree::Text;
 
 use crate::run::logs::{Said, Speaker, Spoken};
 use crate::run::picture::{Ended, Row};
@@ -48,8 +49,19 @@ pub struct Screen {
     live: Option<Live>,
     told: BTreeMap<String, (Vec<String>, Time)>,
     names: Names,
+    /// What each container drew last in a line that has no end yet.
+    drawn: BTreeMap<(Uid, Text), Drawn>,
+    /// Whether drawings are shown in the block, each over the one before; elsewhere each is a line.
+    in_place: bool,
     tails: BTreeMap<Uid, VecDeque<String>>,
     told_unreadable: bool,
+}
+
+/// A drawing in a line that has no end yet.
+struct Drawn {
+    text: String,
+    /// The same with the name of its pod in front.
+    shown: String,
 }
 
 /// The block of lines that changes in place.
@@ -81,6 +93,8 @@ impl Screen {
             live: (wanted.progress && stderr).then(Live::new),
             told: BTreeMap::new(),
             names: Names::default(),
+            drawn: BTreeMap::new(),
+            in_place: wanted.progress && wanted.logs && stderr && stdout,
             tails: BTreeMap::new(),
             told_unreadable: false,
         }
@@ -89,7 +103,8 @@ impl Screen {
     /// Shows how the work stands.
     pub fn show(&mut self, rows: &[Row], took: Duration, now: Time) {
         if let Some(live) = &mut self.live {
-            live.show(rows, took);
+            let drawn = self.drawn.values().filter(|_| self.in_place);
+            live.show(rows, drawn.map(|it| it.shown.trim_end()), took);
             return;
         }
         if !self.wanted.progress {
@@ -121,11 +136,20 @@ impl Screen {
         for (speaker, said) in spoken.drain(..) {
             match said {
                 Said::Line(line) => {
+                    self.drawn.remove(&key(&speaker));
                     if self.wanted.logs {
                         text += &self.names.line(&speaker, &line, self.colour);
                     }
                     self.keep(&speaker, &line);
                 }
+                Said::Drawing(drawing) => {
+                    if self.wanted.logs && !self.in_place {
+                        text += &self.names.line(&speaker, &drawing, self.colour);
+                    }
+                    let shown = self.names.line(&speaker, &drawing, false);
+                    self.drawn.insert(key(&speaker), Drawn { text: drawing, shown });
+                }
+                Said::Settled => text += &self.settle(&speaker),
                 Said::Unreadable(why) if !self.told_unreadable && self.wanted.logs => {
                     self.told_unreadable = true;
                     notes.push(format!("{}: its log cannot be read: {why}", speaker.pod));
@@ -143,6 +167,20 @@ impl Screen {
             };
             notes.iter().for_each(|note| eprintln!("{note}"));
         });
+    }
+
+    /// The last drawing of a container as a line, where it is not one yet.
+    fn settle(&mut self, speaker: &Speaker) -> String {
+        let Some(Drawn { text, .. }) = self.drawn.remove(&key(speaker)) else { return String::new() };
+        self.keep(speaker, &text);
+        if self.in_place { self.names.line(speaker, &text, self.colour) } else { String::new() }
+    }
+
+    /// Prints why work waits.
+    pub fn explain(&self, lines: &[String]) {
+        if self.wanted.progress && !lines.is_empty() {
+            self.talk(&lines.join("\n"));
+        }
     }
 
     /// Prints talk.
@@ -179,6 +217,10 @@ impl Screen {
     }
 }
 
+fn key(speaker: &Speaker) -> (Uid, Text) {
+    (speaker.uid.clone(), speaker.container.clone())
+}
+
 impl Names {
     fn line(&mut self, speaker: &Speaker, text: &str, colour: bool) -> String {
         let container = speaker.one_of_several.then_some(speaker.container.as_str());
@@ -200,11 +242,13 @@ impl Live {
         Live { all, block, turn: 0 }
     }
 
-    fn show(&mut self, rows: &[Row], took: Duration) {
+    fn show<'a>(&mut self, rows: &[Row], drawn: impl Iterator<Item = &'a str>, took: Duration) {
         self.turn += 1;
         let width = usize::from(Term::stderr().size().1).max(20);
         let turn = TURNS[self.turn % TURNS.len()];
-        self.block.set_message(block(rows, took, turn, width));
+        let cut = |line: &str| line.chars().take(width - 1).collect::<String>() + "\n";
+        let drawn: String = drawn.take(ROWS_SHOWN_MAX).map(cut).collect();
+        self.block.set_message(drawn + &block(rows, took, turn, width));
         self.block.tick();
     }
 }
@@ -274,17 +318,30 @@ mod tests {
         assert_eq!(coloured, "\u{1b}[33mp         |\u{1b}[0m b\n", "the text itself stays as it is");
     }
 
-    #[test]
-    fn the_last_lines_are_kept_and_no_more() {
-        let wanted = Wanted { progress: false, logs: false, json: false };
-        let mut screen = Screen::new(wanted);
-        let speaker = Arc::new(Speaker {
+    fn someone() -> Arc<Speaker> {
+        Arc::new(Speaker {
             namespace: "n".into(),
             pod: "p".into(),
             uid: "u".into(),
             container: "c".into(),
             one_of_several: false,
-        });
+        })
+    }
+
+    #[test]
+    fn of_drawings_the_last_one_stays() {
+        let mut screen = Screen::new(Wanted { progress: false, logs: false, json: false });
+        let drawing = |text: &str| (someone(), Said::Drawing(text.to_owned()));
+        screen.print(&mut vec![drawing("10%"), drawing("20%"), (someone(), Said::Settled)]);
+        screen.print(&mut vec![drawing("5%"), (someone(), Said::Line("100%".to_owned()))]);
+        assert_eq!(screen.last_lines("u"), ["20%", "100%"]);
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_no_more() {
+        let wanted = Wanted { progress: false, logs: false, json: false };
+        let mut screen = Screen::new(wanted);
+        let speaker = someone();
         let line = |n: usize| (speaker.clone(), Said::Line(format!("{n} {}", "x".repeat(1000))));
         screen.print(&mut (0..LAST_LINES + 2).map(line).collect());
         let kept = screen.last_lines("u");

@@ -172,6 +172,10 @@ fn says(live: &Tree, wanted: &Tree) -> bool {
 fn refused(item: &Item, refusal: &Refusal) -> SubmitError {
     let hint = match refusal {
         Refusal::Invalid(_) => "change the manifest; what was submitted before it is taken back",
+        // The webhooks of queues and of training tell so what is wrong with an object.
+        Refusal::Forbidden(words) if words.contains("denied the request") => {
+            "change the manifest; what was submitted before it is taken back"
+        }
         Refusal::NotFound(_) => "does its namespace exist?",
         Refusal::Forbidden(_) => "may this user create it?",
         _ => "is the server well? What was submitted before it is taken back",

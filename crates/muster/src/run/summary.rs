@@ -10,11 +10,13 @@ use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
 use crate::run::picture::{Ended, Picture, Work};
-use crate::run::pods::{self, Exit, Standing};
+use crate::run::pods::{self, Exit};
 use crate::run::words;
 
 /// Failed pods of one piece of work that are told of.
 const FAILED_PODS_MAX: usize = 5;
+/// Stopped pods of one piece of work that are named.
+const STOPPED_MAX: usize = 16;
 
 /// How the whole run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,8 @@ impl Outcome {
 pub struct FailedPod {
     /// Its name.
     pub name: Text,
+    /// Which of several like it, where they are counted.
+    pub rank: Option<String>,
     /// What it says itself.
     pub reason: String,
     /// How its containers ended.
@@ -89,8 +93,10 @@ pub struct Part {
     pub restarts: i64,
     /// How long it took.
     pub took: Duration,
-    /// Failed pods, the first ones.
+    /// Pods that failed by themselves, in the order in which they did; no more than [`FAILED_PODS_MAX`].
     pub failed_pods: Vec<FailedPod>,
+    /// Pods that were stopped before they ended: names, and ranks where they are counted.
+    pub stopped: Vec<(Text, Option<String>)>,
     /// Why pods did not run when the work was ended.
     pub held_up: Vec<String>,
 }
@@ -117,13 +123,15 @@ impl Summary {
     ) -> Summary {
         let failed_pod = |pod: &Tree| FailedPod {
             name: meta::name(pod),
+            rank: pods::rank(pod).map(str::to_owned),
             reason: pods::reason(pod),
             exits: pods::bad_exits(pod),
             last_lines: last_lines(&meta::uid(pod)),
         };
         let part = |work: &Work| {
             let (succeeded, failed) = picture.tally(work);
-            let bad = picture.pods_of(work).filter(|pod| Standing::of(pod) == Standing::Failed);
+            let (bad, stopped) = picture.failures_of(work);
+            let named = |pod: &&Tree| (meta::name(pod), pods::rank(pod).map(str::to_owned));
             Part {
                 work: work.clone(),
                 ended: picture.end_of(work),
@@ -131,7 +139,8 @@ impl Summary {
                 failed,
                 restarts: picture.restarts(work),
                 took: picture.took(work, now),
-                failed_pods: bad.take(FAILED_PODS_MAX).map(failed_pod).collect(),
+                failed_pods: bad.into_iter().take(FAILED_PODS_MAX).map(failed_pod).collect(),
+                stopped: stopped.iter().map(named).collect(),
                 held_up: held_up.get(&work.uid).cloned().unwrap_or_default(),
             }
         };
@@ -184,6 +193,7 @@ impl Summary {
                 "failedPods": Tree::list(part.failed_pods.iter().map(failed_pod_tree)),
                 "heldUp": Tree::list(part.held_up.iter().map(String::as_str))})
             .with_option(&["reason"], why)
+            .with_option(&["stopped"], stopped_tree(part))
         };
         tree!({"result": self.outcome.words(), "exitCode": i64::from(self.outcome.code()),
             "work": Tree::list(self.parts.iter().map(part))})
@@ -192,6 +202,12 @@ impl Summary {
 
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What was stopped because something failed.
+fn stopped_tree(part: &Part) -> Option<Tree> {
+    let is_told = !part.failed_pods.is_empty() && !part.stopped.is_empty();
+    is_told.then(|| Tree::list(part.stopped.iter().map(|(name, _)| Tree::from(name))))
 }
 
 fn failed_pod_tree(pod: &FailedPod) -> Tree {
@@ -203,6 +219,7 @@ fn failed_pod_tree(pod: &FailedPod) -> Tree {
     tree!({"name": &pod.name, "containers": Tree::list(pod.exits.iter().map(exit)),
         "lastLines": Tree::list(pod.last_lines.iter().map(String::as_str))})
     .with_option(&["reason"], reason)
+    .with_option(&["rank"], pod.rank.as_deref().map(Tree::from))
 }
 
 /// Columns side by side; numbers are short, so all begin at the left.
@@ -222,7 +239,8 @@ fn stopped(text: &mut String, part: &Part, result: &str) {
     if part.held_up.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\n{} {result} before all its pods ran", part.work.title());
+    let when = if result == Outcome::Stuck.words() { "" } else { " before all its pods ran" };
+    let _ = writeln!(text, "\n{} {result}{when}", part.work.title());
     for reason in &part.held_up {
         let _ = writeln!(text, "  {reason}");
     }
@@ -232,7 +250,9 @@ fn failure(text: &mut String, part: &Part) {
     let Some(Ended::Failed(why)) = &part.ended else { return };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     let _ = writeln!(text, "\n{} failed{why}", part.work.title());
-    for pod in &part.failed_pods {
+    // Of one pod alone there is nothing to put in order.
+    let several = part.failed_pods.len() > 1 || !part.stopped.is_empty();
+    for (at, pod) in part.failed_pods.iter().enumerate() {
         let exits = pod.exits.iter().map(|exit| {
             let words = pods::words(&exit.reason, &exit.message);
             let words = if words.is_empty() { words } else { format!(" ({words})") };
@@ -241,12 +261,31 @@ fn failure(text: &mut String, part: &Part) {
         let told: Vec<String> =
             Some(pod.reason.clone()).filter(|reason| !reason.is_empty()).into_iter().chain(exits).collect();
         let told = if told.is_empty() { "it says no more".to_owned() } else { told.join("; ") };
-        let _ = writeln!(text, "  {}: {told}", pod.name);
+        let when = match (several, at) {
+            (false, _) => "",
+            (true, 0) => " failed first",
+            (true, _) => " failed after it",
+        };
+        let _ = writeln!(text, "  {}{when}: {told}", called(&pod.name, pod.rank.as_deref()));
         for line in &pod.last_lines {
             let _ = writeln!(text, "    | {line}");
         }
     }
-    if part.failed > part.failed_pods.len() && !part.failed_pods.is_empty() {
-        let _ = writeln!(text, "  and {} more pods", part.failed - part.failed_pods.len());
+    let stopped = if part.failed_pods.is_empty() { &[][..] } else { &part.stopped };
+    let told = part.failed_pods.len() + stopped.len();
+    if part.failed > told && !part.failed_pods.is_empty() {
+        let _ = writeln!(text, "  and {} more pods", part.failed - told);
     }
+    if !stopped.is_empty() {
+        let names: Vec<String> =
+            stopped.iter().take(STOPPED_MAX).map(|(name, rank)| called(name, rank.as_deref())).collect();
+        let more = stopped.len().saturating_sub(STOPPED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(text, "  stopped because of it: {}{more}", names.join(", "));
+    }
+}
+
+/// How a pod is called: by its rank, where pods are counted.
+fn called(name: &str, rank: Option<&str>) -> String {
+    rank.map_or_else(|| name.to_owned(), |rank| format!("rank {rank} ({name})"))
 }

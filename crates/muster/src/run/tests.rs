@@ -320,3 +320,69 @@ fn codes_are_those_of_the_contract() {
         [Outcome::Completed, Outcome::Failed, Outcome::TimedOut, Outcome::Interrupted, Outcome::Terminated];
     assert_eq!(codes.map(Outcome::code), [0, 1, 124, 130, 143]);
 }
+
+/// A rank that failed at a second, and was asked to stop at another.
+fn rank(at: &str, code: i64, ended: u64, stopped: Option<u64>) -> Tree {
+    let time = |secs: u64| after(secs).to_seconds_text();
+    let name = format!("train-{at}-aaaaa");
+    let pod = pod(&name, "job", "Failed", code)
+        .with(&["metadata", "annotations", "batch.kubernetes.io/job-completion-index"], at);
+    let status = tree!({"name": "c", "state": {"terminated": {"exitCode": code, "reason": "Error",
+        "finishedAt": time(ended)}}});
+    let pod = pod.with(&["status", "containerStatuses"], tree!([status]));
+    match stopped {
+        Some(asked) => pod
+            .with(&["metadata", "deletionTimestamp"], time(asked + 30))
+            .with(&["metadata", "deletionGracePeriodSeconds"], 30_i64),
+        None => pod,
+    }
+}
+
+#[test]
+fn the_first_failure_is_told_apart_from_what_was_stopped_because_of_it() {
+    let mut picture = Picture::new(vec![job_work()], BEGAN);
+    put(&mut picture, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
+    for pod in [
+        rank("2", 1, 7, None),
+        rank("1", 3, 5, None),
+        // Of the same second, and seen later.
+        rank("3", 4, 5, None),
+        rank("0", 143, 6, Some(5)),
+    ] {
+        put(&mut picture, Watch::Pods, pod);
+    }
+    let summary = Summary::of(&picture, Outcome::Failed, after(90), &BTreeMap::new(), |_| Vec::new());
+    let text = summary.text();
+    let lines: Vec<&str> = text.lines().skip(4).collect();
+    assert_eq!(
+        lines,
+        [
+            "  rank 1 (train-1-aaaaa) failed first: container c exited with code 3 (Error)",
+            "  rank 3 (train-3-aaaaa) failed after it: container c exited with code 4 (Error)",
+            "  rank 2 (train-2-aaaaa) failed after it: container c exited with code 1 (Error)",
+            "  stopped because of it: rank 0 (train-0-aaaaa)",
+        ],
+        "{text}"
+    );
+    let work = summary.tree().items_at(&["work"])[0].clone();
+    assert_eq!(work.items_at(&["failedPods"])[0].str_at(&["rank"]), "1");
+    assert_eq!(work.items_at(&["stopped"])[0].as_str(), Some("train-0-aaaaa"));
+}
+
+#[test]
+fn what_can_never_run_is_not_waited_for() {
+    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, Watch::Jobs, job("job", tree!({})));
+    let waits = pod("a", "job", "Pending", 0).with(&["spec", "nodeName"], "");
+    put(&mut picture, Watch::Pods, waits);
+    put(&mut picture, Watch::Pods, pod("one", "", "Running", 0));
+    let waiting = |picture: &Picture| picture.waiting().map(Work::title).collect::<Vec<_>>();
+    assert_eq!(waiting(&picture), ["job/train"]);
+    picture.set_never(&"job".into(), Some("too large".to_owned()));
+    assert!(!picture.is_hopeless(), "other work goes on");
+    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
+    assert!(picture.is_hopeless());
+    assert_eq!(words::reasons(&picture.rows()[0]), ["train: too large"]);
+    picture.set_never(&"job".into(), None);
+    assert!(!picture.is_hopeless());
+}

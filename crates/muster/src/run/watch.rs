@@ -20,6 +20,7 @@ use crate::run::picture::{Ended, Picture, Watch, Work, WorkKind};
 use crate::run::screen::Screen;
 use crate::run::signals::Signals;
 use crate::run::summary::{Outcome, Summary};
+use crate::run::waits::{Nodes, Waits};
 use crate::run::{pods, submit, words};
 
 /// How often progress is shown.
@@ -47,6 +48,7 @@ pub struct Watching {
     began: Time,
     /// Why pods did not run when we ended the work.
     held_up: BTreeMap<Uid, Vec<String>>,
+    waits: Waits,
     /// The work that had not ended when we ended it.
     cut_short: BTreeSet<Uid>,
 }
@@ -54,7 +56,7 @@ pub struct Watching {
 impl Watching {
     /// Begins to follow.
     #[must_use]
-    pub fn start(api: &KubeApi, works: Vec<Work>, screen: Screen) -> Watching {
+    pub fn start(api: &KubeApi, works: Vec<Work>, screen: Screen, nodes: Nodes) -> Watching {
         let began = SystemClock.now();
         let mut namespaces: Vec<Text> = works.iter().map(|work| work.namespace.clone()).collect();
         namespaces.sort();
@@ -81,12 +83,14 @@ impl Watching {
         let (logs, spoken) = Logs::new(api.clone());
         let picture = Picture::new(works, began);
         let (bell, held_up, cut_short) = (Arc::default(), BTreeMap::new(), BTreeSet::new());
-        Watching { api: api.clone(), picture, watches, bell, logs, spoken, screen, began, held_up, cut_short }
+        let (api, waits) = (api.clone(), Waits::new(api, nodes));
+        Watching { api, picture, watches, bell, logs, spoken, screen, began, held_up, waits, cut_short }
     }
 
     /// Waits until all work has ended, the time is up or a signal comes.
     ///
-    /// With `held_max`, nobody else gives pods what they lack: when all have waited for it so long, it is over too.
+    /// With `held_max`, no other client can create what pods lack: when all pods have waited for that long, the run ends.
+    /// Work that can never run here ends it at once.
     pub async fn until_over(
         &mut self,
         time_max: Option<Duration>,
@@ -97,7 +101,7 @@ impl Watching {
         let mut is_stuck = move |picture: &Picture| {
             let since = picture.is_held().then(|| held_since.unwrap_or_else(Instant::now));
             held_since = since;
-            since.zip(held_max).is_some_and(|(since, max)| since.elapsed() >= max)
+            picture.is_hopeless() || since.zip(held_max).is_some_and(|(since, max)| since.elapsed() >= max)
         };
         let deadline = time_max.map(|max| Instant::now() + max);
         let up = async {
@@ -184,6 +188,8 @@ impl Watching {
                 _ = pause.tick() => {
                     let rows = self.picture.rows();
                     self.screen.show(&rows, self.took(), SystemClock.now());
+                    let why = self.waits.turn(&mut self.picture);
+                    self.screen.explain(&why);
                 }
             }
             self.pull();

@@ -16,6 +16,9 @@ use muster_tree::Tree;
 
 use crate::cli::{Output, WhyFlags};
 use gather::GatherError;
+pub use gather::about;
+pub use name::{Name, What};
+pub use tell::Found;
 
 /// Why nothing is explained.
 #[derive(Debug, thiserror::Error)]

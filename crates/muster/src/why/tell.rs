@@ -112,6 +112,16 @@ impl Found {
 
     /// For people.
     pub fn lines(&self) -> Vec<String> {
+        let mut out = self.standing();
+        out.extend(self.event_lines());
+        if self.explanation.is_none() && self.workload.is_some() {
+            out.push(format!("({}: this is what its conditions and events say)", self.unexplained));
+        }
+        out
+    }
+
+    /// How it stands and why, for people; without the events that led to it.
+    pub fn standing(&self) -> Vec<String> {
         let verdict = self.verdict();
         let name = format!("{} {}/{}", self.what, meta::namespace(&self.object), meta::name(&self.object));
         let mut out = vec![format!("{name}: {}", verdict.state)];
@@ -128,10 +138,6 @@ impl Found {
         out.extend(self.conditions());
         out.extend(self.pod_lines());
         out.extend(self.groups.iter().flat_map(group_lines));
-        out.extend(self.event_lines());
-        if self.explanation.is_none() && self.workload.is_some() {
-            out.push(format!("({}: this is what its conditions and events say)", self.unexplained));
-        }
         out
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_api::pod_work::{ContainerWork, Probe};
 use muster_api::time::Time;
-use muster_process::{Ended, State};
+use muster_process::{Ended, State, Why};
 use muster_tree::Text;
 
 /// The first pause before a restart; the very first restart has none.
@@ -13,6 +13,21 @@ const PAUSE_FIRST: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// A run this long forgives earlier failures.
 const PAUSE_FORGIVEN_AFTER: Duration = Duration::from_secs(600);
+
+/// The first pause before an image is pulled again; each further one is twice as long, up to [`PAUSE_MAX`].
+const PULL_PAUSE_FIRST: Duration = Duration::from_secs(10);
+/// A failed pull is reported as ErrImagePull for this long, then as ImagePullBackOff.
+const PULL_ERROR_REPORTED_FOR: Duration = Duration::from_secs(5);
+
+/// Reasons of containers whose image is not there.
+pub mod pulls {
+    /// The last pull failed.
+    pub const ERROR: &str = "ErrImagePull";
+    /// It waits before the next pull.
+    pub const BACK_OFF: &str = "ImagePullBackOff";
+    /// It may not be pulled.
+    pub const NEVER: &str = "ErrImageNeverPull";
+}
 
 /// One container.
 #[derive(Debug, Default)]
@@ -27,6 +42,8 @@ pub struct Being {
     pub trouble: Option<Trouble>,
     /// The pause before the next run.
     pub pause: Pause,
+    /// How its image could not be pulled.
+    pub pull: Option<PullFailure>,
     /// Whether its startup probe has succeeded, or it has none.
     pub started: bool,
     /// Whether its readiness probe succeeds.
@@ -54,6 +71,29 @@ pub struct Trouble {
     pub message: Text,
     /// When it is tried again.
     pub again: Time,
+}
+
+/// An image that could not be pulled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullFailure {
+    /// The image.
+    pub image: Text,
+    /// [`pulls::ERROR`] or [`pulls::NEVER`].
+    pub reason: &'static str,
+    /// What was said.
+    pub message: Text,
+    /// When it failed last.
+    pub since: Time,
+    /// The pause before the next pull.
+    pub pause: Duration,
+}
+
+impl PullFailure {
+    /// The sentence of a container that waits before the next pull.
+    #[must_use]
+    pub fn back_off(&self) -> String {
+        format!("Back-off pulling image {:?}: {}: {}", self.image.as_str(), pulls::ERROR, self.message)
+    }
 }
 
 /// The pause before the next run.
@@ -185,8 +225,51 @@ impl Being {
             };
         }
         let pause = Pause { length: self.pause.length, until: None };
-        *self = Being { attempt: Some(attempt), last: self.last.take(), pause, ..Being::default() };
+        let (last, pull) = (self.last.take(), self.pull.take());
+        *self = Being { attempt: Some(attempt), last, pause, pull, ..Being::default() };
         self.state = Some(State::Starting);
+    }
+
+    /// Takes in how the newest run goes. A run without its image was none: the container is as it was before, and
+    /// waits before the next pull. Whether there was such a run; its number is free again.
+    pub fn saw(&mut self, one: &ContainerWork, state: Option<State>) -> bool {
+        self.state = state;
+        if self.running().is_some() {
+            self.pull = None;
+        }
+        let Some(end) = self.end() else { return false };
+        let reason = match end.why {
+            Why::ImageNotPulled => pulls::ERROR,
+            Why::ImageAbsent => pulls::NEVER,
+            _ => return false,
+        };
+        let (since, message) = (Time(end.until_micros), Text::from(end.message.as_str()));
+        let before = self.pull.take().map(|it| (it.pause * 2).min(PAUSE_MAX));
+        let pause = before.unwrap_or(PULL_PAUSE_FIRST);
+        (self.attempt, self.state) = match self.last.take() {
+            Some((attempt, end)) => (Some(attempt), Some(State::Ended(end))),
+            None => (None, None),
+        };
+        self.noticed = true;
+        self.pause.until = Some(since + pause);
+        self.trouble =
+            Some(Trouble { reason: reason.into(), message: message.clone(), again: since + pause });
+        self.pull = Some(PullFailure { image: one.image.clone(), reason, message, since, pause });
+        true
+    }
+
+    /// When the reason changes from ErrImagePull to ImagePullBackOff: `Ok` once that time has come, else the time.
+    pub fn report_back_off(&mut self, now: Time) -> Result<String, Option<Time>> {
+        let (Some(pull), Some(trouble)) = (&self.pull, &mut self.trouble) else { return Err(None) };
+        let at = pull.since + PULL_ERROR_REPORTED_FOR;
+        match trouble.reason == pulls::ERROR {
+            true if now >= at => {
+                (trouble.reason, trouble.message) = (pulls::BACK_OFF.into(), pull.back_off().into());
+                Ok(format!("Back-off pulling image {:?}", pull.image.as_str()))
+            }
+            true => Err(Some(at)),
+            false => Err(None),
+        }
     }
 
     /// How long the pause before the next run is.

@@ -17,12 +17,12 @@ use muster_process::{Id, Launch, Resident, State, Why};
 use muster_tree::{Text, Tree};
 
 use super::Setup;
-use super::being::Trouble;
+use super::being::{Trouble, pulls};
 use super::dress::{self, Awaited, House, Problem, Volume};
 use super::life::{Asked, Deed, EndWhy, Ending, Life, Looks, Next, check_of};
 use super::look::Place;
 use super::machine::Machine;
-use super::report::{crash_loop, report};
+use super::report::{crash_loop, ephemeral, report};
 use super::ring::Found;
 
 /// What cannot be begun is tried again after this time, or when something it waits for changes.
@@ -89,7 +89,9 @@ impl Inmate {
             for id in mine {
                 being.notice();
                 being.begun(id.attempt);
-                being.state = machine.containers().state(id);
+                if being.saw(one, machine.containers().state(id)) {
+                    let _ = machine.containers().forget(id);
+                }
             }
             super::report::recall(pod, one, being);
         }
@@ -116,6 +118,7 @@ impl Inmate {
     pub fn step(&mut self, pod: &Tree, place: &mut Place<'_>) -> Stepped {
         let mut out = Stepped::default();
         self.newest = place.now;
+        self.work.update(pod);
         for at in self.look_at_runs(place.machine) {
             self.note_news(pod, at, &mut out);
         }
@@ -161,7 +164,10 @@ impl Inmate {
     fn status(&self, pod: &Tree, host: &Text, now: Time) -> Option<Tree> {
         let report = report(pod, &self.work, &self.life, now);
         let addresses = Addresses { host: host.clone(), pod: self.address.clone() };
-        let patch = report.patch(pod, &addresses, now);
+        let mut patch = report.patch(pod, &addresses, now);
+        if let Some(statuses) = ephemeral(pod) {
+            patch = patch.with(&["status", "ephemeralContainerStatuses"], statuses);
+        }
         (pod.merge(&patch) != *pod).then_some(patch)
     }
 
@@ -172,10 +178,14 @@ impl Inmate {
             if !self.life.beings[at].up() {
                 continue;
             }
-            let state = self.id(at).and_then(|id| machine.containers().state(&id));
+            let Some(id) = self.id(at) else { continue };
+            let state = machine.containers().state(&id);
             let being = &mut self.life.beings[at];
             if state.is_some() && state != being.state {
-                being.state = state;
+                if being.saw(&self.work.containers[at], state) {
+                    // A folder that cannot be removed is in the way of the next try, which says so.
+                    let _ = machine.containers().forget(&id);
+                }
                 news.push(at);
             }
         }
@@ -185,7 +195,19 @@ impl Inmate {
     /// Tells that a run began, or that it could not.
     fn note_news(&self, pod: &Tree, at: usize, out: &mut Stepped) {
         let name = &self.work.containers[at].name;
-        match &self.life.beings[at].state {
+        let being = &self.life.beings[at];
+        if let Some(pull) = being.pull.as_ref().filter(|_| !being.up()) {
+            let mut warn = |reason, text: &str| out.notes.push(note(pod, Severity::Warning, reason, text));
+            match pull.reason {
+                pulls::NEVER => warn(pulls::NEVER, &pull.message),
+                _ => warn(
+                    reasons::FAILED,
+                    &format!("Failed to pull image {:?}: {}", pull.image.as_str(), pull.message),
+                ),
+            }
+            return warn(reasons::FAILED, &format!("Error: {}", pull.reason));
+        }
+        match &being.state {
             Some(State::Running { .. }) => {
                 let text = format!("Container started: {name}");
                 out.notes.push(note(pod, Severity::Normal, reasons::STARTED, &text));

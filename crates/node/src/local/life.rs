@@ -17,7 +17,7 @@ use muster_api::pod_work::{Check, ContainerWork, Probe, Role, Work};
 use muster_api::time::Time;
 use muster_api::words::reasons;
 
-use super::being::{Being, Hook, Stopping, Trouble};
+use super::being::{Being, Hook, Stopping, Trouble, pulls};
 
 /// What a container is given at least between the signal and the end by force.
 const SIGNAL_GRACE_MIN: Duration = Duration::from_secs(2);
@@ -155,6 +155,13 @@ impl Life {
         let mut next = Next::default();
         self.beings.iter_mut().for_each(|being| {
             being.notice();
+            match being.report_back_off(now) {
+                Ok(message) => {
+                    next.deeds.push(Deed::Note(Severity::Normal, reasons::BACK_OFF, message));
+                    next.warn(reasons::FAILED, format!("Error: {}", pulls::BACK_OFF));
+                }
+                Err(later) => next.wake(later),
+            }
         });
         self.choose_ending(work, asked, now, &mut next);
         if self.ending.is_none() {

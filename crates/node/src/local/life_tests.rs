@@ -8,7 +8,7 @@ use muster_api::time::Time;
 use muster_process::{Ended, State, Why};
 use muster_tree::{Tree, tree};
 
-use super::life::{Asked, Deed, Life, Looks};
+use super::life::{Asked, Deed, EndWhy, Life, Looks};
 use super::report::report;
 
 /// How the runs of a container go: each ends by itself after some seconds with a code, or when it is asked to, or never.
@@ -24,6 +24,8 @@ struct Player {
     /// Answers of checks: those that fail, by container and what.
     failing: Vec<(&'static str, Looks, std::ops::Range<u64>)>,
     deleted_at: Option<(u64, u64)>,
+    /// Until then images cannot be pulled.
+    pulls_from: u64,
 }
 
 fn at(secs: u64) -> Time {
@@ -45,10 +47,21 @@ fn ended(since: Time, until: Time, code: i32) -> State {
     })
 }
 
+fn not_pulled(now: Time) -> State {
+    State::Ended(Ended {
+        since_micros: None,
+        until_micros: now.0,
+        code: 128,
+        signal: None,
+        why: Why::ImageNotPulled,
+        message: "no such host".to_owned(),
+    })
+}
+
 impl Player {
     fn of(scripts: &[(&'static str, &[Script])]) -> Player {
         let scripts = scripts.iter().map(|(name, runs)| (*name, runs.to_vec())).collect();
-        Player { scripts, failing: Vec::new(), deleted_at: None }
+        Player { scripts, failing: Vec::new(), deleted_at: None, pulls_from: 0 }
     }
 
     fn script(&self, name: &str, attempt: u32) -> Script {
@@ -88,7 +101,11 @@ impl Player {
         let mut due = Vec::new();
         for (number, (one, being)) in work.containers.iter().zip(&mut life.beings).enumerate() {
             if being.state == Some(State::Starting) {
-                being.state = Some(State::Running { since: now });
+                let state = match secs(now) < self.pulls_from {
+                    true => not_pulled(now),
+                    false => State::Running { since: now },
+                };
+                being.saw(one, Some(state));
             }
             let (Some(since), Some(attempt)) = (being.running(), being.attempt) else { continue };
             match self.script(&one.name, attempt) {
@@ -272,6 +289,62 @@ fn lives() {
 }
 
 #[test]
+fn an_image_is_pulled_again_after_longer_and_longer_pauses() {
+    let never = pod(tree!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "there/it:1"}]}));
+    let mut player = Player::of(&[("a", &[Script::Ends(1, 0)])]);
+    player.pulls_from = 60;
+    let (lines, status) = player.play(&never, 100);
+    let want = ["  0 start a 0", " 10 start a 0", " 30 start a 0", " 70 start a 0"];
+    assert_eq!(lines, want, "a pull is no run");
+    assert_eq!(phase_of(&status), "Succeeded");
+    let back_off = "Back-off pulling image \"there/it:1\": ErrImagePull: no such host";
+    for (until, reason, message) in [
+        (3, "ErrImagePull", "no such host"),
+        (7, "ImagePullBackOff", back_off),
+        (25, "ImagePullBackOff", back_off),
+    ] {
+        let (_, status) = player.play(&never, until);
+        assert_eq!(phase_of(&status), "Pending", "until {until}");
+        let told = status.items_at(&["status", "containerStatuses"])[0].clone();
+        let waiting = |key: &str| told.str_at(&["state", "waiting", key]).to_owned();
+        assert_eq!((waiting("reason").as_str(), waiting("message").as_str()), (reason, message));
+        assert_eq!(told.int_at(&["restartCount"]), Some(0));
+    }
+}
+
+#[test]
+fn an_image_that_is_gone_before_a_restart_leaves_the_end_of_the_run_before() {
+    let pod = pod(tree!({"restartPolicy": "Always", "containers": [{"name": "a", "image": "x"}]}));
+    let work = Work::of(&pod);
+    let mut life = Life::new(&work);
+    life.begun(0, 0);
+    life.beings[0].saw(&work.containers[0], Some(ended(at(0), at(1), 3)));
+    life.next(&work, &Asked::default(), at(1));
+    life.begun(0, 1);
+    assert!(life.beings[0].saw(&work.containers[0], Some(not_pulled(at(2)))), "its folder is free again");
+    assert_eq!(life.beings[0].attempt, Some(0));
+    assert_eq!(life.beings[0].end().map(|end| end.code), Some(3));
+    let next = life.next(&work, &Asked::default(), at(2));
+    assert!(!next.deeds.iter().any(|deed| matches!(deed, Deed::Start(..))), "not before the pause is over");
+}
+
+#[test]
+fn a_deadline_that_is_set_or_lowered_later_counts() {
+    let pod = pod(tree!({"restartPolicy": "Always", "containers": [{"name": "a"}]}));
+    let mut work = Work::of(&pod);
+    let mut life = Life::new(&work);
+    let asked = Asked { since: at(0), ..Asked::default() };
+    life.begun(0, 0);
+    life.next(&work, &asked, at(60));
+    assert_eq!(life.ending, None);
+    work.update(&pod.with(&["spec", "activeDeadlineSeconds"], 90));
+    assert_eq!(life.next(&work, &asked, at(60)).wake, Some(at(90)));
+    work.update(&pod.with(&["spec", "activeDeadlineSeconds"], 30));
+    life.next(&work, &asked, at(60));
+    assert_eq!(life.ending.as_ref().map(|ending| ending.why), Some(EndWhy::Deadline));
+}
+
+#[test]
 fn deletion_has_its_grace() {
     use Script::{Ignores, Obeys};
     let hooked = pod(
@@ -350,4 +423,13 @@ fn a_failed_post_start_hook_ends_the_run() {
     ];
     assert_eq!(lines, want);
     assert_eq!(phase_of(&status), "Failed");
+}
+
+#[test]
+fn ephemeral_containers_say_that_they_are_not_run() {
+    assert_eq!(super::report::ephemeral(&pod(tree!({}))), None);
+    let debugged = pod(tree!({"ephemeralContainers": [{"name": "debugger", "image": "busybox"}]}));
+    let told = super::report::ephemeral(&debugged).unwrap().items()[0].clone();
+    assert_eq!((told.str_at(&["name"]), told.bool_at(&["ready"])), ("debugger", Some(false)));
+    assert!(told.str_at(&["state", "waiting", "message"]).contains("kubectl exec"), "{told}");
 }

@@ -3,20 +3,21 @@
 use muster_api::meta;
 use muster_api::paths::{container_status as status_path, pod as pod_path, terminated as end_path};
 use muster_api::pod::Phase;
-use muster_api::pod_status::{ContainerReport, ContainerState, Report, Terminated};
+use muster_api::pod_status::{ContainerReport, ContainerState, DEADLINE_MESSAGE, Report, Terminated};
 use muster_api::pod_work::{ContainerWork, Role, Work};
 use muster_api::time::Time;
 use muster_api::words::reasons;
 use muster_process::{Ended, State, Why};
-use muster_tree::{Text, Tree};
+use muster_tree::{Text, Tree, tree};
 
-use super::being::{Being, Hook};
+use super::being::{Being, Hook, pulls};
 use super::life::{EndWhy, Life};
 
 /// The code of a container that nobody knows the end of.
 const CODE_UNKNOWN: i64 = 137;
-const DEADLINE: &str = "Pod was active on the node longer than the specified deadline";
 const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";
+const NOT_EPHEMERAL: &str =
+    "ephemeral containers are not run by this node: use `kubectl exec`, or `kubectl debug --copy-to`";
 const NOT_FOUND: &str = "The container could not be located when the pod was terminated";
 
 /// What there is to tell.
@@ -32,7 +33,7 @@ pub fn report(pod: &Tree, work: &Work, life: &Life, now: Time) -> Report {
     let (mains, inits): (Vec<_>, Vec<_>) = told.partition(|(role, _)| *role == Role::Main);
     let why = life.ending.as_ref().map(|ending| ending.why);
     let (reason, message) = match why {
-        Some(EndWhy::Deadline) if over => (reasons::DEADLINE_EXCEEDED, DEADLINE),
+        Some(EndWhy::Deadline) if over => (reasons::DEADLINE_EXCEEDED, DEADLINE_MESSAGE),
         Some(EndWhy::Shutdown) if over && phase == Phase::Failed => (reasons::TERMINATED, SHUTDOWN),
         _ => ("", ""),
     };
@@ -48,6 +49,18 @@ pub fn report(pod: &Tree, work: &Work, life: &Life, now: Time) -> Report {
         gates: work.gates.clone(),
         disruption,
     }
+}
+
+/// Ephemeral containers are not run by this node: each says so, and what to do instead.
+#[must_use]
+pub fn ephemeral(pod: &Tree) -> Option<Tree> {
+    let all = pod.items_at(&["spec", "ephemeralContainers"]);
+    let status = |it: &Tree| {
+        tree!({"name": it.text_at(&["name"]), "image": it.text_at(&["image"]), "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"waiting": {
+                "reason": reasons::CREATE_CONTAINER_CONFIG, "message": NOT_EPHEMERAL}}})
+    };
+    (!all.is_empty()).then(|| Tree::list(all.iter().map(status)))
 }
 
 /// Pending until every main container has run.
@@ -77,7 +90,11 @@ fn container(
     let last = being.last.as_ref().map(|(attempt, end)| terminated(&id(*attempt), end));
     let (state, last) = match &being.state {
         None => (not_begun(one, being, work, life), last),
-        Some(State::Starting) => (waiting(reasons::CONTAINER_CREATING, ""), last),
+        // The pull that is under way may fail as the one before did.
+        Some(State::Starting) => match being.pull.as_ref().filter(|it| it.reason == pulls::ERROR) {
+            Some(pull) => (waiting(pulls::BACK_OFF, &pull.back_off()), last),
+            None => (waiting(reasons::CONTAINER_CREATING, ""), last),
+        },
         Some(State::Running { since }) => (ContainerState::Running(*since), last),
         Some(State::Ended(end)) => match will_come_back(one, being, life) {
             false => (ContainerState::Ended(terminated(&own, end)), last),
@@ -213,7 +230,7 @@ fn lost(since: Time) -> Ended {
 fn terminated(id: &Text, end: &Ended) -> Terminated {
     let reason = match (end.why, end.code) {
         (Why::OutOfMemory, _) => reasons::OOM_KILLED,
-        (Why::NotStarted, _) => reasons::START_ERROR,
+        (Why::NotStarted | Why::ImageNotPulled | Why::ImageAbsent, _) => reasons::START_ERROR,
         (Why::Lost, _) => reasons::CONTAINER_STATUS_UNKNOWN,
         (Why::Exited, 0) => reasons::CONTAINER_COMPLETED,
         (Why::Exited | Why::TooManyProcesses, _) => reasons::CONTAINER_ERROR,

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::{Engine, Seen};
-use crate::launch::{Launch, Mount, Pull};
+use crate::launch::{Launch, Mount};
 
 /// What the answer to [`inspect`] looks like.
 const FORMAT: &str = "{{.State.Running}} {{.State.OOMKilled}} {{.State.StartedAt}}";
 /// The year of what never was.
 const NEVER: &str = "0001-";
 
-/// Has a container made, and its image fetched where that is wanted.
+/// Has a container made of an image that is on this machine.
 #[must_use]
 pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
     let mut all = Words::of(&["create", "--name", name, "--network", "host"]);
@@ -36,11 +36,8 @@ pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
     all.add_if(launch.read_only_root, "--read-only");
     all.add_if(launch.stdin, "--interactive");
     all.add_if(launch.tty, "--tty");
-    let pull = match launch.pull {
-        Pull::Missing => "missing",
-        Pull::Never => "never",
-    };
-    all.add(&["--pull", pull]);
+    // It was pulled before, where that is wanted: a pull that fails is not a container that cannot be made.
+    all.add(&["--pull", "never"]);
     let args = match launch.argv.split_first() {
         Some((program, args)) if !launch.image_program => {
             all.add(&["--entrypoint", program]);
@@ -113,6 +110,18 @@ pub fn exec(engine: Engine, name: &str, argv: &[String], stdin: bool, tty: bool)
     all.0
 }
 
+/// Asks whether an image is on this machine.
+#[must_use]
+pub fn inspect_image(image: &str) -> Vec<String> {
+    Words::of(&["image", "inspect", "--format", "{{.Id}}", image]).0
+}
+
+/// Fetches an image.
+#[must_use]
+pub fn pull(image: &str) -> Vec<String> {
+    Words::of(&["pull", "--quiet", image]).0
+}
+
 /// Asks how a container does; see [`seen`].
 #[must_use]
 pub fn inspect(name: &str) -> Vec<String> {
@@ -175,7 +184,7 @@ mod tests {
             "create --name muster-pod-main-0 --network host --hostname pod --security-opt label=disable \
              --mount type=bind,source=/etc/hosts,target=/etc/hosts \
              --mount type=bind,source=/run/message,target=/dev/termination-log \
-             --pids-limit 64 --pull missing --entrypoint true image"
+             --pids-limit 64 --pull never --entrypoint true image"
         );
     }
 
@@ -191,14 +200,13 @@ mod tests {
             (
                 "the image's program, with arguments",
                 |it| (it.image_program, it.argv) = (true, vec!["a".into()]),
-                "--pull missing image a",
+                "--pull never image a",
             ),
             (
                 "the image's program and arguments",
                 |it| (it.image_program, it.argv) = (true, Vec::new()),
-                "--pull missing image",
+                "--pull never image",
             ),
-            ("nothing is fetched", |it| it.pull = Pull::Never, " --pull never "),
             (
                 "volumes come first",
                 |it| it.mounts = vec![Mount { source: "/s".into(), target: "/t".into(), read_only: true }],

@@ -11,6 +11,8 @@ use super::{Engine, argv, name};
 use crate::files::{self, Orders};
 use crate::inside::Said;
 use crate::inside::command::{self, Started};
+use crate::launch::Pull;
+use crate::port::Why;
 use crate::system::channel::{self, Want};
 use crate::system::processes::{self, Gone};
 use crate::system::signals::{self, Sender, Signals};
@@ -19,6 +21,14 @@ use crate::system::signals::{self, Sender, Signals};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest words of an engine that are told.
 const WORDS_BYTES_MAX: usize = 4096;
+
+/// Why there is no container.
+enum Unmade {
+    /// There is no image: why, and in words.
+    NoImage(Why, String),
+    /// It was not made of its image: in the engine's words.
+    NotMade(String),
+}
 
 /// From the first call to the last; what to tell at the end.
 ///
@@ -32,26 +42,44 @@ pub fn live(
     signals: Signals,
 ) -> Result<Said, Option<String>> {
     let name = name(&orders.launch.id);
-    let said = match create(engine, orders, dir, &name, signals) {
+    let said = match make(engine, orders, dir, &name, signals) {
         Ok(signals) => follow(engine, orders, dir, stdin, signals, &name),
-        Err(words) => Err(Some(words)),
+        Err(Unmade::NoImage(why, message)) => Ok(Said::NoImage { why, message }),
+        Err(Unmade::NotMade(words)) => Err(Some(words)),
     };
     engine.remove(&name);
     said
 }
 
-/// Has the container made. That can take long: the image may have to be fetched.
-fn create(
+/// Has the image pulled where it is missing, and the container made. Apart, since a pull that fails is tried again.
+fn make(
     engine: Engine,
     orders: &Orders,
     dir: &Path,
     name: &str,
-    signals: Signals,
-) -> Result<Signals, String> {
+    mut signals: Signals,
+) -> Result<Signals, Unmade> {
+    let launch = &orders.launch;
+    if !engine.has_image(&launch.image) {
+        if launch.pull == Pull::Never {
+            let image = &launch.image;
+            let words = format!("Container image {image:?} is not present with pull policy of Never");
+            return Err(Unmade::NoImage(Why::ImageAbsent, words));
+        }
+        signals = call(engine, argv::pull(&launch.image), dir, signals)
+            .map_err(|words| Unmade::NoImage(Why::ImageNotPulled, words))?;
+    }
+    let create = argv::create(launch, name, &dir.join(files::MESSAGE));
+    call(engine, create, dir, signals).map_err(Unmade::NotMade)
+}
+
+/// Has the engine do something that may take long: a pull takes as long as the network does.
+fn call(engine: Engine, args: Vec<String>, dir: &Path, signals: Signals) -> Result<Signals, String> {
     let words = dir.join(files::ENGINE);
     let file = File::create(&words).map_err(|error| format!("{}: {error}", words.display()))?;
+    let what = args.first().cloned().unwrap_or_default();
     let mut run = Command::new(engine.program());
-    run.args(argv::create(&orders.launch, name, &dir.join(files::MESSAGE)));
+    run.args(args);
     run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
     let pid = command::spawn(&mut run, &[engine.program().to_owned()], &signals)?;
     let client = Started { pid, signals };
@@ -59,7 +87,7 @@ fn create(
     match gone {
         Some(gone) if gone.code == 0 => Ok(client.signals),
         Some(gone) => Err(match fs::read_to_string(&words).unwrap_or_default().trim() {
-            "" => format!("`{} create` ended with {} and said nothing", engine.program(), gone.code),
+            "" => format!("`{} {what}` ended with {} and said nothing", engine.program(), gone.code),
             said => said[said.ceil_char_boundary(said.len().saturating_sub(WORDS_BYTES_MAX))..].to_owned(),
         }),
         None => {

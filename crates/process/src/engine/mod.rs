@@ -82,6 +82,12 @@ impl Engine {
         })
     }
 
+    /// Whether an image is on this machine.
+    #[must_use]
+    pub fn has_image(self, image: &str) -> bool {
+        ask::ask(self, &argv::inspect_image(image), ANSWER_WITHIN).is_ok()
+    }
+
     /// How a container does; `None` when there is none.
     #[must_use]
     pub fn look(self, name: &str) -> Option<Seen> {

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::life;
 use crate::files::{self, Orders};
 use crate::launch::{Isolation, Launch};
+use crate::port::Why;
 use crate::system::channel::{self, Want};
 use crate::system::namespaces::Power;
 use crate::system::processes;
@@ -55,6 +56,13 @@ pub enum Said {
     /// The command could not be started.
     NotStarted {
         /// Why, and what to do.
+        message: String,
+    },
+    /// There is no image.
+    NoImage {
+        /// [`Why::ImageNotPulled`] or [`Why::ImageAbsent`].
+        why: Why,
+        /// The same in words.
         message: String,
     },
     /// The kernel ended it for its memory, as a container engine tells.

@@ -33,24 +33,42 @@ pub struct Line {
     pub ends: bool,
     /// Whether this is the beginning of a line.
     pub begins: bool,
+    /// Whether it comes while a line of the other stream has no end yet.
+    pub interrupts: bool,
     /// What was written, without the newline.
     pub text: Vec<u8>,
 }
 
 impl Line {
-    /// What a reader is sent: the newline where the line ends, the stamp where it begins if that was asked for.
+    /// What a reader of both streams is sent: the newline where the line ends, the stamp where it begins if that was
+    /// asked for. A line of one stream never begins in the middle of a line of the other: the open line is broken.
     #[must_use]
     pub fn render(&self, timestamps: bool) -> Vec<u8> {
-        let mut all = Vec::with_capacity(self.stamp.len() + self.text.len() + 2);
+        let mut all = Vec::with_capacity(self.stamp.len() + self.text.len() + 3);
+        if self.interrupts {
+            all.push(b'\n');
+        }
         if timestamps && self.begins {
             all.extend_from_slice(self.stamp.as_bytes());
             all.push(b' ');
         }
+        self.append(&mut all);
+        all
+    }
+
+    /// What a reader of this stream alone is sent: the bytes that the container wrote.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.text.len() + 1);
+        self.append(&mut all);
+        all
+    }
+
+    fn append(&self, all: &mut Vec<u8>) {
         all.extend_from_slice(&self.text);
         if self.ends {
             all.push(b'\n');
         }
-        all
     }
 
     /// The instant of the stamp in nanoseconds since 1970.
@@ -96,7 +114,7 @@ pub fn read(line: &[u8]) -> Option<Line> {
         b"P" => false,
         _ => return None,
     };
-    Some(Line { stamp, stream, ends, begins: true, text: words.next()?.to_vec() })
+    Some(Line { stamp, stream, ends, begins: true, interrupts: false, text: words.next()?.to_vec() })
 }
 
 #[cfg(test)]

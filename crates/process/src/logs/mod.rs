@@ -7,6 +7,8 @@
 //! # Invariants
 //!
 //! - A file holds whole lines only, also after a full disk.
+//! - A reader of both streams gets no line of one in the middle of a line of the other, and a stamp only where a line
+//!   begins. A reader of one stream gets the bytes that the container wrote.
 //! - What is dropped is counted, and a line says so as soon as there is room.
 
 mod line;

@@ -40,8 +40,8 @@ pub struct LogReader {
     pending: Vec<u8>,
     /// How much of `pending` was given.
     given: usize,
-    /// Whether the last line of each stream was a part.
-    goes_on: [bool; 2],
+    /// The stream of the last line that was given, if that was a part.
+    open: Option<Stream>,
     /// Bytes that may still be sent.
     left: u64,
     /// Whether lines are still compared with `since`: stamps only grow.
@@ -60,7 +60,7 @@ impl LogReader {
             file: None,
             pending: Vec::new(),
             given: 0,
-            goes_on: [false; 2],
+            open: None,
             left: options.limit_bytes.unwrap_or(u64::MAX),
             seeking: options.since.is_some(),
             options,
@@ -106,8 +106,10 @@ impl LogReader {
     /// What the system said.
     pub fn next_line(&mut self) -> io::Result<Option<Line>> {
         while let Some(mut line) = self.next_raw()? {
-            line.begins = !std::mem::replace(&mut self.goes_on[line.stream as usize], !line.ends);
             if self.wants(&line) {
+                let open = std::mem::replace(&mut self.open, (!line.ends).then_some(line.stream));
+                line.begins = open != Some(line.stream);
+                line.interrupts = line.begins && open.is_some();
                 return Ok(Some(line));
             }
         }
@@ -196,7 +198,7 @@ impl LogReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        let mut count = Tail { wanted: lines, seen: 0, stream: self.options.stream, begun: false };
+        let mut count = Tail { wanted: lines, seen: 0, stream: self.options.stream, after: None };
         for number in all.iter().rev() {
             let path = file_path(&self.dir, *number);
             if let Some(offset) = Backwards::open(&path)?.map(|it| it.find(&mut count)).transpose()?.flatten()
@@ -213,8 +215,8 @@ struct Tail {
     wanted: u64,
     seen: u64,
     stream: Option<Stream>,
-    /// Whether something was seen at all: the very last line may still go on.
-    begun: bool,
+    /// The stream of what follows, if anything does.
+    after: Option<Stream>,
 }
 
 impl Tail {
@@ -224,11 +226,12 @@ impl Tail {
         if self.stream.is_some_and(|stream| stream != line.stream) {
             return false;
         }
-        // A part belongs to the line that ends it; a part at the very end is a line of its own.
-        if line.ends || !self.begun {
+        // A part belongs to the line that ends it. At the very end, or when the other stream interrupts it, it is a
+        // line of its own.
+        if line.ends || self.after != Some(line.stream) {
             self.seen += 1;
         }
-        self.begun = true;
+        self.after = Some(line.stream);
         self.seen > self.wanted
     }
 }

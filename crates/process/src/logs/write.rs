@@ -19,6 +19,8 @@ pub struct LogWriter {
     dropped: u64,
     /// Text without its newline yet, by stream.
     open: [Vec<u8>; 2],
+    /// Whether the last line of each stream was a part.
+    unfinished: [bool; 2],
     /// Lines ready to be written.
     ready: Vec<u8>,
     ready_lines: u64,
@@ -39,6 +41,7 @@ impl LogWriter {
             length: 0,
             dropped: 0,
             open: [Vec::new(), Vec::new()],
+            unfinished: [false; 2],
             ready: Vec::new(),
             ready_lines: 0,
         };
@@ -73,6 +76,12 @@ impl LogWriter {
         self.open.iter().any(|open| !open.is_empty())
     }
 
+    /// Whether a line of this stream has begun and not ended.
+    #[must_use]
+    pub fn is_unfinished(&self, stream: Stream) -> bool {
+        self.unfinished[stream as usize] || !self.open[stream as usize].is_empty()
+    }
+
     /// How many lines could not be written, so far without a word of it in the log.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -102,6 +111,7 @@ impl LogWriter {
 
     fn line(&mut self, stamp: &str, stream: Stream, ends: bool, text: &[u8]) {
         line::write(&mut self.ready, stamp, stream, ends, text);
+        self.unfinished[stream as usize] = !ends;
         self.ready_lines += 1;
         // Reads are bounded, but a file must not grow far beyond its bound in one go.
         if self.ready.len() as u64 >= self.bounds.file_bytes_max {
@@ -191,5 +201,25 @@ mod tests {
         let texts: Vec<&str> = text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
         let lost = "[muster: 3 lines of output were lost: the disk was full]";
         assert_eq!(texts, ["before", lost, "after", "again"]);
+    }
+
+    #[test]
+    fn a_line_is_unfinished_until_its_newline() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+        let unfinished = |log: &LogWriter| [Stream::Stdout, Stream::Stderr].map(|it| log.is_unfinished(it));
+        for (text, flush, want) in [
+            ("10%", false, true),
+            ("", true, true),
+            ("20%", true, true),
+            ("\n", false, false),
+            ("a\n", true, false),
+        ] {
+            log.take(Stream::Stderr, text.as_bytes(), 0);
+            if flush {
+                log.flush(0);
+            }
+            assert_eq!(unfinished(&log), [false, want], "{text:?}");
+        }
     }
 }

@@ -46,6 +46,12 @@ impl End {
         }
     }
 
+    /// There is no image to run.
+    #[must_use]
+    pub fn no_image(why: Why, message: String) -> End {
+        End { why: Some(why), ..End::not_started(message) }
+    }
+
     /// Somebody ended it before there was anything to end.
     #[must_use]
     pub fn killed_before_it_began() -> End {

@@ -11,7 +11,7 @@
 mod end;
 mod input;
 mod output;
-mod watchdog;
+pub(crate) mod watchdog;
 
 use std::fs::File;
 use std::io;
@@ -254,6 +254,7 @@ impl<'a> Supervisor<'a> {
             }
             Some((Said::Started { missing }, _)) => self.started(missing)?,
             Some((Said::NotStarted { message }, _)) => self.end = End::not_started(message),
+            Some((Said::NoImage { why, message }, _)) => self.end = End::no_image(why, message),
             Some((Said::OutOfMemory, _)) => self.end.blame(Why::OutOfMemory),
             Some((Said::Ended { code, signal }, _)) => self.end.command_ended(code, signal),
         }

@@ -80,23 +80,24 @@ impl Output {
 
     /// Takes in what is ready, in the order of [`Output::want`].
     pub fn take(&mut self, ready: &[bool]) {
-        let mut ready = ready.iter();
-        let (log, block) = (&mut self.log, &mut self.block);
-        self.sources.retain_mut(|(stream, file)| {
-            if ready.next() != Some(&true) {
-                return true;
-            }
-            match file.read(block) {
-                Ok(0) => false,
-                Ok(read) => {
-                    log.take(*stream, &block[..read], clock::now_nanos());
-                    true
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => true,
+        let mut order: Vec<usize> =
+            (0..self.sources.len()).filter(|at| ready.get(*at) == Some(&true)).collect();
+        // A line that has begun goes on first: its end may be ready together with a line of the other stream that was
+        // written after it.
+        order.sort_by_key(|at| !self.log.is_unfinished(self.sources[*at].0));
+        let mut closed = [false; 2];
+        for at in order {
+            let (stream, file) = &mut self.sources[at];
+            match file.read(&mut self.block) {
+                Ok(0) => closed[at] = true,
+                Ok(read) => self.log.take(*stream, &self.block[..read], clock::now_nanos()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // So a terminal says that nobody has it open any more.
-                Err(_) => false,
+                Err(_) => closed[at] = true,
             }
-        });
+        }
+        let mut closed = closed.iter();
+        self.sources.retain(|_| closed.next() != Some(&true));
         let now = clock::steady();
         // From the first text that waits on: one that comes in bits must not be put off for ever.
         self.flush_at = self.log.is_open().then(|| self.flush_at.unwrap_or(now + FLUSH_AFTER));

@@ -68,7 +68,7 @@ impl Watchdog {
         if !self.on || now < self.next {
             return None;
         }
-        let pids = self.members(first);
+        let pids = members(&self.table, &self.dir, self.isolation, first);
         let used = self.used(&pids);
         self.next = now + if is_near(used, &self.limits) { NEAR } else { CALM };
         match judge(used, &self.limits)? {
@@ -81,29 +81,6 @@ impl Watchdog {
                 Some(why)
             }
         }
-    }
-
-    /// All processes of the container but the first. Commands beside it are no descendants of that: where there were any,
-    /// the whole machine is searched, which takes longer.
-    fn members(&self, first: i32) -> Vec<i32> {
-        let mut all: BTreeSet<i32> = self.table.descendants(first).into_iter().collect();
-        if self.dir.join(files::BESIDE).exists() {
-            let beside = match self.isolation {
-                Isolation::None => self.table.with_environment(&command::mark(&self.dir)),
-                Isolation::Namespaces => self.in_namespace_of(first),
-            };
-            let below: Vec<i32> = beside.iter().flat_map(|pid| self.table.descendants(*pid)).collect();
-            all.extend(beside.into_iter().chain(below));
-            all.remove(&first);
-        }
-        all.into_iter().collect()
-    }
-
-    fn in_namespace_of(&self, first: i32) -> Vec<i32> {
-        let Some(own) = self.table.namespace(first) else { return Vec::new() };
-        let mut all = self.table.all();
-        all.retain(|pid| self.table.namespace(*pid).as_ref() == Some(&own));
-        all
     }
 
     fn used(&self, pids: &[i32]) -> Used {
@@ -121,6 +98,29 @@ impl Watchdog {
         };
         pids.iter().map(bytes).fold(0, u64::saturating_add)
     }
+}
+
+/// All processes of the container in this folder but the first. Commands beside it are no descendants of that: where there
+/// were any, the whole machine is searched, which takes longer.
+pub fn members(table: &Table, dir: &Path, isolation: Isolation, first: i32) -> Vec<i32> {
+    let mut all: BTreeSet<i32> = table.descendants(first).into_iter().collect();
+    if dir.join(files::BESIDE).exists() {
+        let beside = match isolation {
+            Isolation::None => table.with_environment(&command::mark(dir)),
+            Isolation::Namespaces => in_namespace_of(table, first),
+        };
+        let below: Vec<i32> = beside.iter().flat_map(|pid| table.descendants(*pid)).collect();
+        all.extend(beside.into_iter().chain(below));
+        all.remove(&first);
+    }
+    all.into_iter().collect()
+}
+
+fn in_namespace_of(table: &Table, first: i32) -> Vec<i32> {
+    let Some(own) = table.namespace(first) else { return Vec::new() };
+    let mut all = table.all();
+    all.retain(|pid| table.namespace(*pid).as_ref() == Some(&own));
+    all
 }
 
 fn judge(used: Used, limits: &Limits) -> Option<Why> {

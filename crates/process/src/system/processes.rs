@@ -29,6 +29,8 @@ pub struct Stat {
     pub threads: u64,
     /// When it started, in ticks since boot.
     pub ticks: u64,
+    /// CPU time of it and of those of its children that have ended and were waited for.
+    pub cpu: Duration,
     /// Memory it holds, in bytes, what it shares included.
     pub resident_bytes: u64,
     /// Whether it has ended and nobody asked how yet.
@@ -260,9 +262,14 @@ fn parse_stat(text: &str) -> Option<Stat> {
         session: words.get(3)?.parse().ok()?,
         threads: number(17)?,
         ticks: number(19)?,
+        cpu: ticks_to_time((11..=14).map(number).sum::<Option<u64>>()?),
         resident_bytes: number(21)? * rustix::param::page_size() as u64,
         is_zombie: matches!(words.first().copied(), Some("Z" | "X")),
     })
+}
+
+fn ticks_to_time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(1_000) / rustix::param::clock_ticks_per_second().max(1))
 }
 
 #[cfg(test)]
@@ -275,6 +282,7 @@ mod tests {
             "42 (a) b (c)) S 7 42 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 777 123 2 18446744073709551615";
         let stat = parse_stat(line).unwrap();
         assert_eq!((stat.parent, stat.session, stat.threads, stat.ticks), (7, 41, 9, 777));
+        assert_eq!(stat.cpu, ticks_to_time(5 + 6 + 7 + 8), "its own and that of its children");
         assert_eq!(stat.resident_bytes, 2 * rustix::param::page_size() as u64);
         assert_eq!(parse_stat("42 (x"), None);
     }

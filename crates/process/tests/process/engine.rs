@@ -125,10 +125,16 @@ fn the_image_has_a_program_of_its_own() {
 fn what_cannot_be_started_says_why() {
     let Some((world, engine)) = world() else { return };
     let absent = Launch { image: "localhost/muster-not-there:1".into(), ..launch(&world, "absent", "true") };
+    let pulled = Launch { pull: muster_process::Pull::Missing, ..absent.clone() };
+    let pulled = Launch { id: launch(&world, "pulled", "true").id, ..pulled };
     let program = Launch { argv: vec!["/no/such/program".into()], ..launch(&world, "program", "") };
-    for (launch, words) in [(absent, "muster-not-there"), (program, "/no/such/program")] {
+    for (launch, why, words) in [
+        (absent, Why::ImageAbsent, "is not present with pull policy of Never"),
+        (pulled, Why::ImageNotPulled, "muster-not-there"),
+        (program, Why::NotStarted, "/no/such/program"),
+    ] {
         let (ended, _) = world.run(&launch);
-        assert_eq!((ended.why, ended.code, ended.since_micros), (Why::NotStarted, 128, None), "{ended:?}");
+        assert_eq!((ended.why, ended.code, ended.since_micros), (why, 128, None), "{ended:?}");
         assert!(ended.message.contains(words), "{ended:?}");
         assert!(is_gone(engine, &launch));
     }

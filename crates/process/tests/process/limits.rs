@@ -76,3 +76,24 @@ fn what_is_not_applied_is_told() {
     }
     assert_eq!(world.processes.applied()[0].missing, None, "these tests need namespaces");
 }
+
+#[test]
+fn what_a_container_uses_is_measured_while_it_runs() {
+    for isolation in BOTH {
+        let world = World::new(isolation);
+        let id = world.start(&world.sh("busy", "while :; do :; done"));
+        world.running(&id);
+        let used = || world.processes.usage(&id).unwrap_or_else(|| panic!("{isolation:?}: it runs"));
+        let begun = used();
+        // A busy machine may give it little time; it gets some within this many looks.
+        let grew = (0..1_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            used().cpu > begun.cpu
+        });
+        assert!(grew, "{isolation:?}: {:?}", used());
+        assert!(used().memory_bytes > 0, "{isolation:?}");
+        world.processes.kill(&id);
+        world.ended(&id);
+        assert_eq!(world.processes.usage(&id), None, "{isolation:?}: what has ended uses nothing");
+    }
+}

@@ -102,6 +102,45 @@ fn on_disk_it_is_what_other_tools_read() {
     );
 }
 
+/// A progress bar on stderr, drawn in parts, while stdout has lines.
+#[test]
+fn a_line_of_one_stream_does_not_begin_inside_one_of_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+    for (at, (stream, text)) in [
+        (Stream::Stderr, "\r 10%"),
+        (Stream::Stderr, "\r 20%"),
+        (Stream::Stdout, "epoch 1\n"),
+        (Stream::Stderr, "\r 30%"),
+        (Stream::Stderr, "\n"),
+        (Stream::Stdout, "done\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let now = START + i64::try_from(at).unwrap();
+        log.take(stream, text.as_bytes(), now);
+        log.flush(now);
+    }
+    let none = LogOptions::default();
+    let both = "\r 10%\r 20%\nepoch 1\n\r 30%\ndone\n";
+    let stamp = "2023-11-14T22:13:20.00000000";
+    let stamped = format!("{stamp}0Z \r 10%\r 20%\n{stamp}2Z epoch 1\n{stamp}3Z \r 30%\n{stamp}5Z done\n");
+    for (says, options, want) in [
+        ("both", none.clone(), both),
+        ("with stamps", LogOptions { timestamps: true, ..none.clone() }, stamped.as_str()),
+        ("the end", LogOptions { tail_lines: Some(3), ..none.clone() }, "epoch 1\n\r 30%\ndone\n"),
+        (
+            "stderr as it was written",
+            LogOptions { stream: Some(Stream::Stderr), ..none.clone() },
+            "\r 10%\r 20%\r 30%\n",
+        ),
+        ("stdout", LogOptions { stream: Some(Stream::Stdout), ..none }, "epoch 1\ndone\n"),
+    ] {
+        assert_eq!(read(dir.path(), options), want, "{says}");
+    }
+}
+
 #[test]
 fn long_lines_are_whole_again_when_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -199,5 +238,38 @@ proptest! {
         let lines: Vec<&str> = all.split_inclusive('\n').collect();
         let want = lines[lines.len().saturating_sub(usize::try_from(tail).unwrap())..].concat();
         prop_assert_eq!(read(dir.path(), LogOptions { tail_lines: Some(tail), ..LogOptions::default() }), want);
+    }
+
+    /// Two streams in whatever pieces: each alone is what was written, and the last lines of both are the end of both.
+    #[test]
+    fn two_streams_are_kept_apart(
+        pieces in proptest::collection::vec((any::<bool>(), any::<bool>(), "[a\n]{0,9}"), 0..30),
+        tail in 0_u64..20,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+        let mut written = [String::new(), String::new()];
+        for (at, (stderr, flush, text)) in pieces.iter().enumerate() {
+            let now = START + i64::try_from(at).unwrap();
+            let stream = if *stderr { Stream::Stderr } else { Stream::Stdout };
+            log.take(stream, text.as_bytes(), now);
+            if *flush {
+                log.flush(now);
+            }
+            written[stream as usize].push_str(text);
+        }
+        log.flush(START);
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let options = LogOptions { stream: Some(stream), ..LogOptions::default() };
+            prop_assert_eq!(&read(dir.path(), options), &written[stream as usize]);
+        }
+        let all = read(dir.path(), LogOptions::default());
+        let lines: Vec<&str> = all.split_inclusive('\n').collect();
+        let want = lines[lines.len().saturating_sub(usize::try_from(tail).unwrap())..].concat();
+        prop_assert_eq!(read(dir.path(), LogOptions { tail_lines: Some(tail), ..LogOptions::default() }), want);
+        let stamped = read(dir.path(), LogOptions { timestamps: true, ..LogOptions::default() });
+        for line in stamped.lines() {
+            prop_assert!(line.starts_with("2023-") && line.matches("2023-").count() == 1, "{line}");
+        }
     }
 }
