@@ -38,7 +38,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use muster_api::port::{Abilities, Act, Api, Call, Follow, Kind, Object, Refusal, Reply};
-use muster_tree::{Sharing, Text};
+use muster_tree::{Sharing, Text, Tree};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -49,7 +49,7 @@ use crate::term::Ended;
 
 pub use discover::Served;
 pub use lead::{Lead, LeadError, NAMESPACE};
-pub use logs::{LINE_BYTES_MAX, LogLines, LogOf};
+pub use logs::{LINE_BYTES_MAX, LogLines, LogOf, Piece, PieceEnd};
 pub use share::Share;
 pub use term::Term;
 
@@ -281,6 +281,20 @@ impl KubeApi {
         self.in_turn(async |said| self.exchange(call, request, said).await).await
     }
 
+    /// The code and the body of the answer to a dry run of one call: the object, or a `Status` with its causes.
+    ///
+    /// # Errors
+    /// The server did not answer.
+    pub async fn dry_run(&self, call: &Call) -> Result<(u16, Tree), Refusal> {
+        let request = request::rehearsal(call)?;
+        self.in_turn(async |said| {
+            let (code, _, bytes) = self.send(call, request, said).await?;
+            let unread = |e| Refusal::Unknown(format!("the answer cannot be read: {e}"));
+            Ok((code, Tree::parse(bytes.as_ref()).map_err(unread)?))
+        })
+        .await
+    }
+
     /// Performs one call and waits for its reply.
     ///
     /// # Errors
@@ -319,6 +333,22 @@ impl KubeApi {
         request: http::Request<Vec<u8>>,
         said: &mut Said,
     ) -> Result<Object, Refusal> {
+        let (code, asked, bytes) = self.send(call, request, said).await?;
+        let object = reply::read(code, asked, bytes.as_ref()).map_err(|refusal| call.understood(refusal))?;
+        if call.act == Act::Get {
+            // The server itself only checks writes.
+            call.check(&object)?;
+        }
+        Ok(held::share(&self.sharing, &object))
+    }
+
+    /// The code, the patience that is asked for, and the body of an answer.
+    async fn send(
+        &self,
+        call: &Call,
+        request: http::Request<Vec<u8>>,
+        said: &mut Said,
+    ) -> Result<(u16, Option<Duration>, impl AsRef<[u8]>), Refusal> {
         let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
         call.makes_sense()?;
         *said = Said::Away;
@@ -327,12 +357,7 @@ impl KubeApi {
         let asked = reply::patience(response.headers());
         *said = reply::of_server(code, asked, call.on.part);
         let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
-        let object = reply::read(code, asked, &bytes).map_err(|refusal| call.understood(refusal))?;
-        if call.act == Act::Get {
-            // The server itself only checks writes.
-            call.check(&object)?;
-        }
-        Ok(held::share(&self.sharing, &object))
+        Ok((code, asked, bytes))
     }
 }
 

@@ -6,11 +6,12 @@
 use muster_api::kinds::JOBSETS;
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
+use muster_api::port::Kind;
 use muster_api::words::jobset as words;
 use muster_apiserver::admission::{AdmissionRequest, Hook, Operation, Verdict};
 use muster_apiserver::kinds::Look;
 use muster_jobset::admission::{
-    Answer, Asked, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
+    Answer, Asked, Cause, DryRun, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
 };
 use muster_store::Key;
 use muster_tree::{Text, Tree, literal};
@@ -99,6 +100,8 @@ fn subject(request: &AdmissionRequest<'_>) -> Option<Subject> {
 /// Other objects, in this process: looking never fails.
 struct Around<'a>(&'a dyn Look);
 
+/// Where the store keeps device claims.
+const DEVICE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 static PODS: Text = literal!("pods");
 
 impl Around<'_> {
@@ -113,6 +116,11 @@ impl Live for Around<'_> {
         Ok(self.one(literal!("persistentvolumeclaims"), namespace, name))
     }
 
+    fn device_claims(&self, namespace: &str, beginning: &str) -> Result<Vec<Tree>, String> {
+        let claims = self.0.named(DEVICE_CLAIMS, &Text::from(namespace), beginning);
+        Ok(claims.into_iter().map(|claim| claim.tree).collect())
+    }
+
     fn node(&self, name: &str) -> Result<Option<Tree>, String> {
         Ok(self.one(literal!("nodes"), "", name))
     }
@@ -120,5 +128,18 @@ impl Live for Around<'_> {
     fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String> {
         let pods = self.0.named(&PODS, &Text::from(namespace), beginning).into_iter().map(|pod| pod.tree);
         Ok(pods.filter(|pod| meta::label(pod, words::JOB_KEY) == Some(key)).collect())
+    }
+
+    fn dry_run(&self, kind: &Kind, object: &Tree) -> DryRun {
+        match self.0.validate_new(kind, object) {
+            Ok(problems) if problems.is_empty() => DryRun::Valid,
+            Ok(problems) => {
+                let causes = problems.iter();
+                let causes = causes.map(|it| Cause { field: it.path.clone(), message: it.message() });
+                DryRun::Invalid(causes.collect())
+            }
+            Err(status) if status.code == 404 => DryRun::NotServed,
+            Err(status) => DryRun::Unknown(status.message),
+        }
     }
 }

@@ -23,11 +23,12 @@ pub use queued::Settings as QueueSettings;
 pub use queues::Queues;
 pub use training::Trainings;
 
-/// An answer as the server's clients know it. `webhook` is who would say so in a cluster.
+/// An answer as the server's clients read it. `webhook` is the name of the webhook that answers so in a cluster, where the API
+/// server puts it in front of the message.
 fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhook: &str) -> Verdict {
+    let denied = |why: &str| format!("admission webhook {webhook:?} denied the request: {why}");
     if let Some(why) = answer.refused {
-        let message = format!("admission webhook {webhook:?} denied the request: {why}");
-        return Verdict::Deny(Status::new(403, "Forbidden", message).warned(&answer.warnings));
+        return Verdict::Deny(Status::new(403, "Forbidden", denied(&why)).warned(&answer.warnings));
     }
     if answer.problems.is_empty() {
         return Verdict::Allow { changed: answer.changed, warnings: answer.warnings };
@@ -35,5 +36,7 @@ fn verdict(answer: Answer, request: &AdmissionRequest<'_>, object: &Tree, webhoo
     let name = meta::name(object);
     let resource = request.resource;
     let on = Named { group: &resource.group, resource: &resource.kind, name: &name };
-    Verdict::Deny(Status::invalid(on, &answer.problems).warned(&answer.warnings))
+    let status = Status::invalid(on, &answer.problems);
+    let message = denied(&status.message);
+    Verdict::Deny(Status { message, ..status }.warned(&answer.warnings))
 }

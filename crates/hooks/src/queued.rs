@@ -78,7 +78,7 @@ impl Queued {
         }
     }
 
-    /// The words of webhooks that say so in a cluster.
+    /// The webhook that says so in a cluster, without the letter of its stage.
     pub(crate) fn webhook(self) -> &'static str {
         match self {
             Queued::Job => "job.kb.io",

@@ -57,12 +57,12 @@ impl Queues {
         request: &AdmissionRequest<'_>,
         queued: Queued,
         object: &Tree,
-        decide: fn(&Asked<'_>) -> Answer,
+        (decide, letter): (fn(&Asked<'_>) -> Answer, &str),
     ) -> Verdict {
         let around = Surroundings { request, gangs: self.gangs };
         let old = request.old;
         let answer = decide(&Asked { queued, object, old, around: &around, settings: &self.settings });
-        verdict(answer, request, object, queued.webhook())
+        verdict(answer.denied(), request, object, &format!("{letter}{}", queued.webhook()))
     }
 }
 
@@ -73,7 +73,9 @@ impl Hook for Queues {
 
     fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
         match (request.operation, self.queued(request), request.object) {
-            (Operation::Create, Some(queued), Some(object)) => self.ask(request, queued, object, take_in),
+            (Operation::Create, Some(queued), Some(object)) => {
+                self.ask(request, queued, object, (take_in, "m"))
+            }
             _ if request.subresource.is_empty() => ask(request, mutate, "m"),
             _ => Verdict::allow(),
         }
@@ -82,7 +84,7 @@ impl Hook for Queues {
     fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
         match (request.operation, self.queued(request), request.object) {
             (Operation::Create | Operation::Update, Some(queued), Some(object)) => {
-                self.ask(request, queued, object, judge)
+                self.ask(request, queued, object, (judge, "v"))
             }
             // What is written to a status is judged like the rest: shares stand there.
             _ => ask(request, validate, "v"),
@@ -97,7 +99,7 @@ fn ask(request: &AdmissionRequest<'_>, question: Question, letter: &str) -> Verd
     };
     let answer = question(&request.resource.kind, &admission::Asked { object, old: request.old });
     let webhook = format!("{letter}{}.kb.io", request.resource.singular);
-    verdict(answer, request, object, &webhook)
+    verdict(answer.denied(), request, object, &webhook)
 }
 
 /// What surrounds an object that is written, in this process: looking never fails.

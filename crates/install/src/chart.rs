@@ -9,6 +9,7 @@
 //! keep, or an end of the release would be the end of every JobSet. And the namespace: Helm has its own idea of it.
 
 use muster_api::train::words::CLUSTER_TRAINING_RUNTIME;
+use muster_trainer::kinds::shipped::{images, split_registry};
 use muster_tree::Tree;
 
 use crate::names::CONFIG_FILE;
@@ -48,6 +49,7 @@ pub fn files() -> Vec<File> {
         reports: Some(STATUS_PORT),
         runtimes: true,
         runtime_registry: REGISTRY.to_owned(),
+        data_cache: true,
         config: CONFIG.to_owned(),
     };
     let own =
@@ -56,6 +58,7 @@ pub fn files() -> Vec<File> {
     let without = Without {
         queues: manifests(&Options { queues: false, ..options.clone() }),
         reports: manifests(&Options { reports: None, ..options.clone() }),
+        cache: manifests(&Options { data_cache: false, ..options.clone() }),
         training: manifests(&Options { training: false, ..options }),
     };
     all.extend(objects.map(|object| without.template(&object)));
@@ -66,9 +69,12 @@ pub fn files() -> Vec<File> {
 struct Without {
     queues: Vec<Tree>,
     reports: Vec<Tree>,
+    cache: Vec<Tree>,
     training: Vec<Tree>,
 }
 
+/// Where the runtime with a data cache is wanted.
+const CACHED: &str = ".Values.runtimes.dataCache";
 /// Where it is heard how far training is.
 const HEARD: &str = "and .Values.trainjobs .Values.statusPort";
 
@@ -85,6 +91,7 @@ impl Without {
             Some(plain) => either(".Values.trainjobs", &text, &template(plain).1),
             None => where_on(".Values.trainjobs", &text),
         };
+        let text = if self.cache.contains(object) { text } else { where_on(CACHED, &text) };
         (path, if self.queues.contains(object) { text } else { where_on(".Values.queues", &text) })
     }
 }
@@ -145,7 +152,6 @@ fn open(text: &str) -> String {
             IMAGE,
             "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}".to_owned(),
         ),
-        (&format!("{REGISTRY}/"), "{{ with .Values.runtimes.registry }}{{ . }}/{{ end }}".to_owned()),
         (RESOURCES, "{{ toJson .Values.resources }}".to_owned()),
     ];
     let numbers = [
@@ -154,8 +160,17 @@ fn open(text: &str) -> String {
         (STATUS_PORT.to_string(), "{{ .Values.statusPort }}"),
     ];
     let text = simple.iter().fold(text.to_owned(), |text, (mark, value)| text.replace(mark, value));
+    let text = images().iter().fold(text, |text, image| mirrored(&text, image));
     let text = numbers.iter().fold(text, |text, (mark, value)| text.replace(mark, value));
     text.lines().map(|line| opened(line) + "\n").collect()
+}
+
+/// The text with the registry of an image left open: where none is chosen it is the image's own.
+fn mirrored(text: &str, image: &str) -> String {
+    let (registry, rest) = split_registry(image);
+    let own = registry.map(|it| format!("{{{{ else }}}}{it}/")).unwrap_or_default();
+    let open = format!("{{{{ with .Values.runtimes.registry }}}}{{{{ . }}}}/{own}{{{{ end }}}}{rest}");
+    text.replace(&format!("{REGISTRY}/{rest}"), &open)
 }
 
 /// A line whose value is more than a word.
@@ -204,8 +219,10 @@ fn values() -> String {
          # configuration turns on the feature gate `TrainJobStatus`. 0 where it does not.\n\
          statusPort: 0\n\
          # Whether the shipped ClusterTrainingRuntimes come with the release, from its first upgrade on: Helm makes nothing of\n\
-         # a kind that the release itself defines. They stay when the release goes. Before their images stands the registry.\n\
-         runtimes:\n  install: true\n  registry: \"\"\n\
+         # a kind that the release itself defines. They stay when the release goes. `registry` takes the place of\n\
+         # the registries of their images (ghcr.io, nvcr.io, docker.io): a mirror. `dataCache` adds torch-distributed-with-cache, which needs\n\
+         # LeaderWorkerSets on the cluster, and the account of its initializer in the namespace default.\n\
+         runtimes:\n  install: true\n  registry: \"\"\n  dataCache: false\n\
          # The operator's configuration, as YAML documents; those of JobSet, Kueue and Trainer may follow.\n\
          config: |\n{config}\
          # Whether the definitions of JobSets, gangs, queues and TrainJobs come with the release. They stay when the release goes.\n\

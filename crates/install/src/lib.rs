@@ -56,8 +56,10 @@ pub struct Options {
     pub reports: Option<u16>,
     /// Whether the runtimes that are shipped come with them.
     pub runtimes: bool,
-    /// What stands in front of the images of those; nothing when it is empty.
+    /// The mirror that takes the place of the registries of their images; none when it is empty.
     pub runtime_registry: String,
+    /// Whether the runtime with a data cache is among them, with the account of its initializer.
+    pub data_cache: bool,
     /// The configuration file: YAML documents.
     pub config: String,
 }
@@ -75,6 +77,7 @@ impl Default for Options {
             reports: None,
             runtimes: true,
             runtime_registry: String::new(),
+            data_cache: false,
             config: DEFAULT_CONFIG.to_owned(),
         }
     }
@@ -142,6 +145,7 @@ pub fn manifests(options: &Options) -> Vec<Tree> {
     // Whoever judges them on a cluster that was installed before is not touched yet.
     all.extend(training::runtimes(options));
     all.extend(access::objects(options));
+    all.extend(training::cache(options));
     all.extend(workload::objects(options));
     all.extend(aggregated::objects(options));
     all.extend(training::told(options));

@@ -59,6 +59,7 @@ fn options_are_heard() {
         reports: Some(10_443),
         runtimes: true,
         runtime_registry: String::new(),
+        data_cache: false,
         config: "a: b\n".to_owned(),
     };
     let made = manifests(&options);

@@ -7,13 +7,15 @@
 //! - What is shipped passes admission as it is: a test asks.
 
 use muster_api::train::words::CLUSTER_TRAINING_RUNTIME;
-use muster_trainer::kinds::shipped::{LOCAL, PUBLIC, VERSION, WITH_CACHE, public, shipped};
+use muster_trainer::kinds::shipped::{CACHE_ACCOUNT, LOCAL, PUBLIC, VERSION, WITH_CACHE, public, shipped};
 use muster_tree::{Tree, tree};
 
 use crate::access::{RBAC, role};
 use crate::names::TRAINING_NAMESPACE;
 use crate::{Options, labelled};
 
+/// Where TrainJobs with a data cache run unless the account is copied elsewhere, as Trainer installs it.
+const CACHE_NAMESPACE: &str = "default";
 /// Everybody whom the server knows.
 const EVERYBODY: &str = "system:authenticated";
 
@@ -49,8 +51,41 @@ pub(crate) fn runtimes(options: &Options) -> Vec<Tree> {
         return Vec::new();
     }
     let all = shipped(&options.runtime_registry).into_iter();
-    let wanted = all.filter(|it| !is_named(it, LOCAL) && !is_named(it, WITH_CACHE));
+    let wanted = all.filter(|it| !is_named(it, LOCAL) && (options.data_cache || !is_named(it, WITH_CACHE)));
     wanted.map(|it| labelled(&it, "runtime")).collect()
+}
+
+/// The account of the initializer of a data cache, with its rights.
+pub(crate) fn cache(options: &Options) -> Vec<Tree> {
+    let wanted = options.training && options.runtimes && options.data_cache;
+    let all = if wanted { cache_account() } else { Vec::new() };
+    all.iter().map(|it| labelled(it, "rbac")).collect()
+}
+
+/// The account under which the initializer of a data cache makes the cache, and what it may do. In another namespace
+/// TrainJobs need a copy of the account and its binding.
+#[must_use]
+pub fn cache_account() -> Vec<Tree> {
+    let reads = ["create", "get", "list", "watch"];
+    let all = ["create", "delete", "get", "list", "watch"];
+    let rules = tree!([
+        {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["leaderworkersets"], "verbs": Tree::list(reads)},
+        {"apiGroups": [""], "resources": ["services"], "verbs": Tree::list(reads)},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": Tree::list(all)},
+    ]);
+    let version = format!("{RBAC}/v1");
+    let named = tree!({"name": CACHE_ACCOUNT, "namespace": CACHE_NAMESPACE});
+    vec![
+        tree!({"apiVersion": version.as_str(), "kind": "ClusterRole", "metadata": {"name": CACHE_ACCOUNT}, "rules": rules}),
+        tree!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": (named.clone())}),
+        tree!({
+            "apiVersion": version.as_str(),
+            "kind": "RoleBinding",
+            "metadata": (named.clone()),
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": CACHE_ACCOUNT},
+            "subjects": [(named.with(&["kind"], "ServiceAccount"))],
+        }),
+    ]
 }
 
 fn is_named(runtime: &Tree, name: &str) -> bool {
@@ -129,8 +164,37 @@ mod tests {
     }
 
     #[test]
+    fn a_data_cache_comes_on_request_with_its_account() {
+        let of_cache = |options: &Options| {
+            let all = manifests(options).into_iter();
+            let named =
+                all.filter(|it| [WITH_CACHE, CACHE_ACCOUNT].contains(&it.str_at(&["metadata", "name"])));
+            named.map(|it| it.str_at(&["kind"]).to_owned()).collect::<Vec<_>>()
+        };
+        let with = Options { data_cache: true, ..Options::default() };
+        let want = [CLUSTER_TRAINING_RUNTIME, "ClusterRole", "ServiceAccount", "RoleBinding"];
+        assert_eq!(of_cache(&with), want);
+        for none in [
+            Options::default(),
+            Options { runtimes: false, ..with.clone() },
+            Options { training: false, ..with.clone() },
+        ] {
+            assert_eq!(of_cache(&none), Vec::<String>::new());
+        }
+        let all = runtimes(&with);
+        let runtime = all.iter().find(|it| is_named(it, WITH_CACHE)).unwrap();
+        for job in runtime.items_at(&["spec", "template", "spec", "replicatedJobs"]) {
+            let pod = job.at(&["template", "spec", "template", "spec"]).unwrap();
+            let env = pod.items_at(&["containers"])[0].items_at(&["env"]);
+            let var = env.iter().find(|it| it.str_at(&["name"]) == "TRAIN_JOB_NAME").expect("both are told");
+            let field = var.str_at(&["valueFrom", "fieldRef", "fieldPath"]);
+            assert_eq!(field, "metadata.labels['jobset.sigs.k8s.io/jobset-name']");
+        }
+    }
+
+    #[test]
     fn without_training_nothing_of_it_is_there() {
-        let without = manifests(&Options { training: false, ..Options::default() });
+        let without = manifests(&Options { training: false, data_cache: true, ..Options::default() });
         for object in &without {
             let (kind, name) = (object.str_at(&["kind"]), object.str_at(&["metadata", "name"]));
             let of_it = ["trainer", "training", "trainjob", "kubeflow"].iter().any(|it| name.contains(it));

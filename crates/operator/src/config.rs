@@ -146,14 +146,20 @@ static FOREIGN: [Foreign; 4] = [
         name: "kueue",
         version: kueue::V1,
         fields: &kueue::V1BETA1,
-        check: kueue::check,
+        check: |document, wrong| {
+            kueue::check(document, wrong);
+            tls::check(document, wrong);
+        },
         everywhere: &kueue::EVERYWHERE,
     },
     Foreign {
         name: "kueue",
         version: kueue::V2,
         fields: &kueue::V1BETA2,
-        check: kueue::check,
+        check: |document, wrong| {
+            kueue::check(document, wrong);
+            tls::check(document, wrong);
+        },
         everywhere: &kueue::EVERYWHERE,
     },
     Foreign {

@@ -127,6 +127,7 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let wanted = Wanted::of(flags, file, |name| std::env::var(name).ok())?;
     log::start(wanted.log_level, wanted.log_format);
     wanted.kept.tell(&wanted.notes);
+    wanted.unserved().iter().for_each(|words| tracing::warn!("{words}"));
     let mut away = Away::connect(wanted.kubeconfig.as_deref())?.taking(Wanted::shares());
     let state = Arc::new(State::default());
     let name = identity();

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 /// All controllers, in the order they are documented.
-pub const CONTROLLERS: [&str; 14] = [
+pub const CONTROLLERS: [&str; 16] = [
     "job",
     "gc",
     "namespace",
     "serviceaccount",
     "podgc",
     "endpointslice",
+    "disruption",
     "volume",
     "resourceclaim",
     "scheduler",
@@ -18,7 +19,12 @@ pub const CONTROLLERS: [&str; 14] = [
     "queue",
     "trainer",
     "podgroup",
+    "unsupported",
 ];
+
+/// Controllers whose objects are made into objects of another controller: which, of which other, and what becomes of what.
+const RELIES_ON: [(&str, &str, &str); 2] =
+    [("trainer", "jobset", "TrainJobs become JobSets"), ("jobset", "job", "JobSets become Jobs")];
 
 /// Admission steps of the product, beside those built into the API server.
 const PRODUCT_ADMISSION: [&str; 4] = ["jobset", "queue", "trainer", "podgroup"];
@@ -62,9 +68,41 @@ pub fn choose(what: &'static str, list: &str, known: &[&str]) -> Result<BTreeSet
     Ok(chosen)
 }
 
+/// What is warned of at the start: chosen controllers without the one that runs what they make. One that is not among `known`
+/// is the cluster's own.
+#[must_use]
+pub fn unserved(chosen: &BTreeSet<String>, known: &[&str]) -> Vec<String> {
+    let lacks = |(one, other, _): &&(&str, &str, &str)| {
+        chosen.contains(*one) && known.contains(other) && !chosen.contains(*other)
+    };
+    let words = |(one, other, becomes): &(&str, &str, &str)| {
+        format!(
+            "the controller `{one}` runs without `{other}`: {becomes}, and none of them starts or ends unless another \
+             controller runs them; add `{other}` to `controllers`, or start one"
+        )
+    };
+    RELIES_ON.iter().filter(lacks).map(words).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_without_the_one_they_rely_on_are_warned_of() {
+        let told = |list: &str, known: &[&str]| {
+            let all = unserved(&choose("controller", list, known).unwrap(), known);
+            all.iter().map(|it| it.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let lacks = |one: &str, other: &str| format!("the controller `{one}` runs without `{other}`");
+        let cluster = ["scheduler", "jobset", "podgroup", "queue", "trainer"];
+        assert_eq!(told("*", &CONTROLLERS), [""; 0]);
+        assert_eq!(told("trainer", &CONTROLLERS), [lacks("trainer", "jobset")]);
+        assert_eq!(told("trainer,jobset", &CONTROLLERS), [lacks("jobset", "job")]);
+        assert_eq!(told("gc", &CONTROLLERS), [""; 0]);
+        assert_eq!(told("trainer", &cluster), [lacks("trainer", "jobset")]);
+        assert_eq!(told("trainer,jobset", &cluster), [""; 0], "a cluster runs Jobs itself");
+    }
 
     #[test]
     fn lists() {

@@ -127,10 +127,7 @@ fn ready_rules(wait: WaitForPodsReady) -> ReadyRules {
 }
 
 fn accounting(of: &Settings) -> Accounting {
-    let thousandths = |amount: &Tree| {
-        let text = amount.as_text().cloned().unwrap_or_else(|| amount.to_json().into());
-        quantity::nano(&text).unwrap_or(0) / 1_000_000
-    };
+    let thousandths = |amount: &Tree| quantity::nano(&quantity::text(amount)).unwrap_or(0) / 1_000_000;
     let one = |it: &muster_queue::kinds::config::Transformation| Transformation {
         input: it.input.clone(),
         strategy: if it.retains { Strategy::Retain } else { Strategy::Replace },

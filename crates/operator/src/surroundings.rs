@@ -144,11 +144,14 @@ impl Surroundings {
     }
 }
 
+/// How device claims may be called, the best version first.
+pub fn claim_kinds() -> impl Iterator<Item = Kind> {
+    CLAIM_VERSIONS.map(|version| Kind { version, ..kinds::RESOURCE_CLAIMS.clone() }).into_iter()
+}
+
 /// How device claims are called here.
 fn claims(served: &[Served]) -> Option<Kind> {
-    let mut versions =
-        CLAIM_VERSIONS.map(|version| Kind { version, ..kinds::RESOURCE_CLAIMS.clone() }).into_iter();
-    versions.find(|kind| served.iter().any(|it| it.kind == *kind))
+    claim_kinds().find(|kind| served.iter().any(|it| it.kind == *kind))
 }
 
 /// What is wrong with the definitions of these kinds that a cluster has.

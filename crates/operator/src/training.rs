@@ -5,6 +5,7 @@ use std::time::Duration;
 use muster_api::gang_make::Gangs;
 use muster_control::training::{Reporting, Settings};
 use muster_install::names::TRAINING_NAMESPACE;
+use muster_install::training::cache_account;
 use muster_trainer::kinds::shipped::{VERSION, WITH_CACHE, public, shipped};
 use muster_trainer::life::DeadlineClock;
 use muster_tree::{Tree, tree};
@@ -12,8 +13,9 @@ use muster_tree::{Tree, tree};
 use crate::config::{Kept, TRAIN_JOBS_AT_ONCE, TrainJobs};
 use crate::reports::pace::Pace;
 
-/// How many TrainJobs an operator works on at once, and so deletes, when nothing is said: as many as Trainer.
-pub(crate) const AT_ONCE: usize = 5;
+/// How many TrainJobs an operator deletes at once at most when nothing is said: of the calls that a cluster is sent at once
+/// (`muster_cluster::CALLS_IN_FLIGHT_MAX`) a quarter stays for everything else.
+pub(crate) const AT_ONCE: usize = 48;
 /// How many `muster up` does: each deletion waits for the disk of its own server, which takes many in one go.
 pub const AT_ONCE_HERE: usize = 100;
 /// Where an operator hears what training tells of itself, and how often that is written, when nothing is said.
@@ -28,10 +30,12 @@ const SLOWEST: f64 = 0.001;
 pub struct Configured {
     /// From when on deadlines count.
     pub clock: DeadlineClock,
-    /// How many are worked on at once.
+    /// How many are deleted at once, at most.
     pub at_once: usize,
-    /// What stands in front of the images of shipped runtimes.
+    /// The mirror that takes the place of the registries of the images of shipped runtimes.
     pub registry: String,
+    /// Whether the runtime with a data cache comes along.
+    pub data_cache: bool,
     /// The port at which an operator hears what training tells of itself.
     pub reports_port: u16,
     /// How often that is written.
@@ -47,6 +51,7 @@ pub fn configured(ours: &TrainJobs, kept: &Kept, usual: usize) -> Configured {
         clock: ours.deadline_clock.0,
         at_once: at_once.and_then(|it| usize::try_from(it).ok()).unwrap_or(usual),
         registry: ours.registry.clone(),
+        data_cache: ours.data_cache,
         reports_port: number(&["statusServer", "port"])
             .and_then(|it| u16::try_from(it).ok())
             .unwrap_or(REPORTS_PORT),
@@ -72,12 +77,16 @@ pub fn control(of: &Configured, gangs: Option<Gangs>, reporting: Option<Reportin
 }
 
 /// What an embedded server has from the first start on: the runtimes, and what tells clients the version. The runtime with
-/// a cache is left to whoever has one.
+/// a cache, and the ServiceAccount of its initializer, are added by `dataCache`.
 #[must_use]
 pub fn comes_along(of: &Configured) -> Vec<Tree> {
     let namespace =
         tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TRAINING_NAMESPACE}});
     let mut all = vec![namespace, public(TRAINING_NAMESPACE, VERSION)];
-    all.extend(shipped(&of.registry).into_iter().filter(|it| it.str_at(&["metadata", "name"]) != WITH_CACHE));
+    let is_wanted = |it: &Tree| of.data_cache || it.str_at(&["metadata", "name"]) != WITH_CACHE;
+    all.extend(shipped(&of.registry).into_iter().filter(is_wanted));
+    if of.data_cache {
+        all.extend(cache_account());
+    }
     all
 }

@@ -201,6 +201,11 @@ impl Wanted {
         }
     }
 
+    /// What is warned of at the start, in words.
+    pub fn unserved(&self) -> Vec<String> {
+        names::unserved(&self.controllers, &CONTROLLERS)
+    }
+
     /// Whether anything is to be done about JobSets.
     pub fn jobsets(&self) -> bool {
         self.controllers.contains(JOBSET) || self.admission.contains(JOBSET)
@@ -384,6 +389,14 @@ mod tests {
         assert_eq!(it.training.clock, DeadlineClock::Active);
         assert_eq!(it.webhooks, "127.0.0.1:0".parse().unwrap());
         assert!(it.notes.last().unwrap().contains("used only behind a Service"), "{:?}", it.notes);
+    }
+
+    #[test]
+    fn train_jobs_without_a_controller_of_jobsets_are_warned_of() {
+        let warned = |ours: &str| wanted(&OperatorFlags::default(), ours, "").unwrap().unserved();
+        assert_eq!(warned(""), [""; 0]);
+        let alone = warned("controllers: [trainer]");
+        assert!(alone.len() == 1 && alone[0].contains("TrainJobs become JobSets"), "{alone:?}");
     }
 
     #[test]

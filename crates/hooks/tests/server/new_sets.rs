@@ -4,7 +4,7 @@ use muster_jobset::Gates;
 use muster_jobset::admission::Settings;
 use muster_tree::{Tree, tree};
 
-use crate::world::{SETS, World, expect_invalid, job, set};
+use crate::world::{SETS, World, asks, expect_denied, job, mounting, set};
 
 /// Shows: 572-04, 572-05.
 #[test]
@@ -13,7 +13,8 @@ fn what_is_left_out_is_filled_in_and_stays_so() {
     let sent = set(
         "s",
         &tree!({"failurePolicy": {"maxRestarts": 2, "rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": [
-        {"templates": [{"metadata": {"name": "data"}, "spec": {}}]}, {"retentionPolicy": {}}]}),
+        {"templates": [{"metadata": {"name": "data"}, "spec": (asks("1Gi"))}]}, {"retentionPolicy": {}}],
+        "replicatedJobs": [(mounting("w", &tree!({})))]}),
     );
     let path = format!("{SETS}/s");
     let (first, _) = world.apply(&path, &sent).unwrap();
@@ -163,7 +164,7 @@ fn rules_of_names_order_and_policies_reach_the_client() {
             &[("spec.coordinator.replicatedJob", "coordinator replicatedJob x does not exist")],
         ),
     ] {
-        expect_invalid(says, &World::new().create(SETS, &set("s", &spec)), want);
+        expect_denied(says, &World::new().create(SETS, &set("s", &spec)), want);
     }
 }
 
@@ -216,12 +217,12 @@ fn rules_of_device_claims_reach_the_client() {
         ),
     ] {
         let written = world.create(SETS, &set("s", &claims(&templates, &tree!({}))));
-        expect_invalid(says, &written, &[(&place, words)]);
+        expect_denied(says, &written, &[(&place, words)]);
     }
     let meeting = tree!({"replicatedJobs": [
         (job("a", &tree!({"resourceClaimTemplates": [(claim("b-0-c"))]}))),
         (job("a-0-b", &tree!({"resourceClaimTemplates": [(claim("c"))]})))]});
-    expect_invalid(
+    expect_denied(
         "names that meet",
         &world.create(SETS, &set("s", &meeting)),
         &[(
@@ -231,7 +232,7 @@ fn rules_of_device_claims_reach_the_client() {
     );
     let gates = Gates { claim_templates: false, ..Gates::default() };
     let off = World::with(Settings { gates, ..Settings::default() });
-    expect_invalid(
+    expect_denied(
         "the gate",
         &off.create(SETS, &set("s", &claims(&tree!([(claim("a"))]), &tree!({})))),
         &[(at, "cannot be set when JobSetResourceClaimTemplates feature gate is disabled")],
@@ -244,13 +245,14 @@ fn rules_of_device_claims_reach_the_client() {
 #[test]
 fn warnings_stand_beside_what_is_accepted() {
     let own = tree!({"resourceClaims": [{"name": "a", "resourceClaimName": "mine"}]});
-    let dotted = tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "a.b"}, "spec": {}}]}],
+    let dotted = tree!({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "a.b"}, "spec": (asks("1Gi"))}]}],
         "replicatedJobs": [(job("w", &tree!({"template": {"spec": {"template": {"spec": {"containers": [
             {"name": "c", "image": "i", "volumeMounts": [{"name": "a.b", "mountPath": "/d"}]}]}}}}})))]});
     let crowd = {
         let spec = claims(&tree!([(claim("a"))]), &tree!({}));
         let jobs = spec.get("replicatedJobs").unwrap();
-        tree!({"replicatedJobs": (jobs.map_items(|_, it| it.with(&["template", "spec", "parallelism"], 257)))})
+        let pods = tree!({"template": {"spec": {"parallelism": 257, "completions": 257}}});
+        tree!({"replicatedJobs": (jobs.map_items(|_, it| it.merge(&pods)))})
     };
     let overridden = claims(&tree!([(claim("a"))]), &own);
     for (says, spec, words) in [
@@ -271,7 +273,7 @@ fn warnings_stand_beside_what_is_accepted() {
     }
     let strict = World::with(Settings { reject_overrides: true, ..Settings::default() });
     let place = "spec.replicatedJobs[0].template.spec.template.spec.resourceClaims[0].name";
-    expect_invalid(
+    expect_denied(
         "refused instead",
         &strict.create(SETS, &set("s", &overridden)),
         &[(place, "overrides the JobSet")],
@@ -286,9 +288,87 @@ fn a_name_that_the_server_makes_is_judged_as_it_is() {
         World::new().create(SETS, &set)
     };
     assert!(made("train-").is_ok());
-    expect_invalid(
+    expect_denied(
         "too long with what is added",
         &made(&"a".repeat(55)),
         &[("spec.replicatedJobs[0].name", "job names generated for this JobSet will exceed 63 characters")],
     );
+}
+
+/// What the server would refuse when the controller creates it is refused with the set.
+#[test]
+fn templates_of_what_is_created_are_validated() {
+    let pods = |patch: &Tree| tree!({"replicatedJobs": [(job("w", &tree!({"template": {"spec": {"template": patch.clone()}}})))]});
+    let at = "spec.replicatedJobs[0].template";
+    let container = format!("{at}.spec.template.spec.containers[0]");
+    let broken = asks("1Gi").with(&["accessModes"], tree!(["Sometimes"]));
+    let volume = tree!({"volumeClaimPolicies": [{}, {"templates": [{"metadata": {"name": "data"}, "spec": broken}]}],
+        "replicatedJobs": [(mounting("w", &tree!({})))]});
+    let devices = |request: Tree| {
+        claims(
+            &tree!([{"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request]}}}]),
+            &tree!({}),
+        )
+    };
+    for (says, spec, path, words) in [
+        (
+            "restarts",
+            pods(&tree!({"spec": {"restartPolicy": "Always"}})),
+            format!("{at}.spec.template.spec.restartPolicy"),
+            "Required value: valid values: \"OnFailure\", \"Never\"",
+        ),
+        (
+            "a name",
+            pods(&tree!({"spec": {"containers": [{"name": "C_1", "image": "i"}]}})),
+            format!("{container}.name"),
+            "a lowercase RFC 1123 label must consist of",
+        ),
+        (
+            "a mount of nothing",
+            pods(
+                &tree!({"spec": {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}),
+            ),
+            format!("{container}.volumeMounts[0].name"),
+            "Not found: \"v\"",
+        ),
+        (
+            "devices without a limit",
+            pods(
+                &tree!({"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"a.b/gpu": 1}}}]}}),
+            ),
+            format!("{container}.resources.limits"),
+            "Limit must be set for non overcommitable resources",
+        ),
+        (
+            "a label",
+            pods(&tree!({"metadata": {"labels": {"a": "no good"}}})),
+            format!("{at}.spec.template.labels"),
+            "Invalid value: \"no good\"",
+        ),
+        (
+            "a deadline",
+            tree!({"replicatedJobs": [(job("w", &tree!({"template": {"spec": {"activeDeadlineSeconds": -1}}})))]}),
+            format!("{at}.spec.activeDeadlineSeconds"),
+            "must be greater than or equal to 0",
+        ),
+        (
+            "a shared volume",
+            volume,
+            "spec.volumeClaimPolicies[1].templates[0].spec.accessModes".to_owned(),
+            "Unsupported value: \"Sometimes\"",
+        ),
+        (
+            "a device claim",
+            devices(tree!({"name": "r", "exactly": {"deviceClassName": "c", "count": -1}})),
+            "spec.replicatedJobs[0].resourceClaimTemplates[0].spec.devices.requests[0].exactly.count"
+                .to_owned(),
+            "Invalid value: -1",
+        ),
+    ] {
+        expect_denied(says, &World::new().create(SETS, &set("s", &spec)), &[(&path, words)]);
+    }
+    let bare = pods(&tree!({"spec": {"containers": [{"name": "c"}]}}));
+    let (_, warnings) =
+        World::new().create(SETS, &set("s", &bare)).unwrap_or_else(|status| panic!("{}", status.message));
+    assert_eq!(warnings, [format!("{container}.image: Required value")], "a webhook may set it");
 }

@@ -66,32 +66,40 @@ fn a_queue_is_one_object_in_two_versions() {
 #[test]
 fn what_is_wrong_reaches_the_client() {
     let world = World::queueing();
-    let queue = |spec: &Tree| refused(world.create(QUEUES, &object("v1beta2", "ClusterQueue", spec)));
-    for (says, spec, words) in [
+    let queue = |spec: &Tree| {
+        let status = world.create(QUEUES, &object("v1beta2", "ClusterQueue", spec)).expect_err("refused");
+        (status.code, status.reason, status.message)
+    };
+    for (says, spec, code, words) in [
         (
             "by a rule",
             tree!({"resourceGroups": groups(&tree!({"borrowingLimit": 1}))}),
+            422,
             "borrowingLimit must be nil when cohort is empty",
         ),
         (
             "by admission",
             tree!({"cohortName": "c", "resourceGroups": groups(&tree!({"lendingLimit": 5}))}),
-            "spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: Invalid value: \"5\": must be less than or equal \
+            403,
+            "admission webhook \"vclusterqueue.kb.io\" denied the request: spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: Invalid value: \"5\": must be less than or equal \
              to the nominalQuota",
         ),
         (
             "by the schema",
             tree!({"queueingStrategy": "LIFO"}),
+            422,
             "spec.queueingStrategy: Unsupported value: \"LIFO\"",
         ),
         (
             "by a rule about preemption",
             tree!({"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}}),
+            422,
             "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
         ),
     ] {
-        let told = queue(&spec);
+        let (is, reason, told) = queue(&spec);
         assert!(told.contains(words), "{says}: {told}");
+        assert_eq!((is, reason), (code, if code == 403 { "Forbidden" } else { "Invalid" }), "{says}: {told}");
     }
 }
 
@@ -139,6 +147,7 @@ fn a_workload_with_a_share_stays_as_it_is() {
     shown(world.merge(&status, &tree!({"status": {"conditions": [(condition)], "admission": given}})));
     for (says, patch, words) in [
         ("queue", tree!({"queueName": "r"}), "queueName is immutable while workload quota reserved"),
+        ("no queue", tree!({"queueName": null}), "queueName is immutable while workload quota reserved"),
         (
             "class",
             tree!({"priority": 1, "priorityClassRef": {"group": "kueue.x-k8s.io",

@@ -148,16 +148,38 @@ pub fn set(name: &str, spec: &Tree) -> Tree {
 
 /// A replicatedJob that is right, changed by a merge patch.
 pub fn job(name: &str, patch: &Tree) -> Tree {
-    let good = tree!({"name": name, "template": {"spec": {"template": {"spec": {
-        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}}}}});
-    good.merge(patch)
+    let pods = tree!({"containers": [{"name": "c", "image": "i"}]});
+    tree!({"name": name, "template": {"spec": {"template": {"spec": pods}}}}).merge(patch)
 }
 
-/// A 422 with exactly these causes: the path, and some of the words.
+/// One that mounts the shared volume `data`.
+pub fn mounting(name: &str, patch: &Tree) -> Tree {
+    let mounts = tree!([{"name": "data", "mountPath": "/data"}]);
+    let pods = tree!({"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}]});
+    job(name, &tree!({"template": {"spec": {"template": {"spec": pods}}}})).merge(patch)
+}
+
+/// What a claim of this size asks for.
+pub fn asks(size: &str) -> Tree {
+    tree!({"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": size}}})
+}
+
+/// What the webhook refuses: a 422 behind its name, with exactly these causes.
+pub fn expect_denied(says: &str, written: &Written, want: &[(&str, &str)]) {
+    expect_causes(says, written, "admission webhook \"vjobset.kb.io\" denied the request: ", want);
+}
+
+/// What the definition refuses: a 422 with exactly these causes.
 pub fn expect_invalid(says: &str, written: &Written, want: &[(&str, &str)]) {
+    expect_causes(says, written, "", want);
+}
+
+/// A 422 whose message begins so, with exactly these causes: the path, and some of the words.
+fn expect_causes(says: &str, written: &Written, before: &str, want: &[(&str, &str)]) {
     let Err(status) = written else { panic!("{says}: accepted, not refused with {want:?}") };
     assert_eq!((status.code, status.reason), (422, "Invalid"), "{says}: {}", status.message);
-    assert!(status.message.starts_with("JobSet.jobset.x-k8s.io \""), "{says}: {}", status.message);
+    let begins = format!("{before}JobSet.jobset.x-k8s.io \"");
+    assert!(status.message.starts_with(&begins), "{says}: {}", status.message);
     let causes = &status.details.causes;
     let fits = causes.len() == want.len()
         && causes.iter().zip(want).all(|(cause, (path, words))| cause.2 == *path && cause.1.contains(words));

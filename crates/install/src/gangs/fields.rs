@@ -57,27 +57,45 @@ const NO_DOTS: &str = "self != '.' && self != '..'";
 
 /// A Workload.
 pub(super) fn workload() -> Part {
-    let templates = || {
+    let templates = |words: &str| {
         keyed("name", template())
             .min_items(1)
             .max_items(TEMPLATES_MAX)
+            .about(words)
             .rule(SAME_NAMES, "items cannot be added or removed: field is immutable")
     };
     let spec = object([
         ("controllerRef", controller()),
-        ("podGroupTemplates", templates()),
-        ("podGroups", templates()),
+        ("podGroupTemplates", templates("Templates of the PodGroups. None can be added or removed later.")),
+        ("podGroups", templates("The older name of podGroupTemplates; exactly one of both is set.")),
     ])
+    .about("The groups of pods that the workload is made of.")
     .rule(ONE_LIST, "exactly one of podGroupTemplates and podGroups must be set")
     .rule(SAME_LIST, IMMUTABLE)
     .rule(SAME_CONTROLLER, "controllerRef: field is immutable");
-    object([("apiVersion", text()), ("kind", text()), ("metadata", object([])), ("spec!", spec)])
+    bare()
+        .and("spec!", spec)
+        .about("A Workload describes the gangs of one job: how many pods of each start together.")
+}
+
+/// An object without a spec.
+fn bare() -> Part {
+    object([
+        ("apiVersion", text().about("The group and version of this object.")),
+        ("kind", text().about("The kind of this object.")),
+        ("metadata", object([])),
+    ])
 }
 
 /// Who the pods come from; nothing is decided by it.
 fn controller() -> Part {
     let group = text().length(0, WORD_MAX).pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$");
-    object([("apiGroup", group), ("kind!", segment()), ("name!", segment())])
+    object([
+        ("apiGroup", group.about("The API group of the object; empty for the core group.")),
+        ("kind!", segment().about("The kind of the object.")),
+        ("name!", segment().about("The name of the object.")),
+    ])
+    .about("The object that the pods belong to, as a Job; information only. It cannot change once set.")
 }
 
 fn segment() -> Part {
@@ -86,10 +104,10 @@ fn segment() -> Part {
 
 fn template() -> Part {
     object([
-        ("name!", label()),
+        ("name!", label().about("The name by which PodGroups refer to the template.")),
         ("policy", policy()),
-        ("schedulingPolicy", policy()),
-        ("priorityClassName", subdomain()),
+        ("schedulingPolicy", policy().about("Another name of policy. Where both are set, they must agree.")),
+        ("priorityClassName", priority_class()),
         ("priority", priority()),
         ("preemptionPolicy", preemption()),
         ("disruptionMode", disruption()),
@@ -105,10 +123,21 @@ fn template() -> Part {
 pub(super) fn pod_group() -> Part {
     let spec = object([
         ("workloadRef", workload_ref()),
-        ("podGroupTemplateRef", object([("name!", label())])),
-        ("podGroupTemplateName", label()),
-        ("schedulingPolicy", policy()),
-        ("priorityClassName", subdomain()),
+        (
+            "podGroupTemplateRef",
+            object([("name!", label().about("The name of the template."))])
+                .about("The template of the Workload that the group is made of; immutable."),
+        ),
+        (
+            "podGroupTemplateName",
+            label()
+                .about("Another spelling of podGroupTemplateRef.name. Where both are set, they must agree."),
+        ),
+        (
+            "schedulingPolicy",
+            policy().about("The policy of the group itself; required where there is no workloadRef."),
+        ),
+        ("priorityClassName", priority_class()),
         ("priority", priority()),
         ("preemptionPolicy", preemption()),
         ("disruptionMode", disruption()),
@@ -120,19 +149,32 @@ pub(super) fn pod_group() -> Part {
     .rule(ONE_TEMPLATE, "podGroupTemplateRef.name and podGroupTemplateName must agree")
     .rule(SAME_WORKLOAD, "workloadRef: field is immutable")
     .rule(SAME_TEMPLATE, "podGroupTemplateRef: field is immutable")
-    .rule(OWN_POLICY_VARIANT, "schedulingPolicy: field is immutable");
-    let claim = object([("name!", label()), ("resourceClaimName", subdomain())]);
-    let status = object([
-        ("scheduledPods", int32().min(0)),
-        ("conditions", keyed("type", condition())),
-        ("resourceClaimStatuses", keyed("name", claim).max_items(CLAIMS_MAX)),
+    .rule(OWN_POLICY_VARIANT, "schedulingPolicy: field is immutable")
+    .about("How the pods of the group are scheduled.");
+    bare()
+        .and("spec!", spec)
+        .and("status", status().about("How far the group is; written by the scheduler."))
+        .about("A PodGroup is a set of pods that are scheduled together. Pods name it by the annotation scheduling.muster.dev/pod-group.")
+}
+
+fn status() -> Part {
+    let claim = object([
+        ("name!", label().about("The entry of spec.resourceClaims.")),
+        ("resourceClaimName", subdomain().about("The ResourceClaim that was created from its template.")),
     ]);
     object([
-        ("apiVersion", text()),
-        ("kind", text()),
-        ("metadata", object([])),
-        ("spec!", spec),
-        ("status", status),
+        ("scheduledPods", int32().min(0).about("Pods of the group that have a node.")),
+        (
+            "conditions",
+            keyed("type", condition()).about(
+                "PodGroupScheduled: whether the group has been placed, and if not, why. DisruptionTarget: the group is \
+                 preempted.",
+            ),
+        ),
+        (
+            "resourceClaimStatuses",
+            keyed("name", claim).max_items(CLAIMS_MAX).about("The ResourceClaims of the group."),
+        ),
     ])
 }
 
@@ -140,46 +182,65 @@ pub(super) fn pod_group() -> Part {
 fn workload_ref() -> Part {
     let word = || text().length(0, WORD_MAX);
     object([
-        ("name!", subdomain()),
-        ("namespace", word()),
-        ("kind", word()),
-        ("apiVersion", word()),
-        ("uid", word()),
-        ("resourceVersion", word()),
-        ("fieldPath", word()),
+        ("name!", subdomain().about("The name of the Workload.")),
+        ("namespace", word().about("The namespace of the PodGroup itself, or empty.")),
+        ("kind", word().about("Workload, or empty.")),
+        ("apiVersion", word().about("A version of scheduling.muster.dev, or empty.")),
+        ("uid", word().about("The UID of the Workload; information only.")),
+        ("resourceVersion", word().about("The resource version of the Workload; information only.")),
+        ("fieldPath", word().about("A field of the Workload; information only.")),
     ])
+    .about("The Workload whose template the group is made of; immutable.")
     .rule(OF_A_WORKLOAD, "kind must be Workload")
     .rule(OF_OUR_GROUP, "apiVersion must be of scheduling.muster.dev")
 }
 
 fn policy() -> Part {
-    let gang = object([("minCount!", int32().min(1))]);
-    object([("basic", object([])), ("gang", gang)]).rule("has(self.basic) != has(self.gang)", ONE_POLICY)
+    let least = int32().min(1).about("The fewest pods that start together.");
+    let gang =
+        object([("minCount!", least)]).about("All or nothing: pods wait until minCount of them fit at once.");
+    object([("basic", object([]).about("Each pod is scheduled on its own.")), ("gang", gang)])
+        .about("How the pods are scheduled: exactly one of basic and gang.")
+        .rule("has(self.basic) != has(self.gang)", ONE_POLICY)
+}
+
+fn priority_class() -> Part {
+    subdomain().about("The PriorityClass of the group.")
 }
 
 fn priority() -> Part {
-    int32().max(PRIORITY_MAX)
+    int32().max(PRIORITY_MAX).about("The priority of the group; it takes the place of that of its pods.")
 }
 
 fn preemption() -> Part {
     word(&["Never", "PreemptLowerPriority"])
+        .about("Whether pods of lower priority may be preempted for the group.")
 }
 
 fn disruption() -> Part {
-    object([("single", object([])), ("all", object([]))])
+    let single = object([]).about("Each pod can be preempted on its own.");
+    let all = object([]).about("The pods are preempted together or not at all.");
+    object([("single", single), ("all", all)])
+        .about("What preemption does to the group: exactly one of single and all.")
         .rule("has(self.single) != has(self.all)", "exactly one of single and all must be set")
 }
 
 fn constraints() -> Part {
-    object([("topology", atoms(object([("key!", label_key())])).max_items(TOPOLOGIES_MAX))])
+    let term = object([("key!", label_key().about("The node label whose value names the domain."))]);
+    let topology = atoms(term).max_items(TOPOLOGIES_MAX);
+    object([("topology", topology.about("The pods are placed on nodes of one domain."))])
+        .about("What the nodes of the group have in common.")
 }
 
 fn claims() -> Part {
     let claim = object([
-        ("name!", label()),
-        ("resourceClaimName", subdomain()),
-        ("resourceClaimTemplateName", subdomain()),
+        ("name!", label().about("The name of the entry.")),
+        ("resourceClaimName", subdomain().about("A ResourceClaim that exists.")),
+        (
+            "resourceClaimTemplateName",
+            subdomain().about("A ResourceClaimTemplate; one claim is created from it for the group."),
+        ),
     ])
     .rule(ONE_CLAIM, "exactly one of resourceClaimName and resourceClaimTemplateName must be set");
-    keyed("name", claim).max_items(CLAIMS_MAX)
+    keyed("name", claim).max_items(CLAIMS_MAX).about("ResourceClaims that all pods of the group share.")
 }

@@ -3,7 +3,7 @@
 use kube_cel::cel::{Context, Program, Value};
 use muster_api::words::labels;
 use muster_jobset::admission::{
-    Answer, Asked, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
+    Answer, Asked, DryRun, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
 };
 use muster_tree::Text;
 
@@ -43,12 +43,20 @@ impl Live for Empty {
         Ok(None)
     }
 
+    fn device_claims(&self, _: &str, _: &str) -> Result<Vec<Tree>, String> {
+        Ok(Vec::new())
+    }
+
     fn node(&self, _: &str) -> Result<Option<Tree>, String> {
         Ok(None)
     }
 
     fn first_pods(&self, _: &str, _: &str, _: &str) -> Result<Vec<Tree>, String> {
         Ok(Vec::new())
+    }
+
+    fn dry_run(&self, _: &Kind, _: &Tree) -> DryRun {
+        DryRun::Valid
     }
 }
 

@@ -269,6 +269,11 @@ impl Keeper {
         for at in 0..self.askers.len() {
             let Some(patch) = self.patch(at, &bundle) else { continue };
             self.trusted = None;
+            // A busy API server takes seconds for each of these writes; the certificate in use must not expire meanwhile.
+            // The rest is written in the next step.
+            if self.decide(kept).1 == Step::RenewServing {
+                return Ok(());
+            }
             let (of, followed) = &mut self.askers[at];
             let Some(there) = followed.object() else { continue };
             let call = call_on(of.kind(), of.name(), exactly(there), Act::Merge(patch));

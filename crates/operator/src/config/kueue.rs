@@ -5,7 +5,7 @@ use muster_tree::{Text, Tree};
 
 use super::shape::{Field, Shape, Wrong, needless, used};
 use super::upstream::{
-    API_VERSION, CERTIFICATES, CLIENT_CONNECTION, CONTROLLER, HEALTH, KIND, LEADER_ELECTION, WEBHOOK,
+    API_VERSION, CERTIFICATES, CLIENT_CONNECTION, CONTROLLER, HEALTH, KIND, LEADER_ELECTION, PORT, WEBHOOK,
 };
 
 /// Its versions.
@@ -19,6 +19,9 @@ const NO_CLAIMS: &str = "not built in, devices of claims do not count";
 const NO_GATES: &str = "not used, gates of Kueue switch nothing here";
 const ALWAYS_TOLD: &str = "not needed, those numbers are always told";
 const ASKED: &str = "not needed, whoever asks the visibility API is told as things stand";
+const NO_LABELS: &str = "not built in, numbers have the labels that Kueue gives them by default";
+const NO_STRATEGY: &str = "not built in, what a queue does not cover is not admitted there";
+const VISIBLE: &str = "not used, the visibility API is served beside the webhooks";
 const SECONDS: Shape = Shape::Whole(0, i32::MAX as i64);
 
 const SELECTOR: Shape = Shape::Fields(&[
@@ -38,7 +41,43 @@ const METRICS: Field = used(
     Shape::Fields(&[
         used("bindAddress", Shape::Bind),
         needless("enableClusterQueueResources", Shape::Bool, ALWAYS_TOLD),
+        needless(
+            "localQueueMetrics",
+            Shape::Fields(&[used("enable", Shape::Bool), used("localQueueSelector", SELECTOR)]),
+            ALWAYS_TOLD,
+        ),
+        needless(
+            "customLabels",
+            Shape::List(&Shape::Fields(&[
+                used("name", Shape::Text),
+                used("sourceKind", Shape::Text),
+                used("sourceLabelKey", Shape::Text),
+                used("sourceAnnotationKey", Shape::Text),
+                used("trackedValues", Shape::List(&Shape::Text)),
+            ])),
+            NO_LABELS,
+        ),
     ]),
+);
+
+/// How webhooks are encrypted.
+const TLS: Field = used(
+    "tls",
+    Shape::Fields(&[
+        used("minVersion", Shape::Text),
+        used("cipherSuites", Shape::List(&Shape::Text)),
+        needless(
+            "curvePreferences",
+            Shape::List(&Shape::Anything),
+            "not used, curves are those of the library",
+        ),
+    ]),
+);
+
+const VISIBILITY: Field = needless(
+    "visibilityServer",
+    Shape::Fields(&[used("bindAddress", Shape::Text), used("bindPort", PORT)]),
+    VISIBLE,
 );
 
 const REQUEUING: Field = used(
@@ -112,6 +151,9 @@ const MULTI_V1: Field = needless(
     ONE_CLUSTER,
 );
 
+const PROVIDERS: Shape =
+    Shape::List(&Shape::Fields(&[used("name", Shape::Text), used("execConfig", Shape::Anything)]));
+
 const MULTI_V2: Field = needless(
     "multiKueue",
     Shape::Fields(&[
@@ -122,14 +164,9 @@ const MULTI_V2: Field = needless(
         MULTI_NAMES,
         used(
             "clusterProfile",
-            Shape::Fields(&[used(
-                "credentialsProviders",
-                Shape::List(&Shape::Fields(&[
-                    used("name", Shape::Text),
-                    used("execConfig", Shape::Anything),
-                ])),
-            )]),
+            Shape::Fields(&[used("credentialsProviders", PROVIDERS), used("accessProviders", PROVIDERS)]),
         ),
+        used("incrementalDispatcherConfig", Shape::Fields(&[used("stepSize", SECONDS)])),
     ]),
     ONE_CLUSTER,
 );
@@ -152,9 +189,11 @@ const RESOURCES: Field = used(
             Shape::List(&Shape::Fields(&[
                 used("name", Shape::Text),
                 used("deviceClassNames", Shape::List(&Shape::Text)),
+                used("sources", Shape::List(&Shape::Anything)),
             ])),
             NO_CLAIMS,
         ),
+        needless("quotaCheckStrategy", Shape::Text, NO_STRATEGY),
     ]),
 );
 
@@ -186,7 +225,7 @@ const GATES: Field = needless("featureGates", Shape::Map(&Shape::Bool), NO_GATES
 const FAIR_V2: Field = used("fairSharing", Shape::Fields(&[STRATEGIES]));
 
 /// Version `v1beta1`.
-pub const V1BETA1: [Field; 22] = [
+pub const V1BETA1: [Field; 23] = [
     API_VERSION,
     KIND,
     NAMESPACE,
@@ -216,10 +255,11 @@ pub const V1BETA1: [Field; 22] = [
     RESOURCES,
     GATES,
     RETENTION,
+    TLS,
 ];
 
 /// Version `v1beta2`.
-pub const V1BETA2: [Field; 21] = [
+pub const V1BETA2: [Field; 23] = [
     API_VERSION,
     KIND,
     NAMESPACE,
@@ -241,6 +281,8 @@ pub const V1BETA2: [Field; 21] = [
     RESOURCES,
     GATES,
     RETENTION,
+    TLS,
+    VISIBILITY,
 ];
 
 /// What stands below `queueing` in a document of ours: the keys of `v1beta2` that are about queues, and `podOptions`,

@@ -68,6 +68,7 @@ pub const FIELDS: [Field; 27] = [
         Shape::Fields(&[
             used("deadlineClock", Shape::Word(&["auto", "creation", "active"])),
             used("registry", Shape::Text),
+            used("dataCache", Shape::Bool),
         ]),
     ),
 ];
@@ -144,8 +145,10 @@ pub struct Config {
 pub struct TrainJobs {
     /// From when on their deadline counts.
     pub deadline_clock: Clock,
-    /// What stands in front of the images of shipped runtimes.
+    /// The mirror that takes the place of the registries of the images of shipped runtimes.
     pub registry: String,
+    /// Whether the runtime with a data cache is shipped, too.
+    pub data_cache: bool,
 }
 
 /// From when on deadlines count: `auto` (default), `creation` or `active`.

@@ -71,7 +71,7 @@ fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
         (
             "a key of TrainJobs that is none",
             format!("{OURS}trainjob: {{clock: auto}}\n"),
-            "line 3: trainjob.clock: unknown key; known are deadlineClock, registry",
+            "line 3: trainjob.clock: unknown key; known are deadlineClock, registry, dataCache",
         ),
         (
             "another kind",
@@ -240,7 +240,7 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
 #[test]
 fn what_is_said_of_train_jobs_is_read() {
     let text = format!(
-        "{OURS}trainjob: {{deadlineClock: active, registry: images.example}}\n---\n{TRAINER}\
+        "{OURS}trainjob: {{deadlineClock: active, registry: images.example, dataCache: true}}\n---\n{TRAINER}\
          controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9}}}}\n\
          statusServer: {{port: 10444, qps: 2.5, burst: 3}}\n"
     );
@@ -252,14 +252,16 @@ fn what_is_said_of_train_jobs_is_read() {
         clock: DeadlineClock::Active,
         at_once: 9,
         registry: "images.example".to_owned(),
+        data_cache: true,
         reports_port: 10444,
         reports_pace: Pace { every: Duration::from_millis(400), burst: 3 },
     };
     assert_eq!(said(&text), want);
     let want = Configured {
         clock: DeadlineClock::Auto,
-        at_once: 5,
+        at_once: AT_ONCE,
         registry: String::new(),
+        data_cache: false,
         reports_port: 10443,
         reports_pace: Pace { every: Duration::from_millis(200), burst: 10 },
     };
@@ -358,4 +360,60 @@ fn the_example_is_right() {
     let text = include_str!("../../../../examples/operator-config.yaml");
     let file = for_operator(text).unwrap();
     assert!(file.ours.health.listen.is_some() && file.kept.queueing.is_some() && !file.gates.is_empty());
+}
+
+/// Whether a table has a key, by its path: `[]` and `{}` end the name of a list and of a map.
+fn has_key(shape: &Shape, path: &str) -> bool {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let name = first.trim_end_matches(['[', ']', '{', '}']);
+    let Shape::Fields(fields) = shape else { return matches!(shape, Shape::Anything) };
+    let Some(field) = fields.iter().find(|field| field.name == name) else { return false };
+    let below = match field.shape {
+        Shape::List(of) | Shape::Map(of) if first != name => *of,
+        of => of,
+    };
+    rest.is_none_or(|rest| has_key(&below, rest))
+}
+
+/// The keys were printed by `keys/main.go` from the Go types that read the files of these releases.
+#[test]
+fn every_key_of_published_configuration_files_is_known() {
+    for (version, keys) in [
+        (kueue::V1, include_str!("keys/kueue-0.18-v1beta1.txt")),
+        (kueue::V2, include_str!("keys/kueue-0.18-v1beta2.txt")),
+        (kueue::V1, include_str!("keys/kueue-0.19-v1beta1.txt")),
+        (kueue::V2, include_str!("keys/kueue-0.19-v1beta2.txt")),
+        (jobset::VERSION, include_str!("keys/jobset-0.10.txt")),
+        (jobset::VERSION, include_str!("keys/jobset-0.12.txt")),
+        (trainer::VERSION, include_str!("keys/trainer-2.3.txt")),
+    ] {
+        let foreign = FOREIGN.iter().find(|it| it.version == version).unwrap();
+        let unknown: Vec<&str> =
+            keys.lines().filter(|key| !has_key(&Shape::Fields(foreign.fields), key)).collect();
+        assert!(!keys.is_empty() && unknown.is_empty(), "{version}: {unknown:?}");
+    }
+}
+
+#[test]
+fn keys_of_kueue_that_do_nothing_are_told_with_the_reason() {
+    let document = muster_tree::tree!({
+        "visibilityServer": {"bindPort": 8082},
+        "metrics": {"localQueueMetrics": {"enable": true}, "customLabels": [{"name": "team"}]},
+        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+        "tls": {"minVersion": "VersionTLS13", "curvePreferences": ["X25519"]},
+    });
+    let mut wrong = Vec::new();
+    shape::check(&Shape::Fields(&kueue::V1BETA2), &document, "", &mut wrong);
+    assert_eq!(wrong, []);
+    let told = shape::idle("kueue", &Shape::Fields(&kueue::V1BETA2), &document).unwrap();
+    for key in [
+        "visibilityServer",
+        "metrics.localQueueMetrics",
+        "metrics.customLabels",
+        "resources.quotaCheckStrategy",
+        "tls.curvePreferences",
+    ] {
+        assert!(told.contains(key), "{key}: {told}");
+    }
+    assert!(!told.contains("minVersion"), "{told}");
 }

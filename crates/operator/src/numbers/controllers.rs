@@ -22,6 +22,11 @@ pub fn encode(into: &mut DescriptorEncoder<'_>, health: &Health) -> fmt::Result 
     let all = &health.counters;
     counter(into, "muster_controller_plans", "Keys that controllers looked at", all.plans)?;
     counter(into, "muster_controller_refusals", "Calls that were refused", all.refusals)?;
+    let help = "Writes that the API server rejected for what they say: invalid, or forbidden";
+    let rejected = all.rejected.iter();
+    let rejected =
+        rejected.map(|((verb, plural), count)| ([("verb", *verb), ("resource", plural.as_str())], *count));
+    family(into, "muster_controller_rejected_writes", help, rejected)?;
     counter(into, "muster_controller_repeats", "Calls sent again after a lost reply", all.repeats)?;
     let help = "Events left out because their object, or the server, had too many waiting";
     counter(into, "muster_controller_events_dropped", help, all.events_dropped)?;

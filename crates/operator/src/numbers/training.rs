@@ -33,7 +33,7 @@ const FAMILIES: [(&str, Kind, &str); 7] = [
     (
         "trainjob_ttl_deletion_latency_seconds",
         Kind::Histogram(Bounds::Latency),
-        "From the end of a TrainJob's time to live until it was deleted",
+        "From the end of a TrainJob's time to live until it was gone",
     ),
     ("trainjob_ttl_deletions_total", Kind::Counter, "TrainJobs that were deleted after their time to live"),
     ("trainjob_ttl_pending_deletions", Kind::Gauge, "Finished TrainJobs that wait for the end of their time"),
@@ -115,7 +115,8 @@ mod tests {
         let mut numbers = Numbers::default();
         let namespace = || "ns".into();
         numbers.count(&Happened::DeadlineExceeded { namespace: namespace() });
-        numbers.count(&Happened::TtlDeleted { namespace: namespace(), late: Duration::from_millis(1500) });
+        numbers.count(&Happened::TtlAccepted { namespace: namespace() });
+        numbers.count(&Happened::TtlGone { late: Duration::from_millis(1500) });
         let created = "1970-01-01T00:00:00Z";
         let job = tree!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": created},
             "spec": {"runtimeRef": {"name": "torch"}, "activeDeadlineSeconds": 100}});

@@ -141,10 +141,11 @@ fn of_queues(
     let old = question.old.as_ref();
     if hook.kind.group == GROUP {
         let asked = kueue::Asked { object, old };
-        return match hook.say {
+        let answer = match hook.say {
             Say::Change => kueue::mutate(hook.word, &asked),
             Say::Refuse => kueue::validate(hook.word, &asked),
         };
+        return answer.denied();
     }
     let queued = Queued::of(&hook.kind.group, &hook.kind.plural).filter(|it| it.is_managed(settings));
     let decide = match (hook.say, old) {
@@ -154,7 +155,7 @@ fn of_queues(
     };
     let around = Surroundings { question, look };
     queued
-        .map(|queued| decide(&queued::Asked { queued, object, old, around: &around, settings }))
+        .map(|queued| decide(&queued::Asked { queued, object, old, around: &around, settings }).denied())
         .unwrap_or_default()
 }
 
@@ -219,7 +220,7 @@ mod tests {
     use muster_api::gang::{Form, Mark};
     use muster_api::train::RuntimeKind;
     use muster_install::hooks::HOOKS;
-    use muster_jobset::admission::Live;
+    use muster_jobset::admission::{DryRun, Live};
     use muster_queue::jobs::ancestors::Managed;
     use muster_tree::tree;
 
@@ -279,12 +280,20 @@ mod tests {
             Ok(None)
         }
 
+        fn device_claims(&self, _: &str, _: &str) -> Result<Vec<Tree>, String> {
+            Ok(Vec::new())
+        }
+
         fn node(&self, _: &str) -> Result<Option<Tree>, String> {
             Ok(None)
         }
 
         fn first_pods(&self, _: &str, _: &str, _: &str) -> Result<Vec<Tree>, String> {
             Ok(Vec::new())
+        }
+
+        fn dry_run(&self, _: &Kind, _: &Tree) -> DryRun {
+            DryRun::Valid
         }
     }
 
@@ -357,11 +366,11 @@ mod tests {
             let user = tree!({"username": user});
             let question = Question { old: Some(made.clone()), user, ..question(&forged) };
             let judge = hook("/validate-trainer-kubeflow-org-v1alpha1-trainjob");
-            deciders().decide(judge, &question, &Plain).problems
+            deciders().decide(judge, &question, &Plain).refused
         };
-        assert!(ask("us").is_empty());
-        let problems = ask("tenant");
-        assert!(problems[0].to_string().contains("only the queue writes the entry"), "{problems:?}");
+        assert_eq!(ask("us"), None);
+        let why = ask("tenant").unwrap();
+        assert!(why.contains("only the queue writes the entry"), "{why}");
     }
 
     #[test]
@@ -400,10 +409,10 @@ mod tests {
         let ask = |user: &str| {
             let user = tree!({"username": user});
             let question = Question { old: Some(gated.clone()), user, ..question(&open) };
-            deciders().decide(hook("/validate--v1-pod"), &question, &Plain).problems
+            deciders().decide(hook("/validate--v1-pod"), &question, &Plain).refused
         };
-        assert!(ask("us").is_empty());
-        let problems = ask("tenant");
-        assert!(problems[0].to_string().contains("only the queue may release this pod"), "{problems:?}");
+        assert_eq!(ask("us"), None);
+        let why = ask("tenant").unwrap();
+        assert!(why.contains("only the queue may release this pod"), "{why}");
     }
 }

@@ -5,6 +5,7 @@
 //! - Reads have slots of their own: a call of our controllers may be waiting for the very answer that needs them.
 //! - No read takes longer than [`READ_TIME_MAX`], and no review reads after its deadline: the server gives up soon after.
 //! - A review makes a bounded number of reads, however much it asks about.
+//! - Dry runs end [`DRY_RUN_RESERVE`] before the deadline of a review: whatever else decides about the object has time left.
 //!
 //! # Deliberately absent
 //!
@@ -26,18 +27,23 @@ use muster_api::train::RuntimeKind;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
 use muster_api::words::{jobset as words, labels};
 use muster_cluster::KubeApi;
-use muster_jobset::admission::Live;
+use muster_jobset::admission::{Cause, DryRun, Live};
 use muster_trainer::kinds::admission::Live as TrainingLive;
 use muster_tree::{Text, Tree, literal, tree};
 use tokio::runtime::Handle;
 
-use crate::gangs;
+use crate::{gangs, surroundings};
 
 /// How long one read may take.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// Objects of a kind that a review reads one by one where it may ask about many; who asks about more gets all of the
 /// namespace read once.
 const ALONE_MAX: usize = 4;
+
+/// Time of a review that is kept for reads and for the answer when objects are validated by dry runs.
+const DRY_RUN_RESERVE: Duration = Duration::from_secs(4);
+/// How the server begins the message of a webhook's denial.
+const BY_WEBHOOK: &str = "admission webhook ";
 
 /// For how long it is believed how gangs are spelled, and for how long that there are none.
 const SPELLED_FOR: Duration = Duration::from_secs(600);
@@ -90,19 +96,22 @@ pub trait Look {
 /// Reads of a server, each within a time.
 trait Reads {
     fn one(&self, on: Target, within: Duration) -> Result<Option<Tree>, String>;
+    /// Those with these labels; `None` where the server has no such kind.
     fn several(
         &self,
         kind: &Kind,
         namespace: &str,
         labels: &[(&str, &str)],
         within: Duration,
-    ) -> Result<Vec<Tree>, String>;
+    ) -> Result<Option<Vec<Tree>>, String>;
     /// The status of a question to the server.
     fn answer(&self, kind: &Kind, question: Tree, within: Duration) -> Result<Tree, String>;
     /// By which name the server knows us, if that was found out before.
     fn own_name(&self) -> &OnceLock<Text>;
     /// How gangs are spelled there.
     fn gangs(&self, within: Duration) -> Result<Option<Gangs>, String>;
+    /// The code and the body of the answer to a dry run of a create.
+    fn dry_run(&self, on: Target, object: Tree, within: Duration) -> Result<(u16, Tree), String>;
 }
 
 /// Objects of a cluster.
@@ -160,10 +169,13 @@ impl Reads for LiveCluster {
         namespace: &str,
         labels: &[(&str, &str)],
         within: Duration,
-    ) -> Result<Vec<Tree>, String> {
-        let all = self.wait(within, self.api.labelled(kind, namespace, labels));
+    ) -> Result<Option<Vec<Tree>>, String> {
         let tree = |object: Object| object.tree;
-        all.map(|all| all.into_iter().map(tree).collect()).map_err(|refusal| refusal.words())
+        match self.wait(within, self.api.labelled(kind, namespace, labels)) {
+            Ok(all) => Ok(Some(all.into_iter().map(tree).collect())),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal.words()),
+        }
     }
 
     fn answer(&self, kind: &Kind, question: Tree, within: Duration) -> Result<Tree, String> {
@@ -193,6 +205,11 @@ impl Reads for LiveCluster {
         let found = self.wait(within, look).map_err(|refusal: Refusal| refusal.words())?;
         *remembered() = Some((Instant::now(), found));
         Ok(found)
+    }
+
+    fn dry_run(&self, on: Target, object: Tree, within: Duration) -> Result<(u16, Tree), String> {
+        let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Create(object) };
+        self.wait(within, self.api.dry_run(&call)).map_err(|refusal| refusal.words())
     }
 }
 
@@ -261,7 +278,7 @@ impl<R: Reads> Looks<'_, R> {
 
     fn all_named(&self, kind: &Kind, namespace: &str) -> Named {
         let all = self.reads.several(kind, namespace, &[], self.within()?)?;
-        Ok(all.into_iter().map(|it| (meta::name(&it), it)).collect())
+        Ok(all.unwrap_or_default().into_iter().map(|it| (meta::name(&it), it)).collect())
     }
 }
 
@@ -329,6 +346,16 @@ impl<R: Reads> Live for Looks<'_, R> {
         self.one_of_many(&kinds::CLAIMS, namespace, name)
     }
 
+    /// All of the namespace, in the best version that is served.
+    fn device_claims(&self, namespace: &str, _: &str) -> Result<Vec<Tree>, String> {
+        for kind in surroundings::claim_kinds() {
+            if let Some(all) = self.reads.several(&kind, namespace, &[], self.within()?)? {
+                return Ok(all);
+            }
+        }
+        Ok(Vec::new())
+    }
+
     fn node(&self, name: &str) -> Result<Option<Tree>, String> {
         self.one(&kinds::NODES, "", name)
     }
@@ -336,7 +363,47 @@ impl<R: Reads> Live for Looks<'_, R> {
     /// By labels alone: every pod of a Job but the first asks for the first, and a Job may have very many.
     fn first_pods(&self, namespace: &str, _: &str, key: &str) -> Result<Vec<Tree>, String> {
         let first = [(words::JOB_KEY, key), (labels::COMPLETION_INDEX, "0")];
-        self.reads.several(&kinds::PODS, namespace, &first, self.within()?)
+        Ok(self.reads.several(&kinds::PODS, namespace, &first, self.within()?)?.unwrap_or_default())
+    }
+
+    fn dry_run(&self, kind: &Kind, object: &Tree) -> DryRun {
+        let until = self.deadline.checked_sub(DRY_RUN_RESERVE);
+        let left = until.and_then(|until| until.checked_duration_since(Instant::now()));
+        let Some(left) = left.filter(|left| !left.is_zero()) else {
+            return DryRun::Unknown("no time is left for dry runs: the API server answers slowly".to_owned());
+        };
+        match self.reads.dry_run(meta::target(kind, object, Part::Main), object.clone(), left) {
+            Ok((code, body)) => dry_run_of(code, &body),
+            Err(why) => DryRun::Unknown(why),
+        }
+    }
+
+    fn device_claim_kinds(&self) -> Vec<Kind> {
+        surroundings::claim_kinds().collect()
+    }
+}
+
+/// What the answer to a dry run says about the object. Only the server's own validation makes it invalid: a webhook or a policy
+/// may judge the object otherwise when its owner creates it, and whatever else went wrong may pass.
+fn dry_run_of(code: u16, body: &Tree) -> DryRun {
+    let (reason, message) = (body.str_at(&["reason"]), body.str_at(&["message"]));
+    let causes = body.items_at(&["details", "causes"]).iter();
+    let causes = causes.map(|it| Cause {
+        field: it.str_at(&["field"]).to_owned(),
+        message: it.str_at(&["message"]).to_owned(),
+    });
+    let causes: Vec<Cause> = causes.collect();
+    let is_validation = reason == "Invalid"
+        && !message.starts_with(BY_WEBHOOK)
+        && !causes.is_empty()
+        && causes.iter().all(|it| !it.field.is_empty());
+    match code {
+        200..300 => DryRun::Valid,
+        // Names are looked up after validation.
+        409 if reason == "AlreadyExists" => DryRun::Valid,
+        404 => DryRun::NotServed,
+        422 if is_validation => DryRun::Invalid(causes),
+        _ => DryRun::Unknown(if message.is_empty() { format!("{code}") } else { message.to_owned() }),
     }
 }
 
@@ -372,9 +439,11 @@ mod tests {
             _: &str,
             labels: &[(&str, &str)],
             _: Duration,
-        ) -> Result<Vec<Tree>, String> {
+        ) -> Result<Option<Vec<Tree>>, String> {
             self.note(format!("{} {labels:?}", kind.plural))?;
-            Ok((0..10).map(|at| tree!({"metadata": {"name": (format!("c{at}"))}})).collect())
+            let is_served = kind.group != kinds::RESOURCE_CLAIMS.group || kind.version == "v1beta2";
+            let all = || (0..10).map(|at| tree!({"metadata": {"name": (format!("c{at}"))}})).collect();
+            Ok(is_served.then(all))
         }
 
         fn answer(&self, kind: &Kind, question: Tree, _: Duration) -> Result<Tree, String> {
@@ -389,6 +458,66 @@ mod tests {
 
         fn gangs(&self, _: Duration) -> Result<Option<Gangs>, String> {
             self.note("gangs".to_owned()).map(|()| None)
+        }
+
+        fn dry_run(&self, on: Target, object: Tree, within: Duration) -> Result<(u16, Tree), String> {
+            assert!(within <= Duration::from_secs(600).saturating_sub(DRY_RUN_RESERVE));
+            self.note(format!("dry run {} {}", on.kind.plural, on.name))?;
+            Ok((201, object))
+        }
+    }
+
+    #[test]
+    fn dry_runs_end_before_the_review_does() {
+        let job = tree!({"metadata": {"name": "s-w-0", "namespace": "n"}});
+        let (noted, broken) = (Noted::default(), Noted { broken: true, ..Noted::default() });
+        let early = Looks::new(&noted, soon());
+        assert_eq!(early.dry_run(&kinds::JOBS, &job), DryRun::Valid);
+        let late = Looks::new(&noted, Instant::now() + DRY_RUN_RESERVE);
+        assert!(matches!(late.dry_run(&kinds::JOBS, &job), DryRun::Unknown(why) if why.contains("no time")));
+        assert!(late.one(&kinds::NODES, "", "n").is_ok(), "there is time for reads");
+        assert_eq!(*noted.asked.borrow(), ["dry run jobs s-w-0", "nodes n"]);
+        let answer = Looks::new(&broken, soon()).dry_run(&kinds::JOBS, &job);
+        assert_eq!(answer, DryRun::Unknown("broken".to_owned()));
+    }
+
+    #[test]
+    fn only_the_validation_of_the_server_makes_an_object_invalid() {
+        let status = |reason: &str, message: &str, causes: &Tree| tree!({"kind": "Status", "reason": reason, "message": message, "details": {"causes": causes.clone()}});
+        let none = tree!([]);
+        let field =
+            tree!([{"reason": "FieldValueInvalid", "field": "spec.a", "message": "Invalid value: 1: no"}]);
+        let policy = tree!([{"message": "no"}]);
+        let cause = Cause { field: "spec.a".to_owned(), message: "Invalid value: 1: no".to_owned() };
+        let unknown = |why: &str| DryRun::Unknown(why.to_owned());
+        for (says, code, body, want) in [
+            ("created", 201, tree!({"kind": "Job"}), DryRun::Valid),
+            ("the name is taken", 409, status("AlreadyExists", "there", &none), DryRun::Valid),
+            ("invalid", 422, status("Invalid", "Job is invalid", &field), DryRun::Invalid(vec![cause])),
+            (
+                "a policy",
+                422,
+                status("Invalid", "denied by a policy", &policy),
+                unknown("denied by a policy"),
+            ),
+            (
+                "a webhook",
+                422,
+                status("Invalid", "admission webhook \"x\" denied the request: no", &field),
+                unknown("admission webhook \"x\" denied the request: no"),
+            ),
+            (
+                "a webhook that cannot be dry run",
+                400,
+                status("BadRequest", "admission webhook \"x\" does not support dry run", &none),
+                unknown("admission webhook \"x\" does not support dry run"),
+            ),
+            ("quota", 403, status("Forbidden", "exceeded quota", &none), unknown("exceeded quota")),
+            ("no such kind", 404, status("NotFound", "not found", &none), DryRun::NotServed),
+            ("busy", 429, status("TooManyRequests", "later", &none), unknown("later")),
+            ("no words", 500, tree!({}), unknown("500")),
+        ] {
+            assert_eq!(dry_run_of(code, &body), want, "{says}");
         }
     }
 
@@ -409,6 +538,16 @@ mod tests {
         let want: Vec<String> =
             (0..4).map(|at| format!("{claims} c{at}")).chain([format!("{claims} []")]).collect();
         assert_eq!(*noted.asked.borrow(), want);
+    }
+
+    #[test]
+    fn device_claims_are_read_in_the_version_that_is_served() {
+        let noted = Noted::default();
+        let looks = Looks::new(&noted, soon());
+        assert_eq!(looks.device_claims("n", "s-").map(|all| all.len()), Ok(10));
+        assert_eq!(*noted.asked.borrow(), ["resourceclaims []"; 2], "v1, and then v1beta2");
+        let broken = Noted { broken: true, ..Noted::default() };
+        assert_eq!(Looks::new(&broken, soon()).device_claims("n", "s-"), Err("broken".to_owned()));
     }
 
     #[test]

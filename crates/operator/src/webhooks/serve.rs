@@ -19,8 +19,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
+use muster_api::kinds;
 use muster_install::conversion;
-use muster_install::hooks::{HOOKS, TIMEOUT_SECS};
+use muster_install::hooks::{HOOKS, Hook, TIMEOUT_SECS};
 use muster_tree::Tree;
 use tokio::sync::Semaphore;
 
@@ -32,7 +33,7 @@ use super::rehearsal;
 use super::review;
 use super::tally::{Outcome, Tally};
 
-/// Decisions at once; further ones wait their turn.
+/// Decisions at once, about JobSets and about all else; further ones wait their turn.
 const REVIEWS_MAX: usize = 32;
 /// The largest review: twice the largest object, and what is around them. All together: several of those, and far less
 /// than a pod of ours may have, as a tree takes more than its text. And it has to come quickly.
@@ -54,7 +55,8 @@ pub struct Desk {
     deciders: Deciders,
     intake: Intake,
     lists: Intake,
-    places: Arc<Semaphore>,
+    /// For reviews of JobSets, and for all others.
+    places: [Arc<Semaphore>; 2],
     heard: [AtomicBool; HOOKS.len()],
     ready: AtomicBool,
     tally: Arc<Tally>,
@@ -63,7 +65,8 @@ pub struct Desk {
 impl Desk {
     /// Has these decide over what this shows.
     pub fn new(live: Box<dyn Source>, deciders: Deciders, tally: Arc<Tally>) -> Desk {
-        let (intake, places) = (Intake::new(BOUNDS), Arc::new(Semaphore::new(REVIEWS_MAX)));
+        let intake = Intake::new(BOUNDS);
+        let places = std::array::from_fn(|_| Arc::new(Semaphore::new(REVIEWS_MAX)));
         Desk {
             live,
             deciders,
@@ -124,7 +127,8 @@ impl Desk {
             Ok(question) => question,
             Err(Untaken(code, why)) => return text(code, why),
         };
-        let Ok(place) = self.places.clone().acquire_owned().await else {
+        let [_, places] = &self.places;
+        let Ok(place) = places.clone().acquire_owned().await else {
             return text(503, "nothing is converted any more");
         };
         let converted = tokio::task::spawn_blocking(move || {
@@ -153,7 +157,7 @@ impl Desk {
             Ok(question) => question,
             Err(Untaken(code, why)) => return (text(code, why), Outcome::Failed),
         };
-        let Ok(place) = self.places.clone().acquire_owned().await else {
+        let Ok(place) = self.places(&HOOKS[hook]).clone().acquire_owned().await else {
             return (text(503, "no decisions are made any more"), Outcome::Failed);
         };
         let decided = tokio::task::spawn_blocking(move || {
@@ -171,6 +175,12 @@ impl Desk {
                 (text(500, "the decision ended by an error of its own"), Outcome::Failed)
             }
         }
+    }
+
+    /// Reviews of JobSets have places of their own: they wait for dry runs of Jobs, which are reviewed here, too.
+    fn places(&self, hook: &Hook) -> &Arc<Semaphore> {
+        let [jobsets, others] = &self.places;
+        if *hook.kind == kinds::JOBSETS { jobsets } else { others }
     }
 
     fn decide(&self, hook: usize, bytes: &[u8], deadline: Instant) -> Result<Tree, String> {
@@ -213,7 +223,7 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
     use hyper::body::Frame;
     use muster_api::port::Kind;
-    use muster_jobset::admission::{Live, Settings};
+    use muster_jobset::admission::{DryRun, Live, Settings};
     use muster_tree::tree;
 
     use super::super::live::Look;
@@ -255,12 +265,20 @@ mod tests {
             Err("dark".to_owned())
         }
 
+        fn device_claims(&self, _: &str, _: &str) -> Result<Vec<Tree>, String> {
+            Err("dark".to_owned())
+        }
+
         fn node(&self, _: &str) -> Result<Option<Tree>, String> {
             Err("dark".to_owned())
         }
 
         fn first_pods(&self, _: &str, _: &str, _: &str) -> Result<Vec<Tree>, String> {
             Err("dark".to_owned())
+        }
+
+        fn dry_run(&self, _: &Kind, _: &Tree) -> DryRun {
+            DryRun::Unknown("dark".to_owned())
         }
     }
 
