@@ -22,6 +22,7 @@ pub mod proxy;
 pub mod queued;
 pub mod queues;
 pub mod random;
+pub mod reader;
 pub mod real;
 pub mod reports;
 pub mod simulated;

@@ -20,6 +20,9 @@ use crate::real::{self, Real};
 /// The controllers that write into no object that is compared.
 const QUIET: [&str; 2] = ["gc", "namespace"];
 
+/// The same, and the one of JobSets.
+const QUIET_WITH_JOBSETS: [&str; 3] = ["gc", "namespace", "jobset"];
+
 /// The controllers that run work.
 const AT_WORK: [&str; 9] =
     ["gc", "namespace", "job", "podgc", "endpointslice", "volume", "resourceclaim", "scheduler", "node"];
@@ -39,7 +42,7 @@ const WITH_JOBSETS: [&str; 10] = [
 /// The configuration of an operator that runs JobSets and nothing else.
 const JOBSETS_ALONE: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\ncontrollers: [jobset]\n";
 /// All admission steps but what the node does with tokens, which the real plane lacks, too.
-const ADMITS_JOBSETS: &str = "*,-ServiceAccount";
+const ADMITS_JOBSETS: &str = "*,-ServiceAccount,-UnsupportedInput";
 /// The nodes that work runs on.
 const NODES: usize = 4;
 /// The nodes that JobSets run on, on every plane.
@@ -72,19 +75,23 @@ impl Planes {
         Planes::ready(plane, running, NODES)
     }
 
-    /// The pair on which JobSets run, with the feature gates as they are by default. Beside the real server is an operator
-    /// with the rights of an administrator, whose webhooks are reached by their address: nothing is installed.
+    /// The pair on which JobSets are admitted and not run: there are no nodes. The feature gates are as they are by default. Beside
+    /// the real server is an operator with the rights of an administrator, whose webhooks are reached by their address:
+    /// nothing is installed.
     pub fn jobsets(test: &str) -> Option<&'static Planes> {
         static PLANES: OnceLock<Planes> = OnceLock::new();
         if let Some(reason) = real::missing() {
             skip(test, &reason);
             return None;
         }
-        let operate = |running: &mut Real, binary: &Path| {
-            running.define_jobsets(binary)?;
-            running.operate(binary, &["--controllers", "jobset"])
+        let start = || -> Result<Planes, String> {
+            let (binary, plane) = (crate::plane::binary()?, ours_with(&QUIET_WITH_JOBSETS, 0)?);
+            let mut running = Real::with(&QUIET)?;
+            running.define_jobsets(&binary)?;
+            running.operate(&binary, &["--controllers", "jobset"])?;
+            Planes::of(plane, running)
         };
-        Some(PLANES.get_or_init(|| Planes::with_operator("", operate).expect("both planes start")))
+        Some(PLANES.get_or_init(|| start().expect("both planes start")))
     }
 
     /// Starts a pair on which JobSets run under these feature gates (`A=true,B=false`).
@@ -94,22 +101,17 @@ impl Planes {
     /// makes, and a `muster operator` under its ServiceAccount that admits JobSets and runs them. Both are ready: nodes
     /// take pods, and the real server has asked the operator's webhooks.
     pub fn with_jobsets(gates: &str) -> Result<Planes, String> {
-        let words = ["--feature-gates", gates];
-        Planes::with_operator(gates, |running, binary| {
-            running.operate_configured(binary, JOBSETS_ALONE, &words)
-        })
-    }
-
-    fn with_operator(
-        gates: &str,
-        operate: impl Fn(&mut Real, &Path) -> Result<u32, String>,
-    ) -> Result<Planes, String> {
         let plane = with_jobsets(gates)?;
         let binary = crate::plane::binary()?;
         let mut running = Real::with(&AT_WORK)?;
         running.join(&binary, JOBSET_NODES)?;
-        operate(&mut running, &binary)?;
+        running.operate_configured(&binary, JOBSETS_ALONE, &["--feature-gates", gates])?;
         Planes::ready(plane, running, JOBSET_NODES)
+    }
+
+    fn of(plane: Plane, running: Real) -> Result<Planes, String> {
+        let real = Server::new(running.server.base(), real::TOKEN);
+        Ok(Planes { ours: plane.server()?, real, running: Some((plane, running)) })
     }
 
     /// The kubeconfigs of a pair that was started here: ours, then the real one's.
@@ -120,8 +122,7 @@ impl Planes {
 
     /// A pair whose nodes take pods and whose volumes are made alike.
     fn ready(plane: Plane, running: Real, nodes: usize) -> Result<Planes, String> {
-        let real = Server::new(running.server.base(), real::TOKEN);
-        let planes = Planes { ours: plane.server()?, real, running: Some((plane, running)) };
+        let planes = Planes::of(plane, running)?;
         share_class(&planes.ours, &planes.real)?;
         for server in [&planes.ours, &planes.real] {
             wait_for_nodes(server, nodes)?;
@@ -169,9 +170,7 @@ impl Planes {
             let ours = scope.spawn(|| ours(controllers));
             (Real::with(controllers), ours.join().expect("starting ours does not panic"))
         });
-        let (running, plane) = (running?, plane?);
-        let real = Server::new(running.server.base(), real::TOKEN);
-        Ok(Planes { ours: plane.server()?, real, running: Some((plane, running)) })
+        Planes::of(plane?, running?)
     }
 }
 
@@ -246,8 +245,11 @@ fn ours_with(controllers: &[&str], nodes: usize) -> Result<Plane, String> {
 
 fn ours_gated(controllers: &[&str], nodes: usize, gates: &str) -> Result<Plane, String> {
     // What our JobSet admission fills in, a server without our controller does not have.
-    let admission =
-        if controllers.contains(&"jobset") { ADMITS_JOBSETS } else { "*,-ServiceAccount,-jobset" };
+    let admission = if controllers.contains(&"jobset") {
+        ADMITS_JOBSETS
+    } else {
+        "*,-ServiceAccount,-UnsupportedInput,-jobset"
+    };
     ours_admitting(controllers, nodes, gates, admission)
 }
 

@@ -9,6 +9,8 @@
 
 mod line;
 
+pub(crate) use line::Anybody;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,8 +9,10 @@ use muster_tree::Tree;
 use tempfile::TempDir;
 
 use crate::clients::{program, skip};
+use crate::differential::Server;
 use crate::plane::{self, Plane};
 use crate::planes::wait_for_nodes;
+use crate::reader;
 use crate::real::{self, Gangs, Installed, Real};
 
 /// Looks until something is so, at most.
@@ -60,6 +62,8 @@ enum Scene {
 pub struct Stage {
     kubectl: PathBuf,
     kubeconfig: PathBuf,
+    /// Talks to it as the administrator.
+    server: Server,
     /// What kubectl remembers of this server.
     folder: TempDir,
     scene: Scene,
@@ -75,7 +79,8 @@ impl Stage {
         let plane = plane.expect("a plane starts");
         let kubeconfig = plane.kubeconfig().to_owned();
         let folder = TempDir::new().expect("a folder can be made");
-        Some(Stage { kubectl, kubeconfig, folder, scene: Scene::Ours { _plane: plane } })
+        let server = plane.server().expect("there is a kubeconfig");
+        Some(Stage { kubectl, kubeconfig, server, folder, scene: Scene::Ours { _plane: plane } })
     }
 
     /// A real plane on which Muster is installed, with its operator in charge.
@@ -93,7 +98,8 @@ impl Stage {
             return None;
         }
         let install = |real: &Real, binary: &Path| real.install(binary).map(Some);
-        let mut stage = Stage::on_real(kubectl, gangs, install).expect("a real plane starts");
+        let real = Real::to_install_on(gangs);
+        let mut stage = Stage::on_real(kubectl, real, install).expect("a real plane starts");
         stage.operator_starts();
         Some(stage)
     }
@@ -117,7 +123,8 @@ impl Stage {
             definitions.wait().map_err(|e| e.to_string())?;
             if done.success() { Ok(None) } else { Err("kubectl applies no definitions".to_owned()) }
         };
-        let mut stage = Stage::on_real(kubectl.clone(), Gangs::Whole, define).expect("a real plane starts");
+        let real = Real::with_gangs(Gangs::Whole);
+        let mut stage = Stage::on_real(kubectl.clone(), real, define).expect("a real plane starts");
         stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
         stage.operator_starts();
         Some(stage)
@@ -125,12 +132,12 @@ impl Stage {
 
     fn on_real(
         kubectl: PathBuf,
-        gangs: Gangs,
+        real: Result<Real, String>,
         define: impl FnOnce(&Real, &Path) -> Result<Option<Installed>, String>,
     ) -> Result<Stage, String> {
         let binary = plane::binary()?;
         // Definitions come before the garbage collector, which looks for new kinds only now and then.
-        let mut real = Real::with_gangs(gangs)?;
+        let mut real = real?;
         let installed = define(&real, &binary)?;
         real.start_controllers(&BESIDE)?;
         real.start_scheduler()?;
@@ -138,8 +145,9 @@ impl Stage {
         wait_for_nodes(&real.server, NODES)?;
         let kubeconfig = real.own_kubeconfig()?;
         let folder = TempDir::new().map_err(|e| e.to_string())?;
+        let server = Server::new(real.server.base(), real.token());
         let scene = Scene::Real { real: Box::new(real), installed, operator: None };
-        Ok(Stage { kubectl, kubeconfig, folder, scene })
+        Ok(Stage { kubectl, kubeconfig, server, folder, scene })
     }
 
     /// Installs Muster on a real plane, with these further words.
@@ -168,6 +176,14 @@ impl Stage {
             None => real.operate(&binary, &words),
         };
         *operator = Some(started.expect("the operator is in charge"));
+    }
+
+    /// Asks the operator of a real plane to end, so that the next one need not wait for its lease to expire.
+    pub fn operator_ends(&mut self) {
+        let Scene::Real { real, operator, .. } = &mut self.scene else {
+            panic!("an embedded plane has no operator")
+        };
+        real.terminate(operator.take().expect("it runs")).expect("it ends");
     }
 
     /// Kills the operator of a real plane.
@@ -360,8 +376,19 @@ impl Stage {
     /// Objects as they are.
     #[must_use]
     pub fn get(&self, args: &[&str]) -> Tree {
-        let text = self.kubectl(&[&["get", "--output", "json"][..], args].concat());
-        Tree::parse(text.as_bytes()).expect("kubectl writes JSON")
+        self.look(args).unwrap_or_else(|why| panic!("{args:?}: {why}\n{}", self.complaints()))
+    }
+
+    /// Objects as they are, in the words of `kubectl get`.
+    ///
+    /// # Errors
+    /// What kubectl complains about.
+    pub fn look(&self, args: &[&str]) -> Result<Tree, String> {
+        if let Some(found) = reader::read(&self.server, args) {
+            return found;
+        }
+        let text = self.run(&[&["get", "--output", "json"][..], args].concat())?;
+        Tree::parse(text.as_bytes()).map_err(|e| format!("{e}: {text}"))
     }
 
     /// Applies the queue of the examples with another quota.
@@ -492,17 +519,17 @@ pub fn a_group_starts_as_a_whole(stage: &Stage) {
     stage.apply("queue-group.yaml");
     stage.until("they wait", |stage| stage.all_wait(10));
     stage.stays("nine are not enough", |stage| stage.all_wait(10));
-    assert_eq!(stage.sets("pod-group"), [("main".to_owned(), 10)]);
+    assert_eq!(stage.sets("equal-group"), [("main".to_owned(), 10)]);
     let text = read("queue-group.yaml");
     let (one, _) = text.split_once("---\n").expect("there are several");
     stage.quota("10m");
     stage.until("all start", |stage| stage.none_waits(10));
     stage.apply_text(&one.replace("pod-index-0", "too-many"));
-    stage.until("one too many goes", |stage| match stage.run(&["get", "pod", "too-many"]) {
+    stage.until("one too many goes", |stage| match stage.look(&["pod", "too-many"]) {
         Err(why) if why.contains("NotFound") => Ok(()),
         other => Err(format!("{other:?}")),
     });
-    stage.finished("pod-group");
+    stage.finished("equal-group");
 }
 
 /// A group whose pods have roles waits until there is one of each.
@@ -515,29 +542,30 @@ pub fn roles_are_waited_for(stage: &Stage) {
     assert!(stage.get(&[WORKLOADS]).items_at(&["items"]).is_empty(), "nothing is asked for yet");
     stage.apply_text(workers);
     stage.until("all start", |stage| stage.none_waits(10));
-    assert_eq!(stage.sets("pod-group"), [("driver".to_owned(), 1), ("worker".to_owned(), 9)]);
-    stage.finished("pod-group");
+    assert_eq!(stage.sets("roles-group"), [("driver".to_owned(), 1), ("worker".to_owned(), 9)]);
+    stage.finished("roles-group");
 }
 
 /// The driver in this file of the examples starts only when its workers would fit.
 pub fn a_driver_has_room_for_its_workers(stage: &Stage, file: &str) {
+    let group = if file.contains("printed") { "printed-group" } else { "driver-group" };
     stage.quota("9m");
     stage.apply(file);
     stage.stays("its workers would not fit", |stage| stage.all_wait(1));
     stage.quota("10m");
     stage.until("it starts", |stage| stage.none_waits(1));
-    assert_eq!(stage.sets("pod-group"), [("driver".to_owned(), 1), ("workers".to_owned(), 9)], "{file}");
+    assert_eq!(stage.sets(group), [("driver".to_owned(), 1), ("workers".to_owned(), 9)], "{file}");
     let worker = |n: usize| {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata:\n  name: job-worker-{n}\n  labels:\n    \
-             kueue.x-k8s.io/queue-name: user-queue\n    kueue.x-k8s.io/pod-group-name: pod-group\n    \
+             kueue.x-k8s.io/queue-name: user-queue\n    kueue.x-k8s.io/pod-group-name: {group}\n    \
              kueue.x-k8s.io/pod-group-role: worker\nspec:\n  restartPolicy: Never\n  containers:\n  - name: job\n    \
              image: hello-world\n    resources: {{requests: {{cpu: 1m}}}}\n---\n"
         )
     };
     stage.apply_text(&(0..9).map(worker).collect::<String>());
     stage.until("workers start at once", |stage| stage.none_waits(10));
-    stage.finished("pod-group");
+    stage.finished(group);
 }
 
 /// A group that asks for it is placed as a whole: its gang, of this API group, is there before it starts, and goes with
@@ -616,11 +644,11 @@ pub fn a_team_borrows_until_the_other_wants_its_own_back(stage: &Stage) {
     };
     stage.apply("queue-cohort.yaml");
     stage.until("the borrower runs", |stage| running(stage, "borrower", "runs"));
-    stage.until("and uses all", |stage| stage.uses("blue", "4"));
+    stage.until("and uses all", |stage| stage.uses("blue", "800m"));
     stage.apply("queue-reclaim.yaml");
     stage.until("the owner runs", |stage| running(stage, "owner", "runs"));
     stage.until("the borrower waits", |stage| running(stage, "borrower", "waits"));
-    stage.until("nothing is borrowed", |stage| stage.uses("blue", "0").and(stage.uses("green", "2")));
+    stage.until("nothing is borrowed", |stage| stage.uses("blue", "0").and(stage.uses("green", "400m")));
     let borrower = stage.get(&[WORKLOADS, "-l", "kueue.x-k8s.io/job-uid"]);
     let evicted = borrower.items_at(&["items"]).iter().flat_map(|it| it.items_at(&["status", "conditions"]));
     let mut evicted = evicted.filter(|it| it.str_at(&["type"]) == "Preempted");

@@ -5,13 +5,19 @@
 //!
 //! # Invariants
 //!
-//! - The processes end with the value, and with the test process however that ends: a plane shared by all tests of a
-//!   process is never dropped.
+//! - Controllers, operators and nodes end with the value, and with the test process however that ends: a plane shared by all
+//!   tests of a process is never dropped.
+//! - etcd and kube-apiserver stay for the next plane of the same kind ([`pool`]), which finds them without any object of the
+//!   one before ([`wipe`]).
 
 mod audit;
+mod backend;
 mod installed;
 mod parts;
+mod pool;
+mod process;
 mod slots;
+mod wipe;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -21,11 +27,10 @@ use std::time::Duration;
 use muster_tree::Tree;
 use tempfile::TempDir;
 
-use self::parts::{
-    FRONT_PROXY, NODE_AUTHORITY, apiserver, component, controller, etcd, gates, kubeconfig, spawn, write,
-};
+use self::backend::Backend;
+use self::parts::{FRONT_PROXY, NODE_AUTHORITY, component, controller, gates, kubeconfig, spawn, write};
+use self::process::Guarded;
 use crate::differential::{Server, Step};
-use crate::ports;
 
 pub use self::installed::Installed;
 
@@ -42,8 +47,6 @@ const STOP_TRIES: u32 = 750;
 const STOP_PAUSE: Duration = Duration::from_millis(20);
 /// The pause between two looks.
 const READY_PAUSE: Duration = Duration::from_millis(100);
-/// Ends the processes given as arguments when its own input closes, which it does when the test process is gone.
-const GUARD: &str = r#"cat >/dev/null; kill -9 "$@""#;
 /// Whether etcd waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disk {
@@ -64,21 +67,33 @@ pub enum Gangs {
     Absent,
 }
 
+/// Which CRDs a plane may begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definitions {
+    /// None: as a new server.
+    Absent,
+    /// Those of an earlier plane may be there, without objects. Establishing them costs the API server as much CPU time as its own
+    /// start, and `muster install` applies them again.
+    Left,
+}
+
+/// Whether etcd and kube-apiserver may serve one plane after the other.
+pub use self::pool::never_reuse;
+
 /// A running real plane.
 pub struct Real {
     /// Talks to it as an administrator.
     pub server: Server,
-    /// Ended when dropped, in this order.
-    processes: Vec<Child>,
+    /// What runs beside the API server; ended when dropped, in this order.
+    processes: Vec<Guarded>,
     /// Those of them that are commands of ours.
     ours: Vec<u32>,
     /// What operators say; they would end if nobody listened.
     heard: Vec<ChildStdout>,
-    guards: Vec<Child>,
-    /// The ports of etcd and of the API server, and the process of the latter.
-    ports: (u16, u16),
-    apiserver: u32,
-    gangs: Gangs,
+    /// Present until the value is dropped.
+    backend: Option<Backend>,
+    /// Where the audit log of this plane begins: what is before belongs to an earlier one.
+    audited_from: u64,
     folder: TempDir,
     _slot: slots::Running,
 }
@@ -86,11 +101,9 @@ pub struct Real {
 impl Drop for Real {
     fn drop(&mut self) {
         self.stop_ours();
-        // The guards go first: later the numbers of the processes may be another's.
-        for child in self.guards.iter_mut().chain(&mut self.processes) {
-            // Already gone is fine.
-            let _ = child.kill();
-            let _ = child.wait();
+        self.processes.iter_mut().for_each(Guarded::end);
+        if let Some(backend) = self.backend.take() {
+            pool::give_back(backend);
         }
     }
 }
@@ -131,8 +144,9 @@ pub fn missing() -> Option<String> {
 impl Real {
     /// A node of ours that is killed leaves its pods running, so ours are asked to end.
     fn stop_ours(&mut self) {
-        let is_ours = |child: &&mut Child| self.ours.contains(&child.id());
-        let ours: Vec<&mut Child> = self.processes.iter_mut().filter(is_ours).collect();
+        let is_ours = |it: &&mut Guarded| self.ours.contains(&it.id());
+        let ours: Vec<&mut Child> =
+            self.processes.iter_mut().filter(is_ours).map(|it| &mut it.child).collect();
         for child in &ours {
             // Already gone is fine.
             let _ =
@@ -181,7 +195,7 @@ impl Real {
         // Some claims are only looked at again by the clock.
         let often = "--pvclaimbinder-sync-period=1s";
         let mut command = component("kube-controller-manager", &config)?;
-        self.add(spawn(command.arg(names).arg(often).args(gates(self.gangs)))?)
+        self.add(spawn(command.arg(names).arg(often).args(gates(self.backend().gangs)))?)
     }
 
     /// Starts another's program beside it, as the command says; returns the process.
@@ -193,7 +207,7 @@ impl Real {
     /// Starts kube-scheduler; returns the process.
     pub fn start_scheduler(&mut self) -> Result<u32, String> {
         let config = self.own_kubeconfig()?.display().to_string();
-        self.add(spawn(component("kube-scheduler", &config)?.args(gates(self.gangs)))?)
+        self.add(spawn(component("kube-scheduler", &config)?.args(gates(self.backend().gangs)))?)
     }
 
     /// Gives it simulated nodes, which are ours on either plane; returns the process that plays them.
@@ -205,7 +219,7 @@ impl Real {
     /// Makes this machine a node of it, under this name, in this isolation; returns the process.
     pub fn join_local(&mut self, binary: &Path, name: &str, isolation: &str) -> Result<u32, String> {
         let data = self.folder.path().join(format!("node-{name}")).display().to_string();
-        let authority = self.folder.path().join(NODE_AUTHORITY).display().to_string();
+        let authority = self.backend().path().join(NODE_AUTHORITY).display().to_string();
         let words = ["node", "--local", "--name", name, "--isolation", isolation, "--data-dir", &data];
         self.start_ours(binary, &[&words[..], &["--client-ca", &authority]].concat())
     }
@@ -247,8 +261,12 @@ impl Real {
     /// What the installed operator has asked for, in the words of the server: one event a line.
     #[must_use]
     pub fn audited(&self) -> Vec<Tree> {
-        let text = std::fs::read_to_string(audit::log(self.folder.path())).unwrap_or_default();
-        text.lines().filter_map(|line| Tree::parse(line.as_bytes()).ok()).collect()
+        let text = std::fs::read(audit::log(self.backend().path())).unwrap_or_default();
+        let from = usize::try_from(self.audited_from).unwrap_or(usize::MAX).min(text.len());
+        String::from_utf8_lossy(&text[from..])
+            .lines()
+            .filter_map(|line| Tree::parse(line.as_bytes()).ok())
+            .collect()
     }
 
     /// What the latest operator has complained about.
@@ -275,45 +293,45 @@ impl Real {
 
     /// Starts only etcd and kube-apiserver.
     pub fn start_without_controllers(disk: Disk) -> Result<Real, String> {
-        Real::bare(disk, Gangs::Whole)
+        Real::bare(disk, Gangs::Whole, Definitions::Absent)
     }
 
     /// The same, with or without the kinds of gangs.
     pub fn with_gangs(gangs: Gangs) -> Result<Real, String> {
-        Real::bare(Disk::Unsynced, gangs)
+        Real::bare(Disk::Unsynced, gangs, Definitions::Absent)
     }
 
-    fn bare(disk: Disk, gangs: Gangs) -> Result<Real, String> {
+    /// The same, to install Muster on.
+    pub fn to_install_on(gangs: Gangs) -> Result<Real, String> {
+        Real::bare(Disk::Unsynced, gangs, Definitions::Left)
+    }
+
+    fn bare(disk: Disk, gangs: Gangs, definitions: Definitions) -> Result<Real, String> {
         let slot = slots::Running::take();
-        slots::starting(|| Real::started(disk, gangs, slot))
-    }
-
-    fn started(disk: Disk, gangs: Gangs, slot: slots::Running) -> Result<Real, String> {
+        let backend = match pool::take(disk, gangs, definitions) {
+            Some(backend) => backend,
+            None => slots::starting(|| Backend::start(disk, gangs))?,
+        };
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let [client, peer, secure] = [(); 3].map(|()| ports::free());
-        let server = Server::new(&format!("https://127.0.0.1:{secure}"), TOKEN);
-        let mut real = Real {
-            server,
+        let logged = std::fs::metadata(audit::log(backend.path()));
+        Ok(Real {
+            server: backend.server(),
             processes: Vec::new(),
             ours: Vec::new(),
             heard: Vec::new(),
-            guards: Vec::new(),
-            ports: (client, secure),
-            apiserver: 0,
-            gangs,
+            backend: Some(backend),
+            audited_from: logged.map_or(0, |it| it.len()),
             folder,
             _slot: slot,
-        };
-        real.add(etcd(real.folder.path(), client, peer, disk)?)?;
-        real.start_server()?;
-        real.wait()?;
-        Ok(real)
+        })
     }
 
-    fn start_server(&mut self) -> Result<(), String> {
-        let (etcd, secure) = self.ports;
-        self.apiserver = self.add(apiserver(self.folder.path(), etcd, secure, self.gangs)?)?;
-        Ok(())
+    fn backend(&self) -> &Backend {
+        self.backend.as_ref().expect("it is there until the plane is dropped")
+    }
+
+    fn backend_mut(&mut self) -> &mut Backend {
+        self.backend.as_mut().expect("it is there until the plane is dropped")
     }
 
     /// Kills the API server and starts it again, on the same port and the same etcd; returns when it is ready.
@@ -324,34 +342,44 @@ impl Real {
 
     /// Kills the API server.
     pub fn stop_server(&mut self) -> Result<(), String> {
-        self.kill(self.apiserver)
+        self.backend_mut().stop_server()
     }
 
     /// Starts it again, on the same port and the same etcd; returns when it is ready.
     pub fn start_server_again(&mut self) -> Result<(), String> {
-        self.start_server()?;
-        self.wait()
+        self.backend_mut().start_server()
     }
 
-    /// Kills a process of it as `kill -9` does, and waits for its end.
+    /// Kills a process beside the API server as `kill -9` does, and waits for its end.
     pub fn kill(&mut self, pid: u32) -> Result<(), String> {
-        let found = self.processes.iter().position(|child| child.id() == pid);
+        self.remove(pid).map(|mut process| process.end())
+    }
+
+    /// Asks a command of ours to end, and waits for its end: an operator gives its lease back.
+    pub fn terminate(&mut self, pid: u32) -> Result<(), String> {
+        let mut process = self.remove(pid)?;
+        let asked = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
+        asked.map_err(|e| format!("kill: {e}"))?;
+        let ended = (0..STOP_TRIES).any(|_| {
+            std::thread::sleep(STOP_PAUSE);
+            !matches!(process.child.try_wait(), Ok(None))
+        });
+        process.end();
+        if ended { Ok(()) } else { Err(format!("process {pid} of ours does not end and is killed")) }
+    }
+
+    fn remove(&mut self, pid: u32) -> Result<Guarded, String> {
+        let found = self.processes.iter().position(|it| it.id() == pid);
         let found = found.ok_or_else(|| format!("{pid} is no process of this plane"))?;
-        // The guard goes first: later the number may be another's. Guards stand in the other order.
-        let mut guard = self.guards.remove(self.guards.len() - 1 - found);
-        let mut child = self.processes.remove(found);
         self.ours.retain(|it| *it != pid);
-        let ended = [&mut guard, &mut child].map(|it| it.kill().and_then(|()| it.wait()));
-        ended.into_iter().try_for_each(|it| it.map(|_| ()).map_err(|e| format!("killing {pid}: {e}")))
+        Ok(self.processes.remove(found))
     }
 
     /// Takes charge of a process: the latest is the first to be ended.
     fn add(&mut self, child: Child) -> Result<u32, String> {
-        let pid = child.id();
-        let mut guard = Command::new("sh");
-        guard.args(["-c", GUARD, "sh", &child.id().to_string()]).stdin(Stdio::piped()).stderr(Stdio::null());
-        self.processes.insert(0, child);
-        self.guards.push(guard.spawn().map_err(|e| format!("starting sh: {e}"))?);
+        let process = Guarded::new(child, None)?;
+        let pid = process.id();
+        self.processes.insert(0, process);
         Ok(pid)
     }
 
@@ -363,13 +391,13 @@ impl Real {
     /// The file with the certificate of its API server, and who signed it.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
-        self.folder.path().join("certs").join("apiserver.crt")
+        self.backend().path().join("certs").join("apiserver.crt")
     }
 
     /// The files with what its API server shows to those it hands groups on to: the certificate and its key.
     #[must_use]
     pub fn front_proxy(&self) -> [PathBuf; 2] {
-        [FRONT_PROXY[1], FRONT_PROXY[2]].map(|name| self.folder.path().join(name))
+        [FRONT_PROXY[1], FRONT_PROXY[2]].map(|name| self.backend().path().join(name))
     }
 
     /// The bearer token of its administrator.
@@ -381,17 +409,7 @@ impl Real {
     /// Its processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.processes.iter().map(Child::id).collect()
-    }
-
-    fn wait(&self) -> Result<(), String> {
-        for _ in 0..READY_TRIES {
-            if self.server.get("/readyz").is_ok_and(|answer| answer.code == 200) {
-                return Ok(());
-            }
-            std::thread::sleep(READY_PAUSE);
-        }
-        Err("the real kube-apiserver did not become ready".into())
+        self.processes.iter().map(Guarded::id).chain(self.backend().pids()).collect()
     }
 }
 

@@ -37,10 +37,11 @@ fn spec_of(container: &Tree) -> Tree {
     tree!({"suspend": true, "replicatedJobs": [job]})
 }
 
-/// What a client may compare: the code, what was kept, what is wrong where, what it hears besides.
-fn seen(answer: &Answer) -> (u16, Option<Tree>, Vec<Tree>, Vec<String>) {
+/// What a client may compare: the code, what was kept, what is wrong and where, what it hears besides.
+fn seen(answer: &Answer) -> (u16, Option<Tree>, String, Vec<Tree>, Vec<String>) {
     let causes = answer.body.items_at(&["details", "causes"]).to_vec();
-    (answer.code, answer.body.get("spec").cloned(), causes, answer.warnings.clone())
+    let message = answer.body.str_at(&["message"]).to_owned();
+    (answer.code, answer.body.get("spec").cloned(), message, causes, answer.warnings.clone())
 }
 
 #[test]
@@ -55,6 +56,8 @@ fn both_planes_decide_alike() {
         tree!({"rules": [rule]})
     };
     let pattern = rule(&tree!({"name": "r", "onJobFailureMessagePatterns": ["("]}));
+    let broken =
+        spec_of(&tree!({"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}));
     for (says, name, more, code) in [
         ("what is left out is filled in", "plain", tree!({}), 201),
         ("rules get names", "rules", tree!({"failurePolicy": rule(&tree!({"name": ""}))}), 201),
@@ -66,6 +69,7 @@ fn both_planes_decide_alike() {
             tree!({"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}, "managedBy": "nobody"}),
             422,
         ),
+        ("a Job that cannot be", "job", broken, 422),
     ] {
         let set = named(name, &spec().merge(&more));
         let [ours, real] = [&planes.ours, &planes.real].map(|server| post(server, &sets("admission"), &set));

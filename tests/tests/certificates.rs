@@ -16,7 +16,7 @@ use base64::prelude::BASE64_STANDARD;
 use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::real::{self, Installed, Real};
+use muster_tests::real::{self, Gangs, Installed, Real};
 use muster_tests::{plane, ports};
 use muster_tree::{Tree, tree};
 
@@ -86,7 +86,7 @@ impl Stage {
             skip(test, &reason);
             return None;
         }
-        let real = Real::with(&["gc", "namespace", "job"]).unwrap();
+        let real = Real::to_install_on(Gangs::Whole).unwrap();
         let installed = real.install(&plane::binary().unwrap()).unwrap();
         let (behind, folder) = (door(&installed.webhooks), tempfile::tempdir().unwrap());
         Some(Stage { real, installed, behind, folder })

@@ -59,7 +59,7 @@ fn run(real: &Real, folder: &Path) -> String {
 /// A real server with nodes, on which Muster is installed and in charge.
 fn operated(gangs: Gangs) -> Real {
     let binary = plane::binary().unwrap();
-    let mut real = Real::with_gangs(gangs).unwrap();
+    let mut real = Real::to_install_on(gangs).unwrap();
     let installed = real.install(&binary).unwrap();
     real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
     real.join(&binary, 2).unwrap();
@@ -74,7 +74,7 @@ fn files_of_the_proposal_run_on_real_servers() {
         return;
     }
     for (gangs, says) in
-        [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
+        [(Gangs::Whole, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
     {
         let real = operated(gangs);
         let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn jobsets_are_gangs_on_real_servers() {
         return;
     }
     for (gangs, group) in
-        [(Gangs::Native, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
+        [(Gangs::Whole, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
     {
         let real = operated(gangs);
         for set in Tree::parse_yaml(JOBSETS).unwrap().items() {
@@ -144,7 +144,7 @@ fn definitions_of_gangs_are_served_and_their_rules_hold() {
         return;
     }
     let binary = plane::binary().unwrap();
-    let real = Real::with_gangs(Gangs::Absent).unwrap();
+    let real = Real::to_install_on(Gangs::Absent).unwrap();
     real.install(&binary).unwrap();
     let all = "/apis/scheduling.muster.dev/v1alpha1/namespaces/default";
     let send = |method: &str, sort: &str, path: &str, body: &Tree| {

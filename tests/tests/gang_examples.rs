@@ -112,20 +112,20 @@ fn two_pods_are_placed_together() {
 fn a_jobset_is_one_gang() {
     let Some(stage) = Stage::new("a_jobset_is_one_gang", &[]) else { return };
     stage.apply("gang-jobset.yaml");
-    let group = stage.placed("default", "pretrain", 5);
+    let group = stage.placed("default", "pretrain-gang", 5);
     let owners = group.items_at(&["metadata", "ownerReferences"]);
     assert_eq!((owners.len(), owners[0].str_at(&["kind"])), (1, "JobSet"));
-    let workload = stage.get(&[WORKLOADS, "pretrain"]);
+    let workload = stage.get(&[WORKLOADS, "pretrain-gang"]);
     let template = &workload.items_at(&["spec", "podGroupTemplates"])[0];
     assert_eq!(
         (template.str_at(&["name"]), template.int_at(&["policy", "gang", "minCount"])),
         ("all", Some(5))
     );
     let pods = stage.get(&["pods"]);
-    let joined = |pod: &Tree| pod.str_at(&["spec", "workloadRef", "podGroupName"]) == "pretrain";
+    let joined = |pod: &Tree| pod.str_at(&["spec", "workloadRef", "podGroupName"]) == "pretrain-gang";
     assert!(pods.items_at(&["items"]).iter().all(joined), "{pods}");
-    stage.kubectl(&["wait", "--for=condition=Completed", "jobset/pretrain", "--timeout=90s"]);
-    stage.kubectl(&["delete", "jobset", "pretrain"]);
+    stage.kubectl(&["wait", "--for=condition=Completed", "jobset/pretrain-gang", "--timeout=90s"]);
+    stage.kubectl(&["delete", "jobset", "pretrain-gang"]);
     for what in [GROUPS, WORKLOADS, "jobs", "pods"] {
         stage.none_left(what);
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use muster_tests::beside::{command, until};
 use muster_tests::clients::{note, skip};
 use muster_tests::differential::Step;
-use muster_tests::real::{self, Real};
+use muster_tests::real::{self, Gangs, Real};
 use muster_tests::{plane, ports};
 use muster_tree::{Tree, tree};
 
@@ -137,7 +137,7 @@ fn the_operator_runs_in_an_empty_root_as_nobody() {
         return skip(test, &reason);
     }
     let folder = tempfile::tempdir().unwrap();
-    let real = Real::with(&["gc", "namespace"]).unwrap();
+    let real = Real::to_install_on(Gangs::Whole).unwrap();
     let kubeconfig: PathBuf = real.kubeconfig(folder.path(), real.server.base()).unwrap();
     let (webhook, health) = (ports::free(), ports::free());
     let installed =

@@ -164,11 +164,11 @@ fn data_is_kept_for_the_next_one() {
     let guide = std::fs::read_to_string(root().join("docs/guides/jobset.md")).unwrap();
     assert!(guide.contains("ReadWriteMany") && guide.contains("What the administrator provides"));
     let commands: Vec<&str> =
-        guide.lines().filter(|it| it.starts_with("kubectl") && it.contains("pvc")).collect();
+        guide.lines().filter(|it| it.starts_with("kubectl") && it.contains("pvc -n hpc")).collect();
     assert_eq!(commands.len(), 2, "{commands:?}");
     stage.kubectl(&["delete", "-n", "hpc", "jobset", "hpc-simulation"]);
     for command in commands {
-        let words: Vec<&str> = command.split(' ').skip(1).chain(["-n", "hpc"]).collect();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
         assert!(stage.kubectl(&words).contains("simulation-data-hpc-simulation"), "{command}");
     }
     stage.none_left("hpc", "persistentvolumeclaims");

@@ -1,4 +1,4 @@
-//! Applying with kubectl: on the client, on the server with conflicts, diff, edit, replace.
+//! Applying with kubectl: on the client, on the server with conflicts, with pruning, diff, edit, replace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -112,4 +112,101 @@ fn replace_needs_the_object_and_force_makes_it_anew() {
     kubectl.ok_with(&["replace", "--force", "-f", "-"], &config("r", "{a: '3'}"));
     let new = kubectl.object("configmap/r");
     assert_ne!(new.str_at(&["metadata", "uid"]), old.str_at(&["metadata", "uid"]));
+}
+
+/// ConfigMaps with these names, a Secret and a suspended JobSet, all with the label `app`.
+fn labelled(app: &str, maps: &[&str], others: &[&str]) -> String {
+    let meta = |name: &str| format!("metadata: {{name: {name}, labels: {{app: {app}}}}}");
+    let map = |name: &&str| format!("---\n{{apiVersion: v1, kind: ConfigMap, {}}}\n", meta(name));
+    let other = |kind: &&str| match *kind {
+        "secret" => format!("---\n{{apiVersion: v1, kind: Secret, {}}}\n", meta("s")),
+        "jobset" => format!(
+            "---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n{}\nspec:\n  suspend: true\n  replicatedJobs:\n  - name: w\n    \
+             template: {{spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}}}}}\n",
+            meta("j")
+        ),
+        other => panic!("no manifest of a {other}"),
+    };
+    maps.iter().map(map).chain(others.iter().map(other)).collect()
+}
+
+/// The objects of a namespace that these tests make, by name.
+fn there(kubectl: &Kubectl) -> Vec<String> {
+    let all = kubectl.ok(&["get", "configmaps,secrets,jobsets", "-o", "name"]);
+    all.lines().filter(|line| !line.contains("kube-root-ca")).map(str::to_owned).collect()
+}
+
+#[test]
+fn prune_deletes_what_the_manifests_no_longer_have() {
+    let Some(kubectl) = Kubectl::new("prune") else { return };
+    kubectl.ok_with(&["apply", "-f", "-"], &labelled("other", &["other"], &[]));
+    kubectl.ok_with(&["apply", "-f", "-"], &labelled("web", &["a", "b"], &["secret"]));
+    kubectl.ok(&["create", "configmap", "created"]);
+    kubectl.ok(&["label", "configmap", "created", "app=web"]);
+
+    let prune = ["apply", "--prune", "-l", "app=web", "-f", "-"];
+    let said = kubectl.ok_with(&[&prune[..], &["--dry-run=server"]].concat(), &labelled("web", &["a"], &[]));
+    assert_has(&said, &["configmap/b pruned (server dry run)", "secret/s pruned (server dry run)"]);
+    assert_eq!(there(&kubectl).len(), 5, "a dry run deletes nothing");
+
+    let said = kubectl.ok_with(&prune, &labelled("web", &["a"], &["secret"]));
+    assert_has(&said, &["configmap/a unchanged", "secret/s unchanged", "configmap/b pruned"]);
+    let want = ["configmap/a", "configmap/created", "configmap/other", "secret/s"];
+    assert_eq!(there(&kubectl), want, "other labels stay, and so does what was not applied");
+
+    // With an allowlist only these kinds are pruned, custom ones among them.
+    kubectl.ok_with(&["apply", "-f", "-"], &labelled("web", &[], &["jobset"]));
+    let allow = ["apply", "--prune", "--all", "-f", "-", "--prune-allowlist=core/v1/ConfigMap"];
+    let said = kubectl.ok_with(&allow, &labelled("other", &["other"], &[]));
+    assert_has(&said, &["configmap/a pruned"]);
+    assert_eq!(
+        there(&kubectl),
+        ["configmap/created", "configmap/other", "secret/s", "jobset.jobset.x-k8s.io/j"]
+    );
+    let allow = ["apply", "--prune", "--all", "-f", "-", "--prune-allowlist=jobset.x-k8s.io/v1alpha2/JobSet"];
+    let said = kubectl.ok_with(&allow, &labelled("other", &["other"], &[]));
+    assert_has(&said, &["jobset.jobset.x-k8s.io/j pruned"]);
+}
+
+#[test]
+fn an_apply_set_prunes_what_left_it() {
+    let Some(kubectl) = Kubectl::new("apply_set") else { return };
+    let apply = |set: &str, text: &str, more: &[&str]| {
+        let file = kubectl.file("set.yaml", text);
+        let set = format!("--applyset={set}");
+        let args = [&["apply", "--prune", &set, "-f", &file], more].concat();
+        let output = kubectl.command(&args).env("KUBECTL_APPLYSET", "true").output().unwrap();
+        let said = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    // The parent is a Secret unless another kind is named.
+    for (set, parent) in [("one", "secret/one"), ("configmaps/two", "configmap/two")] {
+        let said = apply(set, &labelled("web", &["a", "b"], &["jobset"]), &[]);
+        assert_has(
+            &said,
+            &["configmap/a created", "configmap/b created", "jobset.jobset.x-k8s.io/j created"],
+        );
+        let id = |object: &str, key: &str| {
+            kubectl
+                .object(object)
+                .str_at(&["metadata", "labels", &format!("applyset.kubernetes.io/{key}")])
+                .to_owned()
+        };
+        assert!(!id(parent, "id").is_empty(), "the parent has the id of the set");
+        assert_eq!(id("configmap/a", "part-of"), id(parent, "id"));
+        let said = apply(set, &labelled("web", &["a"], &[]), &["--dry-run=server"]);
+        assert_has(&said, &["configmap/b pruned (server dry run)"]);
+        let said = apply(set, &labelled("web", &["a"], &[]), &[]);
+        assert_has(&said, &["configmap/b pruned", "jobset.jobset.x-k8s.io/j pruned"]);
+        let kinds = kubectl.object(parent);
+        let kinds = kinds.str_at(&["metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds"]);
+        assert_eq!(kinds, "ConfigMap");
+        kubectl.ok(&["delete", "configmap", "a"]);
+    }
+    let file = kubectl.file("set.yaml", &labelled("web", &["a"], &[]));
+    let args = ["apply", "--prune", "--applyset=pods/no", "-f", &file];
+    let output = kubectl.command(&args).env("KUBECTL_APPLYSET", "true").output().unwrap();
+    assert_has(&String::from_utf8_lossy(&output.stderr), &["is not permitted as an ApplySet parent"]);
+    assert!(!output.status.success());
 }

@@ -39,6 +39,27 @@ fn create_makes_each_kind_it_knows() {
 }
 
 #[test]
+fn input_without_effect_is_warned_of_or_refused() {
+    let Some(kubectl) = Kubectl::new("create_unsupported") else { return };
+    let web = kubectl.run(&["create", "deployment", "web", "--image=nginx"]);
+    assert_has(&web.err, &["Warning: Deployment: no controller creates its pods here"]);
+    eventually("an event on the Deployment", || {
+        let reasons = kubectl.ok(&["get", "events", "-o", "jsonpath={.items[*].reason}"]);
+        if reasons.contains("NoController") { Ok(()) } else { Err(reasons) }
+    });
+    let labelled =
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: l, labels: {kueue.x-k8s.io/queue-name: q}}}";
+    let made = kubectl.run_with(&["create", "-f", "-"], labelled);
+    assert_has(&made.err, &["kueue.x-k8s.io/queue-name", "not queued"]);
+    let plain = kubectl.run(&["create", "configmap", "plain"]);
+    assert_eq!(plain.err, "", "an object that is acted on gets no warning");
+    let changed = kubectl.run(&["annotate", "configmap", "l", "a=b"]);
+    assert_eq!(changed.err, "", "an update is warned of what is new in it");
+    let other = kubectl.run(&["get", "pods", "--as", "somebody"]).refused();
+    assert_has(&other, &["has no impersonation"]);
+}
+
+#[test]
 fn create_from_files_reads_yaml_and_json_and_checks_fields() {
     let Some(kubectl) = Kubectl::new("create_file") else { return };
     let yaml = kubectl.file("two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y1}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: y2-}\n");
@@ -70,7 +91,7 @@ metadata: {name: trains.rail.example.com}
 spec:
   group: rail.example.com
   scope: Namespaced
-  names: {plural: trains, singular: train, kind: Train, shortNames: [tr], categories: [all]}
+  names: {plural: trains, singular: train, kind: Train, shortNames: [tr], categories: [rolling-stock]}
   versions:
   - name: v1
     served: true
@@ -113,6 +134,8 @@ fn a_custom_resource_is_as_good_as_a_built_in_one() {
     assert_has(&table, &["ENGINE", "CARS", "steam", "3"]);
     assert!(!table.contains("LINE"), "{table}");
     assert_has(&kubectl.ok(&["get", "trains", "-o", "wide"]), &["LINE", "coast"]);
+    // The category is not `all`: tests beside this one get that, and the kind goes at the end.
+    assert_has(&kubectl.ok(&["get", "rolling-stock"]), &["first"]);
     assert_has(&kubectl.ok(&["explain", "train.spec.cars"]), &["GROUP:", "rail.example.com", "<integer>"]);
     let cases = [
         ("{engine: maglev}", "Unsupported value: \"maglev\""),

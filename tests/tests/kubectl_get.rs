@@ -1,4 +1,4 @@
-//! Reading with kubectl: get in its forms, describe, explain, api-resources, auth can-i, get --raw, wait.
+//! Reading with kubectl: get in its forms, describe, explain, api-resources, auth can-i, cluster-info, get --raw, wait.
 
 use muster_tests::clients::{Kubectl, assert_has, eventually};
 use muster_tree::Tree;
@@ -122,12 +122,98 @@ fn explain_walks_into_nested_fields() {
         (&["cronjob", "--recursive"], &["jobTemplate", "backoffLimit"]),
         (&["customresourcedefinition.spec.versions.schema"], &["openAPIV3Schema"]),
         (&["podgroup"], &["GROUP:", "scheduling.k8s.io", "v1alpha1"]),
+        (
+            &["jobs.spec"],
+            &["FIELD: spec <JobSpec>", "backoffLimit\t<integer>", "template\t<PodTemplateSpec> -required-"],
+        ),
+        (
+            &["pods", "--recursive"],
+            &["      imagePullPolicy\t<string>", "          podAffinityTerm\t<PodAffinityTerm>"],
+        ),
+        (&["pods", "--recursive", "--max-depth=2"], &["    containers\t<[]Container> -required-"]),
     ];
     for (args, want) in cases {
         assert_has(&kubectl.ok(&[&["explain"], *args].concat()), want);
     }
     let refusal = kubectl.run(&["explain", "pod.spec.nonsense"]).refused();
     assert_has(&refusal, &["nonsense"]);
+    // See docs/known-differences.md.
+    assert_has(&kubectl.ok(&["explain", "pods"]), &["DESCRIPTION:\n    <empty>"]);
+    let refusal = kubectl.run(&["explain", "pods", "--output=plaintext-openapiv2"]).refused();
+    assert_has(&refusal, &["couldn't find resource"]);
+}
+
+#[test]
+fn kinds_of_queues_are_explained_in_both_versions() {
+    let Some(kubectl) = Kubectl::new("explain_queues") else { return };
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["clusterqueue.spec"],
+            &["VERSION:    v1beta2", "cohortName", "Which Workloads may be preempted for a pending Workload"],
+        ),
+        (
+            &["clusterqueue.spec", "--api-version=kueue.x-k8s.io/v1beta1"],
+            &["VERSION:    v1beta1", "cohort\t<string>", "needs no Cohort object", "admissionChecks"],
+        ),
+        (
+            &["clusterqueue.spec.resourceGroups.flavors.resources.borrowingLimit"],
+            &["How much it may borrow above nominalQuota. Left out, there is no limit."],
+        ),
+        (&["localqueue"], &["Jobs name it by the label kueue.x-k8s.io/queue-name."]),
+        (&["cohort.spec"], &["The Cohort that this one belongs to"]),
+        (&["resourceflavor.spec"], &["Taints of the flavor's nodes."]),
+        (&["workloads.kueue.x-k8s.io", "--recursive"], &["podSetAssignments", "resourceUsage"]),
+        (
+            &["workloads.status.admission", "--api-version=kueue.x-k8s.io/v1beta2"],
+            &["The ClusterQueue whose quota is reserved."],
+        ),
+        (&["admissioncheck.spec.controllerName"], &["The controller that sets the state of this check"]),
+        (&["workloadpriorityclass"], &["higher ones are considered first"]),
+        (&["topology.spec.levels"], &["The node label whose value names the domain"]),
+    ];
+    for (args, want) in cases {
+        // Lines are folded where the terminal ends.
+        let said = kubectl.ok(&[&["explain"], *args].concat());
+        let unfolded = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let want: Vec<String> =
+            want.iter().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_has(&unfolded, &want.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(!said.contains("<empty>"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn cluster_info_names_the_server_and_dumps_namespaces() {
+    let Some(kubectl) = Kubectl::new("cluster_info") else { return };
+    assert_has(
+        &kubectl.ok(&["cluster-info"]),
+        &["Kubernetes control plane", "is running at", "https://127.0.0.1:"],
+    );
+
+    kubectl.ok(&["create", "job", "hello", "--image=busybox", "--", "echo", "hi"]);
+    kubectl.ok(&["wait", "--for=condition=complete", "job/hello", "--timeout=60s"]);
+    let pods = kubectl.ok(&["get", "pods", "-o", "name"]);
+    let pod = pods.trim().strip_prefix("pod/").unwrap();
+
+    let dump = kubectl.ok(&["cluster-info", "dump", "--namespaces", "cluster-info"]);
+    let lists =
+        ["NodeList", "EventList", "PodList", "ServiceList", "DeploymentList", "ReplicationControllerList"];
+    for list in lists {
+        assert_has(&dump, &[&format!("\"kind\": \"{list}\"")]);
+    }
+    let logs = format!("logs for container hello of pod cluster-info/{pod} ====");
+    assert_has(&dump, &[&format!("==== START {logs}"), &format!("==== END {logs}")]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    kubectl.ok(&["cluster-info", "dump", "--all-namespaces", "--output-directory", &path]);
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    assert!(!Tree::parse(read("nodes.json").as_bytes()).unwrap().items_at(&["items"]).is_empty());
+    let pods = Tree::parse(read("cluster-info/pods.json").as_bytes()).unwrap();
+    assert_eq!(pods.items_at(&["items"])[0].str_at(&["metadata", "name"]), pod);
+    assert_has(&read(&format!("cluster-info/{pod}/logs.txt")), &["START logs"]);
 }
 
 #[test]
@@ -188,6 +274,14 @@ fn jobsets_are_explained_and_listed_with_their_columns() {
     let Some(kubectl) = Kubectl::new("jobset_definition") else { return };
     let volumes = kubectl.ok(&["explain", "jobset.spec.volumeClaimPolicies"]);
     assert_has(&volumes, &["volumeClaimPolicies", "retentionPolicy", "templates"]);
+    assert_has(
+        &volumes,
+        &["PersistentVolumeClaims that are created for the JobSet", "What becomes of the claims"],
+    );
+    assert_has(
+        &kubectl.ok(&["explain", "jobset"]),
+        &["A JobSet is a set of Jobs that start, fail, restart and end as one."],
+    );
     let claims = kubectl.ok(&["explain", "jobset.spec.replicatedJobs.resourceClaimTemplates"]);
     assert_has(
         &claims,

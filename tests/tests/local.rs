@@ -297,3 +297,62 @@ fn what_was_missing_comes_and_the_pod_runs() {
     create(&server, &late);
     until(&server, &format!("{PODS}/waits"), "it is done", |pod| (phase(pod) == "Succeeded").then_some(()));
 }
+
+#[test]
+fn a_deadline_set_on_a_running_pod_counts() {
+    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let server = plane.server().unwrap();
+    create(&server, &pod("limited", "sleep 600"));
+    let path = format!("{PODS}/limited");
+    until(&server, &path, "it runs", |pod| (phase(pod) == "Running").then_some(()));
+    let patch = tree!({"spec": {"activeDeadlineSeconds": 1}}).to_json_bytes();
+    let merge = Step { kind: "merge".to_owned(), ..Step::default() };
+    assert_eq!(server.send("PATCH", &path, &merge, patch).unwrap().code, 200);
+    let ended = until(&server, &path, "it ends", |pod| {
+        (phase(pod) == "Failed").then(|| pod.at(&["status"]).cloned())
+    });
+    let status = ended.unwrap_or_default();
+    assert_eq!(status.str_at(&["reason"]), "DeadlineExceeded", "{status}");
+}
+
+#[test]
+fn the_usage_of_running_pods_is_measured() {
+    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let server = plane.server().unwrap();
+    let labelled = |name: &str, command: &str| pod(name, command).with(&["metadata", "labels", "app"], name);
+    create(&server, &labelled("busy", "while :; do :; done"));
+    create(&server, &labelled("done", "exit 0"));
+    until(&server, &format!("{PODS}/busy"), "it runs", |pod| (phase(pod) == "Running").then_some(()));
+    until(&server, &format!("{PODS}/done"), "it ends", |pod| (phase(pod) == "Succeeded").then_some(()));
+    let metrics = "/apis/metrics.k8s.io/v1beta1";
+    let path = format!("{metrics}/namespaces/default/pods");
+    // A busy machine may give it no time within a second; it gets some within this many looks.
+    let nanos = |pod: &Tree| {
+        let cpu = at(pod, "containers.0.usage.cpu");
+        cpu.as_str().and_then(|text| text.strip_suffix('n')?.parse::<u64>().ok())
+    };
+    let busy = until(&server, &format!("{path}/busy"), "it uses CPU", |pod| {
+        nanos(pod).is_some_and(|nanos| nanos > 0).then(|| pod.clone())
+    });
+    assert_eq!((busy.str_at(&["kind"]), busy.str_at(&["metadata", "name"])), ("PodMetrics", "busy"));
+    assert_eq!(at(&busy, "containers.0.name"), Tree::from("main"));
+    assert!(
+        at(&busy, "containers.0.usage.memory").as_str().is_some_and(|text| text.ends_with("Ki")),
+        "{busy}"
+    );
+    assert!(!busy.str_at(&["timestamp"]).is_empty() && busy.str_at(&["window"]).ends_with('s'), "{busy}");
+    for (query, names) in [("", vec!["busy"]), ("?labelSelector=app%3Ddone", vec![])] {
+        let list = server.get(&format!("{path}{query}")).unwrap().body;
+        let found: Vec<&str> =
+            list.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"])).collect();
+        assert_eq!(found, names, "{query}: {list}");
+    }
+    let ended = server.get(&format!("{path}/done")).unwrap();
+    assert_eq!(ended.code, 404, "{}", ended.body);
+    assert!(ended.body.str_at(&["message"]).contains("only running containers"), "{}", ended.body);
+    let node = server.get(&format!("{metrics}/nodes/local")).unwrap().body;
+    assert_eq!(node.str_at(&["kind"]), "NodeMetrics", "{node}");
+    assert!(node.str_at(&["usage", "cpu"]).ends_with('n'), "{node}");
+    let missing = server.get(&format!("{path}/missing")).unwrap().body;
+    assert_eq!(missing.str_at(&["message"]), "pods.metrics.k8s.io \"missing\" not found");
+}

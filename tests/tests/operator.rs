@@ -7,7 +7,7 @@ use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
 use muster_tests::plane::Plane;
 use muster_tests::planes::wait_for_nodes;
-use muster_tests::real::{self, Real};
+use muster_tests::real::{self, Gangs, Real};
 use muster_tree::{Tree, tree};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -109,9 +109,10 @@ fn schedules_its_own_pods_at_a_real_server() {
     if let Some(reason) = real::missing() {
         return skip("schedules_its_own_pods_at_a_real_server", &reason);
     }
-    let mut real = Real::with(&["gc", "namespace", "node"]).unwrap();
+    let mut real = Real::to_install_on(Gangs::Whole).unwrap();
     let binary = muster_tests::plane::binary().unwrap();
     let installed = real.install(&binary).unwrap();
+    real.start_controllers(&["gc", "namespace", "node"]).unwrap();
     real.join(&binary, 2).unwrap();
     wait_for_nodes(&real.server, 2).unwrap();
     schedules_its_own(&real.server, &installed.kubeconfig);
@@ -126,7 +127,7 @@ fn an_installed_operator_may_renew_its_certificates() {
     if let Some(reason) = real::missing() {
         return skip("an_installed_operator_may_renew_its_certificates", &reason);
     }
-    let real = Real::with(&["gc", "namespace"]).unwrap();
+    let real = Real::to_install_on(Gangs::Whole).unwrap();
     let installed = real.install(&muster_tests::plane::binary().unwrap()).unwrap();
     let mut operator = Beside::start(&installed.words(&SHORT_LIVED), &installed.kubeconfig);
     operator.says("muster is in charge at https://");

@@ -59,7 +59,7 @@ fn pods_are_watched_once(stage: &Stage) {
 #[test]
 fn queued_groups_are_gangs_on_real_servers() {
     for (gangs, api_group, schedulers) in [
-        (Gangs::Native, "scheduling.k8s.io", &["", "muster-scheduler"][..]),
+        (Gangs::Whole, "scheduling.k8s.io", &["", "muster-scheduler"][..]),
         (Gangs::Absent, "scheduling.muster.dev", &["muster-scheduler"]),
     ] {
         let Some(stage) = Stage::real_with("queued_groups_are_gangs_on_real_servers", gangs) else { return };
@@ -268,7 +268,7 @@ fn flavors_are_worn_and_taken_off(stage: &Stage) {
     stage.apply_text(&long("Pod", "low", ""));
     stage.until("so do pods", worn("pod/low", true));
     stage.apply_text(&long("Pod", "high", ", kueue.x-k8s.io/priority-class: high"));
-    stage.until("a pod cannot wait again", |stage| match stage.run(&["get", "pod", "low"]) {
+    stage.until("a pod cannot wait again", |stage| match stage.look(&["pod", "low"]) {
         Err(why) if why.contains("NotFound") => Ok(()),
         other => Err(format!("{other:?}")),
     });

@@ -8,7 +8,7 @@ use muster_tests::clients::{note, skip};
 use muster_tests::differential::{Server, Step};
 use muster_tests::operators::wait_for;
 use muster_tests::queues::Stage;
-use muster_tests::real::{self, Real};
+use muster_tests::real::{self, Gangs, Real};
 use muster_tests::visible::{
     self, EXPLANATIONS, IN_CLUSTER_QUEUE, IN_LOCAL_QUEUE, ask, job, owners, until_told, until_wait,
     workload_of,
@@ -199,7 +199,7 @@ fn the_one_in_charge_is_asked() {
     if let Some(reason) = real::missing() {
         return skip("the_one_in_charge_is_asked", &reason);
     }
-    let real = Real::with(&["gc", "namespace"]).unwrap();
+    let real = Real::to_install_on(Gangs::Whole).unwrap();
     let installed = real.install(&plane::binary().unwrap()).unwrap();
     let free = format!("127.0.0.1:{}", ports::free());
     let starts = |pod: &str, address: &str| {

@@ -25,6 +25,9 @@ fn job(name: &str, code: i64) -> String {
 /// A Pod that no node has room for.
 const TOO_LARGE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: large}
 spec: {containers: [{name: c, image: x, resources: {requests: {cpu: '10000'}}}]}\n";
+/// A Pod for a node that somebody may label later.
+const ELSEWHERE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: elsewhere}
+spec: {nodeSelector: {place: elsewhere}, containers: [{name: c, image: x}]}\n";
 
 impl Runs {
     fn new() -> Runs {
@@ -87,17 +90,111 @@ fn a_summary_for_machines() {
 
 #[test]
 fn the_time_is_up() {
-    let output = Runs::new().run(TOO_LARGE, &["--timeout", "5s"]);
+    let output = Runs::new().run(ELSEWHERE, &["--timeout", "12s"]);
     let (_, stderr) = said(&output);
     assert_eq!(code(&output), 124, "{stderr}");
-    assert!(stderr.contains("pod/large  timed out"), "{stderr}");
-    assert!(stderr.contains("large: Unschedulable: 0/1 nodes are available"), "{stderr}");
+    assert!(stderr.contains("pod/elsewhere  timed out"), "{stderr}");
+    assert!(stderr.contains("elsewhere: Unschedulable: 0/1 nodes are available"), "{stderr}");
+    assert!(
+        stderr.contains("Pod default/elsewhere: Pending\n  Unschedulable: 0/1 nodes"),
+        "explained: {stderr}"
+    );
+    assert_eq!(stderr.matches("Pod default/elsewhere: Pending").count(), 1, "once: {stderr}");
+}
+
+#[test]
+fn work_in_a_queue_says_why_it_waits() {
+    let queue = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: default}
+---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: all}
+spec:\n  namespaceSelector: {}\n  resourceGroups: [{coveredResources: [cpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1}]}]}]
+---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: main}\nspec: {clusterQueue: all}\n";
+    let queued = |name: &str, cpu: &str| {
+        let of_queue = format!("metadata: {{name: {name}, labels: {{kueue.x-k8s.io/queue-name: main}}}}");
+        job(name, 0)
+            .replace(&format!("metadata: {{name: {name}}}"), &of_queue)
+            .replace("image: x", &format!("image: x, resources: {{requests: {{cpu: {cpu}}}}}"))
+    };
+    let runs = Runs::new();
+    let output = runs.run(&format!("{queue}---\n{}", queued("greedy", "4")), &[]);
+    let (_, stderr) = said(&output);
+    assert_eq!(code(&output), 2, "{stderr}");
+    assert!(stderr.contains("Job default/greedy: Pending"), "{stderr}");
+    let never =
+        "it can never be admitted: pod set main asks for 8 of cpu, and quota of flavor default is at most 1";
+    assert!(stderr.contains(never), "{stderr}");
+}
+
+#[test]
+fn what_can_never_fit_is_given_up_with_a_sentence() {
+    let output = Runs::new().run(TOO_LARGE, &[]);
+    let (_, stderr) = said(&output);
+    assert_eq!(code(&output), 2, "{stderr}");
+    assert!(stderr.contains("pod/large  could not be run"), "{stderr}");
+    let sentence = "it can never run here: pod large asks for 10k of cpu, and the only node has ";
+    assert!(stderr.contains(sentence), "{stderr}");
+}
+
+/// A bar on stderr and lines on stdout: drawn as they come, and none inside another.
+#[test]
+fn bars_and_lines_of_ranks_are_kept_apart() {
+    let script = "printf '\\r 10%%' >&2; sleep 0.4; printf '\\r 20%%' >&2; sleep 0.4; echo epoch $RANK; \
+                  sleep 0.4; printf '\\r 30%%' >&2; sleep 0.4; echo >&2; echo done";
+    let output = Runs::command(&["--ranks", "2", "--", "sh", "-c", script]).output().unwrap();
+    let (stdout, stderr) = said(&output);
+    assert_eq!(code(&output), 0, "{stderr}");
+    for rank in 0..2 {
+        let of = |line: &str| line.contains(&format!("-{rank}-"));
+        let texts: Vec<&str> =
+            stdout.lines().filter(|line| of(line)).map(|line| line.split_once(" | ").unwrap().1).collect();
+        let epoch = format!("epoch {rank}");
+        assert_eq!(texts, [" 10%", " 20%", epoch.as_str(), " 30%", "done"], "{stdout}");
+    }
+    assert_eq!(stdout.lines().count(), 10, "{stdout}");
+}
+
+#[test]
+fn ranks_have_what_was_asked_for_and_say_who_failed_first() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("word"), "of the folder\n").unwrap();
+    let mount = format!("{}:/given", folder.path().display());
+    let script = "cat /given/word; echo $A $B; test $RANK = 1 && exit 3; sleep 60";
+    let args = ["--ranks", "2", "-e", "A=one", "-e", "B", "--mount", &mount, "--", "sh", "-c", script];
+    let output = Runs::command(&args).env("B", "two").output().unwrap();
+    let (stdout, stderr) = said(&output);
+    assert_eq!(code(&output), 1, "{stderr}");
+    assert_eq!(stdout.matches("| of the folder\n").count(), 2, "{stdout}");
+    assert_eq!(stdout.matches("| one two\n").count(), 2, "{stdout}");
+    let first = stderr.lines().find(|line| line.contains("failed first")).unwrap_or_default();
+    assert!(first.starts_with("  rank 1 (run-") && first.contains("exited with code 3"), "{stderr}");
+    let stopped = stderr.lines().find(|line| line.contains("stopped because of it")).unwrap_or_default();
+    assert!(stopped.contains("rank 0 (run-"), "{stderr}");
+}
+
+#[test]
+fn a_program_that_pods_do_not_see_is_warned_of() {
+    let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("bin/mine");
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(&program, "#!/bin/sh\necho mine\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}/bin:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let run = |args: &[&str]| {
+        let mut command = Runs::command(&[&["--ranks", "1"], args, &["--", "mine"]].concat());
+        command.env("PATH", &path).current_dir("/").output().unwrap()
+    };
+    let (_, stderr) = said(&run(&["--timeout", "60s"]));
+    assert!(stderr.contains(&format!("warning: mine is {} here", program.display())), "{stderr}");
+    let mount = format!("{0}:{0}", folder.path().display());
+    let output = run(&["--mount", &mount]);
+    let (stdout, stderr) = said(&output);
+    assert_eq!(code(&output), 0, "{stderr}");
+    assert!(stdout.contains("| mine\n") && !stderr.contains("warning"), "{stdout}{stderr}");
 }
 
 #[test]
 fn signals_end_the_work() {
     let runs = Runs::new();
-    let file = runs.file("work.yaml", TOO_LARGE);
+    let file = runs.file("work.yaml", ELSEWHERE);
     for (signal, want) in [("INT", 130), ("TERM", 143)] {
         let mut command = Runs::command(&["-f", file.to_str().unwrap(), "--sim-nodes", "1"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,17 +1,20 @@
 //! From the upstream controller to ours and back: whatever runs goes on, and nothing is made anew.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use muster_tests::beside::Beside;
-use muster_tests::clients::{note, skip};
+use muster_tests::clients::{note, program, skip};
 use muster_tests::corpus::jobset_definition;
 use muster_tests::differential::Server;
 use muster_tests::operators::{
     JOBS, PODS, SERVICES, SETS, end, items, label, name, patch, plane_with, post, replicated, wait_for,
 };
+use muster_tests::pages;
 use muster_tests::peer::{self, Limits, Upstream};
+use muster_tests::ports;
 use muster_tests::proxy::{Proxy, Seen};
 use muster_tests::real::{self, Real};
 use muster_tree::{Tree, tree};
@@ -287,4 +290,213 @@ fn goes_on(server: &Server) {
     end(server, &pod_of(server, "success-b-0"), 0);
     has_status(server, "success", "terminalState", &"Completed".into());
     has_status(server, "finished", "terminalState", &"Completed".into());
+}
+
+/// Where the chapter about JobSets ends and that about TrainJobs begins.
+const CHAPTER: &str = "# From Kubeflow Trainer";
+/// Upstream's Deployments, and ours: namespace and name.
+const JOBSET_DEPLOYMENT: (&str, &str) = ("jobset-system", "jobset-controller-manager");
+const TRAINER_DEPLOYMENT: (&str, &str) = ("kubeflow-system", "kubeflow-trainer-controller-manager");
+const OUR_DEPLOYMENT: (&str, &str) = ("muster-system", "muster-operator");
+
+/// A namespace with a Deployment in it, as a release of upstream has them.
+fn release((space, name): (&str, &str), labels: &[(&'static str, &str)]) -> [Tree; 2] {
+    let selector = tree!({"control-plane": "controller-manager", "of": name});
+    let container = tree!({"name": "manager", "image": "i"});
+    let pod = tree!({"metadata": {"labels": selector.clone()}, "spec": {"containers": [container]}});
+    let meta = tree!({"name": name, "namespace": space, "labels": Tree::map(labels.iter().copied())});
+    [
+        tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}),
+        tree!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta,
+            "spec": {"replicas": 1, "selector": {"matchLabels": selector}, "template": pod}}),
+    ]
+}
+
+fn yaml(documents: &[Tree]) -> String {
+    documents.iter().map(|it| format!("---\n{}", it.to_yaml())).collect()
+}
+
+/// A cluster whose Deployments have simulated pods. The programs that these pods stand for are processes beside it: they are
+/// started and ended as the Deployments say.
+struct Cluster {
+    real: Real,
+    folder: tempfile::TempDir,
+    kubeconfig: PathBuf,
+    /// Where the API server asks the webhooks of the installed operator.
+    port: u16,
+    upstream: Option<Upstream>,
+    installed: Option<u32>,
+    /// An operator that is not installed.
+    outside: Option<Beside>,
+}
+
+impl Cluster {
+    /// With upstream's release of JobSets, and `manifests.yaml` of that release in the reader's folder.
+    fn start(kubectl: &Path, definition: Tree) -> Cluster {
+        let bytes = definition.to_json_bytes();
+        let controllers = ["gc", "namespace", "job", "node", "deployment", "scheduler"];
+        let mut real = plane_with(|real| real.define(bytes), &controllers).unwrap();
+        let binary = muster_tests::plane::binary().unwrap();
+        real.join(&binary, NODES).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (program, name) in [(binary.as_path(), "muster"), (kubectl, "kubectl")] {
+            std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
+        }
+        let [space, deployment] = release(JOBSET_DEPLOYMENT, &[("app.kubernetes.io/part-of", "jobset")]);
+        let manifests = yaml(&[space, definition, deployment]);
+        std::fs::write(folder.path().join("manifests.yaml"), manifests).unwrap();
+        let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
+        let port = ports::free();
+        let mut cluster =
+            Cluster { real, folder, kubeconfig, port, upstream: None, installed: None, outside: None };
+        cluster.run("kubectl apply --server-side --force-conflicts -f manifests.yaml");
+        assert!(cluster.upstream.is_some(), "upstream's controller runs");
+        cluster
+    }
+
+    fn server(&self) -> &Server {
+        &self.real.server
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("PATH", format!("{}:{path}", self.folder.path().display()));
+        command.env("KUBECONFIG", &self.kubeconfig).env("LISTEN", format!("127.0.0.1:{}", ports::free()));
+        command
+    }
+
+    /// Runs a line of the page, and has the nodes do what it asks for.
+    fn run(&mut self, line: &str) {
+        if line.starts_with("muster operator") {
+            let mut outside = Beside::of(&mut self.shell(&format!("exec {line}")));
+            outside.says("muster is in charge at https://");
+            self.outside = Some(outside);
+            return;
+        }
+        // No network of a cluster leads to the Service of the webhooks: it leads to a port of this machine.
+        let port = format!("muster install --webhook-port {}", self.port);
+        let output = self.shell(&line.replacen("muster install", &port, 1)).output().unwrap();
+        let said = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+        assert!(output.status.success(), "`{line}` failed: {said}");
+        self.reconcile();
+    }
+
+    /// How many replicas a Deployment is to have.
+    fn replicas(&self, (space, name): (&str, &str)) -> i64 {
+        let path = format!("/apis/apps/v1/namespaces/{space}/deployments/{name}");
+        let found = self.server().get(&path).unwrap();
+        if found.code == 404 { 0 } else { found.body.int_at(&["spec", "replicas"]).unwrap_or(1) }
+    }
+
+    fn reconcile(&mut self) {
+        if self.replicas(JOBSET_DEPLOYMENT) == 0
+            && let Some(upstream) = self.upstream.take()
+        {
+            self.real.kill(upstream.pid).unwrap();
+        }
+        if self.replicas(OUR_DEPLOYMENT) == 0 {
+            if let Some(operator) = self.installed.take() {
+                self.real.kill(operator).unwrap();
+            }
+        } else if self.installed.is_none() {
+            let installed = self.real.installed(self.port).unwrap();
+            let binary = muster_tests::plane::binary().unwrap();
+            self.installed = Some(self.real.operate_as(&binary, &installed, &[]).unwrap());
+        }
+        if self.upstream.is_none() && self.replicas(JOBSET_DEPLOYMENT) > 0 {
+            self.upstream = Some(begin(&mut self.real, self.folder.path()));
+        }
+    }
+
+    /// Waits while the API server takes in a definition that has changed.
+    fn jobsets_are_served(&self) {
+        wait_for("JobSets are served", || {
+            let answer = self.server().get(SETS)?;
+            if answer.code == 200 { Ok(()) } else { Err(answer.body.to_json()) }
+        });
+    }
+
+    /// Plays blocks of the page. No object changes beside what a block is about.
+    fn play(&mut self, blocks: &[String]) {
+        for block in blocks {
+            if let Some(outside) = self.outside.take() {
+                assert_eq!(outside.terminate(), 0);
+            }
+            let before = world(self.server()).lasting;
+            for line in pages::lines(block) {
+                self.run(&line);
+                self.jobsets_are_served();
+                assert_eq!(before, world(self.server()).lasting, "after `{line}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_page_can_be_followed() {
+    let test = "the_page_can_be_followed";
+    let Some(kubectl) = program("MUSTER_TEST_KUBECTL", test) else { return };
+    if let Some(reason) = real::missing().or_else(peer::missing) {
+        return skip(test, &reason);
+    }
+    let definition = match jobset_definition() {
+        Ok(definition) => definition,
+        Err(reason) => return skip(test, &reason),
+    };
+    let page = std::fs::read_to_string(pages::page("guides/take-over.md")).unwrap();
+    let (jobsets, trainjobs) = page.split_once(CHAPTER).expect("there are two chapters");
+    let jobsets: Vec<&str> = jobsets.split("\n## ").skip(1).collect();
+    let trainjobs: Vec<&str> = trainjobs.split("\n## ").skip(1).collect();
+    let blocks = |section: &str| pages::blocks(section).unwrap();
+    let [there, back, outside] = jobsets[..] else { panic!("sections of JobSets: {}", jobsets.len()) };
+    let [train_there, train_back] = trainjobs[..] else {
+        panic!("sections of TrainJobs: {}", trainjobs.len())
+    };
+
+    let mut cluster = Cluster::start(&kubectl, definition);
+    ["plain", "several"].iter().for_each(|kind| asked(cluster.server(), kind));
+    still(cluster.server());
+
+    cluster.play(&blocks(there));
+    assert!(cluster.installed.is_some() && cluster.upstream.is_none(), "ours is in charge");
+    asked(cluster.server(), "there");
+    still(cluster.server());
+
+    cluster.play(&blocks(back));
+    assert!(cluster.installed.is_none() && cluster.upstream.is_some(), "upstream is in charge");
+    asked(cluster.server(), "back");
+    still(cluster.server());
+    let ours = "-l app.kubernetes.io/managed-by=muster-install";
+    let left = format!(
+        "kubectl get apiservices,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
+         validatingwebhookconfigurations -o name {ours}; kubectl get roles,rolebindings -A -o name {ours}; \
+         kubectl get namespace muster-system --ignore-not-found -o name"
+    );
+    let left = cluster.shell(&left).output().unwrap();
+    assert!(left.status.success(), "{}", String::from_utf8_lossy(&left.stderr));
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "nothing of ours is left");
+
+    let outside = blocks(outside);
+    let [by_hand, back] = &outside[..] else { panic!("blocks without installing: {}", outside.len()) };
+    cluster.play(std::slice::from_ref(by_hand));
+    assert!(cluster.outside.is_some() && cluster.upstream.is_none(), "ours is in charge");
+    asked(cluster.server(), "by-hand");
+    still(cluster.server());
+    cluster.play(std::slice::from_ref(back));
+    assert!(cluster.upstream.is_some(), "upstream is in charge");
+    asked(cluster.server(), "again");
+    still(cluster.server());
+
+    let labels = [("app.kubernetes.io/part-of", "kubeflow"), ("app.kubernetes.io/name", "trainer")];
+    let trainer = yaml(&release(TRAINER_DEPLOYMENT, &labels));
+    std::fs::write(cluster.folder.path().join("trainer.yaml"), trainer).unwrap();
+    cluster.run("kubectl apply -f trainer.yaml");
+    cluster.play(&blocks(train_there));
+    assert_eq!((cluster.replicas(TRAINER_DEPLOYMENT), cluster.replicas(JOBSET_DEPLOYMENT)), (0, 0));
+    assert!(cluster.installed.is_some(), "ours is in charge");
+    cluster.play(&blocks(train_back));
+    assert_eq!(cluster.replicas(TRAINER_DEPLOYMENT), 1);
+    note("take-over: the commands of the page, on a real server with upstream's controller");
 }

@@ -175,7 +175,7 @@ fn an_owner_given_later_makes_nobody_free() {
 - gated: [a]
 - kept: {{pod: a, patch: {{metadata: {{{OF_J}}}}}, says: [a queued pod may not be given another controller]}}
 - create: {{kind: Job, metadata: {{name: k, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {LONG}}}
-- send: {{patch: {{kind: Job, name: k, patch: {{metadata: {{{OF_J}}}, spec: {{suspend: false}}}}}}, code: 422, says: [what is queued may not be given another controller]}}
+- send: {{patch: {{kind: Job, name: k, patch: {{metadata: {{{OF_J}}}, spec: {{suspend: false}}}}}}, code: 403, says: [what is queued may not be given another controller]}}
 - stays: [gated: [a]]
 "
     ));
@@ -382,7 +382,7 @@ fn a_queue_of_another_namespace_is_out_of_reach() {
 - make: {pod: a, queue: theirs}
 - workload: {name: pod-a-*, is: {QuotaReserved: ['False', Misconfigured, \"workload namespace doesn't match ClusterQueue selector\"]}}
 - gated: [a]
-- refused: {make: {pod: b, queue: a-queue-of-another-namespace/q}, says: ['metadata.labels']}
+- refused: {make: {pod: b, queue: a-queue-of-another-namespace/q}, code: 422, says: ['metadata.labels']}
 ",
     );
     space.is_kept();

@@ -120,14 +120,13 @@ fn the_example_of_the_proposal_works_as_printed() {
 #[test]
 fn what_there_is_can_be_saved_before_it_goes() {
     let Some(stage) = Stage::new("what_there_is_can_be_saved_before_it_goes", &[]) else { return };
-    let text = PRINTED.replace("name: torch-distributed", "name: local-process");
-    stage.apply(&format!("{text}    command: [echo, the results of my-training]\n"));
-    stage.wait("Complete", "my-training");
+    stage.apply(&example_text("train-limits.yaml"));
+    stage.wait("Complete", "first-training");
     for command in commands("Save it before it goes") {
         let said = stage.kubectl(&command);
-        assert!(said.contains("my-training"), "{command:?}: {said}");
+        assert!(said.contains("first-training"), "{command:?}: {said}");
         if command[0] == "logs" {
-            assert_eq!(said.matches("the results of my-training").count(), 2, "{said}");
+            assert_eq!(said.matches("the results of first-training").count(), 2, "{said}");
         }
     }
 }
@@ -354,8 +353,7 @@ fn the_commands_of_the_guide_work() {
             "{file}"
         );
     }
-    stage.apply(&example_text("trainjob.yaml"));
-    for command in commands("A control plane that stays") {
+    for command in commands("Then, in a second terminal") {
         let in_root: Vec<String> = command
             .iter()
             .map(|word| word.replace("examples/", &format!("{}/examples/", root().display())))

@@ -136,7 +136,7 @@ fn training_of_a_real_server_tells_how_far_it_is() {
     let [port, second] = [(); 2].map(|()| ports::free());
     let config = stage.file("config.yaml", &configuration(port));
     what_is_installed(&config, port);
-    stage.operator_dies();
+    stage.operator_ends();
     stage.operator_starts_with(&["--config", &config]);
     stage.apply_text(&accounted());
     let authority = stage.file("ca.crt", &what_pods_are_given(&stage, port));

@@ -96,7 +96,7 @@ fn upgrading(stage: &mut Stage) {
     let jobs = ["done", "goes-on"];
     let before = picture(stage, &jobs);
     assert!(before.keys().any(|it| it.starts_with("pod goes-on")), "{before:?}");
-    stage.operator_dies();
+    stage.operator_ends();
     stage.installs(&[]).unwrap();
     stage.operator_starts();
     served(stage, true);
@@ -110,7 +110,7 @@ fn upgrading(stage: &mut Stage) {
 fn an_old_operator_and_a_new_definition(stage: &mut Stage) {
     stage.apply_text(&job("both", "long", &BOTH));
     stage.until("it runs", runs("both"));
-    stage.operator_dies();
+    stage.operator_ends();
     stage.operator_starts_with(&["--controllers", "*,-trainer", "--admission", "*,-trainer"]);
     let before = picture(stage, &["both", "goes-on"]);
     stage.stays("nothing happens to them", |stage| {
@@ -132,7 +132,7 @@ fn downgrading(stage: &mut Stage) {
         picture(stage, &["both", "goes-on"]).into_iter().filter(|it| it.0.starts_with("pod")).collect()
     };
     let before = pods(stage);
-    stage.operator_dies();
+    stage.operator_ends();
     let _ = stage.file("older-trainjobs.yaml", &older().to_yaml());
     let all = pages::commands(&pages::page("guides/trainjob-operations.md")).unwrap();
     let from = all.iter().position(|it| it.contains("kubectl delete")).expect("it ends by rolling back");
@@ -157,7 +157,7 @@ fn downgrading(stage: &mut Stage) {
 
 /// Off and on again: those made without the fields stay, those made with them go.
 fn off_and_on_again(stage: &mut Stage) {
-    stage.operator_dies();
+    stage.operator_ends();
     stage.installs(&[]).unwrap();
     stage.operator_starts();
     served(stage, true);
@@ -175,7 +175,7 @@ fn trainjobs_of_older_definitions_and_back() {
     stage.apply_text(&runtime("quick", 1));
     stage.apply_text(&runtime("long", 3600));
     goes_back(&stage);
-    stage.operator_dies();
+    stage.operator_ends();
     stage.operator_starts();
     a_new_operator_and_an_old_definition(&stage);
     upgrading(&mut stage);

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use muster_tests::beside::until;
 use muster_tests::differential::{Answer, Server, Step};
 use muster_tests::plane::{self, Mortal, Plane};
+use muster_tests::real;
 use muster_tests::reports;
 use muster_tree::{Tree, tree};
 
@@ -141,6 +142,27 @@ fn without_the_controller_nothing_of_it_is_there() {
     assert!(!Scrape::of(&server).values.keys().any(|name| name.starts_with("trainjob_")));
 }
 
+/// The definition of JobSets comes with another controller, after the start.
+#[test]
+fn alone_the_controller_follows_jobsets_that_another_runs() {
+    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "trainer"]).unwrap();
+    let server = plane.server().unwrap();
+    let definition = real::definition(&plane::binary().unwrap(), "jobsets.jobset.x-k8s.io").unwrap();
+    create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+    let set = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/a";
+    until(&server, "/apis/jobset.x-k8s.io/v1alpha2", "they are served", |it| {
+        (it.str_at(&["kind"]) == "APIResourceList").then_some(())
+    });
+    create(&server, JOBS, &job("a", "local-process", &tree!({})));
+    until(&server, set, "its JobSet", |it| (it.str_at(&["kind"]) == "JobSet").then_some(()));
+    let done = tree!({"type": "Completed", "status": "True", "reason": "AllJobsCompleted",
+        "message": "jobset completed successfully", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let answer = send(&server, "PATCH", &format!("{set}/status"), &tree!({"status": {"conditions": [done]}}));
+    assert_eq!(answer.code, 200, "{}", answer.body);
+    let end = until(&server, &format!("{JOBS}/a"), "it ends", ended);
+    assert_eq!(end, ("Complete".to_owned(), "AllJobsCompleted".to_owned()));
+}
+
 #[test]
 fn a_restart_keeps_what_a_user_changed_and_brings_back_what_is_missing() {
     let mut mortal = Mortal::with(&["--sim-nodes", "1"]).unwrap();
@@ -172,7 +194,7 @@ fn a_restart_keeps_what_a_user_changed_and_brings_back_what_is_missing() {
         "",
         "so does a removal"
     );
-    assert_eq!(image(&server, "jax-distributed"), "nvidia/jax:25.10-py3", "what was deleted is back");
+    assert_eq!(image(&server, "jax-distributed"), "nvcr.io/nvidia/jax:25.10-py3", "what was deleted is back");
     assert_eq!(
         server.get(&at("xgboost-distributed")).unwrap().body,
         shipped,
@@ -395,6 +417,7 @@ const MEETS: &str = "import os, socket, time\n\
 
 #[test]
 fn nodes_of_torch_meet_by_the_standard_variables() {
+    let _alone = muster_tests::training::meeting_point();
     for (isolation, together) in [("auto", 1), ("none", 2)] {
         let plane = Plane::start(&["--ephemeral", "--isolation", isolation]).unwrap();
         let server = plane.server().unwrap();

@@ -14,6 +14,7 @@ mod judge;
 mod normalise;
 mod play;
 mod scenario;
+mod socket;
 
 pub use compare::{Difference, Known, compare, compare_trees};
 pub use judge::{Finding, Report, Tally, differences, judge, known};

@@ -73,6 +73,7 @@ impl Normaliser {
             "resourceVersion" if !text.is_empty() => {
                 Tree::from(format!("<revision {}>", place(&mut self.revisions, text)))
             }
+            "token" if !text.is_empty() => Tree::from("<token>"),
             "cells" if is_age(text) => Tree::from("<age>"),
             "continue" if !text.is_empty() => Tree::from("<continue>"),
             "clusterIP" | "clusterIPs" if text.starts_with("10.") => Tree::from("<address>"),

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use muster_schema::proto;
 use muster_tree::{Tree, tree};
 use ureq::Agent;
 use ureq::http::Request;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, TlsConfig};
 
 use super::scenario::{Scenario, Step};
+use super::socket::{self, Shown};
 
 /// How often a step with `until` is repeated, and how long apart.
 const UNTIL_TRIES: u32 = 1800;
@@ -19,6 +21,9 @@ const UNTIL_TRIES: u32 = 1800;
 const UNTIL_PAUSE: Duration = Duration::from_millis(100);
 /// The most that is read of one answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// The media type of protobuf bodies, which are compared as trees.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Changes an answer on its way, given the method and path it answers: what a broken server would have said.
 pub type Fault = Box<dyn Fn(&str, &str, Answer) -> Answer + Send + Sync>;
@@ -28,6 +33,7 @@ pub struct Server {
     agent: Agent,
     base: String,
     token: String,
+    shown: Option<Shown>,
     fault: Option<Fault>,
 }
 
@@ -48,7 +54,7 @@ impl Server {
     /// A server at `https://host:port` that takes this bearer token. Its certificate is not checked: it is on loopback.
     #[must_use]
     pub fn new(base: &str, token: &str) -> Self {
-        Self { agent: agent(None), base: base.to_owned(), token: token.to_owned(), fault: None }
+        Self { agent: agent(None), base: base.to_owned(), token: token.to_owned(), shown: None, fault: None }
     }
 
     /// The server of a kubeconfig with one cluster and one user who shows a client certificate or a token.
@@ -61,12 +67,12 @@ impl Server {
             BASE64_STANDARD.decode(user.str_at(&["user", key])).map_err(|e| format!("{key}: {e}"))
         };
         let (certificate, key) = (data("client-certificate-data")?, data("client-key-data")?);
-        let certificate = Certificate::from_pem(&certificate).ok();
-        let shown = certificate.zip(PrivateKey::from_pem(&key).ok());
-        let shown = shown.map(|(certificate, key)| ClientCert::new_with_certs(&[certificate], key));
+        let read = Certificate::from_pem(&certificate).ok().zip(PrivateKey::from_pem(&key).ok());
+        let shown = read.is_some().then_some((certificate, key));
+        let read = read.map(|(certificate, key)| ClientCert::new_with_certs(&[certificate], key));
         let base = cluster.str_at(&["cluster", "server"]).to_owned();
         let token = user.str_at(&["user", "token"]).to_owned();
-        Ok(Self { agent: agent(shown), base, token, fault: None })
+        Ok(Self { agent: agent(read), base, token, shown, fault: None })
     }
 
     /// The same server with a fault, to check that the judge sees it.
@@ -88,16 +94,14 @@ impl Server {
 
     /// Sends one request.
     pub fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String> {
+        if method == "SOCKET" {
+            return socket::watch(&self.base, path, &self.headers(step), self.shown.as_ref());
+        }
         let watch = method == "WATCH";
         let method = if watch { "GET" } else { method };
-        let accept = if step.accept.is_empty() { "application/json" } else { &step.accept };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header("User-Agent", "judge/1")
-            .header("Accept", accept);
-        if !self.token.is_empty() {
-            request = request.header("Authorization", format!("Bearer {}", self.token));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in self.headers(step) {
+            request = request.header(name, value);
         }
         if !body.is_empty() {
             request = request.header("Content-Type", step.content_type());
@@ -118,12 +122,29 @@ impl Server {
         let reader = response.body_mut().as_reader().take(ANSWER_BYTES_MAX);
         { reader }.read_to_end(&mut bytes).map_err(|e| format!("{method} {path}: {e}"))?;
         let code = response.status().as_u16();
-        let body = if watch && code == 200 { events(&bytes) } else { tree_of(&bytes) };
+        let body = match media.as_str() {
+            PROTOBUF if watch && code == 200 => binary_events(&bytes)?,
+            PROTOBUF => proto::decode(&bytes).map_err(|e| format!("{method} {path}: {e}"))?.tree,
+            _ if watch && code == 200 => events(&bytes),
+            _ => tree_of(&bytes),
+        };
         let answer = Answer { code, warnings, media, body };
         Ok(match &self.fault {
             Some(fault) => fault(if watch { "WATCH" } else { method }, path, answer),
             None => answer,
         })
+    }
+}
+
+impl Server {
+    fn headers(&self, step: &Step) -> Vec<(String, String)> {
+        let accept = if step.accept.is_empty() { "application/json" } else { &step.accept };
+        let mut all = vec![("User-Agent", "judge/1".to_owned()), ("Accept", accept.to_owned())];
+        if !self.token.is_empty() {
+            all.push(("Authorization", format!("Bearer {}", self.token)));
+        }
+        let all = all.into_iter().map(|(name, value)| (name.to_owned(), value));
+        all.chain(step.headers.clone()).collect()
     }
 }
 
@@ -135,6 +156,19 @@ fn agent(shown: Option<ClientCert>) -> Agent {
 /// One JSON document per line.
 fn events(bytes: &[u8]) -> Tree {
     Tree::list(bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(tree_of).collect::<Vec<_>>())
+}
+
+/// One protobuf event after its length, in four bytes.
+fn binary_events(mut bytes: &[u8]) -> Result<Tree, String> {
+    let mut events = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let (event, rest) = rest.split_at_checked(length).ok_or("an event is cut off")?;
+        let (kind, object) = proto::decode_event(event).map_err(|e| e.to_string())?;
+        events.push(tree!({"type": kind, "object": object.tree}));
+        bytes = rest;
+    }
+    Ok(Tree::list(events))
 }
 
 /// The body as a tree; text that is not JSON as text.

@@ -1,5 +1,6 @@
 //! Scenarios as they stand in the YAML files.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use muster_tree::Tree;
@@ -61,7 +62,8 @@ impl Scenario {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// `POST /api/v1/namespaces/{ns}/pods?dryRun=All`, or `WATCH …` for a watch that is read until its time-out.
+    /// `POST /api/v1/namespaces/{ns}/pods?dryRun=All`, or `WATCH …` for a watch that is read until its time-out, or
+    /// `SOCKET …` for the same over a WebSocket.
     pub call: String,
     /// `json` (default), `yaml`, `merge`, `strategic`, `jsonpatch`, `apply`, or a media type.
     #[serde(default, rename = "type")]
@@ -69,6 +71,9 @@ pub struct Step {
     /// `Accept` header; JSON when empty.
     #[serde(default)]
     pub accept: String,
+    /// Further headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
     /// A body as data.
     #[serde(default)]
     pub body: Option<Tree>,

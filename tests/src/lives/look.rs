@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_api::time::Time;
-use muster_tree::Tree;
+use muster_tree::{Tree, tree};
 
 use super::act::{Stage, has_at_least};
 use super::life::{Apart, Exact, Happening, Known, Told};
@@ -14,6 +14,9 @@ use crate::differential::Answer;
 /// Kinds with controllers of their own.
 const SET: &str = "JobSet";
 const TRAINING: &str = "TrainJob";
+
+/// Metadata that says why an object is still there.
+const LIFECYCLE: [&str; 4] = ["deletionTimestamp", "finalizers", "ownerReferences", "generation"];
 
 /// Whether it is so; what is there instead otherwise.
 pub type Look = Result<(), String>;
@@ -46,8 +49,7 @@ impl Stage<'_> {
         if good(&answer) {
             return Ok(Ok(()));
         }
-        let part = if answer.code == 200 { answer.body.at(&["status"]) } else { None };
-        Ok(Err(part.unwrap_or(&answer.body).to_json()))
+        Ok(Err(summary(&answer).to_json()))
     }
 
     fn counted(&self, kind: &str, count: usize, has: &Tree) -> Result<Look, String> {
@@ -144,4 +146,15 @@ fn is_by_the_teller(subject: &str, event: &Tree) -> bool {
         }
         _ => is("reportingController").starts_with("kueue-"),
     }
+}
+
+/// The status of an object and the metadata that says why it is still there; any other answer whole.
+fn summary(answer: &Answer) -> Tree {
+    if answer.code != 200 {
+        return answer.body.clone();
+    }
+    let metadata =
+        LIFECYCLE.iter().filter_map(|key| Some((*key, answer.body.at(&["metadata", key])?.clone())));
+    let metadata = Tree::map(metadata);
+    tree!({"metadata": metadata, "status": answer.body.at(&["status"]).cloned().unwrap_or_default()})
 }

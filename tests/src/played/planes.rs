@@ -60,6 +60,7 @@ impl Playground {
         let operator = running.operate_as(&binary, &installed, &["--log-level", "info"])?;
         let server = Server::new(running.server.base(), running.token());
         wait_for_nodes(&server, NODES)?;
+        running.wait_for_collector()?;
         Ok(Playground { server, place: Place::Real, _plane: None, real: Some((running, operator)) })
     }
 

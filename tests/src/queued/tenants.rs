@@ -6,7 +6,7 @@
 //! - Whatever the tenant did, the queue has given no more than it has, and all pods of the namespace run on no more than
 //!   that, whether the queue knows them or not ([`Space::is_kept`]).
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use muster_tree::{Tree, from_tree, tree};
@@ -14,6 +14,7 @@ use muster_tree::{Tree, from_tree, tree};
 use super::words;
 use crate::clients::skip;
 use crate::differential::{Answer, Server, Step};
+use crate::limits::{REAL, Slot};
 use crate::lives::Happening;
 use crate::lives::act::Stage;
 use crate::played::Playground;
@@ -29,7 +30,9 @@ const QUIET_LOOKS: u32 = 10;
 
 /// A namespace with a queue, and somebody who may edit it.
 pub struct Space {
-    ground: &'static Playground,
+    ground: Arc<Playground>,
+    /// Given back with the value.
+    _slot: Slot<'static>,
     tenant: Server,
     namespace: String,
     quota: i64,
@@ -45,7 +48,8 @@ impl Space {
         }
         let namespace = test.replace('_', "-");
         let ground = shared();
-        let space = Space { ground, tenant: Server::new(ground.server.base(), ""), namespace, quota };
+        let tenant = Server::new(ground.server.base(), "");
+        let space = Space { ground, _slot: REAL.take(), tenant, namespace, quota };
         space.begin().map(Some).unwrap_or_else(|why| panic!("{test}: {why}"))
     }
 
@@ -175,8 +179,13 @@ fn whole(amount: &str) -> i64 {
     amount.parse().unwrap_or_else(|_| i64::from(!amount.is_empty()))
 }
 
-/// One plane for all tests of a process.
-fn shared() -> &'static Playground {
-    static GROUND: OnceLock<Playground> = OnceLock::new();
-    GROUND.get_or_init(|| Playground::real().expect("a real plane starts"))
+/// One plane for all namespaces that are there at the same time: the first of them starts it, and it ends with the last.
+fn shared() -> Arc<Playground> {
+    static GROUND: Mutex<Weak<Playground>> = Mutex::new(Weak::new());
+    let mut ground = GROUND.lock().unwrap_or_else(PoisonError::into_inner);
+    ground.upgrade().unwrap_or_else(|| {
+        let started = Arc::new(Playground::real().expect("a real plane starts"));
+        *ground = Arc::downgrade(&started);
+        started
+    })
 }

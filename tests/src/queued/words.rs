@@ -195,14 +195,14 @@ fn about(said: &Tree) -> Tree {
 /// A pod that is not accepted: `{make: {…}, code, says, causes}`.
 fn refused(said: &Tree) -> Result<Tree, String> {
     let pod = pods(said.get("make").ok_or("nothing is refused")?)?.into_iter().next();
-    let answer = tree!({"code": 422}).merge(&said.without_key("make"));
+    let answer = tree!({"code": 403}).merge(&said.without_key("make"));
     Ok(tree!({"send": answer.with(&["create"], pod.ok_or("nobody is refused")?)}))
 }
 
 /// A change of a pod that is not accepted: `{pod: a, patch: {…}, code, says}`.
 fn kept(said: &Tree) -> Tree {
     let patch = tree!({"kind": "Pod", "name": said.text_at(&["pod"]), "patch": said.get("patch").cloned().unwrap_or_default()});
-    let answer = tree!({"code": 422}).merge(&said.without_key("pod").without_key("patch"));
+    let answer = tree!({"code": 403}).merge(&said.without_key("pod").without_key("patch"));
     tree!({"send": answer.with(&["patch"], patch)})
 }
 
@@ -240,7 +240,7 @@ mod tests {
             ("told: {pod: a, reason: R}", "event: {kind: Pod, name: a, reason: R}"),
             (
                 "kept: {pod: a, patch: {x: 1}, says: [no]}",
-                "send: {code: 422, says: [no], patch: {kind: Pod, name: a, patch: {x: 1}}}",
+                "send: {code: 403, says: [no], patch: {kind: Pod, name: a, patch: {x: 1}}}",
             ),
         ] {
             assert_eq!(step(&read(short)).unwrap(), [read(want)], "{short}");

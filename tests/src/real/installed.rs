@@ -23,6 +23,9 @@ const TOKEN: &str = "/api/v1/namespaces/muster-system/serviceaccounts/muster-ope
 /// Longer than any test takes.
 const TOKEN_SECS: i64 = 24 * 60 * 60;
 
+/// The UID of an owner that does not exist.
+const ABSENT_UID: &str = "00000000-0000-0000-0000-000000000001";
+
 /// An installed operator: how it is started.
 pub struct Installed {
     /// The kubeconfig of its ServiceAccount.
@@ -41,6 +44,36 @@ impl Installed {
 }
 
 impl Real {
+    /// Waits until the garbage collector follows JobSets and what they own: until it has deleted one object of each kind
+    /// whose owner does not exist.
+    ///
+    /// A collector whose first lists take longer than 30 seconds starts without them. Until it has read the JobSets it does
+    /// not know that one belongs to a TrainJob, and takes the finalizer of foreground deletion off the TrainJob while the
+    /// JobSet is still there.
+    pub fn wait_for_collector(&self) -> Result<(), String> {
+        let owner = tree!({"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": ABSENT_UID});
+        let orphans = orphans();
+        for (path, object) in &orphans {
+            let name = orphan_name(object);
+            let metadata = tree!({"name": name, "ownerReferences": [(owner.clone())]});
+            self.must("POST", path, &object.with_key("metadata", metadata))?;
+        }
+        for (path, object) in &orphans {
+            self.wait_until_gone(&format!("{path}/{}", orphan_name(object)))?;
+        }
+        Ok(())
+    }
+
+    fn wait_until_gone(&self, path: &str) -> Result<(), String> {
+        for _ in 0..READY_TRIES {
+            if self.server.get(path)?.code == 404 {
+                return Ok(());
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        Err(format!("the garbage collector never deleted {path}, which has no owner"))
+    }
+
     /// Installs Muster and waits until JobSets are served.
     pub fn install(&self, binary: &Path) -> Result<Installed, String> {
         self.install_with(binary, &[])
@@ -59,6 +92,12 @@ impl Real {
         if !done.status.success() {
             return Err(format!("muster install: {}", String::from_utf8_lossy(&done.stderr)));
         }
+        self.installed(port)
+    }
+
+    /// How the operator of an installation is started that was just made with this `--webhook-port`: its Services lead to this
+    /// machine, and JobSets are served.
+    pub fn installed(&self, port: u16) -> Result<Installed, String> {
         self.lead_to_this_machine()?;
         for _ in 0..READY_TRIES {
             if self.server.get("/apis/jobset.x-k8s.io/v1alpha2/jobsets")?.code == 200 {
@@ -124,4 +163,36 @@ impl Real {
             Err(format!("{method} {path}: {}", answer.body.to_json()))
         }
     }
+}
+
+/// By kind: a JobSet makes a Service of its own name.
+fn orphan_name(object: &Tree) -> String {
+    format!("orphan-{}", object.str_at(&["kind"]).to_lowercase())
+}
+
+/// An object of each kind that foreground deletion of a TrainJob waits for, with the path of its collection.
+fn orphans() -> [(&'static str, Tree); 5] {
+    let pods = tree!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let job = tree!({"suspend": true, "template": {"spec": pods}});
+    let set = tree!({"suspend": true, "replicatedJobs": [{"name": "w", "template": {"spec": job.clone()}}]});
+    let claim = tree!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    [
+        (
+            "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+            tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": set}),
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            tree!({"apiVersion": "batch/v1", "kind": "Job", "spec": job}),
+        ),
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            tree!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": claim}),
+        ),
+        (
+            "/api/v1/namespaces/default/services",
+            tree!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}}),
+        ),
+        ("/api/v1/namespaces/default/secrets", tree!({"apiVersion": "v1", "kind": "Secret"})),
+    ]
 }

@@ -17,7 +17,7 @@ const GATES: [&str; 4] = [
     "DRAWorkloadResourceClaims",
 ];
 /// The names of our `--controllers`, and what does that work in a real plane.
-const CONTROLLERS: [(&str, &str); 11] = [
+const CONTROLLERS: [(&str, &str); 12] = [
     ("gc", "garbage-collector-controller"),
     ("namespace", "namespace-controller"),
     // Ours counts what a quota limits when it is asked.
@@ -35,6 +35,8 @@ const CONTROLLERS: [(&str, &str); 11] = [
     ("podgroup", "podgroup-protection-controller"),
     // Ours has its roles whole from the start.
     ("role", "clusterrole-aggregation-controller"),
+    // Ours has none: this is for the Deployments of upstream's controllers and of our operator on a cluster.
+    ("deployment", "deployment-controller,replicaset-controller"),
 ];
 
 /// The flags of a component of a plane with or without the kinds of gangs.

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use muster_api::port::Api;
 use muster_api::ports::{Clock, Entropy};
 use muster_api::time::Time;
+use muster_api::words::KUBERNETES_SERVICE;
 use muster_apiserver::engine::{Engine, EngineOptions};
 use muster_apiserver::http::identity::Identity;
 use muster_apiserver::http::kubeconfig::{self, Access};
@@ -17,7 +18,7 @@ use muster_apiserver::http::limits::Bounds;
 use muster_apiserver::http::{Server, ServerOptions};
 use muster_apiserver::local::LocalApi;
 use muster_cluster::KubeApi;
-use muster_store::{Range, Store, StoreOptions};
+use muster_store::{Object, Range, Store, StoreOptions};
 use muster_tests::clients::skip;
 use muster_tests::plane;
 use muster_tests::real::{self, Disk, Real};
@@ -112,7 +113,10 @@ impl Maker {
         let all = registry.all().iter().filter(|resource| resources.contains(&resource.storage.as_str()));
         let lists = all.map(|resource| {
             let page = engine.store().list(&resource.storage, &Range::default()).unwrap();
-            let objects = page.objects.iter().map(|object| resource.present(object, 0));
+            // A server that listens has a Service of its own.
+            let is_own = |object: &&Object| object.tree.str_at(&["metadata", "name"]) == KUBERNETES_SERVICE;
+            let objects = page.objects.iter().filter(|object| !is_own(object));
+            let objects = objects.map(|object| resource.present(object, 0));
             (resource.storage.to_string(), Tree::list(objects.collect::<Vec<_>>()))
         });
         Tree::map(lists.collect::<Vec<_>>())
