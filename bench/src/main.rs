@@ -49,6 +49,8 @@ const BENCHES: [&str; 17] = [
 ];
 
 fn main() -> ExitCode {
+    // Servers are measured from their start.
+    muster_tests::real::never_reuse();
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [row, n] = &words[..]
         && row == "store-memory"

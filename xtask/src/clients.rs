@@ -145,7 +145,7 @@ fn go_client() -> Result<PathBuf, String> {
 /// A member of the workspace with the same dependencies as `cluster`: it waits for the compilation of the tests and then only
 /// compiles itself.
 fn kube_rs() -> Result<PathBuf, String> {
-    process::run(&mut process::cargo([
+    process::run(&mut process::linting_cargo([
         "build",
         "--quiet",
         "--locked",

@@ -112,7 +112,14 @@ fn main() -> ExitCode {
 /// A task of the package `codegen`, which is built first, with the features that its dependencies have in the workspace: by
 /// itself it would compile them again.
 fn codegen(task: &str) -> Result<Command, String> {
-    process::run(&mut process::cargo(["build", "--quiet", "--locked", "--workspace", "--bin", "codegen"]))?;
+    process::run(&mut process::linting_cargo([
+        "build",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--bin",
+        "codegen",
+    ]))?;
     let mut command = Command::new(process::target().join("debug").join("codegen"));
     command.current_dir(process::root()).arg(task);
     Ok(command)

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// The variables that cargo sets for the program it runs.
 const OF_THIS_TASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
+/// Arguments of clippy's driver in the form in which `cargo clippy` passes them on: each ends with this mark.
+const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+
 /// How often one looks whether a program has ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,6 +40,17 @@ pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
         command.env_remove(name);
     }
     command.current_dir(root()).args(args);
+    command
+}
+
+/// A cargo command that compiles the crates of the workspace with clippy's driver, as `cargo clippy` checks them; the driver
+/// also generates code. A warning is an error.
+///
+/// Every dev build of a task goes through here: cargo keeps what another compiler made apart, so that a plain build beside it
+/// would compile the workspace twice.
+pub fn linting_cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = cargo(args);
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", DENY_WARNINGS);
     command
 }
 

@@ -36,7 +36,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
 
 fn kills(times: &str) -> Result<(), String> {
     check_number(times)?;
-    process::run(&mut process::cargo(["build", "--quiet", "--workspace", "--bin", "muster"]))?;
+    process::run(&mut process::linting_cargo(["build", "--quiet", "--workspace", "--bin", "muster"]))?;
     process::run(black_box("kill").env("MUSTER_KILLS", times))
 }
 
@@ -60,7 +60,7 @@ fn in_release(module: &str, variable: &str, size: &str) -> Result<(), String> {
 /// The black-box tests whose names have this in them. The whole workspace: one package alone has other features of its
 /// dependencies, which would all be built again.
 fn black_box(words: &str) -> Command {
-    process::cargo(["test", "--workspace", "--test", "main", words, "--", "--nocapture"])
+    process::linting_cargo(["test", "--workspace", "--test", "main", words, "--", "--nocapture"])
 }
 
 fn check_number(text: &str) -> Result<(), String> {

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: what CI runs. Format, lints, documentation and every test.
 //!
-//! Everything is compiled once; programs that the tests need are provided meanwhile. Then three lanes run side by side: what
-//! needs the processor (lints, documentation, unit tests), the black-box functions, and the scenarios; the last two mostly
-//! wait for servers. A failure does not stop the run, so that one run shows everything.
+//! Everything is compiled once, with clippy's driver as the compiler of the workspace: lints cost no second compilation.
+//! Programs that the tests need are provided meanwhile. Then four lanes run side by side: what
+//! needs the processor (documentation, unit tests), the black-box functions on real planes, the other black-box functions, and
+//! the scenarios; the last three mostly wait for servers. A failure does not stop the run, so that one run shows everything.
 //!
 //! The last line counts; a step without tests of its own counts as one. The table above it has the seconds of each part.
 
@@ -34,8 +35,36 @@ const USAGE: &str = "usage: cargo xtask test [--quick | NAME…]
 /// Crates whose documentation has readers outside of them.
 const DOCUMENTED: [&str; 5] =
     ["muster-api", "muster-tree", "muster-schema", "muster-store", "muster-control"];
-/// Black-box functions at the same time: they mostly wait. Real planes have a limit of their own.
+/// Black-box functions at the same time: they mostly wait.
 const BLACK_BOX_THREADS: usize = 12;
+/// Modules of black-box functions that use real planes. libtest runs functions in the order of their names, which puts the
+/// longest of these last; in a lane of their own all of them begin at once and wait for a plane, the longest first
+/// (`tests/src/real/slots.rs`).
+const REAL_MODULES: [&str; 21] = [
+    "admission::",
+    "certificates::",
+    "failover::",
+    "gang_cluster::",
+    "image::",
+    "install::",
+    "local::",
+    "node::",
+    "operator::",
+    "outages::",
+    "port::",
+    "queue_cluster::",
+    "queue_scenarios::",
+    "queue_visibility::",
+    "real_planes::",
+    "streams::",
+    "takeover::",
+    "tenants::",
+    "train_cluster::",
+    "train_reports::",
+    "train_versions::",
+];
+/// Threads of that lane: more than it has functions that wait for a plane.
+const REAL_THREADS: usize = 64;
 /// Seeds of the simulator between edits.
 const QUICK_SEEDS: &str = "8";
 /// The programs of Kubernetes collect garbage less often: real planes are short of processor time, not of memory.
@@ -68,21 +97,22 @@ impl Run {
         let (built, provided) = std::thread::scope(|scope| {
             let provided = scope.spawn(|| self.provide());
             self.check("format", &mut process::cargo(["fmt", "--all", "--check"]));
-            let built = self.build("compile tests", &mut every_test());
+            let built = self.build("lints and compile tests", &mut every_test());
             (built, provided.join().expect("providing programs does not panic"))
         });
         let variables = prepare(&provided)?;
         let all = built.unwrap_or_default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                self.check("lints", &mut lints());
                 self.check("documentation", &mut documentation());
                 let setup = Setup { variables: variables.clone(), ..Setup::default() };
                 all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &setup));
             });
             for executable in all.iter().filter(|it| it.is_black_box()) {
-                let setup = Setup { variables: variables.clone(), ..black_box(executable) };
-                scope.spawn(move || self.run(executable, &setup));
+                for lane in lanes(executable) {
+                    let setup = Setup { variables: variables.clone(), ..lane };
+                    scope.spawn(move || self.run(executable, &setup));
+                }
             }
         });
         self.rights(&provided);
@@ -91,13 +121,12 @@ impl Run {
 
     fn quick(&self) -> Result<(), String> {
         self.check("format", &mut process::cargo(["fmt", "--all", "--check"]));
-        let all = self.build("compile tests", &mut every_test()).unwrap_or_default();
+        let all = self.build("lints and compile tests", &mut every_test()).unwrap_or_default();
         let mut variables = prepare(&Provided::default())?;
         variables.push(("MUSTER_SEEDS".to_owned(), QUICK_SEEDS.to_owned()));
         variables.push((WITHOUT_REAL.to_owned(), "left out by --quick".to_owned()));
         let wanted = |it: &&Executable| !it.is_black_box() || it.is_scenarios();
         std::thread::scope(|scope| {
-            scope.spawn(|| self.check("lints", &mut lints()));
             for executable in all.iter().filter(wanted).filter(|it| it.is_black_box()) {
                 let setup = Setup { variables: variables.clone(), ..black_box(executable) };
                 scope.spawn(move || self.run(executable, &setup));
@@ -116,12 +145,13 @@ impl Run {
         };
         let variables = prepare(&provided)?;
         for (package, filters) in &wanted.packages {
-            let mut cargo = process::cargo(["test", "--locked", "--package", package]);
+            let mut cargo = process::linting_cargo(["test", "--locked", "--package", package]);
             if package == selection::BLACK_BOX_PACKAGE {
                 cargo.arg("--lib");
             }
             for executable in self.build(&format!("compile {package}"), &mut cargo).unwrap_or_default() {
-                let setup = Setup { filters: filters.clone(), variables: variables.clone(), threads: None };
+                let setup =
+                    Setup { filters: filters.clone(), variables: variables.clone(), ..Setup::default() };
                 self.run(&executable, &setup);
             }
         }
@@ -222,20 +252,16 @@ impl Run {
     }
 }
 
-/// Every executable with tests, and the programs that tests start. Examples are compiled by the lints.
+/// Every executable with tests, the programs that tests start, and the examples, which are only linted.
 fn every_test() -> Command {
-    process::cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests"])
+    process::linting_cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--examples"])
 }
 
 /// The black-box tests of this target and what they start. The whole workspace is named: one package alone would be built
 /// with other features of its dependencies.
 fn black_box_tests(target: &str) -> Command {
     // `up` is a test of the package `muster`: with it cargo builds the binary that the tests start.
-    process::cargo(["test", "--workspace", "--locked", "--test", "up", "--test", target])
-}
-
-fn lints() -> Command {
-    process::cargo(["clippy", "--workspace", "--locked", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    process::linting_cargo(["test", "--workspace", "--locked", "--test", "up", "--test", target])
 }
 
 fn documentation() -> Command {
@@ -247,6 +273,23 @@ fn documentation() -> Command {
 /// Scenarios choose how many run at the same time by what each needs.
 fn black_box(executable: &Executable) -> Setup {
     Setup { threads: (!executable.is_scenarios()).then_some(BLACK_BOX_THREADS), ..Setup::default() }
+}
+
+/// The runs of an executable with black-box tests that go on side by side.
+fn lanes(executable: &Executable) -> Vec<Setup> {
+    if executable.is_scenarios() {
+        return vec![black_box(executable)];
+    }
+    let real: Vec<String> = REAL_MODULES.map(str::to_owned).into();
+    vec![
+        Setup {
+            filters: real.clone(),
+            threads: Some(REAL_THREADS),
+            lane: ", real planes",
+            ..Setup::default()
+        },
+        Setup { skips: real, ..black_box(executable) },
+    ]
 }
 
 /// Removes what an earlier run has left; the variables that the tests get.
@@ -278,4 +321,34 @@ fn list(name: &str) -> PathBuf {
 /// The binary that comes with the tests of its own package.
 fn binary() -> PathBuf {
     process::target().join("debug").join("muster")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module that uses a real plane in the other lane would run last and start planes of its own.
+    #[test]
+    fn the_modules_with_real_planes_are_in_their_lane() {
+        const WORDS: [&str; 4] = ["real::missing()", "Stage::real(", "Planes::jobsets(", "Space::new("];
+        let folder = process::root().join("tests/tests");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&folder).expect("a folder with tests") {
+            let path = entry.expect("an entry").path();
+            let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            // A module may be a file, a folder, or both.
+            let files = if path.is_dir() {
+                fs::read_dir(&path).expect("a folder").flatten().map(|it| it.path()).collect()
+            } else {
+                vec![path]
+            };
+            let text: String = files.iter().filter_map(|it| fs::read_to_string(it).ok()).collect();
+            if WORDS.iter().any(|word| text.contains(word)) {
+                found.push(format!("{module}::"));
+            }
+        }
+        found.sort();
+        found.dedup();
+        assert_eq!(found, REAL_MODULES);
+    }
 }

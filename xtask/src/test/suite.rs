@@ -29,6 +29,10 @@ pub struct Ran {
 pub struct Setup {
     /// Only tests whose names contain one of these; all when empty.
     pub filters: Vec<String>,
+    /// Tests whose names contain one of these are left to another run of the executable.
+    pub skips: Vec<String>,
+    /// What is added to the name of the executable where it is run more than once.
+    pub lane: &'static str,
     /// Tests at the same time; the executable's own choice when absent.
     pub threads: Option<usize>,
     pub variables: Vec<(String, String)>,
@@ -44,7 +48,7 @@ pub fn run(executable: &Executable, setup: &Setup) -> Ran {
             (Vec::new(), false)
         }
     };
-    let mut times = read_times(&file(executable, "times"));
+    let mut times = read_times(&file(executable, setup, "times"));
     for test in &mut tests {
         if let Some(time) = times.remove(&test.name) {
             test.time = time;
@@ -57,8 +61,8 @@ pub fn run(executable: &Executable, setup: &Setup) -> Ran {
         eprintln!("{}: ended badly without naming a failed test", executable.name());
         count.failed = 1;
     }
-    count_skips(executable, &mut count);
-    let part = Part { name: executable.name(), time: begun.elapsed(), count };
+    count_skips(executable, setup, &mut count);
+    let part = Part { name: executable.name() + setup.lane, time: begun.elapsed(), count };
     let Count { passed, failed, skipped } = count;
     eprintln!(
         "   {}: {passed} passed, {failed} failed, {skipped} skipped, {:.1} s",
@@ -77,12 +81,12 @@ fn counted(outcome: Outcome) -> Count {
 }
 
 /// Prints the skipped tests with their reasons. libtest counts them as passed; scenarios report them as ignored.
-fn count_skips(executable: &Executable, count: &mut Count) {
+fn count_skips(executable: &Executable, setup: &Setup, count: &mut Count) {
     // Unit tests of the suite itself play cases that are skipped.
     if !executable.is_black_box() {
         return;
     }
-    let lines = fs::read_to_string(file(executable, "skips")).unwrap_or_default();
+    let lines = fs::read_to_string(file(executable, setup, "skips")).unwrap_or_default();
     if executable.is_scenarios() {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, reason) in lines.lines().filter_map(|line| line.split_once(": ")) {
@@ -98,12 +102,13 @@ fn count_skips(executable: &Executable, count: &mut Count) {
 }
 
 /// A file by which an executable reports what its events do not carry.
-fn file(executable: &Executable, what: &str) -> PathBuf {
-    process::target().join(format!("{what}-of-{}", executable.name().replace(' ', "-")))
+fn file(executable: &Executable, setup: &Setup, what: &str) -> PathBuf {
+    let name = executable.name() + setup.lane;
+    process::target().join(format!("{what}-of-{}", name.replace([' ', ','], "-")))
 }
 
 fn events(executable: &Executable, setup: &Setup) -> Result<(Vec<Test>, bool), String> {
-    let [times, skips] = ["times", "skips"].map(|what| file(executable, what));
+    let [times, skips] = ["times", "skips"].map(|what| file(executable, setup, what));
     for earlier in [&times, &skips] {
         let _ = fs::remove_file(earlier);
     }
@@ -116,6 +121,7 @@ fn events(executable: &Executable, setup: &Setup) -> Result<(Vec<Test>, bool), S
     if !executable.is_scenarios() {
         command.arg("--report-time");
     }
+    command.args(setup.skips.iter().flat_map(|it| ["--skip", it]));
     if let Some(threads) = setup.threads {
         command.arg(format!("--test-threads={threads}"));
     }
