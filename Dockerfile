@@ -1,4 +1,4 @@
-# The operator, and everything else that `muster` does, as one static binary in an image that holds nothing else.
+# The image of the operator: one static binary, with all commands of `muster`, and no other files.
 #
 #   docker build --tag REGISTRY/muster:TAG .
 #   muster install --image REGISTRY/muster:TAG
@@ -10,6 +10,6 @@ RUN cargo xtask image
 
 FROM scratch
 COPY --from=build /src/target/image/muster /muster
-# Nobody: the number alone, since there are no files that would give it a name.
+# By number: the image has no /etc/passwd, and `runAsNonRoot` needs a number.
 USER 65532:65532
 ENTRYPOINT ["/muster"]
