@@ -121,6 +121,8 @@ fn left_out(plural: &str, object: &Tree, names: &Names) -> bool {
     match plural {
         // The authority of the server, which is another's.
         "configmaps" => name == "kube-root-ca.crt",
+        // The address of the API server itself: two servers on one host listen on different ports.
+        "services" | "endpoints" | "endpointslices" => name == "kubernetes" && space == "default",
         // Made by the server itself where it runs JobSets, by a user where it does not.
         "customresourcedefinitions" => true,
         // What an operator keeps for itself.
