@@ -1,41 +1,38 @@
-//! Events: what a controller wants noted, and the v1 Event made of it.
+//! Events that controllers emit, and the v1 Event objects that the event recorder writes for them.
 
 use muster_tree::{Text, Tree, tree};
 
+use crate::client::{Kind, Uid};
+use crate::consts::DEFAULT_NAMESPACE;
 use crate::meta;
-use crate::port::{Kind, Uid};
 use crate::time::Time;
-use crate::words::DEFAULT_NAMESPACE;
 
-/// How serious a note is.
+/// `type` of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
-    /// As it should be.
+pub enum EventType {
+    /// Information about normal operation.
     Normal,
-    /// Worth a look.
+    /// A problem that may need attention.
     Warning,
 }
 
-/// Which object a note is about.
+/// The object that an Event regards: `involvedObject` of a v1 Event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct About {
-    /// `apiVersion`.
+#[expect(missing_docs, reason = "fields mirror ObjectReference")]
+pub struct ObjectReference {
     pub api_version: Text,
-    /// `kind`.
     pub kind: Text,
-    /// Namespace; empty when cluster-scoped.
+    /// Empty for cluster-scoped objects.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
 }
 
-impl About {
-    /// An object whose tree says its kind.
+impl ObjectReference {
+    /// References an object of this kind.
     #[must_use]
-    pub fn of(kind: &Kind, word: &str, object: &Tree) -> About {
-        About {
+    pub fn of(kind: &Kind, word: &str, object: &Tree) -> ObjectReference {
+        ObjectReference {
             api_version: meta::api_version(kind),
             kind: Text::from(word),
             namespace: meta::namespace(object),
@@ -45,75 +42,76 @@ impl About {
     }
 }
 
-/// A note of one controller about one object.
+/// An event that a controller emits about one object; the event recorder aggregates repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Who notes it.
-    pub by: Text,
-    /// About what.
-    pub about: About,
-    /// How serious.
-    pub severity: Severity,
-    /// `reason`.
+    /// Written to `reportingComponent` and `source.component`.
+    pub reporting_controller: Text,
+    /// The regarded object: `involvedObject`.
+    pub regarding: ObjectReference,
+    /// Severity: `type` of the Event.
+    pub event_type: EventType,
+    /// `reason`: a CamelCase word for programs; part of the aggregation key.
     pub reason: Text,
-    /// `message`.
+    /// `message`; cut to 1024 characters, the limit of API servers.
     pub message: Text,
-    /// What its writer was doing; empty where events are told the old way. With it the event is of the new kind, whose
-    /// repetition is a series.
+    /// `action`: what the controller was doing. Empty for an Event in the old style; otherwise it is written in the style of
+    /// `events.k8s.io`, which counts repetitions in a series.
     pub action: Text,
 }
 
-/// The longest message that servers take.
+/// Longest `message` that API servers accept.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
-/// Which of several equal writers tells; the new kind of events must say it.
-const INSTANCE: &str = "muster";
+/// `reportingInstance`, required for events in the new style.
+const REPORTING_INSTANCE: &str = "muster";
 
 impl Event {
-    /// The namespace its v1 Event lives in.
+    /// Namespace of the Event object: that of the regarded object, `default` for a cluster-scoped one.
     #[must_use]
     pub fn namespace(&self) -> Text {
-        if self.about.namespace.is_empty() {
+        if self.regarding.namespace.is_empty() {
             Text::from(DEFAULT_NAMESPACE)
         } else {
-            self.about.namespace.clone()
+            self.regarding.namespace.clone()
         }
     }
 
-    /// The v1 Event called `name`, seen `count` times from `first` to `last`.
+    /// The Event object of this name, after `count` occurrences from `first` to `last`.
     #[must_use]
     pub fn tree(&self, name: &Text, message: &str, count: u32, first: Time, last: Time) -> Tree {
-        let severity = match self.severity {
-            Severity::Normal => "Normal",
-            Severity::Warning => "Warning",
+        let severity = match self.event_type {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
         };
-        let about = &self.about;
+        let about = &self.regarding;
         let mut object = tree!({"apiVersion": &about.api_version, "kind": &about.kind, "name": &about.name, "uid": &about.uid});
         if !about.namespace.is_empty() {
             object = object.with(&["namespace"], &about.namespace);
         }
-        let message = clipped(message);
+        let message = truncate_message(message);
+        // count and the timestamps are the deprecated fields, which kubectl still shows.
         let event = tree!({"apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": self.namespace()},
             "involvedObject": object, "type": severity, "reason": &self.reason, "message": message,
             "count": count, "firstTimestamp": first.to_seconds_text(), "lastTimestamp": last.to_seconds_text(),
-            "source": {"component": &self.by}, "reportingComponent": &self.by, "reportingInstance": ""});
+            "source": {"component": &self.reporting_controller}, "reportingComponent": &self.reporting_controller, "reportingInstance": ""});
         if self.action.is_empty() {
             return event;
         }
-        let new = tree!({"action": &self.action, "reportingInstance": INSTANCE, "eventTime": first.to_micros_text()});
+        let new = tree!({"action": &self.action, "reportingInstance": REPORTING_INSTANCE, "eventTime": first.to_micros_text()});
         event.merge(&new).merge(&self.series(count, last))
     }
 
-    /// A merge patch that counts one more of a noted event.
+    /// A merge patch that records another occurrence of an existing Event.
     #[must_use]
-    pub fn counted(&self, message: &str, count: u32, last: Time) -> Tree {
-        let patch =
-            tree!({"count": count, "message": clipped(message), "lastTimestamp": last.to_seconds_text()});
+    pub fn series_patch(&self, message: &str, count: u32, last: Time) -> Tree {
+        let patch = tree!({"count": count, "message": truncate_message(message), "lastTimestamp": last.to_seconds_text()});
         patch.merge(&self.series(count, last))
     }
 
     fn series(&self, count: u32, last: Time) -> Tree {
+        // A series starts with the second occurrence; a single event has none.
         if self.action.is_empty() || count < 2 {
             return Tree::empty_map();
         }
@@ -121,14 +119,14 @@ impl Event {
     }
 }
 
-/// A message no longer than servers take it.
-fn clipped(message: &str) -> &str {
+/// Cuts a message to [`MESSAGE_CHARS_MAX`] characters.
+fn truncate_message(message: &str) -> &str {
     let end = message.char_indices().nth(MESSAGE_CHARS_MAX).map_or(message.len(), |(at, _)| at);
     &message[..end]
 }
 
-/// What such a patch, or an Event, says.
+/// `message` of an Event object or of a series patch.
 #[must_use]
-pub fn message_of(tree: &Tree) -> Text {
+pub fn event_message(tree: &Tree) -> Text {
     tree.text_at(&["message"])
 }

@@ -1,107 +1,92 @@
-//! Jobs: what the Job controller reads of them, and their status. Their Pods are in [`job_pod`](crate::job_pod).
+//! The typed view of a Job and its status. Pods of Jobs are in [`job_pod`](crate::job_pod).
 
 use muster_tree::{Text, Tree};
 
-use crate::job_policy::{self, FailureRule, SuccessRule};
+use crate::client::Uid;
+use crate::consts::{JOB_CONTROLLER, conditions};
+use crate::job_policy::{self, PodFailureRule, SuccessRule};
 use crate::paths::{job as path, job_status as status};
-use crate::port::Uid;
-use crate::selector::Selector;
+use crate::selector::LabelSelector;
 use crate::time::Time;
-use crate::words::{JOB_CONTROLLER, conditions};
 use crate::{condition, meta};
 
-/// The back-off limit of a Job that names none.
+/// Upstream's default of `backoffLimit`.
 const BACKOFF_LIMIT_DEFAULT: u32 = 6;
 
-/// `spec.completionMode`.
+/// The completion mode of a Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Any pod is as good as another.
+pub enum CompletionMode {
+    /// Any `completions` pods must succeed.
     NonIndexed,
-    /// Every index wants one success.
+    /// Each index from 0 to `completions - 1` must succeed once.
     Indexed,
-    /// A mode we do not know.
+    /// An unknown mode: the Job is not reconciled.
     Unknown,
 }
 
-/// What the Job controller reads of a Job.
+/// The fields of a Job that the Job controller reads, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a Job")]
 pub struct JobFacts {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Pods wanted at once.
     pub parallelism: u32,
-    /// Successes wanted; `None` for a work queue.
+    /// `None` for a work queue: the Job completes when any pod succeeded and all have terminated.
     pub completions: Option<u32>,
-    /// Completion mode.
-    pub mode: Mode,
-    /// Which pods may be its own.
-    pub selector: Selector,
-    /// Failures tolerated.
+    pub mode: CompletionMode,
+    pub selector: LabelSelector,
     pub backoff_limit: u32,
-    /// Failures tolerated of each index; `None` when indexes have no limits of their own.
+    /// `backoffLimitPerIndex`; `None` counts failures for the Job as a whole.
     pub backoff_per_index: Option<u32>,
-    /// Failed indexes tolerated.
     pub max_failed_indexes: Option<u32>,
-    /// What failures mean; `None` without a pod failure policy.
-    pub failure_rules: Option<Vec<FailureRule>>,
-    /// When enough has succeeded; empty without a success policy.
+    /// `podFailurePolicy.rules`; `None` without a policy.
+    pub failure_rules: Option<Vec<PodFailureRule>>,
+    /// `successPolicy.rules`; empty without a policy.
     pub success_rules: Vec<SuccessRule>,
-    /// Whether no pod may run.
     pub suspend: bool,
-    /// How long it may run, in seconds.
-    pub deadline_secs: Option<u32>,
-    /// How long it stays when finished, in seconds.
+    pub active_deadline_secs: Option<u32>,
     pub ttl_secs: Option<u32>,
-    /// Whether somebody else manages it.
-    pub foreign: bool,
-    /// Whether a pod is replaced only once it has fully ended.
-    pub replace_only_ended: bool,
-    /// Whether its containers are restarted in place.
-    pub restarts_in_place: bool,
-    /// Its status as written.
+    /// `managedBy` names another controller: the Job is not reconciled.
+    pub managed_externally: bool,
+    /// `podReplacementPolicy: Failed`: a terminating pod is replaced only once it is terminal.
+    pub replace_failed_only: bool,
+    /// `restartPolicy: OnFailure`: the kubelet restarts containers in place, and restarts count against the backoff limit.
+    pub restart_on_failure: bool,
+    /// The status as last written.
     pub status: JobStatus,
 }
 
-/// The status of a Job, field by field.
+/// The status of a Job.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(missing_docs, reason = "fields mirror status of a Job")]
 pub struct JobStatus {
-    /// Pods that run or may run.
+    /// Pods that are pending or running and not terminating.
     pub active: u32,
-    /// Of these, the ready ones.
+    /// Active pods with condition `Ready`.
     pub ready: Option<u32>,
-    /// Deleted pods that have not ended.
+    /// Terminating pods that are not terminal yet.
     pub terminating: Option<u32>,
-    /// Counted successes.
     pub succeeded: u32,
-    /// Counted failures.
     pub failed: u32,
-    /// Start of the present run.
     pub start_time: Option<Time>,
-    /// End, when it completed.
     pub completion_time: Option<Time>,
-    /// Indexes with a success; empty for Jobs without indexes.
+    /// Empty for a NonIndexed Job.
     pub completed_indexes: Text,
-    /// Indexes that failed, be it none; `None` when indexes have no limits of their own.
+    /// `failedIndexes`, possibly empty; `None` without `backoffLimitPerIndex`.
     pub failed_indexes: Option<Text>,
-    /// Conditions.
     pub conditions: Vec<Tree>,
-    /// Successes that are not counted yet.
+    /// Succeeded pods that still have the tracking finalizer; they are not in `succeeded` yet.
     pub uncounted_succeeded: Vec<Uid>,
-    /// Failures that are not counted yet.
+    /// Failed pods that still have the tracking finalizer; they are not in `failed` yet.
     pub uncounted_failed: Vec<Uid>,
-    /// Whether there is a list of uncounted pods at all, be it empty.
-    pub tracks: bool,
+    /// `uncountedTerminatedPods` is present, possibly empty.
+    pub has_uncounted_field: bool,
 }
 
 impl JobFacts {
-    /// Reads a defaulted Job.
+    /// Reads a Job, with upstream's defaults.
     #[must_use]
     pub fn of(job: &Tree) -> JobFacts {
         let number = |path: &[&str]| job.int_at(path).and_then(|n| u32::try_from(n).ok());
@@ -109,44 +94,44 @@ impl JobFacts {
             namespace: meta::namespace(job),
             name: meta::name(job),
             uid: meta::uid(job),
-            deleting: meta::deleting(job).is_some(),
+            deleting: meta::deletion_timestamp(job).is_some(),
             parallelism: number(path::PARALLELISM).unwrap_or(1),
             completions: number(path::COMPLETIONS),
             mode: match job.str_at(path::MODE) {
-                "" | "NonIndexed" => Mode::NonIndexed,
-                "Indexed" => Mode::Indexed,
-                _ => Mode::Unknown,
+                "" | "NonIndexed" => CompletionMode::NonIndexed,
+                "Indexed" => CompletionMode::Indexed,
+                _ => CompletionMode::Unknown,
             },
-            selector: Selector::of(job.at(path::SELECTOR)),
+            selector: LabelSelector::of(job.at(path::SELECTOR)),
             backoff_limit: number(path::BACKOFF_LIMIT).unwrap_or(BACKOFF_LIMIT_DEFAULT),
             backoff_per_index: number(path::BACKOFF_PER_INDEX),
             max_failed_indexes: number(path::MAX_FAILED_INDEXES),
             failure_rules: job_policy::failure_rules(job),
             success_rules: job_policy::success_rules(job),
             suspend: job.bool_at(path::SUSPEND) == Some(true),
-            deadline_secs: number(path::DEADLINE),
+            active_deadline_secs: number(path::DEADLINE),
             ttl_secs: number(path::TTL),
-            foreign: !matches!(job.str_at(path::MANAGED_BY), "" | JOB_CONTROLLER),
-            replace_only_ended: job.str_at(path::REPLACEMENT) == "Failed",
-            restarts_in_place: job.str_at(path::RESTART_POLICY) == "OnFailure",
+            managed_externally: !matches!(job.str_at(path::MANAGED_BY), "" | JOB_CONTROLLER),
+            replace_failed_only: job.str_at(path::REPLACEMENT) == "Failed",
+            restart_on_failure: job.str_at(path::RESTART_POLICY) == "OnFailure",
             status: JobStatus::of(job.at(path::STATUS).unwrap_or(&Tree::Null)),
         }
     }
 
-    /// The condition that ended the Job, if it has ended.
+    /// The terminal condition, `Complete` or `Failed`, if it is `True`.
     #[must_use]
-    pub fn finished(&self) -> Option<&Tree> {
+    pub fn finished_condition(&self) -> Option<&Tree> {
         let ended = |c: &&Tree| {
             let kind = c.str_at(crate::paths::condition::TYPE);
             matches!(kind, conditions::COMPLETE | conditions::FAILED)
-                && condition::holds(std::slice::from_ref(c), kind)
+                && condition::is_true(std::slice::from_ref(c), kind)
         };
         self.status.conditions.iter().find(ended)
     }
 }
 
 impl JobStatus {
-    /// Reads a status.
+    /// Reads the `status` of the object.
     #[must_use]
     pub fn of(tree: &Tree) -> JobStatus {
         let number = |path: &[&str]| tree.int_at(path).and_then(|n| u32::try_from(n).ok());
@@ -165,11 +150,11 @@ impl JobStatus {
             conditions: tree.items_at(status::CONDITIONS).to_vec(),
             uncounted_succeeded: uids(status::UNCOUNTED_SUCCEEDED),
             uncounted_failed: uids(status::UNCOUNTED_FAILED),
-            tracks: tree.at(status::UNCOUNTED).is_some(),
+            has_uncounted_field: tree.at(status::UNCOUNTED).is_some(),
         }
     }
 
-    /// This status as a tree, fields that we do not write taken from `old`.
+    /// The status as an API value; fields that this type does not cover are kept from `old`.
     #[must_use]
     pub fn tree(&self, old: &Tree) -> Tree {
         let counted = |n: u32| (n > 0).then(|| Tree::from(n));
@@ -192,7 +177,7 @@ impl JobStatus {
             .with_option(status::COMPLETED_INDEXES, completed)
             .with_option(status::FAILED_INDEXES, self.failed_indexes.as_ref().map(Tree::from))
             .with_option(status::CONDITIONS, conditions)
-            .with_option(status::UNCOUNTED, self.tracks.then_some(uncounted))
+            .with_option(status::UNCOUNTED, self.has_uncounted_field.then_some(uncounted))
     }
 }
 

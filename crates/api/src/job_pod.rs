@@ -1,34 +1,34 @@
-//! Pods of Jobs: what the Job controller reads of them, how they are made, adopted and let go.
+//! Pods of Jobs: the Job controller's view, creation from the template, adoption and release.
 
 use std::ops::Deref;
 
 use muster_tree::{Text, Tree, literal, tree};
 
+use crate::client::Uid;
 use crate::condition;
+use crate::consts::{COMPLETION_INDEX_ENV, conditions, finalizers, labels};
 use crate::job::JobFacts;
-use crate::meta::{self, Owner};
+use crate::meta::{self, OwnerReference};
 use crate::paths::{
     condition as condition_path, container, container_status, job as path, meta as meta_path, pod,
 };
 use crate::pod::PodFacts;
-use crate::port::Uid;
 use crate::time::Time;
-use crate::words::{COMPLETION_INDEX_ENV, conditions, finalizers, labels};
 
-/// What the Job controller reads of a Pod.
+/// The fields of a Pod that the Job controller reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobPod {
-    /// What everybody reads.
+    /// The fields that all controllers read.
     pub facts: PodFacts,
-    /// Whether the Job's selector selects it.
-    pub selected: bool,
-    /// Failures of its index before it.
-    pub before: Failures,
-    /// Since when it is ready.
+    /// The selector of the Job matches.
+    pub matches_selector: bool,
+    /// Earlier failures of its index.
+    pub index_failures: IndexFailures,
+    /// Transition time of a `True` `Ready` condition.
     pub ready_since: Option<Time>,
-    /// Containers that ended, with their codes, plain ones first; read only where a failure policy asks for it.
-    pub ends: Vec<(Text, i64)>,
-    /// Types and statuses of conditions; read only where a failure policy asks for it.
+    /// Terminated containers with their exit codes, init containers last; empty without a pod failure policy.
+    pub exit_codes: Vec<(Text, i64)>,
+    /// Types and statuses of conditions; empty without a pod failure policy.
     pub conditions: Vec<(Text, Text)>,
 }
 
@@ -41,24 +41,25 @@ impl Deref for JobPod {
 }
 
 impl JobPod {
-    /// Reads a Pod, as far as this Job cares.
+    /// Reads a Pod for this Job.
     #[must_use]
     pub fn of(tree: &Tree, job: &JobFacts) -> JobPod {
         let facts = PodFacts::of(tree);
+        // Exit codes and conditions are only read for a pod failure policy; most Jobs have none.
         let policy = job.failure_rules.is_some();
         let number = |name: &str| {
             let text = meta::annotation(tree, name)?;
             text.parse().ok().filter(|n| i32::try_from(*n).is_ok())
         };
-        let before = Failures {
+        let before = IndexFailures {
             counted: number(labels::INDEX_FAILURES).unwrap_or(0),
             ignored: number(labels::INDEX_IGNORED).unwrap_or(0),
         };
         JobPod {
-            selected: job.selector.selects(tree),
-            before,
+            matches_selector: job.selector.matches(tree),
+            index_failures: before,
             ready_since: facts.ready.then(|| ready_since(tree)).flatten(),
-            ends: if policy { ends(tree) } else { Vec::new() },
+            exit_codes: if policy { ends(tree) } else { Vec::new() },
             conditions: if policy { conditions_of(tree) } else { Vec::new() },
             facts,
         }
@@ -83,42 +84,42 @@ fn conditions_of(tree: &Tree) -> Vec<(Text, Text)> {
     tree.items_at(pod::CONDITIONS).iter().map(pair).collect()
 }
 
-/// A strategic patch that makes a pod the Job's own.
+/// A strategic merge patch that adopts a pod: adds owner reference and finalizer.
 #[must_use]
-pub fn adoption(job: &Tree) -> Tree {
-    let owner = Owner::controller_tree("batch/v1", "Job", &meta::name(job), &meta::uid(job));
+pub fn adopt_patch(job: &Tree) -> Tree {
+    let owner = OwnerReference::controller_reference("batch/v1", "Job", &meta::name(job), &meta::uid(job));
     tree!({"metadata": {"ownerReferences": [owner], "finalizers": [(literal!("batch.kubernetes.io/job-tracking"))]}})
 }
 
-/// A strategic patch that makes a pod nobody's own.
+/// A strategic merge patch that releases a pod: removes owner reference and finalizer.
 #[must_use]
-pub fn disowning(job: &Uid) -> Tree {
+pub fn release_patch(job: &Uid) -> Tree {
     tree!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": job}],
         "$deleteFromPrimitiveList/finalizers": [(literal!("batch.kubernetes.io/job-tracking"))]}})
 }
 
-/// A pod to be made: which completion index, and the suffix of its name.
+/// A pod to create for a Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPod {
-    /// Completion index of an indexed Job.
+    /// Completion index; `None` for a NonIndexed Job.
     pub index: Option<u32>,
-    /// The last part of the name.
+    /// The random-looking end of the name.
     pub suffix: Text,
-    /// Failures of its index before it, where indexes have limits of their own.
-    pub before: Option<Failures>,
+    /// Earlier failures of the index; `None` without `backoffLimitPerIndex`.
+    pub index_failures: Option<IndexFailures>,
 }
 
-/// How often an index has failed.
+/// Failures of one completion index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Failures {
-    /// Failures that count.
+pub struct IndexFailures {
+    /// Failures that count against `backoffLimitPerIndex`.
     pub counted: u32,
-    /// Failures that a policy lets pass.
+    /// Failures that the pod failure policy ignored.
     pub ignored: u32,
 }
 
-impl Failures {
-    /// All of them.
+impl IndexFailures {
+    /// Counted and ignored failures together.
     #[must_use]
     pub fn all(self) -> u32 {
         self.counted.saturating_add(self.ignored)
@@ -126,13 +127,13 @@ impl Failures {
 }
 
 impl NewPod {
-    /// The pod's name for a Job called `job`. As with generated names, a long front gives way to the suffix.
+    /// The pod's name. A long Job name is truncated so that the suffix fits, as in `generateName`.
     #[must_use]
     pub fn name(&self, job: &str) -> Text {
         Text::from(format!("{}{}", cut(&self.front(job)), self.suffix))
     }
 
-    /// A long Job name gives way to the index.
+    /// The part before the suffix; a long Job name is truncated so that the index fits.
     fn front(&self, job: &str) -> String {
         match self.index {
             Some(index) => {
@@ -145,37 +146,38 @@ impl NewPod {
     }
 }
 
-/// The longest front of a generated name: 63 characters less the suffix.
+/// Longest part before the suffix: 63 characters minus the suffix.
 const FRONT_MAX: usize = 58;
 
 fn cut(front: &str) -> &str {
     front.get(..FRONT_MAX).unwrap_or(front)
 }
 
-/// Makes a Pod from a Job's template.
+/// Builds a Pod from the Job's template, with owner reference, tracking finalizer and completion index.
 #[must_use]
-pub fn pod_of(job: &Tree, new: &NewPod) -> Tree {
+pub fn new_pod(job: &Tree, new: &NewPod) -> Tree {
     let (name, uid) = (meta::name(job), meta::uid(job));
     let old_meta = job.at(path::TEMPLATE_META).cloned().unwrap_or_else(Tree::empty_map);
     let kept = |key: &str| old_meta.get(key).cloned();
+    // The tracking finalizer keeps the pod until the Job controller has counted it, also if it is deleted meanwhile.
     let mut finalizers: Vec<Tree> = old_meta.items_at(&["finalizers"]).to_vec();
     if !finalizers.iter().any(|item| item.as_str() == Some(finalizers::JOB_TRACKING)) {
         finalizers.push(Tree::Text(literal!("batch.kubernetes.io/job-tracking")));
     }
     let metadata = tree!({"name": new.name(&name), "generateName": new.front(&name),
         "namespace": meta::namespace(job), "finalizers": Tree::list(finalizers),
-        "ownerReferences": [(Owner::controller_tree("batch/v1", "Job", &name, &uid))]});
+        "ownerReferences": [(OwnerReference::controller_reference("batch/v1", "Job", &name, &uid))]});
     let pod = tree!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": job.at(path::TEMPLATE_SPEC).cloned().unwrap_or_default()})
     .with_option(meta_path::LABELS, kept("labels"))
     .with_option(meta_path::ANNOTATIONS, kept("annotations"));
     match new.index {
-        Some(index) => with_index(&pod, &name, index, new.before),
+        Some(index) => with_index(&pod, &name, index, new.index_failures),
         None => pod,
     }
 }
 
-fn with_index(pod: &Tree, job: &Text, index: u32, before: Option<Failures>) -> Tree {
+fn with_index(pod: &Tree, job: &Text, index: u32, before: Option<IndexFailures>) -> Tree {
     let word = index.to_string();
     let put = |path: &[&str]| {
         let old = pod.at(path).cloned().unwrap_or_default();
@@ -184,6 +186,7 @@ fn with_index(pod: &Tree, job: &Text, index: u32, before: Option<Failures>) -> T
     let pod = pod
         .with(meta_path::LABELS, put(meta_path::LABELS))
         .with(meta_path::ANNOTATIONS, with_failures(&put(meta_path::ANNOTATIONS), before));
+    // With a headless Service the host name gives each index a stable DNS name.
     let pod = pod.with(pod::HOSTNAME, format!("{job}-{index}"));
     [pod::CONTAINERS, pod::INIT_CONTAINERS].iter().fold(pod, |pod, path| match pod.at(path) {
         Some(list) => {
@@ -194,8 +197,8 @@ fn with_index(pod: &Tree, job: &Text, index: u32, before: Option<Failures>) -> T
     })
 }
 
-/// Failures that were ignored are told only when there are any.
-fn with_failures(annotations: &Tree, before: Option<Failures>) -> Tree {
+/// Adds the failure count annotations; that of ignored failures only when it is not 0, as upstream does.
+fn with_failures(annotations: &Tree, before: Option<IndexFailures>) -> Tree {
     let Some(before) = before else { return annotations.clone() };
     let told = annotations.with(&[labels::INDEX_FAILURES], before.counted.to_string());
     match before.ignored {
@@ -206,6 +209,7 @@ fn with_failures(annotations: &Tree, before: Option<Failures>) -> Tree {
 
 fn with_index_env(item: &Tree) -> Tree {
     let old = item.items_at(container::ENV);
+    // A variable of the template takes precedence, as upstream does.
     if old.iter().any(|var| var.str_at(&["name"]) == COMPLETION_INDEX_ENV) {
         return item.clone();
     }
@@ -226,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_pod_of_an_indexed_job() {
-        let pod = pod_of(&job(), &NewPod { index: Some(2), suffix: "abcde".into(), before: None });
+        let pod = new_pod(&job(), &NewPod { index: Some(2), suffix: "abcde".into(), index_failures: None });
         assert_eq!(meta::name(&pod), "train-2-abcde");
         assert_eq!(pod.str_at(pod::HOSTNAME), "train-2");
         assert_eq!(
@@ -237,13 +241,13 @@ mod tests {
         let envs: Vec<usize> =
             pod.items_at(pod::CONTAINERS).iter().map(|c| c.items_at(container::ENV).len()).collect();
         assert_eq!(envs, [1, 1], "an own variable of that name is left alone");
-        assert_eq!(meta::controller(&pod).map(|owner| owner.blocks), Some(true));
+        assert_eq!(meta::controller_of(&pod).map(|owner| owner.block_owner_deletion), Some(true));
     }
 
     #[test]
     fn a_long_name_gives_way_to_the_suffix() {
         let long = "x".repeat(63);
-        let new = |index| NewPod { index, suffix: "abcde".into(), before: None };
+        let new = |index| NewPod { index, suffix: "abcde".into(), index_failures: None };
         assert_eq!(new(None).name(&long).len(), 63);
         let name = new(Some(17)).name(&long);
         assert!(name.len() == 63 && name.ends_with("xx-17-abcde"), "the index stays: {name}");
@@ -254,19 +258,20 @@ mod tests {
         for (before, annotations) in [
             (None, tree!({"batch.kubernetes.io/job-completion-index": "0"})),
             (
-                Some(Failures { counted: 0, ignored: 0 }),
+                Some(IndexFailures { counted: 0, ignored: 0 }),
                 tree!({"batch.kubernetes.io/job-completion-index": "0", "batch.kubernetes.io/job-index-failure-count": "0"}),
             ),
             (
-                Some(Failures { counted: 2, ignored: 1 }),
+                Some(IndexFailures { counted: 2, ignored: 1 }),
                 tree!({"batch.kubernetes.io/job-completion-index": "0", "batch.kubernetes.io/job-index-failure-count": "2",
                     "batch.kubernetes.io/job-index-ignored-failure-count": "1"}),
             ),
         ] {
-            let pod = pod_of(&job(), &NewPod { index: Some(0), suffix: "abcde".into(), before });
+            let pod =
+                new_pod(&job(), &NewPod { index: Some(0), suffix: "abcde".into(), index_failures: before });
             assert_eq!(pod.at(meta_path::ANNOTATIONS), Some(&annotations));
             let read = JobPod::of(&pod, &JobFacts::of(&job()));
-            assert_eq!(read.before, before.unwrap_or_default());
+            assert_eq!(read.index_failures, before.unwrap_or_default());
         }
     }
 }

@@ -1,96 +1,96 @@
-//! The policies of a Job: what a pod's failure means, and when enough has succeeded.
+//! The pod failure policy and the success policy of a Job.
 
 use muster_tree::{Text, Tree};
 
 use crate::paths::{failure_condition, failure_rule, job as path, success_rule};
 
-/// What a matching rule does.
+/// `action` of a pod failure policy rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureAction {
-    /// The whole Job fails.
+pub enum PodFailureAction {
+    /// The whole Job fails at once.
     FailJob,
-    /// The pod's index fails.
+    /// The index of the pod fails without further retries.
     FailIndex,
-    /// The failure does not count.
+    /// The failure does not count against `backoffLimit`.
     Ignore,
-    /// The failure counts as if there were no rule.
+    /// The failure counts as without a policy.
     Count,
 }
 
-/// What a rule looks at.
+/// The requirement of a pod failure policy rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FailureSign {
-    /// A container ended with a code other than 0.
+pub enum PodFailureMatcher {
+    /// `onExitCodes`: a container terminated with a matching code other than 0.
     ExitCode {
-        /// Only this container.
+        /// `containerName`; `None` matches any container.
         container: Option<Text>,
-        /// Whether the code must be among `codes`, or must not.
+        /// Operator `In`; otherwise `NotIn`.
         among: bool,
-        /// The codes.
+        /// Exit codes of the operator.
         codes: Vec<i64>,
     },
-    /// The pod has one of these conditions: type and status.
+    /// `onPodConditions`: the pod has one of these conditions, as type and status.
     Condition(Vec<(Text, Text)>),
-    /// Nothing we know.
+    /// A requirement of a later version: matches nothing.
     Unknown,
 }
 
-/// One rule of `spec.podFailurePolicy`.
+/// One rule of `spec.podFailurePolicy`; the first that matches decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailureRule {
-    /// What happens.
-    pub action: FailureAction,
-    /// When.
-    pub sign: FailureSign,
+pub struct PodFailureRule {
+    /// What a match does.
+    pub action: PodFailureAction,
+    /// What the rule matches.
+    pub matcher: PodFailureMatcher,
 }
 
 /// One rule of `spec.successPolicy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuccessRule {
-    /// The indexes it is about, as text; all when absent.
+    /// `succeededIndexes` as text, for example `0,2-4`; `None` means all.
     pub indexes: Option<Text>,
-    /// How many of them are enough; all when absent.
+    /// `succeededCount`; `None` means all of `indexes`.
     pub count: Option<u32>,
 }
 
-/// Reads the rules of the pod failure policy; none when the Job has no such policy.
+/// Reads the rules of the pod failure policy; `None` for a Job without one.
 #[must_use]
-pub fn failure_rules(job: &Tree) -> Option<Vec<FailureRule>> {
+pub fn failure_rules(job: &Tree) -> Option<Vec<PodFailureRule>> {
     job.at(path::FAILURE_POLICY).filter(|policy| policy.is_map())?;
     Some(job.items_at(path::FAILURE_RULES).iter().map(read_failure_rule).collect())
 }
 
-/// A rule whose action we do not know does nothing, but keeps its place in the numbering.
-fn read_failure_rule(rule: &Tree) -> FailureRule {
+/// A rule with an unknown action matches nothing but keeps its index, which the failure message quotes.
+fn read_failure_rule(rule: &Tree) -> PodFailureRule {
     let (action, sign) = match rule.str_at(failure_rule::ACTION) {
-        "FailJob" => (FailureAction::FailJob, sign(rule)),
-        "FailIndex" => (FailureAction::FailIndex, sign(rule)),
-        "Ignore" => (FailureAction::Ignore, sign(rule)),
-        "Count" => (FailureAction::Count, sign(rule)),
-        _ => (FailureAction::Count, FailureSign::Unknown),
+        "FailJob" => (PodFailureAction::FailJob, sign(rule)),
+        "FailIndex" => (PodFailureAction::FailIndex, sign(rule)),
+        "Ignore" => (PodFailureAction::Ignore, sign(rule)),
+        "Count" => (PodFailureAction::Count, sign(rule)),
+        _ => (PodFailureAction::Count, PodFailureMatcher::Unknown),
     };
-    FailureRule { action, sign }
+    PodFailureRule { action, matcher: sign }
 }
 
-fn sign(rule: &Tree) -> FailureSign {
+fn sign(rule: &Tree) -> PodFailureMatcher {
     if rule.at(failure_rule::ON_EXIT_CODES).is_some_and(Tree::is_map) {
         let among = match rule.str_at(failure_rule::OPERATOR) {
             "In" => true,
             "NotIn" => false,
-            _ => return FailureSign::Unknown,
+            _ => return PodFailureMatcher::Unknown,
         };
         let container = rule.at(failure_rule::CONTAINER).and_then(|name| name.as_text().cloned());
         let codes = rule.items_at(failure_rule::CODES).iter().filter_map(Tree::as_int).collect();
-        return FailureSign::ExitCode { container, among, codes };
+        return PodFailureMatcher::ExitCode { container, among, codes };
     }
     let pair = |c: &Tree| (c.text_at(failure_condition::TYPE), c.text_at(failure_condition::STATUS));
     match rule.items_at(failure_rule::ON_CONDITIONS) {
-        [] => FailureSign::Unknown,
-        conditions => FailureSign::Condition(conditions.iter().map(pair).collect()),
+        [] => PodFailureMatcher::Unknown,
+        conditions => PodFailureMatcher::Condition(conditions.iter().map(pair).collect()),
     }
 }
 
-/// Reads the rules of the success policy.
+/// Reads the rules of the success policy; empty for a Job without one.
 #[must_use]
 pub fn success_rules(job: &Tree) -> Vec<SuccessRule> {
     let read = |rule: &Tree| SuccessRule {
@@ -114,11 +114,12 @@ mod tests {
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
             "successPolicy": {"rules": [{"succeededIndexes": "0,2-4", "succeededCount": 2}, {"succeededCount": 1}]}}});
         let rules = failure_rules(&job).unwrap();
-        let code = FailureSign::ExitCode { container: Some("c".into()), among: true, codes: vec![1, 42] };
-        assert_eq!(rules[0], FailureRule { action: FailureAction::FailJob, sign: code });
-        assert_eq!(rules[1].sign, FailureSign::Unknown, "a rule we do not know matches nothing");
-        let condition = FailureSign::Condition(vec![("DisruptionTarget".into(), "True".into())]);
-        assert_eq!(rules[2], FailureRule { action: FailureAction::Ignore, sign: condition });
+        let code =
+            PodFailureMatcher::ExitCode { container: Some("c".into()), among: true, codes: vec![1, 42] };
+        assert_eq!(rules[0], PodFailureRule { action: PodFailureAction::FailJob, matcher: code });
+        assert_eq!(rules[1].matcher, PodFailureMatcher::Unknown, "a rule we do not know matches nothing");
+        let condition = PodFailureMatcher::Condition(vec![("DisruptionTarget".into(), "True".into())]);
+        assert_eq!(rules[2], PodFailureRule { action: PodFailureAction::Ignore, matcher: condition });
         let first = SuccessRule { indexes: Some("0,2-4".into()), count: Some(2) };
         assert_eq!(success_rules(&job), [first, SuccessRule { indexes: None, count: Some(1) }]);
         assert_eq!(failure_rules(&tree!({"spec": {}})), None);

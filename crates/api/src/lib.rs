@@ -1,20 +1,25 @@
-//! What every part speaks: the words of the wire, small facts about kinds, time, and the port to an API server.
+//! The vocabulary that all crates share: wire constants, typed views of objects, time, and the API client interface.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nothing here waits, reads a clock or throws dice: time and chance come in through [`ports`].
-//! - A label, reason or field name is spelled once, here.
+//! - Nothing here blocks, reads a clock or draws random numbers: both come in through [`environment`].
+//! - A label, reason, message or field path is spelled once, here.
 //!
 //! # Deliberately absent
 //!
-//! Any client or server. [`port`] describes calls as data; who performs them is not known here.
+//! API clients and servers: [`client`] only describes requests and replies as data.
 
-pub mod claim;
+#![deny(missing_docs)]
+
+pub mod client;
 pub mod condition;
-pub mod definition;
+pub mod consts;
+pub mod crd_schema;
+pub mod endpoint_slice;
+pub mod environment;
 pub mod event;
 pub mod gang;
-pub mod gang_make;
+pub mod gang_objects;
 pub mod job;
 pub mod job_pod;
 pub mod job_policy;
@@ -22,24 +27,21 @@ pub mod jobset;
 pub mod kinds;
 pub mod lease;
 pub mod meta;
+pub mod name_suffix;
 pub mod node;
-pub mod node_terms;
+pub mod node_selector;
 pub mod paths;
 pub mod pod;
 pub mod pod_requests;
+pub mod pod_run_spec;
 pub mod pod_status;
-pub mod pod_work;
-pub mod port;
-pub mod ports;
 pub mod quantity;
 pub mod queue;
+pub mod resource_claim;
 pub mod selector;
-pub mod slice;
-pub mod suffix;
 pub mod time;
 pub mod token;
 pub mod toleration;
 pub mod train;
 pub mod unsupported;
 pub mod volume;
-pub mod words;

@@ -1,66 +1,63 @@
-//! Nodes: what the scheduler reads of them, and how a node is made.
+//! The typed view of a Node, resource amounts, and the Node objects that kubelets write.
 
 use muster_tree::{Text, Tree, tree};
 
-use crate::condition::{self, Wanted};
+use crate::condition::{self, DesiredCondition};
+use crate::consts::{annotations, conditions, labels, reasons};
 use crate::paths::{node as path, taint};
 use crate::quantity;
 use crate::time::Time;
-use crate::words::{annotations, conditions, labels, reasons};
 use crate::{meta, pod};
 
-/// What a taint does.
+/// `effect` of a taint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Effect {
-    /// No new pods.
+pub enum TaintEffect {
+    /// No new pods without a toleration.
     NoSchedule,
-    /// Better no new pods.
+    /// The scheduler avoids the node.
     PreferNoSchedule,
-    /// No new pods, and the old ones go.
+    /// Pods without a toleration are evicted.
     NoExecute,
 }
 
-impl Effect {
-    /// Reads the word.
+impl TaintEffect {
+    /// Parses the effect; `None` for an unknown one.
     #[must_use]
-    pub fn of(word: &str) -> Option<Effect> {
+    pub fn of(word: &str) -> Option<TaintEffect> {
         match word {
-            "NoSchedule" => Some(Effect::NoSchedule),
-            "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
-            "NoExecute" => Some(Effect::NoExecute),
+            "NoSchedule" => Some(TaintEffect::NoSchedule),
+            "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+            "NoExecute" => Some(TaintEffect::NoExecute),
             _ => None,
         }
     }
 }
 
-/// One taint.
+/// One taint of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "fields mirror v1.Taint")]
 pub struct Taint {
-    /// Key.
     pub key: Text,
-    /// Value.
     pub value: Text,
-    /// Effect.
-    pub effect: Effect,
+    pub effect: TaintEffect,
 }
 
-/// What the scheduler reads of a Node.
+/// The fields of a Node that the scheduler reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields mirror v1.Node")]
 pub struct NodeFacts {
-    /// Name.
     pub name: Text,
-    /// Labels, sorted.
+    /// Sorted by key, for [`find_label`](crate::selector::find_label).
     pub labels: Vec<(Text, Text)>,
-    /// Taints.
     pub taints: Vec<Taint>,
-    /// Whether it is cordoned.
+    /// The node is cordoned.
     pub unschedulable: bool,
-    /// What pods may take, by resource, in the unit of [`amount`].
+    /// Resources for pods, in the unit of [`amount`].
     pub allocatable: Vec<(Text, i64)>,
 }
 
 impl NodeFacts {
-    /// Reads a Node.
+    /// Reads a Node, with its quantities parsed.
     #[must_use]
     pub fn of(node: &Tree) -> NodeFacts {
         let labels = pod::labels_of(node).map(Tree::entries).unwrap_or_default().iter();
@@ -75,80 +72,80 @@ impl NodeFacts {
     }
 }
 
-/// Reads a taint; `None` for an effect that is not known.
+/// Reads a taint; `None` if its effect is unknown.
 #[must_use]
 pub fn read_taint(tree: &Tree) -> Option<Taint> {
-    let effect = Effect::of(tree.str_at(taint::EFFECT))?;
+    let effect = TaintEffect::of(tree.str_at(taint::EFFECT))?;
     Some(Taint { key: tree.text_at(taint::KEY), value: tree.text_at(taint::VALUE), effect })
 }
 
-/// Amounts that are asked for: thousandths of `cpu`, whole units of everything else. A value that is no quantity counts
-/// as the most there can be, so that nothing is given for it.
+/// Requested amounts: millicores of `cpu`, whole units of everything else. A malformed quantity reads as `i64::MAX`, so
+/// that it never fits.
 #[must_use]
 pub fn amounts(entries: &[(Text, Tree)]) -> Vec<(Text, i64)> {
     entries.iter().map(|(name, value)| (name.clone(), amount(name, value).unwrap_or(i64::MAX))).collect()
 }
 
-/// Amounts that there are, in the same units. A value that is no quantity is left out.
+/// Available amounts, in the unit of [`amount`]. A malformed quantity is omitted.
 #[must_use]
 pub fn capacities(entries: &[(Text, Tree)]) -> Vec<(Text, i64)> {
     entries.iter().filter_map(|(name, value)| Some((name.clone(), amount(name, value)?))).collect()
 }
 
-/// One amount; numbers and text are both quantities. `None` for what is no quantity.
+/// One amount: millicores of `cpu`, whole units of everything else; `None` if the quantity is malformed.
 #[must_use]
 pub fn amount(resource: &str, value: &Tree) -> Option<i64> {
     let read = if resource == "cpu" { quantity::milli } else { quantity::whole };
     read(&quantity::text(value))
 }
 
-/// The mark of whoever simulates a node; `None` for a node that nobody simulates.
+/// The ID of the simulator that owns a node; `None` for a node that is not simulated.
 #[must_use]
-pub fn simulator(node: &Tree) -> Option<&str> {
+pub fn simulator_id(node: &Tree) -> Option<&str> {
     meta::annotation(node, annotations::SIM_NODE)
 }
 
-/// A merge patch that makes a node the one of this simulator.
+/// A merge patch that assigns a node to a simulator.
 #[must_use]
-pub fn simulated_by(mark: &str) -> Tree {
+pub fn simulated_node_patch(mark: &str) -> Tree {
     tree!({"metadata": {"annotations": Tree::map([(annotations::SIM_NODE, mark)])}})
 }
 
-/// The mark of the machine that a node is; `None` for a node that is none of ours.
+/// The ID of the host that runs a node's local kubelet; `None` for any other node.
 #[must_use]
-pub fn machine_mark(node: &Tree) -> Option<&str> {
+pub fn local_node_id(node: &Tree) -> Option<&str> {
     meta::annotation(node, annotations::LOCAL_NODE)
 }
 
-/// The mark of whoever plays a node's kubelet, of those we know: a machine of ours or a simulator.
+/// The ID of the local kubelet or simulator that owns a node; `None` if a real kubelet owns it.
 #[must_use]
-pub fn player(node: &Tree) -> Option<&str> {
-    machine_mark(node).or_else(|| simulator(node))
+pub fn kubelet_owner(node: &Tree) -> Option<&str> {
+    local_node_id(node).or_else(|| simulator_id(node))
 }
 
-/// A merge patch that makes a node the one of this machine, simulated no longer.
+/// A merge patch that assigns a node to a local kubelet and removes the simulator's annotation.
 #[must_use]
-pub fn run_by(mark: &str) -> Tree {
+pub fn local_node_patch(mark: &str) -> Tree {
     let marks = [(annotations::LOCAL_NODE, Tree::from(mark)), (annotations::SIM_NODE, Tree::Null)];
     tree!({"metadata": {"annotations": Tree::map(marks)}})
 }
 
-/// The host that a node says it is; its name where it does not say.
+/// The host name label of a node; its name without one.
 #[must_use]
-pub fn host(node: &Tree) -> Text {
+pub fn hostname(node: &Tree) -> Text {
     let labels = pod::labels_of(node).and_then(|labels| labels.get(labels::HOSTNAME));
     labels.and_then(Tree::as_text).cloned().unwrap_or_else(|| meta::name(node))
 }
 
-/// The node with the label of its host, as a kubelet sets it.
+/// The node with its host name label set, as a kubelet registers it.
 #[must_use]
-pub fn with_host(node: &Tree) -> Tree {
-    node.with(&["metadata", "labels", labels::HOSTNAME], host(node))
+pub fn with_hostname_label(node: &Tree) -> Tree {
+    node.with(&["metadata", "labels", labels::HOSTNAME], hostname(node))
 }
 
-/// A node called `name` with this capacity.
+/// A Node to register for a simulated kubelet.
 #[must_use]
-pub fn simulated(name: &Text, capacity: &Tree) -> Tree {
+pub fn simulated_node(name: &Text, capacity: &Tree) -> Tree {
     tree!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name,
             "labels": Tree::map([(labels::HOSTNAME, Tree::from(name)), (labels::OS, Tree::from("linux")),
@@ -157,34 +154,34 @@ pub fn simulated(name: &Text, capacity: &Tree) -> Tree {
         "status": {"capacity": capacity, "allocatable": capacity}})
 }
 
-/// What a kubelet tells of its machine.
+/// What a kubelet reports about its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
-    /// What there is, by resource.
+pub struct MachineInfo {
+    /// The value of `status.capacity`.
     pub capacity: Tree,
-    /// The node's address.
+    /// `InternalIP` of the node.
     pub address: Text,
-    /// Where its kubelet answers, if it does.
+    /// Port of the kubelet API; `None` when it is not served.
     pub port: Option<u16>,
-    /// The processor, as Go spells it.
+    /// CPU architecture in Go's spelling.
     pub arch: Text,
-    /// Kernel version.
+    /// `kernelVersion`: release of the host's kernel.
     pub kernel: Text,
-    /// Name of the system.
+    /// `osImage`: name of the operating system.
     pub system: Text,
-    /// What runs containers, as `name://version`.
+    /// Container runtime as `name://version`.
     pub runtime: Text,
-    /// Abilities that the API server asks for by name.
+    /// `declaredFeatures`: feature gates that the API server requires of nodes.
     pub features: Vec<Text>,
-    /// Further conditions: type, whether it holds, reason and message.
+    /// Additional conditions: type, status, reason and message.
     pub conditions: Vec<(Text, bool, Text, Text)>,
 }
 
-impl Machine {
-    /// A machine that does not exist.
+impl MachineInfo {
+    /// The host of a simulated kubelet.
     #[must_use]
-    pub fn simulated(capacity: Tree, address: &str) -> Machine {
-        Machine {
+    pub fn simulated(capacity: Tree, address: &str) -> MachineInfo {
+        MachineInfo {
             capacity,
             address: address.into(),
             port: None,
@@ -197,10 +194,11 @@ impl Machine {
         }
     }
 
-    /// The status a kubelet gives its node: ready, with all there is for pods.
+    /// A merge patch of the status of a ready node; all capacity is allocatable unless the node already says less.
     #[must_use]
     pub fn ready_status(&self, node: &Tree, now: Time) -> Tree {
         let capacity = &self.capacity;
+        // A stored allocatable is kept, so that a heartbeat does not reset it to the capacity.
         let allocatable = node.at(path::ALLOCATABLE).filter(|tree| !tree.is_empty()).unwrap_or(capacity);
         let mut all = node.items_at(path::CONDITIONS).to_vec();
         for (kind, holds, reason, message) in [
@@ -214,10 +212,18 @@ impl Machine {
             ("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             (conditions::READY, true, reasons::KUBELET_READY, "kubelet is posting ready status"),
         ] {
-            condition::set(&mut all, &Wanted { kind, holds, reason, message }, now);
+            condition::set(
+                &mut all,
+                &DesiredCondition { condition_type: kind, status: holds, reason, message },
+                now,
+            );
         }
         for (kind, holds, reason, message) in &self.conditions {
-            condition::set(&mut all, &Wanted { kind, holds: *holds, reason, message }, now);
+            condition::set(
+                &mut all,
+                &DesiredCondition { condition_type: kind, status: *holds, reason, message },
+                now,
+            );
         }
         let mut status = tree!({"capacity": capacity, "allocatable": allocatable, "conditions": Tree::list(all),
             "addresses": [{"type": "InternalIP", "address": &self.address},
@@ -239,19 +245,23 @@ impl Machine {
     }
 }
 
-/// The status of a node whose kubelet stops in good order.
+/// A merge patch of a node's status on a graceful shutdown of its kubelet.
 #[must_use]
 pub fn stopped_status(node: &Tree, now: Time) -> Tree {
     let mut all = node.items_at(path::CONDITIONS).to_vec();
     let (reason, message) = (reasons::KUBELET_NOT_READY, "the node was stopped");
-    condition::set(&mut all, &Wanted { kind: conditions::READY, holds: false, reason, message }, now);
+    condition::set(
+        &mut all,
+        &DesiredCondition { condition_type: conditions::READY, status: false, reason, message },
+        now,
+    );
     tree!({"status": {"conditions": Tree::list(all)}})
 }
 
-/// Whether a node is ready.
+/// Returns whether the `Ready` condition is `True`.
 #[must_use]
 pub fn is_ready(node: &Tree) -> bool {
-    condition::holds(node.items_at(path::CONDITIONS), conditions::READY)
+    condition::is_true(node.items_at(path::CONDITIONS), conditions::READY)
 }
 
 #[cfg(test)]
@@ -260,19 +270,18 @@ mod tests {
 
     #[test]
     fn facts_of_a_node() {
-        let node =
-            simulated(&Text::from("n"), &tree!({"cpu": "4", "memory": "1Ki", "pods": 110, "x/gpu": "2"}))
-                .with(
-                    path::TAINTS,
-                    tree!([{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "Odd"}]),
-                );
+        let node = simulated_node(
+            &Text::from("n"),
+            &tree!({"cpu": "4", "memory": "1Ki", "pods": 110, "x/gpu": "2"}),
+        )
+        .with(path::TAINTS, tree!([{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "Odd"}]));
         let facts = NodeFacts::of(&node);
         let found = |name: &str| facts.allocatable.iter().find(|(k, _)| k == name).map(|(_, v)| *v);
         assert_eq!(found("cpu"), Some(4000));
         assert_eq!((found("memory"), found("pods"), found("x/gpu")), (Some(1024), Some(110), Some(2)));
         assert_eq!(facts.taints.len(), 1);
         let ready =
-            node.merge(&Machine::simulated(tree!({"cpu": "4"}), "10.0.0.1").ready_status(&node, Time(0)));
+            node.merge(&MachineInfo::simulated(tree!({"cpu": "4"}), "10.0.0.1").ready_status(&node, Time(0)));
         assert!(is_ready(&ready) && !is_ready(&node));
     }
 }

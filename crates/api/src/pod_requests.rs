@@ -1,4 +1,4 @@
-//! What a pod asks for as a whole, as Kubernetes counts it: by placement and by quota alike.
+//! The effective resource requests of a pod, shared by scheduling and quota.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use muster_tree::{Text, Tree};
 use crate::node::amounts;
 use crate::paths::{container, pod};
 
-/// The effective request of a pod, or of a template of pods: containers and sidecars together, or the greediest moment
-/// of the start; what the pod asks for as a whole stands instead of that; overhead comes on top. Containers that do
-/// not ask for one of `defaults` are taken to ask for that much.
+/// The effective requests of a pod or pod template, as upstream's `PodRequests` computes them.
+///
+/// The larger of: main containers plus sidecars, or the peak while init containers run. Pod-level requests override
+/// this sum, and overhead is added. A container without a request for one of `defaults` counts with that amount.
 #[must_use]
 pub fn effective(tree: &Tree, defaults: &[(Text, i64)]) -> BTreeMap<Text, i64> {
     let mut running: BTreeMap<Text, i64> = BTreeMap::new();
@@ -18,6 +19,7 @@ pub fn effective(tree: &Tree, defaults: &[(Text, i64)]) -> BTreeMap<Text, i64> {
         for (name, amount) in asked(item, defaults) {
             let so_far = running.entry(name.clone()).or_default();
             let moment = peak.entry(name).or_default();
+            // Sidecars that started earlier keep running beside this init container.
             *moment = (*moment).max(so_far.saturating_add(amount));
             *so_far = so_far.saturating_add(if is_sidecar(item) { amount } else { 0 });
         }
@@ -30,9 +32,11 @@ pub fn effective(tree: &Tree, defaults: &[(Text, i64)]) -> BTreeMap<Text, i64> {
     }
     for (name, amount) in peak {
         let sum = running.entry(name).or_default();
+        // The node must fit the larger of the two phases, not their sum.
         *sum = (*sum).max(amount);
     }
     for (name, amount) in amounts(tree.entries_at(pod::REQUESTS)) {
+        // Pod-level requests replace the sum of the containers for the resources that support them.
         if is_for_whole_pods(&name) {
             running.insert(name, amount);
         }
@@ -44,13 +48,13 @@ pub fn effective(tree: &Tree, defaults: &[(Text, i64)]) -> BTreeMap<Text, i64> {
     running
 }
 
-/// Whether a resource may be asked for by a pod as a whole.
+/// Returns whether a resource may have a pod-level request.
 #[must_use]
 pub fn is_for_whole_pods(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// Whether an init container stays for as long as the pod.
+/// Returns whether an init container is a sidecar (`restartPolicy: Always`).
 #[must_use]
 pub fn is_sidecar(container: &Tree) -> bool {
     container.str_at(container::RESTART_POLICY) == "Always"

@@ -1,89 +1,79 @@
-//! The status of a Pod as a kubelet writes it.
+//! The status of a Pod as the kubelet writes it, for local and for simulated pods.
 
 use muster_tree::{Text, Tree, tree};
 
-use crate::condition::{self, Wanted};
+use crate::condition::{self, DesiredCondition};
+use crate::consts::{conditions, reasons};
 use crate::meta;
 use crate::paths::{condition as condition_path, container_status, pod as path};
-use crate::pod::{self, Phase};
+use crate::pod::{self, PodPhase};
 use crate::time::Time;
-use crate::words::{conditions, reasons};
 
-/// Where a pod runs.
+/// The addresses of a running pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Addresses {
-    /// The node's address.
+pub struct PodAddresses {
+    /// IP address of the node.
     pub host: Text,
-    /// The pod's address.
+    /// IP address of the pod.
     pub pod: Text,
 }
 
-/// What all containers of a pod are doing.
+/// The common state of all containers of a simulated pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// Being made.
+#[expect(missing_docs, reason = "fields are start, end, exit code and restart count of the containers")]
+pub enum SimulatedContainers {
     Creating,
-    /// Running since then.
     Running {
-        /// Since when.
         since: Time,
         /// How often they were restarted.
         restarts: i64,
     },
-    /// Waiting to be restarted.
     Waiting {
-        /// When they began.
         since: Time,
-        /// When they ended.
         until: Time,
-        /// With which code.
         code: i64,
         /// How often they were restarted.
         restarts: i64,
     },
-    /// Ended for good.
     Ended {
-        /// When they began.
         since: Time,
-        /// When they ended.
         until: Time,
-        /// With which code.
         code: i64,
         /// How often they were restarted.
         restarts: i64,
     },
-    /// Ended because the pod was active for longer than its `activeDeadlineSeconds`.
     DeadlineExceeded {
-        /// When they began.
         since: Time,
-        /// When they ended.
         until: Time,
         /// How often they were restarted.
         restarts: i64,
     },
 }
 
-/// The message of a pod that was active for too long.
+/// `status.message` of a pod that exceeded `activeDeadlineSeconds`, upstream's text.
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
-/// The code of a process that ended by SIGTERM.
+/// Exit code of a process that was terminated by SIGTERM (128 + 15).
 pub const CODE_TERMINATED: i64 = 143;
 
-impl Doing {
-    /// The phase of the pod.
+impl SimulatedContainers {
+    /// Phase of a pod with its containers in this state.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> PodPhase {
         match self {
-            Doing::Creating => Phase::Pending,
-            Doing::Running { .. } | Doing::Waiting { .. } => Phase::Running,
-            Doing::Ended { code: 0, .. } => Phase::Succeeded,
-            Doing::Ended { .. } | Doing::DeadlineExceeded { .. } => Phase::Failed,
+            SimulatedContainers::Creating => PodPhase::Pending,
+            SimulatedContainers::Running { .. } | SimulatedContainers::Waiting { .. } => PodPhase::Running,
+            SimulatedContainers::Ended { code: 0, .. } => PodPhase::Succeeded,
+            SimulatedContainers::Ended { .. } | SimulatedContainers::DeadlineExceeded { .. } => {
+                PodPhase::Failed
+            }
         }
     }
 }
 
-/// When the containers began, how often they were restarted, and whether they run; read back from a status.
+/// Reads start time, restart count and whether the containers run from the status of a simulated pod; lets a restarted
+/// simulator resume it.
 #[must_use]
-pub fn read(pod: &Tree) -> Option<(Time, i64, bool)> {
+pub fn read_simulated(pod: &Tree) -> Option<(Time, i64, bool)> {
     let first = pod.items_at(path::CONTAINER_STATUSES).first()?;
     let restarts = first.int_at(container_status::RESTARTS).unwrap_or(0);
     match Time::of(first.at(container_status::STARTED)) {
@@ -92,110 +82,110 @@ pub fn read(pod: &Tree) -> Option<(Time, i64, bool)> {
     }
 }
 
-/// A strategic patch of `status` for a pod all of whose containers do the same.
+/// A strategic merge patch of the status of a simulated pod; all its containers have the same state.
 #[must_use]
-pub fn patch(pod: &Tree, addresses: &Addresses, doing: &Doing, now: Time) -> Tree {
+pub fn simulated_patch(pod: &Tree, addresses: &PodAddresses, doing: &SimulatedContainers, now: Time) -> Tree {
     let containers = pod::containers(pod).map(|(name, image)| simulated(pod, name, image, doing));
     let (reason, message) = match doing {
-        Doing::DeadlineExceeded { .. } => (reasons::DEADLINE_EXCEEDED, DEADLINE_MESSAGE),
+        SimulatedContainers::DeadlineExceeded { .. } => (reasons::DEADLINE_EXCEEDED, DEADLINE_MESSAGE),
         _ => ("", ""),
     };
-    let report = Report {
+    let report = PodStatusReport {
         phase: doing.phase(),
         reason: reason.into(),
         message: message.into(),
-        sandbox: !doing.phase().ended() && !matches!(doing, Doing::Creating),
+        sandbox: !doing.phase().is_terminal() && !matches!(doing, SimulatedContainers::Creating),
         containers: containers.collect(),
-        ..Report::default()
+        ..PodStatusReport::default()
     };
     report.patch(pod, addresses, now)
 }
 
-/// All that a kubelet tells of a pod.
+/// The pod status that a kubelet computes, as input of a status patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Phase.
-    pub phase: Phase,
-    /// Why it is in this phase; empty for the usual.
+pub struct PodStatusReport {
+    /// The phase to report in `status.phase`.
+    pub phase: PodPhase,
+    /// `status.reason`; empty except for failures by the kubelet.
     pub reason: Text,
-    /// The same in a sentence.
+    /// `status.message`: details of `reason`.
     pub message: Text,
-    /// Whether the place where containers run is made.
+    /// The sandbox and its network exist: condition `PodReadyToStartContainers`.
     pub sandbox: bool,
-    /// Init containers and sidecars.
-    pub inits: Vec<ContainerReport>,
-    /// The others.
-    pub containers: Vec<ContainerReport>,
-    /// Conditions that others must set before it is ready.
+    /// Init containers and sidecars, in spec order.
+    pub inits: Vec<ContainerStatusReport>,
+    /// Main containers, in spec order.
+    pub containers: Vec<ContainerStatusReport>,
+    /// `spec.readinessGates`: condition types that other controllers set.
     pub gates: Vec<Text>,
-    /// Why the pod has to go through no fault of its own: reason and message.
+    /// Reason and message of the `DisruptionTarget` condition.
     pub disruption: Option<(Text, Text)>,
 }
 
-/// What a kubelet tells of a container.
+/// The status of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContainerReport {
-    /// Name.
+pub struct ContainerStatusReport {
+    /// Name of the container in the spec.
     pub name: Text,
-    /// Image.
+    /// Image as in the spec.
     pub image: Text,
-    /// Which run of it; empty when there was none.
+    /// `containerID` of the current run; empty before the first one.
     pub id: Text,
-    /// Whether it can serve; of an init container, whether it is done.
+    /// Ready to serve; for an init container: completed.
     pub ready: bool,
-    /// Whether it has come up; of an init container that runs to its end, nothing.
+    /// Startup probe and `postStart` hook are done; `None` for an init container that runs to completion.
     pub started: Option<bool>,
-    /// How often it was restarted.
+    /// Number of restarts so far: `restartCount`.
     pub restarts: i64,
-    /// How it is.
+    /// Its current state: `state`.
     pub state: ContainerState,
-    /// How the run before ended.
-    pub last: Option<Terminated>,
-    /// Whether it counts as initialized; of no meaning for main containers.
+    /// `lastState`: how the previous run terminated.
+    pub last: Option<TerminatedState>,
+    /// Counts as initialized for the `Initialized` condition; ignored for main containers.
     pub initialized: bool,
-    /// Whether it stays beside the main containers.
+    /// An init container with `restartPolicy: Always`.
     pub sidecar: bool,
 }
 
-/// How a container is.
+/// `state` of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerState {
-    /// It does not run.
+    /// Not running: being created, or waiting for a restart.
     Waiting {
-        /// Why.
+        /// Reason, for example `CrashLoopBackOff`.
         reason: Text,
         /// The same in a sentence; may be empty.
         message: Text,
     },
-    /// It runs since then.
+    /// Running since this time.
     Running(Time),
-    /// It ended.
-    Ended(Terminated),
+    /// The last run terminated and no restart is due.
+    Terminated(TerminatedState),
 }
 
-/// How a run of a container ended.
+/// `state.terminated`: how a run of a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terminated {
-    /// Which run.
+pub struct TerminatedState {
+    /// `containerID` of the run.
     pub id: Text,
-    /// When it began.
+    /// `startedAt`; `None` when the kubelet does not know.
     pub since: Option<Time>,
-    /// When it ended.
+    /// `finishedAt`; `None` when the kubelet does not know.
     pub until: Option<Time>,
-    /// With which code.
+    /// Exit code of the process.
     pub code: i64,
-    /// By which signal.
+    /// Signal that killed the process.
     pub signal: Option<i64>,
-    /// Why.
+    /// `reason`, for example `Completed`, `Error` or `OOMKilled`.
     pub reason: Text,
-    /// Last words; may be empty.
+    /// Termination message; may be empty.
     pub message: Text,
 }
 
-impl Report {
-    /// A strategic patch of `status`.
+impl PodStatusReport {
+    /// A strategic merge patch of `status`, with the conditions that the kubelet owns.
     #[must_use]
-    pub fn patch(&self, pod: &Tree, addresses: &Addresses, now: Time) -> Tree {
+    pub fn patch(&self, pod: &Tree, addresses: &PodAddresses, now: Time) -> Tree {
         let mut all = pod.items_at(path::CONDITIONS).to_vec();
         let generation = pod.int_at(&["metadata", "generation"]).unwrap_or(1);
         for wanted in self.conditions(&all) {
@@ -208,10 +198,12 @@ impl Report {
                 .with(condition_path::PROBED, Tree::Null),
             false => c.clone(),
         };
+        // startTime is set once and survives restarts of the kubelet.
         let start = Time::of(pod.at(path::START_TIME)).unwrap_or(now);
-        let statuses = |list: &[ContainerReport]| Tree::list(list.iter().map(ContainerReport::tree));
+        let statuses =
+            |list: &[ContainerStatusReport]| Tree::list(list.iter().map(ContainerStatusReport::tree));
         let mut status = tree!({
-            "phase": self.phase.word(), "observedGeneration": generation,
+            "phase": self.phase.as_str(), "observedGeneration": generation,
             "conditions": Tree::list(all.iter().map(tidy)),
             "containerStatuses": statuses(&self.containers),
             "hostIP": &addresses.host, "hostIPs": [{"ip": &addresses.host}],
@@ -249,7 +241,7 @@ impl Report {
         let left: Vec<&str> =
             self.inits.iter().filter(|it| !it.initialized).map(|it| it.name.as_str()).collect();
         match self.phase {
-            Phase::Succeeded => {
+            PodPhase::Succeeded => {
                 Condition { reason: reasons::POD_COMPLETED.into(), ..Condition::plain(kind, true) }
             }
             _ if left.is_empty() => Condition::plain(kind, true),
@@ -265,10 +257,11 @@ impl Report {
     fn ready(&self, kind: &'static str) -> Condition {
         let because = |reason: &str| Condition { reason: reason.into(), ..Condition::plain(kind, false) };
         match self.phase {
-            Phase::Succeeded => return because(reasons::POD_COMPLETED),
-            Phase::Failed => return because(reasons::POD_FAILED),
+            PodPhase::Succeeded => return because(reasons::POD_COMPLETED),
+            PodPhase::Failed => return because(reasons::POD_FAILED),
             _ => {}
         }
+        // Sidecars count for readiness, init containers do not.
         let beside = self.inits.iter().filter(|it| it.sidecar);
         let unready = beside.chain(&self.containers).filter(|it| !it.ready);
         let names: Vec<&str> = unready.map(|it| it.name.as_str()).collect();
@@ -279,9 +272,9 @@ impl Report {
         Condition { message, ..because(reasons::CONTAINERS_NOT_READY) }
     }
 
-    /// Ready, if the conditions of others are.
+    /// The `Ready` condition of a pod with ready containers: `False` while a readiness gate is not `True`.
     fn gated(&self, known: &[Tree]) -> Condition {
-        let open = self.gates.iter().filter(|gate| !condition::holds(known, gate));
+        let open = self.gates.iter().filter(|gate| !condition::is_true(known, gate));
         let told = open.map(|gate| match condition::find(known, gate) {
             None => format!("corresponding condition of pod readiness gate \"{gate}\" does not exist."),
             Some(it) => {
@@ -302,7 +295,7 @@ impl Report {
     }
 }
 
-impl ContainerReport {
+impl ContainerStatusReport {
     fn tree(&self) -> Tree {
         let state = match &self.state {
             ContainerState::Waiting { reason, message } if message.is_empty() => {
@@ -312,9 +305,10 @@ impl ContainerReport {
                 tree!({"waiting": {"reason": reason, "message": message}})
             }
             ContainerState::Running(since) => tree!({"running": {"startedAt": since.to_seconds_text()}}),
-            ContainerState::Ended(end) => end.tree(),
+            ContainerState::Terminated(end) => end.tree(),
         };
-        let last = self.last.as_ref().map_or_else(Tree::empty_map, Terminated::tree);
+        let last = self.last.as_ref().map_or_else(Tree::empty_map, TerminatedState::tree);
+        // A container that never ran has no image ID.
         let image_id = if self.id.is_empty() { Text::new() } else { self.image.clone() };
         let mut tree = tree!({"name": &self.name, "image": &self.image, "imageID": image_id, "lastState": last,
             "ready": self.ready, "restartCount": self.restarts, "state": state});
@@ -328,7 +322,7 @@ impl ContainerReport {
     }
 }
 
-impl Terminated {
+impl TerminatedState {
     fn tree(&self) -> Tree {
         let time = |at: Option<Time>| at.map_or(Tree::Null, |at| Tree::from(at.to_seconds_text()));
         let mut tree = tree!({"exitCode": self.code, "reason": &self.reason, "startedAt": time(self.since),
@@ -345,7 +339,7 @@ impl Terminated {
     }
 }
 
-/// The conditions that a kubelet writes, that of the scheduler among them.
+/// Condition types with empty fields and generation maintained by the kubelet, `PodScheduled` included.
 const OWN_CONDITIONS: &[&str] = &[
     conditions::POD_SCHEDULED,
     conditions::READY_TO_START,
@@ -367,12 +361,18 @@ impl Condition {
         Condition { kind, holds, reason: Text::new(), message: String::new() }
     }
 
-    fn as_wanted(&self) -> Wanted<'_> {
-        Wanted { kind: self.kind, holds: self.holds, reason: &self.reason, message: &self.message }
+    fn as_wanted(&self) -> DesiredCondition<'_> {
+        DesiredCondition {
+            condition_type: self.kind,
+            status: self.holds,
+            reason: &self.reason,
+            message: &self.message,
+        }
     }
 }
 
-/// Empty reasons and messages are left out, as they are on the wire; one that was there before has to be taken away.
+/// Omits an empty reason or message, as upstream's `omitempty` does; one that is stored is set to null, because a merge
+/// patch keeps what it does not name.
 fn without_blanks(condition: &Tree, known: Option<&Tree>) -> Tree {
     [condition_path::REASON, condition_path::MESSAGE].iter().fold(condition.clone(), |tree, path| {
         let was_said = known.is_some_and(|known| !known.str_at(path).is_empty());
@@ -384,9 +384,9 @@ fn without_blanks(condition: &Tree, known: Option<&Tree>) -> Tree {
     })
 }
 
-fn simulated(pod: &Tree, name: Text, image: Text, doing: &Doing) -> ContainerReport {
+fn simulated(pod: &Tree, name: Text, image: Text, doing: &SimulatedContainers) -> ContainerStatusReport {
     let id = Text::from(format!("sim://{}/{name}", meta::uid(pod)));
-    let ended = |since: Time, until: Time, code: i64| Terminated {
+    let ended = |since: Time, until: Time, code: i64| TerminatedState {
         id: id.clone(),
         since: Some(since),
         until: Some(until),
@@ -400,22 +400,22 @@ fn simulated(pod: &Tree, name: Text, image: Text, doing: &Doing) -> ContainerRep
         message: message.into(),
     };
     let (state, restarts, last) = match *doing {
-        Doing::Creating => (waiting(reasons::CONTAINER_CREATING, ""), 0, None),
-        Doing::Running { since, restarts } => (ContainerState::Running(since), restarts, None),
-        Doing::Waiting { since, until, code, restarts } => {
+        SimulatedContainers::Creating => (waiting(reasons::CONTAINER_CREATING, ""), 0, None),
+        SimulatedContainers::Running { since, restarts } => (ContainerState::Running(since), restarts, None),
+        SimulatedContainers::Waiting { since, until, code, restarts } => {
             let why = waiting(reasons::CRASH_LOOP, "the container is restarted after a pause");
             (why, restarts, Some(ended(since, until, code)))
         }
-        Doing::Ended { since, until, code, restarts } => {
-            (ContainerState::Ended(ended(since, until, code)), restarts, None)
+        SimulatedContainers::Ended { since, until, code, restarts } => {
+            (ContainerState::Terminated(ended(since, until, code)), restarts, None)
         }
-        Doing::DeadlineExceeded { since, until, restarts } => {
-            (ContainerState::Ended(ended(since, until, CODE_TERMINATED)), restarts, None)
+        SimulatedContainers::DeadlineExceeded { since, until, restarts } => {
+            (ContainerState::Terminated(ended(since, until, CODE_TERMINATED)), restarts, None)
         }
     };
-    let runs = matches!(doing, Doing::Running { .. });
-    let id = if matches!(doing, Doing::Creating) { Text::new() } else { id };
-    ContainerReport {
+    let runs = matches!(doing, SimulatedContainers::Running { .. });
+    let id = if matches!(doing, SimulatedContainers::Creating) { Text::new() } else { id };
+    ContainerStatusReport {
         name,
         image,
         id,
@@ -434,26 +434,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_by_what_the_containers_do() {
+    fn pod_conditions_follow_container_states() {
         let pod = tree!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
             "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}});
         let at = |secs: i64| Time(secs * 1_000_000);
         let (since, until, restarts) = (at(1), at(2), 0);
         for (doing, phase, ready, reason) in [
-            (Doing::Creating, "Pending", "False", "ContainersNotReady"),
-            (Doing::Running { since, restarts }, "Running", "True", ""),
-            (Doing::Ended { since, until, code: 0, restarts }, "Succeeded", "False", "PodCompleted"),
-            (Doing::Ended { since, until, code: 3, restarts }, "Failed", "False", "PodFailed"),
+            (SimulatedContainers::Creating, "Pending", "False", "ContainersNotReady"),
+            (SimulatedContainers::Running { since, restarts }, "Running", "True", ""),
+            (
+                SimulatedContainers::Ended { since, until, code: 0, restarts },
+                "Succeeded",
+                "False",
+                "PodCompleted",
+            ),
+            (SimulatedContainers::Ended { since, until, code: 3, restarts }, "Failed", "False", "PodFailed"),
         ] {
-            let addresses = Addresses { host: "1".into(), pod: "2".into() };
-            let patch = patch(&pod, &addresses, &doing, at(3));
+            let addresses = PodAddresses { host: "1".into(), pod: "2".into() };
+            let patch = simulated_patch(&pod, &addresses, &doing, at(3));
             let all = patch.items_at(path::CONDITIONS);
             let found = condition::find(all, conditions::READY).unwrap();
             assert_eq!(patch.str_at(path::PHASE), phase);
             assert_eq!((found.str_at(&["status"]), found.str_at(&["reason"])), (ready, reason), "{doing:?}");
             assert_eq!(all.len(), 5, "the scheduler's condition stays");
-            let read = read(&pod.merge(&patch));
-            assert_eq!(read, matches!(doing, Doing::Running { .. }).then_some((since, 0, true)));
+            let read = read_simulated(&pod.merge(&patch));
+            assert_eq!(
+                read,
+                matches!(doing, SimulatedContainers::Running { .. }).then_some((since, 0, true))
+            );
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Quantities: `500m`, `2Gi`, `1e3`. Parsed once, at the cache's edge, with the values that Kubernetes gives them.
+//! Resource quantities: `500m`, `2Gi`, `1e3`, with the values that upstream's `resource.Quantity` gives them.
 //!
 //! # Deliberately absent
 //!
-//! Upstream's overflow: a quantity beyond 64 bits wraps around there, and is the largest number here.
+//! Upstream's overflow: a quantity beyond 64 bits wraps around there and saturates here.
 
 use std::borrow::Cow;
 
 use muster_tree::Tree;
 
-/// The text of a field with a quantity: numbers are quantities, too, and `null` is none of it.
+/// The text of a quantity field: a JSON number is a quantity too, and `null` is `0`.
 #[must_use]
 pub fn text(field: &Tree) -> Cow<'_, str> {
     match field {
@@ -18,29 +18,29 @@ pub fn text(field: &Tree) -> Cow<'_, str> {
     }
 }
 
-/// Reads a quantity in thousandths, rounded up; `None` when it is not one. What does not fit is the most that does.
+/// Parses a quantity into thousandths, rounded up and saturating; `None` if it is malformed.
 #[must_use]
 pub fn milli(text: &str) -> Option<i64> {
     scaled(text, NANO / 1000)
 }
 
-/// Reads a quantity in whole units, rounded up; `None` when it is not one. What does not fit is the most that does.
+/// Parses a quantity into whole units, rounded up and saturating; `None` if it is malformed.
 #[must_use]
 pub fn whole(text: &str) -> Option<i64> {
     scaled(text, NANO)
 }
 
-/// Reads a quantity in billionths, rounded up; `None` when it is not one. What does not fit is the most that does.
+/// Parses a quantity into billionths, rounded up and saturating; `None` if it is malformed.
 #[must_use]
 pub fn nano(text: &str) -> Option<i64> {
     scaled(text, 1)
 }
 
-/// Billionths of one.
+/// Number of billionths in one unit.
 const NANO: i128 = 1_000_000_000;
-/// Digits after the point that count; the ones behind them round up.
+/// Digits after the decimal point that are kept; further digits round up.
 const NANO_DIGITS: i64 = 9;
-/// An `i128` has no more digits.
+/// Number of decimal digits of an `i128`.
 const DIGITS_MAX: i64 = 39;
 
 fn scaled(text: &str, unit: i128) -> Option<i64> {
@@ -49,11 +49,10 @@ fn scaled(text: &str, unit: i128) -> Option<i64> {
     i64::try_from(size.clamp(i64::MIN.into(), i64::MAX.into())).ok()
 }
 
-/// Reads a quantity in billionths, away from zero where it is finer than that, as `resource.Quantity` of Kubernetes
-/// does; `None` when it is not one. What does not fit is the most that does.
+/// Parses a quantity into billionths, rounded away from zero as upstream does and saturating; `None` if it is malformed.
 ///
-/// Any number of digits is read: a quantity that Kubernetes reads and this function does not would be used and not
-/// counted.
+/// Any number of digits is accepted: a quantity that the API server accepts and this function does not would be
+/// consumed by pods without being counted against quota.
 #[must_use]
 pub fn nanos(text: &str) -> Option<i128> {
     let text = text.trim();
@@ -61,11 +60,13 @@ pub fn nanos(text: &str) -> Option<i128> {
     let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // At least one digit and at most one decimal point.
     if number.len() == number.matches('.').count() || fraction.contains('.') {
         return None;
     }
     let (kibis, tens) = scale(suffix)?;
     let mut digits: Vec<u32> = whole.chars().chain(fraction.chars()).filter_map(|c| c.to_digit(10)).collect();
+    // Scaled in decimal digits, so that no intermediate value overflows.
     (0..kibis).for_each(|_| multiply_by_1024(&mut digits));
     let size = shifted(&digits, i64::from(tens) + NANO_DIGITS - i64::try_from(fraction.len()).ok()?);
     Some(if text.starts_with('-') { -size } else { size })
@@ -84,7 +85,7 @@ fn multiply_by_1024(digits: &mut Vec<u32>) {
     }
 }
 
-/// These digits with the point moved to the right by so many places, rounded up.
+/// The number of these digits, shifted left by `places` decimal places, rounded up.
 fn shifted(digits: &[u32], places: i64) -> i128 {
     let count = i64::try_from(digits.len()).unwrap_or(i64::MAX);
     let kept = usize::try_from(count.saturating_add(places).clamp(0, count)).unwrap_or(0);
@@ -95,7 +96,7 @@ fn shifted(digits: &[u32], places: i64) -> i128 {
     size.saturating_add(i128::from(cut.iter().any(|digit| *digit != 0)))
 }
 
-/// What a suffix multiplies with: a power of 1024 and a power of ten.
+/// The multiplier of a suffix, as a power of 1024 and a power of ten.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
     match suffix {
         "" => Some((0, 0)),

@@ -1,14 +1,14 @@
-//! Label selectors.
+//! Label selectors of specs (`matchLabels` and `matchExpressions`).
 
 use muster_tree::{Text, Tree};
 
 use crate::meta;
 use crate::paths::{label_expression, meta as meta_path, selector as path};
 
-/// What an object's labels must be: a value that can be compared, so that equal ones are counted once.
+/// A label selector. Equal selectors compare equal, so that their matches can be cached by selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Selector {
-    /// `None` selects nothing, an empty list everything.
+pub struct LabelSelector {
+    /// `None` matches nothing, an empty list everything, as upstream's nil and empty selectors do.
     terms: Option<Vec<Term>>,
 }
 
@@ -18,33 +18,33 @@ enum Term {
     NotIn(Text, Vec<Text>),
     Exists(Text),
     Absent(Text),
-    /// An operator we do not know: nothing fits.
+    /// An unknown operator: matches nothing.
     Never,
 }
 
-impl Selector {
-    /// Reads `matchLabels` and `matchExpressions`; no tree at all selects nothing.
+impl LabelSelector {
+    /// Reads `matchLabels` and `matchExpressions`; an absent selector matches nothing.
     #[must_use]
-    pub fn of(tree: Option<&Tree>) -> Selector {
+    pub fn of(tree: Option<&Tree>) -> LabelSelector {
         let terms = tree.filter(|tree| tree.is_map()).map(|tree| {
             let equal = tree.entries_at(path::LABELS).iter();
             let equal = equal
                 .map(|(key, value)| Term::In(key.clone(), value.as_text().cloned().into_iter().collect()));
             equal.chain(tree.items_at(path::EXPRESSIONS).iter().map(term)).collect()
         });
-        Selector { terms }
+        LabelSelector { terms }
     }
 
-    /// Whether it selects an object.
+    /// Returns whether the labels of an object match.
     #[must_use]
-    pub fn selects(&self, object: &Tree) -> bool {
+    pub fn matches(&self, object: &Tree) -> bool {
         let labels = object.at(meta_path::LABELS).unwrap_or(&Tree::Null);
         self.fits(|key| labels.get(key).and_then(Tree::as_text))
     }
 
-    /// Whether it selects an object with these labels, which are sorted by key.
+    /// Returns whether these labels, sorted by key, match.
     #[must_use]
-    pub fn selects_labels(&self, labels: &[(Text, Text)]) -> bool {
+    pub fn matches_labels(&self, labels: &[(Text, Text)]) -> bool {
         self.fits(|key| find_label(labels, key))
     }
 
@@ -52,13 +52,13 @@ impl Selector {
         self.terms.as_ref().is_some_and(|terms| terms.iter().all(|term| term.fits(&value)))
     }
 
-    /// Whether nothing is asked at all.
+    /// Returns whether the selector is present and empty, so that it matches every object.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.terms.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Also asks for this very value, or for any other, unless the selector selects nothing anyway.
+    /// Adds a requirement for exactly this value (`same`) or for any other; no effect on a selector that matches nothing.
     pub fn add(&mut self, key: &Text, value: &Text, same: bool) {
         let (key, values) = (key.clone(), vec![value.clone()]);
         if let Some(terms) = &mut self.terms {
@@ -66,7 +66,7 @@ impl Selector {
         }
     }
 
-    /// The labels it looks at.
+    /// Keys of all requirements.
     pub fn keys(&self) -> impl Iterator<Item = &Text> {
         self.terms.iter().flatten().filter_map(|term| match term {
             Term::In(key, _) | Term::NotIn(key, _) | Term::Exists(key) | Term::Absent(key) => Some(key),
@@ -74,7 +74,7 @@ impl Selector {
         })
     }
 
-    /// Whether two objects look the same to every selector.
+    /// Returns whether two objects have equal labels and namespaces, so that no selector distinguishes them.
     #[must_use]
     pub fn same_labels(one: &Tree, other: &Tree) -> bool {
         one.at(meta_path::LABELS) == other.at(meta_path::LABELS)
@@ -82,7 +82,7 @@ impl Selector {
     }
 }
 
-/// The value of a label among labels that are sorted by key.
+/// Finds a label in labels that are sorted by key.
 #[must_use]
 pub fn find_label<'a>(labels: &'a [(Text, Text)], key: &str) -> Option<&'a Text> {
     labels.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok().map(|at| &labels[at].1)
@@ -105,6 +105,7 @@ impl Term {
     fn fits<'a>(&self, value: impl Fn(&Text) -> Option<&'a Text>) -> bool {
         match self {
             Term::In(key, values) => value(key).is_some_and(|value| values.contains(value)),
+            // NotIn also matches objects without the label, as upstream does.
             Term::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(value)),
             Term::Exists(key) => value(key).is_some(),
             Term::Absent(key) => value(key).is_none(),
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_selected() {
+    fn selector_matching() {
         let object = tree!({"metadata": {"labels": {"app": "a", "tier": "1"}}});
         let labels = [("app".into(), "a".into()), ("tier".into(), "1".into())];
         for (says, selector, want) in [
@@ -151,10 +152,10 @@ mod tests {
             ),
             ("no such operator", tree!({"matchExpressions": [{"key": "tier", "operator": "Like"}]}), false),
         ] {
-            let selector = Selector::of(Some(&selector));
-            assert_eq!(selector.selects(&object), want, "{says}");
-            assert_eq!(selector.selects_labels(&labels), want, "{says}, of a list");
+            let selector = LabelSelector::of(Some(&selector));
+            assert_eq!(selector.matches(&object), want, "{says}");
+            assert_eq!(selector.matches_labels(&labels), want, "{says}, of a list");
         }
-        assert!(!Selector::of(None).selects(&object), "no selector selects nothing");
+        assert!(!LabelSelector::of(None).matches(&object), "no selector selects nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! Instants as the API writes them.
+//! Timestamps in the formats of the API.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_tree::Tree;
 
-/// An instant, in microseconds since 1970 (UTC).
+/// A timestamp in microseconds since the Unix epoch (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
 impl Time {
-    /// Reads RFC 3339 text.
+    /// Parses an RFC 3339 timestamp; `None` if it is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Time> {
         text.parse::<Timestamp>().ok().map(|t| Time(t.as_microsecond()))
     }
 
-    /// The instant a field holds, if it holds one.
+    /// The timestamp in a field; `None` if the field is absent, null or malformed.
     #[must_use]
     pub fn of(field: Option<&Tree>) -> Option<Time> {
         field.and_then(Tree::as_str).and_then(Time::parse)
@@ -35,13 +35,13 @@ impl Time {
         self.stamp().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
     }
 
-    /// This instant cut to whole seconds, as a reader of `metav1.Time` will see it.
+    /// Truncates to whole seconds, the precision of `metav1.Time`: what a reader of the written field gets.
     #[must_use]
     pub fn whole_seconds(self) -> Time {
         Time(self.0.div_euclid(1_000_000) * 1_000_000)
     }
 
-    /// How long after `earlier` this is; zero when it is before.
+    /// Time elapsed since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))

@@ -1,14 +1,15 @@
-//! Tokens of service accounts: asked for on behalf of a pod, and asked about by whoever is shown one.
+//! ServiceAccount tokens: TokenRequests that a kubelet sends for a pod, and TokenReviews that verify a token.
 
 use muster_tree::{Text, Tree, literal, tree};
 
-use crate::port::{Act, Call, Guard, Kind, Part, Target, Uid};
-use crate::words::managers;
+use crate::client::{ApiRequest, Kind, Preconditions, RequestTarget, RequestVerb, Subresource, Uid};
+use crate::consts::managers;
 use crate::{kinds, meta};
 
-/// The request for a token that is good while the pod lives, and the pod's UID. An empty audience is the API server.
+/// Builds the TokenRequest for a token bound to a pod, and returns it with the pod's UID. An empty audience means the
+/// API server's own.
 #[must_use]
-pub fn request(pod: &Tree, audience: &str, seconds: i64) -> (Call, Uid) {
+pub fn request(pod: &Tree, audience: &str, seconds: i64) -> (ApiRequest, Uid) {
     let uid = meta::uid(pod);
     let account = pod.text_at(&["spec", "serviceAccountName"]);
     let account = if account.is_empty() { Text::from("default") } else { account };
@@ -16,32 +17,53 @@ pub fn request(pod: &Tree, audience: &str, seconds: i64) -> (Call, Uid) {
     let body = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"audiences": Tree::list(audiences), "expirationSeconds": seconds,
             "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": meta::name(pod), "uid": &uid}}});
-    let on = Target {
+    let on = RequestTarget {
         kind: kinds::SERVICE_ACCOUNTS.clone(),
         namespace: meta::namespace(pod),
         name: account,
-        part: Part::Token,
+        subresource: Subresource::Token,
     };
-    (Call { by: managers::KUBELET.clone(), on, guard: Guard::default(), act: Act::Create(body) }, uid)
+    (
+        ApiRequest {
+            field_manager: managers::KUBELET.clone(),
+            target: on,
+            preconditions: Preconditions::default(),
+            verb: RequestVerb::Create(body),
+        },
+        uid,
+    )
 }
 
-/// Questions about tokens.
+/// The resource to which TokenReviews are posted.
 static REVIEWS: Kind = Kind {
     group: literal!("authentication.k8s.io"),
     version: literal!("v1"),
     plural: literal!("tokenreviews"),
 };
 
-/// The question whose token this is, if it is good for this audience; asked by `by`.
+/// Builds a TokenReview of a token for one audience.
 #[must_use]
-pub fn review(by: &Text, token: &str, audience: &str) -> Call {
+pub fn review(by: &Text, token: &str, audience: &str) -> ApiRequest {
     let body = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
         "spec": {"token": token, "audiences": [audience]}});
-    let on = Target { kind: REVIEWS.clone(), namespace: Text::new(), name: Text::new(), part: Part::Main };
-    Call { by: by.clone(), on, guard: Guard::default(), act: Act::Create(body) }
+    let on = RequestTarget {
+        kind: REVIEWS.clone(),
+        namespace: Text::new(),
+        name: Text::new(),
+        subresource: Subresource::Main,
+    };
+    ApiRequest {
+        field_manager: by.clone(),
+        target: on,
+        preconditions: Preconditions::default(),
+        verb: RequestVerb::Create(body),
+    }
 }
 
-/// The user whom the answer names. A server that says nothing about the audience has not looked at it.
+/// The authenticated user name in a reviewed TokenReview.
+///
+/// `None` also if `status.audiences` lacks the audience: a server that ignores audiences would accept a token that was
+/// issued for another service.
 #[must_use]
 pub fn reviewed(answer: &Tree, audience: &str) -> Option<Text> {
     let good = answer.bool_at(&["status", "authenticated"]) == Some(true);
@@ -49,9 +71,9 @@ pub fn reviewed(answer: &Tree, audience: &str) -> Option<Text> {
     (good && fits).then(|| answer.text_at(&["status", "user", "username"]))
 }
 
-/// The token of the answer.
+/// The token in the reply to a TokenRequest.
 #[must_use]
-pub fn of(answer: &Tree) -> Text {
+pub fn issued_token(answer: &Tree) -> Text {
     answer.text_at(&["status", "token"])
 }
 
@@ -60,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_token_for_this_audience_is_somebodys() {
+    fn a_token_for_another_audience_is_not_accepted() {
         let answer =
             tree!({"status": {"authenticated": true, "audiences": ["a"], "user": {"username": "u"}}});
         assert_eq!(reviewed(&answer, "a"), Some("u".into()));
@@ -68,7 +90,7 @@ mod tests {
         assert_eq!(reviewed(&answer.without(&["status", "audiences"]), "a"), None, "nobody looked");
         assert_eq!(reviewed(&answer.with(&["status", "authenticated"], false), "a"), None);
         let asked = review(&"me".into(), "t", "a");
-        let Act::Create(body) = &asked.act else { panic!("a question is made") };
+        let RequestVerb::Create(body) = &asked.verb else { panic!("a question is made") };
         assert_eq!(body.at(&["spec"]).unwrap().to_json(), r#"{"audiences":["a"],"token":"t"}"#);
     }
 }

@@ -1,49 +1,49 @@
 //! Input that the embedded control plane stores and does not act on.
 //!
-//! Nothing is accepted and silently ignored: the API server answers a write of such input with a `Warning` header, objects
-//! that wait for a controller get an event, and the reference prints this table.
+//! Such input is never ignored silently: the API server answers a write with a `Warning` header, objects that need a
+//! missing controller get an event, and the reference documentation prints this table.
 //!
 //! # Guarantees
 //!
-//! - A row is about one resource of the server, or about every resource (`plural` is empty).
+//! - A row covers one resource, or every resource if `plural` is empty.
 //! - A row is removed in the change that implements what it describes.
 
 use muster_tree::Tree;
 
 use crate::meta;
-use crate::queue::words::{annotations, labels};
+use crate::queue::consts::{annotations, labels};
 
-/// One sort of input without effect.
+/// Input that is stored and has no effect on the embedded control plane.
 #[derive(Debug, Clone, Copy)]
-pub struct Unsupported {
+pub struct UnsupportedFeature {
     /// API group of the resource.
     pub group: &'static str,
-    /// Plural name of the resource; empty for all resources but those of [`QUEUED`].
+    /// Plural name of the resource; empty for all resources except [`QUEUED`].
     pub plural: &'static str,
-    /// Which writes of the resource.
+    /// Which writes of the resource are affected.
     pub input: Input,
-    /// What happens, or does not, and what to do instead.
+    /// What happens or does not, and the alternative.
     pub effect: &'static str,
 }
 
-/// Which writes of a resource have no effect.
+/// Which writes of a resource are unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// Every object waits for a controller that does not run here.
+    /// Every object: its controller does not run.
     Controller,
-    /// Every object is a rule that is not enforced.
+    /// Every object: a policy that is not enforced.
     Rule,
     /// Objects with a value at this path.
     Field(&'static [&'static str]),
     /// Objects with this label.
     Label(&'static str),
-    /// Objects with this annotation, on themselves or on a pod template in them.
+    /// Objects with this annotation, on themselves or on a pod template.
     Annotation(&'static str),
     /// Writes through this subresource.
     Subresource(&'static str),
 }
 
-/// The resources whose objects a queue label holds.
+/// Resources that the queue label enqueues.
 pub const QUEUED: [(&str, &str); 4] =
     [("", "pods"), ("batch", "jobs"), ("jobset.x-k8s.io", "jobsets"), ("trainer.kubeflow.org", "trainjobs")];
 
@@ -54,16 +54,21 @@ const NO_RIGHTS: &str = "it is stored, and not enforced: every authenticated cli
 const NO_TOPOLOGY: &str = "topology-aware scheduling is not implemented; with a queue label the Workload is held, without one it has no effect";
 const NO_ELASTIC: &str = "elastic jobs are not implemented; a change of the size needs a new admission";
 
-/// A row.
-const fn row(group: &'static str, plural: &'static str, input: Input, effect: &'static str) -> Unsupported {
-    Unsupported { group, plural, input, effect }
+/// Builds a row of [`TABLE`].
+const fn row(
+    group: &'static str,
+    plural: &'static str,
+    input: Input,
+    effect: &'static str,
+) -> UnsupportedFeature {
+    UnsupportedFeature { group, plural, input, effect }
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// All of them.
-pub const TABLE: &[Unsupported] = &[
+/// All unsupported input of the embedded control plane.
+pub const TABLE: &[UnsupportedFeature] = &[
     row("", "replicationcontrollers", Input::Controller, NO_PODS),
     row("apps", "deployments", Input::Controller, NO_PODS),
     row("apps", "replicasets", Input::Controller, NO_PODS),
@@ -118,12 +123,13 @@ pub const TABLE: &[Unsupported] = &[
     ),
 ];
 
-impl Unsupported {
-    /// Whether a write of this object has such input. `subresource` is empty for the object itself.
+impl UnsupportedFeature {
+    /// Returns whether a write of this object has such input. `subresource` is empty for the main resource.
     #[must_use]
-    pub fn is_in(&self, object: &Tree, subresource: &str) -> bool {
+    pub fn matches_object(&self, object: &Tree, subresource: &str) -> bool {
         match self.input {
             Input::Subresource(name) => subresource == name,
+            // All other rows cover writes of the main resource only.
             _ if !subresource.is_empty() => false,
             Input::Controller | Input::Rule => true,
             Input::Field(path) => object.at(path).is_some(),
@@ -132,9 +138,9 @@ impl Unsupported {
         }
     }
 
-    /// Whether the row is about this resource.
+    /// Returns whether the row covers this resource.
     #[must_use]
-    pub fn is_about(&self, group: &str, plural: &str) -> bool {
+    pub fn matches_resource(&self, group: &str, plural: &str) -> bool {
         if self.plural.is_empty() {
             !QUEUED.contains(&(group, plural))
         } else {
@@ -142,13 +148,13 @@ impl Unsupported {
         }
     }
 
-    /// What the client is warned of.
+    /// The text of the `Warning` header.
     #[must_use]
     pub fn warning(&self, kind: &str) -> String {
         format!("{}: {}", self.subject(kind), self.effect)
     }
 
-    /// The input by its name: `Deployment`, `metadata.labels[kueue.x-k8s.io/queue-name] of a ConfigMap`.
+    /// Names the input: `Deployment`, `metadata.labels[kueue.x-k8s.io/queue-name] of a ConfigMap`.
     #[must_use]
     pub fn subject(&self, kind: &str) -> String {
         match self.input {
@@ -161,7 +167,7 @@ impl Unsupported {
     }
 }
 
-/// Whether the object, the pod template of a Job or one of a JobSet has this annotation.
+/// Returns whether the object, or a pod template of a Job or JobSet, has this annotation.
 fn has_annotation(object: &Tree, key: &str) -> bool {
     let template =
         |it: &Tree| it.at(&["spec", "template"]).is_some_and(|pod| meta::annotation(pod, key).is_some());
@@ -181,7 +187,10 @@ mod tests {
     use super::*;
 
     fn warned(group: &str, plural: &str, object: &Tree) -> usize {
-        TABLE.iter().filter(|row| row.is_about(group, plural) && row.is_in(object, "")).count()
+        TABLE
+            .iter()
+            .filter(|row| row.matches_resource(group, plural) && row.matches_object(object, ""))
+            .count()
     }
 
     #[test]

@@ -1,24 +1,25 @@
-//! Volumes and claims: what controllers write of them.
+//! Merge patches of PersistentVolumes and PersistentVolumeClaims.
 //!
-//! All are merge patches of the main object or of its status, and want a revision guard.
+//! Each is a patch of the main object or of its status and needs a resource version precondition.
 
 use muster_tree::{Text, Tree, tree};
 
+use crate::client::ApiObject;
+use crate::consts::{labels, storage};
 use crate::meta;
 use crate::paths::{claim, meta as meta_path, storage_class, volume};
-use crate::port::Object;
-use crate::words::{labels, storage};
 
-/// The name of the volume that is made for a claim: made twice, it meets itself.
+/// Name of the PV provisioned for a PVC. It derives from the UID, so that a retried create fails instead of provisioning
+/// a second volume.
 #[must_use]
 pub fn made_name(claim: &Tree) -> Text {
     Text::from(format!("{MADE}{}", meta::uid(claim)))
 }
 
-/// How the names of volumes begin that were made for claims.
+/// Name prefix of provisioned PVs, upstream's.
 pub const MADE: &str = "pvc-";
 
-/// Fields of a volume's spec that do not say where it is.
+/// Fields of `spec` of a PV that are not its volume source.
 pub const NOT_SOURCES: [&str; 9] = [
     "accessModes",
     "capacity",
@@ -31,31 +32,31 @@ pub const NOT_SOURCES: [&str; 9] = [
     "volumeMode",
 ];
 
-/// A reference to a claim, as volumes carry it.
+/// `spec.claimRef` of a PV.
 #[must_use]
-pub fn reference(claim: &Object) -> Tree {
+pub fn reference(claim: &ApiObject) -> Tree {
     tree!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta::namespace(&claim.tree),
         "name": meta::name(&claim.tree), "uid": meta::uid(&claim.tree), "resourceVersion": claim.revision.to_string()})
 }
 
-/// Gives a volume to a claim; `by_us` when its author had not meant it for that claim.
+/// Binds a PV to a PVC; `by_us` if the author had not pre-bound it.
 #[must_use]
-pub fn give(claim: &Object, by_us: bool) -> Tree {
+pub fn bind_patch(claim: &ApiObject, by_us: bool) -> Tree {
     let patch = Tree::Null.with(volume::CLAIM, reference(claim));
     if by_us { patch.merge(&annotated(&[storage::BOUND_BY_CONTROLLER])) } else { patch }
 }
 
-/// Takes a volume back from its claim. One that its author meant for the claim stays meant for it.
+/// Unbinds a PV from its PVC. A PV that its author pre-bound keeps the reference without the UID.
 #[must_use]
-pub fn take_back(tree: &Tree) -> Tree {
+pub fn unbind_patch(tree: &Tree) -> Tree {
     if meta::annotation(tree, storage::BOUND_BY_CONTROLLER).is_none() {
         return Tree::Null.with(volume::CLAIM_UID, Tree::Null);
     }
-    // Not by a merge: that would take the nulls for what they ask for.
+    // Built in one step: merging two patches would apply the nulls instead of keeping them.
     annotation(storage::BOUND_BY_CONTROLLER, None).with(volume::CLAIM, Tree::Null)
 }
 
-/// Names a claim's volume, and says that the binding is complete; `by_us` when the claim had not named it itself.
+/// Completes the binding of a PVC to this PV; `by_us` if the PVC had not named it itself.
 #[must_use]
 pub fn name_volume(name: &Text, by_us: bool) -> Tree {
     let complete = annotated(&[storage::BIND_COMPLETED]);
@@ -65,7 +66,7 @@ pub fn name_volume(name: &Text, by_us: bool) -> Tree {
     complete.merge(&annotated(&[storage::BOUND_BY_CONTROLLER])).with(claim::VOLUME, name)
 }
 
-/// An annotation, or its end.
+/// Sets an annotation, or removes it with `None`.
 #[must_use]
 pub fn annotation(key: &str, value: Option<&str>) -> Tree {
     let value = value.map_or(Tree::Null, Tree::from);
@@ -76,34 +77,34 @@ fn annotated(keys: &[&str]) -> Tree {
     keys.iter().fold(Tree::Null, |patch, key| patch.merge(&annotation(key, Some(storage::YES))))
 }
 
-/// Who shall make a claim's volume.
+/// Requests a volume for a PVC from this provisioner.
 #[must_use]
-pub fn wanted_from(provisioner: &str) -> Tree {
+pub fn set_provisioner(provisioner: &str) -> Tree {
     annotation(storage::PROVISIONER, Some(provisioner))
         .merge(&annotation(storage::OLD_PROVISIONER, Some(provisioner)))
 }
 
-/// The class of a claim that named none.
+/// Sets the default StorageClass of a PVC that names none.
 #[must_use]
-pub fn classed(class: &Text) -> Tree {
+pub fn set_storage_class(class: &Text) -> Tree {
     Tree::Null.with(claim::CLASS, class)
 }
 
-/// One more finalizer.
+/// Appends a finalizer to the list.
 #[must_use]
 pub fn protected(tree: &Tree, finalizer: &str) -> Tree {
     let all = tree.items_at(meta_path::FINALIZERS).iter().cloned().chain([Tree::from(finalizer)]);
     Tree::Null.with(meta_path::FINALIZERS, Tree::list(all))
 }
 
-/// The status of a volume in this phase.
+/// The status of a PV in this phase.
 #[must_use]
 pub fn in_phase(phase: &str, message: &str) -> Tree {
     let message = if message.is_empty() { Tree::Null } else { Tree::from(message) };
     tree!({"status": {"phase": phase, "message": message}})
 }
 
-/// The status of a claim without a volume, if it has another one.
+/// The status of a PVC without a volume; `None` if it has that status already.
 #[must_use]
 pub fn without_volume(tree: &Tree, phase: &str) -> Option<Tree> {
     let stale = [claim::CAPACITY, claim::GIVEN_MODES, claim::GIVEN_ATTRIBUTES];
@@ -115,8 +116,8 @@ pub fn without_volume(tree: &Tree, phase: &str) -> Option<Tree> {
     Some(patch.with(claim::PHASE, phase))
 }
 
-/// The status of a claim with this volume, if it has another one. How much a claim has is said once: the volume may
-/// grow before the file system does.
+/// The status of a PVC bound to this PV; `None` if it has that status already. `capacity` is set only on binding: during
+/// an expansion the PV grows before the file system does.
 #[must_use]
 pub fn with_volume(tree: &Tree, of: &Tree) -> Option<Tree> {
     let kept = |path: &[&str]| of.at(path).cloned().unwrap_or_default();
@@ -133,11 +134,11 @@ pub fn with_volume(tree: &Tree, of: &Tree) -> Option<Tree> {
     (!patch.is_null()).then_some(patch)
 }
 
-/// A claim that is made for a volume of one pod, out of the pod's template.
+/// The PVC of an ephemeral volume, from the template in the pod.
 #[must_use]
 pub fn claim_for(pod: &Tree, name: &Text, template: &Tree) -> Tree {
     let kept = |path: &[&str]| template.at(path).cloned().unwrap_or_default();
-    let owner = meta::Owner::controller_tree("v1", "Pod", &meta::name(pod), &meta::uid(pod));
+    let owner = meta::OwnerReference::controller_reference("v1", "Pod", &meta::name(pod), &meta::uid(pod));
     let made = tree!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": meta::namespace(pod), "ownerReferences": [owner]},
         "spec": kept(&["spec"])});
@@ -145,9 +146,9 @@ pub fn claim_for(pod: &Tree, name: &Text, template: &Tree) -> Tree {
     made.with_option(meta_path::ANNOTATIONS, template.at(meta_path::ANNOTATIONS).cloned())
 }
 
-/// A volume that is a folder of this machine, made for a claim of this class; reached from one node or from all.
+/// The PV of a host directory, provisioned for a PVC of this class; with node affinity unless all nodes share the host.
 #[must_use]
-pub fn folder(claim: &Object, class: &Tree, path: &str, node: Option<&Text>) -> Tree {
+pub fn host_path_volume(claim: &ApiObject, class: &Tree, path: &str, node: Option<&Text>) -> Tree {
     let tree = &claim.tree;
     let kept = |from: &Tree, path: &[&str]| from.at(path).cloned();
     let made = tree!({"apiVersion": "v1", "kind": "PersistentVolume",
@@ -172,25 +173,25 @@ pub fn folder(claim: &Object, class: &Tree, path: &str, node: Option<&Text>) -> 
 mod tests {
     use super::*;
 
-    fn claim() -> Object {
+    fn claim() -> ApiObject {
         let tree = tree!({"metadata": {"name": "c", "namespace": "n", "uid": "u"},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
             "status": {"phase": "Pending"}});
-        Object { tree, revision: 7 }
+        ApiObject { tree, revision: 7 }
     }
 
     #[test]
     fn a_volume_is_given_and_taken_back() {
         let free = tree!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}}});
-        let given = free.merge(&give(&claim(), true));
+        let given = free.merge(&bind_patch(&claim(), true));
         assert_eq!(given.str_at(volume::CLAIM_UID), "u");
-        let back = given.merge(&take_back(&given));
+        let back = given.merge(&unbind_patch(&given));
         assert!(
             back.at(volume::CLAIM).is_none()
                 && meta::annotation(&back, storage::BOUND_BY_CONTROLLER).is_none()
         );
-        let meant = free.merge(&give(&claim(), false));
-        let back = meant.merge(&take_back(&meant));
+        let meant = free.merge(&bind_patch(&claim(), false));
+        let back = meant.merge(&unbind_patch(&meant));
         assert_eq!(
             (back.str_at(volume::CLAIM_NAME), back.str_at(volume::CLAIM_UID)),
             ("c", ""),

@@ -1,111 +1,111 @@
-//! What Workloads and groups say, in whichever form.
+//! Typed views of Workloads and PodGroups of every API.
 
 use std::time::Duration;
 
 use muster_tree::{Text, Tree};
 
-use super::Origin;
+use super::PodGroupApi;
+use crate::client::Uid;
+use crate::consts::gang as consts;
 use crate::meta;
 use crate::paths::{
     group_policy, group_template, group_terms, group_topology, meta as meta_path, pod_group, released_group,
     workload,
 };
-use crate::port::Uid;
-use crate::words::gang as words;
 
-/// Paths of forms that our own server does not have; the schema table cannot check them, tables of cases do.
+/// Paths of APIs that the embedded server does not serve; table tests check them instead of the schema test.
 mod path {
-    /// The Workload of a group of 1.36.
+    /// Workload of a PodGroup of Kubernetes 1.36.
     pub const EARLIER_WORKLOAD: &[&str] = &["spec", "podGroupTemplateRef", "workload", "workloadName"];
-    /// Its template.
+    /// Template of a PodGroup of Kubernetes 1.36.
     pub const EARLIER_TEMPLATE: &[&str] =
         &["spec", "podGroupTemplateRef", "workload", "podGroupTemplateName"];
-    /// So many pods of a group of coscheduling or Volcano, or none.
+    /// `minCount` of coscheduling and Volcano.
     pub const MIN_MEMBER: &[&str] = &["spec", "minMember"];
-    /// When a group of coscheduling is late.
+    /// Scheduling timeout of coscheduling.
     pub const TIMEOUT: &[&str] = &["spec", "scheduleTimeoutSeconds"];
 }
 
-/// How many pods of a group are placed together.
+/// The scheduling policy of a PodGroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// Each for itself.
+pub enum SchedulingPolicy {
+    /// Pods are scheduled one by one.
     Basic,
-    /// So many, or none.
+    /// At least `minCount` pods are scheduled together, or none.
     Gang {
-        /// How many.
+        /// `minCount`, at least 1.
         min: usize,
     },
 }
 
-impl Policy {
-    /// Reads a policy; `None` for one that says nothing.
+impl SchedulingPolicy {
+    /// Reads a policy; `None` if neither `basic` nor `gang` is set.
     #[must_use]
-    pub fn of(tree: &Tree) -> Option<Policy> {
+    pub fn of(tree: &Tree) -> Option<SchedulingPolicy> {
         if tree.at(group_policy::GANG).is_some() {
             let min = tree.int_at(group_policy::MIN).and_then(|min| usize::try_from(min).ok()).unwrap_or(0);
-            return Some(Policy::Gang { min: min.max(1) });
+            return Some(SchedulingPolicy::Gang { min: min.max(1) });
         }
-        tree.at(group_policy::BASIC).map(|_| Policy::Basic)
+        tree.at(group_policy::BASIC).map(|_| SchedulingPolicy::Basic)
     }
 
-    /// How many pods with nodes are enough.
+    /// Number of bound pods that make the group schedulable; 1 for basic groups.
     #[must_use]
-    pub fn enough(self) -> usize {
+    pub fn min_count(self) -> usize {
         match self {
-            Policy::Basic => 1,
-            Policy::Gang { min } => min,
+            SchedulingPolicy::Basic => 1,
+            SchedulingPolicy::Gang { min } => min,
         }
     }
 }
 
-/// What goes when a pod of a group has to make room.
+/// `disruptionMode`: the unit of preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disruption {
-    /// That pod.
+pub enum DisruptionMode {
+    /// Pods are preempted one by one.
     Single,
-    /// The whole group.
+    /// The PodGroup is preempted as a whole.
     All,
 }
 
-impl Disruption {
-    /// Reads it in either spelling; `None` where it is not said.
-    fn of(terms: &Tree) -> Option<Disruption> {
+impl DisruptionMode {
+    /// Reads the string or the object spelling; `None` if unset.
+    fn of(terms: &Tree) -> Option<DisruptionMode> {
         match terms.str_at(group_terms::DISRUPTION) {
-            "PodGroup" => return Some(Disruption::All),
-            "Pod" => return Some(Disruption::Single),
+            "PodGroup" => return Some(DisruptionMode::All),
+            "Pod" => return Some(DisruptionMode::Single),
             _ => {}
         }
         if terms.at(group_terms::DISRUPTION_ALL).is_some() {
-            return Some(Disruption::All);
+            return Some(DisruptionMode::All);
         }
-        terms.at(group_terms::DISRUPTION_SINGLE).map(|_| Disruption::Single)
+        terms.at(group_terms::DISRUPTION_SINGLE).map(|_| DisruptionMode::Single)
     }
 }
 
-/// What a template or a group says of how it is placed; each may be left out.
+/// Scheduling fields of a PodGroup or of its template; `None` means not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// How many together.
-    pub policy: Option<Policy>,
-    /// Whether two policies are there and differ.
-    pub torn: bool,
-    /// Priority.
+pub struct GroupSchedulingSpec {
+    /// Read from `policy` or `schedulingPolicy`.
+    pub policy: Option<SchedulingPolicy>,
+    /// Both spellings of the policy are set and differ.
+    pub conflicting_policies: bool,
+    /// Priority of the group, if set.
     pub priority: Option<i64>,
-    /// Whether others may be evicted for it.
+    /// `preemptionPolicy` is not `Never`.
     pub preempts: Option<bool>,
-    /// What goes when a pod of it goes.
-    pub disruption: Option<Disruption>,
-    /// The label whose value its nodes have in common.
+    /// Unit of preemption, if set.
+    pub disruption: Option<DisruptionMode>,
+    /// Node label; all nodes of the group have the same value.
     pub topology: Option<Text>,
 }
 
-impl Terms {
-    /// Reads the spec of a group or a template; templates may call their policy by either name.
+impl GroupSchedulingSpec {
+    /// Reads the spec of a PodGroup or a template; a template may use either name of the policy.
     #[must_use]
-    pub fn of(tree: &Tree) -> Terms {
+    pub fn of(tree: &Tree) -> GroupSchedulingSpec {
         let policies = [group_template::POLICY, group_template::SCHEDULING_POLICY];
-        let mut policies = policies.into_iter().filter_map(|at| tree.at(at)).filter_map(Policy::of);
+        let mut policies = policies.into_iter().filter_map(|at| tree.at(at)).filter_map(SchedulingPolicy::of);
         let (policy, other) = (policies.next(), policies.next());
         let preempts = match tree.str_at(group_terms::PREEMPTION) {
             "Never" => Some(false),
@@ -113,21 +113,21 @@ impl Terms {
             _ => Some(true),
         };
         let topology = tree.items_at(group_terms::TOPOLOGY).first().map(|it| it.text_at(group_topology::KEY));
-        Terms {
-            torn: other.is_some() && other != policy,
+        GroupSchedulingSpec {
+            conflicting_policies: other.is_some() && other != policy,
             policy,
             priority: tree.int_at(group_terms::PRIORITY),
             preempts,
-            disruption: Disruption::of(tree),
+            disruption: DisruptionMode::of(tree),
             topology: topology.filter(|key| !key.is_empty()),
         }
     }
 
-    /// These, and what they leave out from others.
+    /// Fills unset fields from `others`.
     #[must_use]
-    pub fn or(self, others: &Terms) -> Terms {
-        Terms {
-            torn: self.policy.is_none() && others.torn,
+    pub fn or(self, others: &GroupSchedulingSpec) -> GroupSchedulingSpec {
+        GroupSchedulingSpec {
+            conflicting_policies: self.policy.is_none() && others.conflicting_policies,
             policy: self.policy.or(others.policy),
             priority: self.priority.or(others.priority),
             preempts: self.preempts.or(others.preempts),
@@ -137,92 +137,90 @@ impl Terms {
     }
 }
 
-/// What is read of a Workload.
+/// The fields of a `scheduling.k8s.io` Workload that the scheduler reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkloadFacts {
-    /// UID.
+pub struct GangWorkloadFacts {
+    /// UID of the Workload object.
     pub uid: Uid,
-    /// Templates of groups, and groups without an object of their own, by name.
-    pub templates: Vec<(Text, Terms)>,
+    /// PodGroup templates and inline PodGroups, by name.
+    pub templates: Vec<(Text, GroupSchedulingSpec)>,
 }
 
-impl WorkloadFacts {
-    /// Reads a Workload of any form.
+impl GangWorkloadFacts {
+    /// Reads a Workload of any API.
     #[must_use]
-    pub fn of(tree: &Tree) -> WorkloadFacts {
+    pub fn of(tree: &Tree) -> GangWorkloadFacts {
         let lists = [tree.items_at(workload::TEMPLATES), tree.items_at(workload::ENTRIES)];
-        let one = |it: &Tree| (it.text_at(group_template::NAME), Terms::of(it));
-        WorkloadFacts { uid: meta::uid(tree), templates: lists.into_iter().flatten().map(one).collect() }
+        let one = |it: &Tree| (it.text_at(group_template::NAME), GroupSchedulingSpec::of(it));
+        GangWorkloadFacts { uid: meta::uid(tree), templates: lists.into_iter().flatten().map(one).collect() }
     }
 
-    /// A template.
+    /// The scheduling fields of a template.
     #[must_use]
-    pub fn template(&self, name: &str) -> Option<&Terms> {
+    pub fn template(&self, name: &str) -> Option<&GroupSchedulingSpec> {
         self.templates.iter().find(|(its, _)| its == name).map(|(_, terms)| terms)
     }
 }
 
-/// The template that a group was made from.
+/// The template that a PodGroup was created from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reference {
-    /// The Workload.
+pub struct TemplateReference {
+    /// Name of the Workload.
     pub workload: Text,
-    /// The namespace in which it is said to be; empty for that of the group.
+    /// Namespace of the Workload; empty means that of the PodGroup.
     pub namespace: Text,
-    /// The incarnation of it that is meant; empty for any.
+    /// UID of the Workload; empty accepts any.
     pub uid: Uid,
-    /// The template.
+    /// Name of the template.
     pub template: Text,
 }
 
-/// What is read of a group.
+/// The fields of a PodGroup that the scheduler reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupFacts {
-    /// Where it comes from.
-    pub origin: Origin,
-    /// Namespace.
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a PodGroup")]
+pub struct PodGroupFacts {
+    /// The API that the PodGroup belongs to.
+    pub api: PodGroupApi,
     pub namespace: Text,
-    /// UID.
     pub uid: Uid,
-    /// How often its spec was changed.
     pub generation: Option<i64>,
-    /// Its template, if it names one.
-    pub reference: Option<Reference>,
-    /// What it says itself.
-    pub terms: Terms,
-    /// How long after the first try it is late.
+    /// Template reference, if there is one.
+    pub reference: Option<TemplateReference>,
+    /// Scheduling fields of the PodGroup itself.
+    pub spec: GroupSchedulingSpec,
+    /// Scheduling timeout, from the first attempt.
     pub deadline: Option<Duration>,
 }
 
-impl GroupFacts {
-    /// Reads a group.
+impl PodGroupFacts {
+    /// Reads a PodGroup of this API.
     #[must_use]
-    pub fn of(origin: Origin, tree: &Tree) -> GroupFacts {
-        let foreign = matches!(origin, Origin::Coscheduling | Origin::Volcano);
-        GroupFacts {
-            origin,
+    pub fn of(origin: PodGroupApi, tree: &Tree) -> PodGroupFacts {
+        let foreign = matches!(origin, PodGroupApi::Coscheduling | PodGroupApi::Volcano);
+        PodGroupFacts {
+            api: origin,
             namespace: meta::namespace(tree),
             uid: meta::uid(tree),
             generation: tree.int_at(meta_path::GENERATION),
             reference: reference(origin, tree),
-            terms: if foreign { foreign_terms(tree) } else { native_terms(tree) },
+            spec: if foreign { foreign_terms(tree) } else { native_terms(tree) },
             deadline: deadline(origin, tree),
         }
     }
 }
 
-fn reference(origin: Origin, tree: &Tree) -> Option<Reference> {
+fn reference(origin: PodGroupApi, tree: &Tree) -> Option<TemplateReference> {
     let (workload, templates): (_, &[_]) = match origin {
-        Origin::Proposal | Origin::Own => {
+        PodGroupApi::Proposal | PodGroupApi::Own => {
             (pod_group::WORKLOAD, &[pod_group::TEMPLATE, pod_group::TEMPLATE_NAME])
         }
-        Origin::Released => (released_group::WORKLOAD, &[released_group::TEMPLATE]),
-        Origin::Earlier => (path::EARLIER_WORKLOAD, &[path::EARLIER_TEMPLATE]),
-        Origin::Coscheduling | Origin::Volcano => return None,
+        PodGroupApi::Released => (released_group::WORKLOAD, &[released_group::TEMPLATE]),
+        PodGroupApi::Earlier => (path::EARLIER_WORKLOAD, &[path::EARLIER_TEMPLATE]),
+        PodGroupApi::Coscheduling | PodGroupApi::Volcano => return None,
     };
     let workload = tree.text_at(workload);
     let template = templates.iter().map(|at| tree.text_at(at)).find(|name| !name.is_empty());
-    (!workload.is_empty()).then(|| Reference {
+    (!workload.is_empty()).then(|| TemplateReference {
         workload,
         namespace: tree.text_at(pod_group::WORKLOAD_NAMESPACE),
         uid: tree.text_at(pod_group::WORKLOAD_UID),
@@ -230,20 +228,23 @@ fn reference(origin: Origin, tree: &Tree) -> Option<Reference> {
     })
 }
 
-fn native_terms(tree: &Tree) -> Terms {
-    tree.get("spec").map(Terms::of).unwrap_or_default()
+fn native_terms(tree: &Tree) -> GroupSchedulingSpec {
+    tree.get("spec").map(GroupSchedulingSpec::of).unwrap_or_default()
 }
 
-/// Groups of others are gangs and nothing else.
-fn foreign_terms(tree: &Tree) -> Terms {
+/// PodGroups of coscheduling and Volcano are always gangs.
+fn foreign_terms(tree: &Tree) -> GroupSchedulingSpec {
     let min = tree.int_at(path::MIN_MEMBER).and_then(|min| usize::try_from(min).ok()).unwrap_or(0);
-    Terms { policy: Some(Policy::Gang { min: min.max(1) }), ..Terms::default() }
+    GroupSchedulingSpec {
+        policy: Some(SchedulingPolicy::Gang { min: min.max(1) }),
+        ..GroupSchedulingSpec::default()
+    }
 }
 
-fn deadline(origin: Origin, tree: &Tree) -> Option<Duration> {
+fn deadline(origin: PodGroupApi, tree: &Tree) -> Option<Duration> {
     let secs = match origin {
-        Origin::Coscheduling => tree.int_at(path::TIMEOUT),
-        _ => meta::annotation(tree, words::DEADLINE).and_then(|text| text.parse().ok()),
+        PodGroupApi::Coscheduling => tree.int_at(path::TIMEOUT),
+        _ => meta::annotation(tree, consts::DEADLINE).and_then(|text| text.parse().ok()),
     };
     secs.and_then(|secs| u64::try_from(secs).ok()).filter(|secs| *secs > 0).map(Duration::from_secs)
 }

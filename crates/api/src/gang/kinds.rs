@@ -1,31 +1,29 @@
-//! The kinds of gangs that our own server does not have.
+//! Gang scheduling resources that the embedded API server does not serve.
 
 use muster_tree::literal;
 
-use crate::port::Kind;
+use crate::client::Kind;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $group:literal $version:literal $plural:literal;)+) => {
-        $( $(#[$doc])* pub static $name: Kind =
+        $( $(#[$doc])* #[doc = concat!("`", $plural, "` of `", $group, "/", $version, "`.")] pub static $name: Kind =
             Kind { group: literal!($group), version: literal!($version), plural: literal!($plural) }; )+
     };
 }
 
 kinds! {
-    /// Workloads of 1.37.
+    /// The API of Kubernetes 1.37.
     RELEASED_WORKLOADS = "scheduling.k8s.io" "v1beta1" "workloads";
-    /// Groups of 1.37.
+    /// The API of Kubernetes 1.37.
     RELEASED_GROUPS = "scheduling.k8s.io" "v1beta1" "podgroups";
-    /// Workloads of 1.36.
+    /// The API of Kubernetes 1.36.
     EARLIER_WORKLOADS = "scheduling.k8s.io" "v1alpha2" "workloads";
-    /// Groups of 1.36.
+    /// The API of Kubernetes 1.36.
     EARLIER_GROUPS = "scheduling.k8s.io" "v1alpha2" "podgroups";
-    /// Workloads of our own definition.
+    /// Muster's own CRD, see [`GangApi::Own`](super::GangApi::Own).
     OWN_WORKLOADS = "scheduling.muster.dev" "v1alpha1" "workloads";
-    /// Groups of our own definition.
+    /// Muster's own CRD, see [`GangApi::Own`](super::GangApi::Own).
     OWN_GROUPS = "scheduling.muster.dev" "v1alpha1" "podgroups";
-    /// Groups of coscheduling.
     COSCHEDULING_GROUPS = "scheduling.x-k8s.io" "v1alpha1" "podgroups";
-    /// Groups of Volcano.
     VOLCANO_GROUPS = "scheduling.volcano.sh" "v1beta1" "podgroups";
 }

@@ -1,124 +1,130 @@
-//! To which group a pod belongs.
+//! The group that a pod names.
 
 use muster_tree::{Text, Tree};
 
+use crate::consts::gang as consts;
 use crate::meta;
 use crate::paths::pod as path;
-use crate::words::gang as words;
 
-/// Which marks of pods count.
+/// Which ways of naming a PodGroup the scheduler honours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reads {
-    /// Those that name a group of the server's form.
+pub struct EnabledMarkers {
+    /// PodGroups of the server's API.
     pub groups: bool,
-    /// Those that name an entry of a Workload.
+    /// Inline PodGroups of a Workload (Kubernetes 1.35).
     pub entries: bool,
-    /// Those of coscheduling.
+    /// The label of the coscheduling plugin.
     pub coscheduling: bool,
-    /// Those of Volcano.
+    /// The annotation of Volcano.
     pub volcano: bool,
 }
 
-impl Reads {
-    /// None of them.
-    pub const NONE: Reads = Reads { groups: false, entries: false, coscheduling: false, volcano: false };
+impl EnabledMarkers {
+    /// No marker is honoured: every pod is scheduled alone.
+    pub const NONE: EnabledMarkers =
+        EnabledMarkers { groups: false, entries: false, coscheduling: false, volcano: false };
 }
 
-impl Default for Reads {
-    /// All of them.
-    fn default() -> Reads {
-        Reads { groups: true, entries: true, coscheduling: true, volcano: true }
+impl Default for EnabledMarkers {
+    /// Every marker is honoured.
+    fn default() -> EnabledMarkers {
+        EnabledMarkers { groups: true, entries: true, coscheduling: true, volcano: true }
     }
 }
 
-/// The group of a pod.
+/// The identity of a group within a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Belongs {
-    /// An object of the server's form.
+pub enum GroupId {
+    /// A PodGroup of the server's API, by name.
     Native(Text),
-    /// An entry of a Workload, of which there may be copies.
+    /// An inline PodGroup of a Workload, of which there may be replicas.
     Entry {
-        /// The Workload.
+        /// Name of the Workload.
         workload: Text,
-        /// The entry.
+        /// Name of the inline PodGroup.
         entry: Text,
-        /// Which copy.
+        /// Replica key of the inline PodGroup.
         replica: Text,
     },
-    /// An object of coscheduling.
+    /// A PodGroup of the coscheduling plugin, by name.
     Coscheduling(Text),
-    /// An object of Volcano.
+    /// A PodGroup of Volcano, by name.
     Volcano(Text),
 }
 
-impl Belongs {
-    /// The name under which the scheduler knows the group; no name of an object has a slash or a colon.
+impl GroupId {
+    /// The scheduler's key of the group. Prefixes contain a slash or a colon, which object names cannot, so keys of
+    /// different APIs never collide.
     #[must_use]
     pub fn key(&self) -> Text {
         match self {
-            Belongs::Native(name) => name.clone(),
-            Belongs::Entry { workload, entry, replica } => {
+            GroupId::Native(name) => name.clone(),
+            GroupId::Entry { workload, entry, replica } => {
                 Text::from(format!("{workload}/{entry}/{replica}"))
             }
-            Belongs::Coscheduling(name) => Text::from(format!("x-k8s:{name}")),
-            Belongs::Volcano(name) => Text::from(format!("volcano:{name}")),
+            GroupId::Coscheduling(name) => Text::from(format!("x-k8s:{name}")),
+            GroupId::Volcano(name) => Text::from(format!("volcano:{name}")),
         }
     }
 }
 
-/// What a pod says of its group.
+/// The group that a pod names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Membership {
-    /// The group.
-    pub belongs: Belongs,
-    /// The Workload that the pod names beside its group.
+pub struct GroupMembership {
+    /// Identity of the group.
+    pub group: GroupId,
+    /// The Workload that the pod names besides its group.
     pub workload: Option<Text>,
 }
 
-impl Membership {
-    /// Reads a pod; `None` when it is alone. Fields come before marks, and ours before others'.
+impl GroupMembership {
+    /// Reads the group of a pod; `None` without one. Precedence: spec fields, Muster's annotations, an inline PodGroup,
+    /// coscheduling, Volcano.
     #[must_use]
-    pub fn of(pod: &Tree, reads: Reads) -> Option<Membership> {
+    pub fn of(pod: &Tree, reads: EnabledMarkers) -> Option<GroupMembership> {
         let native = || of_field(pod).or_else(|| of_annotations(pod));
         let mark = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(Text::from);
-        let alone = |belongs: Belongs| Membership { belongs, workload: None };
+        let alone = |belongs: GroupId| GroupMembership { group: belongs, workload: None };
         let found = if reads.groups { native() } else { None };
         let found = found.or_else(|| if reads.entries { of_entry(pod) } else { None });
         let found = found.or_else(|| {
-            let name = mark(meta::label(pod, words::COSCHEDULING)).filter(|_| reads.coscheduling)?;
-            Some(alone(Belongs::Coscheduling(name)))
+            let name = mark(meta::label(pod, consts::COSCHEDULING)).filter(|_| reads.coscheduling)?;
+            Some(alone(GroupId::Coscheduling(name)))
         });
         found.or_else(|| {
-            let name = mark(meta::annotation(pod, words::VOLCANO)).filter(|_| reads.volcano)?;
-            Some(alone(Belongs::Volcano(name)))
+            let name = mark(meta::annotation(pod, consts::VOLCANO)).filter(|_| reads.volcano)?;
+            Some(alone(GroupId::Volcano(name)))
         })
     }
 }
 
-fn of_field(pod: &Tree) -> Option<Membership> {
+fn of_field(pod: &Tree) -> Option<GroupMembership> {
     let said = |at| Some(pod.text_at(at)).filter(|name| !name.is_empty());
     let group = said(path::WORKLOAD_GROUP).or_else(|| said(path::SCHEDULING_GROUP))?;
-    Some(Membership { belongs: Belongs::Native(group), workload: said(path::WORKLOAD) })
+    Some(GroupMembership { group: GroupId::Native(group), workload: said(path::WORKLOAD) })
 }
 
-fn of_annotations(pod: &Tree) -> Option<Membership> {
+fn of_annotations(pod: &Tree) -> Option<GroupMembership> {
     let said = |name| meta::annotation(pod, name).filter(|value| !value.is_empty()).map(Text::from);
-    // Whoever names an entry of a Workload by a field means that.
+    // A spec field that names an inline PodGroup takes precedence over annotations.
     if !pod.str_at(path::WORKLOAD_ENTRY).is_empty() {
         return None;
     }
-    Some(Membership { belongs: Belongs::Native(said(words::POD_GROUP)?), workload: said(words::WORKLOAD) })
+    Some(GroupMembership {
+        group: GroupId::Native(said(consts::POD_GROUP)?),
+        workload: said(consts::WORKLOAD),
+    })
 }
 
-fn of_entry(pod: &Tree) -> Option<Membership> {
+fn of_entry(pod: &Tree) -> Option<GroupMembership> {
     let (workload, entry) = (pod.text_at(path::WORKLOAD), pod.text_at(path::WORKLOAD_ENTRY));
-    // The name of a group takes the entry's place, also where groups do not count.
+    // A pod that names a PodGroup is not a member of an inline one, even if PodGroups are not honoured.
     if workload.is_empty() || entry.is_empty() || !pod.str_at(path::WORKLOAD_GROUP).is_empty() {
         return None;
     }
     let replica = pod.text_at(path::WORKLOAD_REPLICA);
-    Some(Membership {
+    Some(GroupMembership {
         workload: Some(workload.clone()),
-        belongs: Belongs::Entry { workload, entry, replica },
+        group: GroupId::Entry { workload, entry, replica },
     })
 }

@@ -1,17 +1,17 @@
-//! Gangs: pods that are placed together or not at all, however a server spells them.
+//! Gang scheduling: PodGroups and Workloads of every supported API, read into one model.
 //!
-//! Every form is read into the same facts: what a Workload offers ([`WorkloadFacts`]), what a group says
-//! ([`GroupFacts`]), and to which group a pod belongs ([`Membership`]). [`resolve`] puts the first two together;
-//! [`status`] writes back what each form knows to say.
+//! A Workload becomes [`GangWorkloadFacts`], a PodGroup [`PodGroupFacts`], and the group that a pod names
+//! [`GroupMembership`]. [`resolve`] combines the first two into the effective scheduling fields; [`status`] builds the
+//! status that each API defines.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A pod belongs to at most one group, and names of groups of different forms never meet ([`Belongs::key`]).
-//! - What contradicts itself or is not there is never guessed: the group waits, in words.
+//! - A pod belongs to at most one group, and keys of groups of different APIs never collide ([`GroupId::key`]).
+//! - A missing or contradictory reference is never guessed: the group stays pending with a message.
 //!
 //! # Deliberately absent
 //!
-//! Who makes these objects, and groups of groups.
+//! Creating these objects (see `gang_objects`), and composite PodGroups.
 
 mod facts;
 mod kinds;
@@ -21,134 +21,139 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Disruption, GroupFacts, Policy, Reference, Terms, WorkloadFacts};
+pub use facts::{
+    DisruptionMode, GangWorkloadFacts, GroupSchedulingSpec, PodGroupFacts, SchedulingPolicy,
+    TemplateReference,
+};
 pub use kinds::{
     COSCHEDULING_GROUPS, EARLIER_GROUPS, EARLIER_WORKLOADS, OWN_GROUPS, OWN_WORKLOADS, RELEASED_GROUPS,
     RELEASED_WORKLOADS, VOLCANO_GROUPS,
 };
-pub use member::{Belongs, Membership, Reads};
-pub use resolve::{Missing, Resolved, Settled, contradiction, resolve, resolve_entry};
+pub use member::{EnabledMarkers, GroupId, GroupMembership};
+pub use resolve::{
+    GroupResolution, MissingReference, ResolvedGroup, resolve, resolve_entry, workload_mismatch,
+};
 
+use crate::client::Kind;
+use crate::consts::finalizers;
 use crate::kinds::{POD_GROUPS, WORKLOADS};
-use crate::port::Kind;
-use crate::words::finalizers;
 
-/// How a server spells gangs.
+/// The gang scheduling API that a server serves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// As they were proposed, which is how our own server spells them: `scheduling.k8s.io/v1alpha1`.
+pub enum GangApi {
+    /// `scheduling.k8s.io/v1alpha1` as proposed; served by the embedded API server.
     #[default]
     Proposal,
-    /// As they were released with 1.37: `v1beta1`.
+    /// Kubernetes 1.37 serves `v1beta1`.
     Released,
-    /// As in 1.36: `v1alpha2`.
+    /// Kubernetes 1.36 serves `v1alpha2`.
     Earlier,
-    /// As in 1.35: another `v1alpha1`, in which groups are entries of their Workload.
+    /// Kubernetes 1.35: another `v1alpha1`, with PodGroups inline in the Workload.
     Legacy,
-    /// Our own definitions, `scheduling.muster.dev/v1alpha1`, where a server has none of these.
+    /// Muster's CRDs, `scheduling.muster.dev/v1alpha1`, for servers without any of these.
     Own,
 }
 
-impl Form {
-    /// The kind of Workloads.
+impl GangApi {
+    /// The Workload resource of this API.
     #[must_use]
     pub fn workloads(&self) -> &'static Kind {
         match self {
-            // The legacy form has the proposal's version and another shape.
-            Form::Proposal | Form::Legacy => &WORKLOADS,
-            Form::Released => &RELEASED_WORKLOADS,
-            Form::Earlier => &EARLIER_WORKLOADS,
-            Form::Own => &OWN_WORKLOADS,
+            // Kubernetes 1.35 has the proposal's group and version with another shape.
+            GangApi::Proposal | GangApi::Legacy => &WORKLOADS,
+            GangApi::Released => &RELEASED_WORKLOADS,
+            GangApi::Earlier => &EARLIER_WORKLOADS,
+            GangApi::Own => &OWN_WORKLOADS,
         }
     }
 
-    /// The kind of groups, where they are objects.
+    /// The PodGroup resource; `None` where PodGroups are inline in the Workload.
     #[must_use]
     pub fn groups(&self) -> Option<&'static Kind> {
         match self {
-            Form::Proposal => Some(&POD_GROUPS),
-            Form::Released => Some(&RELEASED_GROUPS),
-            Form::Earlier => Some(&EARLIER_GROUPS),
-            Form::Legacy => None,
-            Form::Own => Some(&OWN_GROUPS),
+            GangApi::Proposal => Some(&POD_GROUPS),
+            GangApi::Released => Some(&RELEASED_GROUPS),
+            GangApi::Earlier => Some(&EARLIER_GROUPS),
+            GangApi::Legacy => None,
+            GangApi::Own => Some(&OWN_GROUPS),
         }
     }
 
-    /// Whether a Workload has to be read to know how a group is placed. Later forms have it all in the group.
+    /// Returns whether the scheduler needs the Workload to schedule a group; later APIs copy all fields into the PodGroup.
     #[must_use]
     pub fn reads_workloads(&self) -> bool {
-        matches!(self, Form::Proposal | Form::Legacy | Form::Own)
+        matches!(self, GangApi::Proposal | GangApi::Legacy | GangApi::Own)
     }
 
-    /// What keeps groups that pods still name, where that is our business: released servers see to it themselves.
+    /// The finalizer that protects PodGroups in use; `None` where the server's own controller does that.
     #[must_use]
-    pub fn protection(&self) -> Option<&'static str> {
+    pub fn protection_finalizer(&self) -> Option<&'static str> {
         match self {
-            Form::Proposal => Some(finalizers::GROUP_PROTECTION),
-            Form::Own => Some(finalizers::OWN_GROUP_PROTECTION),
-            Form::Released | Form::Earlier | Form::Legacy => None,
+            GangApi::Proposal => Some(finalizers::GROUP_PROTECTION),
+            GangApi::Own => Some(finalizers::OWN_GROUP_PROTECTION),
+            GangApi::Released | GangApi::Earlier | GangApi::Legacy => None,
         }
     }
 }
 
-/// How a pod says to which group it belongs.
+/// How pods name their PodGroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Mark {
-    /// By a field of its spec.
+pub enum GroupMarker {
+    /// By a field of the pod spec.
     #[default]
     Field,
     /// By annotations, where the server drops the field.
     Annotations,
 }
 
-/// How gangs are spelled here; controllers are told at their construction.
+/// Gang scheduling support of a cluster; detected once, then passed to controllers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Gangs {
-    /// The objects.
-    pub form: Form,
-    /// The pods.
-    pub mark: Mark,
+pub struct GangSupport {
+    /// The API of Workloads and PodGroups.
+    pub api: GangApi,
+    /// How pods name their PodGroup.
+    pub marker: GroupMarker,
 }
 
-/// Where a group comes from, which says how it is read and what is written to it.
+/// The API of a PodGroup; decides how it is read and which status is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// As they were proposed.
+pub enum PodGroupApi {
+    /// `scheduling.k8s.io/v1alpha1`, as proposed upstream.
     Proposal,
-    /// 1.37.
+    /// The API of Kubernetes 1.37.
     Released,
-    /// 1.36.
+    /// The API of Kubernetes 1.36.
     Earlier,
-    /// Our own definition.
+    /// The PodGroup of Muster's CRD.
     Own,
-    /// `scheduling.x-k8s.io`.
+    /// `scheduling.x-k8s.io`, the coscheduling plugin.
     Coscheduling,
-    /// `scheduling.volcano.sh`.
+    /// `scheduling.volcano.sh`, the Volcano scheduler.
     Volcano,
 }
 
-impl Origin {
-    /// Where groups of a kind come from.
+impl PodGroupApi {
+    /// The API of this PodGroup resource; `None` for any other resource.
     #[must_use]
-    pub fn of(kind: &Kind) -> Option<Origin> {
+    pub fn of(kind: &Kind) -> Option<PodGroupApi> {
         let all = [
-            (&POD_GROUPS, Origin::Proposal),
-            (&RELEASED_GROUPS, Origin::Released),
-            (&EARLIER_GROUPS, Origin::Earlier),
-            (&OWN_GROUPS, Origin::Own),
-            (&COSCHEDULING_GROUPS, Origin::Coscheduling),
-            (&VOLCANO_GROUPS, Origin::Volcano),
+            (&POD_GROUPS, PodGroupApi::Proposal),
+            (&RELEASED_GROUPS, PodGroupApi::Released),
+            (&EARLIER_GROUPS, PodGroupApi::Earlier),
+            (&OWN_GROUPS, PodGroupApi::Own),
+            (&COSCHEDULING_GROUPS, PodGroupApi::Coscheduling),
+            (&VOLCANO_GROUPS, PodGroupApi::Volcano),
         ];
         all.into_iter().find(|(its, _)| *its == kind).map(|(_, origin)| origin)
     }
 
-    /// How a group of this name stands for the pods that name it.
+    /// The identity of a PodGroup of this name.
     #[must_use]
-    pub fn belongs(self, name: &muster_tree::Text) -> Belongs {
+    pub fn group_id(self, name: &muster_tree::Text) -> GroupId {
         match self {
-            Origin::Coscheduling => Belongs::Coscheduling(name.clone()),
-            Origin::Volcano => Belongs::Volcano(name.clone()),
-            _ => Belongs::Native(name.clone()),
+            PodGroupApi::Coscheduling => GroupId::Coscheduling(name.clone()),
+            PodGroupApi::Volcano => GroupId::Volcano(name.clone()),
+            _ => GroupId::Native(name.clone()),
         }
     }
 }

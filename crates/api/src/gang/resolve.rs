@@ -1,60 +1,63 @@
-//! How a group is placed, from what it says and what its Workload says.
+//! Resolves the effective scheduling fields of a group from the PodGroup and its Workload.
 
 use std::time::Duration;
 
 use muster_tree::Text;
 
-use super::facts::{Disruption, GroupFacts, Policy, Terms, WorkloadFacts};
-use super::member::Membership;
+use super::facts::{DisruptionMode, GangWorkloadFacts, GroupSchedulingSpec, PodGroupFacts, SchedulingPolicy};
+use super::member::GroupMembership;
 
-/// A group of which everything is known.
+/// The effective scheduling fields of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    /// How many together.
-    pub policy: Policy,
-    /// Priority of the group itself.
+pub struct ResolvedGroup {
+    /// Basic or gang scheduling policy.
+    pub policy: SchedulingPolicy,
+    /// Priority of the group; `None` uses that of its pods.
     pub priority: Option<i64>,
-    /// Whether others may be evicted for the group itself.
+    /// Whether the group may preempt; `None` uses the policy of its pods.
     pub preempts: Option<bool>,
-    /// What goes when a pod of it goes.
-    pub disruption: Disruption,
-    /// The label whose value its nodes have in common.
+    /// Unit of preemption; single pods by default.
+    pub disruption: DisruptionMode,
+    /// Node label; all nodes of the group have the same value.
     pub topology: Option<Text>,
-    /// How long after the first try it is late.
+    /// Scheduling timeout, from the first attempt.
     pub deadline: Option<Duration>,
 }
 
-/// What is not there.
+/// What a group refers to and does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    /// The Workload, or the one that is meant.
+pub enum MissingReference {
+    /// The Workload, or the one with the referenced UID.
     Workload,
-    /// The template in it, or a policy in that.
+    /// The template, or its policy.
     Template,
 }
 
-/// What is known of how a group is placed.
+/// The outcome of [`resolve`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolved {
-    /// Everything.
-    Settled(Settled),
-    /// Something is missing or contradicts itself.
-    Waits {
-        /// What.
-        missing: Missing,
+pub enum GroupResolution {
+    /// The group can be scheduled.
+    Resolved(ResolvedGroup),
+    /// The group waits: a reference is missing or contradictory.
+    Pending {
+        /// The kind of reference.
+        missing: MissingReference,
         /// In words, for its pods.
-        words: String,
+        message: String,
     },
 }
 
-/// Puts a group and its Workload together. A policy of the group's own wins, and then the Workload need not be there.
+/// Resolves a PodGroup. A policy of its own takes precedence, and then the Workload need not exist.
 #[must_use]
-pub fn resolve(group: &GroupFacts, workload: Option<&WorkloadFacts>) -> Resolved {
-    if group.terms.policy.is_some() {
-        return settled(group.terms.clone(), group.deadline, "the pod group");
+pub fn resolve(group: &PodGroupFacts, workload: Option<&GangWorkloadFacts>) -> GroupResolution {
+    if group.spec.policy.is_some() {
+        return settled(group.spec.clone(), group.deadline, "the pod group");
     }
     let Some(reference) = &group.reference else {
-        return waits(Missing::Template, "the pod group has neither a policy nor a workload".to_owned());
+        return waits(
+            MissingReference::Template,
+            "the pod group has neither a policy nor a workload".to_owned(),
+        );
     };
     let name = &reference.workload;
     if !reference.namespace.is_empty() && reference.namespace != group.namespace {
@@ -62,65 +65,68 @@ pub fn resolve(group: &GroupFacts, workload: Option<&WorkloadFacts>) -> Resolved
             "workload \"{name}\" is said to be in namespace \"{}\", but the pod group is in namespace \"{}\"",
             reference.namespace, group.namespace
         );
-        return waits(Missing::Workload, words);
+        return waits(MissingReference::Workload, words);
     }
     let Some(workload) = workload else { return no_workload(name) };
     if !reference.uid.is_empty() && reference.uid != workload.uid {
         let words =
             format!("workload \"{name}\" is not the one that the pod group means: its uid is another");
-        return waits(Missing::Workload, words);
+        return waits(MissingReference::Workload, words);
     }
     let Some(template) = workload.template(&reference.template) else {
         let words =
             format!("pod group template \"{}\" doesn't exist for a workload \"{name}\"", reference.template);
-        return waits(Missing::Template, words);
+        return waits(MissingReference::Template, words);
     };
     let place = format!("template \"{}\" of workload \"{name}\"", reference.template);
-    settled(group.terms.clone().or(template), group.deadline, &place)
+    settled(group.spec.clone().or(template), group.deadline, &place)
 }
 
-/// A group that is an entry of its Workload.
+/// Resolves an inline PodGroup of a Workload.
 #[must_use]
-pub fn resolve_entry(workload: Option<&WorkloadFacts>, name: &str, entry: &str) -> Resolved {
+pub fn resolve_entry(workload: Option<&GangWorkloadFacts>, name: &str, entry: &str) -> GroupResolution {
     let Some(workload) = workload else { return no_workload(name) };
     match workload.template(entry) {
         Some(terms) => settled(terms.clone(), None, &format!("pod group \"{entry}\" of workload \"{name}\"")),
         None => {
             let words = format!("pod group \"{entry}\" doesn't exist for a workload \"{name}\"");
-            waits(Missing::Template, words)
+            waits(MissingReference::Template, words)
         }
     }
 }
 
-/// Why a pod cannot be placed with its group: both name a Workload, and not the same one.
+/// Why a pod cannot be scheduled with its group: both name a Workload, and the names differ.
 #[must_use]
-pub fn contradiction(pod: &Membership, group: &GroupFacts) -> Option<String> {
+pub fn workload_mismatch(pod: &GroupMembership, group: &PodGroupFacts) -> Option<String> {
     let (mine, its) = (pod.workload.as_ref()?, &group.reference.as_ref()?.workload);
     (mine != its).then(|| {
         format!("the pod belongs to workload \"{mine}\", but its pod group belongs to workload \"{its}\"")
     })
 }
 
-fn no_workload(name: &str) -> Resolved {
-    waits(Missing::Workload, format!("waiting for pods's workload \"{name}\" to appear in scheduling queue"))
+fn no_workload(name: &str) -> GroupResolution {
+    waits(
+        MissingReference::Workload,
+        format!("waiting for pods's workload \"{name}\" to appear in scheduling queue"),
+    )
 }
 
-fn waits(missing: Missing, words: String) -> Resolved {
-    Resolved::Waits { missing, words }
+fn waits(missing: MissingReference, words: String) -> GroupResolution {
+    GroupResolution::Pending { missing, message: words }
 }
 
-fn settled(terms: Terms, deadline: Option<Duration>, place: &str) -> Resolved {
-    if terms.torn {
-        return waits(Missing::Template, format!("policy and schedulingPolicy of {place} differ"));
+fn settled(terms: GroupSchedulingSpec, deadline: Option<Duration>, place: &str) -> GroupResolution {
+    if terms.conflicting_policies {
+        return waits(MissingReference::Template, format!("policy and schedulingPolicy of {place} differ"));
     }
     let Some(policy) = terms.policy else {
-        return waits(Missing::Template, format!("{place} has no policy"));
+        return waits(MissingReference::Template, format!("{place} has no policy"));
     };
-    Resolved::Settled(Settled {
+    GroupResolution::Resolved(ResolvedGroup {
         policy,
         priority: terms.priority,
         preempts: terms.preempts,
-        disruption: terms.disruption.unwrap_or(Disruption::Single),
+        disruption: terms.disruption.unwrap_or(DisruptionMode::Single),
         topology: terms.topology,
         deadline,
     })

@@ -1,134 +1,141 @@
-//! What is said of a group in its status, each form in its own words.
+//! The status of a PodGroup, in the conditions and fields that its API defines.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A group that once had enough pods with nodes says so for ever.
-//! - Nothing is written that is there already: [`patch`] answers `None`.
+//! - The scheduled condition never goes back from `True`.
+//! - [`patch`] returns `None` if the status is up to date.
 
 use muster_tree::{Text, Tree, tree};
 
-use super::Origin;
+use super::PodGroupApi;
 use crate::condition;
+use crate::consts::{conditions, gang as consts, reasons};
 use crate::paths::{condition as condition_path, meta as meta_path, pod_group as path};
 use crate::time::Time;
-use crate::words::{conditions, gang as words, reasons};
 
-/// Status of groups of coscheduling.
+/// Status paths of coscheduling.
 mod coscheduling {
     pub const PHASE: &[&str] = &["status", "phase"];
     pub const SCHEDULED: &[&str] = &["status", "scheduled"];
 }
 
-/// The queue of a group of Volcano.
+/// Queue of a Volcano PodGroup.
 const VOLCANO_QUEUE: &[&str] = &["spec", "queue"];
-/// Condition of a group of Volcano whose queue nobody looks at.
+/// Condition of a Volcano PodGroup that names a queue: Volcano's queues are not implemented.
 const QUEUE_IGNORED: &str = "QueueIgnored";
-/// Condition of a group of Volcano.
+/// The scheduled condition of a Volcano PodGroup.
 const VOLCANO_SCHEDULED: &str = "Scheduled";
 
-/// What became of a group at its last try.
+/// The result of the last scheduling attempt of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was not tried yet.
+pub enum SchedulingResult {
+    /// No scheduling attempt yet.
     #[default]
     None,
-    /// Places were found.
-    Placed,
-    /// It cannot be tried: a pod of it has gates, or something else is the matter with one.
-    Held(String),
-    /// No places were found, and why.
+    /// Nodes were chosen for the required pods.
+    Scheduled,
+    /// Not attempted: a pod has scheduling gates or another precondition fails.
+    Gated(String),
+    /// No nodes were found, with the reason.
     Unschedulable(String),
-    /// Its pods break a rule of groups.
+    /// The pods violate a rule of groups.
     Error(String),
-    /// Its deadline passed.
-    Late(String),
+    /// The scheduling timeout passed.
+    TimedOut(String),
 }
 
-/// What there is to say about a group.
+/// The state of a group, as input of its status.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// How many pods with nodes are enough, or what is missing to know it, in words.
-    pub enough: Result<usize, &'a str>,
-    /// Pods of it that may still run.
+pub struct GroupObservation<'a> {
+    /// Number of pods that have to be bound, or the missing reference.
+    pub required: Result<usize, &'a str>,
+    /// Pods that are not terminal.
     pub alive: usize,
-    /// Pods of it with a node that have not failed.
-    pub placed: usize,
-    /// The most that was enough and had nodes at one time, even if nobody came to say so then.
-    pub reached: Option<usize>,
-    /// What became of it.
-    pub verdict: &'a Verdict,
-    /// Who evicts it as a whole, if somebody does.
+    /// Bound pods that have not failed.
+    pub scheduled: usize,
+    /// `required`, if that many pods were bound at one time, even before the status was written.
+    pub scheduled_max: Option<usize>,
+    /// Result of the last attempt.
+    pub result: &'a SchedulingResult,
+    /// The component that evicts the group as a whole.
     pub evicted_by: Option<&'a Text>,
 }
 
 /// A condition without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// `status`.
+pub struct ConditionContent {
+    /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// `reason`.
+    /// CamelCase word for programs.
     pub reason: &'static str,
-    /// `message`.
+    /// Sentence for people; may be empty.
     pub message: String,
 }
 
-impl Said {
-    fn new(status: &'static str, reason: &'static str, message: impl Into<String>) -> Said {
-        Said { status, reason, message: message.into() }
+impl ConditionContent {
+    fn new(status: &'static str, reason: &'static str, message: impl Into<String>) -> ConditionContent {
+        ConditionContent { status, reason, message: message.into() }
     }
 }
 
-/// What a form knows to say.
-struct Style {
-    /// The type of the condition.
+/// What the status of one API can express.
+struct ApiDialect {
+    /// Type of the scheduled condition.
     kind: &'static str,
-    /// The reason when enough pods have nodes.
+    /// Reason when enough pods are bound.
     reached: &'static str,
-    /// Whether it knows that something is under way, and counts.
+    /// The API has a progress state (`Unknown`) and counts bound pods.
     under_way: bool,
-    /// The reason of a group that is late.
+    /// Reason after the scheduling timeout.
     late: &'static str,
 }
 
-fn style(origin: Origin) -> Style {
-    let later = Style {
-        kind: words::SCHEDULED,
+fn dialect(origin: PodGroupApi) -> ApiDialect {
+    let later = ApiDialect {
+        kind: consts::SCHEDULED,
         reached: reasons::SCHEDULED,
         under_way: false,
         late: reasons::UNSCHEDULABLE,
     };
     match origin {
-        Origin::Proposal | Origin::Own => {
-            Style { reached: words::MIN_COUNT_SATISFIED, under_way: true, late: words::TIMEOUT, ..later }
-        }
-        Origin::Released => Style { kind: words::INITIALLY_SCHEDULED, ..later },
-        Origin::Volcano => Style { kind: VOLCANO_SCHEDULED, ..later },
-        Origin::Earlier | Origin::Coscheduling => later,
+        PodGroupApi::Proposal | PodGroupApi::Own => ApiDialect {
+            reached: consts::MIN_COUNT_SATISFIED,
+            under_way: true,
+            late: consts::TIMEOUT,
+            ..later
+        },
+        PodGroupApi::Released => ApiDialect { kind: consts::INITIALLY_SCHEDULED, ..later },
+        PodGroupApi::Volcano => ApiDialect { kind: VOLCANO_SCHEDULED, ..later },
+        PodGroupApi::Earlier | PodGroupApi::Coscheduling => later,
     }
 }
 
-/// The type of the condition that says whether enough pods have nodes.
+/// Type of the scheduled condition in this API.
 #[must_use]
-pub fn condition_type(origin: Origin) -> &'static str {
-    style(origin).kind
+pub fn condition_type(origin: PodGroupApi) -> &'static str {
+    dialect(origin).kind
 }
 
-/// Whether a group once had enough pods with nodes.
+/// Returns whether the scheduled condition of a PodGroup is `True`.
 #[must_use]
-pub fn is_scheduled(origin: Origin, group: &Tree) -> bool {
-    condition::holds(group.items_at(path::CONDITIONS), style(origin).kind)
+pub fn is_scheduled(origin: PodGroupApi, group: &Tree) -> bool {
+    condition::is_true(group.items_at(path::CONDITIONS), dialect(origin).kind)
 }
 
-/// What the condition of a group should say; `None` leaves it as it is.
+/// The scheduled condition that a PodGroup should have; `None` leaves the stored one.
 #[must_use]
-pub fn said(origin: Origin, group: &Tree, seen: &Seen<'_>) -> Option<Said> {
-    let style = style(origin);
+pub fn desired_condition(
+    origin: PodGroupApi,
+    group: &Tree,
+    seen: &GroupObservation<'_>,
+) -> Option<ConditionContent> {
+    let style = dialect(origin);
     let old = condition::find(group.items_at(path::CONDITIONS), style.kind);
     let was = old.map_or("", |it| it.str_at(condition_path::STATUS));
-    let reaches = seen.enough.ok().filter(|enough| seen.placed >= *enough);
-    if let Some(enough) = reaches.or(seen.reached.filter(|_| was != "True")) {
+    let reaches = seen.required.ok().filter(|enough| seen.scheduled >= *enough);
+    if let Some(enough) = reaches.or(seen.scheduled_max.filter(|_| was != "True")) {
         let message = format!("All required pods ({enough}/{enough}) have been assigned to nodes");
-        return Some(Said::new("True", style.reached, message));
+        return Some(ConditionContent::new("True", style.reached, message));
     }
     if was == "True" {
         return None;
@@ -137,48 +144,52 @@ pub fn said(origin: Origin, group: &Tree, seen: &Seen<'_>) -> Option<Said> {
     (style.under_way || said.status != "Unknown").then_some(said)
 }
 
-fn waiting(style: &Style, seen: &Seen<'_>, was: &str) -> Option<Said> {
-    let unknown = |reason, message: &str| Some(Said::new("Unknown", reason, message));
-    let enough = match seen.enough {
-        Err(missing) => return unknown(words::WAITING_FOR_WORKLOAD, missing),
+fn waiting(style: &ApiDialect, seen: &GroupObservation<'_>, was: &str) -> Option<ConditionContent> {
+    let unknown = |reason, message: &str| Some(ConditionContent::new("Unknown", reason, message));
+    let enough = match seen.required {
+        Err(missing) => return unknown(consts::WAITING_FOR_WORKLOAD, missing),
         Ok(enough) => enough,
     };
     if seen.alive < enough {
-        // Not how many are there: the status would be written for each that comes.
+        // Without the current count: otherwise each created pod would cost a status update.
         let message = format!("waiting until {enough} pods are there");
-        return unknown(words::WAITING_FOR_PODS, &message);
+        return unknown(consts::WAITING_FOR_PODS, &message);
     }
-    match seen.verdict {
-        Verdict::None => None,
-        Verdict::Held(why) => unknown(words::WAITING_FOR_PODS, why),
-        Verdict::Unschedulable(why) => Some(Said::new("False", reasons::UNSCHEDULABLE, why)),
-        Verdict::Error(why) => Some(Said::new("False", reasons::SCHEDULER_ERROR, why)),
-        Verdict::Late(why) => Some(Said::new("False", style.late, why)),
-        // Who found no place before is told when all is done.
-        Verdict::Placed if was == "False" => None,
-        Verdict::Placed => unknown(words::IN_PROGRESS, "places were found, pods are on their way to them"),
+    match seen.result {
+        SchedulingResult::None => None,
+        SchedulingResult::Gated(why) => unknown(consts::WAITING_FOR_PODS, why),
+        SchedulingResult::Unschedulable(why) => {
+            Some(ConditionContent::new("False", reasons::UNSCHEDULABLE, why))
+        }
+        SchedulingResult::Error(why) => Some(ConditionContent::new("False", reasons::SCHEDULER_ERROR, why)),
+        SchedulingResult::TimedOut(why) => Some(ConditionContent::new("False", style.late, why)),
+        // After a failed attempt the condition stays False until all pods are bound: one status update less.
+        SchedulingResult::Scheduled if was == "False" => None,
+        SchedulingResult::Scheduled => {
+            unknown(consts::IN_PROGRESS, "places were found, pods are on their way to them")
+        }
     }
 }
 
-/// A merge patch of the status that says it; `None` when it says so already. Wants a revision guard.
+/// A merge patch of the status, or `None` if it is up to date; needs a resource version precondition.
 #[must_use]
-pub fn patch(origin: Origin, group: &Tree, seen: &Seen<'_>, now: Time) -> Option<Tree> {
-    if origin == Origin::Coscheduling {
+pub fn patch(origin: PodGroupApi, group: &Tree, seen: &GroupObservation<'_>, now: Time) -> Option<Tree> {
+    if origin == PodGroupApi::Coscheduling {
         return phase_patch(group, seen);
     }
     let old = group.items_at(path::CONDITIONS);
     let mut all = old.to_vec();
-    let generation = group.at(meta_path::GENERATION).filter(|_| origin != Origin::Volcano);
-    if let Some(said) = said(origin, group, seen) {
-        set(&mut all, style(origin).kind, &said, generation, now);
+    let generation = group.at(meta_path::GENERATION).filter(|_| origin != PodGroupApi::Volcano);
+    if let Some(said) = desired_condition(origin, group, seen) {
+        set(&mut all, dialect(origin).kind, &said, generation, now);
     }
-    if let Some(by) = seen.evicted_by.filter(|_| !condition::holds(old, conditions::DISRUPTION_TARGET)) {
+    if let Some(by) = seen.evicted_by.filter(|_| !condition::is_true(old, conditions::DISRUPTION_TARGET)) {
         let message = format!("{by}: preempting to accommodate a higher priority pod or group");
-        let said = Said::new("True", reasons::PREEMPTION_BY_SCHEDULER, message);
+        let said = ConditionContent::new("True", reasons::PREEMPTION_BY_SCHEDULER, message);
         set(&mut all, conditions::DISRUPTION_TARGET, &said, generation, now);
     }
-    if origin == Origin::Volcano && !group.str_at(VOLCANO_QUEUE).is_empty() {
-        let said = Said::new("True", QUEUE_IGNORED, "queues of Volcano are not looked at");
+    if origin == PodGroupApi::Volcano && !group.str_at(VOLCANO_QUEUE).is_empty() {
+        let said = ConditionContent::new("True", QUEUE_IGNORED, "queues of Volcano are not looked at");
         set(&mut all, QUEUE_IGNORED, &said, None, now);
     }
     let mut patch = Tree::Null;
@@ -191,34 +202,33 @@ pub fn patch(origin: Origin, group: &Tree, seen: &Seen<'_>, now: Time) -> Option
     (!patch.is_null()).then_some(patch)
 }
 
-/// The count of pods with nodes, if it is to be written.
-fn count(origin: Origin, group: &Tree, seen: &Seen<'_>) -> Option<i64> {
-    let count = i64::try_from(seen.placed).unwrap_or(i64::MAX);
+/// The number of bound pods, if the stored one differs.
+fn count(origin: PodGroupApi, group: &Tree, seen: &GroupObservation<'_>) -> Option<i64> {
+    let count = i64::try_from(seen.scheduled).unwrap_or(i64::MAX);
     let told = group.int_at(path::SCHEDULED);
-    (style(origin).under_way && told.unwrap_or(0) != count).then_some(count)
+    (dialect(origin).under_way && told.unwrap_or(0) != count).then_some(count)
 }
 
-/// Coscheduling has phases and no conditions. Its own controller takes over where pods have nodes.
-fn phase_patch(group: &Tree, seen: &Seen<'_>) -> Option<Tree> {
+/// Coscheduling has phases instead of conditions; its own controller sets the later phases.
+fn phase_patch(group: &Tree, seen: &GroupObservation<'_>) -> Option<Tree> {
     let was = group.str_at(coscheduling::PHASE);
     if !["", "Pending", "PreScheduling", "Scheduling"].contains(&was) {
         return None;
     }
-    let reached = seen.enough.is_ok_and(|enough| seen.placed >= enough);
-    let phase = match seen.placed {
+    let reached = seen.required.is_ok_and(|enough| seen.scheduled >= enough);
+    let phase = match seen.scheduled {
         _ if reached => "Scheduled",
         0 if was.is_empty() => "Pending",
         0 => was,
         _ => "Scheduling",
     };
-    let count = i64::try_from(seen.placed).unwrap_or(i64::MAX);
+    let count = i64::try_from(seen.scheduled).unwrap_or(i64::MAX);
     let same = phase == was && group.int_at(coscheduling::SCHEDULED).unwrap_or(0) == count;
     (!same).then(|| tree!({"status": {"phase": phase, "scheduled": count}}))
 }
 
-/// Sets a condition: the time of its status stays when only the words change, and nothing changes when it says so
-/// already.
-fn set(all: &mut Vec<Tree>, kind: &str, said: &Said, generation: Option<&Tree>, now: Time) {
+/// Sets a condition; its transition time changes only with its status.
+fn set(all: &mut Vec<Tree>, kind: &str, said: &ConditionContent, generation: Option<&Tree>, now: Time) {
     let old = all.iter().position(|it| it.str_at(condition_path::TYPE) == kind);
     let was = old.map(|at| &all[at]);
     let since = was.filter(|it| it.str_at(condition_path::STATUS) == said.status);

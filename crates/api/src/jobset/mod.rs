@@ -1,94 +1,80 @@
-//! JobSets: what is read of them, their status, and the names of what they make.
+//! The typed view of a JobSet, its status, and the names of its child objects.
 //!
-//! An object that never passed admission means the same as one that did: what admission would fill in is read as if
-//! it had.
+//! Defaults of the webhook are filled in on reading, so that a JobSet created without it behaves the same.
 
 pub mod names;
 mod status;
 
 use muster_tree::{Text, Tree};
 
-pub use status::{JobSetStatus, ReplicatedStatus};
+pub use status::{JobSetStatus, ReplicatedJobStatus};
 
-use crate::job::Mode;
+use crate::client::Uid;
+use crate::consts::jobset as consts;
+use crate::job::CompletionMode;
 use crate::paths::{
     jobset as path, jobset_claim as claim_path, jobset_coordinator as coordinator,
     jobset_dependency as dependency, jobset_failure as failure, jobset_rule as rule, jobset_volume as volume,
     jobset_volumes as volumes, replicated_job as job,
 };
-use crate::port::Uid;
-use crate::words::jobset as words;
-use crate::{meta, words::jobset::CONTROLLER};
+use crate::{consts::jobset::CONTROLLER, meta};
 
-/// The group of replicatedJobs that name none.
+/// The default of `groupName`.
 pub const GROUP_DEFAULT: &str = "default";
 
-/// What is read of a JobSet.
+/// The fields of a JobSet that its controller reads, with the webhook's defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a JobSet")]
 pub struct JobSetFacts {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// How often its spec was changed.
     pub generation: i64,
-    /// Whether somebody else manages it.
-    pub foreign: bool,
-    /// Its replicatedJobs, in order.
+    /// `managedBy` names another controller: the JobSet is not reconciled.
+    pub managed_externally: bool,
+    /// `replicatedJobs`, in spec order.
     pub jobs: Vec<ReplicatedJob>,
-    /// Names of its pods.
     pub network: Network,
-    /// When it is complete.
-    pub success: Success,
-    /// What failures mean; `None` when the first one fails it.
-    pub failure: Option<Failure>,
-    /// Whether replicatedJobs start one after the other.
+    pub success: SuccessPolicy,
+    /// `failurePolicy`; `None` fails the JobSet at the first failed Job.
+    pub failure: Option<FailurePolicy>,
+    /// `startupPolicy: InOrder`: a replicatedJob is created once the previous one is ready.
     pub in_order: bool,
-    /// Whether nothing may run.
     pub suspend: bool,
-    /// The address of the coordinator.
+    /// DNS name of the coordinator pod.
     pub coordinator: Option<Text>,
-    /// How long it stays when finished, in seconds.
     pub ttl_secs: Option<u32>,
-    /// Shared volumes.
     pub volumes: Vec<VolumeTemplate>,
-    /// How its Jobs have places for themselves.
-    pub exclusive: Exclusive,
-    /// Which of its pods are placed together, in the user's word.
+    /// Exclusive placement, from annotations.
+    pub exclusive: ExclusivePlacement,
+    /// Value of the annotation [`GANG`](crate::gang_objects::consts::GANG).
     pub gang: Option<Text>,
-    /// Its status as written.
+    /// The status as last written.
     pub status: JobSetStatus,
 }
 
-/// Jobs of one template.
+/// One entry of `spec.replicatedJobs`.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror ReplicatedJob")]
 pub struct ReplicatedJob {
-    /// Name.
     pub name: Text,
-    /// The group it belongs to.
+    /// `groupName`; `default` when absent.
     pub group: Text,
-    /// How many Jobs.
+    /// Number of Jobs; 1 when absent.
     pub replicas: u32,
-    /// Pods at once, of each Job.
     pub parallelism: Option<u32>,
-    /// Successes wanted of each Job.
     pub completions: Option<u32>,
-    /// Completion mode.
-    pub mode: Mode,
-    /// The Job: metadata and spec.
+    pub mode: CompletionMode,
+    /// The Job template: metadata and spec.
     pub template: Tree,
-    /// What must be before it.
     pub depends_on: Vec<Dependency>,
-    /// Device claims of each Job.
+    /// ResourceClaim templates, one claim per Job.
     pub claims: Vec<ClaimTemplate>,
 }
 
 impl ReplicatedJob {
-    /// Pods of one Job that are ready or done when the Job counts as ready.
+    /// Number of ready or succeeded pods at which a Job counts as ready.
     #[must_use]
     pub fn pods(&self) -> u32 {
         let parallelism = self.parallelism.unwrap_or(1);
@@ -96,176 +82,174 @@ impl ReplicatedJob {
     }
 }
 
-/// What a replicatedJob waits for.
+/// One entry of `dependsOn`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
-    /// Which other one.
-    pub on: Text,
-    /// Whether that must be complete; ready is enough otherwise.
+    /// Name of the replicatedJob it depends on.
+    pub replicated_job: Text,
+    /// Requires all Jobs to be `Complete`; otherwise `Ready` suffices.
     pub complete: bool,
 }
 
-/// Names of pods.
+/// `spec.network`: DNS names of the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// Whether they have any.
+    /// `enableDNSHostnames`: a headless Service is created.
     pub hostnames: bool,
-    /// Their domain, which is the name of the headless Service, too.
+    /// Subdomain of the pods and name of the headless Service; the JobSet name when absent.
     pub subdomain: Text,
-    /// Whether pods that are not ready have theirs.
+    /// `publishNotReadyAddresses`; true when absent, since pods resolve each other before they are ready.
     pub publish_not_ready: bool,
 }
 
-/// When a JobSet is complete.
+/// When a JobSet completes: `spec.successPolicy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Success {
-    /// With the first Job that succeeds; with all of them otherwise.
+pub struct SuccessPolicy {
+    /// Operator `Any`: one succeeded Job completes the JobSet. Otherwise `All`.
     pub any: bool,
-    /// Of these replicatedJobs; of all when empty.
+    /// Names of the replicatedJobs that count; empty means all.
     pub targets: Vec<Text>,
 }
 
-/// What failures mean.
+/// How a JobSet reacts to failed Jobs: `spec.failurePolicy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailurePolicy {
     /// Restarts that count, at most.
     pub max_restarts: i64,
-    /// How Jobs are made anew.
-    pub strategy: Strategy,
-    /// Rules, the first that applies counts.
-    pub rules: Vec<Rule>,
+    /// The `restartStrategy` of the policy.
+    pub strategy: RestartStrategy,
+    /// The first rule that matches decides.
+    pub rules: Vec<FailurePolicyRule>,
 }
 
-/// How Jobs are made anew.
+/// `restartStrategy`: how child Jobs are recreated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
-    /// Each as soon as the one before it is gone.
+pub enum RestartStrategy {
+    /// Each Job as soon as its predecessor is deleted.
     Recreate,
-    /// All when all before them are gone.
+    /// All Jobs once all predecessors are deleted.
     BlockingRecreate,
-    /// Pods restart where they are.
+    /// Containers restart in their pods; Jobs are kept.
     InPlace,
 }
 
-/// One rule about failures.
+/// One rule of `failurePolicy.rules`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// Name.
+#[expect(missing_docs, reason = "fields mirror FailurePolicyRule")]
+pub struct FailurePolicyRule {
     pub name: Text,
-    /// What to do.
-    pub action: FailureAction,
-    /// For these reasons; for any when empty.
+    pub action: FailurePolicyAction,
+    /// `onJobFailureReasons`; empty matches any reason.
     pub reasons: Vec<Text>,
-    /// For messages in which one of these expressions is found; for any when empty.
+    /// `onJobFailureMessagePatterns`, regular expressions; empty matches any message.
     pub patterns: Vec<Text>,
-    /// For these replicatedJobs; for any when empty.
+    /// `targetReplicatedJobs`; empty matches any.
     pub targets: Vec<Text>,
 }
 
-/// What a failure leads to.
+/// `action` of a failure policy rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureAction {
-    /// The JobSet fails.
+#[expect(missing_docs, reason = "variants are the values of action")]
+pub enum FailurePolicyAction {
     FailJobSet,
-    /// All Jobs are made anew.
     RestartJobSet,
-    /// The same, as often as needed.
     RestartJobSetAndIgnoreMaxRestarts,
-    /// The Job is made anew.
     RestartJob,
-    /// The same, as often as needed.
     RestartJobAndIgnoreMaxRestarts,
 }
 
-impl FailureAction {
-    /// All actions.
-    pub const ALL: [FailureAction; 5] = [
-        FailureAction::FailJobSet,
-        FailureAction::RestartJobSet,
-        FailureAction::RestartJobSetAndIgnoreMaxRestarts,
-        FailureAction::RestartJob,
-        FailureAction::RestartJobAndIgnoreMaxRestarts,
+impl FailurePolicyAction {
+    /// All actions, in the order of the API documentation.
+    pub const ALL: [FailurePolicyAction; 5] = [
+        FailurePolicyAction::FailJobSet,
+        FailurePolicyAction::RestartJobSet,
+        FailurePolicyAction::RestartJobSetAndIgnoreMaxRestarts,
+        FailurePolicyAction::RestartJob,
+        FailurePolicyAction::RestartJobAndIgnoreMaxRestarts,
     ];
 
-    /// Its word.
+    /// The value as written to the API.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            FailureAction::FailJobSet => "FailJobSet",
-            FailureAction::RestartJobSet => "RestartJobSet",
-            FailureAction::RestartJobSetAndIgnoreMaxRestarts => "RestartJobSetAndIgnoreMaxRestarts",
-            FailureAction::RestartJob => "RestartJob",
-            FailureAction::RestartJobAndIgnoreMaxRestarts => "RestartJobAndIgnoreMaxRestarts",
+            FailurePolicyAction::FailJobSet => "FailJobSet",
+            FailurePolicyAction::RestartJobSet => "RestartJobSet",
+            FailurePolicyAction::RestartJobSetAndIgnoreMaxRestarts => "RestartJobSetAndIgnoreMaxRestarts",
+            FailurePolicyAction::RestartJob => "RestartJob",
+            FailurePolicyAction::RestartJobAndIgnoreMaxRestarts => "RestartJobAndIgnoreMaxRestarts",
         }
     }
 
-    /// Whether it is about one Job.
+    /// Returns whether the action restarts a single Job.
     #[must_use]
     pub fn is_single(self) -> bool {
-        matches!(self, FailureAction::RestartJob | FailureAction::RestartJobAndIgnoreMaxRestarts)
+        matches!(self, FailurePolicyAction::RestartJob | FailurePolicyAction::RestartJobAndIgnoreMaxRestarts)
     }
 
-    fn of(word: &str) -> FailureAction {
-        // The schema knows no other words; the one that does least harm stands for them.
-        FailureAction::ALL
+    fn of(word: &str) -> FailurePolicyAction {
+        // The schema admits no other value; an unknown one must not restart Jobs for ever.
+        FailurePolicyAction::ALL
             .into_iter()
             .find(|action| action.word() == word)
-            .unwrap_or(FailureAction::FailJobSet)
+            .unwrap_or(FailurePolicyAction::FailJobSet)
     }
 }
 
-/// The template of a shared volume.
+/// One template of `volumeClaimPolicies`: a PVC shared by the pods of the JobSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeTemplate {
-    /// Name, also that of the volume in pods.
+    /// Template name, also the name of the volume in pods.
     pub name: Text,
-    /// Whether the volume outlives the JobSet.
+    /// `whenDeleted: Retain`: the PVC outlives the JobSet.
     pub retain: bool,
-    /// Labels.
+    /// Labels of the PVC.
     pub labels: Option<Tree>,
-    /// Annotations.
+    /// Annotations of the PVC.
     pub annotations: Option<Tree>,
-    /// Spec.
+    /// Spec of the PVC.
     pub spec: Tree,
 }
 
-/// The template of a device claim.
+/// A ResourceClaim template of a replicatedJob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimTemplate {
-    /// Name, also that of the claim in pods.
+    /// Template name, also the name of the claim in pods.
     pub name: Text,
-    /// Labels, later ones over earlier ones.
+    /// Labels of the claim; later maps override earlier ones.
     pub labels: Vec<Tree>,
-    /// Annotations, later ones over earlier ones.
+    /// Annotations of the claim; later maps override earlier ones.
     pub annotations: Vec<Tree>,
-    /// The devices asked for, as they were written.
+    /// `spec.devices` of the claim, as written.
     pub devices: Tree,
-    /// Names of containers that get it, or `*`.
+    /// Names of the containers that use the claim; `*` means all.
     pub containers: Vec<Text>,
-    /// Whether it stays until its Job is deleted.
+    /// `OnJobDeletion`: the claim is kept until its Job is deleted.
     pub until_deleted: bool,
 }
 
-/// How Jobs have places for themselves.
+/// Exclusive placement of Jobs, from annotations of the JobSet or a Job template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Exclusive {
-    /// The label whose values are the places.
+pub struct ExclusivePlacement {
+    /// Topology key; each domain holds one Job.
     pub topology: Option<Text>,
-    /// Whether nodes are labelled beforehand, and the value that says so.
+    /// Value of the annotation that selects pre-labelled nodes.
     pub node_selector: Option<Text>,
 }
 
-impl Exclusive {
-    /// Reads annotations.
+impl ExclusivePlacement {
+    /// Reads the annotations of a JobSet or of a Job template.
     #[must_use]
-    pub fn of(annotations: Option<&Tree>) -> Exclusive {
+    pub fn of(annotations: Option<&Tree>) -> ExclusivePlacement {
         let value = |key: &str| annotations?.get(key)?.as_text().cloned();
-        Exclusive { topology: value(words::EXCLUSIVE_TOPOLOGY), node_selector: value(words::NODE_SELECTOR) }
+        ExclusivePlacement {
+            topology: value(consts::EXCLUSIVE_TOPOLOGY),
+            node_selector: value(consts::NODE_SELECTOR),
+        }
     }
 }
 
 impl JobSetFacts {
-    /// Reads a JobSet.
+    /// Reads a JobSet, with or without the webhook's defaults.
     #[must_use]
     pub fn of(set: &Tree) -> JobSetFacts {
         let name = meta::name(set);
@@ -273,11 +257,11 @@ impl JobSetFacts {
         JobSetFacts {
             namespace: meta::namespace(set),
             uid: meta::uid(set),
-            deleting: meta::deleting(set).is_some(),
+            deleting: meta::deletion_timestamp(set).is_some(),
             generation: set.int_at(crate::paths::meta::GENERATION).unwrap_or(0),
-            foreign: !matches!(set.str_at(path::MANAGED_BY), "" | CONTROLLER),
+            managed_externally: !matches!(set.str_at(path::MANAGED_BY), "" | CONTROLLER),
             jobs: set.items_at(path::JOBS).iter().map(replicated_job).collect(),
-            success: Success {
+            success: SuccessPolicy {
                 any: set.str_at(path::SUCCESS_OPERATOR) == "Any",
                 targets: texts(set.items_at(path::SUCCESS_TARGETS)),
             },
@@ -287,15 +271,15 @@ impl JobSetFacts {
             coordinator: set.at(path::COORDINATOR).map(|it| endpoint(it, &name, &network.subdomain)),
             ttl_secs: set.int_at(path::TTL).and_then(|n| u32::try_from(n).ok()),
             volumes: set.items_at(path::VOLUMES).iter().flat_map(volume_templates).collect(),
-            exclusive: Exclusive::of(set.at(crate::paths::meta::ANNOTATIONS)),
-            gang: meta::annotation(set, crate::gang_make::words::GANG).map(Text::from),
+            exclusive: ExclusivePlacement::of(set.at(crate::paths::meta::ANNOTATIONS)),
+            gang: meta::annotation(set, crate::gang_objects::consts::GANG).map(Text::from),
             status: JobSetStatus::of(set.at(path::STATUS).unwrap_or(&Tree::Null)),
             network,
             name,
         }
     }
 
-    /// How many Jobs it has.
+    /// Total number of child Jobs.
     #[must_use]
     pub fn replicas(&self) -> u64 {
         self.jobs.iter().map(|it| u64::from(it.replicas)).sum()
@@ -307,10 +291,10 @@ impl JobSetFacts {
         self.jobs.iter().find(|it| it.name == name)
     }
 
-    /// How Jobs are made anew.
+    /// The effective restart strategy.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
-        self.failure.as_ref().map_or(Strategy::Recreate, |it| it.strategy)
+    pub fn strategy(&self) -> RestartStrategy {
+        self.failure.as_ref().map_or(RestartStrategy::Recreate, |it| it.strategy)
     }
 }
 
@@ -322,7 +306,7 @@ fn network(set: &Tree, name: &Text) -> Network {
     let subdomain = set.text_at(path::SUBDOMAIN);
     Network {
         hostnames: set.bool_at(path::HOSTNAMES) == Some(true),
-        subdomain: if subdomain.is_empty() { Text::from(names::dashed(name)) } else { subdomain },
+        subdomain: if subdomain.is_empty() { Text::from(names::dns_label(name)) } else { subdomain },
         publish_not_ready: set.bool_at(path::PUBLISH_NOT_READY) != Some(false),
     }
 }
@@ -333,22 +317,22 @@ fn endpoint(tree: &Tree, set: &Text, subdomain: &Text) -> Text {
     names::endpoint(&job, number(coordinator::POD_INDEX), subdomain)
 }
 
-fn failure_policy(tree: &Tree) -> Failure {
-    Failure {
+fn failure_policy(tree: &Tree) -> FailurePolicy {
+    FailurePolicy {
         max_restarts: tree.int_at(failure::MAX_RESTARTS).unwrap_or(0),
         strategy: match tree.str_at(failure::STRATEGY) {
-            "BlockingRecreate" => Strategy::BlockingRecreate,
-            "InPlaceRestart" => Strategy::InPlace,
-            _ => Strategy::Recreate,
+            "BlockingRecreate" => RestartStrategy::BlockingRecreate,
+            "InPlaceRestart" => RestartStrategy::InPlace,
+            _ => RestartStrategy::Recreate,
         },
         rules: tree.items_at(failure::RULES).iter().map(failure_rule).collect(),
     }
 }
 
-fn failure_rule(tree: &Tree) -> Rule {
-    Rule {
+fn failure_rule(tree: &Tree) -> FailurePolicyRule {
+    FailurePolicyRule {
         name: tree.text_at(rule::NAME),
-        action: FailureAction::of(tree.str_at(rule::ACTION)),
+        action: FailurePolicyAction::of(tree.str_at(rule::ACTION)),
         reasons: texts(tree.items_at(rule::REASONS)),
         patterns: texts(tree.items_at(rule::PATTERNS)),
         targets: texts(tree.items_at(rule::TARGETS)),
@@ -359,7 +343,7 @@ fn replicated_job(tree: &Tree) -> ReplicatedJob {
     let number = |path: &[&str]| tree.int_at(path).and_then(|n| u32::try_from(n).ok());
     let group = tree.text_at(job::GROUP);
     let dependency = |it: &Tree| Dependency {
-        on: it.text_at(dependency::NAME),
+        replicated_job: it.text_at(dependency::NAME),
         complete: it.str_at(dependency::STATUS) == "Complete",
     };
     ReplicatedJob {
@@ -369,10 +353,10 @@ fn replicated_job(tree: &Tree) -> ReplicatedJob {
         parallelism: number(job::PARALLELISM),
         completions: number(job::COMPLETIONS),
         mode: match tree.str_at(job::MODE) {
-            // What admission fills in.
-            "" | "Indexed" => Mode::Indexed,
-            "NonIndexed" => Mode::NonIndexed,
-            _ => Mode::Unknown,
+            // The webhook defaults child Jobs to Indexed.
+            "" | "Indexed" => CompletionMode::Indexed,
+            "NonIndexed" => CompletionMode::NonIndexed,
+            _ => CompletionMode::Unknown,
         },
         template: tree.at(job::TEMPLATE).cloned().unwrap_or_default(),
         depends_on: tree.items_at(job::DEPENDS_ON).iter().map(dependency).collect(),
@@ -382,6 +366,7 @@ fn replicated_job(tree: &Tree) -> ReplicatedJob {
 
 fn claim_template(tree: &Tree) -> ClaimTemplate {
     let maps = |paths: [&[&str]; 2]| paths.into_iter().filter_map(|path| tree.at(path).cloned()).collect();
+    // The template accepts `spec.devices` and, like a ResourceClaimTemplate, `spec.spec.devices`.
     let devices = tree.at(claim_path::LONG_DEVICES).or_else(|| tree.at(claim_path::DEVICES));
     ClaimTemplate {
         name: tree.text_at(claim_path::NAME),
@@ -412,16 +397,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_admission_would_fill_in_is_read_as_if_it_had() {
+    fn webhook_defaults_are_filled_in_on_reading() {
         let set = JobSetFacts::of(&tree!({"metadata": {"name": "a.b"}, "spec": {
             "coordinator": {"replicatedJob": "w"},
             "replicatedJobs": [{"name": "w", "template": {"spec": {"parallelism": 3, "completions": 2}}}],
             "volumeClaimPolicies": [{"templates": [{"metadata": {"name": "v"}}]}, {}]}}));
         assert!(!set.network.hostnames, "no network, no Service");
         assert_eq!((set.network.subdomain.as_str(), set.network.publish_not_ready), ("a-b", true));
-        assert!(!set.success.any && !set.in_order && !set.foreign && set.failure.is_none());
+        assert!(!set.success.any && !set.in_order && !set.managed_externally && set.failure.is_none());
         assert_eq!((set.jobs[0].group.as_str(), set.jobs[0].replicas, set.jobs[0].pods()), ("default", 1, 2));
-        assert_eq!(set.jobs[0].mode, Mode::Indexed);
+        assert_eq!(set.jobs[0].mode, CompletionMode::Indexed);
         assert!(!set.volumes[0].retain);
         assert_eq!(set.coordinator.as_deref(), Some("a-b-w-0-0.a-b"));
     }

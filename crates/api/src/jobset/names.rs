@@ -1,42 +1,42 @@
-//! Names of what a JobSet makes.
+//! Names of the child objects of a JobSet.
 //!
-//! What has to be a DNS label is made from the JobSet's name with its dots as dashes; a volume claim keeps them.
+//! Names that must be DNS labels replace the dots of the JobSet's name by dashes; PVC names keep them.
 
 use muster_tree::Text;
 use sha1::{Digest, Sha1};
 
-/// A JobSet's name where only a DNS label fits.
+/// The JobSet's name as a DNS label.
 #[must_use]
-pub fn dashed(jobset: &str) -> String {
+pub fn dns_label(jobset: &str) -> String {
     jobset.replace('.', "-")
 }
 
-/// The Job at a place of a replicatedJob.
+/// Name of the child Job with this index.
 #[must_use]
 pub fn job(jobset: &str, replicated_job: &str, index: u32) -> Text {
-    Text::from(format!("{}-{replicated_job}-{index}", dashed(jobset)))
+    Text::from(format!("{}-{replicated_job}-{index}", dns_label(jobset)))
 }
 
-/// The shared volume claim of a template.
+/// Name of the PVC of a volume claim template.
 #[must_use]
 pub fn volume_claim(template: &str, jobset: &str) -> Text {
     Text::from(format!("{template}-{jobset}"))
 }
 
-/// The device claim of a Job and a template.
+/// Name of the ResourceClaim of a Job and a template.
 #[must_use]
 pub fn device_claim(job: &str, template: &str) -> Text {
     Text::from(format!("{job}-{template}"))
 }
 
-/// What tells Jobs of the whole cluster apart in a label: 40 hexadecimal digits.
+/// The `job-key` label: SHA-1 of namespace and Job name as 40 hexadecimal digits, unique within the cluster.
 #[must_use]
 pub fn job_key(namespace: &str, job: &str) -> Text {
     let hash = Sha1::digest(format!("{namespace}/{job}"));
     Text::from(hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// The name of a pod in its domain.
+/// DNS name of a pod within its subdomain.
 #[must_use]
 pub fn endpoint(job: &str, pod_index: u32, subdomain: &str) -> Text {
     Text::from(format!("{job}-{pod_index}.{subdomain}"))

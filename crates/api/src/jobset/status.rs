@@ -1,53 +1,47 @@
-//! The status of a JobSet, field by field.
+//! The status of a JobSet.
 
 use muster_tree::{Text, Tree};
 
 use crate::condition;
+use crate::consts::jobset::conditions;
 use crate::paths::{jobset_status as path, replicated_status as job_path};
-use crate::words::jobset::conditions;
 
 /// The status of a JobSet.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(missing_docs, reason = "fields mirror status of a JobSet")]
 pub struct JobSetStatus {
-    /// Conditions.
     pub conditions: Vec<Tree>,
-    /// Restarts of the whole.
+    /// Restarts of the JobSet as a whole.
     pub restarts: u32,
-    /// Those that count towards the limit.
     pub counted: u32,
-    /// How it ended; empty before.
+    /// `terminalState`: `Completed`, `Failed` or empty.
     pub terminal: Text,
-    /// Each replicatedJob.
-    pub jobs: Vec<ReplicatedStatus>,
-    /// The last attempt in place that is over.
+    pub jobs: Vec<ReplicatedJobStatus>,
     pub in_place_previous: Option<u32>,
-    /// The attempt in place that all pods have reached.
+    /// `currentInPlaceRestartAttempt`: the attempt that all pods have reached.
     pub in_place_current: Option<u32>,
 }
 
-/// The status of one replicatedJob.
+/// One entry of `replicatedJobsStatus`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReplicatedStatus {
-    /// Name.
+#[expect(missing_docs, reason = "fields mirror ReplicatedJobStatus")]
+pub struct ReplicatedJobStatus {
     pub name: Text,
-    /// Jobs whose pods are all ready or done.
+    /// Jobs in which all pods are ready or succeeded.
     pub ready: u32,
-    /// Jobs that succeeded.
     pub succeeded: u32,
-    /// Jobs that failed.
     pub failed: u32,
-    /// Jobs with pods.
+    /// Jobs with active pods.
     pub active: u32,
-    /// Suspended Jobs.
     pub suspended: u32,
-    /// Restarts of each Job alone; empty before the first.
+    /// `jobRestarts`: restarts of each single Job; empty before the first one.
     pub restarts: Vec<u32>,
-    /// Those of them that count towards the limit.
+    /// Those of `restarts` that count towards the limit.
     pub counted: Vec<u32>,
 }
 
 impl JobSetStatus {
-    /// Reads a status.
+    /// Reads the `status` of the object.
     #[must_use]
     pub fn of(tree: &Tree) -> JobSetStatus {
         let number = |path: &[&str]| tree.int_at(path).and_then(|n| u32::try_from(n).ok());
@@ -56,19 +50,19 @@ impl JobSetStatus {
             restarts: number(path::RESTARTS).unwrap_or(0),
             counted: number(path::COUNTED).unwrap_or(0),
             terminal: tree.text_at(path::TERMINAL),
-            jobs: tree.items_at(path::JOBS).iter().map(ReplicatedStatus::of).collect(),
+            jobs: tree.items_at(path::JOBS).iter().map(ReplicatedJobStatus::of).collect(),
             in_place_previous: number(path::IN_PLACE_PREVIOUS),
             in_place_current: number(path::IN_PLACE_CURRENT),
         }
     }
 
-    /// This status as a tree, fields that we do not write taken from `old`. ReplicatedJobs stand in falling order of
-    /// their names, as existing servers store them.
+    /// The status as an API value; fields that this type does not cover are kept from `old`. ReplicatedJobs are sorted by
+    /// descending name, as upstream's controller stores them, so that taking over a JobSet writes nothing.
     #[must_use]
     pub fn tree(&self, old: &Tree) -> Tree {
         let counted = |n: u32| (n > 0).then(|| Tree::from(n));
         let list = |items: Vec<Tree>| (!items.is_empty()).then(|| Tree::list(items));
-        let mut jobs: Vec<&ReplicatedStatus> = self.jobs.iter().collect();
+        let mut jobs: Vec<&ReplicatedJobStatus> = self.jobs.iter().collect();
         jobs.sort_by(|a, b| b.name.cmp(&a.name));
         let start = if old.is_map() { old.clone() } else { Tree::empty_map() };
         start
@@ -76,32 +70,32 @@ impl JobSetStatus {
             .with(path::RESTARTS, self.restarts)
             .with_option(path::COUNTED, counted(self.counted))
             .with_option(path::TERMINAL, (!self.terminal.is_empty()).then(|| Tree::from(&self.terminal)))
-            .with_option(path::JOBS, list(jobs.into_iter().map(ReplicatedStatus::tree).collect()))
+            .with_option(path::JOBS, list(jobs.into_iter().map(ReplicatedJobStatus::tree).collect()))
             .with_option(path::IN_PLACE_PREVIOUS, self.in_place_previous.map(Tree::from))
             .with_option(path::IN_PLACE_CURRENT, self.in_place_current.map(Tree::from))
     }
 
-    /// The condition that ended the JobSet, if it has ended.
+    /// The terminal condition, `Completed` or `Failed`, if it is `True`.
     #[must_use]
-    pub fn ended(&self) -> Option<&Tree> {
+    pub fn terminal_condition(&self) -> Option<&Tree> {
         let ends = [conditions::COMPLETED, conditions::FAILED];
-        let holds = |kind: &str| condition::holds(&self.conditions, kind);
+        let holds = |kind: &str| condition::is_true(&self.conditions, kind);
         ends.into_iter().find(|kind| holds(kind)).and_then(|kind| condition::find(&self.conditions, kind))
     }
 
-    /// The status of a replicatedJob.
+    /// The status of the replicatedJob of this name.
     #[must_use]
-    pub fn job(&self, name: &str) -> Option<&ReplicatedStatus> {
+    pub fn job(&self, name: &str) -> Option<&ReplicatedJobStatus> {
         self.jobs.iter().find(|it| it.name == name)
     }
 }
 
-impl ReplicatedStatus {
-    fn of(tree: &Tree) -> ReplicatedStatus {
+impl ReplicatedJobStatus {
+    fn of(tree: &Tree) -> ReplicatedJobStatus {
         let as_number = |tree: &Tree| tree.as_int().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let number = |path: &[&str]| tree.at(path).map_or(0, as_number);
         let numbers = |path: &[&str]| tree.items_at(path).iter().map(as_number).collect();
-        ReplicatedStatus {
+        ReplicatedJobStatus {
             name: tree.text_at(job_path::NAME),
             ready: number(job_path::READY),
             succeeded: number(job_path::SUCCEEDED),
@@ -141,7 +135,7 @@ mod tests {
             "replicatedJobsStatus": Tree::list([job("b").with(&["jobRestarts"], Tree::list([0, 2])), job("a")])});
         let status = JobSetStatus::of(&old);
         assert_eq!(status.tree(&old), old);
-        assert_eq!(status.ended().map(|it| it.str_at(&["type"])), Some("Failed"));
+        assert_eq!(status.terminal_condition().map(|it| it.str_at(&["type"])), Some("Failed"));
         let sorted = status.tree(&Tree::Null);
         assert_eq!(sorted.items_at(&["replicatedJobsStatus"])[0].str_at(&["name"]), "b");
         assert_eq!(

@@ -1,46 +1,38 @@
-//! All that admission owns of a Workload's status.
+//! The part of a Workload's status that the field manager of admission owns.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - [`AdmissionStatus::body`] lists everything that the manager owns: an apply takes away what it leaves out. Whoever
-//!   changes one thing reads the rest from the object that he guards with its revision.
-//! - Conditions of other writers are never among it.
+//! - [`AdmissionStatus::body`] contains every owned field: server-side apply removes an owned field that is left out. To
+//!   change one field, read the others from the object and send its resource version as a precondition.
+//! - Conditions of other field managers are never included.
 
 use muster_tree::{Text, Tree, tree};
 
 use super::condition::{self, Condition};
+use super::consts::{API_VERSION, WORKLOAD, conditions};
 use super::paths::{request, workload as workload_path, workload_status as path};
-use super::words::{API_VERSION, WORKLOAD, conditions};
-use super::workload_status::{Admission, CheckState, EvictionCount, RequeueState};
+use super::workload_status::{Admission, AdmissionCheckState, EvictionCount, RequeueState};
 use super::{Amounts, amounts_of, amounts_tree, count};
 use crate::meta;
 
-/// All that the field manager of admission owns of a Workload's status.
+/// The fields of a Workload's status that the field manager of admission owns.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror status of a Workload")]
 pub struct AdmissionStatus {
-    /// Namespace of the Workload.
     pub namespace: Text,
-    /// Name of the Workload.
     pub name: Text,
-    /// Conditions of the types of [`conditions::OF_ADMISSION`].
+    /// Conditions of the types in [`conditions::OF_ADMISSION`].
     pub conditions: Vec<Condition>,
-    /// What it was given.
     pub admission: Option<Admission>,
-    /// When it may queue again.
     pub requeue: Option<RequeueState>,
-    /// Checks.
-    pub checks: Vec<CheckState>,
-    /// What each pod set asks for; written only while nothing was given.
+    pub checks: Vec<AdmissionCheckState>,
+    /// `resourceRequests`; written only while no quota is reserved.
     pub requests: Vec<(Text, Amounts)>,
-    /// For how long it ran in earlier tries, in seconds.
     pub accumulated_secs: Option<u32>,
-    /// How often it was evicted.
     pub evictions: Vec<EvictionCount>,
-    /// Clusters it might go to.
     pub nominated_clusters: Vec<Text>,
-    /// The cluster it went to; empty when none.
+    /// `clusterName` (MultiKueue); empty without one.
     pub cluster: Text,
-    /// Nodes that failed under it, as they were written.
     pub unhealthy_nodes: Vec<Tree>,
 }
 
@@ -60,7 +52,7 @@ impl AdmissionStatus {
                 .collect(),
             admission: status.at(path::ADMISSION).filter(|it| it.is_map()).map(Admission::of),
             requeue: status.at(path::REQUEUE).filter(|it| it.is_map()).map(RequeueState::of),
-            checks: status.items_at(path::CHECKS).iter().map(CheckState::of).collect(),
+            checks: status.items_at(path::CHECKS).iter().map(AdmissionCheckState::of).collect(),
             requests: requests
                 .map(|it| (it.text_at(request::NAME), amounts_of(it.at(request::RESOURCES))))
                 .collect(),
@@ -88,7 +80,7 @@ impl AdmissionStatus {
         condition::holds(&self.conditions, kind)
     }
 
-    /// What to apply to the status by [`managers::ADMISSION`](super::words::managers::ADMISSION), forced.
+    /// The status to apply as [`managers::ADMISSION`](super::consts::managers::ADMISSION), with `force`.
     #[must_use]
     pub fn body(&self) -> Tree {
         tree!({"apiVersion": API_VERSION, "kind": WORKLOAD,
@@ -106,7 +98,7 @@ impl AdmissionStatus {
             .with_option(path::CONDITIONS, list(self.conditions.iter().map(Condition::tree).collect()))
             .with_option(path::ADMISSION, self.admission.as_ref().map(Admission::tree))
             .with_option(path::REQUEUE, self.requeue.as_ref().map(RequeueState::tree))
-            .with_option(path::CHECKS, list(self.checks.iter().map(CheckState::tree).collect()))
+            .with_option(path::CHECKS, list(self.checks.iter().map(AdmissionCheckState::tree).collect()))
             .with_option(path::REQUESTS, list(requests.iter().map(request).collect()))
             .with_option(path::ACCUMULATED, self.accumulated_secs.map(Tree::from))
             .with_option(path::EVICTIONS, list(self.evictions.iter().map(EvictionCount::tree).collect()))

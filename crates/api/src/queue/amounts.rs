@@ -1,4 +1,4 @@
-//! Amounts of resources: thousandths of `cpu`, whole units of everything else, and back to the text of the wire.
+//! Resource amounts as integers (millicores of `cpu`, whole units of everything else) and back to quantities.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::node::amounts;
 /// Amounts by resource, in the unit of [`amounts`].
 pub type Amounts = BTreeMap<Text, i64>;
 
-/// Reads a map of quantities that are asked for or used; see [`amounts`].
+/// Reads a map of requested or used quantities; see [`amounts`].
 #[must_use]
 pub fn amounts_of(tree: Option<&Tree>) -> Amounts {
     amounts(tree.map(Tree::entries).unwrap_or_default()).into_iter().collect()
 }
 
-/// A map of quantities.
+/// The amounts as a map of quantities.
 #[must_use]
 pub fn amounts_tree(amounts: &Amounts) -> Tree {
     Tree::map(amounts.iter().map(|(name, n)| (name.clone(), Tree::from(amount_text(name, *n)))))
 }
 
-/// An amount as a quantity is written: `1500m`, `2`, `512Mi`, `3k`.
+/// An amount as a canonical quantity: `1500m`, `2`, `512Mi`, `3k`.
 #[must_use]
 pub fn amount_text(resource: &str, amount: i64) -> String {
     if resource == "cpu" && amount % 1000 != 0 {
@@ -47,7 +47,7 @@ const DECIMAL: &[(&str, i64)] = &[
     ("k", 1000),
 ];
 
-/// Bytes are counted in powers of two.
+/// Returns whether upstream formats a resource with binary suffixes.
 fn is_binary(resource: &str) -> bool {
     matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
 }

@@ -1,57 +1,51 @@
-//! Workloads as they are made, and the small patches around them.
+//! Builders of Workloads and of patches to them.
 
 use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree, tree};
 
 use super::condition::Condition;
+use super::consts::{API_VERSION, WORKLOAD, finalizers};
 use super::paths::{pod_set, workload as path};
-use super::words::{API_VERSION, WORKLOAD, finalizers};
 use super::workload::PriorityRef;
 use crate::paths::meta as meta_path;
 
-/// A Workload that is about to be made.
+/// A Workload to create.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a Workload")]
 pub struct NewWorkload {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// Labels; none when empty.
+    /// Labels; omitted when empty.
     pub labels: BTreeMap<Text, Text>,
-    /// Annotations; none when empty.
+    /// Annotations; omitted when empty.
     pub annotations: BTreeMap<Text, Text>,
-    /// Owners, as they are written.
+    /// Owner references, as written.
     pub owners: Vec<Tree>,
-    /// The LocalQueue; none when empty.
+    /// LocalQueue; omitted when empty.
     pub queue: Text,
-    /// Its pods.
     pub pod_sets: Vec<NewPodSet>,
-    /// Priority.
     pub priority: Option<i64>,
-    /// The class of priority.
     pub priority_class: Option<PriorityRef>,
-    /// For how long it may run, in seconds.
     pub max_exec_secs: Option<u32>,
 }
 
-/// Pods of a Workload that is about to be made.
+/// A pod set of a Workload to create.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(missing_docs, reason = "fields mirror PodSet")]
 pub struct NewPodSet {
-    /// Name.
     pub name: Text,
-    /// The pods: metadata and spec.
+    /// Pod template: metadata and spec.
     pub template: Tree,
-    /// How many.
     pub count: u32,
-    /// So many are enough.
+    /// `minCount`, for partial admission.
     pub min_count: Option<u32>,
-    /// How they lie to each other; null when nothing is asked.
+    /// `topologyRequest`; null without one.
     pub topology: Tree,
 }
 
 impl NewPodSet {
-    /// As it is written.
+    /// The pod set as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         let topology = (!self.topology.is_empty()).then(|| self.topology.clone());
@@ -62,7 +56,7 @@ impl NewPodSet {
 }
 
 impl NewWorkload {
-    /// The object to create; it has the finalizer that all Workloads have.
+    /// The object to create, with the `resource-in-use` finalizer.
     #[must_use]
     pub fn tree(&self) -> Tree {
         let map = |all: &BTreeMap<Text, Text>| {
@@ -77,7 +71,7 @@ impl NewWorkload {
         .with_option(meta_path::OWNERS, owners)
     }
 
-    /// The spec alone, for a Workload that is overwritten in its place.
+    /// The spec alone, for an update of an existing Workload.
     #[must_use]
     pub fn spec(&self) -> Tree {
         let within = |path: &'static [&'static str]| &path[1..];
@@ -91,21 +85,21 @@ impl NewWorkload {
     }
 }
 
-/// What to apply to a Workload's status by [`managers::RECLAIMABLE`](super::words::managers::RECLAIMABLE): pods whose
-/// share is free again, by pod set.
+/// The status to apply as [`managers::RECLAIMABLE`](super::consts::managers::RECLAIMABLE): reclaimable pods by pod set.
 #[must_use]
 pub fn reclaimable_body(namespace: &Text, name: &Text, pods: &BTreeMap<Text, u32>) -> Tree {
     let one = |(set, count): (&Text, &u32)| tree!({"name": set, "count": *count});
     body(namespace, name, &tree!({"reclaimablePods": Tree::list(pods.iter().map(one))}))
 }
 
-/// What to apply to a Workload's status by a writer of one condition; its manager is [`condition_manager`].
+/// The status to apply for a single condition, as field manager [`condition_manager`].
 #[must_use]
 pub fn condition_body(namespace: &Text, name: &Text, condition: &Condition) -> Tree {
     body(namespace, name, &tree!({"conditions": [(condition.tree())]}))
 }
 
-/// The field manager of a controller that writes one condition.
+/// The field manager of a single condition. One manager per condition type: an apply would remove the other conditions
+/// that the same manager owns.
 #[must_use]
 pub fn condition_manager(controller: &str, kind: &str) -> Text {
     Text::from(format!("{controller}-{kind}"))
@@ -116,8 +110,7 @@ fn body(namespace: &Text, name: &Text, status: &Tree) -> Tree {
         "status": status})
 }
 
-/// A merge patch that adds a finalizer, if it is not there; wants a revision guard. Taking one away is
-/// [`crate::meta::without_finalizer`].
+/// A merge patch that adds a finalizer, or `None` if it is present; needs a resource version precondition.
 #[must_use]
 pub fn finalizer_added(object: &Tree, finalizer: &str) -> Option<Tree> {
     if crate::meta::has_finalizer(object, finalizer) {

@@ -1,150 +1,139 @@
-//! What is read of a ClusterQueue.
+//! The typed view of a ClusterQueue.
 
 use muster_tree::{Text, Tree};
 
 use super::condition::{self, Condition};
+use super::consts::conditions;
 use super::paths::{check_rule, cluster_queue as path, flavor_quotas, queue_status, quota, resource_group};
-use super::words::conditions;
 use super::{StopPolicy, texts, weight};
+use crate::client::Uid;
 use crate::meta;
 use crate::node::amount;
-use crate::port::Uid;
-use crate::selector::Selector;
+use crate::selector::LabelSelector;
 
-/// What is read of a ClusterQueue.
+/// The fields of a ClusterQueue that the queue engine reads.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a ClusterQueue")]
 pub struct ClusterQueueFacts {
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// How often its spec was changed.
     pub generation: i64,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Finalizers.
     pub finalizers: Vec<Text>,
-    /// What it has.
     pub groups: Vec<ResourceGroup>,
-    /// With whom it shares; empty for nobody.
+    /// `cohortName`; empty without a cohort.
     pub cohort: Text,
-    /// Order.
-    pub strategy: Strategy,
-    /// Whose LocalQueues may use it.
-    pub namespaces: Selector,
-    /// When to look for another flavor.
-    pub fungibility: Fungibility,
-    /// Whom it may make leave.
-    pub preemption: Preemption,
-    /// What else must agree.
-    pub checks: Vec<CheckRule>,
-    /// Whether it takes work.
+    pub strategy: QueueingStrategy,
+    /// `namespaceSelector`: LocalQueues of matching namespaces may use it.
+    pub namespaces: LabelSelector,
+    pub fungibility: FlavorFungibility,
+    pub preemption: ClusterQueuePreemption,
+    pub checks: Vec<AdmissionCheckStrategyRule>,
     pub stop: StopPolicy,
-    /// Its weight among others, in billionths.
     pub weight_nano: i64,
-    /// Whether LocalQueues are weighed by what they used.
+    /// `admissionScope` asks for usage-based admission fair sharing, which is not implemented.
     pub usage_based: bool,
-    /// Its own condition `Active`, as written.
+    /// The `Active` condition as last written.
     pub active: bool,
 }
 
-/// Resources whose flavors are chosen together.
+/// One entry of `resourceGroups`: resources that get their flavor together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceGroup {
-    /// The resources.
+    /// Resources that the group covers: `coveredResources`.
     pub covered: Vec<Text>,
-    /// Flavors, in the order of trying.
+    /// Flavors, in the order in which they are tried.
     pub flavors: Vec<FlavorQuotas>,
 }
 
-/// The quotas of a flavor.
+/// The quotas of one flavor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlavorQuotas {
-    /// Name of the flavor.
+    /// Name of the ResourceFlavor.
     pub name: Text,
-    /// Quotas, by resource.
+    /// One quota per covered resource.
     pub resources: Vec<Quota>,
 }
 
-/// The quota of one resource of one flavor, in the unit of [`amount`].
+/// The quota of one resource in one flavor, in the unit of [`amount`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     /// Name of the resource.
     pub name: Text,
-    /// How much.
+    /// The guaranteed amount: `nominalQuota`.
     pub nominal: i64,
-    /// How much of others at most; any amount when it is not said.
+    /// `borrowingLimit`: `None` is unlimited.
     pub borrowing_limit: Option<i64>,
-    /// How much for others at most; all when it is not said.
+    /// `lendingLimit`: `None` lends the whole nominal quota.
     pub lending_limit: Option<i64>,
 }
 
-/// Order within a queue.
+/// The order of admission: `queueingStrategy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// The first one holds up all others.
+pub enum QueueingStrategy {
+    /// The head of the queue blocks the Workloads behind it.
     StrictFifo,
-    /// Who cannot run lets others pass.
+    /// A Workload that cannot be admitted is skipped.
     #[default]
     BestEffortFifo,
 }
 
-/// When to look for another flavor.
+/// `flavorFungibility`: when to try the next flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Fungibility {
-    /// Also when this one could be had by borrowing.
+pub struct FlavorFungibility {
+    /// Before borrowing in this flavor (`whenCanBorrow: TryNextFlavor`).
     pub next_before_borrowing: bool,
-    /// Also when this one could be had by preempting.
+    /// Before preempting in this flavor (`whenCanPreempt: TryNextFlavor`).
     pub next_before_preempting: bool,
-    /// Rather preempt than borrow.
+    /// A flavor that needs preemption is preferred to one that needs borrowing.
     pub preemption_over_borrowing: bool,
 }
 
-/// Whom a queue may make leave.
+/// `spec.preemption`: which Workloads may be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Preemption {
-    /// In other queues, to get back its own.
-    pub reclaim: Within,
-    /// In other queues, while it borrows.
+pub struct ClusterQueuePreemption {
+    /// `reclaimWithinCohort`: victims in other ClusterQueues that borrow.
+    pub reclaim: PreemptionPolicy,
+    /// `borrowWithinCohort`: victims in other ClusterQueues while this one borrows.
     pub borrow: BorrowWithinCohort,
-    /// In the queue itself.
-    pub within: Within,
+    /// `withinClusterQueue`: victims in this ClusterQueue.
+    pub within: PreemptionPolicy,
 }
 
-/// Who may be made to leave.
+/// Which Workloads qualify as victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Within {
-    /// Nobody.
+pub enum PreemptionPolicy {
+    /// No Workload is preempted.
     #[default]
     Never,
-    /// Who has a lower priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// Also who has the same and came later.
+    /// Also newer Workloads of equal priority.
     LowerOrNewerEqualPriority,
-    /// Anybody.
+    /// Workloads of any priority.
     Any,
 }
 
-/// Who may be made to leave by a queue that borrows.
+/// Preemption by a ClusterQueue that borrows: `borrowWithinCohort`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BorrowWithinCohort {
-    /// Whether somebody may: who has a lower priority.
+    /// `policy: LowerPriority`; otherwise `Never`.
     pub lower_priority: bool,
-    /// Up to this priority only.
+    /// `maxPriorityThreshold`: only victims up to this priority; `None` is no limit.
     pub max_priority: Option<i64>,
 }
 
-/// What else must agree.
+/// One entry of `admissionChecksStrategy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckRule {
+pub struct AdmissionCheckStrategyRule {
     /// Name of the AdmissionCheck.
     pub name: Text,
-    /// For these flavors; for all when empty.
+    /// `onFlavors`; empty applies to all flavors.
     pub flavors: Vec<Text>,
 }
 
 impl ClusterQueueFacts {
-    /// Reads a ClusterQueue.
+    /// Reads a ClusterQueue in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> ClusterQueueFacts {
         let status = tree.at(path::STATUS).unwrap_or(&Tree::Null);
@@ -154,29 +143,29 @@ impl ClusterQueueFacts {
             name: meta::name(tree),
             uid: meta::uid(tree),
             generation: tree.int_at(crate::paths::meta::GENERATION).unwrap_or(0),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             finalizers: texts(tree.items_at(crate::paths::meta::FINALIZERS)),
             groups: tree.items_at(path::GROUPS).iter().map(ResourceGroup::of).collect(),
             cohort: tree.text_at(path::COHORT),
             strategy: match tree.str_at(path::STRATEGY) {
-                "StrictFIFO" => Strategy::StrictFifo,
-                _ => Strategy::BestEffortFifo,
+                "StrictFIFO" => QueueingStrategy::StrictFifo,
+                _ => QueueingStrategy::BestEffortFifo,
             },
-            namespaces: Selector::of(tree.at(path::NAMESPACES)),
-            fungibility: Fungibility {
+            namespaces: LabelSelector::of(tree.at(path::NAMESPACES)),
+            fungibility: FlavorFungibility {
                 next_before_borrowing: tree.str_at(path::WHEN_CAN_BORROW) == "TryNextFlavor",
                 next_before_preempting: tree.str_at(path::WHEN_CAN_PREEMPT) != "MayStopSearch",
                 preemption_over_borrowing: tree.str_at(path::PREFERENCE) == "PreemptionOverBorrowing",
             },
-            preemption: Preemption {
-                reclaim: Within::of(tree.str_at(path::RECLAIM)),
+            preemption: ClusterQueuePreemption {
+                reclaim: PreemptionPolicy::of(tree.str_at(path::RECLAIM)),
                 borrow: BorrowWithinCohort {
                     lower_priority: tree.str_at(path::BORROW_POLICY) == "LowerPriority",
                     max_priority: tree.int_at(path::BORROW_THRESHOLD),
                 },
-                within: Within::of(tree.str_at(path::WITHIN)),
+                within: PreemptionPolicy::of(tree.str_at(path::WITHIN)),
             },
-            checks: tree.items_at(path::CHECKS).iter().map(CheckRule::of).collect(),
+            checks: tree.items_at(path::CHECKS).iter().map(AdmissionCheckStrategyRule::of).collect(),
             stop: StopPolicy::of(tree.str_at(path::STOP)),
             weight_nano: weight(tree.at(path::WEIGHT)),
             usage_based: tree.str_at(path::ADMISSION_MODE) == "UsageBasedAdmissionFairSharing",
@@ -184,14 +173,14 @@ impl ClusterQueueFacts {
         }
     }
 
-    /// Every flavor of every group, in order.
+    /// All flavors of all resource groups, in spec order.
     pub fn flavors(&self) -> impl Iterator<Item = &FlavorQuotas> {
         self.groups.iter().flat_map(|it| &it.flavors)
     }
 }
 
 impl ResourceGroup {
-    /// Reads one; Cohorts have the same.
+    /// Reads a resource group of a ClusterQueue or a Cohort.
     #[must_use]
     pub fn of(tree: &Tree) -> ResourceGroup {
         ResourceGroup {
@@ -213,7 +202,7 @@ impl FlavorQuotas {
 impl Quota {
     fn of(tree: &Tree) -> Quota {
         let name = tree.text_at(quota::NAME);
-        // No limit is unlimited, so a limit that is no quantity is zero instead.
+        // An absent limit is unlimited; a malformed one must not be, so it reads as 0.
         let given = |path: &[&str]| tree.at(path).filter(|it| !it.is_null());
         let read = |path: &[&str]| given(path).map(|it| amount(&name, it).unwrap_or(0));
         Quota {
@@ -225,19 +214,22 @@ impl Quota {
     }
 }
 
-impl CheckRule {
-    fn of(tree: &Tree) -> CheckRule {
-        CheckRule { name: tree.text_at(check_rule::NAME), flavors: texts(tree.items_at(check_rule::FLAVORS)) }
+impl AdmissionCheckStrategyRule {
+    fn of(tree: &Tree) -> AdmissionCheckStrategyRule {
+        AdmissionCheckStrategyRule {
+            name: tree.text_at(check_rule::NAME),
+            flavors: texts(tree.items_at(check_rule::FLAVORS)),
+        }
     }
 }
 
-impl Within {
-    fn of(word: &str) -> Within {
+impl PreemptionPolicy {
+    fn of(word: &str) -> PreemptionPolicy {
         match word {
-            "LowerPriority" => Within::LowerPriority,
-            "LowerOrNewerEqualPriority" => Within::LowerOrNewerEqualPriority,
-            "Any" => Within::Any,
-            _ => Within::Never,
+            "LowerPriority" => PreemptionPolicy::LowerPriority,
+            "LowerOrNewerEqualPriority" => PreemptionPolicy::LowerOrNewerEqualPriority,
+            "Any" => PreemptionPolicy::Any,
+            _ => PreemptionPolicy::Never,
         }
     }
 }

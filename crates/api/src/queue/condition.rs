@@ -1,37 +1,37 @@
-//! Conditions of the kinds of queueing: their messages have a limit, and they tell of which generation they speak.
+//! Conditions of Kueue kinds: with a length limit on messages and with `observedGeneration`.
 
 use muster_tree::{Text, Tree, tree};
 
-use crate::condition::word;
+use crate::condition::status_text;
 use crate::paths::condition as path;
 use crate::time::Time;
 
-/// Most bytes of a condition's message.
+/// Longest message of a condition in bytes, from the CRD schema.
 pub const MESSAGE_MAX: usize = 32_768;
-/// Most bytes of an event's message.
+/// Longest message of an Event in bytes.
 pub const EVENT_MESSAGE_MAX: usize = 1024;
-/// How a message ends that was cut.
+/// Suffix of a truncated message.
 const CUT: &str = " ...";
 
-/// A condition as it is stored.
+/// A condition of a Kueue kind, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// `type`.
+    /// `type`: the name of the condition.
     pub kind: Text,
-    /// `status`; what is neither true nor false counts as false.
+    /// `status` is `True`; `Unknown` is read as `False`.
     pub holds: bool,
-    /// `reason`.
+    /// `reason`: a CamelCase word for programs.
     pub reason: Text,
-    /// `message`.
+    /// `message`, at most [`MESSAGE_MAX`] bytes.
     pub message: Text,
-    /// `lastTransitionTime`.
+    /// `lastTransitionTime`, in whole seconds.
     pub since: Option<Time>,
-    /// `observedGeneration`.
+    /// `observedGeneration`; `None` when it is not set.
     pub generation: Option<i64>,
 }
 
 impl Condition {
-    /// One that begins now.
+    /// A condition with transition time `now` and a truncated message.
     #[must_use]
     pub fn new(kind: &str, holds: bool, reason: &str, message: &str, now: Time) -> Condition {
         Condition {
@@ -44,13 +44,13 @@ impl Condition {
         }
     }
 
-    /// The same, of this generation of the object.
+    /// Sets `observedGeneration`; 0 leaves it out.
     #[must_use]
     pub fn of_generation(self, generation: i64) -> Condition {
         Condition { generation: (generation > 0).then_some(generation), ..self }
     }
 
-    /// Reads one.
+    /// Reads a stored condition.
     #[must_use]
     pub fn of(tree: &Tree) -> Condition {
         Condition {
@@ -63,29 +63,29 @@ impl Condition {
         }
     }
 
-    /// This condition as it is written.
+    /// The condition as an API value.
     #[must_use]
     pub fn tree(&self) -> Tree {
         let since = self.since.unwrap_or_default().to_seconds_text();
-        tree!({"type": &self.kind, "status": word(self.holds), "reason": &self.reason, "message": &self.message,
+        tree!({"type": &self.kind, "status": status_text(self.holds), "reason": &self.reason, "message": &self.message,
             "lastTransitionTime": since})
         .with_option(path::GENERATION, self.generation.map(Tree::from))
     }
 }
 
-/// The condition of a type.
+/// Finds the condition of this type.
 #[must_use]
 pub fn find<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     all.iter().find(|it| it.kind == kind)
 }
 
-/// Whether the condition of a type holds.
+/// Returns whether the condition of this type exists and is `True`.
 #[must_use]
 pub fn holds(all: &[Condition], kind: &str) -> bool {
     find(all, kind).is_some_and(|it| it.holds)
 }
 
-/// Sets a condition; its time changes only with its status. Returns whether the status must be written.
+/// Sets a condition; its transition time changes only with its status. Returns whether anything changed.
 pub fn set(all: &mut Vec<Condition>, mut next: Condition) -> bool {
     let Some(old) = all.iter_mut().find(|it| it.kind == next.kind) else {
         all.push(next);
@@ -99,14 +99,14 @@ pub fn set(all: &mut Vec<Condition>, mut next: Condition) -> bool {
     changed
 }
 
-/// Takes a condition away. Returns whether it was there.
+/// Removes the condition of this type; returns whether it existed.
 pub fn remove(all: &mut Vec<Condition>, kind: &str) -> bool {
     let before = all.len();
     all.retain(|it| it.kind != kind);
     all.len() != before
 }
 
-/// A message of at most `max` bytes; one that was cut says so within them.
+/// Truncates a message to `max` bytes, the suffix included.
 #[must_use]
 pub fn cut(message: &str, max: usize) -> String {
     if message.len() <= max {

@@ -1,44 +1,41 @@
-//! What is read of flavors, checks, classes of priority and topologies.
+//! Typed views of ResourceFlavors, AdmissionChecks, WorkloadPriorityClasses and Topologies.
 
 use muster_tree::{Text, Tree};
 
 use super::condition::{self, Condition};
+use super::consts::conditions;
 use super::paths::{check, flavor as path, priority_class, topology, topology_level};
 use super::texts;
-use super::words::conditions;
+use crate::client::Uid;
 use crate::meta;
-use crate::port::Uid;
 
-/// What is read of a ResourceFlavor.
+/// The fields of a ResourceFlavor that the queue engine reads.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a ResourceFlavor")]
 pub struct FlavorFacts {
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Finalizers.
     pub finalizers: Vec<Text>,
-    /// Labels of its nodes, sorted.
+    /// `nodeLabels`, sorted by key.
     pub labels: Vec<(Text, Text)>,
-    /// Taints of its nodes, as written; read by [`crate::node::read_taint`].
+    /// `nodeTaints`, as written; read by [`crate::node::read_taint`].
     pub taints: Vec<Tree>,
-    /// Tolerations that its pods get, as written; read by [`crate::toleration::Toleration::of`].
+    /// `tolerations` that pods get, as written; read by [`crate::toleration::Toleration::of`].
     pub tolerations: Vec<Tree>,
-    /// How its nodes lie to each other; empty when that does not matter.
+    /// `topologyName`; empty without topology-aware scheduling.
     pub topology: Text,
 }
 
 impl FlavorFacts {
-    /// Reads a ResourceFlavor.
+    /// Reads a ResourceFlavor in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> FlavorFacts {
         let labels = tree.entries_at(path::LABELS).iter();
         FlavorFacts {
             name: meta::name(tree),
             uid: meta::uid(tree),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             finalizers: texts(tree.items_at(crate::paths::meta::FINALIZERS)),
             labels: labels.filter_map(|(key, it)| Some((key.clone(), it.as_text()?.clone()))).collect(),
             taints: tree.items_at(path::TAINTS).to_vec(),
@@ -48,64 +45,61 @@ impl FlavorFacts {
     }
 }
 
-/// What is read of an AdmissionCheck.
+/// The fields of an AdmissionCheck that the queue engine reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckFacts {
-    /// Name.
+#[expect(missing_docs, reason = "fields mirror metadata, spec and status of an AdmissionCheck")]
+pub struct AdmissionCheckFacts {
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Who decides.
+    /// `controllerName`: the controller that sets the state of the check.
     pub controller: Text,
-    /// Whether that one is there.
+    /// The `Active` condition: that controller is running.
     pub active: bool,
 }
 
-impl CheckFacts {
-    /// Reads an AdmissionCheck.
+impl AdmissionCheckFacts {
+    /// Reads an AdmissionCheck in the storage version.
     #[must_use]
-    pub fn of(tree: &Tree) -> CheckFacts {
+    pub fn of(tree: &Tree) -> AdmissionCheckFacts {
         let found: Vec<Condition> = tree.items_at(check::CONDITIONS).iter().map(Condition::of).collect();
-        CheckFacts {
+        AdmissionCheckFacts {
             name: meta::name(tree),
             uid: meta::uid(tree),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             controller: tree.text_at(check::CONTROLLER),
             active: condition::holds(&found, conditions::ACTIVE),
         }
     }
 }
 
-/// What is read of a WorkloadPriorityClass.
+/// The fields of a WorkloadPriorityClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields mirror metadata and value of a WorkloadPriorityClass")]
 pub struct PriorityClassFacts {
-    /// Name.
     pub name: Text,
-    /// Priority.
     pub value: i64,
 }
 
 impl PriorityClassFacts {
-    /// Reads a WorkloadPriorityClass.
+    /// Reads a WorkloadPriorityClass in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> PriorityClassFacts {
         PriorityClassFacts { name: meta::name(tree), value: tree.int_at(priority_class::VALUE).unwrap_or(0) }
     }
 }
 
-/// What is read of a Topology.
+/// The fields of a Topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyFacts {
-    /// Name.
+    /// Name of the Topology.
     pub name: Text,
-    /// The labels whose values are the domains, the widest first.
+    /// Node label of each level, the widest domain first.
     pub levels: Vec<Text>,
 }
 
 impl TopologyFacts {
-    /// Reads a Topology.
+    /// Reads a Topology in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> TopologyFacts {
         let levels = tree.items_at(topology::LEVELS).iter();

@@ -1,40 +1,33 @@
-//! What is read of LocalQueues and Cohorts.
+//! Typed views of LocalQueues and Cohorts.
 
 use muster_tree::{Text, Tree};
 
 use super::cluster_queue::ResourceGroup;
 use super::condition::{self, Condition};
+use super::consts::conditions;
 use super::paths::{cohort, local_queue as path, queue_status};
-use super::words::conditions;
 use super::{StopPolicy, weight};
+use crate::client::Uid;
 use crate::meta;
-use crate::port::Uid;
 
-/// What is read of a LocalQueue.
+/// The fields of a LocalQueue that the queue engine reads.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a LocalQueue")]
 pub struct LocalQueueFacts {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// How often its spec was changed.
     pub generation: i64,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Its ClusterQueue.
     pub cluster_queue: Text,
-    /// Whether it takes work.
     pub stop: StopPolicy,
-    /// Its weight among others, in billionths.
     pub weight_nano: i64,
-    /// Its own condition `Active`, as written.
+    /// The `Active` condition as last written.
     pub active: bool,
 }
 
 impl LocalQueueFacts {
-    /// Reads a LocalQueue.
+    /// Reads a LocalQueue in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> LocalQueueFacts {
         let status = tree.at(path::STATUS).unwrap_or(&Tree::Null);
@@ -45,7 +38,7 @@ impl LocalQueueFacts {
             name: meta::name(tree),
             uid: meta::uid(tree),
             generation: tree.int_at(crate::paths::meta::GENERATION).unwrap_or(0),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             cluster_queue: tree.text_at(path::CLUSTER_QUEUE),
             stop: StopPolicy::of(tree.str_at(path::STOP)),
             weight_nano: weight(tree.at(path::WEIGHT)),
@@ -54,31 +47,28 @@ impl LocalQueueFacts {
     }
 }
 
-/// What is read of a Cohort.
+/// The fields of a Cohort that the queue engine reads.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a Cohort")]
 pub struct CohortFacts {
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// The Cohort it is in; empty for none.
+    /// `parentName`; empty for a root.
     pub parent: Text,
-    /// What it has itself.
+    /// `resourceGroups`: quota of the Cohort itself.
     pub groups: Vec<ResourceGroup>,
-    /// Its weight among others, in billionths.
     pub weight_nano: i64,
 }
 
 impl CohortFacts {
-    /// Reads a Cohort.
+    /// Reads a Cohort in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> CohortFacts {
         CohortFacts {
             name: meta::name(tree),
             uid: meta::uid(tree),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             parent: tree.text_at(cohort::PARENT),
             groups: tree.items_at(cohort::GROUPS).iter().map(ResourceGroup::of).collect(),
             weight_nano: weight(tree.at(cohort::WEIGHT)),

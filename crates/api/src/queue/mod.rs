@@ -1,24 +1,25 @@
-//! Queueing: what is read of its kinds, and what is written to them.
+//! The Kueue API: typed views of its objects, and builders of what is written to them.
 //!
-//! Everything here speaks the stored version; whoever reads another converts first. Amounts of resources are whole
-//! numbers in the unit of [`crate::node::amount`].
+//! Everything here is in the storage version (`v1beta2`); other versions are converted first. Resource amounts are
+//! integers in the unit of [`crate::node::amount`].
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A word, path or message of the wire is spelled once, in [`words`] and [`paths`].
-//! - What admission owns of a Workload's status is written as a whole ([`AdmissionStatus`]): an apply that leaves
-//!   something out takes it away.
-//! - An object that never passed admission means the same as one that did: what would be filled in is read as if it were.
+//! - A constant, path or message of the wire is spelled once, in [`consts`] and [`paths`].
+//! - The status fields that admission owns are applied as a whole ([`AdmissionStatus`]): server-side apply removes an
+//!   owned field that is left out.
+//! - Defaults of the webhooks are filled in on reading, so that an object created without them behaves the same.
 //!
 //! # Deliberately absent
 //!
-//! Who may run when; that is decided elsewhere, from these facts.
+//! Admission decisions: the queue engine makes them from these views.
 
 mod admission_status;
 mod amounts;
 mod build;
 mod cluster_queue;
 pub mod condition;
+pub mod consts;
 mod flavor;
 pub mod kinds;
 mod local_queue;
@@ -26,7 +27,6 @@ pub mod paths;
 mod queue_status;
 #[cfg(test)]
 mod tests;
-pub mod words;
 mod workload;
 mod workload_status;
 
@@ -36,27 +36,27 @@ pub use build::{
     NewPodSet, NewWorkload, condition_body, condition_manager, finalizer_added, reclaimable_body,
 };
 pub use cluster_queue::{
-    BorrowWithinCohort, CheckRule, ClusterQueueFacts, FlavorQuotas, Fungibility, Preemption, Quota,
-    ResourceGroup, Strategy, Within,
+    AdmissionCheckStrategyRule, BorrowWithinCohort, ClusterQueueFacts, ClusterQueuePreemption,
+    FlavorFungibility, FlavorQuotas, PreemptionPolicy, QueueingStrategy, Quota, ResourceGroup,
 };
 pub use condition::Condition;
-pub use flavor::{CheckFacts, FlavorFacts, PriorityClassFacts, TopologyFacts};
+pub use flavor::{AdmissionCheckFacts, FlavorFacts, PriorityClassFacts, TopologyFacts};
 pub use local_queue::{CohortFacts, LocalQueueFacts};
 pub use queue_status::{FlavorUsage, QueueStatus, ResourceUsage, cohort_status};
 pub use workload::{PodSet, PriorityRef, WorkloadFacts};
 pub use workload_status::{
-    Admission, Assignment, CheckState, EvictionCount, PodSetUpdate, RequeueState, State,
+    Admission, AdmissionCheckState, CheckState, EvictionCount, PodSetAssignment, PodSetUpdate, RequeueState,
 };
 
-/// Whether a queue takes work.
+/// `stopPolicy` of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StopPolicy {
-    /// It does.
+    /// Workloads are queued and admitted.
     #[default]
     None,
-    /// Nothing new; what runs goes on.
+    /// No new admissions; admitted Workloads keep running.
     Hold,
-    /// Nothing new, and what runs has to leave.
+    /// No new admissions; admitted Workloads are evicted.
     HoldAndDrain,
 }
 
@@ -70,7 +70,7 @@ impl StopPolicy {
     }
 }
 
-/// One of everything: the weight of who says none, in billionths.
+/// The default fair-sharing weight, 1, in billionths.
 pub const WEIGHT_ONE: i64 = 1_000_000_000;
 
 fn weight(tree: Option<&muster_tree::Tree>) -> i64 {

@@ -1,4 +1,4 @@
-//! The status of queues and Cohorts, as it is written.
+//! The status of ClusterQueues, LocalQueues and Cohorts.
 
 use muster_tree::{Text, Tree, tree};
 
@@ -11,44 +11,44 @@ use crate::node::amount;
 /// The status of a ClusterQueue or a LocalQueue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueStatus {
-    /// Conditions.
+    /// Conditions; a LocalQueue has only `Active`.
     pub conditions: Vec<Condition>,
-    /// What is set aside, by flavor in the order of the spec.
+    /// `flavorsReservation`: usage of Workloads with a quota reservation, in the order of the spec.
     pub reservation: Vec<FlavorUsage>,
-    /// What is in use, likewise.
+    /// `flavorsUsage`: usage of admitted Workloads, in the order of the spec.
     pub usage: Vec<FlavorUsage>,
-    /// How many wait.
+    /// Number of Workloads without quota: `pendingWorkloads`.
     pub pending: u32,
-    /// How many have shares.
+    /// Number of Workloads with quota reserved: `reservingWorkloads`.
     pub reserving: u32,
-    /// How many may run.
+    /// Number of admitted Workloads: `admittedWorkloads`.
     pub admitted: u32,
-    /// Its share, weighed; not told when fair sharing is off.
+    /// `fairSharing.weightedShare`; `None` while fair sharing is disabled.
     pub share: Option<i64>,
 }
 
-/// What is used of a flavor.
+/// Usage of one flavor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlavorUsage {
-    /// Name of the flavor.
+    /// Name of the ResourceFlavor.
     pub name: Text,
     /// Resources, sorted by name.
     pub resources: Vec<ResourceUsage>,
 }
 
-/// What is used of a resource.
+/// Usage of one resource in one flavor, in the unit of [`amount`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceUsage {
     /// Name of the resource.
     pub name: Text,
-    /// How much.
+    /// Usage, including borrowed quota.
     pub total: i64,
-    /// How much of it belongs to others; LocalQueues do not tell.
+    /// Part of `total` that is borrowed from the cohort; `None` in LocalQueues.
     pub borrowed: Option<i64>,
 }
 
 impl QueueStatus {
-    /// Reads the status of a queue.
+    /// Reads the status of a ClusterQueue or a LocalQueue.
     #[must_use]
     pub fn of(status: &Tree) -> QueueStatus {
         let flavors = |path: &[&str]| status.items_at(path).iter().map(FlavorUsage::of).collect();
@@ -63,12 +63,12 @@ impl QueueStatus {
         }
     }
 
-    /// Sets a condition; its time changes only with its status. Returns whether something changed.
+    /// Sets a condition; its transition time changes only with its status. Returns whether anything changed.
     pub fn set(&mut self, condition: Condition) -> bool {
         condition::set(&mut self.conditions, condition)
     }
 
-    /// This status as a tree, fields that we do not write taken from `old`.
+    /// The status as an API value; fields that this type does not cover are kept from `old`.
     #[must_use]
     pub fn tree(&self, old: &Tree) -> Tree {
         let list = |items: Vec<Tree>| (!items.is_empty()).then(|| Tree::list(items));
@@ -84,7 +84,7 @@ impl QueueStatus {
             .with_option(path::SHARE, self.share.map(Tree::from))
     }
 
-    /// A merge patch to the status, if anything differs from `old`; wants a revision guard.
+    /// A merge patch of the status, or `None` if nothing differs from `old`; needs a resource version precondition.
     #[must_use]
     pub fn patch(&self, old: &Tree) -> Option<Tree> {
         let old = if old.is_map() { old.clone() } else { Tree::empty_map() };
@@ -124,7 +124,7 @@ impl ResourceUsage {
     }
 }
 
-/// A merge patch to the status of a Cohort, if anything differs; wants a revision guard.
+/// A merge patch of a Cohort's status, or `None` if nothing differs; needs a resource version precondition.
 #[must_use]
 pub fn cohort_status(old: &Tree, share: Option<i64>) -> Option<Tree> {
     let old = if old.is_map() { old.clone() } else { Tree::empty_map() };

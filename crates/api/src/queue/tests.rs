@@ -2,7 +2,7 @@
 
 use muster_tree::{Tree, tree};
 
-use super::words::{conditions, finalizers};
+use super::consts::{conditions, finalizers};
 use super::*;
 use crate::time::Time;
 
@@ -26,7 +26,7 @@ fn status() -> Tree {
 }
 
 #[test]
-fn what_admission_owns_is_written_as_it_was_read() {
+fn owned_status_fields_round_trip() {
     let workload = tree!({"metadata": {"name": "w", "namespace": "n"}, "status": (status())});
     let owned = AdmissionStatus::of(&workload);
     let body = owned.body();
@@ -39,7 +39,7 @@ fn what_admission_owns_is_written_as_it_was_read() {
 }
 
 #[test]
-fn requests_are_told_only_while_nothing_was_given() {
+fn resource_requests_are_written_only_without_admission() {
     let workload = tree!({"status": {"resourceRequests": [{"name": "main", "resources": {"cpu": "1"}}]}});
     let mut owned = AdmissionStatus::of(&workload);
     assert_eq!(owned.body().get("status"), workload.get("status"));
@@ -85,20 +85,20 @@ fn facts_of_a_status() {
     assert_eq!((given.usage["cpu"], given.usage["memory"], given.count), (1500, 3 << 30, Some(3)));
     assert_eq!(facts.requeue.unwrap().at, Time::parse("2026-01-01T00:00:05Z"));
     assert_eq!((facts.reclaimable["main"], facts.accumulated_secs), (1, 9));
-    assert_eq!(facts.checks[0].state, State::Retry);
+    assert_eq!(facts.checks[0].state, CheckState::Retry);
 }
 
 #[test]
-fn what_is_not_said_of_a_queue_is_read_as_if_it_were_filled_in() {
+fn queue_defaults_are_filled_in_on_reading() {
     let queue = ClusterQueueFacts::of(&tree!({"spec": {"resourceGroups": [{"coveredResources": ["cpu"],
         "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 2, "lendingLimit": "500m"}]}]}]}}));
-    assert_eq!(queue.strategy, Strategy::BestEffortFifo);
+    assert_eq!(queue.strategy, QueueingStrategy::BestEffortFifo);
     assert_eq!(queue.weight_nano, WEIGHT_ONE);
     assert!(queue.fungibility.next_before_preempting && !queue.fungibility.next_before_borrowing);
-    assert_eq!((queue.preemption, queue.stop), (Preemption::default(), StopPolicy::None));
+    assert_eq!((queue.preemption, queue.stop), (ClusterQueuePreemption::default(), StopPolicy::None));
     let quota = &queue.groups[0].flavors[0].resources[0];
     assert_eq!((quota.nominal, quota.borrowing_limit, quota.lending_limit), (2000, None, Some(500)));
-    assert!(!queue.namespaces.selects(&tree!({})), "no selector, no namespace");
+    assert!(!queue.namespaces.matches(&tree!({})), "no selector, no namespace");
 }
 
 #[test]

@@ -1,128 +1,114 @@
-//! What is read of a Workload.
+//! The typed view of a Workload.
 
 use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree, tree};
 
 use super::condition::{self, Condition};
+use super::consts::{self, conditions};
 use super::paths::{
     pod_set, priority_ref, reclaimable, request, workload as path, workload_status as status,
 };
-use super::words::{self, conditions};
-use super::workload_status::{Admission, CheckState, EvictionCount, RequeueState};
+use super::workload_status::{Admission, AdmissionCheckState, EvictionCount, RequeueState};
 use super::{Amounts, amounts_of, count};
-use crate::meta::{self, Owner};
+use crate::client::Uid;
+use crate::meta::{self, OwnerReference};
 use crate::paths::meta as meta_path;
-use crate::port::Uid;
 use crate::time::Time;
 
-/// What is read of a Workload.
+/// The fields of a Workload that the queue engine reads.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata, spec and status of a Workload")]
 pub struct WorkloadFacts {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// When it was created.
     pub created: Option<Time>,
-    /// How often its spec was changed.
     pub generation: i64,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Labels; null when there are none.
+    /// Labels; null without any.
     pub labels: Tree,
-    /// Annotations; null when there are none.
+    /// Annotations; null without any.
     pub annotations: Tree,
-    /// Owners.
-    pub owners: Vec<Owner>,
-    /// Finalizers.
+    pub owners: Vec<OwnerReference>,
     pub finalizers: Vec<Text>,
-    /// Its pods, by template, in order.
     pub pod_sets: Vec<PodSet>,
-    /// The LocalQueue; empty when it names none.
+    /// `queueName`: the LocalQueue; empty without one.
     pub queue: Text,
-    /// Priority; 0 where none is said.
     pub priority: i64,
-    /// The class of priority.
     pub priority_class: Option<PriorityRef>,
-    /// Whether it wants to run.
+    /// `spec.active`: a deactivated Workload is evicted and not queued.
     pub active: bool,
-    /// For how long it may run, in seconds.
     pub max_exec_secs: Option<u32>,
-    /// Conditions, whoever wrote them.
+    /// Conditions of all writers.
     pub conditions: Vec<Condition>,
-    /// What it was given.
+    /// `status.admission`: the assigned flavors.
     pub admission: Option<Admission>,
-    /// When it may queue again.
+    /// `requeueState`: count and time of the next requeue.
     pub requeue: Option<RequeueState>,
-    /// Pods whose share is free again, by pod set.
+    /// `reclaimablePods`: number of pods per pod set that release their quota early.
     pub reclaimable: BTreeMap<Text, u32>,
-    /// Checks, in their order.
-    pub checks: Vec<CheckState>,
-    /// What each pod set asks for; told only while it waits.
+    /// `admissionChecks`, in stored order.
+    pub checks: Vec<AdmissionCheckState>,
+    /// `resourceRequests` of each pod set; present only while no quota is reserved.
     pub requests: Vec<(Text, Amounts)>,
-    /// For how long it ran in earlier tries, in seconds.
+    /// `accumulatedPastExecutionTimeSeconds`: run time of earlier admissions.
     pub accumulated_secs: u32,
-    /// How often it was evicted.
     pub evictions: Vec<EvictionCount>,
 }
 
-/// Pods of one template.
+/// One pod set of a Workload: homogeneous pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodSet {
-    /// Name.
+    /// Name; `main` when it is absent.
     pub name: Text,
-    /// The pods: metadata and spec.
+    /// Pod template: metadata and spec.
     pub template: Tree,
-    /// How many.
+    /// Number of pods; 1 when absent.
     pub count: u32,
-    /// So many are enough.
+    /// `minCount`: with partial admission, the fewest pods to admit.
     pub min_count: Option<u32>,
-    /// How they lie to each other; null when nothing is asked.
+    /// `topologyRequest`, as written; null without one.
     pub topology: Tree,
 }
 
-/// A reference to a class of priority.
+/// The priority class of a Workload: `priorityClassRef`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields mirror PriorityClassRef")]
 pub struct PriorityRef {
-    /// Group of the class.
     pub group: Text,
-    /// Kind of the class.
     pub kind: Text,
-    /// Name of the class.
     pub name: Text,
 }
 
 impl PriorityRef {
-    /// A class of queueing.
+    /// A reference to a WorkloadPriorityClass.
     #[must_use]
     pub fn workload(name: &Text) -> PriorityRef {
         PriorityRef {
-            group: words::GROUP.into(),
-            kind: words::WORKLOAD_PRIORITY_CLASS.into(),
+            group: consts::GROUP.into(),
+            kind: consts::WORKLOAD_PRIORITY_CLASS.into(),
             name: name.clone(),
         }
     }
 
-    /// A class of pods.
+    /// A reference to a PriorityClass.
     #[must_use]
     pub fn pod(name: &Text) -> PriorityRef {
         PriorityRef {
-            group: words::SCHEDULING_GROUP.into(),
-            kind: words::PRIORITY_CLASS.into(),
+            group: consts::SCHEDULING_GROUP.into(),
+            kind: consts::PRIORITY_CLASS.into(),
             name: name.clone(),
         }
     }
 
-    /// Whether it is a class of queueing.
+    /// Returns whether this references a WorkloadPriorityClass.
     #[must_use]
     pub fn is_workload(&self) -> bool {
-        self.group == words::GROUP
+        self.group == consts::GROUP
     }
 
-    /// Reads one.
+    /// Reads the stored value; defaults are filled in.
     #[must_use]
     pub fn of(tree: &Tree) -> PriorityRef {
         PriorityRef {
@@ -132,7 +118,7 @@ impl PriorityRef {
         }
     }
 
-    /// As it is written.
+    /// The value as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         tree!({"group": &self.group, "kind": &self.kind, "name": &self.name})
@@ -140,12 +126,12 @@ impl PriorityRef {
 }
 
 impl PodSet {
-    /// Reads one.
+    /// Reads the stored value; defaults are filled in.
     #[must_use]
     pub fn of(tree: &Tree) -> PodSet {
         let name = tree.text_at(pod_set::NAME);
         PodSet {
-            name: if name.is_empty() { words::MAIN.into() } else { name },
+            name: if name.is_empty() { consts::MAIN.into() } else { name },
             template: tree.at(pod_set::TEMPLATE).cloned().unwrap_or_default(),
             count: count(tree, pod_set::COUNT).unwrap_or(1),
             min_count: count(tree, pod_set::MIN_COUNT),
@@ -155,7 +141,7 @@ impl PodSet {
 }
 
 impl WorkloadFacts {
-    /// Reads a Workload.
+    /// Reads a Workload in the storage version.
     #[must_use]
     pub fn of(tree: &Tree) -> WorkloadFacts {
         let map = |path: &[&str]| tree.at(path).cloned().unwrap_or_default();
@@ -166,12 +152,12 @@ impl WorkloadFacts {
             namespace: meta::namespace(tree),
             name: meta::name(tree),
             uid: meta::uid(tree),
-            created: meta::created(tree),
+            created: meta::creation_timestamp(tree),
             generation: tree.int_at(meta_path::GENERATION).unwrap_or(0),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             labels: map(meta_path::LABELS),
             annotations: map(meta_path::ANNOTATIONS),
-            owners: meta::owners(tree).collect(),
+            owners: meta::owner_references(tree).collect(),
             finalizers: super::texts(tree.items_at(meta_path::FINALIZERS)),
             pod_sets: tree.items_at(path::POD_SETS).iter().map(PodSet::of).collect(),
             queue: tree.text_at(path::QUEUE),
@@ -183,7 +169,7 @@ impl WorkloadFacts {
             admission: status.at(status::ADMISSION).filter(|it| it.is_map()).map(Admission::of),
             requeue: status.at(status::REQUEUE).filter(|it| it.is_map()).map(RequeueState::of),
             reclaimable: status.items_at(status::RECLAIMABLE).iter().map(reclaimed).collect(),
-            checks: status.items_at(status::CHECKS).iter().map(CheckState::of).collect(),
+            checks: status.items_at(status::CHECKS).iter().map(AdmissionCheckState::of).collect(),
             requests: requests
                 .map(|it| (it.text_at(request::NAME), amounts_of(it.at(request::RESOURCES))))
                 .collect(),
@@ -192,67 +178,67 @@ impl WorkloadFacts {
         }
     }
 
-    /// A label.
+    /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).and_then(Tree::as_str)
     }
 
-    /// An annotation.
+    /// The value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).and_then(Tree::as_str)
     }
 
-    /// The owner that manages it.
+    /// The owner reference with `controller: true`.
     #[must_use]
-    pub fn controller(&self) -> Option<&Owner> {
+    pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners.iter().find(|it| it.controller)
     }
 
-    /// Whether it has a finalizer.
+    /// Returns whether this finalizer is present.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|it| it == finalizer)
     }
 
-    /// The condition of a type.
+    /// The condition of this type.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         condition::find(&self.conditions, kind)
     }
 
-    /// Whether a condition holds.
+    /// Returns whether this condition is `True`.
     #[must_use]
     pub fn holds(&self, kind: &str) -> bool {
         condition::holds(&self.conditions, kind)
     }
 
-    /// Whether it has ended.
+    /// Returns whether `Finished` is `True`.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.holds(conditions::FINISHED)
     }
 
-    /// Whether a share is set aside for it.
+    /// Returns whether `QuotaReserved` is `True`.
     #[must_use]
     pub fn has_quota(&self) -> bool {
         self.holds(conditions::QUOTA_RESERVED)
     }
 
-    /// Whether it may run.
+    /// Returns whether `Admitted` is `True`.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.holds(conditions::ADMITTED)
     }
 
-    /// Whether it has to leave.
+    /// Returns whether `Evicted` is `True`.
     #[must_use]
     pub fn is_evicted(&self) -> bool {
         self.holds(conditions::EVICTED)
     }
 
-    /// A pod set.
+    /// The pod set of this name.
     #[must_use]
     pub fn pod_set(&self, name: &str) -> Option<&PodSet> {
         self.pod_sets.iter().find(|it| it.name == name)

@@ -1,69 +1,69 @@
-//! The parts of a Workload's status: read, and written as they were read.
+//! The parts of a Workload's status; each writes back what it read.
 
 use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree, tree};
 
 use super::paths::{admission, assignment, check_state, eviction, pod_set_update, requeue};
-use super::{Amounts, amounts_of, amounts_tree, count, words};
+use super::{Amounts, amounts_of, amounts_tree, consts, count};
 use crate::time::Time;
 
-/// What a Workload was given.
+/// The quota that a Workload got: `status.admission`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admission {
-    /// By which ClusterQueue.
+    /// The ClusterQueue that reserves the quota.
     pub cluster_queue: Text,
-    /// What each pod set was given.
-    pub assignments: Vec<Assignment>,
+    /// One assignment per pod set.
+    pub assignments: Vec<PodSetAssignment>,
 }
 
-/// What a pod set was given.
+/// One entry of `podSetAssignments`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Assignment {
-    /// Name of the pod set.
+pub struct PodSetAssignment {
+    /// Name of the pod set; `main` when absent.
     pub name: Text,
-    /// Flavors, by resource.
+    /// Flavor of each resource.
     pub flavors: BTreeMap<Text, Text>,
-    /// Amounts of all its pods together, by resource.
+    /// `resourceUsage`: usage of all pods of the set.
     pub usage: Amounts,
-    /// How many pods; as many as the set has when it is not said.
+    /// Admitted pods; `None` means the count of the pod set.
     pub count: Option<u32>,
-    /// Where; null when no place was chosen.
+    /// `topologyAssignment`, as written; null without one.
     pub topology: Tree,
-    /// Whether a place is still to be chosen; empty when not.
+    /// `delayedTopologyRequest`; empty when the topology is assigned.
     pub delayed_topology: Text,
 }
 
 impl Admission {
-    /// Reads one.
+    /// Reads the stored value.
     #[must_use]
     pub fn of(tree: &Tree) -> Admission {
         Admission {
             cluster_queue: tree.text_at(admission::CLUSTER_QUEUE),
-            assignments: tree.items_at(admission::ASSIGNMENTS).iter().map(Assignment::of).collect(),
+            assignments: tree.items_at(admission::ASSIGNMENTS).iter().map(PodSetAssignment::of).collect(),
         }
     }
 
-    /// As it is written.
+    /// The value as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         tree!({"clusterQueue": &self.cluster_queue,
-            "podSetAssignments": Tree::list(self.assignments.iter().map(Assignment::tree))})
+            "podSetAssignments": Tree::list(self.assignments.iter().map(PodSetAssignment::tree))})
     }
 
-    /// What a pod set was given.
+    /// The assignment of a pod set.
     #[must_use]
-    pub fn assignment(&self, pod_set: &str) -> Option<&Assignment> {
+    pub fn assignment(&self, pod_set: &str) -> Option<&PodSetAssignment> {
         self.assignments.iter().find(|it| it.name == pod_set)
     }
 }
 
-impl Assignment {
-    fn of(tree: &Tree) -> Assignment {
+impl PodSetAssignment {
+    fn of(tree: &Tree) -> PodSetAssignment {
         let name = tree.text_at(assignment::NAME);
         let flavors = tree.entries_at(assignment::FLAVORS).iter();
-        Assignment {
-            name: if name.is_empty() { words::MAIN.into() } else { name },
+        PodSetAssignment {
+            name: if name.is_empty() { consts::MAIN.into() } else { name },
             flavors: flavors.filter_map(|(key, it)| Some((key.clone(), it.as_text()?.clone()))).collect(),
             usage: amounts_of(tree.at(assignment::USAGE)),
             count: count(tree, assignment::COUNT),
@@ -74,6 +74,7 @@ impl Assignment {
 
     fn tree(&self) -> Tree {
         let flavors = Tree::map(self.flavors.iter().map(|(key, it)| (key.clone(), Tree::from(it))));
+        // Empty maps are omitted, as `omitempty` does; an apply would own them otherwise.
         let some = |tree: Tree| (!tree.is_empty()).then_some(tree);
         tree!({"name": &self.name})
             .with_option(assignment::FLAVORS, some(flavors))
@@ -84,23 +85,23 @@ impl Assignment {
     }
 }
 
-/// When a Workload may queue again.
+/// Requeueing after evictions: `status.requeueState`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequeueState {
-    /// How often it did.
+    /// Number of requeues after an eviction.
     pub count: Option<u32>,
-    /// When; any time when it is not said.
+    /// `requeueAt`: not queued before this time; `None` means at once.
     pub at: Option<Time>,
 }
 
 impl RequeueState {
-    /// Reads one.
+    /// Reads the stored value.
     #[must_use]
     pub fn of(tree: &Tree) -> RequeueState {
         RequeueState { count: count(tree, requeue::COUNT), at: Time::of(tree.at(requeue::AT)) }
     }
 
-    /// As it is written.
+    /// The value as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         Tree::empty_map()
@@ -109,66 +110,67 @@ impl RequeueState {
     }
 }
 
-/// What a check says.
+/// State of an admission check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
-    /// Nothing yet.
+pub enum CheckState {
+    /// The controller of the check has not decided.
     #[default]
     Pending,
-    /// Yes.
+    /// The check of the Workload passed.
     Ready,
-    /// Not now.
+    /// The check failed for now: the Workload is evicted and requeued.
     Retry,
-    /// Never.
+    /// The check failed for good: the Workload is deactivated.
     Rejected,
 }
 
-impl State {
-    /// All states.
-    pub const ALL: [State; 4] = [State::Pending, State::Ready, State::Retry, State::Rejected];
+impl CheckState {
+    /// All states, in the order of their first occurrence in a check's life.
+    pub const ALL: [CheckState; 4] =
+        [CheckState::Pending, CheckState::Ready, CheckState::Retry, CheckState::Rejected];
 
-    /// Its word.
+    /// The value as written to the API.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            State::Pending => "Pending",
-            State::Ready => "Ready",
-            State::Retry => "Retry",
-            State::Rejected => "Rejected",
+            CheckState::Pending => "Pending",
+            CheckState::Ready => "Ready",
+            CheckState::Retry => "Retry",
+            CheckState::Rejected => "Rejected",
         }
     }
 
-    fn of(word: &str) -> State {
-        State::ALL.into_iter().find(|it| it.word() == word).unwrap_or_default()
+    fn of(word: &str) -> CheckState {
+        CheckState::ALL.into_iter().find(|it| it.word() == word).unwrap_or_default()
     }
 }
 
-/// A check of a Workload.
+/// One entry of `status.admissionChecks`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CheckState {
+pub struct AdmissionCheckState {
     /// Name of the AdmissionCheck.
     pub name: Text,
-    /// What it says.
-    pub state: State,
-    /// Since when.
+    /// State set by the controller of the check.
+    pub state: CheckState,
+    /// `lastTransitionTime`, in whole seconds.
     pub since: Option<Time>,
-    /// And why.
+    /// Message of that controller.
     pub message: Text,
-    /// How long to wait before queueing again, in seconds.
+    /// `requeueAfterSeconds`: delay of the requeue after a `Retry`.
     pub requeue_after_secs: Option<u32>,
-    /// How often it said that.
+    /// Number of `Retry` answers: `retryCount`.
     pub retries: Option<u32>,
-    /// What it changes of the pods, as it was written; read by [`PodSetUpdate::of`].
+    /// `podSetUpdates`, as written; read by [`PodSetUpdate::of`].
     pub updates: Vec<Tree>,
 }
 
-impl CheckState {
-    /// One that has said nothing yet.
+impl AdmissionCheckState {
+    /// A check in state `Pending`, as added when quota is reserved.
     #[must_use]
-    pub fn pending(name: &Text, message: &str, now: Time) -> CheckState {
-        CheckState {
+    pub fn pending(name: &Text, message: &str, now: Time) -> AdmissionCheckState {
+        AdmissionCheckState {
             name: name.clone(),
-            state: State::Pending,
+            state: CheckState::Pending,
             since: Some(now.whole_seconds()),
             message: message.into(),
             requeue_after_secs: None,
@@ -177,12 +179,12 @@ impl CheckState {
         }
     }
 
-    /// Reads one.
+    /// Reads the stored value.
     #[must_use]
-    pub fn of(tree: &Tree) -> CheckState {
-        CheckState {
+    pub fn of(tree: &Tree) -> AdmissionCheckState {
+        AdmissionCheckState {
             name: tree.text_at(check_state::NAME),
-            state: State::of(tree.str_at(check_state::STATE)),
+            state: CheckState::of(tree.str_at(check_state::STATE)),
             since: Time::of(tree.at(check_state::SINCE)),
             message: tree.text_at(check_state::MESSAGE),
             requeue_after_secs: count(tree, check_state::REQUEUE_AFTER),
@@ -191,7 +193,7 @@ impl CheckState {
         }
     }
 
-    /// As it is written.
+    /// The value as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         let updates = (!self.updates.is_empty()).then(|| Tree::list(self.updates.iter().cloned()));
@@ -203,23 +205,19 @@ impl CheckState {
     }
 }
 
-/// What a check changes of the pods of one set.
+/// One entry of `podSetUpdates`: what an admission check changes in the pods of a set.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror PodSetUpdate")]
 pub struct PodSetUpdate {
-    /// Name of the pod set.
     pub name: Text,
-    /// Labels; null when there are none.
     pub labels: Tree,
-    /// Annotations; null when there are none.
     pub annotations: Tree,
-    /// Node selector; null when there is none.
     pub node_selector: Tree,
-    /// Tolerations.
     pub tolerations: Vec<Tree>,
 }
 
 impl PodSetUpdate {
-    /// Reads one.
+    /// Reads the stored value.
     #[must_use]
     pub fn of(tree: &Tree) -> PodSetUpdate {
         let map = |path: &[&str]| tree.at(path).cloned().unwrap_or_default();
@@ -233,19 +231,19 @@ impl PodSetUpdate {
     }
 }
 
-/// How often a Workload was evicted for one reason.
+/// One entry of `schedulingStats.evictions`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvictionCount {
-    /// Reason.
+    /// Reason of the `Evicted` condition.
     pub reason: Text,
-    /// What is behind it; empty when nothing is.
+    /// `underlyingCause`; empty without one.
     pub cause: Text,
-    /// How often.
+    /// Number of evictions for this reason and cause.
     pub count: u32,
 }
 
 impl EvictionCount {
-    /// Reads one.
+    /// Reads the stored value.
     #[must_use]
     pub fn of(tree: &Tree) -> EvictionCount {
         EvictionCount {
@@ -255,7 +253,7 @@ impl EvictionCount {
         }
     }
 
-    /// As it is written.
+    /// The value as written to the API.
     #[must_use]
     pub fn tree(&self) -> Tree {
         tree!({"reason": &self.reason, "underlyingCause": &self.cause, "count": self.count})

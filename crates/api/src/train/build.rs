@@ -1,51 +1,52 @@
-//! What is written beside a TrainJob.
+//! Builders of objects and patches for a TrainJob.
 
 use muster_tree::{Text, Tree, tree};
 
+use super::consts::{API_VERSION, SNAPSHOT_KEY, SNAPSHOT_SUFFIX, TRAIN_JOB};
 use super::facts::TrainJobFacts;
-use super::made;
+use super::generated;
 use super::paths::{status as status_path, train_job as path};
-use super::words::{API_VERSION, SNAPSHOT_KEY, SNAPSHOT_SUFFIX, TRAIN_JOB};
-use crate::meta::Owner;
+use crate::meta::OwnerReference;
 
-/// The entry in the owners of everything that a TrainJob is made into.
+/// The controller owner reference of every object created for a TrainJob.
 #[must_use]
-pub fn owner(job: &TrainJobFacts) -> Tree {
-    Owner::controller_tree(API_VERSION, TRAIN_JOB, &job.name, &job.uid)
+pub fn owner_reference(job: &TrainJobFacts) -> Tree {
+    OwnerReference::controller_reference(API_VERSION, TRAIN_JOB, &job.name, &job.uid)
 }
 
-/// The name of the ConfigMap that keeps the runtime of a TrainJob.
+/// Name of the ConfigMap with the runtime snapshot of a TrainJob.
 #[must_use]
 pub fn snapshot_name(job: &str) -> Text {
     Text::from(format!("{job}{SNAPSHOT_SUFFIX}"))
 }
 
-/// Whether this may be the name of a ConfigMap or Secret that a TrainJob is made into.
+/// Returns whether a ConfigMap or Secret of this name may have been generated for a TrainJob.
 #[must_use]
-pub fn is_made_name(name: &str) -> bool {
+pub fn is_generated_name(name: &str) -> bool {
     let all = [
         SNAPSHOT_SUFFIX,
-        made::mpi::SSH_SUFFIX,
-        made::mpi::HOSTFILE_SUFFIX,
-        made::flux::SCRIPTS_SUFFIX,
-        made::flux::CURVE_SUFFIX,
-        made::progress::CA_SUFFIX,
+        generated::mpi::SSH_SUFFIX,
+        generated::mpi::HOSTFILE_SUFFIX,
+        generated::flux::SCRIPTS_SUFFIX,
+        generated::flux::CURVE_SUFFIX,
+        generated::progress::CA_SUFFIX,
     ];
     all.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// The ConfigMap that keeps a runtime (with its apiVersion and kind) as a TrainJob found it.
+/// The ConfigMap with the runtime (with apiVersion and kind) as it was when the TrainJob was created, so that a later
+/// change of the runtime does not affect it.
 #[must_use]
 pub fn snapshot(job: &TrainJobFacts, runtime: &Tree) -> Tree {
     tree!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": snapshot_name(&job.name), "namespace": &job.namespace,
-            "ownerReferences": [(owner(job))]},
+            "ownerReferences": [(owner_reference(job))]},
         "data": (Tree::map([(SNAPSHOT_KEY, runtime.to_yaml())]))})
 }
 
-/// What training tells of itself, as it is applied: fields that it leaves out now are taken away.
+/// The configuration to apply for `trainerStatus`; server-side apply removes fields that this report omits.
 #[must_use]
-pub fn progress_body(namespace: &Text, name: &Text, told: &Tree) -> Tree {
+pub fn progress_apply(namespace: &Text, name: &Text, told: &Tree) -> Tree {
     let body = tree!({"apiVersion": API_VERSION, "kind": TRAIN_JOB,
         "metadata": {"name": name, "namespace": namespace}});
     body.with(path::STATUS, Tree::empty_map().with(status_path::TRAINER, told))

@@ -1,67 +1,57 @@
-//! What is read of a TrainJob.
+//! The typed view of a TrainJob.
 
 use muster_tree::{Text, Tree};
 
+use super::consts::{CLUSTER_TRAINING_RUNTIME, CONTROLLER, GROUP};
 use super::paths::train_job as path;
 use super::runtime::RuntimeKind;
 use super::status::TrainJobStatus;
-use super::words::{CLUSTER_TRAINING_RUNTIME, CONTROLLER, GROUP};
+use crate::client::Uid;
 use crate::meta;
-use crate::port::Uid;
-use crate::queue::words::labels::QUEUE;
+use crate::queue::consts::labels::QUEUE;
 use crate::time::Time;
 
-/// What is read of a TrainJob.
+/// The fields of a TrainJob that its controller reads, with the webhook's defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "fields mirror metadata and spec of a TrainJob")]
 pub struct TrainJobFacts {
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
-    /// When it was made.
     pub created: Option<Time>,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Who manages it.
-    pub managed: Managed,
-    /// Which runtime it is made of.
+    pub managed_by: ManagedBy,
     pub runtime: RuntimeRef,
-    /// Whether nothing may run.
     pub suspend: bool,
-    /// For how long it may be active, in seconds.
-    pub deadline_secs: Option<u64>,
-    /// For how long it stays when finished, in seconds.
+    /// `activeDeadlineSeconds`; 0 is read as absent.
+    pub active_deadline_secs: Option<u64>,
     pub ttl_secs: Option<u32>,
-    /// Whether it waits in a queue before it runs.
+    /// It has a queue label: Kueue-style admission suspends and resumes it.
     pub queued: bool,
-    /// Its status as written.
+    /// The status as last written.
     pub status: TrainJobStatus,
 }
 
-/// Who manages a TrainJob.
+/// Which controller reconciles a TrainJob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Managed {
-    /// We do.
-    ByUs,
-    /// Somebody else: neither it nor what it would own is touched.
-    Elsewhere,
+pub enum ManagedBy {
+    /// Muster's Trainer controller reconciles it.
+    Trainer,
+    /// Another controller: neither the TrainJob nor objects of its name are modified.
+    External,
 }
 
-/// Which runtime a TrainJob is made of.
+/// `spec.runtimeRef`, with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields mirror RuntimeRef")]
 pub struct RuntimeRef {
-    /// Name.
     pub name: Text,
-    /// Group.
     pub group: Text,
-    /// Kind.
     pub kind: Text,
 }
 
 impl RuntimeRef {
-    /// What a TrainJob says.
+    /// Reads `spec.runtimeRef` of a TrainJob.
     #[must_use]
     pub fn of(job: &Tree) -> RuntimeRef {
         let or = |path: &[&str], default: &str| match job.at(path).and_then(Tree::as_text) {
@@ -75,31 +65,34 @@ impl RuntimeRef {
         }
     }
 
-    /// Which of the kinds that we know; none when it is no runtime of ours.
+    /// The kind of the runtime; `None` for another group or an unknown kind.
     #[must_use]
-    pub fn known(&self) -> Option<RuntimeKind> {
+    pub fn runtime_kind(&self) -> Option<RuntimeKind> {
         RuntimeKind::of(&self.kind).filter(|_| self.group == GROUP)
     }
 }
 
 impl TrainJobFacts {
-    /// Reads a TrainJob.
+    /// Reads a TrainJob, with or without the webhook's defaults.
     #[must_use]
     pub fn of(job: &Tree) -> TrainJobFacts {
         TrainJobFacts {
             namespace: meta::namespace(job),
             name: meta::name(job),
             uid: meta::uid(job),
-            created: meta::created(job),
-            deleting: meta::deleting(job).is_some(),
-            managed: match job.str_at(path::MANAGED_BY) {
-                "" | CONTROLLER => Managed::ByUs,
-                _ => Managed::Elsewhere,
+            created: meta::creation_timestamp(job),
+            deleting: meta::deletion_timestamp(job).is_some(),
+            managed_by: match job.str_at(path::MANAGED_BY) {
+                "" | CONTROLLER => ManagedBy::Trainer,
+                _ => ManagedBy::External,
             },
             runtime: RuntimeRef::of(job),
             suspend: job.bool_at(path::SUSPEND) == Some(true),
-            // Zero was written by others for "none", before there was a least value.
-            deadline_secs: job.int_at(path::DEADLINE).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0),
+            // 0 meant "no deadline" before the schema got a minimum of 1; such objects may still be stored.
+            active_deadline_secs: job
+                .int_at(path::DEADLINE)
+                .and_then(|n| u64::try_from(n).ok())
+                .filter(|n| *n > 0),
             ttl_secs: job.int_at(path::TTL).and_then(|n| u32::try_from(n).ok()),
             queued: meta::label(job, QUEUE).is_some_and(|it| !it.is_empty()),
             status: TrainJobStatus::of(job.at(path::STATUS).unwrap_or(&Tree::Null)),
@@ -114,19 +107,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_admission_would_fill_in_is_read_as_if_it_had() {
+    fn webhook_defaults_are_filled_in_on_reading() {
         let job = TrainJobFacts::of(&tree!({"spec": {"runtimeRef": {"name": "torch"}}}));
-        assert_eq!(job.runtime.known(), Some(RuntimeKind::Cluster));
-        assert_eq!((job.managed, job.suspend, job.queued), (Managed::ByUs, false, false));
-        assert_eq!((job.ttl_secs, job.deadline_secs), (None, None));
+        assert_eq!(job.runtime.runtime_kind(), Some(RuntimeKind::Cluster));
+        assert_eq!((job.managed_by, job.suspend, job.queued), (ManagedBy::Trainer, false, false));
+        assert_eq!((job.ttl_secs, job.active_deadline_secs), (None, None));
     }
 
     #[test]
-    fn only_what_says_so_is_queued_or_managed_elsewhere() {
+    fn queue_label_and_managed_by_are_read() {
         let job = TrainJobFacts::of(&tree!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}},
             "spec": {"runtimeRef": {"name": "r", "kind": "TrainingRuntime", "apiGroup": "other.io"},
                 "managedBy": "kueue.x-k8s.io/multikueue", "ttlSecondsAfterFinished": 0}}));
-        assert_eq!((job.managed, job.queued), (Managed::Elsewhere, true));
-        assert_eq!((job.runtime.known(), job.ttl_secs), (None, Some(0)));
+        assert_eq!((job.managed_by, job.queued), (ManagedBy::External, true));
+        assert_eq!((job.runtime.runtime_kind(), job.ttl_secs), (None, Some(0)));
     }
 }

@@ -1,24 +1,24 @@
-//! Training: what is read of TrainJobs and their runtimes, and what is written to them.
+//! The Kubeflow Trainer API: typed views of TrainJobs and runtimes, and builders of what is written to them.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A word, path or message of the wire is spelled once, in [`words`] and [`paths`].
-//! - An object that never passed admission means the same as one that did: what would be filled in is read as if it were.
+//! - A constant, path or message of the wire is spelled once, in [`consts`] and [`paths`].
+//! - Defaults of the webhooks are filled in on reading, so that an object created without them behaves the same.
 //!
 //! # Deliberately absent
 //!
-//! What a TrainJob becomes and when it ends; that is decided elsewhere, from these facts.
+//! The reconciliation of TrainJobs: the trainer crate derives it from these views.
 
 mod build;
+pub mod consts;
 mod facts;
+pub mod generated;
 pub mod kinds;
-pub mod made;
 pub mod paths;
 mod runtime;
 mod status;
-pub mod words;
 
-pub use build::{is_made_name, owner, progress_body, snapshot, snapshot_name};
-pub use facts::{Managed, RuntimeRef, TrainJobFacts};
+pub use build::{is_generated_name, owner_reference, progress_apply, snapshot, snapshot_name};
+pub use facts::{ManagedBy, RuntimeRef, TrainJobFacts};
 pub use runtime::{Ancestor, RuntimeKind, gpu_count, is_gpu};
 pub use status::{JobsStatus, TrainJobStatus};

@@ -1,23 +1,23 @@
-//! What is read of runtimes.
+//! Typed views of training runtimes.
 
 use muster_tree::{Text, Tree};
 
+use super::consts::{CLUSTER_TRAINING_RUNTIME, TRAINING_RUNTIME, labels, names};
 use super::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
-use super::words::{CLUSTER_TRAINING_RUNTIME, TRAINING_RUNTIME, labels, names};
+use crate::client::Kind;
 use crate::paths::replicated_job;
-use crate::port::Kind;
 
-/// The kinds of runtimes.
+/// The kinds of training runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// For one namespace.
+    /// A TrainingRuntime, for TrainJobs of its namespace.
     Namespaced,
-    /// For all namespaces.
+    /// A ClusterTrainingRuntime, for TrainJobs of any namespace.
     Cluster,
 }
 
 impl RuntimeKind {
-    /// The one of this word.
+    /// Parses the kind; `None` for an unknown one.
     #[must_use]
     pub fn of(word: &str) -> Option<RuntimeKind> {
         match word {
@@ -27,7 +27,7 @@ impl RuntimeKind {
         }
     }
 
-    /// Its word.
+    /// The value as written to the API.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl RuntimeKind {
         }
     }
 
-    /// As paths name it.
+    /// The resource of this kind.
     #[must_use]
     pub fn kind(self) -> &'static Kind {
         match self {
@@ -46,19 +46,19 @@ impl RuntimeKind {
     }
 }
 
-/// Which step of training a replicatedJob is.
+/// The role of a replicatedJob in a runtime (label `trainjob-ancestor-step`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ancestor {
-    /// It trains.
+    /// The training nodes themselves (`trainer`).
     Trainer,
-    /// It fetches data.
+    /// Downloads the dataset before training.
     Dataset,
-    /// It fetches a model.
+    /// Downloads the model before training.
     Model,
 }
 
 impl Ancestor {
-    /// What a replicatedJob of a runtime says; none when it says nothing that is known.
+    /// Reads the label of a replicatedJob; `None` without a known value.
     #[must_use]
     pub fn of(job: &Tree) -> Option<Ancestor> {
         match job.at(replicated_job::JOB_LABELS)?.get(labels::ANCESTOR)?.as_str()? {
@@ -69,7 +69,7 @@ impl Ancestor {
         }
     }
 
-    /// Its word.
+    /// The value as written to the API.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Ancestor {
         }
     }
 
-    /// The container that does its work.
+    /// Name of the container that does the step's work.
     #[must_use]
     pub fn container(self) -> &'static str {
         match self {
@@ -90,14 +90,14 @@ impl Ancestor {
     }
 }
 
-/// Whether a resource counts as a GPU.
+/// Returns whether a resource name counts as a GPU, by Trainer's rule: it contains `gpu`.
 #[must_use]
 pub fn is_gpu(resource: &str) -> bool {
     resource.to_lowercase().contains("gpu")
 }
 
-/// How many GPUs requirements (requests and limits) ask for: by requests, else by limits; of several such resources the
-/// alphabetically first counts. None when they ask for none.
+/// Number of GPUs in resource requirements: from requests, else from limits; of several GPU resources the alphabetically
+/// first counts. `None` without any.
 #[must_use]
 pub fn gpu_count(requirements: &Tree) -> Option<i64> {
     ["requests", "limits"].into_iter().find_map(|part| {

@@ -1,42 +1,39 @@
-//! The status of a TrainJob, field by field.
+//! The status of a TrainJob.
 
 use muster_tree::{Text, Tree};
 
+use super::consts::{conditions, reasons};
 use super::paths::{job_status as job_path, status as path};
-use super::words::{conditions, reasons};
 use crate::condition;
-use crate::jobset::ReplicatedStatus;
+use crate::jobset::ReplicatedJobStatus;
 use crate::paths::condition as condition_path;
 use crate::time::Time;
 
-/// The status of a TrainJob, but for what training tells of itself: that is written by others.
+/// The status of a TrainJob, without `trainerStatus`: the progress endpoint writes that.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainJobStatus {
-    /// Conditions, in the order in which they appeared.
+    /// Conditions, in the order in which they were added.
     pub conditions: Vec<Tree>,
-    /// Each replicatedJob.
+    /// `jobsStatus`, one entry per replicatedJob.
     pub jobs: Vec<JobsStatus>,
 }
 
-/// The status of one replicatedJob.
+/// One entry of `jobsStatus`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "fields mirror JobStatus")]
 pub struct JobsStatus {
-    /// Name.
     pub name: Text,
-    /// Jobs whose pods are all ready or done.
+    /// Jobs in which all pods are ready or succeeded.
     pub ready: u32,
-    /// Jobs that succeeded.
     pub succeeded: u32,
-    /// Jobs that failed.
     pub failed: u32,
-    /// Jobs with pods.
+    /// Jobs with active pods.
     pub active: u32,
-    /// Suspended Jobs.
     pub suspended: u32,
 }
 
-impl From<&ReplicatedStatus> for JobsStatus {
-    fn from(it: &ReplicatedStatus) -> JobsStatus {
+impl From<&ReplicatedJobStatus> for JobsStatus {
+    fn from(it: &ReplicatedJobStatus) -> JobsStatus {
         JobsStatus {
             name: it.name.clone(),
             ready: it.ready,
@@ -49,7 +46,7 @@ impl From<&ReplicatedStatus> for JobsStatus {
 }
 
 impl TrainJobStatus {
-    /// Reads a status.
+    /// Reads the `status` of the object.
     #[must_use]
     pub fn of(tree: &Tree) -> TrainJobStatus {
         TrainJobStatus {
@@ -58,40 +55,40 @@ impl TrainJobStatus {
         }
     }
 
-    /// Whether a condition holds.
+    /// Returns whether this condition is `True`.
     #[must_use]
     pub fn holds(&self, kind: &str) -> bool {
-        condition::holds(&self.conditions, kind)
+        condition::is_true(&self.conditions, kind)
     }
 
-    /// The condition of a type.
+    /// Finds the condition of this type.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<&Tree> {
         condition::find(&self.conditions, kind)
     }
 
-    /// Whether it is complete or failed.
+    /// Returns whether `Complete` or `Failed` is `True`.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.holds(conditions::COMPLETE) || self.holds(conditions::FAILED)
     }
 
-    /// When it ended: the earlier of the two if, against all rules, both are there.
+    /// Transition time of the terminal condition; the earlier one if both are `True`.
     #[must_use]
     pub fn finished_at(&self) -> Option<Time> {
         let ends = [conditions::COMPLETE, conditions::FAILED].into_iter().filter(|kind| self.holds(kind));
         ends.filter_map(|kind| Time::of(self.condition(kind)?.at(condition_path::SINCE))).min()
     }
 
-    /// Whether it failed since it was active for too long.
+    /// Returns whether it failed because of its deadline.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         let failed = self.condition(conditions::FAILED).filter(|_| self.holds(conditions::FAILED));
         failed.is_some_and(|it| it.str_at(condition_path::REASON) == reasons::DEADLINE_EXCEEDED)
     }
 
-    /// A merge patch that makes `old` (a whole status) this one; none when it is. A status without anything is not
-    /// written: servers refuse an empty one.
+    /// A merge patch from `old`, a whole status, to this one; `None` if nothing differs. An empty status is never written:
+    /// the CRD's minProperties rejects it.
     #[must_use]
     pub fn patch(&self, old: &Tree) -> Option<Tree> {
         let list = |items: Vec<Tree>| (!items.is_empty()).then(|| Tree::list(items));
@@ -135,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_as_it_was_read_and_what_training_told_stays() {
+    fn status_round_trips_and_keeps_trainer_status() {
         let old = tree!({"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:02Z"},
                 {"type": "Failed", "status": "False", "lastTransitionTime": "2026-01-01T00:00:01Z"}],
             "jobsStatus": [{"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}],
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_not_written() {
+    fn an_empty_status_is_not_written() {
         assert_eq!(TrainJobStatus::default().patch(&Tree::Null), None);
     }
 }

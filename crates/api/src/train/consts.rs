@@ -1,185 +1,188 @@
-//! The words of training: keys, managers, names, condition types, reasons and messages.
+//! Wire constants of the Kubeflow Trainer API: keys, field managers, names, condition types, reasons and messages.
 //!
-//! Each is spelled here and nowhere else. Messages with parts in them are functions.
+//! Each value is Trainer's and spelled here and nowhere else. Messages with parameters are functions.
 
 use muster_tree::{Text, literal};
 
-/// The group.
+/// API group of Trainer.
 pub const GROUP: &str = "trainer.kubeflow.org";
-/// The version.
+/// The only API version.
 pub const VERSION: &str = "v1alpha1";
-/// The group and version of what is built here.
+/// `apiVersion` of all kinds.
 pub const API_VERSION: &str = "trainer.kubeflow.org/v1alpha1";
 
-/// The word of TrainJobs.
+/// `apiVersion` of Trainer's configuration file.
+pub const CONFIG_VERSION: &str = "config.trainer.kubeflow.org/v1alpha1";
+
+/// `kind` of a TrainJob object.
 pub const TRAIN_JOB: &str = "TrainJob";
-/// The word of runtimes of a namespace.
+/// Kind of namespaced runtimes.
 pub const TRAINING_RUNTIME: &str = "TrainingRuntime";
-/// The word of runtimes of the cluster.
+/// Kind of cluster-scoped runtimes.
 pub const CLUSTER_TRAINING_RUNTIME: &str = "ClusterTrainingRuntime";
 
-/// The value of `spec.managedBy` that means us.
+/// The default of `spec.managedBy`.
 pub const CONTROLLER: &str = "trainer.kubeflow.org/trainjob-controller";
-/// The value of `spec.managedBy` that means a queue of another cluster.
+/// The value of `spec.managedBy` for dispatch to another cluster.
 pub const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
 
-/// The finalizer that earlier releases put on runtimes in use; it is only ever taken off.
+/// Finalizer that earlier releases put on runtimes in use; it is only removed.
 pub const IN_USE: &str = "trainer.kubeflow.org/resource-in-use";
 
-/// Who writes what a TrainJob is made into.
+/// Field manager of the objects created for a TrainJob.
 pub static MANAGER: Text = literal!("trainer");
-/// Who writes what training tells of itself.
+/// Field manager of `status.trainerStatus`.
 pub static STATUS_MANAGER: Text = literal!("trainer-status");
-/// Who tells events.
+/// Event source of the TrainJob controller.
 pub static EVENTS_BY: Text = literal!("trainer-trainjob-controller");
-/// What the teller of an event was doing.
+/// `action` of its events.
 pub static ACTION: Text = literal!("Reconciling");
 
-/// The port of the node that others look for.
+/// Port of the first node, for rendezvous.
 pub const TRAINER_PORT: u16 = 29_500;
-/// What the name of a runtime's snapshot ends with.
+/// Name suffix of the ConfigMap that keeps the runtime of a TrainJob.
 pub const SNAPSHOT_SUFFIX: &str = "-runtime-snapshot";
-/// The key of a runtime in its snapshot.
+/// Key of the runtime in that ConfigMap.
 pub const SNAPSHOT_KEY: &str = "runtime";
 
-/// Labels and annotations.
+/// Label and annotation keys of Trainer.
 pub mod labels {
-    /// Of a Job in a runtime: which step of training it is.
+    /// On a Job template of a runtime: its role, see [`Ancestor`](crate::train::Ancestor).
     pub const ANCESTOR: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
-    /// Of a runtime: its framework; clients hide runtimes without one.
+    /// On a runtime: its framework; SDK clients hide runtimes without it.
     pub const FRAMEWORK: &str = "trainer.kubeflow.org/framework";
-    /// Of a runtime: whether it is still supported.
+    /// On a runtime: its support status.
     pub const SUPPORT: &str = "trainer.kubeflow.org/support";
-    /// The value of that which says that it will go.
+    /// Value of [`SUPPORT`] for a deprecated runtime.
     pub const DEPRECATED: &str = "deprecated";
-    /// Of a runtime: whether it is looked at when it is written.
+    /// On a runtime: switches its validation.
     pub const VALIDATION: &str = "trainer.kubeflow.org/webhook-validation";
-    /// The value of that which says no.
+    /// Value of [`VALIDATION`] that disables validation.
     pub const DISABLED: &str = "disabled";
-    /// Annotation of a JobSet: the queue of Volcano.
+    /// Annotation of a JobSet: the Volcano queue.
     pub const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 }
 
-/// Names of replicatedJobs and containers that mean something.
+/// Names of replicatedJobs, containers and volumes that have a role.
 pub mod names {
-    /// What trains; also the step's container.
+    /// ReplicatedJob and container of the training nodes.
     pub const NODE: &str = "node";
-    /// What starts the others.
+    /// ReplicatedJob of the MPI launcher.
     pub const LAUNCHER: &str = "launcher";
-    /// What fetches data: the step, its replicatedJob and its container.
+    /// Ancestor step, replicatedJob and container of the dataset initializer.
     pub const DATASET_INITIALIZER: &str = "dataset-initializer";
-    /// What fetches a model: the step, its replicatedJob and its container.
+    /// Ancestor step, replicatedJob and container of the model initializer.
     pub const MODEL_INITIALIZER: &str = "model-initializer";
-    /// The step that trains.
+    /// Ancestor step of the training nodes.
     pub const TRAINER: &str = "trainer";
-    /// The volume into which things are fetched.
+    /// Volume that initializers download into.
     pub const INITIALIZER_VOLUME: &str = "initializer";
-    /// What puts Flux into place.
+    /// Init container that installs Flux.
     pub const FLUX_INSTALLER: &str = "flux-installer";
 }
 
-/// Variables of the environment.
+/// Environment variables that the ML policies set.
 pub mod env {
-    /// How many nodes.
+    /// torchrun: number of nodes.
     pub const PET_NNODES: &str = "PET_NNODES";
-    /// How many processes on each node.
+    /// torchrun: processes per node.
     pub const PET_NPROC_PER_NODE: &str = "PET_NPROC_PER_NODE";
-    /// Which node.
+    /// torchrun: rank of the node.
     pub const PET_NODE_RANK: &str = "PET_NODE_RANK";
-    /// Where the first node is.
+    /// torchrun: DNS name of node 0.
     pub const PET_MASTER_ADDR: &str = "PET_MASTER_ADDR";
-    /// Its port.
+    /// torchrun: rendezvous port of node 0.
     pub const PET_MASTER_PORT: &str = "PET_MASTER_PORT";
-    /// All of PyTorch, in the order in which they are written.
+    /// All torchrun variables, in the order in which they are written.
     pub const TORCH: [&str; 5] =
         [PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT];
 
-    /// The file with all nodes.
+    /// OpenMPI: path of the hostfile.
     pub const OMPI_HOSTFILE: &str = "OMPI_MCA_orte_default_hostfile";
-    /// Whether names of nodes are whole.
+    /// OpenMPI: keep fully qualified host names.
     pub const OMPI_KEEP_FQDN: &str = "OMPI_MCA_orte_keep_fqdn_hostnames";
-    /// How many processes where nothing is said.
+    /// OpenMPI: default number of slots.
     pub const OMPI_SLOTS: &str = "OMPI_MCA_orte_set_default_slots";
-    /// How nodes are reached.
+    /// OpenMPI: arguments of ssh.
     pub const OMPI_RSH_ARGS: &str = "OMPI_MCA_plm_rsh_args";
-    /// All of OpenMPI, in the order in which they are written.
+    /// All OpenMPI variables, in the order in which they are written.
     pub const OPEN_MPI: [&str; 4] = [OMPI_HOSTFILE, OMPI_KEEP_FQDN, OMPI_SLOTS, OMPI_RSH_ARGS];
 
-    /// How many processes.
+    /// JAX: number of processes.
     pub const JAX_NUM_PROCESSES: &str = "JAX_NUM_PROCESSES";
-    /// Which process.
+    /// JAX: index of the process.
     pub const JAX_PROCESS_ID: &str = "JAX_PROCESS_ID";
-    /// Where the first process is.
+    /// JAX: address of process 0.
     pub const JAX_COORDINATOR_ADDRESS: &str = "JAX_COORDINATOR_ADDRESS";
 
-    /// Where the first node is.
+    /// XGBoost: DNS name of the tracker, on node 0.
     pub const DMLC_TRACKER_URI: &str = "DMLC_TRACKER_URI";
-    /// Its port.
+    /// XGBoost: port of the tracker.
     pub const DMLC_TRACKER_PORT: &str = "DMLC_TRACKER_PORT";
-    /// Which worker.
+    /// XGBoost: index of the worker.
     pub const DMLC_TASK_ID: &str = "DMLC_TASK_ID";
-    /// How many workers.
+    /// XGBoost: number of workers.
     pub const DMLC_NUM_WORKER: &str = "DMLC_NUM_WORKER";
-    /// All of XGBoost, in the order in which they are written.
+    /// All XGBoost variables, in the order in which they are written.
     pub const XGBOOST: [&str; 4] = [DMLC_TRACKER_URI, DMLC_TRACKER_PORT, DMLC_TASK_ID, DMLC_NUM_WORKER];
 
-    /// From where something is fetched.
+    /// Initializers: URI to download from.
     pub const STORAGE_URI: &str = "STORAGE_URI";
 }
 
-/// Condition types.
+/// Condition types of TrainJobs.
 pub mod conditions {
-    /// It is, or was, suspended.
+    /// `True` while suspended, `False` after it was resumed.
     pub const SUSPENDED: &str = "Suspended";
-    /// It is done.
+    /// Terminal condition: training succeeded.
     pub const COMPLETE: &str = "Complete";
-    /// It failed.
+    /// Terminal condition: training failed.
     pub const FAILED: &str = "Failed";
 }
 
-/// Reasons of conditions and events.
+/// Reasons of TrainJob conditions and events.
 pub mod reasons {
-    /// It is suspended.
+    /// Condition and event: suspended.
     pub const SUSPENDED: &str = "Suspended";
-    /// It is not suspended any more.
+    /// Condition and event: resumed.
     pub const RESUMED: &str = "Resumed";
-    /// Nobody knows such runtimes.
+    /// Failed: `runtimeRef` names an unknown group or kind.
     pub const RUNTIME_NOT_SUPPORTED: &str = "TrainingRuntimeNotSupported";
-    /// It was active for too long.
+    /// Failed: it was active for `activeDeadlineSeconds`.
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-    /// Event: what it is made of could not be made.
+    /// Event: child objects could not be created.
     pub const CREATION_FAILED: &str = "TrainJobResourcesCreationFailed";
-    /// Event: it is done.
+    /// Event: the TrainJob completed.
     pub const COMPLETED: &str = "Completed";
-    /// Event: it failed.
+    /// Event: the TrainJob failed.
     pub const FAILED: &str = "Failed";
-    /// Event: it is deleted since its time is over.
+    /// Event: deleted after `ttlSecondsAfterFinished`.
     pub const TTL_EXPIRED: &str = "TTLExpired";
-    /// Event: it could not be deleted although its time is over.
+    /// Event: the delete after `ttlSecondsAfterFinished` was rejected.
     pub const TTL_DELETION_FAILED: &str = "TTLDeletionFailed";
 }
 
-/// Messages of conditions and events.
+/// Messages of TrainJob conditions and events.
 pub mod messages {
-    /// It is suspended.
+    /// `Suspended` condition and event.
     pub const SUSPENDED: &str = "TrainJob is suspended";
-    /// It is not suspended any more.
+    /// `Suspended` condition and event after a resume.
     pub const RESUMED: &str = "TrainJob is resumed";
-    /// It was active for too long.
+    /// `Failed` condition after `activeDeadlineSeconds`.
     pub const DEADLINE_EXCEEDED: &str = "TrainJob exceeded its active deadline";
 
-    /// Most characters of an error in an event.
+    /// Longest error in an event message, in characters; leaves room for the prefix within the limit of 1024.
     const ERROR_CHARS_MAX: usize = 950;
-    /// How an error ends that was cut.
+    /// Suffix of a truncated error.
     const CUT: &str = " ...";
 
-    /// Nobody knows such runtimes.
+    /// `Failed` condition of an unknown runtime.
     #[must_use]
     pub fn unsupported_runtime(kind: &str, group: &str) -> String {
         format!("unsupported runtime: {kind}.{group}")
     }
 
-    /// What it is made of could not be made.
+    /// Event: child objects could not be created, with the error.
     #[must_use]
     pub fn creation_failed(error: &str) -> String {
         let error = match error.char_indices().nth(ERROR_CHARS_MAX) {
@@ -189,13 +192,13 @@ pub mod messages {
         format!("TrainJob resources reconciliation failed: {error}")
     }
 
-    /// It is deleted since its time is over.
+    /// Event: deleted after its TTL.
     #[must_use]
     pub fn ttl_expired(ttl_secs: u32) -> String {
         format!("TrainJob is deleted: it finished more than {ttl_secs} s ago")
     }
 
-    /// It could not be deleted although its time is over.
+    /// Event: the delete after the TTL was rejected.
     #[must_use]
     pub fn ttl_deletion_failed(error: &str) -> String {
         format!("TrainJob could not be deleted after its time to live: {error}")

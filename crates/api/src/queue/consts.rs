@@ -1,206 +1,219 @@
-//! The words of queueing: keys, managers, condition types, reasons and messages.
+//! Wire constants of the Kueue API: keys, field managers, condition types, reasons and messages.
 //!
-//! Each is spelled here and nowhere else. Messages with parts in them are functions.
+//! Each value is Kueue's and spelled here and nowhere else. Messages with parameters are functions.
 
-/// The group.
+/// API group of Kueue.
 pub const GROUP: &str = "kueue.x-k8s.io";
-/// The version that is stored, and that all readers and builders here speak.
+/// Storage version; everything in [`crate::queue`] reads and builds this one.
 pub const VERSION: &str = "v1beta2";
-/// The version before it, which is served too.
+/// The previous version, served by conversion.
 pub const OLD_VERSION: &str = "v1beta1";
-/// The group and version of what is built here.
+/// `apiVersion` in the storage version.
 pub const API_VERSION: &str = "kueue.x-k8s.io/v1beta2";
-/// The same of the version before it.
+/// `apiVersion` in the previous version.
 pub const OLD_API_VERSION: &str = "kueue.x-k8s.io/v1beta1";
-/// The group in which queues tell who waits.
+/// API group of the visibility API (pending workloads).
 pub const VISIBILITY_GROUP: &str = "visibility.kueue.x-k8s.io";
-/// The group in which waiting is explained.
+/// API group of Muster's explanations of pending Workloads.
 pub const EXPLANATION_GROUP: &str = "visibility.muster.dev";
-/// Its version.
+/// The only version of [`EXPLANATION_GROUP`].
 pub const EXPLANATION_VERSION: &str = "v1alpha1";
-/// The kind of an explanation.
+/// Kind of an explanation.
 pub const EXPLANATION: &str = "Explanation";
-/// The group of the classes of priority that pods name.
+/// API group of PriorityClass.
 pub const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 
-/// The word of Workloads.
+/// `kind` of a Workload object.
 pub const WORKLOAD: &str = "Workload";
-/// The word of ClusterQueues.
+/// `kind` of a ClusterQueue object.
 pub const CLUSTER_QUEUE: &str = "ClusterQueue";
-/// The word of LocalQueues.
+/// `kind` of a LocalQueue object.
 pub const LOCAL_QUEUE: &str = "LocalQueue";
-/// The word of Cohorts.
+/// `kind` of a Cohort object.
 pub const COHORT: &str = "Cohort";
-/// The word of ResourceFlavors.
+/// `kind` of a ResourceFlavor object.
 pub const RESOURCE_FLAVOR: &str = "ResourceFlavor";
-/// The word of AdmissionChecks.
+/// `kind` of an AdmissionCheck object.
 pub const ADMISSION_CHECK: &str = "AdmissionCheck";
-/// The word of classes of priority of queues.
+/// `kind` of a WorkloadPriorityClass object.
 pub const WORKLOAD_PRIORITY_CLASS: &str = "WorkloadPriorityClass";
-/// The word of classes of priority of pods.
+/// `kind` of a PriorityClass object.
 pub const PRIORITY_CLASS: &str = "PriorityClass";
 
-/// The queue, and the class of priority, of whoever names none.
+/// `apiVersion` of Kueue's configuration file, the previous version.
+pub const CONFIG_V1BETA1: &str = "config.kueue.x-k8s.io/v1beta1";
+/// `apiVersion` of Kueue's configuration file; Muster's own file has the keys of this version.
+pub const CONFIG_V1BETA2: &str = "config.kueue.x-k8s.io/v1beta2";
+/// `spec.priorityClassSource` of a Workload whose priority is a WorkloadPriorityClass.
+pub const WORKLOAD_PRIORITY_SOURCE: &str = "kueue.x-k8s.io/workloadpriorityclass";
+/// `spec.priorityClassSource` of a Workload whose priority is a PriorityClass.
+pub const POD_PRIORITY_SOURCE: &str = "scheduling.k8s.io/priorityclass";
+/// JobSet in `integrations.frameworks`.
+pub const JOBSET_INTEGRATION: &str = "jobset.x-k8s.io/jobset";
+/// TrainJob in `integrations.frameworks`.
+pub const TRAINJOB_INTEGRATION: &str = "trainer.kubeflow.org/trainjob";
+
+/// Name of the default LocalQueue and of the default WorkloadPriorityClass.
 pub const DEFAULT: &str = "default";
-/// The pod set of whoever has one without a name.
+/// Default name of a pod set.
 pub const MAIN: &str = "main";
-/// The resource that counts pods.
+/// The resource name that counts pods against quota.
 pub const PODS: &str = "pods";
-/// The value of all marks.
+/// Value of flag labels and annotations.
 pub const TRUE: &str = "true";
-/// The value that takes a mark back.
+/// Value that unsets a flag.
 pub const FALSE: &str = "false";
 
-/// Labels.
+/// Label keys of Kueue.
 pub mod labels {
-    /// The LocalQueue.
+    /// Name of the LocalQueue.
     pub const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-    /// Marks a pod that was taken in; `true` is the only legal value.
+    /// Marks a pod that Kueue manages; `true` is the only valid value.
     pub const MANAGED: &str = "kueue.x-k8s.io/managed";
-    /// The group of a pod; an annotation of this key comes before it.
+    /// Name of the pod group; an annotation of the same key takes precedence.
     pub const POD_GROUP_NAME: &str = "kueue.x-k8s.io/pod-group-name";
-    /// The role of a pod in its group.
+    /// Role of the pod within its pod group.
     pub const POD_GROUP_ROLE: &str = "kueue.x-k8s.io/pod-group-role";
-    /// The index of a pod in its group.
+    /// Index of the pod within its pod group.
     pub const POD_GROUP_POD_INDEX: &str = "kueue.x-k8s.io/pod-group-pod-index";
-    /// The Workload that the user made; also an annotation.
+    /// Name of a prebuilt Workload; also an annotation.
     pub const PREBUILT_WORKLOAD: &str = "kueue.x-k8s.io/prebuilt-workload-name";
-    /// For how long it may run.
+    /// `maximumExecutionTimeSeconds` of the Workload to create.
     pub const MAX_EXEC_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
-    /// The class of priority.
+    /// Name of the WorkloadPriorityClass.
     pub const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
-    /// Stamped at the start: the pod set.
+    /// On admitted pods: name of the pod set.
     pub const PODSET: &str = "kueue.x-k8s.io/podset";
-    /// Stamped at the start: the LocalQueue.
+    /// On admitted pods: name of the LocalQueue.
     pub const LOCAL_QUEUE: &str = "kueue.x-k8s.io/local-queue-name";
-    /// Stamped at the start: the ClusterQueue, where its name is a DNS label.
+    /// On admitted pods: name of the ClusterQueue, if it is a valid label value.
     pub const CLUSTER_QUEUE: &str = "kueue.x-k8s.io/cluster-queue-name";
-    /// Of Workloads: the UID of their owner.
+    /// On Workloads: UID of the owner.
     pub const JOB_UID: &str = "kueue.x-k8s.io/job-uid";
 }
 
-/// Annotations.
+/// Annotation keys of Kueue.
 pub mod annotations {
-    /// How many pods a group has, later form.
+    /// Number of pods of the pod group.
     pub const POD_GROUP_TOTAL_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
-    /// How many pods a group has, as proposed.
+    /// Number of pods of the pod group, in the spelling of the proposal.
     pub const POD_GROUP_COUNT: &str = "kueue.x-k8s.io/pod-group-count";
-    /// How many roles a group has.
+    /// Number of roles of the pod group.
     pub const POD_GROUP_ROLES: &str = "kueue.x-k8s.io/pod-group-roles";
-    /// How many pods this pod's role has.
+    /// Number of pods of this pod's role.
     pub const POD_GROUP_ROLE_COUNT: &str = "kueue.x-k8s.io/pod-group-role-count";
-    /// The same, as the proposal spells it elsewhere.
+    /// A second spelling of [`POD_GROUP_ROLE_COUNT`] in the proposal.
     pub const POD_GROUP_ROLE_COUNT_ALIAS: &str = "kueue.k8s.io/pod-group-role-count";
-    /// The pod sets of a group, declared.
+    /// Declared pod sets of the pod group.
     pub const POD_GROUP_SETS: &str = "kueue.x-k8s.io/pod-group-sets";
-    /// A fingerprint of the pod.
+    /// Hash of the pod's scheduling-relevant fields; pods with equal hashes form one pod set.
     pub const ROLE_HASH: &str = "kueue.x-k8s.io/role-hash";
-    /// The Workload is built from the first pod alone.
+    /// The Workload is created from the first pod, before the others exist.
     pub const FAST_ADMISSION: &str = "kueue.x-k8s.io/pod-group-fast-admission";
-    /// The group serves and never finishes.
+    /// The pod group serves and never finishes.
     pub const SERVING: &str = "kueue.x-k8s.io/pod-group-serving";
-    /// Whether replacements are waited for.
+    /// Whether failed pods may be replaced.
     pub const RETRIABLE_IN_GROUP: &str = "kueue.x-k8s.io/retriable-in-group";
-    /// Marks the Workload of a group.
+    /// On Workloads: created for a pod group.
     pub const IS_GROUP_WORKLOAD: &str = "kueue.x-k8s.io/is-group-workload";
-    /// The integration that gates the pod.
+    /// Name of the integration that gated the pod.
     pub const SUSPENDING_PARENT: &str = "kueue.x-k8s.io/pod-suspending-parent";
-    /// Which label holds the index.
+    /// Key of the label that holds the pod index.
     pub const POD_INDEX_LABEL: &str = "kueue.x-k8s.io/pod-group-pod-index-label";
-    /// Who else must let a Workload in, separated by commas.
+    /// Names of external admission gates, separated by commas.
     pub const ADMISSION_GATED_BY: &str = "kueue.x-k8s.io/admission-gated-by";
-    /// Stamped at the start: the Workload.
+    /// On admitted pods: name of the Workload.
     pub const WORKLOAD: &str = "kueue.x-k8s.io/workload";
-    /// How the annotations begin that are parameters of provisioning.
+    /// Prefix of annotations that are parameters of a ProvisioningRequest.
     pub const PROVISIONING_PREFIX: &str = "provreq.kueue.x-k8s.io/";
-    /// The Job is on its way to being stopped.
+    /// The Job is being suspended.
     pub const STOPPING: &str = "kueue.x-k8s.io/stopping";
-    /// Least parallelism of a Job.
+    /// Smallest parallelism of a Job, for partial admission.
     pub const JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
-    /// Completions of a Job follow its parallelism.
+    /// `completions` follows `parallelism` in partial admission.
     pub const JOB_COMPLETIONS_EQUAL_PARALLELISM: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
-    /// Added to the priority.
+    /// Added to the priority of the Workload.
     pub const PRIORITY_BOOST: &str = "kueue.x-k8s.io/priority-boost";
-    /// The Job grows and shrinks while it runs.
+    /// The Job may be resized while admitted.
     pub const ELASTIC_JOB: &str = "kueue.x-k8s.io/elastic-job";
-    /// Pods lie within one domain of this level.
+    /// All pods in one domain of this topology level.
     pub const TOPOLOGY_REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
-    /// Pods lie within one domain of this level if that can be.
+    /// All pods in one domain of this topology level if possible.
     pub const TOPOLOGY_PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
-    /// Pods lie anywhere, and are counted.
+    /// Any domains, with per-node capacity accounting.
     pub const TOPOLOGY_UNCONSTRAINED: &str = "kueue.x-k8s.io/podset-unconstrained-topology";
-    /// Slices of pods lie within one domain of this level.
+    /// Each slice of pods in one domain of this topology level.
     pub const SLICE_REQUIRED: &str = "kueue.x-k8s.io/podset-slice-required-topology";
-    /// How many pods a slice has.
+    /// Number of pods of a slice.
     pub const SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
 }
 
-/// Scheduling gates.
+/// Scheduling gates that Kueue adds to pods.
 pub mod gates {
-    /// Until admission.
+    /// Removed when the Workload is admitted.
     pub const ADMISSION: &str = "kueue.x-k8s.io/admission";
-    /// Until a place is chosen.
+    /// Removed when the topology is assigned.
     pub const TOPOLOGY: &str = "kueue.x-k8s.io/topology";
 }
 
-/// Finalizers.
+/// Finalizers that Kueue sets.
 pub mod finalizers {
-    /// Of pods that were taken in.
+    /// On managed pods: blocks deletion until the pod is accounted for in its Workload.
     pub const POD: &str = "kueue.x-k8s.io/managed";
-    /// Of Workloads, flavors and queues.
+    /// On Workloads, ResourceFlavors and queues: blocks deletion while they are in use.
     pub const IN_USE: &str = "kueue.x-k8s.io/resource-in-use";
 }
 
-/// Who writes, and who reports.
+/// Field managers and event sources.
 pub mod managers {
     use muster_tree::{Text, literal};
 
-    /// All about admission: conditions of its types, admission, checks, requeueing, requests, statistics.
+    /// Owns the admission fields of a Workload's status; see [`AdmissionStatus`](crate::queue::AdmissionStatus).
     pub static ADMISSION: Text = literal!("kueue-admission");
-    /// Pods whose share is free again.
+    /// Owns `reclaimablePods` of a Workload's status.
     pub static RECLAIMABLE: Text = literal!("kueue-reclaimable-pods");
-    /// Conditions about a group's pods.
+    /// Owns the conditions about the pods of a pod group.
     pub static PODS: Text = literal!("kueue-pod-controller");
-    /// Everything else: jobs, pods, finalizers.
+    /// Everything else: suspend, gates, finalizers, Workload specs.
     pub static KUEUE: Text = literal!("kueue");
-    /// In the patches of a TrainJob: what admission gives to its pods.
+    /// `manager` of the runtime patch by which admission sets the pods' scheduling fields of a TrainJob.
     pub const RUNTIME_PATCH: &str = "kueue.x-k8s.io/manager";
-    /// Source of events of jobs and pods.
+    /// Event source for jobs and pods.
     pub static JOB_EVENTS: Text = literal!("kueue-job-controller");
-    /// Source of events of admission.
+    /// Event source for admission.
     pub static ADMISSION_EVENTS: Text = literal!("kueue-admission");
-    /// Source of events of Workloads.
+    /// Event source for Workloads.
     pub static WORKLOAD_EVENTS: Text = literal!("kueue-workload-controller");
 }
 
-/// Condition types.
+/// Condition types of Kueue.
 pub mod conditions {
-    /// Of Workloads: their share is set aside.
+    /// Workload: quota is reserved in a ClusterQueue.
     pub const QUOTA_RESERVED: &str = "QuotaReserved";
-    /// Of Workloads: they may run.
+    /// Workload: quota is reserved and all admission checks are `Ready`.
     pub const ADMITTED: &str = "Admitted";
-    /// Of Workloads: they have ended.
+    /// Workload: terminal, with the reason of the end.
     pub const FINISHED: &str = "Finished";
-    /// Of Workloads: their pods are ready.
+    /// Workload: all pods are ready or succeeded.
     pub const PODS_READY: &str = "PodsReady";
-    /// Of Workloads: they have to leave.
+    /// Workload: evicted; its quota is released once its job is suspended.
     pub const EVICTED: &str = "Evicted";
-    /// Of Workloads: they have to leave for others.
+    /// Workload: evicted by preemption.
     pub const PREEMPTED: &str = "Preempted";
-    /// Of Workloads: they may queue again.
+    /// Workload: may be queued again after an eviction.
     pub const REQUEUED: &str = "Requeued";
-    /// Of Workloads: they are about to be deactivated.
+    /// Workload: about to be deactivated.
     pub const DEACTIVATION_TARGET: &str = "DeactivationTarget";
-    /// Of Workloads: gates of preemption hold them.
+    /// Workload: blocked by preemption gates.
     pub const BLOCKED_ON_PREEMPTION_GATES: &str = "BlockedOnPreemptionGates";
-    /// Of Workloads of groups: pods are missing.
+    /// Workload of a pod group: failed pods have no replacement yet.
     pub const WAITING_FOR_REPLACEMENT_PODS: &str = "WaitingForReplacementPods";
-    /// Of pods: they are stopped.
+    /// Pod: terminated by Kueue.
     pub const TERMINATION_TARGET: &str = "TerminationTarget";
-    /// Of queues and checks.
+    /// ClusterQueue, LocalQueue and AdmissionCheck: usable.
     pub const ACTIVE: &str = "Active";
 
-    /// Those that belong to whoever applies admission; all others have writers of their own.
+    /// The types owned by [`managers::ADMISSION`](super::managers::ADMISSION); every other type has its own field manager.
     pub const OF_ADMISSION: &[&str] = &[
         QUOTA_RESERVED,
         ADMITTED,
@@ -214,239 +227,239 @@ pub mod conditions {
     ];
 }
 
-/// Reasons of conditions and of events.
+/// Reasons of conditions and events of Kueue.
 pub mod reasons {
-    /// A share is set aside.
+    /// `QuotaReserved` condition and event.
     pub const QUOTA_RESERVED: &str = "QuotaReserved";
-    /// It may run.
+    /// `Admitted` condition and event.
     pub const ADMITTED: &str = "Admitted";
-    /// Not admitted: it has no share.
+    /// Not admitted: no quota is reserved.
     pub const NO_RESERVATION: &str = "NoReservation";
-    /// Not admitted: a check does not agree.
+    /// Not admitted: an admission check is not `Ready`.
     pub const UNSATISFIED_CHECKS: &str = "UnsatisfiedAdmissionChecks";
-    /// Not admitted: places are still to be chosen.
+    /// Not admitted: the topology assignment is still pending.
     pub const PENDING_TOPOLOGY: &str = "PendingDelayedTopologyRequests";
-    /// As older clients know the first.
+    /// The reason for [`NO_RESERVATION`] in `v1beta1`.
     pub const OLD_NO_RESERVATION: &str = "NoReservationUnsatisfiedChecks";
-    /// As older clients know the second.
+    /// The reason for [`UNSATISFIED_CHECKS`] in `v1beta1`.
     pub const OLD_UNSATISFIED_CHECKS: &str = "UnsatisfiedChecks";
 
-    /// Ended well.
+    /// Finished: the job succeeded.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// Ended badly.
+    /// Finished: the job failed.
     pub const FAILED: &str = "Failed";
-    /// It is not what its job is.
+    /// Finished: a prebuilt Workload does not match its job.
     pub const OUT_OF_SYNC: &str = "OutOfSync";
-    /// Nobody owns it any more.
+    /// Finished: the owner was deleted.
     pub const OWNER_NOT_FOUND: &str = "OwnerNotFound";
-    /// It could not be started.
+    /// Finished: the job could not be started.
     pub const FAILED_TO_START: &str = "FailedToStart";
-    /// Another slice takes its place.
+    /// Finished: replaced by a newer workload slice.
     pub const SLICE_REPLACED: &str = "WorkloadSliceReplaced";
 
-    /// Ready for the first time.
+    /// `PodsReady`: all pods are ready for the first time.
     pub const STARTED: &str = "Started";
-    /// Ready again.
+    /// `PodsReady`: all pods are ready again after a failure.
     pub const RECOVERED: &str = "Recovered";
-    /// Not ready yet.
+    /// `PodsReady`: pods have not been ready yet.
     pub const WAIT_FOR_START: &str = "WaitForStart";
-    /// Not ready any more.
+    /// `PodsReady`: a pod stopped being ready.
     pub const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
 
-    /// Others come first.
+    /// Evicted: preempted by another Workload.
     pub const PREEMPTED: &str = "Preempted";
-    /// Pods were not ready in time.
+    /// Evicted: its pods were not ready within `waitForPodsReady.timeout`.
     pub const PODS_READY_TIMEOUT: &str = "PodsReadyTimeout";
-    /// A check says so.
+    /// Evicted: an admission check answered `Retry` or `Rejected`.
     pub const ADMISSION_CHECK: &str = "AdmissionCheck";
-    /// The ClusterQueue is stopped.
+    /// Evicted: the ClusterQueue has stop policy `HoldAndDrain`.
     pub const CLUSTER_QUEUE_STOPPED: &str = "ClusterQueueStopped";
-    /// The LocalQueue is stopped.
+    /// Evicted: the LocalQueue has stop policy `HoldAndDrain`.
     pub const LOCAL_QUEUE_STOPPED: &str = "LocalQueueStopped";
-    /// Nodes failed.
+    /// Evicted: nodes of the topology assignment failed.
     pub const NODE_FAILURES: &str = "NodeFailures";
-    /// It was deactivated.
+    /// Evicted: `spec.active` was set to false.
     pub const DEACTIVATED: &str = "Deactivated";
-    /// How the reason begins when it was deactivated by us.
+    /// Prefix of the eviction reason when a controller deactivated the Workload.
     pub const DEACTIVATED_DUE_TO: &str = "DeactivatedDueTo";
-    /// How the reasons of events about evictions begin.
+    /// Prefix of the reasons of eviction events.
     pub const EVICTED_DUE_TO: &str = "EvictedDueTo";
-    /// How the reasons begin that pods are told when their Workload is evicted.
+    /// Prefix of the `TerminationTarget` reason of pods of an evicted Workload.
     pub const WORKLOAD_EVICTED_DUE_TO: &str = "WorkloadEvictedDueTo";
 
-    /// Preempted within the queue.
+    /// Preempted within the ClusterQueue.
     pub const IN_CLUSTER_QUEUE: &str = "InClusterQueue";
-    /// Preempted by who takes back what is his.
+    /// Preempted by a ClusterQueue that reclaims its nominal quota.
     pub const IN_COHORT_RECLAMATION: &str = "InCohortReclamation";
-    /// Preempted for fair shares.
+    /// Preempted by fair sharing.
     pub const IN_COHORT_FAIR_SHARING: &str = "InCohortFairSharing";
-    /// Preempted by who borrows.
+    /// Preempted by a ClusterQueue that borrows.
     pub const IN_COHORT_RECLAIM_WHILE_BORROWING: &str = "InCohortReclaimWhileBorrowing";
 
-    /// Requeued: the pause is over.
+    /// Requeued: the backoff finished.
     pub const BACKOFF_FINISHED: &str = "BackoffFinished";
-    /// Requeued: active again.
+    /// Requeued: `spec.active` was set to true.
     pub const REACTIVATED: &str = "Reactivated";
-    /// Requeued: the ClusterQueue runs again.
+    /// Requeued: the ClusterQueue was restarted.
     pub const CLUSTER_QUEUE_RESTARTED: &str = "ClusterQueueRestarted";
-    /// Requeued: the LocalQueue runs again.
+    /// Requeued: the LocalQueue was restarted.
     pub const LOCAL_QUEUE_RESTARTED: &str = "LocalQueueRestarted";
-    /// Not requeued: it cannot be admitted.
+    /// Not requeued: inadmissible until its queue or quota changes.
     pub const INADMISSIBLE: &str = "Inadmissible";
 
-    /// Deactivated after too many tries.
+    /// Deactivated: too many requeues.
     pub const REQUEUING_LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
-    /// Deactivated after too long a run.
+    /// Deactivated: it ran for `maximumExecutionTimeSeconds`.
     pub const MAX_EXEC_EXCEEDED: &str = "MaximumExecutionTimeExceeded";
 
-    /// Pending: something it names is not there or does not fit.
+    /// Pending: a referenced object is missing or invalid.
     pub const MISCONFIGURED: &str = "Misconfigured";
-    /// Pending: its queue is stopped.
+    /// Pending: the queue is stopped.
     pub const SUSPENDED: &str = "Suspended";
-    /// Pending: others have to let it in.
+    /// Pending: external admission gates.
     pub const ADMISSION_GATED: &str = "AdmissionGated";
-    /// Pending: no flavor suits it.
+    /// Pending: no ResourceFlavor matches.
     pub const NO_MATCHING_FLAVOR: &str = "NoMatchingFlavor";
-    /// Pending: it asks for more than there can ever be.
+    /// Pending: the request exceeds the quota that can ever be available.
     pub const EXCEEDS_MAX_QUOTA: &str = "ExceedsMaxQuota";
-    /// Pending: others have what it needs.
+    /// Pending: the quota is in use.
     pub const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
-    /// Pending: no place for all of it.
+    /// Pending: no topology domain fits all pods.
     pub const TOPOLOGY_PLACEMENT_FAILED: &str = "TopologyPlacementFailed";
-    /// Pending: others are leaving for it.
+    /// Pending: preempted Workloads have not released their quota yet.
     pub const WAITING_FOR_PREEMPTED: &str = "WaitingForPreemptedWorkloads";
-    /// Pending: pods of others are not ready.
+    /// Pending: admission is blocked until the pods of admitted Workloads are ready.
     pub const WAITING_FOR_PODS_READY: &str = "WaitingForPodsReady";
-    /// Pending: not looked at yet.
+    /// Pending: no scheduling cycle has evaluated it.
     pub const PENDING_EVALUATION: &str = "PendingEvaluation";
-    /// Pending: held.
+    /// Pending: the Workload is on hold.
     pub const ON_HOLD: &str = "OnHold";
-    /// As older clients know most of these.
+    /// Most pending reasons in `v1beta1`.
     pub const PENDING: &str = "Pending";
-    /// As older clients know waiting for pods.
+    /// The reason for [`WAITING_FOR_PODS_READY`] in `v1beta1`.
     pub const WAITING: &str = "Waiting";
 
-    /// Of queues and checks: all is well.
+    /// Queues and AdmissionChecks: active.
     pub const READY: &str = "Ready";
-    /// Of ClusterQueues: being deleted.
+    /// ClusterQueue: it is being deleted.
     pub const TERMINATING: &str = "Terminating";
-    /// Of queues: stopped.
+    /// Queues: stopped by `stopPolicy`.
     pub const STOPPED: &str = "Stopped";
-    /// Of ClusterQueues: a flavor is missing.
+    /// ClusterQueue: a ResourceFlavor does not exist.
     pub const FLAVOR_NOT_FOUND: &str = "FlavorNotFound";
-    /// Of ClusterQueues: a check is missing.
+    /// ClusterQueue: an AdmissionCheck does not exist.
     pub const CHECK_NOT_FOUND: &str = "AdmissionCheckNotFound";
-    /// Of ClusterQueues: a check is not active.
+    /// ClusterQueue: an AdmissionCheck is not active.
     pub const CHECK_INACTIVE: &str = "AdmissionCheckInactive";
-    /// Of ClusterQueues: a topology is missing.
+    /// ClusterQueue: a Topology does not exist.
     pub const TOPOLOGY_NOT_FOUND: &str = "TopologyNotFound";
-    /// Of ClusterQueues: something else.
+    /// ClusterQueue: inactive for another reason.
     pub const UNKNOWN: &str = "Unknown";
-    /// Of LocalQueues: their ClusterQueue is missing.
+    /// LocalQueue: the ClusterQueue does not exist.
     pub const CLUSTER_QUEUE_MISSING: &str = "ClusterQueueDoesNotExist";
-    /// Of LocalQueues: their ClusterQueue is not active.
+    /// LocalQueue: the ClusterQueue is not active.
     pub const CLUSTER_QUEUE_INACTIVE: &str = "ClusterQueueIsInactive";
 
-    /// Of groups: failed pods are missing.
+    /// Pod group: failed pods need a replacement.
     pub const PODS_FAILED: &str = "PodsFailed";
-    /// Of groups: no pod is missing.
+    /// Pod group: no replacement is needed.
     pub const PODS_READY: &str = "PodsReady";
 
-    /// Stopped: its Workload was deleted.
+    /// Job suspended: its Workload was deleted.
     pub const WORKLOAD_DELETED: &str = "WorkloadDeleted";
-    /// Stopped: no Workload is like it.
+    /// Job suspended: no Workload matches it.
     pub const NO_MATCHING_WORKLOAD: &str = "NoMatchingWorkload";
-    /// Stopped: it was not admitted.
+    /// Job suspended: its Workload is not admitted.
     pub const NOT_ADMITTED: &str = "NotAdmitted";
 
-    /// Event: a Workload was made.
+    /// Event: a Workload was created.
     pub const CREATED_WORKLOAD: &str = "CreatedWorkload";
-    /// Event: a Workload was made anew in its place.
+    /// Event: the Workload was replaced.
     pub const UPDATED_WORKLOAD: &str = "UpdatedWorkload";
     /// Event: a Workload was deleted.
     pub const DELETED_WORKLOAD: &str = "DeletedWorkload";
-    /// Event: a Workload has ended.
+    /// Event: the Workload finished.
     pub const FINISHED_WORKLOAD: &str = "FinishedWorkload";
-    /// Event: a Workload cannot be made.
+    /// Event: the Workload could not be composed.
     pub const ERR_WORKLOAD_COMPOSE: &str = "ErrWorkloadCompose";
-    /// Event: another's Workload has the name.
+    /// Event: a Workload of this name has another owner.
     pub const WORKLOAD_NAME_CONFLICT: &str = "WorkloadNameConflict";
-    /// Event: new pods own the Workload too.
+    /// Event: pods were added to the Workload's owner references.
     pub const OWNERS_ADDED: &str = "OwnerReferencesAdded";
-    /// Event: a pod too many is gone.
+    /// Event: an excess pod of the group was deleted.
     pub const EXCESS_POD_DELETED: &str = "ExcessPodDeleted";
-    /// Event: checks have something to say.
+    /// Event: admission checks changed state.
     pub const UPDATED_CHECK: &str = "UpdatedAdmissionCheck";
-    /// Event: owners own owners without end.
+    /// Event: the chain of owners is too long.
     pub const NESTING_TOO_DEEP: &str = "JobNestingTooDeep";
-    /// Event: no such class of priority.
+    /// Event: the WorkloadPriorityClass does not exist.
     pub const PRIORITY_CLASS_NOT_FOUND: &str = "WorkloadPriorityClassNotFound";
-    /// Event: a check refuses for good.
+    /// Event: an admission check answered `Rejected`.
     pub const CHECK_REJECTED: &str = "AdmissionCheckRejected";
-    /// Event: others leave for it.
+    /// Event: it preempted other Workloads.
     pub const PREEMPTED_WORKLOAD: &str = "PreemptedWorkload";
-    /// Event: deleted when its time was over.
+    /// Event: deleted by retention.
     pub const DELETED: &str = "Deleted";
 }
 
-/// Messages of conditions and events.
+/// Messages of conditions and events of Kueue.
 pub mod messages {
-    /// It may run.
+    /// `Admitted` condition that is `True`.
     pub const ADMITTED: &str = "The workload is admitted";
-    /// It has no share.
+    /// `Admitted` condition without a quota reservation.
     pub const NO_RESERVATION: &str = "The workload has no reservation";
-    /// A check does not agree.
+    /// `Admitted` condition with an admission check that is not `Ready`.
     pub const UNSATISFIED_CHECKS: &str = "The workload has not all checks ready";
-    /// Places are still to be chosen.
+    /// `Admitted` condition with a pending topology assignment.
     pub const PENDING_TOPOLOGY: &str = "There are pending delayed topology requests";
-    /// Not looked at yet.
+    /// Pending before the first scheduling cycle.
     pub const PENDING_EVALUATION: &str = "Workload is pending evaluation in the scheduling queue";
-    /// It was deactivated.
+    /// `Evicted` condition after `spec.active` was set to false.
     pub const DEACTIVATED: &str = "The workload is deactivated";
-    /// It is active again.
+    /// `Requeued` condition after `spec.active` was set to true.
     pub const REACTIVATED: &str = "The workload was reactivated";
-    /// The pause is over.
+    /// `Requeued` condition after the backoff.
     pub const BACKOFF_FINISHED: &str = "The workload backoff was finished";
-    /// The ClusterQueue is stopped.
+    /// `Evicted` and pending while the ClusterQueue is stopped.
     pub const CLUSTER_QUEUE_STOPPED: &str = "The ClusterQueue is stopped";
-    /// The LocalQueue is stopped.
+    /// `Evicted` and pending while the LocalQueue is stopped.
     pub const LOCAL_QUEUE_STOPPED: &str = "The LocalQueue is stopped";
-    /// The ClusterQueue runs again.
+    /// `Requeued` condition after the ClusterQueue was restarted.
     pub const CLUSTER_QUEUE_RESTARTED: &str = "The ClusterQueue was restarted after being stopped";
-    /// The LocalQueue runs again.
+    /// `Requeued` condition after the LocalQueue was restarted.
     pub const LOCAL_QUEUE_RESTARTED: &str = "The LocalQueue was restarted after being stopped";
-    /// Nobody owns it any more.
+    /// `Finished` condition without an owner.
     pub const OWNER_NOT_FOUND: &str = "The workload's owner no longer exists";
-    /// It is not what its job is.
+    /// `Finished` condition of a prebuilt Workload that does not match its job.
     pub const OUT_OF_SYNC: &str = "The prebuilt workload is out of sync with its user job";
-    /// Pods are not ready yet.
+    /// `PodsReady` condition before all pods are ready.
     pub const PODS_NOT_READY: &str = "Not all pods are ready or succeeded";
-    /// All pods are ready.
+    /// `PodsReady` condition with all pods ready.
     pub const PODS_READY: &str = "All pods reached readiness and the workload is running";
-    /// A pod is not ready any more.
+    /// `PodsReady` condition after a pod failed.
     pub const PODS_LOST: &str = "At least one pod has failed, waiting for recovery";
-    /// A ClusterQueue is well.
+    /// `Active` condition of a ClusterQueue.
     pub const CAN_ADMIT: &str = "Can admit new workloads";
-    /// A ClusterQueue is being deleted.
+    /// `Active` condition of a ClusterQueue that is being deleted.
     pub const TERMINATING: &str = "Can't admit new workloads; clusterQueue is terminating";
-    /// A LocalQueue is well.
+    /// `Active` condition of a LocalQueue.
     pub const CAN_SUBMIT: &str = "Can submit new workloads to localQueue";
-    /// A LocalQueue's ClusterQueue is not.
+    /// `Active` condition of a LocalQueue with an inactive ClusterQueue.
     pub const CANNOT_SUBMIT: &str = "Can't submit new workloads to clusterQueue";
-    /// A LocalQueue is stopped.
+    /// `Active` condition of a stopped LocalQueue.
     pub const LOCAL_QUEUE_IS_STOPPED: &str = "LocalQueue is stopped";
-    /// Failed pods are missing.
+    /// Message while `WaitingForReplacementPods` is `True`.
     pub const PODS_FAILED: &str = "Some Failed pods need replacement";
-    /// No pod is missing.
+    /// Message while `WaitingForReplacementPods` is `False`.
     pub const NO_PODS_NEEDED: &str = "No pods need replacement";
 
-    /// A share is set aside.
+    /// `QuotaReserved` condition that is `True`.
     #[must_use]
     pub fn quota_reserved(cluster_queue: &str) -> String {
         format!("Quota reserved in ClusterQueue {cluster_queue}")
     }
 
-    /// What was there before a condition was taken back.
+    /// Message of a condition that was reset to `False`: quotes the previous message.
     #[must_use]
     pub fn previously(old: &str) -> String {
         format!("Previously: {old}")

@@ -3,28 +3,31 @@
 use super::*;
 use crate::kinds;
 
-fn maker() -> Maker {
-    Maker::of(
+fn maker() -> GangOwner {
+    GangOwner::of(
         &kinds::JOBS,
         "Job",
         &tree!({"metadata": {"name": "train", "namespace": "n", "uid": "job-uid"}}),
     )
 }
 
-fn gangs(form: Form, mark: Mark) -> Gangs {
-    Gangs { form, mark }
+fn gangs(form: GangApi, mark: GroupMarker) -> GangSupport {
+    GangSupport { api: form, marker: mark }
 }
 
 /// Shows: 5832-45.
 #[test]
 fn a_workload_in_each_form() {
-    let templates = [Template::new("a", Policy::Gang { min: 2 }), Template::new("b", Policy::Basic)];
+    let templates = [
+        PodGroupTemplate::new("a", TemplatePolicy::Gang { min: 2 }),
+        PodGroupTemplate::new("b", TemplatePolicy::Basic),
+    ];
     for (form, version, list, policy) in [
-        (Form::Proposal, "scheduling.k8s.io/v1alpha1", "podGroupTemplates", "policy"),
-        (Form::Released, "scheduling.k8s.io/v1beta1", "podGroupTemplates", "schedulingPolicy"),
-        (Form::Earlier, "scheduling.k8s.io/v1alpha2", "podGroupTemplates", "schedulingPolicy"),
-        (Form::Legacy, "scheduling.k8s.io/v1alpha1", "podGroups", "policy"),
-        (Form::Own, "scheduling.muster.dev/v1alpha1", "podGroupTemplates", "policy"),
+        (GangApi::Proposal, "scheduling.k8s.io/v1alpha1", "podGroupTemplates", "policy"),
+        (GangApi::Released, "scheduling.k8s.io/v1beta1", "podGroupTemplates", "schedulingPolicy"),
+        (GangApi::Earlier, "scheduling.k8s.io/v1alpha2", "podGroupTemplates", "schedulingPolicy"),
+        (GangApi::Legacy, "scheduling.k8s.io/v1alpha1", "podGroups", "policy"),
+        (GangApi::Own, "scheduling.muster.dev/v1alpha1", "podGroupTemplates", "policy"),
     ] {
         let made = workload(form, &maker(), &"w".into(), &templates);
         assert_eq!((made.str_at(&["apiVersion"]), made.str_at(&["kind"])), (version, "Workload"), "{form:?}");
@@ -32,12 +35,16 @@ fn a_workload_in_each_form() {
             made.at(&["spec", "controllerRef"]),
             Some(&tree!({"apiGroup": "batch", "kind": "Job", "name": "train"}))
         );
-        let owner = meta::controller(&made).unwrap();
-        assert_eq!((owner.uid.as_str(), owner.blocks, meta::owners(&made).count()), ("job-uid", true, 1));
+        let owner = meta::controller_of(&made).unwrap();
+        assert_eq!(
+            (owner.uid.as_str(), owner.block_owner_deletion, meta::owner_references(&made).count()),
+            ("job-uid", true, 1)
+        );
         let list = made.items_at(&["spec", list]);
         assert_eq!(list[0].at(&[policy]), Some(&tree!({"gang": {"minCount": 2}})), "{form:?}");
         assert_eq!(list[1].at(&[policy]), Some(&tree!({"basic": {}})), "{form:?}");
-        let read: Vec<_> = ["a", "b"].iter().map(|name| Template::find(&made, name).unwrap()).collect();
+        let read: Vec<_> =
+            ["a", "b"].iter().map(|name| PodGroupTemplate::find(&made, name).unwrap()).collect();
         assert_eq!(read, templates, "{form:?}");
         assert!(is_for(&made, "batch", "Job", "train") && !is_for(&made, "batch", "Job", "other"));
     }
@@ -46,30 +53,30 @@ fn a_workload_in_each_form() {
 /// Shows: 5832-45.
 #[test]
 fn a_group_in_each_form() {
-    let template = Template {
-        more: tree!({"disruptionMode": {"all": {}}}),
-        ..Template::new("t", Policy::Gang { min: 3 })
+    let template = PodGroupTemplate {
+        passthrough: tree!({"disruptionMode": {"all": {}}}),
+        ..PodGroupTemplate::new("t", TemplatePolicy::Gang { min: 3 })
     };
     let both = tree!({"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": "t"}, "podGroupTemplateName": "t"});
     let gang = tree!({"gang": {"minCount": 3}});
     for (form, owners, spec) in [
-        (Form::Proposal, 1, both.clone()),
-        (Form::Own, 1, both),
+        (GangApi::Proposal, 1, both.clone()),
+        (GangApi::Own, 1, both),
         (
-            Form::Released,
+            GangApi::Released,
             2,
             tree!({"workloadRef": {"workloadName": "w", "templateName": "t"}, "schedulingPolicy": gang.clone(),
                 "disruptionMode": {"all": {}}}),
         ),
         (
-            Form::Earlier,
+            GangApi::Earlier,
             2,
             tree!({"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
                 "schedulingPolicy": gang, "disruptionMode": "PodGroup"}),
         ),
     ] {
         let (name, workload, uid) = ("g".into(), "w".into(), "w-uid".into());
-        let new = NewGroup {
+        let new = NewPodGroup {
             name: &name,
             workload: &workload,
             workload_uid: Some(&uid),
@@ -79,18 +86,21 @@ fn a_group_in_each_form() {
         let made = group(form, &maker(), &new);
         assert_eq!(made.at(&["spec"]), Some(&spec), "{form:?}");
         assert_eq!(workload_of(&made), "w", "{form:?}");
-        let all: Vec<Owner> = meta::owners(&made).collect();
+        let all: Vec<OwnerReference> = meta::owner_references(&made).collect();
         assert_eq!(all.len(), owners, "{form:?}");
-        assert!(all[0].controller && all[0].blocks && all[0].uid == "job-uid");
-        assert!(all.iter().skip(1).all(|it| !it.controller && !it.blocks && it.uid == "w-uid"), "{form:?}");
-        let alone = group(form, &maker(), &NewGroup { workload_uid: None, ..new });
-        assert_eq!(meta::owners(&alone).count(), 1, "a Workload of another does not own it");
+        assert!(all[0].controller && all[0].block_owner_deletion && all[0].uid == "job-uid");
+        assert!(
+            all.iter().skip(1).all(|it| !it.controller && !it.block_owner_deletion && it.uid == "w-uid"),
+            "{form:?}"
+        );
+        let alone = group(form, &maker(), &NewPodGroup { workload_uid: None, ..new });
+        assert_eq!(meta::owner_references(&alone).count(), 1, "a Workload of another does not own it");
     }
 }
 
 #[test]
 fn a_pod_joins_in_each_form() {
-    let member = Member {
+    let member = PodGroupMember {
         workload: "w".into(),
         template: "t".into(),
         group: "g".into(),
@@ -101,46 +111,59 @@ fn a_pod_joins_in_each_form() {
     let hash = names::group_hash("g");
     for (form, mark, want, owners) in [
         (
-            Form::Proposal,
-            Mark::Field,
+            GangApi::Proposal,
+            GroupMarker::Field,
             tree!({"spec": {"workloadRef": {"name": "w", "podGroupName": "g"}}}),
             1,
         ),
-        (Form::Released, Mark::Field, tree!({"spec": {"schedulingGroup": {"podGroupName": "g"}}}), 2),
-        (Form::Earlier, Mark::Field, tree!({"spec": {"schedulingGroup": {"podGroupName": "g"}}}), 2),
         (
-            Form::Legacy,
-            Mark::Field,
+            GangApi::Released,
+            GroupMarker::Field,
+            tree!({"spec": {"schedulingGroup": {"podGroupName": "g"}}}),
+            2,
+        ),
+        (
+            GangApi::Earlier,
+            GroupMarker::Field,
+            tree!({"spec": {"schedulingGroup": {"podGroupName": "g"}}}),
+            2,
+        ),
+        (
+            GangApi::Legacy,
+            GroupMarker::Field,
             tree!({"spec": {"workloadRef": {"name": "w", "podGroup": "t", "podGroupReplicaKey": "g"}}}),
             1,
         ),
         (
-            Form::Own,
-            Mark::Annotations,
+            GangApi::Own,
+            GroupMarker::Annotations,
             tree!({"metadata": {"annotations": {"scheduling.muster.dev/pod-group": "g",
                 "scheduling.muster.dev/workload": "w"}, "labels": {"scheduling.muster.dev/pod-group-hash": &hash}}}),
             1,
         ),
     ] {
         let gangs = gangs(form, mark);
-        let marked = member.mark(gangs, &pod);
+        let marked = member.mark_template(gangs, &pod);
         assert_eq!(marked, pod.merge(&want), "{form:?}");
-        assert_eq!((is_marked(&marked), group_of(&marked)), (true, Some("g".into())), "{form:?}");
-        assert_eq!(member.mark(gangs, &marked), marked, "once is enough");
-        assert_eq!(meta::owners(&member.join(gangs, &pod)).count(), owners, "{form:?}");
+        assert_eq!((names_group(&marked), group_of(&marked)), (true, Some("g".into())), "{form:?}");
+        assert_eq!(member.mark_template(gangs, &marked), marked, "once is enough");
+        assert_eq!(meta::owner_references(&member.mark_pod(gangs, &pod)).count(), owners, "{form:?}");
     }
-    assert_eq!((is_marked(&pod), group_of(&pod), hash.len()), (false, None, 16));
+    assert_eq!((names_group(&pod), group_of(&pod), hash.len()), (false, None, 16));
 }
 
 /// Shows: 5832-54.
 #[test]
 fn a_change_of_size_touches_one_number() {
-    let templates = [Template::new("a", Policy::Gang { min: 2 }), Template::new("b", Policy::Basic)];
-    for form in [Form::Proposal, Form::Released, Form::Own] {
+    let templates = [
+        PodGroupTemplate::new("a", TemplatePolicy::Gang { min: 2 }),
+        PodGroupTemplate::new("b", TemplatePolicy::Basic),
+    ];
+    for form in [GangApi::Proposal, GangApi::Released, GangApi::Own] {
         let made = workload(form, &maker(), &"w".into(), &templates);
         let patch = resize_template(&made, "a", 8).unwrap();
         let after = made.merge(&patch);
-        let larger = [Template::new("a", Policy::Gang { min: 8 }), templates[1].clone()];
+        let larger = [PodGroupTemplate::new("a", TemplatePolicy::Gang { min: 8 }), templates[1].clone()];
         assert_eq!(after, workload(form, &maker(), &"w".into(), &larger), "{form:?}");
         for (template, min) in [("a", 2), ("b", 3), ("c", 3), ("a", 0)] {
             assert_eq!(resize_template(&made, template, min), None, "{template} {min}");
@@ -203,20 +226,20 @@ fn names_are_short_enough_and_stay_apart() {
 
 /// Shows: 5832-55.
 #[test]
-fn a_gang_is_never_larger_than_it_can_be_and_is_not_told_so_in_vain() {
+fn min_count_never_exceeds_the_possible_pods_and_is_lowered_only_while_pods_wait() {
     let cases = [
         ("nothing to do", 4, 4, true, 4, None),
-        ("grown", 8, 8, true, 4, Some(8)),
-        ("shrunk", 2, 4, false, 4, Some(2)),
-        ("some are done, and nobody waits", 4, 2, false, 4, None),
-        ("some are done, and somebody waits", 4, 2, true, 4, Some(2)),
-        ("it was told already", 4, 2, true, 2, None),
-        ("all are to be made anew", 4, 4, true, 2, Some(4)),
-        ("shrunk while some are done", 3, 1, false, 4, Some(1)),
-        ("none is not a size", 0, 0, true, 4, Some(1)),
+        ("scaled up", 8, 8, true, 4, Some(8)),
+        ("scaled down", 2, 4, false, 4, Some(2)),
+        ("some pods completed, none is waiting", 4, 2, false, 4, None),
+        ("some pods completed, others are waiting", 4, 2, true, 4, Some(2)),
+        ("min_count is up to date", 4, 2, true, 2, None),
+        ("all pods are to be recreated", 4, 4, true, 2, Some(4)),
+        ("scaled down after some pods completed", 3, 1, false, 4, Some(1)),
+        ("zero is not a valid min_count", 0, 0, true, 4, Some(1)),
         ("never below one", 0, 0, false, 1, None),
     ];
-    for (says, asked, room, waiting, old, want) in cases {
-        assert_eq!(Need { asked, room, waiting }.change(old), want, "{says}");
+    for (name, requested, possible, waiting, old, want) in cases {
+        assert_eq!(MinCountUpdate { requested, possible, waiting }.new_min_count(old), want, "{name}");
     }
 }

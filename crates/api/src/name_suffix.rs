@@ -1,11 +1,13 @@
-//! The random-looking end of a made object's name, from (owner uid, index, attempt): a create that is repeated meets
-//! itself instead of making a second one.
+//! Deterministic name suffixes for child objects, from owner UID, index and attempt.
+//!
+//! A create that is retried after a lost reply uses the same name and fails with `AlreadyExists`; a random suffix would
+//! create a second object.
 
 use muster_tree::Text;
 
-use crate::ports::SUFFIX_LETTERS;
+use crate::environment::SUFFIX_LETTERS;
 
-/// Five letters for the `attempt`th object of an owner, or of one index of it.
+/// Five characters for the `attempt`th object of an owner or of one of its indexes.
 #[must_use]
 pub fn suffix(owner_uid: &str, index: Option<u32>, attempt: u32) -> Text {
     let words = format!("{owner_uid}/{}/{attempt}", index.map_or(-1, i64::from));
@@ -19,7 +21,7 @@ pub fn suffix(owner_uid: &str, index: Option<u32>, attempt: u32) -> Text {
     Text::from(letters)
 }
 
-/// FNV-1a with a finishing mix, since neighbours must not look alike.
+/// FNV-1a with a finalizing mix, so that consecutive attempts get unrelated suffixes.
 fn mix(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

@@ -1,17 +1,17 @@
 //! Names of Workloads and PodGroups.
 //!
-//! They are DNS subdomains, so that long parts give way, and each has enough of a hash to stay apart.
+//! They are DNS subdomains: long parts are truncated, and a hash keeps truncated names unique.
 
 use muster_tree::Text;
 use sha1::{Digest, Sha1};
 
-/// Longest name of an object.
+/// Longest object name (a DNS subdomain).
 pub const NAME_MAX: usize = 253;
-/// Longest DNS label.
+/// Largest length of a DNS label.
 const LABEL_MAX: usize = 63;
-/// Digits that tell namesakes apart.
+/// Length of the hash suffix of a name.
 const HASH_DIGITS: usize = 10;
-/// Digits of the hash of a group's name in a label.
+/// Length of the hash that stands for a PodGroup's name in a label.
 const GROUP_HASH_DIGITS: usize = 16;
 
 fn hash(words: &str, digits: usize) -> String {
@@ -19,26 +19,26 @@ fn hash(words: &str, digits: usize) -> String {
     all[..digits].to_owned()
 }
 
-/// What stands for the name of a group in a label.
+/// The label value for a PodGroup's name.
 #[must_use]
 pub fn group_hash(group: &str) -> Text {
     Text::from(hash(group, GROUP_HASH_DIGITS))
 }
 
-/// The beginning of a name that leaves room; what would not be a name any more goes too.
+/// Truncates a name to `room` bytes, without a trailing `-` or `.`, which would make it invalid.
 fn front(name: &str, room: usize) -> &str {
     let cut = name.get(..name.len().min(room)).unwrap_or_default();
     if cut.len() == name.len() { cut } else { cut.trim_end_matches(['-', '.']) }
 }
 
-/// The name with a hash of its owner: for names that are another's, and for those that two may want.
+/// The name with a hash of its owner's UID, for names that another object may have.
 #[must_use]
 pub fn hashed(name: &str, owner_uid: &str) -> Text {
     let end = hash(owner_uid, HASH_DIGITS);
     Text::from(format!("{}-{end}", front(name, NAME_MAX - 1 - HASH_DIGITS)))
 }
 
-/// A name where only a DNS label fits.
+/// The name as a DNS label, truncated with a hash if it is too long.
 #[must_use]
 pub fn label(name: &str) -> Text {
     let dashed = name.replace('.', "-");
@@ -49,19 +49,19 @@ pub fn label(name: &str) -> Text {
     Text::from(format!("{}-{end}", front(&dashed, LABEL_MAX - 1 - HASH_DIGITS)))
 }
 
-/// The Workload of a Job.
+/// Name of the Workload of a Job.
 #[must_use]
 pub fn job_workload(job: &str, uid: &str) -> Text {
     hashed(job, uid)
 }
 
-/// The only template of a Job's Workload.
+/// Name of the only template of a Job's Workload.
 #[must_use]
 pub fn job_template(job: &str) -> Text {
     label(&format!("{job}-pgt-0"))
 }
 
-/// The group of a Job: both parts give way to each other fairly.
+/// Name of the PodGroup of a Job; both parts are truncated to at most half if needed.
 #[must_use]
 pub fn job_group(workload: &str, template: &str, job_uid: &str) -> Text {
     let end = hash(&format!("{workload}/{template}/{job_uid}"), HASH_DIGITS);
@@ -72,8 +72,8 @@ pub fn job_group(workload: &str, template: &str, job_uid: &str) -> Text {
     Text::from(format!("{first}-{second}-{end}"))
 }
 
-/// A group of a JobSet: of all its Jobs, of those of a replicatedJob, or of one of them; a name of its own for each
-/// attempt, so that each has a status of its own.
+/// Name of a PodGroup of a JobSet: for all its Jobs, for a replicatedJob, or for one Job. It contains the restart attempt,
+/// so that each attempt starts with an empty status.
 #[must_use]
 pub fn set_group(jobset: &str, replicated_job: &str, index: Option<u32>, attempt: u32) -> Text {
     let mut end = String::new();

@@ -1,136 +1,136 @@
-//! The words of what a TrainJob is made into: names, files, variables and settings that its pods rely on.
+//! Constants of the objects generated for a TrainJob: names, files, variables and settings that its pods rely on.
 
-/// What MPI needs.
+/// Constants of the MPI policy.
 pub mod mpi {
-    /// What the name of the Secret with the keys ends with.
+    /// Name suffix of the Secret with the SSH keys.
     pub const SSH_SUFFIX: &str = "-mpi-ssh-auth";
-    /// What the name of the ConfigMap with the nodes ends with.
+    /// Name suffix of the ConfigMap with the hostfile.
     pub const HOSTFILE_SUFFIX: &str = "-mpi-hostfile";
-    /// The type of Secrets with such keys.
+    /// Type of the Secret.
     pub const SSH_TYPE: &str = "kubernetes.io/ssh-auth";
-    /// The key of the private key.
+    /// Secret key of the private key.
     pub const PRIVATE_KEY: &str = "ssh-privatekey";
-    /// The key of the public key.
+    /// Secret key of the public key.
     pub const PUBLIC_KEY: &str = "ssh-publickey";
-    /// The volume with the keys.
+    /// Volume of the Secret.
     pub const SSH_VOLUME: &str = "mpi-ssh-auth";
-    /// The volume with the nodes.
+    /// Volume of the hostfile.
     pub const HOSTFILE_VOLUME: &str = "mpi-hostfile";
-    /// The file with the nodes, and its key.
+    /// File name and ConfigMap key of the hostfile.
     pub const HOSTFILE: &str = "hostfile";
-    /// Where that file is.
+    /// Mount path of the hostfile.
     pub const HOSTFILE_DIR: &str = "/etc/mpi";
-    /// Where keys are when nothing is said.
+    /// The default of `sshAuthMountPath`.
     pub const SSH_PATH: &str = "/root/.ssh";
-    /// The only implementation that is known.
+    /// The only supported `mpiImplementation`.
     pub const OPEN_MPI: &str = "OpenMPI";
-    /// How nodes are reached: with patience, since they may come later.
+    /// ssh arguments: retry, because the launcher may start before the nodes.
     pub const RSH_ARGS: &str = "-o ConnectionAttempts=10";
 }
 
-/// What Flux needs.
+/// Constants of the Flux policy.
 pub mod flux {
-    /// What the name of the ConfigMap with the scripts ends with; the volume has the same name.
+    /// Name suffix of the ConfigMap with the scripts, and of its volume.
     pub const SCRIPTS_SUFFIX: &str = "-flux-entrypoint";
-    /// What the name of the Secret with the certificate ends with.
+    /// Name suffix of the Secret with the CURVE certificate.
     pub const CURVE_SUFFIX: &str = "-flux-curve";
-    /// The script that prepares.
+    /// Script of the init container.
     pub const INIT: &str = "init.sh";
-    /// The script that runs.
+    /// Script of the main container.
     pub const ENTRYPOINT: &str = "entrypoint.sh";
-    /// The certificate.
+    /// File name and Secret key of the CURVE certificate.
     pub const CERTIFICATE: &str = "curve.cert";
-    /// Setting: the image that has Flux in it.
+    /// Setting: image with the Flux installation.
     pub const VIEW_IMAGE: &str = "FLUX_VIEW_IMAGE";
-    /// Setting: the network device.
+    /// Setting: network device of the broker.
     pub const NETWORK_DEVICE: &str = "FLUX_NETWORK_DEVICE";
-    /// Setting: who comes first.
+    /// Setting: queue policy of the Flux scheduler.
     pub const QUEUE_POLICY: &str = "FLUX_QUEUE_POLICY";
-    /// All settings, with what they are when nothing is said.
+    /// All settings with their defaults.
     pub const SETTINGS: [(&str, &str); 3] = [
         (VIEW_IMAGE, "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy"),
         (NETWORK_DEVICE, "eth0"),
         (QUEUE_POLICY, "fcfs"),
     ];
-    /// The volume that the software of Flux expects to be in.
+    /// Volume at the path where the Flux installation expects itself.
     pub const SOFTWARE_VOLUME: &str = "spack-install";
-    /// The volume with Flux.
+    /// Volume with the Flux installation.
     pub const FLUX_VOLUME: &str = "flux-install";
-    /// The volume of shared memory.
+    /// Memory-backed volume of `/dev/shm`.
     pub const MEMORY_VOLUME: &str = "shared-memory";
-    /// The volume with the certificate.
+    /// Volume of the certificate.
     pub const CURVE_VOLUME: &str = "flux-curve";
-    /// Where Flux is.
+    /// Mount path of the Flux installation.
     pub const FLUX_DIR: &str = "/mnt/flux";
-    /// Where its software is.
+    /// Mount path of [`SOFTWARE_VOLUME`].
     pub const SOFTWARE_DIR: &str = "/opt/software";
-    /// Where the scripts are.
+    /// Mount path of the scripts.
     pub const SCRIPTS_DIR: &str = "/etc/flux-config";
-    /// Where the certificate is.
+    /// Mount path of the certificate.
     pub const CURVE_DIR: &str = "/curve";
-    /// Where shared memory is.
+    /// Mount path of [`MEMORY_VOLUME`].
     pub const MEMORY_DIR: &str = "/dev/shm";
 }
 
-/// What torchtune needs.
+/// Constants of torchtune runtimes.
 pub mod torchtune {
-    /// The command that means it, exactly.
+    /// The container command that marks a torchtune runtime.
     pub const ENTRYPOINT: [&str; 2] = ["tune", "run"];
-    /// Models that it knows how to tune.
+    /// Models with a torchtune recipe.
     pub const MODELS: [&str; 4] = [LLAMA3_2_1B, LLAMA3_2_3B, LLAMA3_3_70B, QWEN2_5_1_5B];
-    /// Llama 3.2, small.
+    /// Model: Llama 3.2 1B.
     pub const LLAMA3_2_1B: &str = "llama3_2/1B";
-    /// Llama 3.2.
+    /// Model: Llama 3.2 3B.
     pub const LLAMA3_2_3B: &str = "llama3_2/3B";
-    /// Llama 3.3.
+    /// Model: Llama 3.3 70B.
     pub const LLAMA3_3_70B: &str = "llama3_3/70B";
-    /// Qwen 2.5.
+    /// Model: Qwen 2.5 1.5B.
     pub const QWEN2_5_1_5B: &str = "qwen2_5/1.5B";
-    /// What the runtime decides, and no argument may say.
+    /// Settings that the runtime fixes; arguments for them are rejected.
     pub const MANAGED: [&str; 4] =
         ["output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"];
-    /// Where the nodes meet.
+    /// Argument of torchrun: rendezvous endpoint.
     pub const MEETING_POINT: &str = "--rdzv_endpoint";
-    /// Which configuration.
+    /// Argument of `tune run`: recipe configuration.
     pub const CONFIG: &str = "--config";
-    /// Argument: which parts are adapted.
+    /// Argument: attention modules that LoRA adapts.
     pub const LORA: &str = "model.lora_attn_modules";
-    /// Argument: whether the rest is quantized.
+    /// Argument: quantize the base model (QLoRA).
     pub const QUANTIZE: &str = "model.quantize_base";
-    /// Argument: whether weights are decomposed.
+    /// Argument: decompose weights (DoRA).
     pub const DORA: &str = "model.use_dora";
 }
 
-/// How pods are placed together by others than us.
+/// Gang scheduling by external schedulers (`podGroupPolicy`).
 pub mod groups {
-    /// How long coscheduling waits when nothing is said, in seconds.
+    /// Default of `coscheduling.scheduleTimeoutSeconds`, in seconds.
     pub const TIMEOUT_SECS: i64 = 60;
-    /// How strictly Volcano keeps pods together when nothing is said.
+    /// The default of `volcano.networkTopology.mode`.
     pub const TOPOLOGY_MODE: &str = "hard";
-    /// How far apart it lets them be when nothing is said.
+    /// The default of `volcano.networkTopology.highestTierAllowed`.
     pub const TOPOLOGY_TIER: i64 = 1;
-    /// The template of the only gang of a TrainJob.
+    /// Name of the only PodGroup template of a TrainJob.
     pub const TEMPLATE: &str = "trainer";
 }
 
-/// How training tells of itself.
+/// Progress reporting: training pods post their status to the operator.
 pub mod progress {
-    /// Variable: where to.
+    /// Variable: URL of the progress endpoint.
     pub const URL: &str = "KUBEFLOW_TRAINER_SERVER_URL";
-    /// Variable: the file with the authority of that server.
+    /// Variable: path of the CA certificate of the endpoint.
     pub const CA_CERT: &str = "KUBEFLOW_TRAINER_SERVER_CA_CERT";
-    /// Variable: the file with the token.
+    /// Variable: path of the ServiceAccount token.
     pub const TOKEN: &str = "KUBEFLOW_TRAINER_SERVER_TOKEN";
-    /// The volume with both files.
+    /// Projected volume of both files.
     pub const VOLUME: &str = "kubeflow-trainer-token";
-    /// Where that is.
+    /// Mount path of that volume.
     pub const DIR: &str = "/var/run/secrets/kubeflow/trainer";
-    /// The file with the authority, and its key.
+    /// File name and ConfigMap key of the CA certificate.
     pub const CA_FILE: &str = "ca.crt";
-    /// The file with the token.
+    /// File name of the token.
     pub const TOKEN_FILE: &str = "token";
-    /// For how long a token is good, in seconds.
+    /// Lifetime of the token, in seconds.
     pub const TOKEN_SECS: i64 = 3600;
-    /// What the name of the ConfigMap with the authority ends with.
+    /// Name suffix of the ConfigMap with the CA certificate.
     pub const CA_SUFFIX: &str = "-tls-config";
 }

@@ -1,491 +1,498 @@
-//! The words of the wire: labels, annotations, finalizers, condition types, reasons and messages.
+//! Wire constants: labels, annotations, finalizers, condition types, reasons and names of controllers.
 //!
-//! Each is spelled here and nowhere else.
+//! Each value is spelled here and nowhere else; values without the prefix `muster.dev/` are upstream's.
 
-/// Labels.
+/// Label keys and values of built-in kinds.
 pub mod labels {
-    /// Marks the pod of the operator that is in charge, with its value.
+    /// Label of the operator's pod that is the leader; the Service of the webhooks and aggregated APIs selects it.
     pub const LEADS: (&str, &str) = ("muster.dev/leads", "true");
-    /// The UID of the Job that made a Pod.
+    /// UID of the Job that created a Pod.
     pub const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
-    /// The name of the Job that made a Pod.
+    /// Name of the Job that created a Pod.
     pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
     /// The completion index of a Pod of an indexed Job; also an annotation.
     pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-    /// The Service of an EndpointSlice.
+    /// Name of the Service that an EndpointSlice belongs to.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// Endpoints with it (`"true"`) are not mirrored to EndpointSlices.
     pub const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
-    /// Who keeps an EndpointSlice.
+    /// The controller that manages an EndpointSlice.
     pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-    /// The value of that label that means us.
+    /// The value of [`SLICE_MANAGED_BY`] for the EndpointSlice controller.
     pub const SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
-    /// On slices of Services without an address.
+    /// Marks EndpointSlices of headless Services.
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
-    /// The node's zone.
+    /// The availability zone of a node.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
-    /// The node's region.
+    /// The region of a node.
     pub const REGION: &str = "topology.kubernetes.io/region";
-    /// How the zone was called before.
+    /// Deprecated key of [`ZONE`].
     pub const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
-    /// How the region was called before.
+    /// Deprecated key of [`REGION`].
     pub const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-    /// Annotation: failures of a Pod's index before it, where indexes have limits of their own.
+    /// Annotation: earlier failures of a Pod's index; set only with `backoffLimitPerIndex`.
     pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-    /// Annotation: failures of a Pod's index before it that did not count.
+    /// Annotation: earlier failures of a Pod's index that the pod failure policy ignored.
     pub const INDEX_IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
-    /// The node's host name.
+    /// Host name of a node; the topology key of one node.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
-    /// The node's operating system.
+    /// Operating system of a node, `linux`.
     pub const OS: &str = "kubernetes.io/os";
-    /// The node's processor architecture.
+    /// CPU architecture of a node in Go's spelling, for example `amd64`.
     pub const ARCH: &str = "kubernetes.io/arch";
 }
 
-/// Annotations of our own.
+/// Annotations of Muster, and upstream ones that only Muster's own controllers write.
 pub mod annotations {
-    /// How long the containers of a simulated pod run; seconds, may have a fraction.
+    /// Run time of the containers of a simulated pod, in seconds, with an optional fraction.
     pub const SIM_RUN_SECONDS: &str = "muster.dev/sim-run-seconds";
-    /// The exit code of the containers of a simulated pod.
+    /// Exit code of the containers of a simulated pod; 0 when absent.
     pub const SIM_EXIT_CODE: &str = "muster.dev/sim-exit-code";
-    /// How long a simulated pod takes to start; seconds, may have a fraction.
+    /// Start-up time of a simulated pod, in seconds, with an optional fraction.
     pub const SIM_START_SECONDS: &str = "muster.dev/sim-start-seconds";
-    /// Of a claim that was made for a pod: its name within the pod. Not ours, but written by us.
+    /// Upstream: the entry of `spec.resourceClaims` for which a ResourceClaim was generated.
     pub const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
-    /// What was declared of a simulated device, in few letters.
+    /// The declaration that a simulated device was made from, in short form.
     pub const SIM_MANIFEST: &str = "muster.dev/sim-manifest";
-    /// What the certificates in a Secret are for.
+    /// What the certificates of a Secret serve.
     pub const CERTIFICATES: &str = "muster.dev/certificates";
-    /// A JobSet that is never made: it shows whether admission is asked.
+    /// Marks the dry-run JobSet of the webhook self-test; it is never stored.
     pub const REHEARSAL: &str = "muster.dev/rehearsal";
-    /// The same, after those who fill in JobSets have seen it.
+    /// Set on the self-test JobSet by the mutating webhook, so that its answer proves that the webhook was called.
     pub const REHEARSED: &str = "muster.dev/rehearsed";
-    /// Of an object that came with the server: what was shipped last.
+    /// The configuration that a bundled object was last applied with; detects edits by users.
     pub const SHIPPED: &str = "muster.dev/shipped";
-    /// Marks a node that runs processes, and of which machine.
+    /// Marks a node that runs pods as local processes; the value identifies the host.
     pub const LOCAL_NODE: &str = "muster.dev/local";
-    /// Marks a node whose kubelet is simulated, and by whom; its devices too.
+    /// Marks a node and its ResourceSlices as simulated; the value identifies the simulator.
     pub const SIM_NODE: &str = "muster.dev/simulated";
 }
 
-/// Annotations of volumes and claims.
+/// Annotations and constants of PersistentVolumes, PersistentVolumeClaims and StorageClasses.
 pub mod storage {
-    /// On a claim: its binding is complete.
+    /// On a PVC: the volume controller completed its binding.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-    /// On a claim or volume: it was bound by a controller, not by its author.
+    /// On a PVC or PV: the controller chose the binding, so it may undo it.
     pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-    /// On a claim: the node on which a volume shall be made.
+    /// On a PVC: the node that the scheduler chose for a volume with delayed binding.
     pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-    /// On a claim: who shall make its volume.
+    /// On a PVC: the provisioner that is to create its volume.
     pub const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-    /// The same, as it was called before.
+    /// Deprecated key of [`PROVISIONER`], still written for external provisioners.
     pub const OLD_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
-    /// On a volume: who made it.
+    /// On a PV: the provisioner that created it.
     pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-    /// On a claim or volume: its class, as it was said before there was a field.
+    /// On a PVC or PV: the deprecated annotation for `storageClassName`.
     pub const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-    /// On a class: it is the one of claims that name none.
+    /// On a StorageClass: `"true"` makes it the default class.
     pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
-    /// The value of all these that are only there or not.
+    /// Value of the annotations that are flags.
     pub const YES: &str = "yes";
-    /// The provisioner that makes no volumes.
+    /// The provisioner of classes without dynamic provisioning.
     pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-    /// Our own provisioner: folders on this machine.
+    /// Muster's provisioner: directories on the host.
     pub const LOCAL_PATH: &str = "muster.dev/local-path";
-    /// How provisioners that were once part of Kubernetes begin.
+    /// Prefix of the provisioners that were in-tree.
     pub const IN_TREE: &str = "kubernetes.io/";
-    /// The access mode of one pod.
+    /// The access mode that admits a single pod.
     pub const ONE_POD: &str = "ReadWriteOncePod";
 }
 
-/// Finalizers.
+/// `apiVersion` of Muster's configuration file.
+pub const CONFIG_VERSION: &str = "muster.dev/v1alpha1";
+/// `apiVersion` of PodGroups and Workloads as KEP-5832 proposes them.
+pub const PROPOSED_SCHEDULING: &str = "scheduling.k8s.io/v1alpha1";
+
+/// Finalizers of built-in kinds.
 pub mod finalizers {
-    /// Keeps a claim while a pod uses it.
+    /// On a PVC: blocks deletion while a pod uses it.
     pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
-    /// Keeps a volume while it is bound.
+    /// On a PV: blocks deletion while it is bound.
     pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
-    /// Keeps a Job's Pod until it is counted.
+    /// On a Job's Pod: blocks deletion until the Job controller counted it in the Job's status.
     pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
-    /// Keeps an owner until its blocking dependents are gone.
+    /// On an owner: blocks deletion until its blocking dependents are deleted.
     pub const FOREGROUND: &str = "foregroundDeletion";
-    /// Keeps an owner until its dependents have forgotten it.
+    /// On an owner: blocks deletion until its dependents lost their owner reference.
     pub const ORPHAN: &str = "orphan";
-    /// Keeps a claim while devices are given to it.
+    /// On a ResourceClaim: blocks deletion while devices are allocated to it.
     pub const CLAIM_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
-    /// Keeps a group while pods of it are there.
+    /// On a PodGroup: blocks deletion while pods belong to it.
     pub const GROUP_PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
-    /// The same, of groups of our own definition.
+    /// [`GROUP_PROTECTION`] for the PodGroups of `scheduling.muster.dev`.
     pub const OWN_GROUP_PROTECTION: &str = "scheduling.muster.dev/podgroup-protection";
-    /// The one in `spec.finalizers` of a Namespace.
+    /// The finalizer in `spec.finalizers` of a Namespace: blocks deletion until its content is deleted.
     pub const KUBERNETES: &str = "kubernetes";
 }
 
-/// Types of conditions.
+/// Condition types of built-in kinds.
 pub mod conditions {
-    /// The Job met its goal; its pods are still ending.
+    /// Job: the success criteria are met and its pods are terminating.
     pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
-    /// The Job is done.
+    /// Job: terminal, it succeeded.
     pub const COMPLETE: &str = "Complete";
-    /// The Job is going to fail; its pods are still ending.
+    /// Job: it will fail once its pods have terminated.
     pub const FAILURE_TARGET: &str = "FailureTarget";
-    /// The Job failed.
+    /// Job: terminal, it failed.
     pub const FAILED: &str = "Failed";
-    /// The Job is, or was, suspended.
+    /// Job: `True` while suspended, `False` after it was resumed.
     pub const SUSPENDED: &str = "Suspended";
-    /// A Pod has a node.
+    /// Pod: bound to a node, or why not.
     pub const POD_SCHEDULED: &str = "PodScheduled";
-    /// A Pod or Node is ready.
+    /// Pod: able to serve. Node: able to run pods.
     pub const READY: &str = "Ready";
-    /// All containers of a Pod are ready.
+    /// Pod: all containers are ready.
     pub const CONTAINERS_READY: &str = "ContainersReady";
-    /// A Pod's init containers have ended.
+    /// Pod: all init containers completed.
     pub const INITIALIZED: &str = "Initialized";
-    /// A Pod's sandbox and network exist.
+    /// Pod: the sandbox is created and its network configured.
     pub const READY_TO_START: &str = "PodReadyToStartContainers";
-    /// A Pod is about to be ended by the system.
+    /// Pod: about to be terminated by a disruption (preemption, eviction, taint, node loss).
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
-    /// Not all kinds of the namespace could be discovered.
+    /// Namespace: API discovery failed for some groups.
     pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
-    /// A group or version could not be understood.
+    /// Namespace: a group or version could not be parsed.
     pub const NS_PARSING_FAILURE: &str = "NamespaceDeletionGroupVersionParsingFailure";
-    /// Something could not be deleted.
+    /// Namespace: some objects could not be deleted.
     pub const NS_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
-    /// There is content left.
+    /// Namespace: some of its objects remain.
     pub const NS_CONTENT_REMAINING: &str = "NamespaceContentRemaining";
-    /// There are finalizers on content left.
+    /// Namespace: remaining objects have finalizers.
     pub const NS_FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 }
 
-/// Reasons of conditions and events.
+/// Reasons of conditions, events and container states.
 pub mod reasons {
-    /// The wanted number of pods succeeded.
+    /// Job condition: `completions` pods succeeded.
     pub const COMPLETIONS_REACHED: &str = "CompletionsReached";
-    /// Too many pods failed.
+    /// Job condition: more pods failed than `backoffLimit`.
     pub const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
-    /// The Job ran too long.
+    /// Job condition and pod status: `activeDeadlineSeconds` passed.
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-    /// A rule of the pod failure policy says that the Job fails.
+    /// Job condition: a rule of `podFailurePolicy` with action `FailJob` matched.
     pub const POD_FAILURE_POLICY: &str = "PodFailurePolicy";
-    /// More indexes failed than the Job allows.
+    /// Job condition: more indexes failed than `maxFailedIndexes`.
     pub const MAX_FAILED_INDEXES_EXCEEDED: &str = "MaxFailedIndexesExceeded";
-    /// Every index has ended, and some failed.
+    /// Job condition: every index is terminal and some failed.
     pub const FAILED_INDEXES: &str = "FailedIndexes";
-    /// A rule of the success policy is met.
+    /// Job condition: a rule of `successPolicy` is met.
     pub const SUCCESS_POLICY: &str = "SuccessPolicy";
-    /// The Job was suspended.
+    /// Job condition: the Job was suspended.
     pub const JOB_SUSPENDED: &str = "JobSuspended";
-    /// The Job was resumed.
+    /// Job condition: the Job was resumed.
     pub const JOB_RESUMED: &str = "JobResumed";
     /// Event: the Job was suspended.
     pub const SUSPENDED: &str = "Suspended";
     /// Event: the Job was resumed.
     pub const RESUMED: &str = "Resumed";
-    /// Event: the Job is done.
+    /// Event: the Job completed.
     pub const COMPLETED: &str = "Completed";
-    /// Event: a pod was made.
+    /// Event: a pod was created.
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     /// Event: a pod was deleted.
     pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
-    /// Event: a pod could not be made.
+    /// Event: the API server rejected the create of a pod.
     pub const FAILED_CREATE: &str = "FailedCreate";
-    /// Event: a pod could not be deleted.
+    /// Event: the API server rejected the delete of a pod.
     pub const FAILED_DELETE: &str = "FailedDelete";
-    /// Event: more pods succeeded than wanted.
+    /// Event: more pods succeeded than `completions`.
     pub const TOO_MANY_SUCCEEDED: &str = "TooManySucceededPods";
-    /// Event: the completion mode is not known.
+    /// Event: unknown `completionMode`; the Job is not reconciled.
     pub const UNKNOWN_COMPLETION_MODE: &str = "UnknownCompletionMode";
-    /// Event: a pod got its node.
+    /// Event: a pod was bound to a node.
     pub const SCHEDULED: &str = "Scheduled";
-    /// Event: a pod found no node.
+    /// Event: no node fits a pod.
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
-    /// Condition: no node could be looked for.
+    /// `PodScheduled` condition: scheduling failed with an error.
     pub const SCHEDULER_ERROR: &str = "SchedulerError";
-    /// Event: a claim of a pod could not be made.
+    /// Event: a ResourceClaim for a pod could not be created.
     pub const FAILED_CLAIM_CREATION: &str = "FailedResourceClaimCreation";
-    /// Condition: a pod found no node.
+    /// `PodScheduled` condition: no node fits.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
-    /// Event: a pod had to make room.
+    /// Event: a pod was preempted.
     pub const PREEMPTED: &str = "Preempted";
-    /// Condition: a pod makes room for a more important one.
+    /// `DisruptionTarget` condition: preempted by a pod of higher priority.
     pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
-    /// Condition: a pod waits for its gates.
+    /// `PodScheduled` condition: the pod has scheduling gates.
     pub const SCHEDULING_GATED: &str = "SchedulingGated";
-    /// Condition: the containers have ended well.
+    /// `Ready` condition: all containers terminated with exit code 0.
     pub const POD_COMPLETED: &str = "PodCompleted";
-    /// Condition: the containers have ended badly.
+    /// `Ready` condition: a container terminated with an error.
     pub const POD_FAILED: &str = "PodFailed";
-    /// Condition: some containers are not ready.
+    /// `Ready` condition: some containers are not ready.
     pub const CONTAINERS_NOT_READY: &str = "ContainersNotReady";
-    /// Condition: some init containers are not done.
+    /// `Initialized` condition: some init containers have not completed.
     pub const CONTAINERS_NOT_INITIALIZED: &str = "ContainersNotInitialized";
-    /// Condition: what others must set is not set.
+    /// `Ready` condition: a readiness gate is not `True`.
     pub const READINESS_GATES_NOT_READY: &str = "ReadinessGatesNotReady";
-    /// Container state: waits for the init containers.
+    /// Container state: waiting for the init containers.
     pub const POD_INITIALIZING: &str = "PodInitializing";
-    /// Container state: waits before it is restarted.
+    /// Container state: waiting for the restart backoff.
     pub const CRASH_LOOP: &str = "CrashLoopBackOff";
-    /// Container state: it could not be started.
+    /// Container state: terminated because its process could not be started.
     pub const START_ERROR: &str = "StartError";
-    /// Container state: the machine cannot start it now.
+    /// Container state: waiting because the runtime could not start it; retried with backoff.
     pub const RUN_ERROR: &str = "RunContainerError";
-    /// Container state: it took more memory than it may.
+    /// Container state: killed for exceeding its memory limit.
     pub const OOM_KILLED: &str = "OOMKilled";
-    /// Container state: nobody knows how it ended.
+    /// Container state: the exit status is lost, for example over a restart of the kubelet.
     pub const CONTAINER_STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
-    /// Pod: the node was stopped in good order.
+    /// Pod status: terminated by a graceful node shutdown.
     pub const TERMINATED: &str = "Terminated";
-    /// Condition: the kubelet ended the pod.
+    /// `DisruptionTarget` condition: the kubelet terminated the pod.
     pub const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
-    /// Event: a container was made.
+    /// Event: a container was created.
     pub const CREATED: &str = "Created";
     /// Event: a container is being stopped.
     pub const KILLING: &str = "Killing";
-    /// Event: something of a container failed.
+    /// Event: a step of a container's start failed.
     pub const FAILED: &str = "Failed";
-    /// Event: a container waits before it is restarted.
+    /// Event: a container restart is delayed by its backoff.
     pub const BACK_OFF: &str = "BackOff";
     /// Event: a probe failed.
     pub const UNHEALTHY: &str = "Unhealthy";
-    /// Event: what is done once a container runs went wrong.
+    /// Event: a `postStart` hook failed.
     pub const FAILED_POST_START: &str = "FailedPostStartHook";
-    /// Event: what is done before a container stops went wrong.
+    /// Event: a `preStop` hook failed.
     pub const FAILED_PRE_STOP: &str = "FailedPreStopHook";
-    /// Event: a command runs with the programs of this machine.
+    /// Event: a container runs a program of the host instead of its image.
     pub const HOST_PROGRAM: &str = "HostProgram";
-    /// Container state: being made.
+    /// Container state: waiting for volumes, devices or the sandbox.
     pub const CONTAINER_CREATING: &str = "ContainerCreating";
-    /// Container state: it cannot be run as it is written.
+    /// Container state: its configuration is invalid, for example a missing ConfigMap key.
     pub const CREATE_CONTAINER_CONFIG: &str = "CreateContainerConfigError";
-    /// Event: a volume could not be made.
+    /// Event: a volume could not be set up.
     pub const FAILED_MOUNT: &str = "FailedMount";
-    /// Event: devices are not there yet.
+    /// Event: the devices of a ResourceClaim could not be prepared.
     pub const FAILED_PREPARE_DEVICES: &str = "FailedPrepareDynamicResources";
-    /// Container state: ended with 0.
+    /// Container state: terminated with exit code 0.
     pub const CONTAINER_COMPLETED: &str = "Completed";
-    /// Container state: ended with another code.
+    /// Container state: terminated with another exit code.
     pub const CONTAINER_ERROR: &str = "Error";
-    /// Node condition: it takes no pods.
+    /// Node condition: the kubelet is stopped.
     pub const KUBELET_NOT_READY: &str = "KubeletNotReady";
-    /// Node condition: all is well.
+    /// Node condition: the kubelet is ready.
     pub const KUBELET_READY: &str = "KubeletReady";
-    /// Event: a container runs.
+    /// Event: a container started.
     pub const STARTED: &str = "Started";
-    /// Event: a node of this name is simulated by another, or by nobody.
+    /// Event: another simulator, or a real kubelet, owns a node of this name.
     pub const NAME_TAKEN: &str = "NameTaken";
-    /// Condition: a pod's node is gone.
+    /// `DisruptionTarget` condition: the node of the pod was deleted.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
-    /// Condition: a pod does not tolerate a taint of its node.
+    /// `DisruptionTarget` condition: the pod does not tolerate a `NoExecute` taint of its node.
     pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
-    /// Node condition: nothing was heard of the node.
+    /// Node condition: the kubelet stopped renewing its Lease.
     pub const NODE_STATUS_UNKNOWN: &str = "NodeStatusUnknown";
-    /// Event: the object waits for a controller that does not run here.
+    /// Event: the object needs a controller that does not run on the embedded control plane.
     pub const NO_CONTROLLER: &str = "NoController";
-    /// Event: an owner is named in another namespace.
+    /// Event: an owner reference points into another namespace.
     pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
-    /// Namespace condition: everything was deleted.
+    /// Namespace condition: all deletes succeeded.
     pub const CONTENT_DELETED: &str = "ContentDeleted";
-    /// Namespace condition: all content is gone.
+    /// Namespace condition: no objects remain.
     pub const CONTENT_REMOVED: &str = "ContentRemoved";
-    /// Namespace condition: some is left.
+    /// Namespace condition: some objects remain.
     pub const SOME_RESOURCES_REMAIN: &str = "SomeResourcesRemain";
-    /// Namespace condition: no finalizers are left.
+    /// Namespace condition: no remaining object has finalizers.
     pub const CONTENT_HAS_NO_FINALIZERS: &str = "ContentHasNoFinalizers";
-    /// Namespace condition: some finalizers are left.
+    /// Namespace condition: some remaining objects have finalizers.
     pub const SOME_FINALIZERS_REMAIN: &str = "SomeFinalizersRemain";
-    /// Namespace condition: all kinds were discovered.
+    /// Namespace condition: API discovery succeeded.
     pub const RESOURCES_DISCOVERED: &str = "ResourcesDiscovered";
-    /// Namespace condition: all groups and versions were understood.
+    /// Namespace condition: every group and version could be parsed.
     pub const PARSED_GROUP_VERSIONS: &str = "ParsedGroupVersions";
 }
 
-/// Taints.
+/// Taint keys that the node lifecycle controller sets.
 pub mod taints {
-    /// The node takes no new pods.
+    /// The node is cordoned.
     pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-    /// Nothing is heard of the node.
+    /// The kubelet stopped renewing its Lease.
     pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-    /// The node says that it is not ready.
+    /// The kubelet reports not ready.
     pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 }
 
-/// Names of the parts that write: field managers and event sources.
+/// Names of controllers: field managers, users and event sources.
 pub mod managers {
     use muster_tree::{Text, literal};
 
-    /// The loop that runs controllers; it only looks.
+    /// The controller runtime itself; it only reads.
     pub static LOOP: Text = literal!("muster");
-    /// The Job controller.
+    /// Field manager of the Job controller.
     pub static JOB: Text = literal!("job-controller");
-    /// The controller that deletes finished Jobs.
+    /// Deletes finished Jobs after `ttlSecondsAfterFinished`.
     pub static TTL: Text = literal!("ttl-after-finished-controller");
-    /// The scheduler, also the default `schedulerName`.
+    /// The scheduler of the embedded control plane, also the default `schedulerName`.
     pub static SCHEDULER: Text = literal!("default-scheduler");
-    /// Our scheduler, beside that of a real cluster.
+    /// The `schedulerName` of Muster's scheduler on a real cluster.
     pub static MUSTER_SCHEDULER: Text = literal!("muster-scheduler");
-    /// The controller that binds claims to volumes.
+    /// Binds PVCs to PVs.
     pub static VOLUME_BINDER: Text = literal!("persistentvolume-controller");
-    /// The controller that keeps claims in use.
+    /// Maintains the protection finalizer of PVCs.
     pub static CLAIM_PROTECTION: Text = literal!("pvc-protection-controller");
-    /// The controller that keeps volumes in use.
+    /// Maintains the protection finalizer of PVs.
     pub static VOLUME_PROTECTION: Text = literal!("pv-protection-controller");
-    /// The controller that makes claims for single pods.
+    /// Creates the PVCs of ephemeral volumes.
     pub static EPHEMERAL: Text = literal!("ephemeral_volume");
-    /// Our provisioner.
+    /// Muster's provisioner of host directories.
     pub static LOCAL_PATH: Text = literal!("muster.dev/local-path");
-    /// The (simulated) kubelet.
+    /// The kubelet, simulated or local.
     pub static KUBELET: Text = literal!("kubelet");
-    /// The garbage collector.
+    /// Deletes dependents of deleted owners.
     pub static GC: Text = literal!("generic-garbage-collector");
-    /// The namespace controller.
+    /// Deletes the content of terminating Namespaces.
     pub static NAMESPACE: Text = literal!("namespace-controller");
-    /// The pod garbage collector.
+    /// Deletes pods of deleted nodes, and surplus terminated pods.
     pub static POD_GC: Text = literal!("pod-garbage-collector");
-    /// The controller of service accounts.
+    /// Creates the default ServiceAccount of every namespace.
     pub static ACCOUNTS: Text = literal!("service-account-controller");
-    /// The publisher of the authority's certificate.
+    /// Publishes the API server's CA certificate to every namespace.
     pub static ROOT_CA: Text = literal!("root-ca-cert-publisher");
-    /// The controller of endpoint slices.
+    /// Maintains the EndpointSlices of Services.
     pub static SLICES: Text = literal!("endpoint-slice-controller");
-    /// The controller of claims to devices.
+    /// Creates ResourceClaims from templates and releases them.
     pub static CLAIMS: Text = literal!("ResourceClaimController");
-    /// The same, as the source of events.
+    /// Event source of the ResourceClaim controller.
     pub static CLAIM_EVENTS: Text = literal!("resource_claim");
-    /// The watcher over nodes.
+    /// Taints nodes with an expired Lease.
     pub static NODE_LIFECYCLE: Text = literal!("node-lifecycle-controller");
-    /// The JobSet controller, as it writes.
+    /// Field manager of the JobSet controller.
     pub static JOBSET: Text = literal!("jobset-controller");
-    /// The same, as the source of events.
+    /// Event source of the JobSet controller.
     pub static JOBSET_EVENTS: Text = literal!("jobset");
-    /// The controller that keeps groups in use.
+    /// Maintains the protection finalizer of PodGroups.
     pub static GROUP_PROTECTION: Text = literal!("podgroup-protection-controller");
     /// Evicts pods from tainted nodes.
     pub static TAINTS: Text = literal!("taint-eviction-controller");
 }
 
-/// The value of a Job's `spec.managedBy` that means us.
+/// The default of a Job's `spec.managedBy`: the built-in controller.
 pub const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
-/// The environment variable with the completion index.
+/// Environment variable with the completion index.
 pub const COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
-/// The service account that every namespace has.
+/// The ServiceAccount that every namespace has, used by pods that name none.
 pub const DEFAULT_ACCOUNT: &str = "default";
-/// The ConfigMap with the certificate of the server's authority.
+/// The ConfigMap in every namespace with the API server's CA certificate.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
-/// What the server says of a create in a namespace that is being deleted.
+/// Part of the API server's message when it rejects a create in a terminating namespace.
 pub const NAMESPACE_TERMINATING: &str = "because it is being terminated";
-/// The namespace of the leases of nodes.
+/// The namespace of the Leases that kubelets renew.
 pub const NODE_LEASES: &str = "kube-node-lease";
-/// Under which name the cluster stands in all whole names.
+/// The cluster domain of DNS names.
 pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// The Service of the API server.
 pub const KUBERNETES_SERVICE: &str = "kubernetes";
-/// The namespace of events about cluster-scoped objects.
+/// The namespace of Events about cluster-scoped objects.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// JobSets: their group, and the keys that are a label and an annotation alike of Jobs and of their pods.
+/// JobSet: group, kind, and the keys that are both label and annotation of child Jobs and their pods.
 pub mod jobset {
     /// The group and version of JobSets.
     pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
+    /// `apiVersion` of JobSet's configuration file.
+    pub const CONFIG_VERSION: &str = "config.jobset.x-k8s.io/v1alpha1";
     /// The kind of JobSets.
     pub const KIND: &str = "JobSet";
-    /// The value of `spec.managedBy` that means us.
+    /// The default of `spec.managedBy`.
     pub const CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
-    /// The JobSet's name.
+    /// Name of the JobSet.
     pub const NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-    /// The JobSet's UID.
+    /// UID of the JobSet.
     pub const UID: &str = "jobset.sigs.k8s.io/jobset-uid";
-    /// The replicatedJob's name.
+    /// Name of the replicatedJob.
     pub const GROUP: &str = "jobset.sigs.k8s.io/replicatedjob-name";
-    /// How many Jobs the replicatedJob has.
+    /// Number of Jobs of the replicatedJob.
     pub const REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
-    /// How many Jobs the JobSet has.
+    /// Number of Jobs of the JobSet.
     pub const GLOBAL_REPLICAS: &str = "jobset.sigs.k8s.io/global-replicas";
-    /// The Job's place in its replicatedJob.
+    /// Index of the Job within its replicatedJob.
     pub const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
-    /// The Job's place in the JobSet.
+    /// Index of the Job within the JobSet.
     pub const JOB_GLOBAL_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
-    /// A hash of namespace and Job name.
+    /// SHA-1 of namespace and Job name, unique within the cluster.
     pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
-    /// The group that several replicatedJobs may form.
+    /// Group of replicatedJobs (`groupName`).
     pub const GROUP_NAME: &str = "jobset.sigs.k8s.io/group-name";
-    /// How many Jobs that group has.
+    /// Number of Jobs of the group.
     pub const GROUP_REPLICAS: &str = "jobset.sigs.k8s.io/group-replicas";
-    /// The Job's place in that group.
+    /// Index of the Job within the group.
     pub const JOB_GROUP_INDEX: &str = "jobset.sigs.k8s.io/job-group-index";
-    /// How often the whole JobSet had been restarted when the Job was made.
+    /// `status.restarts` of the JobSet when the Job was created.
     pub const RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
-    /// How often the Job itself had been restarted when it was made.
+    /// Number of restarts of this Job alone when it was created.
     pub const JOB_RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
-    /// The address of the coordinator.
+    /// DNS name of the coordinator pod.
     pub const COORDINATOR: &str = "jobset.sigs.k8s.io/coordinator";
-    /// Annotation of users: the label of nodes whose values are the places of which each Job has one for itself.
+    /// Annotation set by users: the topology key; each of its domains is exclusive to one Job.
     pub const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
-    /// Annotation of users: nodes are labelled beforehand.
+    /// Annotation set by users: exclusive placement by pre-labelled nodes and a node selector.
     pub const NODE_SELECTOR: &str = "alpha.jobset.sigs.k8s.io/node-selector";
-    /// The label of such nodes.
+    /// Node label of the pre-labelled strategy, with the namespaced Job name.
     pub const NAMESPACED_JOB: &str = "alpha.jobset.sigs.k8s.io/namespaced-job";
-    /// The taint of such nodes.
+    /// Node taint of the pre-labelled strategy.
     pub const NO_SCHEDULE: &str = "alpha.jobset.sigs.k8s.io/no-schedule";
-    /// Label of pods: their priority.
+    /// Pod label with the priority, for exclusive placement.
     pub const PRIORITY: &str = "jobset.sigs.k8s.io/priority";
-    /// Annotation of pods: how often they were restarted in place.
+    /// Pod annotation: the in-place restart attempt that the pod has reached.
     pub const IN_PLACE_ATTEMPT: &str = "jobset.sigs.k8s.io/in-place-restart-attempt";
-    /// Annotation of JobSets: the agent in their pods does nothing.
+    /// JobSet annotation: disables the in-place restart agent.
     pub const NO_IN_PLACE: &str = "jobset.sigs.k8s.io/disable-in-place-restart";
-    /// Label of device claims: the template they were made from.
+    /// ResourceClaim label: the ResourceClaimTemplate it was generated from.
     pub const CLAIM_TEMPLATE: &str = "jobset.sigs.k8s.io/resource-claim-template";
 
-    /// Condition types.
+    /// Condition types of JobSets.
     pub mod conditions {
-        /// All is done.
+        /// Terminal: the success policy is met.
         pub const COMPLETED: &str = "Completed";
-        /// It failed.
+        /// Terminal: the JobSet failed.
         pub const FAILED: &str = "Failed";
-        /// It is suspended.
+        /// `True` while suspended, `False` after it was resumed.
         pub const SUSPENDED: &str = "Suspended";
-        /// Its Jobs are being made anew.
+        /// Child Jobs are being recreated.
         pub const RESTARTING: &str = "RestartingJobSet";
-        /// Its replicatedJobs start one after the other.
+        /// The startup policy is `InOrder` and not all replicatedJobs have started.
         pub const STARTING: &str = "StartupPolicyInProgress";
-        /// They have all started.
+        /// The startup policy is `InOrder` and all replicatedJobs have started.
         pub const STARTED: &str = "StartupPolicyCompleted";
-        /// It cannot make progress: the reason and message say what is in the way. Ours; the word is that of kstatus.
+        /// No progress is possible; reason and message give the cause. Muster's own, with the name that kstatus uses.
         pub const STALLED: &str = "Stalled";
     }
 }
 
-/// Gangs: how pods say to which group they belong, and what is said of groups.
+/// Gang scheduling: how pods name their PodGroup, and the conditions of PodGroups.
 pub mod gang {
-    /// The group of our own definitions.
+    /// API group of Muster's own PodGroup and Workload CRDs.
     pub const OWN_GROUP: &str = "scheduling.muster.dev";
-    /// Annotation of pods where they have no field for it: the name of their group.
+    /// Pod annotation with the name of the PodGroup, for servers that have no Pod field for it.
     pub const POD_GROUP: &str = "scheduling.muster.dev/pod-group";
-    /// Annotation beside it: the name of the Workload.
+    /// Pod annotation with the name of the Workload, set together with [`POD_GROUP`].
     pub const WORKLOAD: &str = "scheduling.muster.dev/workload";
-    /// Label beside it, for selectors: a hash of the group's name, which may be longer than labels are.
+    /// Pod label for selectors: a hash of the PodGroup's name, which may exceed the length of a label value.
     pub const POD_GROUP_HASH: &str = "scheduling.muster.dev/pod-group-hash";
-    /// Annotation of groups: seconds from the first try until the group is called late.
+    /// PodGroup annotation: seconds from the first scheduling attempt until the timeout condition.
     pub const DEADLINE: &str = "scheduling.muster.dev/schedule-timeout-seconds";
-    /// Label of pods: the name of their group, as coscheduling reads it.
+    /// Pod label with the PodGroup name that the coscheduling plugin reads.
     pub const COSCHEDULING: &str = "scheduling.x-k8s.io/pod-group";
-    /// Annotation of pods: the name of their group, as Volcano reads it.
+    /// Pod annotation with the PodGroup name that Volcano reads.
     pub const VOLCANO: &str = "scheduling.k8s.io/group-name";
 
-    /// Condition: enough pods of the group have nodes.
+    /// Condition type of the proposal: `minCount` pods are bound.
     pub const SCHEDULED: &str = "PodGroupScheduled";
-    /// The same, as it was released.
+    /// Condition type from Kubernetes 1.37 on.
     pub const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
 
-    /// Reason: enough pods have nodes.
+    /// Reason: `minCount` pods are bound.
     pub const MIN_COUNT_SATISFIED: &str = "MinCountSatisfied";
-    /// Reason: the deadline passed.
+    /// Reason: the scheduling timeout passed.
     pub const TIMEOUT: &str = "SchedulingTimeout";
-    /// Reason: too few pods are there.
+    /// Reason: fewer than `minCount` pods exist.
     pub const WAITING_FOR_PODS: &str = "WaitingForPods";
-    /// Reason: what the group refers to is not there.
+    /// Reason: the referenced Workload or template does not exist.
     pub const WAITING_FOR_WORKLOAD: &str = "WaitingForWorkload";
-    /// Reason: places were found, and pods are on their way to them.
+    /// Reason: nodes are chosen and the binds are in flight.
     pub const IN_PROGRESS: &str = "SchedulingInProgress";
 
-    /// Event: a pod that was seen names another group now, in vain.
+    /// Event: a pod changed its group after the scheduler read it; the change is ignored.
     pub const CHANGE_IGNORED: &str = "PodGroupChangeIgnored";
 }

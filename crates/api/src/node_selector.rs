@@ -1,4 +1,4 @@
-//! Terms over a node's labels and name: affinity of pods, reach of volumes and devices.
+//! Node selectors: node affinity of pods, and node affinity of PersistentVolumes and ResourceSlices.
 
 use muster_tree::{Text, Tree};
 
@@ -6,39 +6,39 @@ use crate::node::NodeFacts;
 use crate::paths::{expression, node_term};
 use crate::selector::find_label;
 
-/// Terms, any of which must match.
+/// A node selector: at least one term must match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Terms(Vec<Term>);
+pub struct NodeSelector(Vec<NodeSelectorTerm>);
 
-/// Expressions, all of which must hold. A term without any matches nothing.
+/// A node selector term: every requirement must match. An empty term matches no node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Term(Vec<Expression>);
+pub struct NodeSelectorTerm(Vec<Expression>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Expression {
     key: Text,
     operator: Text,
     values: Vec<Text>,
-    /// Over `metadata.name` instead of labels.
+    /// Matches the field `metadata.name` instead of a label.
     field: bool,
 }
 
-impl Terms {
-    /// Reads a list of terms.
+impl NodeSelector {
+    /// Reads the list `nodeSelectorTerms`.
     #[must_use]
-    pub fn of(list: &Tree) -> Terms {
-        Terms(list.items().iter().map(Term::of).collect())
+    pub fn of(list: &Tree) -> NodeSelector {
+        NodeSelector(list.items().iter().map(NodeSelectorTerm::of).collect())
     }
 
-    /// Whether one of them matches.
+    /// Returns whether any term matches a node.
     #[must_use]
     pub fn matches(&self, node: &NodeFacts) -> bool {
         self.0.iter().any(|term| term.matches(node))
     }
 
-    /// The nodes that they name one by one, sorted; `None` when a term does not, or there is none.
+    /// Names of the only nodes that can match, sorted; `None` if a term does not restrict `metadata.name`.
     #[must_use]
-    pub fn named(&self) -> Option<Vec<Text>> {
+    pub fn node_names(&self) -> Option<Vec<Text>> {
         let mut all: Vec<Text> = Vec::new();
         for term in &self.0 {
             all.extend(term.named()?);
@@ -49,25 +49,26 @@ impl Terms {
     }
 }
 
-impl Term {
-    /// Reads a term.
+impl NodeSelectorTerm {
+    /// Reads a term: `matchExpressions` and `matchFields`.
     #[must_use]
-    pub fn of(tree: &Tree) -> Term {
+    pub fn of(tree: &Tree) -> NodeSelectorTerm {
         let labels = tree.items_at(node_term::EXPRESSIONS).iter().map(|item| Expression::of(item, false));
-        Term(
+        NodeSelectorTerm(
             labels
                 .chain(tree.items_at(node_term::FIELDS).iter().map(|it| Expression::of(it, true)))
                 .collect(),
         )
     }
 
-    /// Whether it matches.
+    /// Returns whether every requirement matches a node; false for a term without any.
     #[must_use]
     pub fn matches(&self, node: &NodeFacts) -> bool {
         !self.0.is_empty() && self.0.iter().all(|expression| expression.holds(node))
     }
 
     fn named(&self) -> Option<Vec<Text>> {
+        // DaemonSet pods and local volumes name nodes by metadata.name; then only those need to be checked.
         let mut lists = self.0.iter().filter(|e| e.field && e.operator == "In").map(|e| &e.values);
         let first = lists.next()?;
         let rest: Vec<&Vec<Text>> = lists.collect();

@@ -1,151 +1,149 @@
-//! What a kubelet reads of a Pod: which containers to run, in which order, how they are watched and stopped.
+//! The view of a Pod that a kubelet runs: containers and their order, restarts, probes, hooks and signals.
 
 use std::time::Duration;
 
 use muster_tree::{Text, Tree};
 
 use crate::paths::{check as check_path, container as path, pod as pod_path, probe, restart_rule};
-use crate::pod::Phase;
+use crate::pod::PodPhase;
 
-/// The signal that asks a process to stop, unless its container names another.
+/// Stop signal unless the container sets one.
 const SIGTERM: i32 = 15;
-/// The names of signals by number, as Linux has them.
+/// Linux signal names without `SIG`, indexed by number.
 const SIGNALS: &[&str] = &[
     "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
     "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// All of a pod's work.
+/// What a kubelet has to run for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
-    /// Init containers and sidecars in their order, then the others.
-    pub containers: Vec<ContainerWork>,
-    /// How long the pod may be active.
+pub struct PodRunSpec {
+    /// Init containers and sidecars in spec order, then the main containers.
+    pub containers: Vec<ContainerRunSpec>,
+    /// `activeDeadlineSeconds`; `None` is no deadline.
     pub deadline: Option<Duration>,
-    /// How long it may take to stop.
+    /// `terminationGracePeriodSeconds`; 30 s when absent.
     pub grace: Duration,
-    /// Conditions that others must set before it is ready.
+    /// `readinessGates`: condition types that other controllers set.
     pub gates: Vec<Text>,
 }
 
-/// What a container is for.
+/// The role of a container in the life cycle of its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Runs to its end before the next one begins.
+pub enum ContainerRole {
+    /// Runs to completion before the next container starts.
     Init,
-    /// Begins in the order of init containers and stays beside the others.
+    /// An init container with `restartPolicy: Always`: starts in order and keeps running beside the main containers.
     Sidecar,
-    /// The work itself.
+    /// A container of `spec.containers`.
     Main,
 }
 
-/// When a container that ended is started again.
+/// Whether a terminated container is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restart {
-    /// Whatever its code.
+pub enum RestartPolicy {
+    /// After any exit code.
     Always,
-    /// When its code is not 0.
+    /// After an exit code other than 0.
     OnFailure,
-    /// Never.
+    /// Never, unless a restart rule matches.
     Never,
 }
 
-/// One container.
+/// What a kubelet has to run for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContainerWork {
-    /// Its name.
+#[expect(missing_docs, reason = "fields mirror v1.Container")]
+pub struct ContainerRunSpec {
     pub name: Text,
-    /// The name of its image.
     pub image: Text,
-    /// What it is for.
-    pub role: Role,
-    /// When it is started again.
-    pub restart: Restart,
-    /// Codes that decide before that.
+    pub role: ContainerRole,
+    /// Effective policy: the container's own, else that of the pod; an init container never restarts after exit code 0.
+    pub restart: RestartPolicy,
+    /// `restartPolicyRules`; they take precedence over the policy.
     pub rules: Vec<RestartRule>,
-    /// Whether it has come up.
+    /// Startup probe; liveness and readiness probes wait for its success.
     pub startup: Option<Probe>,
-    /// Whether it is alive.
+    /// Liveness probe; its failure restarts the container.
     pub liveness: Option<Probe>,
-    /// Whether it can serve.
+    /// Readiness probe; its result is the readiness of the container.
     pub readiness: Option<Probe>,
-    /// What is done once it runs.
-    pub post_start: Option<Check>,
-    /// What is done before it is stopped.
-    pub pre_stop: Option<Check>,
-    /// The signal that asks it to stop.
+    /// `lifecycle.postStart`; its failure restarts the container.
+    pub post_start: Option<ProbeHandler>,
+    /// `lifecycle.preStop`; counts against the grace period.
+    pub pre_stop: Option<ProbeHandler>,
+    /// Signal number of the graceful stop; SIGTERM when absent.
     pub stop_signal: i32,
 }
 
-/// Codes that lead to a restart, whatever the policy says.
+/// A `restartPolicyRules` entry with action `Restart`: the exit codes that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestartRule {
     codes: Vec<i64>,
     within: bool,
 }
 
-/// How a container is watched.
+/// A probe with upstream's defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What is done.
-    pub check: Check,
-    /// The first time so long after the start.
+    /// What the probe does.
+    pub check: ProbeHandler,
+    /// `initialDelaySeconds` after the start, default 0.
     pub delay: Duration,
-    /// How often.
+    /// `periodSeconds`, default 10 s, at least 1 s.
     pub period: Duration,
-    /// How long it may take.
+    /// `timeoutSeconds`, default 1 s.
     pub timeout: Duration,
-    /// Successes in a row that count.
+    /// `successThreshold`: consecutive successes, default 1.
     pub successes: u32,
-    /// Failures in a row that count.
+    /// `failureThreshold`: consecutive failures, default 3.
     pub failures: u32,
-    /// How long a container that failed may take to stop.
+    /// `terminationGracePeriodSeconds` for a container that fails this probe; `None` uses the pod's.
     pub grace: Option<Duration>,
 }
 
-/// One look at a container, or one thing to do beside it.
+/// The handler of a probe or lifecycle hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
-    /// A command in the container.
+pub enum ProbeHandler {
+    /// Runs a command in the container.
     Exec(Vec<Text>),
-    /// A request; the host is the pod's address where none is named.
+    /// An HTTP GET, against the pod's address unless a host is given.
     Http {
         /// Host, if it is another.
         host: Text,
         /// Port; 0 when a named port is not there.
         port: u16,
-        /// Path.
+        /// Path of the request.
         path: Text,
-        /// Whether over TLS.
+        /// Scheme `HTTPS`, which the local kubelet does not support.
         tls: bool,
-        /// Headers.
+        /// Headers, in the order of the spec.
         headers: Vec<(Text, Text)>,
     },
-    /// A connection.
+    /// Opens a TCP connection.
     Tcp {
         /// Host, if it is another.
         host: Text,
         /// Port; 0 when a named port is not there.
         port: u16,
     },
-    /// A pause.
+    /// Sleeps for this long (hooks only).
     Sleep(Duration),
-    /// Something this machine cannot do, by its word.
-    Other(Text),
+    /// A handler that the local kubelet does not implement, by its field name, for example `grpc`.
+    Unsupported(Text),
 }
 
-impl Work {
-    /// Reads a Pod.
+impl PodRunSpec {
+    /// Reads the spec of a Pod, with upstream's defaults.
     #[must_use]
-    pub fn of(pod: &Tree) -> Work {
-        let policy = Restart::of(pod.str_at(pod_path::RESTART_POLICY)).unwrap_or(Restart::Always);
+    pub fn of(pod: &Tree) -> PodRunSpec {
+        let policy = RestartPolicy::of(pod.str_at(pod_path::RESTART_POLICY)).unwrap_or(RestartPolicy::Always);
         let inits = pod.items_at(pod_path::INIT_CONTAINERS).iter();
-        let inits = inits.map(|tree| ContainerWork::of(tree, true, policy));
+        let inits = inits.map(|tree| ContainerRunSpec::of(tree, true, policy));
         let mains = pod.items_at(pod_path::CONTAINERS).iter();
-        let mains = mains.map(|tree| ContainerWork::of(tree, false, policy));
+        let mains = mains.map(|tree| ContainerRunSpec::of(tree, false, policy));
         let gates = pod.items_at(pod_path::READINESS_GATES).iter();
-        Work {
+        PodRunSpec {
             containers: inits.chain(mains).collect(),
             deadline: seconds(pod, pod_path::DEADLINE),
             grace: seconds(pod, pod_path::GRACE).unwrap_or(Duration::from_secs(30)),
@@ -153,50 +151,50 @@ impl Work {
         }
     }
 
-    /// Takes over what an update may change while the pod runs.
+    /// Applies the fields that may change while the pod runs.
     pub fn update(&mut self, pod: &Tree) {
         self.deadline = seconds(pod, pod_path::DEADLINE);
     }
 
-    /// Whether the pod has init containers or sidecars.
+    /// Returns whether the pod has init containers or sidecars.
     #[must_use]
     pub fn has_init(&self) -> bool {
-        self.containers.iter().any(|one| one.role != Role::Main)
+        self.containers.iter().any(|one| one.role != ContainerRole::Main)
     }
 
-    /// The phase of a pod whose main containers ended with these codes.
+    /// Phase of a pod after its main containers terminated with these exit codes.
     #[must_use]
-    pub fn end_phase(codes: impl IntoIterator<Item = i64>) -> Phase {
-        if codes.into_iter().all(|code| code == 0) { Phase::Succeeded } else { Phase::Failed }
+    pub fn terminal_phase(codes: impl IntoIterator<Item = i64>) -> PodPhase {
+        if codes.into_iter().all(|code| code == 0) { PodPhase::Succeeded } else { PodPhase::Failed }
     }
 }
 
-impl Restart {
-    fn of(word: &str) -> Option<Restart> {
+impl RestartPolicy {
+    fn of(word: &str) -> Option<RestartPolicy> {
         match word {
-            "Always" => Some(Restart::Always),
-            "OnFailure" => Some(Restart::OnFailure),
-            "Never" => Some(Restart::Never),
+            "Always" => Some(RestartPolicy::Always),
+            "OnFailure" => Some(RestartPolicy::OnFailure),
+            "Never" => Some(RestartPolicy::Never),
             _ => None,
         }
     }
 }
 
-impl ContainerWork {
-    fn of(tree: &Tree, init: bool, policy: Restart) -> ContainerWork {
-        let own = Restart::of(tree.str_at(path::RESTART_POLICY));
+impl ContainerRunSpec {
+    fn of(tree: &Tree, init: bool, policy: RestartPolicy) -> ContainerRunSpec {
+        let own = RestartPolicy::of(tree.str_at(path::RESTART_POLICY));
         let role = match (init, own) {
-            (true, Some(Restart::Always)) => Role::Sidecar,
-            (true, _) => Role::Init,
-            (false, _) => Role::Main,
+            (true, Some(RestartPolicy::Always)) => ContainerRole::Sidecar,
+            (true, _) => ContainerRole::Init,
+            (false, _) => ContainerRole::Main,
         };
         let restart = match (role, own.unwrap_or(policy)) {
-            (Role::Sidecar, _) => Restart::Always,
-            // Once through is enough.
-            (Role::Init, Restart::Always) => Restart::OnFailure,
+            (ContainerRole::Sidecar, _) => RestartPolicy::Always,
+            // An init container that succeeded is done, whatever the pod's policy; upstream maps Always to OnFailure here.
+            (ContainerRole::Init, RestartPolicy::Always) => RestartPolicy::OnFailure,
             (_, policy) => policy,
         };
-        ContainerWork {
+        ContainerRunSpec {
             name: tree.text_at(path::NAME),
             image: tree.text_at(path::IMAGE),
             role,
@@ -205,20 +203,20 @@ impl ContainerWork {
             startup: tree.at(path::STARTUP).map(|it| Probe::of(it, tree)),
             liveness: tree.at(path::LIVENESS).map(|it| Probe::of(it, tree)),
             readiness: tree.at(path::READINESS).map(|it| Probe::of(it, tree)),
-            post_start: tree.at(path::POST_START).map(|it| Check::of(it, tree)),
-            pre_stop: tree.at(path::PRE_STOP).map(|it| Check::of(it, tree)),
-            stop_signal: signal(tree.str_at(path::STOP_SIGNAL)).unwrap_or(SIGTERM),
+            post_start: tree.at(path::POST_START).map(|it| ProbeHandler::of(it, tree)),
+            pre_stop: tree.at(path::PRE_STOP).map(|it| ProbeHandler::of(it, tree)),
+            stop_signal: signal_number(tree.str_at(path::STOP_SIGNAL)).unwrap_or(SIGTERM),
         }
     }
 
-    /// Whether it is started again after it ended with this code.
+    /// Returns whether the container is restarted after this exit code: restart rules first, then the policy.
     #[must_use]
     pub fn restarts_after(&self, code: i64) -> bool {
         self.rules.iter().any(|rule| rule.codes.contains(&code) == rule.within)
             || match self.restart {
-                Restart::Always => true,
-                Restart::OnFailure => code != 0,
-                Restart::Never => false,
+                RestartPolicy::Always => true,
+                RestartPolicy::OnFailure => code != 0,
+                RestartPolicy::Never => false,
             }
     }
 }
@@ -236,7 +234,7 @@ impl Probe {
         let count = |at| tree.int_at(at).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
         let time = |at, default| seconds(tree, at).unwrap_or(Duration::from_secs(default));
         Probe {
-            check: Check::of(tree, container),
+            check: ProbeHandler::of(tree, container),
             delay: time(probe::DELAY, 0),
             period: time(probe::PERIOD, 10).max(Duration::from_secs(1)),
             timeout: time(probe::TIMEOUT, 1).max(Duration::from_secs(1)),
@@ -247,14 +245,16 @@ impl Probe {
     }
 }
 
-impl Check {
-    fn of(tree: &Tree, container: &Tree) -> Check {
+impl ProbeHandler {
+    fn of(tree: &Tree, container: &Tree) -> ProbeHandler {
         if let Some(command) = tree.at(check_path::EXEC) {
-            return Check::Exec(command.items().iter().filter_map(|it| it.as_text().cloned()).collect());
+            return ProbeHandler::Exec(
+                command.items().iter().filter_map(|it| it.as_text().cloned()).collect(),
+            );
         }
         if tree.at(check_path::HTTP).is_some() {
             let headers = tree.items_at(check_path::HTTP_HEADERS).iter();
-            return Check::Http {
+            return ProbeHandler::Http {
                 host: tree.text_at(check_path::HTTP_HOST),
                 port: port(tree.at(check_path::HTTP_PORT), container),
                 path: tree.text_at(check_path::HTTP_PATH),
@@ -264,17 +264,17 @@ impl Check {
         }
         if tree.at(check_path::TCP).is_some() {
             let port = port(tree.at(check_path::TCP_PORT), container);
-            return Check::Tcp { host: tree.text_at(check_path::TCP_HOST), port };
+            return ProbeHandler::Tcp { host: tree.text_at(check_path::TCP_HOST), port };
         }
         if let Some(pause) = seconds(tree, check_path::SLEEP) {
-            return Check::Sleep(pause);
+            return ProbeHandler::Sleep(pause);
         }
         let word = tree.entries().iter().find(|(_, value)| value.is_map()).map(|(word, _)| word.clone());
-        Check::Other(word.unwrap_or_default())
+        ProbeHandler::Unsupported(word.unwrap_or_default())
     }
 }
 
-/// A port by number, or by the name it has in the container.
+/// A port by number or by the name of a container port; 0 if the name is unknown.
 fn port(asked: Option<&Tree>, container: &Tree) -> u16 {
     let number = match asked {
         Some(Tree::Text(name)) => {
@@ -292,9 +292,9 @@ fn seconds(tree: &Tree, at: &[&str]) -> Option<Duration> {
     tree.int_at(at).and_then(|n| u64::try_from(n).ok()).map(Duration::from_secs)
 }
 
-/// The number of a signal such as `SIGUSR1` or `SIGRTMIN+3`.
+/// The number of a signal such as `SIGUSR1` or `SIGRTMIN+3`; `None` if the name is unknown.
 #[must_use]
-pub fn signal(word: &str) -> Option<i32> {
+pub fn signal_number(word: &str) -> Option<i32> {
     const REAL_TIME_FIRST: i32 = 34;
     const REAL_TIME_LAST: i32 = 64;
     let name = word.strip_prefix("SIG")?;
@@ -328,9 +328,12 @@ mod tests {
             ("OnFailure", [(0, "-s--"), (1, "ism-"), (42, "ismr")]),
             ("Never", [(0, "-s--"), (1, "-s--"), (42, "-s-r")]),
         ] {
-            let work = Work::of(&pod(policy));
-            let roles: Vec<Role> = work.containers.iter().map(|it| it.role).collect();
-            assert_eq!(roles, [Role::Init, Role::Sidecar, Role::Main, Role::Main]);
+            let work = PodRunSpec::of(&pod(policy));
+            let roles: Vec<ContainerRole> = work.containers.iter().map(|it| it.role).collect();
+            assert_eq!(
+                roles,
+                [ContainerRole::Init, ContainerRole::Sidecar, ContainerRole::Main, ContainerRole::Main]
+            );
             for (code, want) in codes {
                 let found: String = work
                     .containers
@@ -350,17 +353,19 @@ mod tests {
             "startupProbe": {"grpc": {"port": 1}},
             "lifecycle": {"preStop": {"sleep": {"seconds": 3}}, "postStart": {"exec": {"command": ["a", "b"]}},
                 "stopSignal": "SIGUSR1"}}]}});
-        let work = Work::of(&pod);
+        let work = PodRunSpec::of(&pod);
         let one = &work.containers[0];
         let live = one.liveness.as_ref().unwrap();
-        assert!(matches!(&live.check, Check::Http { port: 8080, tls: false, path, .. } if path == "/live"));
+        assert!(
+            matches!(&live.check, ProbeHandler::Http { port: 8080, tls: false, path, .. } if path == "/live")
+        );
         assert_eq!((live.period.as_secs(), live.failures, live.timeout.as_secs()), (2, 3, 1));
         let ready = one.readiness.as_ref().unwrap();
-        assert_eq!(ready.check, Check::Tcp { host: Text::new(), port: 9 });
+        assert_eq!(ready.check, ProbeHandler::Tcp { host: Text::new(), port: 9 });
         assert_eq!(ready.grace, Some(Duration::from_secs(4)));
-        assert_eq!(one.startup.as_ref().unwrap().check, Check::Other("grpc".into()));
-        assert_eq!(one.pre_stop, Some(Check::Sleep(Duration::from_secs(3))));
-        assert_eq!(one.post_start, Some(Check::Exec(vec!["a".into(), "b".into()])));
+        assert_eq!(one.startup.as_ref().unwrap().check, ProbeHandler::Unsupported("grpc".into()));
+        assert_eq!(one.pre_stop, Some(ProbeHandler::Sleep(Duration::from_secs(3))));
+        assert_eq!(one.post_start, Some(ProbeHandler::Exec(vec!["a".into(), "b".into()])));
         assert_eq!(one.stop_signal, 10);
         assert_eq!(work.grace.as_secs(), 30);
     }
@@ -378,7 +383,7 @@ mod tests {
             ("", None),
             ("SIG", None),
         ] {
-            assert_eq!(signal(word), want, "{word}");
+            assert_eq!(signal_number(word), want, "{word}");
         }
     }
 }

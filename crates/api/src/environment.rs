@@ -1,19 +1,19 @@
-//! Time and chance as ports: production reads the machine, the simulator decides.
+//! Clock and entropy as interfaces: production reads the host's, the simulator injects its own.
 
 use crate::time::Time;
 
-/// What time it is.
+/// The source of the wall-clock time.
 pub trait Clock: Send + Sync {
-    /// The present instant.
+    /// Returns the current wall-clock time.
     fn now(&self) -> Time;
 }
 
-/// A source of chance.
+/// A source of random bytes.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with chance.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A random v4 UUID in text form.
+    /// A random version 4 UUID, as in `metadata.uid`.
     fn uid(&self) -> String {
         let mut b = [0_u8; 16];
         self.fill(&mut b);
@@ -23,7 +23,7 @@ pub trait Entropy: Send + Sync {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Five characters for a generated name.
+    /// The five characters that complete a `metadata.generateName`.
     fn name_suffix(&self) -> String {
         let mut b = [0_u8; 5];
         self.fill(&mut b);
@@ -31,5 +31,5 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// The letters of generated names: no vowels and nothing easily mistaken.
+/// Alphabet of generated names, upstream's: no vowels (no accidental words) and no look-alikes.
 pub const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

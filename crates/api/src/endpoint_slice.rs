@@ -1,74 +1,74 @@
-//! EndpointSlices: what is read of Services and Pods for them, and how they are made.
+//! EndpointSlices: endpoints from Services and Pods, and the slices themselves.
 
 use muster_tree::{Text, Tree, tree};
 
+use crate::client::Uid;
+use crate::consts::{conditions, labels};
 use crate::paths::{endpoint_slice as slice_path, meta as meta_path, pod as pod_path, service as path};
-use crate::pod::Phase;
-use crate::port::Uid;
-use crate::words::{conditions, labels};
+use crate::pod::PodPhase;
 use crate::{condition, meta};
 
-/// Endpoints in one slice.
+/// Largest number of endpoints in a slice, upstream's default.
 pub const ENDPOINTS_MAX: usize = 100;
 
-/// The ports of a slice, in their canonical text; orders slices by ports.
+/// The ports of a slice as canonical JSON; slices are grouped by it.
 pub type Ports = String;
 
-/// The ports of a slice that has none.
+/// The key of a slice without ports.
 #[must_use]
 pub fn no_ports() -> Ports {
     "[]".to_owned()
 }
 
-/// The Service of one of our slices.
+/// Name of the Service of a slice that this controller manages; `None` for a slice of another controller.
 #[must_use]
 pub fn service(slice: &Tree) -> Option<Text> {
     let ours = meta::label(slice, labels::SLICE_MANAGED_BY) == Some(labels::SLICE_CONTROLLER);
     meta::label(slice, labels::SERVICE_NAME).filter(|_| ours).map(Text::from)
 }
 
-/// Whether the Service chooses its pods by labels.
+/// Returns whether a Service has a selector.
 #[must_use]
 pub fn has_selector(service: &Tree) -> bool {
     !service.entries_at(path::SELECTOR).is_empty()
 }
 
-/// Whether the Service chooses this pod.
+/// Returns whether the selector of a Service matches a pod.
 #[must_use]
 pub fn selects(service: &Tree, pod: &Tree) -> bool {
     let has = |(key, value): &(Text, Tree)| meta::label(pod, key) == value.as_str();
     has_selector(service) && service.entries_at(path::SELECTOR).iter().all(has)
 }
 
-/// Whether a change of a pod can change a slice.
+/// Returns whether a change of a pod can change a slice; filters watch events of pods.
 #[must_use]
 pub fn is_news(before: Option<&Tree>, after: Option<&Tree>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return true };
-    let ready = |pod: &Tree| condition::holds(pod.items_at(pod_path::CONDITIONS), conditions::READY);
-    let ended = |pod: &Tree| Phase::of(pod.str_at(pod_path::PHASE)).ended();
+    let ready = |pod: &Tree| condition::is_true(pod.items_at(pod_path::CONDITIONS), conditions::READY);
+    let ended = |pod: &Tree| PodPhase::of(pod.str_at(pod_path::PHASE)).is_terminal();
     before.at(meta_path::LABELS) != after.at(meta_path::LABELS)
         || before.str_at(pod_path::POD_IP) != after.str_at(pod_path::POD_IP)
         || before.str_at(pod_path::NODE_NAME) != after.str_at(pod_path::NODE_NAME)
-        || meta::deleting(before).is_some() != meta::deleting(after).is_some()
+        || meta::deletion_timestamp(before).is_some() != meta::deletion_timestamp(after).is_some()
         || ready(before) != ready(after)
         || ended(before) != ended(after)
 }
 
-/// The node of a pod.
+/// `spec.nodeName` of a pod.
 #[must_use]
 pub fn node(pod: &Tree) -> Text {
     pod.text_at(pod_path::NODE_NAME)
 }
 
-/// The endpoint that a pod is; none without an address or after its end.
+/// The endpoint of a pod; `None` for a pod without an address or in a terminal phase.
 #[must_use]
 pub fn endpoint(service: &Tree, pod: &Tree, zone: Option<&str>) -> Option<Tree> {
     let address = pod.text_at(pod_path::POD_IP);
-    if address.is_empty() || Phase::of(pod.str_at(pod_path::PHASE)).ended() {
+    if address.is_empty() || PodPhase::of(pod.str_at(pod_path::PHASE)).is_terminal() {
         return None;
     }
-    let serving = condition::holds(pod.items_at(pod_path::CONDITIONS), conditions::READY);
-    let terminating = meta::deleting(pod).is_some();
+    let serving = condition::is_true(pod.items_at(pod_path::CONDITIONS), conditions::READY);
+    let terminating = meta::deletion_timestamp(pod).is_some();
     let ready = service.bool_at(path::PUBLISH_NOT_READY) == Some(true) || (serving && !terminating);
     let mut made = tree!({"addresses": [address],
         "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
@@ -87,7 +87,7 @@ pub fn endpoint(service: &Tree, pod: &Tree, zone: Option<&str>) -> Option<Tree> 
     Some(made)
 }
 
-/// The ports of a pod behind a Service. A named target that the pod does not have is left out.
+/// The ports of a Service on this pod. A named target port that the pod lacks is omitted.
 #[must_use]
 pub fn ports(service: &Tree, pod: &Tree) -> Ports {
     let found = service.items_at(path::PORTS).iter().filter_map(|port| {
@@ -115,25 +115,25 @@ fn container_port(pod: &Tree, name: &str, protocol: &str) -> Option<Tree> {
     all.find(named)?.at(&["containerPort"]).cloned()
 }
 
-/// The ports of a slice.
+/// The ports of a stored slice.
 #[must_use]
 pub fn ports_of(slice: &Tree) -> Ports {
     Tree::list(slice.items_at(slice_path::PORTS)).to_json()
 }
 
-/// The endpoints of a slice.
+/// The endpoints of a stored slice.
 #[must_use]
 pub fn endpoints(slice: &Tree) -> &[Tree] {
     slice.items_at(slice_path::ENDPOINTS)
 }
 
-/// The pod of an endpoint.
+/// UID of the pod of an endpoint.
 #[must_use]
 pub fn pod(endpoint: &Tree) -> Uid {
     endpoint.text_at(&["targetRef", "uid"])
 }
 
-/// A slice of a Service.
+/// A slice to create for a Service.
 #[must_use]
 pub fn made(service: &Tree, name: &Text, ports: &Ports, endpoints: Vec<Tree>) -> Tree {
     let reserved = [labels::HEADLESS, labels::SERVICE_NAME, labels::SLICE_MANAGED_BY];
@@ -152,7 +152,7 @@ pub fn made(service: &Tree, name: &Text, ports: &Ports, endpoints: Vec<Tree>) ->
         "addressType": "IPv4", "endpoints": Tree::list(endpoints), "ports": ports})
 }
 
-/// The merge patch that gives a slice what was made anew.
+/// A merge patch that replaces labels and endpoints of a stored slice by those of a new one.
 #[must_use]
 pub fn update(made: &Tree) -> Tree {
     let labels = made.at(meta_path::LABELS).cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_wants_all_its_labels_and_none_selects_nothing() {
+    fn a_selector_matches_all_labels_and_an_absent_one_nothing() {
         assert!(selects(&headless(), &pod()));
         assert!(!selects(&headless().with(&["spec", "selector", "app"], "b"), &pod()));
         assert!(!selects(&headless().with(&["spec", "selector"], tree!({})), &pod()));
