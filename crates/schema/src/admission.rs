@@ -1,41 +1,41 @@
-//! The answer of an admission function, in process or as a webhook, and how a refusal of it reads.
+//! The response of an admission plugin, in process or as a webhook, and the text of a denial.
 //!
-//! controller-runtime answers an error of a validator with 403, `Forbidden` and the text of the error, and the API server puts
-//! `admission webhook "…" denied the request: ` in front. Kueue and Trainer return such errors for what is wrong with fields, too.
-//! JobSet (since 0.12) returns 422, `Invalid`, with a cause for each field, and so does a schema or rule of any definition.
+//! controller-runtime answers an error of a validator with 403 `Forbidden` and the error text, and the API server prefixes
+//! `admission webhook "…" denied the request: `. Kueue and Trainer do so for field errors, too. JobSet (since 0.12)
+//! returns 422 `Invalid` with a cause per field, as schema and CEL validation do.
 
 use muster_tree::Tree;
 
 use crate::error::FieldError;
 
-/// The answer of an admission function.
+/// The response of an admission plugin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// The object with changes; `None` when there are none.
+    /// The mutated object; `None` without changes.
     pub changed: Option<Tree>,
-    /// Everything that is wrong with fields: the write is refused with 422, or as one denial ([`Answer::denied`]).
+    /// Field errors: the request is rejected with 422, or with 403 after [`Answer::denied`].
     pub problems: Vec<FieldError>,
-    /// Why the write is denied, with 403.
+    /// Reason of a denial with 403.
     pub refused: Option<String>,
-    /// What the client should hear.
+    /// Texts of `Warning` headers for the client.
     pub warnings: Vec<String>,
 }
 
 impl Answer {
-    /// The answer with its problems as one denial: a single one stands alone, several are `[a, b]`, equal ones once.
+    /// Converts field errors to a denial, formatted as upstream's error aggregate: `a`, or `[a, b]` without duplicates.
     #[must_use]
     pub fn denied(self) -> Answer {
         Answer { refused: aggregate(&self.problems).or(self.refused), problems: Vec::new(), ..self }
     }
 
-    /// Whether the write is refused.
+    /// Returns whether the request is rejected.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused.is_some() || !self.problems.is_empty()
     }
 }
 
-/// Problems as one text: a single one stands alone, equal ones are listed once. `None` when there are none.
+/// Formats field errors as upstream's error aggregate, without duplicates; `None` without errors.
 #[must_use]
 pub fn aggregate(problems: &[FieldError]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();

@@ -1,17 +1,17 @@
 //! Custom resources: from the schema in a CustomResourceDefinition to a [`SchemaRef`], and back for publication.
 //!
-//! A schema is taken only when it is structural: every place has a type, and what stands inside `allOf`, `anyOf`,
-//! `oneOf` and `not` adds rules about values, never structure.
+//! A schema must be structural: every field has a type, and `allOf`, `anyOf`, `oneOf` and `not` only add value
+//! validations.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A compiled schema has no reference to the tree it was made of, except for shared values such as defaults.
-//! - Every default in it is valid and holds no unknown fields.
+//! - A compiled schema does not reference the tree it was compiled from, except for shared values such as defaults.
+//! - Every default is valid and has no unknown fields.
 //!
 //! # Deliberately absent
 //!
-//! The rest of a CustomResourceDefinition (names, versions, columns), and the CEL rules in it: they are kept here
-//! as text and compiled by [`crate::rules`].
+//! The rest of a CustomResourceDefinition (names, versions, columns). CEL rules are kept as text here and compiled by
+//! [`crate::rules`].
 
 mod build;
 mod check;
@@ -26,15 +26,15 @@ pub use self::publish::to_openapi;
 use crate::error::FieldError;
 use crate::node::SchemaRef;
 
-/// Where the schema stands when all versions have the same one; the real server moves it there before it looks.
+/// Path of the schema if all versions share it: upstream moves it there before validation, so errors have this path.
 pub const BASE: &str = "spec.validation.openAPIV3Schema";
 
-/// Compiles an `openAPIV3Schema`. The root gets `apiVersion`, `kind` and `metadata`.
+/// Compiles an `openAPIV3Schema`; adds `apiVersion`, `kind` and `metadata` to the root.
 pub fn compile(schema: &Tree) -> Result<SchemaRef, Vec<FieldError>> {
     compile_at(BASE, schema)
 }
 
-/// As [`compile`], with `base` in front of every path, e.g. `spec.versions[1].schema.openAPIV3Schema`.
+/// As [`compile`], with a prefix of error paths, for example `spec.versions[1].schema.openAPIV3Schema`.
 pub fn compile_at(base: &str, schema: &Tree) -> Result<SchemaRef, Vec<FieldError>> {
     let keywords = check::check(base, schema);
     let mut errors = Vec::new();

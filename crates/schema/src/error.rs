@@ -1,44 +1,44 @@
-//! What is wrong with a field, in the words that clients and scripts know.
+//! Field errors, with upstream's messages (`k8s.io/apimachinery/pkg/util/validation/field`).
 
 use std::fmt;
 
 use muster_tree::Tree;
 
-/// The kind of a field error. Its two words are part of the wire.
+/// The type of a field error; determines `reason` in `details.causes` and the prefix of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// `Required value`.
+    /// Message prefix `Required value`.
     Required,
-    /// `Invalid value`.
+    /// Message prefix `Invalid value`.
     Invalid,
-    /// `Invalid value`, because it is of another type than the schema wants.
+    /// Message prefix `Invalid value`, for a value of the wrong type.
     TypeInvalid,
-    /// `Invalid value`, of a list or map that is not shown.
+    /// Message prefix `Invalid value`, for a list or map, which the message does not contain.
     InvalidBranch,
-    /// `Invalid value`, which is already text as messages show it.
+    /// Message prefix `Invalid value`, for a value that is formatted already.
     InvalidShown,
-    /// `Unsupported value`.
+    /// Message prefix `Unsupported value`.
     NotSupported,
-    /// `Duplicate value`.
+    /// Message prefix `Duplicate value`.
     Duplicate,
-    /// `Duplicate value`, of a list or map that is not shown.
+    /// Message prefix `Duplicate value`, for a list or map, which the message does not contain.
     DuplicateBranch,
-    /// `Forbidden`.
+    /// Message prefix `Forbidden`.
     Forbidden,
-    /// `Too long`.
+    /// Message prefix `Too long`.
     TooLong,
-    /// `Too many`.
+    /// Message prefix `Too many`.
     TooMany,
-    /// `Not found`.
+    /// Message prefix `Not found`.
     NotFound,
-    /// `Internal error`.
+    /// Message prefix `Internal error`.
     Internal,
-    /// What another server reports about a field: the detail is the whole message.
+    /// An error reported by another validator: the detail is the whole message.
     Reported,
 }
 
 impl Problem {
-    /// The machine-readable reason in `details.causes`.
+    /// The `reason` in `details.causes` of a Status.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -74,31 +74,31 @@ impl Problem {
     }
 }
 
-/// One thing wrong with one field.
+/// An error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// Where, e.g. `spec.containers[0].image`.
+    /// Path of the field, for example `spec.containers[0].image`.
     pub path: String,
-    /// What kind of problem.
+    /// Type of the error.
     pub problem: Problem,
-    /// The offending value; shown for `Invalid`, `NotSupported`, `Duplicate` and `NotFound`.
+    /// Value of the field; part of the message for `Invalid`, `NotSupported`, `Duplicate` and `NotFound`.
     pub value: Tree,
-    /// What is wrong, and what would be right.
+    /// Description of the error and of valid values.
     pub detail: String,
 }
 
 impl FieldError {
-    /// A value is missing.
+    /// A required value is missing.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Required, value: Tree::Null, detail: detail.into() }
     }
 
-    /// A value is not acceptable.
+    /// A value is invalid.
     pub fn invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Invalid, value: value.into(), detail: detail.into() }
     }
 
-    /// A value is not acceptable; `shown` is how a message shows it, for values whose keys have an order of their own.
+    /// A value is invalid; `shown` is its formatted form, for values with a fixed order of keys.
     pub fn invalid_shown(
         path: impl Into<String>,
         shown: impl Into<String>,
@@ -108,7 +108,7 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::InvalidShown, value, detail: detail.into() }
     }
 
-    /// A value is not acceptable, shown as the real server shows its own types (`shown` is that text).
+    /// A value is invalid; `shown` is its formatted form, as upstream prints its Go types.
     pub fn invalid_as(path: impl Into<String>, shown: &str, detail: &str) -> Self {
         Self {
             path: path.into(),
@@ -118,17 +118,17 @@ impl FieldError {
         }
     }
 
-    /// A value stands twice, shown as the real server shows its own types.
+    /// A value is a duplicate, formatted as upstream prints its Go types.
     pub fn duplicate_as(path: impl Into<String>, shown: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::DuplicateBranch, value: Tree::Null, detail: shown.into() }
     }
 
-    /// A value is of another type than the schema wants.
+    /// A value has the wrong type.
     pub fn type_invalid(path: impl Into<String>, value: impl Into<Tree>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::TypeInvalid, value: value.into(), detail: detail.into() }
     }
 
-    /// A value stands outside a closed set; the detail lists the set.
+    /// A value is outside an enum; the detail lists the valid values.
     pub fn not_supported<'a>(
         path: impl Into<String>,
         value: impl Into<Tree>,
@@ -139,23 +139,23 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::NotSupported, value: value.into(), detail }
     }
 
-    /// A value stands twice where it may stand once.
+    /// A value is a duplicate.
     pub fn duplicate(path: impl Into<String>, value: impl Into<Tree>) -> Self {
         Self { path: path.into(), problem: Problem::Duplicate, value: value.into(), detail: String::new() }
     }
 
-    /// A value may not be set here.
+    /// A field must not be set or changed.
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Forbidden, value: Tree::Null, detail: detail.into() }
     }
 
-    /// Text longer than `max` bytes.
+    /// A string is longer than `max` bytes.
     pub fn too_long(path: impl Into<String>, max: usize) -> Self {
         let detail = format!("may not be more than {max} bytes");
         Self { path: path.into(), problem: Problem::TooLong, value: Tree::Null, detail }
     }
 
-    /// A list or map with more than `max` items.
+    /// A list or map has more than `max` items.
     pub fn too_many(path: impl Into<String>, count: usize, max: usize) -> Self {
         Self {
             path: path.into(),
@@ -165,22 +165,22 @@ impl FieldError {
         }
     }
 
-    /// A reference to something that is not there.
+    /// A referenced value does not exist.
     pub fn not_found(path: impl Into<String>, value: impl Into<Tree>) -> Self {
         Self { path: path.into(), problem: Problem::NotFound, value: value.into(), detail: String::new() }
     }
 
-    /// A problem that is no single field's.
+    /// An error without a specific field.
     pub fn internal(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Internal, value: Tree::Null, detail: detail.into() }
     }
 
-    /// A problem in the words of another validator.
+    /// An error with the message of another validator.
     pub fn reported(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Reported, value: Tree::Null, detail: message.into() }
     }
 
-    /// The message without the path: what stands in `details.causes[].message`.
+    /// `details.causes[].message`: the message without the path.
     #[must_use]
     pub fn message(&self) -> String {
         if self.problem == Problem::Reported {
@@ -211,7 +211,7 @@ impl FieldError {
     }
 }
 
-/// A value as messages show it: text in quotes, the rest as JSON.
+/// Formats a value for a message: strings in quotes, other values as JSON.
 fn shown(value: &Tree) -> String {
     match value {
         Tree::Text(text) => format!("{:?}", text.as_str()),

@@ -1,6 +1,6 @@
-//! The `format` words of string values, and what counts as one of each.
+//! Validation of string values by the `format` of their schema.
 //!
-//! Every check is a pure predicate over text. A word that is not known here checks nothing, as on the real server.
+//! An unknown format accepts every value, as upstream does.
 
 mod net;
 mod numbers;
@@ -12,7 +12,7 @@ use muster_tree::Tree;
 pub(crate) use self::times::go_duration_nanos;
 pub use self::times::{TimeLayout, go_time};
 
-/// Whether `text` is of this `format`; `None` when the word is not a known format of strings.
+/// Returns whether `text` has this format; `None` if the format is unknown.
 pub(crate) fn matches(format: &str, text: &str) -> Option<bool> {
     Some(match format {
         "date-time" | "datetime" => times::is_date_time(text),
@@ -75,7 +75,7 @@ fn is_base64(text: &str) -> bool {
     !text.is_empty() && base64::engine::general_purpose::STANDARD.decode(text).is_ok()
 }
 
-/// What is wrong with base64 text in a `byte` field of a built-in kind; line breaks are allowed there.
+/// Validates base64 in a `byte` field of a built-in kind; line breaks are allowed there.
 #[must_use]
 pub fn base64_error(text: &str) -> Option<String> {
     let decode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.decode(bytes).err();
@@ -96,7 +96,7 @@ const QUANTITY_FORM: &str =
 const QUANTITY_NUMBER: &str = "unable to parse numeric part of quantity";
 const QUANTITY_SUFFIX: &str = "unable to parse quantity's suffix";
 
-/// Whether a field has a quantity. Numbers are quantities, too, and JSON may have spaces around the text of one.
+/// Validates a quantity field: a number, or a string with optional surrounding spaces.
 pub fn quantity_field(field: &Tree) -> Result<(), &'static str> {
     match field {
         Tree::Null | Tree::Int(_) | Tree::Float(_) => Ok(()),
@@ -105,7 +105,7 @@ pub fn quantity_field(field: &Tree) -> Result<(), &'static str> {
     }
 }
 
-/// Whether text is a quantity such as `1500m`, `2Gi` or `1e3`.
+/// Validates a quantity such as `1500m`, `2Gi` or `1e3`.
 pub fn quantity(text: &str) -> Result<(), &'static str> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());

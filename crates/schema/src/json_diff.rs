@@ -1,18 +1,18 @@
-//! JSON Patch (RFC 6902), the other way round: the operations that lead from one tree to another.
+//! Computes a JSON patch (RFC 6902) from one tree to another, for the responses of mutating webhooks.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Applying what is found to the old tree gives the new one ([`crate::json_patch::apply`] and any other that keeps to
-//!   the RFC).
+//! - Applying the patch to the old tree gives the new one, with [`crate::json_patch::apply`] or any implementation of
+//!   the RFC.
 //! - Only `add`, `remove` and `replace` are used.
 //!
 //! # Deliberately absent
 //!
-//! The shortest patch: a list whose length changes is replaced as a whole.
+//! Minimal patches: a list is replaced as a whole if its length changes.
 
 use muster_tree::{Tree, tree};
 
-/// The operations that lead from `old` to `new`, as a list; empty when they are equal.
+/// The operations from `old` to `new`, as a list; empty if they are equal.
 #[must_use]
 pub fn between(old: &Tree, new: &Tree) -> Tree {
     let mut operations = Vec::new();
@@ -45,7 +45,7 @@ fn maps(old: &Tree, new: &Tree, path: &str, operations: &mut Vec<Tree>) {
     }
 }
 
-/// The pointer to a key, in which two signs mean something else.
+/// Appends a key to a JSON pointer, with `~` and `/` escaped.
 fn below(path: &str, key: &str) -> String {
     format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -58,7 +58,7 @@ mod tests {
     use crate::json_patch;
 
     #[test]
-    fn only_what_differs_is_named() {
+    fn only_differing_fields_are_reported() {
         for (says, old, new, want) in [
             ("nothing differs", tree!({"a": 1}), tree!({"a": 1}), "[]"),
             (

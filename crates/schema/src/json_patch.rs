@@ -1,34 +1,34 @@
-//! JSON patch (RFC 6902) on shared trees, as lenient and as strict as Kubernetes is.
+//! JSON patch (RFC 6902) on shared trees, with upstream's deviations from the RFC.
 //!
-//! Where Kubernetes is more lenient than the RFC, so is this: `replace` may make a key, an operation without
-//! `value` means `null`, `copy` of a missing key copies `null`, and a negative index counts from the end. This is
-//! why no general library does the work; besides, a tree shares what a patch leaves alone.
+//! As upstream's library does, `replace` may create a key, an operation without `value` means `null`, `copy` of a missing
+//! key copies `null`, and a negative index counts from the end. No general-purpose crate does this, and none shares
+//! unchanged branches.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - At most [`OPERATIONS_MAX`] operations, and copies of at most [`COPY_BYTES_MAX`] bytes in sum: a small patch
-//!   cannot make a huge object.
-//! - All or nothing: the first operation that fails refuses the patch.
+//! - At most [`OPERATIONS_MAX`] operations, and copies of at most [`COPY_BYTES_MAX`] bytes in total: a small patch cannot
+//!   create a huge object.
+//! - All or nothing: the first operation that fails rejects the patch.
 
 use muster_tree::Tree;
 
 pub use crate::patch::PatchError;
 use crate::spelled::json_word;
 
-/// The most operations in one patch.
+/// Largest number of operations in one patch, upstream's limit.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// The most bytes that all `copy` operations of one patch may add.
+/// Largest number of bytes that the `copy` operations of one patch may add, upstream's limit.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The keys an operation may have.
+/// The keys of an operation.
 const KEYS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// Whether this is a list of operations; the answer tells of keys that no operation has. Shape is checked as a
-/// whole: a patch that is not one is refused before anything of it is tried.
+/// Validates the structure of a patch before any operation is applied; returns unknown keys, for strict field
+/// validation.
 ///
 /// # Errors
 ///
-/// `Malformed` when it is not.
+/// `Malformed` if it is not a list of operations.
 pub fn check(operations: &Tree) -> Result<Vec<String>, PatchError> {
     if !matches!(operations, Tree::List(_) | Tree::Null) {
         return malformed(operations, "Go value of type []handlers.jsonPatchOp");
@@ -60,12 +60,11 @@ fn malformed<T>(found: &Tree, wanted: &str) -> Result<T, PatchError> {
     Err(PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {word} into {wanted}")))
 }
 
-/// The document changed by the operations.
+/// Applies the operations to a document.
 ///
 /// # Errors
 ///
-/// `Malformed` as [`check`] says, `TooLarge` when there are too many operations, `Unfit` when one of them does not
-/// apply.
+/// `Malformed` as in [`check`], `TooLarge` if there are too many operations, `Unfit` if one of them does not apply.
 pub fn apply(document: &Tree, operations: &Tree) -> Result<Tree, PatchError> {
     check(operations)?;
     let all = operations.items();
@@ -111,7 +110,7 @@ fn pointer<'a>(operation: &'a Tree, name: &str) -> Result<&'a str, PatchError> {
     }
 }
 
-/// A copy costs nothing here, but it will be written out in full.
+/// Counts the bytes of a copy: it is shared in memory but serialized in full.
 fn count_copy(value: &Tree, copied: &mut usize) -> Result<(), PatchError> {
     *copied += value.to_json().len();
     if *copied > COPY_BYTES_MAX {
@@ -133,7 +132,7 @@ fn test(doc: &Tree, path: &str, value: &Tree) -> Result<(), PatchError> {
     if found == *value { Ok(()) } else { unfit(format!("testing value {path} failed")) }
 }
 
-/// The value at a pointer; a missing key of a map is `null`, a missing item of a list is an error.
+/// The value at a JSON pointer; a missing key of a map is `null`, a missing item of a list is an error.
 fn find(doc: &Tree, path: &str) -> Result<Tree, PatchError> {
     let mut found = Tree::Null;
     change(doc, path, &mut |at, key| {
@@ -143,12 +142,12 @@ fn find(doc: &Tree, path: &str) -> Result<Tree, PatchError> {
     Ok(found)
 }
 
-/// What an operation does to the container that its path ends in.
+/// The modification of the container that a path ends in.
 type Deed<'a> = &'a mut dyn FnMut(&Tree, &str) -> Result<Tree, PatchError>;
 
-/// The document with the container at the end of `path` changed by `deed`.
+/// Applies `deed` to the container at the end of `path`.
 fn change(doc: &Tree, path: &str, deed: Deed<'_>) -> Result<Tree, PatchError> {
-    // What stands before the first slash is ignored, as Kubernetes does.
+    // Text before the first slash is ignored, as upstream's library does.
     match path.split_once('/') {
         Some((_, rest)) => descend(doc, rest, path, deed),
         None => unfit(format!("doc is missing path: {path:?}")),
@@ -210,7 +209,7 @@ fn remove(at: &Tree, key: &str) -> Result<Tree, PatchError> {
     Ok(Tree::list(items))
 }
 
-/// The place that `key` names in a list of `len` places; negative ones count from the end.
+/// The index that `key` names in a list of `len` items; negative ones count from the end.
 fn index(key: &str, len: usize) -> Result<usize, PatchError> {
     let Ok(n) = key.parse::<isize>() else {
         return unfit(format!("value was not a proper array index: {key:?}"));
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_refused_as_a_whole() {
+    fn a_malformed_patch_is_rejected_as_a_whole() {
         for (malformed, want) in [
             (tree!({"op": "add"}), "object into Go value of type []handlers.jsonPatchOp"),
             (tree!([1]), "number into Go value of type handlers.jsonPatchOp"),
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_patch_leaves_alone_is_shared() {
+    fn branches_outside_a_patch_are_shared() {
         let old = tree!({"data": {"a": "1"}, "list": ["x"]});
         let new = apply(&old, &tree!([{"op": "add", "path": "/data/b", "value": "2"}])).unwrap();
         assert!(new.get("list").unwrap().same_branch(old.get("list").unwrap()));

@@ -1,16 +1,18 @@
-//! The schema of every kind, and everything that is driven by it.
+//! The schema of every kind, and the generic functions over it.
 //!
-//! One table describes built-in kinds and custom resources alike; defaulting, pruning, validation, merges, field
-//! ownership, tables and protobuf bodies are generic functions over it. There is no code per kind here.
+//! One table describes built-in kinds and custom resources alike. Defaulting, pruning, validation, patches, field
+//! ownership, tables and protobuf encoding are functions of an object and its schema; no code is specific to a kind.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Every function is pure: a tree and a schema in, a tree or errors out.
-//! - A function that changes nothing returns the very same branch, so that callers can compare cheaply.
+//! - Every function is pure: an object and a schema in, an object or errors out.
+//! - A function that changes nothing returns the same allocation, so that callers can compare cheaply.
 //!
 //! # Deliberately absent
 //!
-//! Rules that no schema can say (they are small strategy functions of the API server), storage, HTTP.
+//! Rules that a schema cannot express (strategy functions of the API server), storage, HTTP.
+
+#![deny(missing_docs)]
 
 pub mod admission;
 pub mod apply;

@@ -1,16 +1,16 @@
-//! What names may look like. Keys and values of labels are checked by [`selector`](crate::selector).
+//! Validation of names. Label keys and values are validated by [`selector`](crate::selector).
 //!
-//! Each check answers with what is wrong, in the words that clients know; nothing means right.
+//! Each function returns upstream's error messages; an empty list means that the name is valid.
 
 use crate::error::FieldError;
 
-/// Longest DNS label.
+/// Largest length of a DNS label.
 pub const LABEL_MAX: usize = 63;
-/// Longest DNS subdomain.
+/// Largest length of a DNS subdomain.
 pub const SUBDOMAIN_MAX: usize = 253;
-/// Longest name of whoever manages an object.
+/// Largest length of a `managedBy` value.
 const MANAGER_MAX: usize = 63;
-/// What may stand in the path of such a name, besides letters and digits.
+/// Characters allowed in the path of a `managedBy` value, besides letters and digits.
 const PATH_SIGNS: &[u8] = b"/-._~%!$&'()*+,;=:";
 
 const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -33,7 +33,7 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// What is wrong with a DNS label.
+/// Validates a DNS label (RFC 1123).
 #[must_use]
 pub fn label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -47,7 +47,7 @@ pub fn label(text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a DNS label that must begin with a letter.
+/// Validates a DNS label that starts with a letter (RFC 1035).
 #[must_use]
 pub fn word(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -60,7 +60,7 @@ pub fn word(text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a DNS subdomain.
+/// Validates a DNS subdomain (RFC 1123).
 #[must_use]
 pub fn subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -73,7 +73,7 @@ pub fn subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a name that only has to fit into a path.
+/// Validates a name that only has to be a URL path segment, as RBAC names are.
 #[must_use]
 pub fn path_segment(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
@@ -83,7 +83,7 @@ pub fn path_segment(text: &str) -> Vec<String> {
     bad.map(|part| format!("may not contain '{part}'")).collect()
 }
 
-/// What is wrong with the name of whoever manages an object: a domain, a slash and a path.
+/// Validates a `managedBy` value: a domain-prefixed path.
 #[must_use]
 pub fn manager(at: &str, name: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();

@@ -1,47 +1,47 @@
-//! The schema of a kind: nodes in an arena, children by number.
+//! The schema of a kind: an arena of nodes that refer to each other by number.
 //!
-//! One [`Schema`] holds all built-in kinds; each version of a custom resource has one of its own. Everything else
-//! in this crate walks a [`View`]: a schema and a place in it.
+//! One [`Schema`] contains all built-in kinds; each version of a custom resource has its own. All other modules traverse
+//! a [`View`]: a schema and a node in it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use muster_tree::{Text, Tree};
 
-/// The published name of the metadata that every object has.
+/// Component name of ObjectMeta.
 pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The place of a node in its schema.
+/// Index of a node in its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
-/// Nodes that refer to each other. Built-in types may be recursive.
+/// An arena of nodes; built-in types may be recursive.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// All nodes.
+    /// All nodes, indexed by [`NodeId`].
     pub nodes: Vec<Node>,
 }
 
-/// What may stand in one place of an object.
+/// The schema of one value.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
-    /// The structure.
+    /// The type, with the schemas of its children.
     pub shape: Shape,
-    /// The published name of the type that begins here, e.g. `io.k8s.api.core.v1.PodSpec`; empty when it has none.
+    /// Component name, for example `io.k8s.api.core.v1.PodSpec`; empty for an anonymous type.
     pub name: Text,
-    /// The `format` word, e.g. `int32`, `date-time`, `byte`; empty when none.
+    /// `format`, for example `int32`, `date-time` or `byte`; empty without one.
     pub format: Text,
-    /// `x-kubernetes-int-or-string`.
+    /// Keyword `x-kubernetes-int-or-string`: integer or string.
     pub int_or_string: bool,
-    /// `nullable`.
+    /// Keyword `nullable`: `null` is a value.
     pub nullable: bool,
-    /// `x-kubernetes-preserve-unknown-fields`.
+    /// Keyword `x-kubernetes-preserve-unknown-fields`: nothing is pruned.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`.
+    /// Keyword `x-kubernetes-embedded-resource`: a complete object.
     pub embedded_resource: bool,
     /// The value that stands here when the client gave none.
     pub default: Option<Tree>,
-    /// How the items of a list are told apart; `Atomic` for anything else.
+    /// The list type; `Atomic` for any other value.
     pub list: ListKind,
     /// Whether a map is owned and replaced as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic_map: bool,
@@ -58,16 +58,16 @@ pub struct Node {
 /// The structure of a value.
 #[derive(Debug, Clone, Default)]
 pub enum Shape {
-    /// Anything at all.
+    /// Any value, without a schema.
     #[default]
     Any,
-    /// `boolean`.
+    /// A value of type `boolean`.
     Bool,
-    /// `integer`.
+    /// A value of type `integer`.
     Int,
-    /// `number`.
+    /// A value of type `number`.
     Number,
-    /// `string`.
+    /// A value of type `string`.
     Text,
     /// `array` of one kind of item.
     List(NodeId),
@@ -80,15 +80,15 @@ pub enum Shape {
 /// A named field of an object.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: Text,
-    /// Its schema.
+    /// Schema of the field.
     pub node: NodeId,
     /// Whether it must be there.
     pub required: bool,
 }
 
-/// How the items of a list are told apart.
+/// `x-kubernetes-list-type`: how items are identified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListKind {
     /// Not at all: the list is one value.
@@ -103,9 +103,9 @@ pub enum ListKind {
 /// How strategic merge patch treats a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchRule {
-    /// `x-kubernetes-patch-strategy` contains `merge`.
+    /// Whether `x-kubernetes-patch-strategy` contains `merge`.
     pub merge: bool,
-    /// `x-kubernetes-patch-strategy` contains `retainKeys`.
+    /// Whether `x-kubernetes-patch-strategy` contains `retainKeys`.
     pub retain_keys: bool,
     /// `x-kubernetes-patch-merge-key`; empty for lists of scalars.
     pub merge_key: Text,
@@ -114,79 +114,79 @@ pub struct PatchRule {
 /// Value rules of OpenAPI beyond the type.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// `enum`.
+    /// The valid values (`enum`).
     pub allowed: Vec<Tree>,
-    /// `pattern`.
+    /// The regular expression (`pattern`), in Go's syntax.
     pub pattern: Option<Text>,
-    /// The pattern made ready at its first use; `None` inside when it is not one.
+    /// The pattern, compiled on first use; `None` inside if it is invalid.
     pub matcher: OnceLock<Option<regex::Regex>>,
-    /// Required keys that are not among the fields: of free maps, and of values whose fields are kept unseen.
+    /// Required keys that are not declared fields, in maps and in values with preserved unknown fields.
     pub required: Vec<Text>,
-    /// `minimum`, and whether it is itself excluded.
+    /// `minimum`, and whether it is exclusive.
     pub minimum: Option<(f64, bool)>,
-    /// `maximum`, and whether it is itself excluded.
+    /// `maximum`, and whether it is exclusive.
     pub maximum: Option<(f64, bool)>,
-    /// `multipleOf`.
+    /// The number must be a multiple (`multipleOf`).
     pub multiple_of: Option<f64>,
-    /// `minLength`.
+    /// Smallest length in characters (`minLength`).
     pub min_length: Option<u64>,
-    /// `maxLength`.
+    /// Largest length in characters (`maxLength`).
     pub max_length: Option<u64>,
-    /// `minItems`.
+    /// Smallest number of items (`minItems`).
     pub min_items: Option<u64>,
-    /// `maxItems`.
+    /// Largest number of items (`maxItems`).
     pub max_items: Option<u64>,
-    /// `minProperties`.
+    /// Smallest number of entries (`minProperties`).
     pub min_properties: Option<u64>,
-    /// `maxProperties`.
+    /// Largest number of entries (`maxProperties`).
     pub max_properties: Option<u64>,
-    /// `allOf`: value rules only, no structure.
+    /// `allOf`: value validations only, no structure.
     pub all_of: Vec<NodeId>,
-    /// `anyOf`.
+    /// At least one clause must match (`anyOf`).
     pub any_of: Vec<NodeId>,
-    /// `oneOf`.
+    /// Exactly one clause must match (`oneOf`).
     pub one_of: Vec<NodeId>,
-    /// `not`.
+    /// The clause must not match (`not`).
     pub not: Option<NodeId>,
 }
 
-/// One CEL rule as written in a schema.
+/// One entry of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    /// The expression.
+    /// The CEL expression to evaluate.
     pub rule: Text,
-    /// What to say when it does not hold; empty when the schema does not say.
+    /// Message of a violation; empty uses the expression.
     pub message: Text,
-    /// An expression that makes the message; empty when none.
+    /// `messageExpression`: CEL expression of the message; empty without one.
     pub message_expression: Text,
-    /// `reason`; empty means `FieldValueInvalid`.
+    /// `reason` of a violation; empty means `FieldValueInvalid`.
     pub reason: Text,
-    /// `fieldPath`; empty when none.
+    /// `fieldPath` of a violation; empty means the node of the rule.
     pub field_path: Text,
-    /// `optionalOldSelf`.
+    /// `optionalOldSelf`: run on create, too.
     pub optional_old_self: bool,
 }
 
-/// A schema and a place in it.
+/// A borrowed schema and a node in it.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The schema.
+    /// The schema that contains the node.
     pub schema: &'a Schema,
-    /// The place.
+    /// The node within that schema.
     pub id: NodeId,
 }
 
-/// A shared handle on a place in a schema, e.g. the root of a kind.
+/// A shared schema and a node in it, for example the root of a kind.
 #[derive(Debug, Clone)]
 pub struct SchemaRef {
-    /// The schema.
+    /// The schema that contains the node.
     pub schema: Arc<Schema>,
-    /// The place.
+    /// The node within that schema.
     pub id: NodeId,
 }
 
 impl SchemaRef {
-    /// Looks at the place.
+    /// A view of the same node.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         View { schema: &self.schema, id: self.id }
@@ -194,13 +194,13 @@ impl SchemaRef {
 }
 
 impl Schema {
-    /// Copies a place of another schema, with everything below it, into this one.
+    /// Copies a node of another schema, with everything below it, into this one.
     pub fn graft(&mut self, from: View<'_>) -> NodeId {
         let mut copies = BTreeMap::new();
         self.copy(from, &mut copies)
     }
 
-    /// Types may be recursive: a node that was copied, or is being copied, is not copied again.
+    /// Copies a node once: recursive types refer to the copy.
     fn copy(&mut self, from: View<'_>, copies: &mut BTreeMap<NodeId, NodeId>) -> NodeId {
         if let Some(copy) = copies.get(&from.id) {
             return *copy;
@@ -218,7 +218,7 @@ impl Schema {
             }
             _ => {}
         }
-        // Value rules refer to nodes of their own schema.
+        // Bounds refer to nodes of their own schema, which the copy would not remap.
         debug_assert!(node.bounds.is_none(), "built-in types have no value rules");
         self.nodes[id.0 as usize] = node;
         id
@@ -226,19 +226,19 @@ impl Schema {
 }
 
 impl<'a> View<'a> {
-    /// The node at this place.
+    /// The node of this view.
     #[must_use]
     pub fn node(self) -> &'a Node {
         &self.schema.nodes[self.id.0 as usize]
     }
 
-    /// The same schema at another place.
+    /// A view of another node of the same schema.
     #[must_use]
     pub fn to(self, id: NodeId) -> View<'a> {
         View { schema: self.schema, id }
     }
 
-    /// The schema of a field or of the value under a free key; `None` when the schema does not know it.
+    /// The schema of a field or of a key of `additionalProperties`; `None` if the schema has neither.
     #[must_use]
     pub fn below(self, key: &str) -> Option<View<'a>> {
         match &self.node().shape {
@@ -251,7 +251,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The schema of the items, when this is a list.
+    /// The schema of the items, if this is a list.
     #[must_use]
     pub fn item(self) -> Option<View<'a>> {
         match self.node().shape {
@@ -260,7 +260,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The schema at the end of a path of fields; lists are entered without naming them.
+    /// The schema at the end of a path of fields; lists are entered implicitly.
     #[must_use]
     pub fn at(self, path: &[&str]) -> Option<View<'a>> {
         path.iter().try_fold(self, |view, key| {

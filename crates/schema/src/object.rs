@@ -1,4 +1,4 @@
-//! An object as it is stored: the tree, who owns which fields, and its revision, side by side.
+//! A stored object: its tree, managed fields and revision.
 
 use std::sync::Arc;
 
@@ -6,43 +6,43 @@ use muster_tree::{Text, Tree};
 
 /// A stored object.
 ///
-/// `metadata.resourceVersion` and `metadata.managedFields` are not in the tree: a write that changes neither
-/// spec nor status leaves the very same tree, and equal ownership is shared between objects.
+/// `metadata.resourceVersion` and `metadata.managedFields` are not in the tree, so that a write without changes leaves
+/// the same tree, and equal managed fields are shared between objects.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Object {
+pub struct StoredObject {
     /// The object in its storage version, without `metadata.resourceVersion` and `metadata.managedFields`.
     pub tree: Tree,
-    /// Who owns which fields.
+    /// `metadata.managedFields`, in upstream's order.
     pub managed: Arc<[Managed]>,
-    /// The revision of its last change; 0 before it is stored.
+    /// `metadata.resourceVersion`: revision of the last change; 0 before the object is stored.
     pub revision: u64,
 }
 
 /// One entry of `metadata.managedFields`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Managed {
-    /// Who.
+    /// Name of the field manager.
     pub manager: Text,
-    /// Whether by apply; otherwise by update.
+    /// `operation: Apply`; otherwise `Update`.
     pub applied: bool,
-    /// The version in which the fields are named.
+    /// `apiVersion` that the fields refer to.
     pub api_version: Text,
-    /// The subresource written through; empty for the main one.
+    /// Subresource of the write; empty for the main resource.
     pub subresource: Text,
-    /// When, RFC 3339.
+    /// Time of the last change, RFC 3339.
     pub time: Text,
-    /// The fields, in the FieldsV1 form (`{"f:spec":{...}}`), as a shared tree.
+    /// `fieldsV1` (`{"f:spec":{...}}`), as a shared tree.
     pub fields: Tree,
 }
 
-impl Object {
-    /// An object that is not stored yet and that nobody owns.
+impl StoredObject {
+    /// A new object without managed fields and revision.
     #[must_use]
     pub fn new(tree: Tree) -> Self {
         Self { tree, managed: Arc::from([]), revision: 0 }
     }
 
-    /// The whole object as clients see it.
+    /// The object as clients receive it, with `resourceVersion` and `managedFields`.
     #[must_use]
     pub fn whole(&self) -> Tree {
         let meta = self.tree.get("metadata").cloned().unwrap_or_else(Tree::empty_map);
@@ -53,7 +53,7 @@ impl Object {
         self.tree.with_key("metadata", meta)
     }
 
-    /// Takes a whole object apart; the opposite of [`Object::whole`].
+    /// Splits an object off the wire; the inverse of [`StoredObject::whole`].
     #[must_use]
     pub fn of_whole(whole: &Tree) -> Self {
         let revision = whole.str_at(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
@@ -64,7 +64,7 @@ impl Object {
 }
 
 impl Managed {
-    /// This entry as it stands in `metadata.managedFields`.
+    /// The entry as an API value.
     #[must_use]
     pub fn to_tree(&self) -> Tree {
         let mut entries = vec![
@@ -110,7 +110,7 @@ mod tests {
             "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "batch/v1", "time": "t",
                 "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}, "subresource": "status"}],
         }});
-        let object = Object::of_whole(&whole);
+        let object = StoredObject::of_whole(&whole);
         assert_eq!(object.tree, tree!({"kind": "Job", "metadata": {"name": "a"}}));
         assert_eq!(object.revision, 7);
         assert_eq!(object.whole(), whole);

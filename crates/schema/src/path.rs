@@ -1,18 +1,18 @@
-//! Where a walk over an object stands, as a chain of stack frames.
+//! The current path of a traversal, as a chain of stack frames.
 //!
-//! Nothing is spelled out, and nothing allocated, until something has to be reported.
+//! The path is formatted, and memory allocated, only when an error is reported.
 
 use std::fmt;
 
-/// A place in an object.
+/// A path within an object.
 pub(crate) enum Path<'a> {
-    /// The start of the walk, with what stands in front of every path.
+    /// The root, with the prefix of all paths.
     Root(&'a str),
     /// Under a key of a map.
     Key(&'a Path<'a>, &'a str),
-    /// At a position of a list.
+    /// An index of a list.
     Item(&'a Path<'a>, usize),
-    /// Under a free key of a map, shown in brackets.
+    /// A key of `additionalProperties`, formatted in brackets.
     Entry(&'a Path<'a>, &'a str),
 }
 
@@ -32,7 +32,7 @@ impl<'a> Path<'a> {
         Path::Entry(self, key)
     }
 
-    /// The path without what stands in front: the name of the value in messages.
+    /// The path without the prefix of the root, as messages name the value.
     pub(crate) fn body(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, false).expect("writing to text cannot fail");

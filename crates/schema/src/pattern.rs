@@ -1,16 +1,16 @@
-//! Patterns of schemas: regular expressions in the dialect of Go, made ready for ours.
+//! The `pattern` of schemas: regular expressions in Go's syntax (RE2), translated for the `regex` crate.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::node::Bounds;
 
-/// The most memory one compiled pattern may take.
+/// Largest size of a compiled pattern in bytes: bounds the memory that a tenant's CRD can take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Compiles a pattern.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the syntax error.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(&translate(pattern)).size_limit(PATTERN_BYTES_MAX).build().map_err(|e| {
         let text = e.to_string();
@@ -18,14 +18,14 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// Whether `text` matches the pattern of these bounds; a pattern that is none matches everything.
+/// Returns whether `text` matches the pattern of these bounds; an invalid pattern matches everything.
 pub(crate) fn matches(bounds: &Bounds, text: &str) -> bool {
     let ready = bounds.matcher.get_or_init(|| compile(bounds.pattern.as_deref().unwrap_or_default()).ok());
     ready.as_ref().is_none_or(|regex| regex.is_match(text))
 }
 
-/// Says the same in our dialect: classes such as `\d` are ASCII only, and inside brackets `[`, `&&`, `--` and
-/// `~~` stand for themselves.
+/// Translates the syntax: in Go, classes such as `\d` are ASCII only, and `[`, `&&`, `--` and `~~` within brackets are
+/// literals.
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars().peekable();
@@ -36,7 +36,7 @@ fn translate(pattern: &str) -> String {
             '[' if !inside => {
                 inside = true;
                 out.push('[');
-                // Right after the opening, `^` negates and `]` stands for itself.
+                // At the start of a class, `^` negates and `]` is a literal.
                 if chars.next_if_eq(&'^').is_some() {
                     out.push('^');
                 }
@@ -77,7 +77,7 @@ fn escape(c: Option<char>, out: &mut String) {
     }
 }
 
-/// Copies `[:alpha:]` as it is; the opening bracket was read already.
+/// Copies a named class such as `[:alpha:]`; its opening bracket is consumed already.
 fn copy_named(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
     out.push('[');
     for c in chars.by_ref() {

@@ -1,15 +1,15 @@
-//! Protobuf bodies of built-in kinds: requests read into trees, answers written from trees.
+//! Protobuf bodies of built-in kinds: decoding of requests and encoding of responses.
 //!
-//! Go clients send them and do not fall back to JSON. Reader and writer are driven by the published descriptors and by
-//! what Go's types say: names, inlined structs, and which fields are pointers. On the wire a field that is no
-//! pointer always stands there, with its zero value if need be; the reader leaves such values out, while the zero value
-//! of a pointer (`backoffLimit: 0`) is a value and stays.
+//! Go clients send protobuf and do not fall back to JSON. Decoder and encoder use the published descriptors and facts
+//! about Go's types: field names, inlined structs, and which fields are pointers. A non-pointer field is always on the
+//! wire, with its zero value if unset, so the decoder drops zero values; the zero value of a pointer (`backoffLimit: 0`)
+//! is kept.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The tree is what the same client would have sent as JSON, without the zero values that mean absence.
-//! - What is written is what Go's marshallers write for the same object, byte for byte.
-//! - Unknown fields are ignored; anything malformed is an error, never a panic.
+//! - A decoded tree is what the same client would have sent as JSON, without the zero values that mean absence.
+//! - Encoded bytes equal those of Go's marshallers for the same object.
+//! - Unknown fields are ignored; a malformed message is an error, never a panic.
 //!
 //! # Deliberately absent
 //!
@@ -124,7 +124,7 @@ pub fn encode(tree: &Tree) -> Result<Vec<u8>, ProtoError> {
     Ok(out)
 }
 
-/// Writes one event of a watch, without its length: a `WatchEvent` whose object is a body as [`encode`] writes it.
+/// Encodes a `WatchEvent` without its length prefix; its object is encoded as by [`encode`].
 ///
 /// # Errors
 /// As [`encode`].

@@ -1,14 +1,14 @@
-//! Quantities in the templates of pods that custom resources hold.
+//! Validation of quantities in pod templates of custom resources.
 //!
-//! The schema of a custom resource says how a quantity is spelled by a pattern, and some text that matches it is none
-//! (`1e1.5`). A request that cannot be read would be left out of every sum, so it is refused where it is written.
+//! A CRD schema describes quantities by a pattern, which also matches invalid ones (`1e1.5`). A request that cannot be
+//! parsed would be missing from every sum of quota and capacity, so such a write is rejected.
 
 use muster_tree::{Text, Tree};
 
 use crate::error::FieldError;
 use crate::formats;
 
-/// What is no quantity among the resources of a pod spec at this path.
+/// Errors of malformed quantities in the resources of a pod spec at this path.
 #[must_use]
 pub fn of_pod_spec(path: &str, spec: Option<&Tree>) -> Vec<FieldError> {
     let Some(spec) = spec else { return Vec::new() };
@@ -23,7 +23,7 @@ pub fn of_pod_spec(path: &str, spec: Option<&Tree>) -> Vec<FieldError> {
     problems
 }
 
-/// What is no quantity among requests and limits.
+/// Errors of malformed quantities in requests and limits.
 #[must_use]
 pub fn of_requirements(path: &str, resources: Option<&Tree>) -> Vec<FieldError> {
     let part = |name: &&str| resources.map(|it| (format!("{path}.{name}"), it.entries_at(&[name])));
@@ -31,13 +31,13 @@ pub fn of_requirements(path: &str, resources: Option<&Tree>) -> Vec<FieldError> 
     parts.iter().filter_map(part).flat_map(|(path, entries)| of_map(&path, entries)).collect()
 }
 
-/// What is no quantity in a map of them.
+/// Errors of malformed quantities in a map.
 #[must_use]
 pub fn of_map(path: &str, entries: &[(Text, Tree)]) -> Vec<FieldError> {
     entries.iter().filter_map(|(name, value)| of_field(&format!("{path}[{name}]"), value)).collect()
 }
 
-/// What is wrong with a field that is to be a quantity.
+/// The error of a malformed quantity in a field.
 #[must_use]
 pub fn of_field(path: &str, value: &Tree) -> Option<FieldError> {
     let why = formats::quantity_field(value).err()?;
@@ -45,7 +45,7 @@ pub fn of_field(path: &str, value: &Tree) -> Option<FieldError> {
     Some(FieldError::invalid(path, shown, why))
 }
 
-/// The problems of an object that its old form did not have: what was stored before it was refused stays writable.
+/// The errors that the old object did not have: an object that was stored before this validation stays writable.
 #[must_use]
 pub fn added(new: Vec<FieldError>, old: &[FieldError]) -> Vec<FieldError> {
     new.into_iter().filter(|problem| !old.contains(problem)).collect()
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_quantity_is_named() {
+    fn malformed_quantities_are_reported() {
         let spec = tree!({"overhead": {"cpu": "1e"}, "resources": {"requests": {"cpu": "1e1.5"}},
             "initContainers": [{"resources": {"limits": {"memory": true}}}],
             "containers": [{"resources": {"requests": {"cpu": 0.5, "memory": "8.0000000000000000000000000"}}},

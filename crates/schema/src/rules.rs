@@ -1,19 +1,19 @@
 //! CEL rules of custom resources (`x-kubernetes-validations`).
 //!
-//! Rules are compiled once per schema. A check visits only places that have rules at or below them, converts only the
-//! fields that a rule names, and passes over branches that did not change unless a rule compares old with new.
+//! Rules are compiled once per schema. Validation visits only values with rules at or below them, converts only the
+//! fields that a rule references, and skips unchanged branches unless they have transition rules.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A rule that speaks of `oldSelf` runs only where the stored value can be told to be the same one.
-//! - A rule that did not hold before, of a value that did not change, is not reported (ratcheting).
-//! - No check takes more than [`STEPS_MAX`] turns of a loop: the interpreter has no cost limit, so every loop of a
-//!   compiled rule counts its turns.
+//! - A transition rule (`oldSelf`) runs only if the value can be correlated with the stored one.
+//! - A violation of an unchanged value is not reported (ratcheting).
+//! - A validation executes at most [`STEPS_MAX`] loop iterations: the interpreter has no cost limit, so every loop of a
+//!   compiled rule counts its iterations.
 //!
 //! # Deliberately absent
 //!
-//! A type checker. What a rule names is looked up in the schema and functions must be known, but `self.text == 1` is
-//! found out only when it runs. Cost is not estimated at compile time either.
+//! A type checker: fields and functions are resolved at compile time, but `self.text == 1` fails only at run time. Cost
+//! estimation at compile time.
 
 mod context;
 mod known;
@@ -35,9 +35,9 @@ use crate::error::FieldError;
 use crate::node::{ListKind, Node, NodeId, Rule, SchemaRef, Shape, View};
 use crate::path::Path;
 
-/// The most turns that all loops of all rules together may take in one check.
+/// Largest number of loop iterations of all rules in one validation.
 pub const STEPS_MAX: u64 = 200_000;
-/// The longest rule, in bytes.
+/// Largest length of a rule in bytes.
 pub const RULE_BYTES_MAX: usize = 8 * 1024;
 
 /// The compiled rules of one schema.
@@ -45,56 +45,56 @@ pub const RULE_BYTES_MAX: usize = 8 * 1024;
 pub struct Rules {
     schema: SchemaRef,
     nodes: BTreeMap<NodeId, NodeRules>,
-    /// Places that have rules at or below them.
+    /// Nodes with rules at or below them.
     with_rules: BTreeSet<NodeId>,
-    /// Places that have rules about the old value at or below them.
+    /// Nodes with transition rules at or below them.
     with_transitions: BTreeSet<NodeId>,
 }
 
-/// The rules at one place.
+/// The rules of one node.
 #[derive(Debug)]
 struct NodeRules {
     rules: Vec<Compiled>,
-    /// What they need of the value, and of the stored value.
+    /// Fields that they reference in the new and in the stored value.
     needs: Needs,
     old_needs: Needs,
 }
 
-/// One rule, ready to run.
+/// One compiled rule of a node.
 #[derive(Debug)]
 struct Compiled {
     rule: Rule,
     program: Program,
     message: Option<Program>,
     uses_old: bool,
-    /// The path of the field to blame, below the place of the rule.
+    /// `fieldPath`: the field that a violation is reported at, relative to the rule's node.
     blames: String,
 }
 
-/// Which fields of a value a rule looks at.
+/// The fields of a value that a rule references.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Needs {
-    /// None.
+    /// No fields at all.
     #[default]
     Nothing,
-    /// These.
+    /// Only the fields of these names.
     Fields(BTreeSet<Text>),
     /// The value as a whole.
     Everything,
 }
 
-/// Whether a text is an expression at all; the error is the sentence for its author.
+/// Parses an expression; the error is the message for its author.
 pub fn syntax(expression: &str) -> Result<(), String> {
     program::Program::parse(expression).map(|_| ())
 }
 
 impl Rules {
-    /// Compiles all rules of a schema. The errors have the paths of the schema, not of an object.
+    /// Compiles all rules of a schema. Errors have paths within the CRD.
     pub fn compile(schema: &SchemaRef) -> Result<Rules, Vec<FieldError>> {
         Rules::compile_at(crd::BASE, schema)
     }
 
-    /// As [`Rules::compile`], with `base` in front of every path.
+    /// As [`Rules::compile`], with a prefix of error paths.
     pub fn compile_at(base: &str, schema: &SchemaRef) -> Result<Rules, Vec<FieldError>> {
         let mut rules = Rules {
             schema: schema.clone(),
@@ -111,13 +111,13 @@ impl Rules {
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 
-    /// Whether there are no rules at all, so that a check costs nothing.
+    /// Returns whether the schema has no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.with_rules.is_empty()
     }
 
-    /// The rules that do not hold for `new`, which is about to replace `old`.
+    /// Validates `new`, which is to replace `old`; returns the violations.
     #[must_use]
     pub fn check(&self, new: &Tree, old: Option<&Tree>) -> Vec<FieldError> {
         if self.is_empty() {
@@ -126,7 +126,7 @@ impl Rules {
         walk::check(self, self.schema.view(), new, old, &Path::Root(""))
     }
 
-    /// Defaults must keep the rules too.
+    /// Validates the defaults of the schema against its rules.
     fn check_defaults(&self, base: &str) -> Vec<FieldError> {
         let mut errors = Vec::new();
         for_each_place(self.schema.view(), base, &mut |view, path| {
@@ -138,7 +138,7 @@ impl Rules {
     }
 }
 
-/// Calls `visit` for every place of a schema that an object can reach, with its path in the schema.
+/// Calls `visit` for every node that an object can reach, with its path in the schema.
 fn for_each_place(view: View<'_>, path: &str, visit: &mut impl FnMut(View<'_>, &str)) {
     visit(view, path);
     for (below, path) in places_below(view, path) {
@@ -146,7 +146,7 @@ fn for_each_place(view: View<'_>, path: &str, visit: &mut impl FnMut(View<'_>, &
     }
 }
 
-/// The places directly below; named types have no rules, and may be recursive, so they are left out.
+/// The nodes directly below, without named types: those have no rules and may be recursive.
 fn places_below<'s>(view: View<'s>, path: &str) -> Vec<(View<'s>, String)> {
     let mut below = match &view.node().shape {
         Shape::List(item) => vec![(view.to(*item), format!("{path}.items"))],
@@ -163,12 +163,12 @@ fn places_below<'s>(view: View<'s>, path: &str) -> Vec<(View<'s>, String)> {
 struct Compiler<'r> {
     rules: &'r mut Rules,
     errors: Vec<FieldError>,
-    /// The places from the root to here.
+    /// The nodes from the root to the current one.
     open: Vec<NodeId>,
 }
 
 impl Compiler<'_> {
-    /// `fixed` is the path of the part above in which old and new values cannot be told to be the same.
+    /// `fixed` is the path of the ancestor below which new values cannot be correlated with stored ones.
     fn walk(&mut self, view: View<'_>, path: &str, fixed: Option<&str>) {
         self.open.push(view.id);
         let node = view.node();
@@ -220,7 +220,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether values below can be told to be the same as stored ones.
+/// Returns whether values below a node can be correlated with stored ones.
 fn keeps_identity(node: &Node) -> bool {
     match &node.shape {
         Shape::List(_) => matches!(node.list, ListKind::Map(_)),

@@ -1,4 +1,4 @@
-//! Small schemas for tests, written as OpenAPI would be.
+//! Small schemas for tests, in OpenAPI form.
 
 use std::sync::Arc;
 

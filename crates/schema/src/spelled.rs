@@ -1,8 +1,8 @@
-//! Values as messages of Kubernetes spell them: `map[image:nginx ports:[80 81]]`.
+//! Values formatted as Go's `%v` does, for messages: `map[image:nginx ports:[80 81]]`.
 
 use muster_tree::Tree;
 
-/// The spelling of a value.
+/// Formats a value as Go's `%v` does.
 #[must_use]
 pub fn spelled(value: &Tree) -> String {
     match value {
@@ -21,7 +21,7 @@ pub fn spelled(value: &Tree) -> String {
     }
 }
 
-/// The word for the type of a value, as messages about JSON use it.
+/// The JSON type name of a value, as in messages of Go's decoder.
 #[must_use]
 pub fn json_word(value: &Tree) -> &'static str {
     match value {

@@ -1,12 +1,12 @@
-//! Structure: filling in defaults, dropping what the schema does not know, and telling wrong types.
+//! Defaulting, pruning of unknown fields, and type checks.
 //!
-//! These three run on every write, so they are made for the common case, in which nothing changes.
+//! All three run on every write and are optimized for objects that they do not change.
 //!
-//! # Invariants
+//! # Guarantees
 //!
 //! - Each node of the object is visited once.
-//! - An unchanged branch is returned as the very same branch and costs no allocation.
-//! - All are idempotent: doing them twice is doing them once.
+//! - An unchanged branch is returned as the same allocation, without allocating.
+//! - All are idempotent.
 //!
 //! # Deliberately absent
 //!
@@ -22,18 +22,18 @@ use self::edit::{Edit, Entries, edit_entries, edit_items};
 use crate::node::{Field, Shape, View};
 use crate::path::Path;
 
-/// The keys an embedded resource always has, whatever its schema says.
+/// Keys that an embedded resource always has, independent of its schema.
 const EMBEDDED_KEYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The object with the defaults of its schema filled in, at every depth.
+/// Fills in the defaults of the schema at every depth.
 ///
-/// A `null` where the schema allows none counts as absent: the default takes its place, or the key goes away.
+/// A `null` in a non-nullable field counts as absent: it is replaced by the default or removed.
 #[must_use]
 pub fn default(view: View<'_>, tree: &Tree) -> Tree {
     filled(view, tree).unwrap_or_else(|| tree.clone())
 }
 
-/// The object without what its schema does not know; the paths of what went away are added to `unknown`.
+/// Removes fields that the schema does not know; their paths are added to `unknown`.
 #[must_use]
 pub fn prune(view: View<'_>, tree: &Tree, unknown: &mut Vec<String>) -> Tree {
     pruned(view, tree, &Path::Root(""), unknown).unwrap_or_else(|| tree.clone())

@@ -1,4 +1,4 @@
-//! What tests of this crate share.
+//! Helpers for the tests of this crate.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
-//! Values: whether an object keeps the value rules of its schema.
+//! Validation of values against their schema.
 //!
-//! The words, the order of checks and even some oddities are those of the real server, because scripts read them.
+//! Messages, their order and some oddities are upstream's, because clients compare them.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A value that did not change since the stored object is not reported (ratcheting), provided the two can be
-//!   told to be the same one: through maps and lists with keys, not through other lists.
-//! - A branch shared with the stored object is not even looked at.
+//! - A value that is unchanged since the stored object is not reported (ratcheting), provided that the two can be
+//!   correlated: through maps and map lists, not through other lists.
+//! - A branch shared with the stored object is skipped.
 //!
 //! # Deliberately absent
 //!
@@ -73,7 +73,7 @@ struct Walk {
     /// Duplicates in lists; apart, because they ratchet by the whole object.
     lists: Vec<FieldError>,
     looks_at_lists: bool,
-    /// How many values were checked: tells which of several failed clauses came closest.
+    /// Number of values checked: selects the closest of several failed clauses, as upstream does.
     visits: usize,
 }
 

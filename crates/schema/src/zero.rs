@@ -1,14 +1,14 @@
-//! Zero values of built-in kinds: what means absence, and what is written all the same.
+//! Zero values of built-in kinds: which of them mean absence, and which are serialized.
 //!
-//! Kubernetes holds built-in kinds in Go structs. A field that is no pointer cannot tell `0` or `""` from nothing;
-//! whether its zero value is written depends on a tag. Clients see the effects: `hostNetwork: false` comes back
-//! as nothing, a container without resources comes back with `resources: {}`, a probe with `periodSeconds: 0`
-//! gets the default.
+//! Upstream decodes built-in kinds into Go structs. A non-pointer field cannot distinguish `0` or `""` from absence, and
+//! its `omitempty` tag decides whether the zero value is serialized. Clients see the effects: `hostNetwork: false` is
+//! dropped, a container without resources is returned with `resources: {}`, a probe with `periodSeconds: 0` gets the
+//! default.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - `absent`, then defaults, then `written` gives what the Go server would store and answer.
-//! - Both functions return the very same tree when there is nothing to do, and both can be repeated.
+//! - `absent`, then defaults, then `written` gives what upstream would store and return.
+//! - Both functions are idempotent, and return the same allocation if they change nothing.
 //!
 //! # Deliberately absent
 //!

@@ -1,4 +1,4 @@
-//! Replays writes that a real API server answered, and compares who owns what afterwards.
+//! Replays writes recorded from a real API server and compares `managedFields`.
 //!
 //! `data/ownership.json` holds histories of objects: random applies, updates and patches by several managers, each
 //! with the object that the server answered, or its conflicts. Since only ownership is looked at here, an update
@@ -16,7 +16,7 @@ use common::same_values;
 use muster_schema::apply::{self, Writer};
 use muster_schema::fields;
 use muster_schema::node::SchemaRef;
-use muster_schema::object::{Managed, Object};
+use muster_schema::object::{Managed, StoredObject};
 use muster_schema::{crd, structure, table};
 
 use muster_tree::{Tree, tree};
@@ -30,7 +30,7 @@ struct Case<'a> {
     /// The schema of the kind.
     schema: SchemaRef,
     /// The object after the step before.
-    live: Option<Object>,
+    live: Option<StoredObject>,
 }
 
 impl Case<'_> {
@@ -38,12 +38,12 @@ impl Case<'_> {
         self.step.str_at(&[name])
     }
 
-    fn object(&self, name: &str) -> Option<Object> {
-        self.step.get(name).filter(|o| o.is_map()).map(Object::of_whole)
+    fn object(&self, name: &str) -> Option<StoredObject> {
+        self.step.get(name).filter(|o| o.is_map()).map(StoredObject::of_whole)
     }
 
     /// The object before; recorded when a controller wrote in between.
-    fn before(&self) -> Option<Object> {
+    fn before(&self) -> Option<StoredObject> {
         self.object("before").or_else(|| self.live.clone())
     }
 
@@ -82,7 +82,7 @@ impl Case<'_> {
     }
 
     fn replay_apply(&self) -> Result<(), String> {
-        let live = self.before().unwrap_or_else(|| Object::new(Tree::empty_map()));
+        let live = self.before().unwrap_or_else(|| StoredObject::new(Tree::empty_map()));
         let body = self.step.get("body").ok_or("no body")?;
         let force = self.step.bool_at(&["force"]) == Some(true);
         let view = self.schema.view();
@@ -168,7 +168,7 @@ fn owners_are_those_of_a_real_server() {
     let mut count = 0;
     for (i, sequence) in recorded.items_at(&["sequences"]).iter().enumerate() {
         let schema = schema_of(&recorded, sequence.str_at(&["kind"]), sequence.str_at(&["apiVersion"]));
-        let mut live: Option<Object> = None;
+        let mut live: Option<StoredObject> = None;
         for (j, step) in sequence.items_at(&["steps"]).iter().enumerate() {
             let case = Case { sequence, step, schema: schema.clone(), live: live.clone() };
             if let Err(why) = case.replay() {

@@ -36,7 +36,7 @@ fn replay(live: &Tree, case: &Tree) -> Result<(), String> {
 }
 
 #[test]
-fn patches_do_what_they_do_on_a_real_server() {
+fn patches_match_a_real_server() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/strategic.json");
     let recorded = Tree::parse(&std::fs::read(path).expect("recorded cases")).expect("JSON");
     let cases = recorded.items_at(&["cases"]);

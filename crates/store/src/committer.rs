@@ -1,10 +1,10 @@
-//! The commit thread: takes what was accepted, makes it durable as one group, then shows and acknowledges it.
+//! The commit thread: commits accepted transactions in groups, then publishes and acknowledges them.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nothing is shown before it is durable, and nothing acknowledged before it is shown (relaxed replies aside).
-//! - A failed commit fails everything accepted since: later writes were prepared against it. Reads go on.
-//! - Transactions are never split between commits.
+//! - Nothing is published before it is durable, and nothing acknowledged before it is published (except relaxed writes).
+//! - A failed commit also fails every write accepted since, because those were prepared against it. Reads continue.
+//! - A transaction is never split between commits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -16,37 +16,37 @@ use muster_tree::Text;
 use crate::disk::Base;
 use crate::head::Transaction;
 use crate::store::{Shared, resources};
-use crate::{Key, Object, WriteError};
+use crate::{Key, StoredObject, WriteError};
 
-/// A commit takes no further transaction once it has this many records.
+/// Number of records after which a commit takes no further transaction.
 const COMMIT_RECORDS_MAX: usize = 1000;
-/// How often relaxed commits are forced to the disk.
+/// Sync interval of relaxed commits.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
-/// How long the thread sleeps at most when every commit is forced and nothing has to be done.
+/// Longest sleep of an idle thread when every commit is synced; a write wakes it.
 const IDLE: Duration = Duration::from_secs(3600);
-/// A commit takes no further transaction once its records are about this large.
+/// Estimated bytes after which a commit takes no further transaction.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 
-/// Ends the commit thread when the last handle goes.
+/// Owner of the commit thread; stops it when the last store handle is dropped.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Committer {
-    /// Starts the thread of a durable store.
+    /// Starts the commit thread of a durable store.
     pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<Self> {
         let its = shared.clone();
         let thread = thread::Builder::new().name("muster-commit".to_owned()).spawn(move || run(&its))?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Accepts nothing more, commits what was accepted, and gives the file back.
+    /// Rejects further writes, commits the accepted ones, and closes the file.
     pub(crate) fn close(&self) {
         self.shared.head().closed = true;
         self.shared.accepted.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A reply may have dropped the last handle, on the thread itself: it ends by itself then.
+        // A reply may drop the last handle on the commit thread itself; joining it there would deadlock, and it stops anyway.
         if let Some(thread) = thread.filter(|t| t.thread().id() != thread::current().id()) {
             let ended = thread.join();
             debug_assert!(ended.is_ok(), "the commit thread panicked");
@@ -76,7 +76,7 @@ fn run(shared: &Shared) {
     *shared.disk() = None;
 }
 
-/// The transactions of the next commit; none of them when it is time to sync; `None` when all is done.
+/// The transactions of the next commit; empty when only a sync is due, `None` when the store is closed.
 fn next_batch(shared: &Shared) -> Option<Vec<Transaction>> {
     let mut head = shared.head();
     if head.queue.is_empty() && !head.closed {
@@ -130,11 +130,13 @@ fn publish(shared: &Shared, batch: Vec<Transaction>, now: Time) {
             all.append(&mut transaction.records);
         }
         let reached = all.last().map_or(0, |staged| staged.record.revision);
+        // In the same critical section as the publication: a writer finds a state either pending or published.
         head.release(all.iter().map(|staged| &staged.record.key), reached);
         let changed = resources(&all);
         state.publish(all, now);
         changed
     };
+    // After the locks are released: listeners read the state at once, and replies may write.
     shared.publish_done(&changed);
     for (reply, objects) in replies {
         reply(Ok(objects));
@@ -145,6 +147,7 @@ fn fail(shared: &Shared, batch: Vec<Transaction>, error: &WriteError) {
     let later = {
         let mut head = shared.head();
         let published = shared.state().revision();
+        // Queued transactions were staged on top of the failed ones, so they cannot be committed either.
         head.drop_tail(published)
     };
     for reply in batch.into_iter().chain(later).filter_map(|transaction| transaction.reply) {
@@ -154,16 +157,16 @@ fn fail(shared: &Shared, batch: Vec<Transaction>, error: &WriteError) {
 
 fn sync(shared: &Shared) {
     if let Some(disk) = shared.disk().as_mut() {
-        // What could not be forced now is written anew with the next commit.
+        // On failure the next commit reopens the file and rewrites what was not synced.
         let _ = disk.sync();
     }
 }
 
-/// What a snapshot reads.
+/// The published state as the source of a snapshot.
 pub(crate) struct Published<'a>(pub(crate) &'a Shared);
 
 impl Base for Published<'_> {
-    fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, Object)> {
+    fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, StoredObject)> {
         self.0.state().objects_after(after, max)
     }
 

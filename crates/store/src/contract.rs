@@ -1,136 +1,136 @@
-//! The types of the store's border.
+//! The types of the store's public interface.
 
 use muster_tree::Text;
 
-use crate::Object;
+use crate::StoredObject;
 
-/// The name of one object: a resource such as `pods` or `jobs.batch`, a namespace (empty when cluster-scoped), a name.
+/// The key of an object: resource, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Storage name of the resource: `<plural>` for the core group, else `<plural>.<group>`.
+    /// Resource name: `<plural>` in the core group, else `<plural>.<group>`, for example `jobs.batch`.
     pub resource: Text,
-    /// Namespace; empty when cluster-scoped.
+    /// Namespace of the object; empty for cluster-scoped resources.
     pub namespace: Text,
-    /// Name.
+    /// Name of the object within its namespace.
     pub name: Text,
 }
 
-/// What the writer saw of the key when it prepared the write.
+/// The state of the key that a write was prepared against: the condition of an optimistic transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// Nothing there.
+pub enum ExpectedRevision {
+    /// The key must not exist.
     Absent,
-    /// The object at this revision.
+    /// The object must have this revision.
     Revision(u64),
 }
 
-/// One change of one key.
+/// What a write does to its key.
 #[derive(Debug, Clone)]
-pub enum Change {
-    /// Create or replace; the store fills in the revision.
-    Put(Object),
-    /// Remove; this is the last state that watchers will see (the store fills in the revision of the deletion).
-    Delete(Object),
+pub enum Mutation {
+    /// Creates or replaces the object; the store sets its revision.
+    Put(StoredObject),
+    /// Deletes the object. The value is the last state that watchers receive; the store sets the revision of the deletion.
+    Delete(StoredObject),
 }
 
-/// A change with what it was prepared against.
+/// A write with its precondition.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// What is written.
+    /// Key of the object to write.
     pub key: Key,
-    /// What must still be true.
-    pub expect: Expect,
-    /// The change.
-    pub change: Change,
+    /// Precondition, checked when the write is accepted.
+    pub expect: ExpectedRevision,
+    /// The mutation to perform.
+    pub change: Mutation,
 }
 
-/// Whether the writer's reply waits for the disk.
+/// Whether the reply to a writer waits for the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// The reply comes when the change is durable.
+    /// Reply once the write is durable and visible.
     Wait,
-    /// The reply comes at once (Events): a crash may lose it.
+    /// Reply at once, used for Events: a crash may lose the write.
     Relaxed,
 }
 
-/// Why a write was not done.
+/// Why a write failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Somebody wrote first: prepare again against the newest state.
+    /// A precondition failed: prepare the write again against the newest state.
     #[error("{key:?} changed meanwhile")]
-    Overtaken {
-        /// The key whose expectation did not hold.
+    Conflict {
+        /// Key of the failed precondition.
         key: Key,
     },
-    /// The disk refused; nothing of this commit is visible or kept.
+    /// The commit failed; nothing of it is visible or durable.
     #[error("commit: {0}")]
     Disk(String),
-    /// The store is at its size limit: only deletes and reads.
+    /// The store has reached its size limit: only deletes and reads succeed, as after etcd's NOSPACE alarm.
     #[error("the store is full: {bytes} of {max} bytes used")]
     Full {
-        /// Bytes in use.
+        /// Bytes in use on disk.
         bytes: u64,
-        /// The limit.
+        /// `store_bytes_max` of the options.
         max: u64,
     },
 }
 
-/// A record of the watch history.
+/// One change in the watch history.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The revision of the change.
+    /// Revision of the change.
     pub revision: u64,
-    /// What changed.
+    /// Key of the changed object.
     pub key: Key,
-    /// The state before; `None` for a create.
-    pub before: Option<Object>,
-    /// The state after; `None` for a delete.
-    pub after: Option<Object>,
-    /// What a watcher sees of a delete: the last state, carrying the revision of the deletion. `None` otherwise.
-    pub last: Option<Object>,
+    /// State before the change; `None` for a create.
+    pub before: Option<StoredObject>,
+    /// State after the change; `None` for a delete.
+    pub after: Option<StoredObject>,
+    /// For a delete, the object of the watch event: the last state with the revision of the deletion. `None` otherwise.
+    pub last: Option<StoredObject>,
 }
 
 impl Record {
-    /// The object this change left behind or, for a delete, took away.
+    /// The object of the watch event: the new state or, for a delete, the last one.
     #[must_use]
-    pub fn shown(&self) -> &Object {
+    pub fn shown(&self) -> &StoredObject {
         let shown = self.after.as_ref().or(self.last.as_ref());
         shown.expect("a record has a state after it or is a delete with a last state")
     }
 }
 
-/// A cursor or an exact read is older than the history kept.
+/// A watch or an exact read starts before the retained history: 410 Gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {wanted} ({oldest})")]
 pub struct Expired {
-    /// What was asked for.
+    /// Requested revision.
     pub wanted: u64,
-    /// The oldest revision that can still be served.
+    /// Oldest revision that can be served.
     pub oldest: u64,
 }
 
-/// Which objects a list wants.
+/// Selects the objects of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Range {
-    /// Only this namespace; all when `None`.
+    /// Restricts to a namespace; `None` lists all.
     pub namespace: Option<Text>,
-    /// Only names that begin so; without a namespace it does not count.
+    /// Restricts to names with this prefix; ignored without a namespace.
     pub beginning: Text,
-    /// Only what comes after this (namespace, name).
+    /// Continues after this (namespace, name), as the `continue` token does.
     pub after: Option<(Text, Text)>,
-    /// At most this many; all when `None`. The caller filters by selector, so it passes `None` or walks pages.
+    /// Largest number of objects; `None` is unlimited. Selectors are applied by the caller, which then walks pages.
     pub limit: Option<usize>,
-    /// Exactly this revision; the newest durable state when `None`.
+    /// Reads at exactly this revision; `None` reads the published state.
     pub revision: Option<u64>,
 }
 
-/// A consistent part of a resource.
+/// One page of a list, consistent at a single revision.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The objects in order of (namespace, name).
-    pub objects: Vec<Object>,
-    /// The revision of the snapshot.
+    /// Objects, ordered by (namespace, name).
+    pub objects: Vec<StoredObject>,
+    /// Revision of the page.
     pub revision: u64,
-    /// How many objects of the range come after this page.
+    /// Number of selected objects after this page (`remainingItemCount`).
     pub remaining: usize,
 }

@@ -1,14 +1,14 @@
-//! A whole store in one file, to be kept elsewhere: `muster snapshot save` and `restore`.
+//! Backups: a whole store in one file, for `muster snapshot save` and `muster snapshot restore`.
 //!
-//! The file begins with a line that names its version and one that describes what it holds; then comes the store's own
-//! file, compressed, and at the end the SHA-256 of everything before. What the store keeps for others (keys and
-//! certificates) is part of it, so it can be read by its owner only.
+//! The file starts with a line with its version and a line that describes its content; then follow the store's file,
+//! compressed, and the SHA-256 of everything before. It contains the metadata values of the store (keys and
+//! certificates), so it is readable by its owner only.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nobody writes to the store meanwhile: its lock is held. A store that cannot be opened is not saved.
-//! - A file of the right name is whole: both ways write under another name first.
-//! - Nothing is restored unless everything was checked, and never over something else.
+//! - The store's lock is held while it is saved, so no server writes to it. A store that cannot be opened is not saved.
+//! - A file under its final name is complete: save and restore write to a temporary name and rename it.
+//! - A restore verifies the whole file first and never overwrites a non-empty directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -20,85 +20,85 @@ use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{Disk, FORMAT, FolderLock, STORE_FILE};
-use crate::share::Shelter;
+use crate::disk::{DirectoryLock, Disk, FORMAT, STORE_FILE};
+use crate::share::Interner;
 use crate::state::State;
 use crate::{OpenError, StoreOptions};
 
-/// How the first line begins.
+/// Prefix of the first line.
 const TITLE: &str = "muster snapshot ";
-/// The version written by this version of muster.
+/// Version of the file format.
 const VERSION: u32 = 1;
-/// The longest of the two lines at the beginning.
+/// Longest header line in bytes, so that a wrong file cannot exhaust memory.
 const LINE_BYTES_MAX: u64 = 4096;
-/// The sum at the end.
+/// Size of the checksum in bytes.
 const SUM_BYTES: u64 = 32;
 
-/// What was saved or restored.
+/// Description of a saved or restored store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
-    /// The revision of the store.
+pub struct SnapshotInfo {
+    /// Revision of the store.
     pub revision: u64,
-    /// The size of the store's file.
+    /// Uncompressed size of the store's file.
     pub bytes: u64,
 }
 
-/// Why nothing was saved or restored.
+/// Why a save or restore failed; nothing was saved or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// There is no store.
+    /// The data directory has no store.
     #[error("{path} holds no store\n\nhint: name the folder of `muster up` with `--data-dir`", path = path.display())]
     NoStore {
-        /// The data directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
-    /// The store does not open.
+    /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Something is there already.
+    /// The target directory is not empty.
     #[error(
         "{path} is not empty\n\nhint: name a new folder with `--data-dir`, or move this one away first", path = path.display()
     )]
     NotEmpty {
-        /// The data directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
-    /// This is something else.
+    /// The file is not a Muster snapshot.
     #[error("{path} is no snapshot of muster\n\nhint: give a file that `muster snapshot save` wrote", path = path.display())]
     Stranger {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A newer Muster wrote this.
+    /// The file was written by a newer version of Muster.
     #[error(
         "{path} is a snapshot of format {found}, this version of muster reads format {known}\n\nhint: use the version that wrote it", path = path.display()
     )]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The format found.
+        /// Format of the file.
         found: u32,
-        /// The format known here.
+        /// Newest format that this version reads.
         known: u32,
     },
-    /// The file is damaged.
+    /// The file is corrupt.
     #[error(
         "{path} is damaged: {problem}; nothing was restored\n\nhint: take another copy of it", path = path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the corruption.
         problem: String,
     },
-    /// The operating system refused.
+    /// A file operation failed.
     #[error("{action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -106,19 +106,19 @@ pub enum CopyError {
 /// Saves the store of a data directory that no server uses.
 ///
 /// # Errors
-/// There is none, somebody uses it, it is damaged, or the file cannot be written.
-pub fn save(directory: &Path, file: &Path) -> Result<Copied, CopyError> {
+/// The directory has no store, it is in use, the store is corrupt, or the file cannot be written.
+pub fn save(directory: &Path, file: &Path) -> Result<SnapshotInfo, CopyError> {
     let store = directory.join(STORE_FILE);
     if !store.exists() {
         return Err(CopyError::NoStore { path: directory.to_owned() });
     }
     let mut disk = Disk::open(directory, StoreOptions::default(), None)?;
     let mut state = State::new(StoreOptions::default(), Time(0));
-    disk.load(&mut state, &mut Shelter::default())?;
-    // Closed, but still ours: the file is as a clean stop leaves it, and nobody opens it meanwhile.
+    disk.load(&mut state, &mut Interner::default())?;
+    // Closing flushes the file as a clean shutdown does; the lock stays held, so no other process opens it.
     disk.close();
     let bytes = std::fs::metadata(&store).map_err(io_error("read", &store))?.len();
-    let copied = Copied { revision: state.revision(), bytes };
+    let copied = SnapshotInfo { revision: state.revision(), bytes };
     let half = beside(file);
     let done = write(&store, &half, &copied).and_then(|()| finish(&half, file));
     done.map_err(|source| {
@@ -128,11 +128,11 @@ pub fn save(directory: &Path, file: &Path) -> Result<Copied, CopyError> {
     Ok(copied)
 }
 
-/// Restores a saved store into a data directory that is empty or not there yet.
+/// Restores a saved store into an empty or missing data directory.
 ///
 /// # Errors
-/// The directory holds something, or the file is not a whole snapshot of a known version. Nothing is left behind then.
-pub fn restore(file: &Path, directory: &Path) -> Result<Copied, CopyError> {
+/// The directory is not empty, or the file is not a complete snapshot of a known version. Nothing is left behind.
+pub fn restore(file: &Path, directory: &Path) -> Result<SnapshotInfo, CopyError> {
     let copied = check(file)?;
     let is_new = !directory.exists();
     std::fs::create_dir_all(directory).map_err(io_error("make", directory))?;
@@ -140,7 +140,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Copied, CopyError> {
     if inside.next().is_some() {
         return Err(CopyError::NotEmpty { path: directory.to_owned() });
     }
-    let lock = FolderLock::take(directory)?;
+    let lock = DirectoryLock::take(directory)?;
     let (store, half) = (directory.join(STORE_FILE), directory.join(STORE_FILE).with_extension("new"));
     let done = unpack(file, &half, copied.bytes).and_then(|()| finish(&half, &store));
     let opened = match done {
@@ -161,7 +161,7 @@ fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> CopyErro
     move |source| CopyError::Io { action, path: path.to_owned(), source }
 }
 
-/// Removes what a failed restore made.
+/// Removes the files of a failed restore, so that the user can retry.
 fn clear(directory: &Path, is_new: bool) {
     for name in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let _ = std::fs::remove_file(name.path());
@@ -171,26 +171,26 @@ fn clear(directory: &Path, is_new: bool) {
     }
 }
 
-/// The name under which a file is written until it is whole.
+/// The temporary name of a file that is being written.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     PathBuf::from(name)
 }
 
-/// Gives a whole file its name, durably.
+/// Renames a complete file to its final name and syncs the directory.
 fn finish(half: &Path, file: &Path) -> io::Result<()> {
     std::fs::rename(half, file)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// A new file for its owner alone.
+/// Creates a file with mode 0600.
 fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-fn write(store: &Path, half: &Path, copied: &Copied) -> io::Result<()> {
+fn write(store: &Path, half: &Path, copied: &SnapshotInfo) -> io::Result<()> {
     let mut out = Summed { inner: BufWriter::new(private(half)?), sum: Sha256::new() };
     let described = tree!({"storeFormat": i64::from(FORMAT), "revision": copied.revision.to_string(),
         "bytes": copied.bytes.to_string()});
@@ -203,8 +203,8 @@ fn write(store: &Path, half: &Path, copied: &Copied) -> io::Result<()> {
     inner.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads the whole file: is it one of ours, of a version we know, and unchanged?
-fn check(file: &Path) -> Result<Copied, CopyError> {
+/// Verifies a whole file: title, version and checksum.
+fn check(file: &Path) -> Result<SnapshotInfo, CopyError> {
     let wrong = io_error("read", file);
     let damaged = |problem: &str| CopyError::Damaged { path: file.to_owned(), problem: problem.to_owned() };
     let length = std::fs::metadata(file).map_err(&wrong)?.len();
@@ -218,6 +218,7 @@ fn check(file: &Path) -> Result<Copied, CopyError> {
     }
     let described = line(&mut input).map_err(&wrong)?;
     let body = length.checked_sub(SUM_BYTES).ok_or_else(|| damaged("it is cut short"))?;
+    // The checksum is verified before the description is parsed, so that a corrupt file is reported as such.
     if sum_of(file, body).map_err(&wrong)? != end_of(file, body).map_err(&wrong)? {
         return Err(damaged("its sum does not match"));
     }
@@ -227,7 +228,8 @@ fn check(file: &Path) -> Result<Copied, CopyError> {
     if let Some(found) = format.filter(|found| *found > FORMAT) {
         return Err(OpenError::Format { path: file.to_owned(), found, known: FORMAT }.into());
     }
-    let copied = number("revision").zip(number("bytes")).map(|(revision, bytes)| Copied { revision, bytes });
+    let copied =
+        number("revision").zip(number("bytes")).map(|(revision, bytes)| SnapshotInfo { revision, bytes });
     copied.ok_or_else(|| damaged("its description is incomplete"))
 }
 
@@ -267,7 +269,7 @@ fn unpack(file: &Path, to: &Path, bytes: u64) -> io::Result<()> {
     out.sync_all()
 }
 
-/// Sums what is written.
+/// A writer that computes the SHA-256 of its output.
 struct Summed<W> {
     inner: W,
     sum: Sha256,

@@ -1,73 +1,74 @@
-//! The writers' view: the published state and, over it, what was accepted but is not durable yet.
+//! The writers' view: accepted writes that are not durable yet, on top of the published state.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Revisions are handed out here, one after the other, in the order of acceptance.
-//! - A key is in the tail exactly while its newest change is not published.
+//! - Revisions are assigned here, contiguously, in the order of acceptance.
+//! - A key is in the tail exactly while its newest change is unpublished.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ring::{ENTRY_BYTES, Staged};
 use crate::state::State;
-use crate::{Change, Expect, Key, Object, Record, Write, WriteError};
+use crate::{ExpectedRevision, Key, Mutation, Record, StoredObject, Write, WriteError};
 
-/// Called once with the outcome of a write.
-pub(crate) type Reply = Box<dyn FnOnce(Result<Vec<Object>, WriteError>) + Send>;
+/// Receives the result of a write, once.
+pub(crate) type Reply = Box<dyn FnOnce(Result<Vec<StoredObject>, WriteError>) + Send>;
 
-/// A write whose trees have been shared, with the memory that is new in them.
+/// A write with interned trees, and the memory that was newly interned for it.
 pub(crate) struct Prepared {
     pub(crate) write: Write,
     pub(crate) bytes: usize,
 }
 
-/// Accepted changes that become durable and visible together.
+/// An accepted transaction: its changes become durable and visible together.
 pub(crate) struct Transaction {
     pub(crate) records: Vec<Staged>,
-    /// Whoever still waits; nobody when the reply did not have to wait for the disk.
+    /// The pending reply; `None` if the writer was answered at once.
     pub(crate) reply: Option<Reply>,
 }
 
 impl Transaction {
     /// The objects as stored.
-    pub(crate) fn objects(&self) -> Vec<Object> {
+    pub(crate) fn objects(&self) -> Vec<StoredObject> {
         self.records.iter().map(|staged| staged.record.shown().clone()).collect()
     }
 }
 
-/// The newest state of a key that is not published yet.
+/// The newest, unpublished state of a key.
 struct Pending {
     revision: u64,
-    object: Option<Object>,
+    object: Option<StoredObject>,
 }
 
-/// What writers see.
+/// The unpublished writes and the queue of the commit thread.
 #[derive(Default)]
 pub(crate) struct Head {
     next: u64,
     tail: BTreeMap<Key, Pending>,
-    /// What waits for the next commit.
+    /// Transactions waiting for a commit.
     pub(crate) queue: VecDeque<Transaction>,
-    /// Nothing more is accepted.
+    /// The store is closed: every write is rejected.
     pub(crate) closed: bool,
 }
 
 impl Head {
-    /// A head over a state published at `revision`.
+    /// An empty head on top of the state published at `revision`.
     pub(crate) fn over(revision: u64) -> Self {
         Self { next: revision + 1, ..Self::default() }
     }
 
-    /// The newest state of `key`, durable or not.
-    pub(crate) fn newest(&self, key: &Key, state: &State) -> Option<Object> {
+    /// The newest state of `key`, published or not.
+    pub(crate) fn newest(&self, key: &Key, state: &State) -> Option<StoredObject> {
         match self.tail.get(key) {
             Some(pending) => pending.object.clone(),
             None => state.get(key).cloned(),
         }
     }
 
-    /// Checks every expectation and gives the changes their revisions; all or none.
+    /// Checks every precondition and assigns revisions, for all writes or none.
     pub(crate) fn stage(&mut self, writes: Vec<Prepared>, state: &State) -> Result<Vec<Staged>, WriteError> {
-        let mut own: BTreeMap<Key, Option<Object>> = BTreeMap::new();
+        let mut own: BTreeMap<Key, Option<StoredObject>> = BTreeMap::new();
+        // Only a transaction with several writes can touch a key twice.
         let many = writes.len() > 1;
         let mut staged = Vec::with_capacity(writes.len());
         for (revision, Prepared { write, bytes }) in (self.next..).zip(writes) {
@@ -76,7 +77,7 @@ impl Head {
                 None => self.newest(&write.key, state),
             };
             if !holds(write.expect, before.as_ref(), &write.change) {
-                return Err(WriteError::Overtaken { key: write.key });
+                return Err(WriteError::Conflict { key: write.key });
             }
             let record = record(write, revision, before);
             if many {
@@ -88,7 +89,7 @@ impl Head {
         Ok(staged)
     }
 
-    /// Remembers staged changes as the newest until they are published.
+    /// Records staged changes as the newest states until they are published.
     pub(crate) fn hold(&mut self, staged: &[Staged]) {
         for Staged { record, .. } in staged {
             let pending = Pending { revision: record.revision, object: record.after.clone() };
@@ -96,7 +97,7 @@ impl Head {
         }
     }
 
-    /// Forgets pending states that have been published up to `revision`.
+    /// Removes pending states that were published up to `revision`.
     pub(crate) fn release<'a>(&mut self, keys: impl Iterator<Item = &'a Key>, revision: u64) {
         for key in keys {
             if self.tail.get(key).is_some_and(|pending| pending.revision <= revision) {
@@ -105,7 +106,7 @@ impl Head {
         }
     }
 
-    /// Gives up everything that is not published: its revisions are handed out again.
+    /// Discards all unpublished writes after a failed commit; their revisions are assigned again.
     pub(crate) fn drop_tail(&mut self, published: u64) -> VecDeque<Transaction> {
         self.next = published + 1;
         self.tail.clear();
@@ -113,20 +114,20 @@ impl Head {
     }
 }
 
-/// Whether what the writer saw is still so.
-fn holds(expect: Expect, now: Option<&Object>, change: &Change) -> bool {
+/// Returns whether the precondition of a write holds.
+fn holds(expect: ExpectedRevision, now: Option<&StoredObject>, change: &Mutation) -> bool {
     match (expect, now) {
-        // There is nothing to delete: whoever asks must look again.
-        (Expect::Absent, None) => matches!(change, Change::Put(_)),
-        (Expect::Revision(seen), Some(object)) => object.revision == seen,
+        // A delete of an absent key was prepared against stale state, so it conflicts.
+        (ExpectedRevision::Absent, None) => matches!(change, Mutation::Put(_)),
+        (ExpectedRevision::Revision(seen), Some(object)) => object.revision == seen,
         _ => false,
     }
 }
 
-fn record(write: Write, revision: u64, before: Option<Object>) -> Record {
+fn record(write: Write, revision: u64, before: Option<StoredObject>) -> Record {
     let (after, last) = match write.change {
-        Change::Put(object) => (Some(Object { revision, ..object }), None),
-        Change::Delete(object) => (None, Some(Object { revision, ..object })),
+        Mutation::Put(object) => (Some(StoredObject { revision, ..object }), None),
+        Mutation::Delete(object) => (None, Some(StoredObject { revision, ..object })),
     };
     Record { revision, key: write.key, before, after, last }
 }

@@ -1,18 +1,20 @@
-//! Revisions, snapshots, watch history and durable commits.
+//! The object store: revisions, snapshots, watch history and durable commits; the role that etcd has for Kubernetes.
 //!
-//! A write is prepared by somebody else against the newest state of its key, then accepted here under a short lock
-//! and made durable by the commit thread; readers and watchers see durable state only.
+//! The caller prepares a write against the newest state of its key. The store accepts it under a short lock, and the
+//! commit thread makes it durable; readers and watchers see durable state only.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Revisions are contiguous, never go back and never repeat, also over a crash.
-//! - An acknowledged write is durable (Events aside: their writers do not wait).
-//! - A transaction becomes visible as a whole: the published revision moves once, past its last record.
-//! - Watch cursors deliver every change of their resource once, in revision order, or say that they were overtaken.
+//! - Revisions are contiguous, never decrease and never repeat, also across a crash.
+//! - An acknowledged write is durable, except writes of Events, which are acknowledged at once.
+//! - A transaction becomes visible atomically: the published revision advances once, past its last record.
+//! - A watch cursor delivers every change of its resource once, in revision order, or fails with [`Expired`].
 //!
 //! # Deliberately absent
 //!
-//! What objects mean. Keys are text, values are [`Object`]s, no field is looked at. And any async runtime.
+//! The meaning of objects: keys are strings, values are [`StoredObject`]s, and no field is read. Any async runtime.
+
+#![deny(missing_docs)]
 
 mod codec;
 mod committer;
@@ -30,7 +32,7 @@ mod store;
 
 pub use contract::*;
 pub use cursor::Cursor;
-pub use disk::{DiskAct, DiskFaults, FolderLock};
-pub use muster_schema::object::Object;
+pub use disk::{DirectoryLock, DiskAct, DiskFaults};
+pub use muster_schema::object::StoredObject;
 pub use options::*;
 pub use store::Store;

@@ -1,7 +1,7 @@
-//! Lists: a page of one resource, of now or of an earlier revision.
+//! Lists: a page of one resource at the published or an earlier revision.
 //!
-//! An earlier revision is the present state with the history undone: for each object that changed since, the
-//! `before` of its first later change.
+//! An earlier revision is reconstructed by undoing the history: for each object that changed since, the `before` state
+//! of its first later change.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -9,14 +9,14 @@ use std::ops::Bound;
 
 use muster_tree::Text;
 
-use crate::state::{Name, Shelf, State};
-use crate::{Expired, Object, Page, Range};
+use crate::state::{Name, ResourceState, State};
+use crate::{Expired, Page, Range, StoredObject};
 
-/// What an object was at an earlier revision; `None` when it did not exist.
-type Undone<'a> = BTreeMap<Name, Option<&'a Object>>;
+/// States of objects at an earlier revision; `None` for an object that did not exist.
+type Undone<'a> = BTreeMap<Name, Option<&'a StoredObject>>;
 
 impl State {
-    /// The part of `resource` that `range` asks for.
+    /// Lists the objects of a resource that `range` selects.
     pub(crate) fn list(&self, resource: &str, range: &Range) -> Result<Page, Expired> {
         let revision = range.revision.unwrap_or(self.revision()).min(self.revision());
         let Some(shelf) = self.shelf(resource) else {
@@ -29,20 +29,21 @@ impl State {
     }
 }
 
-impl Shelf {
-    /// The present objects of the range, in order.
-    fn within<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Name, &'a Object)> {
+impl ResourceState {
+    /// The current objects of the range, in key order.
+    fn within<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Name, &'a StoredObject)> {
         let from = start(range);
         let objects = self.objects.range((from, Bound::Unbounded));
         objects.take_while(|(name, _)| fits(range, name))
     }
 
-    /// What the objects of the range that changed after `revision` were at it.
+    /// The states at `revision` of the objects of the range that changed after it.
     fn undone(&self, revision: u64, range: &Range) -> Result<Undone<'_>, Expired> {
         let mut undone = Undone::new();
         for record in self.ring.after(revision)?.rev() {
             let name = (record.key.namespace.clone(), record.key.name.clone());
             if holds(range, &name) {
+                // Newest to oldest: the last insert is the first change after `revision`, whose `before` is the wanted state.
                 undone.insert(name, record.before.as_ref());
             }
         }
@@ -50,7 +51,7 @@ impl Shelf {
     }
 }
 
-/// Where the range begins.
+/// The lower bound of the range.
 fn start(range: &Range) -> Bound<Name> {
     let first = range.namespace.as_ref().map(|namespace| (namespace.clone(), range.beginning.clone()));
     match (first, &range.after) {
@@ -61,22 +62,22 @@ fn start(range: &Range) -> Bound<Name> {
     }
 }
 
-/// Whether `name` is in the namespace of the range and begins as it asks.
+/// Returns whether `name` matches the namespace and prefix of the range.
 fn fits(range: &Range, name: &Name) -> bool {
     let is_there = |only: &Text| name.0 == *only && name.1.starts_with(range.beginning.as_str());
     range.namespace.as_ref().is_none_or(is_there)
 }
 
-/// Whether `name` is in the range.
+/// Returns whether `name` is in the range.
 fn holds(range: &Range, name: &Name) -> bool {
     fits(range, name) && range.after.as_ref().is_none_or(|after| name > after)
 }
 
-/// The objects of `now`, replaced by what `undone` says of them, in order.
+/// Merges the current objects with the states in `undone`, in key order.
 fn merged<'a>(
-    now: impl Iterator<Item = (&'a Name, &'a Object)>,
+    now: impl Iterator<Item = (&'a Name, &'a StoredObject)>,
     undone: &Undone<'a>,
-) -> impl Iterator<Item = &'a Object> {
+) -> impl Iterator<Item = &'a StoredObject> {
     let mut now = now.filter(|(name, _)| !undone.contains_key(*name)).peekable();
     let mut then = undone.iter().filter_map(|(name, object)| object.map(|o| (name, o))).peekable();
     iter::from_fn(move || match (now.peek(), then.peek()) {

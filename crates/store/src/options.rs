@@ -1,33 +1,33 @@
-//! The store's bounds, and why it may refuse to open.
+//! Limits of a store, and the errors of opening one.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The most bytes all history rings may hold together.
+/// Largest total size of the watch history of all resources, in bytes (estimated).
 pub const HISTORY_BYTES_MAX: usize = 64 << 20;
-/// How long a change stays in the history.
+/// Age at which a change leaves the watch history; upstream's etcd compaction interval.
 pub const HISTORY_AGE_MAX: Duration = Duration::from_secs(300);
-/// A ring never drops its newest entries below this many.
+/// Number of newest changes per resource that are always retained.
 pub const HISTORY_ENTRIES_MIN: usize = 200;
-/// The most bytes on disk before only deletes are taken.
+/// Bytes on disk at which writes other than deletes are rejected.
 pub const STORE_BYTES_MAX: u64 = 2 << 30;
-/// The log may always grow to this size before a snapshot is begun.
+/// Smallest log size in bytes at which a new snapshot is started.
 pub const LOG_BYTES_MIN: u64 = 32 << 20;
 
-/// The bounds of one store.
+/// The limits of a store and its fsync policy.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// The most bytes all history rings may hold together.
+    /// Largest total size of the watch history of all resources, in bytes (estimated).
     pub history_bytes_max: usize,
-    /// How long a change stays in the history.
+    /// Age at which a change leaves the watch history; upstream's etcd compaction interval.
     pub history_age_max: Duration,
-    /// A ring never drops its newest entries below this many.
+    /// Number of newest changes per resource that are always retained.
     pub history_entries_min: usize,
-    /// The most bytes on disk; beyond them only deletes are taken.
+    /// Bytes on disk at which writes other than deletes are rejected.
     pub store_bytes_max: u64,
-    /// The log may always grow to this size before a snapshot is begun.
+    /// Smallest log size in bytes at which a new snapshot is started.
     pub log_bytes_min: u64,
-    /// When a commit counts as durable.
+    /// Fsync policy of commits.
     pub sync: SyncMode,
 }
 
@@ -44,54 +44,54 @@ impl Default for StoreOptions {
     }
 }
 
-/// When a commit is forced to the disk.
+/// Fsync policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncMode {
-    /// Before it is acknowledged.
+    /// Each commit is synced before it is acknowledged.
     EveryCommit,
-    /// Every 100 ms: a crash of the machine or the process may lose that much.
+    /// Commits are synced every 100 ms: a crash of the host or the process may lose the last ones.
     Relaxed,
 }
 
-/// Why a store did not open.
+/// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody else has it open.
+    /// Another process has the data directory open.
     #[error("{path} is in use by {who}: stop it, or choose another data directory", path = path.display())]
     InUse {
-        /// The data directory.
+        /// Path of the data directory.
         path: PathBuf,
-        /// Who holds it, as written in its lock file.
+        /// Program and PID of the holder, from the lock file.
         who: String,
     },
-    /// The operating system refused.
+    /// A file operation failed.
     #[error("{action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A newer Muster wrote this.
+    /// The file was written by a newer version of Muster.
     #[error(
         "{path} has format {found}, this version of muster reads format {known}: use the version that wrote it"
     )]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The format found.
+        /// Format of the file.
         found: u32,
-        /// The format known here.
+        /// Newest format that this version reads.
         known: u32,
     },
-    /// The file is damaged.
+    /// The file is corrupt.
     #[error("{path} is damaged: {problem}; restore a snapshot or start with an empty data directory")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the corruption.
         problem: String,
     },
 }

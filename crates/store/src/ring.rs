@@ -1,9 +1,9 @@
-//! The history of one resource: its newest changes, oldest first.
+//! The watch history of one resource: a ring of its newest changes, oldest first.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Revisions grow from front to back.
-//! - Every change of the resource after `dropped` is here: a cursor at or above it misses nothing.
+//! - Revisions increase from front to back.
+//! - Every change of the resource after `dropped` is in the ring: a cursor at or after it misses nothing.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use muster_api::time::Time;
 
 use crate::{Expired, Record};
 
-/// A change that has its revision, with an estimate of the memory which only it keeps alive.
+/// A change with its revision, and an estimate of the memory that only this change keeps alive.
 #[derive(Debug, Clone)]
 pub(crate) struct Staged {
     pub(crate) record: Record,
     pub(crate) bytes: usize,
 }
 
-/// What an entry costs beside the branches that only it holds.
+/// Bytes of an entry itself, without the objects that only it references.
 pub(crate) const ENTRY_BYTES: usize = std::mem::size_of::<Entry>();
 
 struct Entry {
@@ -26,22 +26,22 @@ struct Entry {
     at: Time,
 }
 
-/// The newest changes of one resource.
+/// The ring of the newest changes of one resource.
 #[derive(Default)]
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// The revision of the newest change that is not here any more; 0 when none was dropped.
+    /// Revision of the newest change that was dropped; 0 if none was.
     dropped: u64,
 }
 
 impl Ring {
-    /// A ring of a resource whose changes up to `dropped` are not known any more.
+    /// An empty ring; changes up to `dropped` are no longer available.
     pub(crate) fn starting_after(dropped: u64) -> Self {
         Self { dropped, ..Self::default() }
     }
 
-    /// The memory held by entries, estimated.
+    /// Estimated bytes held by the entries.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -56,7 +56,7 @@ impl Ring {
         self.entries.push_back(Entry { staged, at });
     }
 
-    /// Drops the oldest entry; returns its estimate.
+    /// Drops the oldest entry; returns its estimated bytes.
     pub(crate) fn pop(&mut self) -> usize {
         let Some(entry) = self.entries.pop_front() else {
             return 0;
@@ -66,22 +66,22 @@ impl Ring {
         entry.staged.bytes
     }
 
-    /// When the oldest entry was made.
+    /// Commit time of the oldest entry.
     pub(crate) fn oldest_at(&self) -> Option<Time> {
         self.entries.front().map(|entry| entry.at)
     }
 
-    /// The revision of the oldest entry.
+    /// Revision of the oldest entry.
     pub(crate) fn next_revision(&self) -> Option<u64> {
         self.entries.front().map(|entry| entry.staged.record.revision)
     }
 
-    /// The revision of the newest change ever seen here.
+    /// Revision of the newest change, also if it was dropped.
     pub(crate) fn newest(&self) -> u64 {
         self.entries.back().map_or(self.dropped, |entry| entry.staged.record.revision)
     }
 
-    /// The changes after `revision`, oldest first, unless one of them was dropped.
+    /// The changes after `revision`, oldest first; `Expired` if one of them was dropped.
     pub(crate) fn after(
         &self,
         revision: u64,

@@ -1,4 +1,4 @@
-//! Sharing on the write path: equal branches, texts and lists of owners are kept once.
+//! Interning on the write path: equal branches, strings and lists of managed fields are stored once.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -8,20 +8,20 @@ use muster_schema::object::Managed;
 use muster_tree::{Sharing, Text, Tree, own_bytes};
 
 use crate::head::Prepared;
-use crate::{Change, Key, Object, Write};
+use crate::{Key, Mutation, StoredObject, Write};
 
-/// The lists of owners are never swept below this many.
+/// Number of managed-field lists below which they are not swept.
 const OWNERS_SWEEP_MIN: usize = 1024;
 
-/// The table of what is known.
-pub(crate) struct Shelter {
+/// The interning tables of trees and managed-field lists.
+pub(crate) struct Interner {
     trees: Sharing,
     owners: HashSet<Owners>,
     owners_sweep_at: usize,
     nobody: Arc<[Managed]>,
 }
 
-impl Default for Shelter {
+impl Default for Interner {
     fn default() -> Self {
         Self {
             trees: Sharing::new(),
@@ -32,32 +32,32 @@ impl Default for Shelter {
     }
 }
 
-impl Shelter {
-    /// The same write made of known parts where possible, with the memory that the history will keep alive for it.
+impl Interner {
+    /// Interns the objects of a write, and estimates the memory that the watch history will keep alive for it.
     pub(crate) fn prepare(&mut self, write: Write) -> Prepared {
         let Write { key, expect, change } = write;
         let key = self.key(&key);
         let (change, bytes) = match change {
-            Change::Put(object) => (Change::Put(self.object(&object)), 0),
-            // The last state is mostly the one before, which from now on only the history keeps.
-            Change::Delete(object) => {
+            Mutation::Put(object) => (Mutation::Put(self.object(&object)), 0),
+            // The last state is usually the stored one, which only the history references from now on.
+            Mutation::Delete(object) => {
                 let object = self.object(&object);
                 let bytes = own_bytes(&object.tree);
-                (Change::Delete(object), bytes)
+                (Mutation::Delete(object), bytes)
             }
         };
         Prepared { write: Write { key, expect, change }, bytes: bytes + self.trees.take_new_bytes() }
     }
 
-    /// Known texts instead of those of `key`.
+    /// Interns the strings of a key.
     pub(crate) fn key(&mut self, key: &Key) -> Key {
         let Key { resource, namespace, name } = key;
         Key { resource: self.text(resource), namespace: self.text(namespace), name: self.text(name) }
     }
 
-    fn object(&mut self, object: &Object) -> Object {
+    fn object(&mut self, object: &StoredObject) -> StoredObject {
         let tree = self.trees.share_below(&object.tree);
-        Object { tree, managed: self.managed(&object.managed), revision: object.revision }
+        StoredObject { tree, managed: self.managed(&object.managed), revision: object.revision }
     }
 
     fn managed(&mut self, all: &Arc<[Managed]>) -> Arc<[Managed]> {
@@ -76,27 +76,27 @@ impl Shelter {
         self.owners(shared)
     }
 
-    /// The known text equal to `text`.
+    /// Interns a string.
     pub(crate) fn text(&mut self, text: &Text) -> Text {
         self.trees.text(text)
     }
 
-    /// The known branch equal to `made`, whose children are known.
+    /// Interns a branch with interned children.
     pub(crate) fn branch(&mut self, made: Tree) -> Tree {
         self.trees.branch(made)
     }
 
-    /// A branch that is not looked up: the outermost one of an object.
+    /// The root of an object, which is not interned: no two objects are equal.
     pub(crate) fn own_branch(&mut self, made: Tree) -> Tree {
         made
     }
 
-    /// No owners.
+    /// The empty list of managed fields, shared.
     pub(crate) fn nobody(&self) -> Arc<[Managed]> {
         self.nobody.clone()
     }
 
-    /// The known list equal to `made`, whose texts and fields are known.
+    /// Interns a list of managed fields with interned strings and trees.
     pub(crate) fn owners(&mut self, made: Arc<[Managed]>) -> Arc<[Managed]> {
         let made = Owners(made);
         if let Some(known) = self.owners.get(&made) {
@@ -112,7 +112,7 @@ impl Shelter {
     }
 }
 
-/// A list of owners made of known parts: equal when its parts are the same ones.
+/// A list of managed fields with interned parts, so that parts are compared by address.
 struct Owners(Arc<[Managed]>);
 
 impl Hash for Owners {

@@ -1,14 +1,14 @@
-//! What readers and watchers see: the objects of every resource and their history, at one revision.
+//! The published state that readers and watchers see: objects and history of every resource, at one revision.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Records are applied in revision order, a transaction as a whole: between two calls of [`State::publish`]
-//!   the state is that of one revision.
-//! - A resource nobody ever wrote has no shelf; reading it finds nothing.
+//! - Records are applied in revision order, a transaction as a whole: between two calls of [`State::publish`] the state
+//!   is that of one revision.
+//! - A resource without writes has no entry; reading it finds nothing.
 //!
 //! # Deliberately absent
 //!
-//! What is accepted but not yet durable. The writers' view is in `head`.
+//! Accepted writes that are not durable yet: the writers' view is in `head`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,27 +18,27 @@ use muster_tree::Text;
 
 use crate::codec::{Logged, What};
 use crate::ring::{Ring, Staged};
-use crate::{Expired, Key, Object, Record, StoreOptions};
+use crate::{Expired, Key, Record, StoreOptions, StoredObject};
 
-/// The place of an object within its resource: namespace, then name.
+/// Sort key of an object within its resource: namespace, then name.
 pub(crate) type Name = (Text, Text);
 
-/// How often rings that nobody writes are looked at for entries that are too old.
+/// Interval at which rings without writes are checked for expired entries.
 const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// The published state.
+/// The published state of all resources.
 pub(crate) struct State {
     revision: u64,
-    shelves: BTreeMap<Text, Shelf>,
+    shelves: BTreeMap<Text, ResourceState>,
     history_bytes: usize,
     swept: Time,
     options: StoreOptions,
 }
 
-/// One resource.
+/// Objects and history of one resource.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    pub(crate) objects: BTreeMap<Name, Object>,
+pub(crate) struct ResourceState {
+    pub(crate) objects: BTreeMap<Name, StoredObject>,
     pub(crate) ring: Ring,
 }
 
@@ -47,26 +47,26 @@ impl State {
         Self { revision: 0, shelves: BTreeMap::new(), history_bytes: 0, swept: now, options }
     }
 
-    /// The revision everything here is at.
+    /// The published revision.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    pub(crate) fn shelf(&self, resource: &str) -> Option<&Shelf> {
+    pub(crate) fn shelf(&self, resource: &str) -> Option<&ResourceState> {
         self.shelves.get(resource)
     }
 
-    pub(crate) fn shelves(&self) -> &BTreeMap<Text, Shelf> {
+    pub(crate) fn shelves(&self) -> &BTreeMap<Text, ResourceState> {
         &self.shelves
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Object> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&StoredObject> {
         let shelf = self.shelves.get(&key.resource)?;
         shelf.objects.get(&(key.namespace.clone(), key.name.clone()))
     }
 
-    /// At most `max` objects after a key, in key order over all resources.
-    pub(crate) fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, Object)> {
+    /// At most `max` objects after a key, in key order across all resources; feeds snapshots.
+    pub(crate) fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, StoredObject)> {
         let first = after.map_or_else(Text::new, |key| key.resource.clone());
         let shelves = self.shelves.range(first..);
         let all = shelves.flat_map(|(resource, shelf)| {
@@ -85,7 +85,7 @@ impl State {
         keyed.take(max).collect()
     }
 
-    /// At the start: the state of one key as the disk knows it, unless a later one is known already.
+    /// On load: applies a record from disk unless a later one was applied; snapshot blocks and log overlap.
     pub(crate) fn fold(&mut self, logged: Logged) {
         let Logged { revision, key, what } = logged;
         let shelf = self.shelves.entry(key.resource).or_default();
@@ -99,17 +99,17 @@ impl State {
         }
     }
 
-    /// At the start: everything up to `revision` is here.
+    /// On load: sets the published revision.
     pub(crate) fn reached(&mut self, revision: u64) {
         self.revision = revision;
     }
 
-    /// At the start: the changes of `resource` up to `revision` are not known any more.
+    /// On load: marks the changes of `resource` up to `revision` as expired.
     pub(crate) fn forgot(&mut self, resource: &Text, revision: u64) {
         self.shelves.entry(resource.clone()).or_default().ring = Ring::starting_after(revision);
     }
 
-    /// Makes changes visible, then lets the history give way where it has outgrown its bounds.
+    /// Publishes changes, then drops history beyond its limits.
     pub(crate) fn publish(&mut self, records: impl IntoIterator<Item = Staged>, now: Time) {
         for staged in records {
             self.apply(staged, now);
@@ -141,9 +141,10 @@ impl State {
         }
     }
 
-    /// Keeps the history under its byte budget: the biggest ring gives way.
+    /// Drops history beyond its byte limit, from the largest ring first.
     fn shrink(&mut self) {
         let keep = self.options.history_entries_min;
+        // One busy resource (Events) must not evict the history of all others.
         while self.history_bytes > self.options.history_bytes_max {
             let rings = self.shelves.values_mut().map(|shelf| &mut shelf.ring);
             let Some(ring) = rings.filter(|ring| ring.len() > keep).max_by_key(|ring| ring.bytes()) else {
@@ -153,7 +154,7 @@ impl State {
         }
     }
 
-    /// Drops what is older than the history is meant to reach, in every ring.
+    /// Drops entries beyond the age limit in every ring.
     fn forget_old(&mut self, now: Time) {
         self.swept = now;
         let (keep, age_max) = (self.options.history_entries_min, self.options.history_age_max);
@@ -164,7 +165,7 @@ impl State {
         }
     }
 
-    /// Forgets all history up to `revision`.
+    /// Drops all history up to `revision`.
     pub(crate) fn compact(&mut self, revision: u64) {
         for ring in self.shelves.values_mut().map(|shelf| &mut shelf.ring) {
             while ring.next_revision().is_some_and(|next| next <= revision) {
@@ -173,7 +174,7 @@ impl State {
         }
     }
 
-    /// At most `max` changes of `resource` after `revision`, and the revision up to which nothing is missing then.
+    /// At most `max` changes of `resource` after `revision`, and the revision that a cursor has reached with them.
     pub(crate) fn changes(
         &self,
         resource: &str,

@@ -1,4 +1,4 @@
-//! The handle: what the rest of Muster calls.
+//! The handle of a store: the public operations, and the state shared with cursors and the commit thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use event_listener::{Event, EventListener};
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_tree::Text;
 
 use crate::committer::{Committer, Published};
@@ -14,56 +14,56 @@ use crate::cursor::Cursor;
 use crate::disk::{Disk, DiskFaults};
 use crate::head::{Head, Prepared, Reply, Transaction};
 use crate::ring::Staged;
-use crate::share::Shelter;
+use crate::share::Interner;
 use crate::state::State;
 use crate::{
-    Change, Durability, Expired, Key, Object, OpenError, Page, Range, StoreOptions, SyncMode, Write,
+    Durability, Expired, Key, Mutation, OpenError, Page, Range, StoreOptions, StoredObject, SyncMode, Write,
     WriteError,
 };
 
-/// A store; cloning it makes another handle to the same one. A durable store is closed with its last handle.
+/// A handle of a store; clones share it. A durable store is closed when its last handle is dropped.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
-    /// None in memory.
+    /// `None` for a store in memory.
     committer: Option<Arc<Committer>>,
 }
 
-/// What all handles, cursors and the commit thread share.
+/// The state shared by handles, cursors and the commit thread.
 ///
-/// Locks are taken in the order of the fields, and a reply is never called under one.
+/// Locks are acquired in field order, and a reply is never called while one is held: replies may call the store.
 pub(crate) struct Shared {
-    shelter: Mutex<Shelter>,
+    shelter: Mutex<Interner>,
     disk: Mutex<Option<Disk>>,
     head: Mutex<Head>,
     state: RwLock<State>,
     meta: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Something waits for the next commit.
+    /// Signals the commit thread that transactions are queued.
     pub(crate) accepted: Condvar,
     published: Event,
-    /// The same for each resource that somebody waits for.
+    /// Publication events per resource, for resources with waiting watchers.
     published_of: RwLock<BTreeMap<Text, Arc<Event>>>,
     disk_bytes: AtomicU64,
     disk_bytes_max: u64,
-    /// Whether commits are forced to the disk now and then only.
+    /// Commits are synced periodically ([`SyncMode::Relaxed`]).
     pub(crate) is_relaxed: bool,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Store {
-    /// An empty store that keeps nothing on disk.
+    /// Creates an empty store without a disk.
     #[must_use]
     pub fn in_memory(options: StoreOptions, clock: Arc<dyn Clock>) -> Store {
         let shared = Shared::new(options, clock);
         Store { shared: Arc::new(shared), committer: None }
     }
 
-    /// Opens the store in a data directory, which is made if need be, with everything that was committed there.
+    /// Opens the store in a data directory with all its committed writes; creates the directory if it is missing.
     pub fn open(directory: &Path, options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Store, OpenError> {
         Store::open_on(directory, options, clock, None)
     }
 
-    /// As [`Store::open`], on a disk that fails when told to.
+    /// As [`Store::open`], with injected disk faults.
     pub fn open_faulty(
         directory: &Path,
         options: StoreOptions,
@@ -88,22 +88,24 @@ impl Store {
         Ok(Store { shared, committer })
     }
 
-    /// Takes `writes` as one transaction, all or none, and calls `reply` exactly once with the objects as stored.
+    /// Accepts `writes` as one all-or-nothing transaction, and calls `reply` exactly once with the objects as stored.
     ///
-    /// An overtaken write is answered at once. In memory everything is; on disk, the reply comes from the commit
-    /// thread when the transaction is durable and visible, or at once for [`Durability::Relaxed`].
+    /// A conflict is reported at once, and in memory every result is. On disk, the commit thread replies when the
+    /// transaction is durable and visible; [`Durability::Relaxed`] replies at once.
     pub fn accept(
         &self,
         writes: Vec<Write>,
         durability: Durability,
-        reply: Box<dyn FnOnce(Result<Vec<Object>, WriteError>) + Send>,
+        reply: Box<dyn FnOnce(Result<Vec<StoredObject>, WriteError>) + Send>,
     ) {
         if writes.is_empty() {
             return reply(Ok(Vec::new()));
         }
+        // Checked before preparing: a full store must not intern objects that it then rejects.
         if let Some(full) = self.shared.full_for(&writes) {
             return reply(Err(full));
         }
+        // Interning takes its own lock, so that it does not lengthen the critical section of the head.
         let prepared = self.shared.prepare(writes);
         match &self.committer {
             None => self.shared.accept_in_memory(prepared, reply),
@@ -111,63 +113,63 @@ impl Store {
         }
     }
 
-    /// The newest state of a key, durable or not: what writers prepare against.
+    /// The newest state of a key, durable or not, which writes are prepared against.
     #[must_use]
-    pub fn newest(&self, key: &Key) -> Option<Object> {
+    pub fn newest(&self, key: &Key) -> Option<StoredObject> {
         let head = self.shared.head();
         head.newest(key, &self.shared.state())
     }
 
-    /// The published state of a key.
+    /// The published state of a key: what clients read.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<Object> {
+    pub fn get(&self, key: &Key) -> Option<StoredObject> {
         self.shared.state().get(key).cloned()
     }
 
-    /// A consistent part of a resource, of now or of an earlier revision.
+    /// Lists a resource consistently at the published or an earlier revision.
     ///
-    /// A revision above the published one reads as the published one: whoever must wait for it does so before.
+    /// A revision above the published one reads the published one; a caller that needs it waits for it first.
     pub fn list(&self, resource: &str, range: &Range) -> Result<Page, Expired> {
         self.shared.state().list(resource, range)
     }
 
-    /// The published revision: everything up to it can be read and watched.
+    /// The published revision: every write up to it can be read and watched.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.shared.state().revision()
     }
 
-    /// A cursor that delivers every change of `resource` after revision `from`.
+    /// Creates a cursor over the changes of `resource` after revision `from`.
     pub fn watch(&self, resource: &str, from: u64) -> Result<Cursor, Expired> {
         Cursor::new(self.shared.clone(), resource, from)
     }
 
-    /// Wakes up at the next publication of anything. Take it, look (`revision`), and only then wait; whoever follows
-    /// one resource asks its [`Cursor`] instead.
+    /// A listener for the next publication of any resource. Create it, check [`Store::revision`], then wait. To follow one
+    /// resource, use [`Cursor::listen`].
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.shared.published.listen()
     }
 
-    /// Forgets all history up to the published revision: older cursors and exact reads expire, also after a restart.
+    /// Compacts the history up to the published revision: older cursors and exact reads expire, also after a restart.
     ///
-    /// The bounds of [`StoreOptions`] are kept without this, at every commit.
+    /// The limits of [`StoreOptions`] are enforced at every commit, without this.
     pub fn compact(&self) {
         let revision = self.revision();
         if let Some(disk) = self.shared.disk().as_mut() {
-            // If the disk fails, a restart brings back some history: nobody is worse off.
+            // If the write fails, a restart restores some history, which is harmless.
             let _ = disk.put_compacted(revision, &Published(&self.shared));
         }
         self.shared.state_mut().compact(revision);
     }
 
-    /// A small value kept beside the objects.
+    /// Reads a small value that is stored beside the objects, for example a signing key.
     #[must_use]
     pub fn meta_get(&self, name: &str) -> Option<Vec<u8>> {
         self.shared.meta().get(name).cloned()
     }
 
-    /// Keeps a small value beside the objects; durable when this returns.
+    /// Stores a small value beside the objects; it is durable when this returns.
     pub fn meta_put(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
         if self.committer.is_some() {
             let mut disk = self.shared.disk();
@@ -179,13 +181,13 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes on disk that a start would read; 0 in memory.
+    /// Bytes on disk that opening the store would read; 0 in memory.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.shared.disk_bytes.load(Ordering::Relaxed)
     }
 
-    /// Commits what was accepted, then gives the data directory back. Reads go on, writes are refused.
+    /// Commits accepted writes, then releases the data directory. Reads continue, further writes are rejected.
     pub fn close(&self) {
         if let Some(committer) = &self.committer {
             committer.close();
@@ -222,10 +224,10 @@ impl Shared {
         Ok(())
     }
 
-    /// At the size limit only deletes are taken.
+    /// Rejects writes other than deletes when the size limit is reached.
     fn full_for(&self, writes: &[Write]) -> Option<WriteError> {
         let (bytes, max) = (self.disk_bytes.load(Ordering::Relaxed), self.disk_bytes_max);
-        let grows = || writes.iter().any(|write| matches!(write.change, Change::Put(_)));
+        let grows = || writes.iter().any(|write| matches!(write.change, Mutation::Put(_)));
         (bytes > max && grows()).then_some(WriteError::Full { bytes, max })
     }
 
@@ -236,6 +238,7 @@ impl Shared {
 
     fn accept_in_memory(&self, writes: Vec<Prepared>, reply: Reply) {
         let done = {
+            // Head before state, the documented lock order.
             let mut head = self.head();
             let mut state = self.state_mut();
             head.stage(writes, &state).map(|records| {
@@ -257,13 +260,13 @@ impl Shared {
         }
     }
 
-    /// Puts a transaction into the queue; gives the reply back where it is known already.
+    /// Queues a transaction; returns the reply with its result if that is known already.
     fn enqueue(
         &self,
         writes: Vec<Prepared>,
         durability: Durability,
         reply: Reply,
-    ) -> Option<(Reply, Result<Vec<Object>, WriteError>)> {
+    ) -> Option<(Reply, Result<Vec<StoredObject>, WriteError>)> {
         let mut head = self.head();
         if head.closed {
             return Some((reply, Err(closed())));
@@ -273,6 +276,7 @@ impl Shared {
             Ok(records) => records,
             Err(overtaken) => return Some((reply, Err(overtaken))),
         };
+        // From here on later writers see these states, although readers do not yet.
         head.hold(&records);
         let mut transaction = Transaction { records, reply: None };
         let answer = match durability {
@@ -283,12 +287,13 @@ impl Shared {
             Durability::Relaxed => Some((reply, Ok(transaction.objects()))),
         };
         head.queue.push_back(transaction);
+        // Unlock before notifying, so that the commit thread does not wake only to wait for the lock.
         drop(head);
         self.accepted.notify_one();
         answer
     }
 
-    /// Wakes everybody who waits for a publication of one of these resources, or of anything.
+    /// Notifies listeners of these resources and of any publication.
     pub(crate) fn publish_done(&self, resources: &BTreeSet<Text>) {
         self.published.notify(usize::MAX);
         let events = self.published_of.read().expect("a map does not panic");
@@ -297,7 +302,7 @@ impl Shared {
         }
     }
 
-    /// Wakes up at the next publication of a resource.
+    /// A listener for the next publication of a resource.
     pub(crate) fn listen_to(&self, resource: &Text) -> EventListener {
         if let Some(event) = self.published_of.read().expect("a map does not panic").get(resource) {
             return event.listen();
@@ -331,7 +336,7 @@ impl Shared {
     }
 }
 
-/// Which resources a publication changes.
+/// The resources that a publication changes.
 pub(crate) fn resources(records: &[Staged]) -> BTreeSet<Text> {
     records.iter().map(|staged| staged.record.key.resource.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Making trees: from Rust values, with the [`tree!`](crate::tree) macro, and from other trees by changing a path.
+//! Construction of trees: from Rust values, with the [`tree!`](crate::tree) macro, and by modifying a path.
 
 use triomphe::ThinArc;
 
@@ -10,7 +10,7 @@ impl Tree {
         let mut all: Vec<(Text, Tree)> = entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         if !all.is_sorted_by(|a, b| a.0 < b.0) {
             all.sort_by(|a, b| a.0.cmp(&b.0));
-            // The sort is stable, so of equal neighbours the last one was given last.
+            // The sort is stable, so the last of equal keys is the one given last, and it must win.
             all.reverse();
             all.dedup_by(|a, b| a.0 == b.0);
             all.reverse();
@@ -18,7 +18,7 @@ impl Tree {
         Tree::from_sorted(all)
     }
 
-    /// A map of entries already sorted by key, without duplicates.
+    /// A map of entries that are sorted by key and unique.
     #[must_use]
     pub fn from_sorted(entries: Vec<(Text, Tree)>) -> Tree {
         debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "map entries must be sorted and unique");
@@ -31,19 +31,19 @@ impl Tree {
         Tree::List(ThinArc::from_header_and_iter((), items.into_iter()))
     }
 
-    /// The empty map.
+    /// An empty map value.
     #[must_use]
     pub fn empty_map() -> Tree {
         Tree::from_sorted(Vec::new())
     }
 
-    /// The empty list.
+    /// An empty list value.
     #[must_use]
     pub fn empty_list() -> Tree {
         Tree::list(Vec::<Tree>::new())
     }
 
-    /// This map with `key` set. Anything but a map is treated as an empty one.
+    /// This map with `key` set; any other value is treated as an empty map.
     #[must_use]
     pub fn with_key(&self, key: &str, value: Tree) -> Tree {
         let old = self.entries();
@@ -64,7 +64,7 @@ impl Tree {
         }
     }
 
-    /// This map without `key`.
+    /// This map without `key`; the same allocation if the key is absent.
     #[must_use]
     pub fn without_key(&self, key: &str) -> Tree {
         let Ok(at) = find(self.entries(), key) else {
@@ -75,7 +75,7 @@ impl Tree {
         Tree::from_sorted(entries)
     }
 
-    /// This tree with the value at `path` set; maps on the way are made as needed.
+    /// This tree with the value at `path` set; missing maps on the path are created.
     #[must_use]
     pub fn with(&self, path: &[&str], value: impl Into<Tree>) -> Tree {
         let value = value.into();
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// This tree without the value at `path`; the same tree when there is none.
+    /// This tree without the value at `path`; the same allocation if it is absent.
     #[must_use]
     pub fn without(&self, path: &[&str]) -> Tree {
         match path {
@@ -111,8 +111,9 @@ impl Tree {
         }
     }
 
-    /// `change` done to this map without the branches that it shares with `other`, which are put back afterwards:
-    /// for changes that would leave them as they are. Shares the map when nothing changed.
+    /// Applies `change` to this map without the branches shared with `other`, then adds them back.
+    ///
+    /// An optimization for changes that leave such branches unmodified. Returns the same allocation if nothing changed.
     #[must_use]
     pub fn except_shared(&self, other: &Tree, change: impl FnOnce(&Tree) -> Tree) -> Tree {
         let is_shared = |(key, value): &&(Text, Tree)| {
@@ -132,8 +133,7 @@ impl Tree {
         shared.into_iter().fold(changed, |tree, (key, value)| tree.with_key(key, value.clone()))
     }
 
-    /// Each entry of this map passed through `change`; entries that become `None` go away. Shares the map
-    /// when nothing changed.
+    /// Maps each entry through `change`; `None` removes the entry. Returns the same allocation if nothing changed.
     #[must_use]
     pub fn map_entries(&self, mut change: impl FnMut(&Text, &Tree) -> Option<Tree>) -> Tree {
         let all = self.entries();
@@ -143,7 +143,7 @@ impl Tree {
             if made.is_none() && new.as_ref().is_some_and(|new| is_unchanged(old, new)) {
                 continue;
             }
-            // Mostly nothing changes, and nothing is copied before the first change.
+            // Most calls change nothing, so nothing is copied before the first changed entry.
             let made = made.get_or_insert_with(|| {
                 let mut copy = Vec::with_capacity(all.len());
                 copy.extend_from_slice(&all[..at]);
@@ -154,7 +154,7 @@ impl Tree {
         made.map_or_else(|| self.clone(), Tree::from_sorted)
     }
 
-    /// Each item of this list passed through `change` with its position. Shares the list when nothing changed.
+    /// Maps each item through `change` with its index. Returns the same allocation if nothing changed.
     #[must_use]
     pub fn map_items(&self, mut change: impl FnMut(usize, &Tree) -> Tree) -> Tree {
         let mut made: Option<Vec<Tree>> = None;
@@ -168,7 +168,7 @@ impl Tree {
     }
 }
 
-/// Whether a changing function gave its input back: never walks into branches.
+/// Returns whether a change returned its input; compares branches by address only, so it is constant time.
 fn is_unchanged(old: &Tree, new: &Tree) -> bool {
     match (old, new) {
         (Tree::List(_) | Tree::Map(_), _) => old.same_branch(new),
@@ -254,7 +254,7 @@ impl<T: Into<Tree>> From<Vec<T>> for Tree {
     }
 }
 
-/// Writes a tree as JSON would be written: `tree!({"kind": "Job", "spec": {"completions": n}})`.
+/// Builds a tree from a JSON literal: `tree!({"kind": "Job", "spec": {"completions": n}})`.
 ///
 /// Keys are literals; values are literals, nested maps and lists, or any expression that is `Into<Tree>`.
 #[macro_export]
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_can_leave_out_what_is_shared() {
+    fn a_change_can_skip_shared_branches() {
         let old = tree!({"kind": "K", "spec": {"a": 1}, "status": {"b": 2}});
         let new = old.with(&["status", "b"], 3);
         let mut seen = Tree::Null;

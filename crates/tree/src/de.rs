@@ -1,4 +1,4 @@
-//! Typed reading without bytes: a serde `Deserializer` over `&Tree`.
+//! Typed deserialization from a tree: a serde `Deserializer` over `&Tree`, without serializing it first.
 
 use std::cell::Cell;
 
@@ -10,16 +10,16 @@ use crate::json::WHOLE_BRANCH;
 use crate::{Text, Tree};
 
 thread_local! {
-    /// A branch on its way from the reader to a field of type [`Tree`]: serde has no other way to pass it whole.
+    /// Passes a branch from the deserializer to a field of type [`Tree`] without copying it: serde has no other channel.
     static HANDED_OVER: Cell<Tree> = const { Cell::new(Tree::Null) };
 }
 
-/// The branch that the reader has just handed over.
+/// Takes the branch that the deserializer has just passed.
 pub(crate) fn handed_over() -> Tree {
     HANDED_OVER.take()
 }
 
-/// Why a tree does not fit a type.
+/// Why a tree cannot be deserialized into a type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(String);
@@ -30,7 +30,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// Reads a value of type `T` out of a tree.
+/// Deserializes a tree into a value of type `T`.
 pub fn from_tree<T: DeserializeOwned>(tree: &Tree) -> Result<T, ReadError> {
     T::deserialize(tree)
 }
@@ -77,7 +77,7 @@ impl<'de> de::Deserializer<'de> for &'de Tree {
     ) -> Result<V::Value, ReadError> {
         match self {
             Tree::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            // A variant with content is a map of one entry: its name and the content.
+            // As in serde_json, a variant with content is a map with one entry: its name and its content.
             Tree::Map(entries) if entries.slice.len() == 1 => {
                 let entries = Entries { rest: entries.slice.iter(), value: None };
                 visitor.visit_enum(MapAccessDeserializer::new(entries))

@@ -1,7 +1,6 @@
-//! JSON in and out.
+//! JSON parsing and serialization.
 //!
-//! Parsing keeps the last of duplicate keys, as Go does, and can report where duplicates were: strict field
-//! validation wants to know.
+//! Parsing keeps the last of duplicate keys, as Go does, and can report duplicates for strict field validation.
 
 use std::fmt;
 
@@ -9,13 +8,13 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use triomphe::ThinArc;
 
-use crate::mistake;
+use crate::syntax_error;
 use crate::{Text, Tree};
 
-/// How deeply a tree may nest.
+/// Largest nesting depth of a tree; deeper input is rejected.
 pub const DEPTH_MAX: usize = 512;
 
-/// Why bytes are not a tree.
+/// A JSON or YAML syntax error, in the wording of Go's decoder.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -27,25 +26,25 @@ impl ParseError {
     }
 }
 
-/// A key that stood twice in one map, as a path such as `spec.containers[0].image`.
+/// A duplicate key, as a path such as `spec.containers[0].image`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate(pub String);
 
 impl Tree {
-    /// Reads one JSON document; of duplicate keys the last wins.
+    /// Parses one JSON document; the last of duplicate keys wins.
     pub fn parse(bytes: &[u8]) -> Result<Tree, ParseError> {
         Tree::parse_strict(bytes).map(|(tree, _)| tree)
     }
 
-    /// Reads one JSON document and tells which keys stood twice.
+    /// Parses one JSON document and reports duplicate keys; the last one wins.
     pub fn parse_strict(bytes: &[u8]) -> Result<(Tree, Vec<Duplicate>), ParseError> {
         let mut json = serde_json::Deserializer::from_slice(bytes);
         json.disable_recursion_limit();
         let mut duplicates = Vec::new();
         let seed = Seed { depth: 0, path: &Path::Root, duplicates: &mut duplicates };
-        // What stops the reader but is no mistake of syntax (depth, text that is not UTF-8) it says itself.
+        // Data errors (depth, invalid UTF-8) keep the reader's message; only syntax errors have upstream's wording.
         let wrong = |e: serde_json::Error| {
-            let found = if e.is_data() { None } else { mistake::find(bytes) };
+            let found = if e.is_data() { None } else { syntax_error::find(bytes) };
             ParseError(found.unwrap_or_else(|| e.to_string()))
         };
         let tree = seed.deserialize(&mut json).map_err(wrong)?;
@@ -53,13 +52,13 @@ impl Tree {
         Ok((tree, duplicates))
     }
 
-    /// Compact JSON text.
+    /// Serializes to a compact JSON string.
     #[must_use]
     pub fn to_json(&self) -> String {
         String::from_utf8(self.to_json_bytes()).expect("serde_json writes UTF-8")
     }
 
-    /// Compact JSON bytes.
+    /// Serializes to compact JSON bytes.
     #[must_use]
     pub fn to_json_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
@@ -67,18 +66,18 @@ impl Tree {
         out
     }
 
-    /// Appends compact JSON.
+    /// Appends the compact JSON to a buffer.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         serde_json::to_writer(out, self).expect("writing to memory cannot fail and all keys are text");
     }
 
-    /// The same value as serde_json knows it; only for borders that need it (CEL, JSON patch).
+    /// Converts to a `serde_json::Value`, for libraries that require one (CEL, JSON patch).
     #[must_use]
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::to_value(self).expect("a tree is always a JSON value")
     }
 
-    /// The tree of a serde_json value.
+    /// Converts from a `serde_json::Value`.
     #[must_use]
     pub fn from_value(value: &serde_json::Value) -> Tree {
         use serde_json::Value;
@@ -97,7 +96,7 @@ impl Tree {
     }
 }
 
-/// `text` as a JSON string, with quotes.
+/// Formats `text` as a JSON string, with quotes.
 #[must_use]
 pub fn escape_json(text: &str) -> String {
     serde_json::to_string(text).expect("text is always valid JSON")
@@ -135,11 +134,11 @@ impl<'de> de::Deserialize<'de> for Tree {
     }
 }
 
-/// The name under which a [`Tree`] asks to be read. The reader over trees knows it and hands the branch over whole;
-/// every other format reads its next value.
+/// The newtype name that a [`Tree`] deserializes as. The deserializer over trees recognises it and passes the branch
+/// whole; any other format deserializes its next value.
 pub(crate) const WHOLE_BRANCH: &str = "$muster::Tree";
 
-/// Takes a branch over whole, or reads one value.
+/// Receives a whole branch, or visits one value.
 struct WholeBranch;
 
 impl<'de> Visitor<'de> for WholeBranch {
@@ -158,7 +157,7 @@ impl<'de> Visitor<'de> for WholeBranch {
     }
 }
 
-/// Where the reader stands, as a chain of stack frames: spelled out only when a duplicate is found.
+/// The path of the parser as a chain of stack frames: formatted only if a duplicate is found.
 pub(crate) enum Path<'a> {
     Root,
     Key(&'a Path<'a>, &'a str),
@@ -176,7 +175,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Reads a tree and remembers duplicate keys with their paths.
+/// Deserializes a tree and records duplicate keys with their paths.
 pub(crate) struct Seed<'a> {
     pub(crate) depth: usize,
     pub(crate) path: &'a Path<'a>,
@@ -280,7 +279,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// Reads a map key into shared text.
+/// Deserializes a map key into a shared string.
 struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read_again() {
+    fn encoding_round_trips() {
         let text = r#"{"a":[1,-2,2.5,"x\"y",null,true,{}],"b":{"c":[]}}"#;
         assert_eq!(Tree::parse(text.as_bytes()).unwrap().to_json(), text);
     }

@@ -1,24 +1,26 @@
-//! Shared immutable JSON trees: the one representation of every object.
+//! Shared immutable JSON values: the one representation of API objects.
 //!
-//! Store, history, caches and the request pipeline all hold [`Tree`]s. Cloning a tree is a counter, comparing
-//! stops at a shared branch, and changing one copies only the path to the change.
+//! Store, watch history, caches and the request pipeline all hold [`Tree`]s. Cloning increments a reference count,
+//! comparing stops at a shared branch, and a change copies only the path from the root.
 //!
-//! # Invariants
+//! # Guarantees
 //!
 //! - The entries of a map are sorted by key, without duplicates: equal trees have equal bytes.
-//! - A tree never changes once made. "Changing" functions return a new tree that shares the rest.
-//! - Nothing nests deeper than [`DEPTH_MAX`]: recursion over a tree is safe on any thread.
+//! - A tree is immutable. Modifying functions return a new tree that shares unchanged branches.
+//! - Nothing nests deeper than [`DEPTH_MAX`]: recursion over a tree cannot overflow the stack of any thread.
 //!
 //! # Deliberately absent
 //!
-//! Any knowledge of Kubernetes. What a field means is written in the schema table.
+//! Any knowledge of Kubernetes. The meaning of fields is in the schema table.
+
+#![deny(missing_docs)]
 
 mod build;
 mod de;
 mod json;
 mod merge;
-mod mistake;
 mod share;
+mod syntax_error;
 mod yaml;
 
 use std::hash::{Hash, Hasher};
@@ -31,31 +33,31 @@ pub use share::{Sharing, own_bytes};
 use triomphe::ThinArc;
 pub use yaml::{Lines, Repeated};
 
-/// A JSON value. Cloning is a counter, comparing stops at a shared branch.
+/// A JSON value. Cloning increments a reference count, comparing stops at a shared branch.
 #[derive(Clone, Default)]
 pub enum Tree {
-    /// `null`.
+    /// The JSON value `null`.
     #[default]
     Null,
-    /// `true` or `false`.
+    /// The JSON values `true` and `false`.
     Bool(bool),
-    /// A whole number that fits 64 bits.
+    /// An integer that fits 64 bits.
     Int(i64),
-    /// Any other number.
+    /// Any other JSON number.
     Float(f64),
-    /// Text.
+    /// A JSON string, shared.
     Text(Text),
-    /// An array.
+    /// A JSON array, shared.
     List(ThinArc<(), Tree>),
-    /// An object; entries sorted by key.
+    /// A JSON object, shared; entries are sorted by key.
     Map(ThinArc<(), (Text, Tree)>),
 }
 
-/// In maps of up to this many entries looking at one after another is faster: most keys differ in length already.
+/// Up to this many entries a linear scan is faster than a binary search, since most keys already differ in length.
 const SCAN_MAX: usize = 16;
 
 impl Tree {
-    /// The value under `key`, if this is a map that has it.
+    /// The value under `key`; `None` if this is not a map or lacks the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Tree> {
         let entries = self.entries();
@@ -71,43 +73,43 @@ impl Tree {
         path.iter().try_fold(self, |tree, key| tree.get(key))
     }
 
-    /// The text at the end of a path; empty when absent or of another type.
+    /// The string at the end of a path; empty if absent or of another type.
     #[must_use]
     pub fn str_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Tree::as_str).unwrap_or_default()
     }
 
-    /// The shared text at the end of a path; empty when absent or of another type.
+    /// The shared string at the end of a path; empty if absent or of another type.
     #[must_use]
     pub fn text_at(&self, path: &[&str]) -> Text {
         self.at(path).and_then(Tree::as_text).cloned().unwrap_or_default()
     }
 
-    /// The whole number at the end of a path.
+    /// The integer at the end of a path.
     #[must_use]
     pub fn int_at(&self, path: &[&str]) -> Option<i64> {
         self.at(path).and_then(Tree::as_int)
     }
 
-    /// The truth value at the end of a path.
+    /// The boolean at the end of a path.
     #[must_use]
     pub fn bool_at(&self, path: &[&str]) -> Option<bool> {
         self.at(path).and_then(Tree::as_bool)
     }
 
-    /// The items at the end of a path; none when absent or not a list.
+    /// The items at the end of a path; empty if absent or not a list.
     #[must_use]
     pub fn items_at(&self, path: &[&str]) -> &[Tree] {
         self.at(path).map(Tree::items).unwrap_or_default()
     }
 
-    /// The entries at the end of a path; none when absent or not a map.
+    /// The entries at the end of a path; empty if absent or not a map.
     #[must_use]
     pub fn entries_at(&self, path: &[&str]) -> &[(Text, Tree)] {
         self.at(path).map(Tree::entries).unwrap_or_default()
     }
 
-    /// The items of a list; none for anything else.
+    /// The items of a list; empty for any other value.
     #[must_use]
     pub fn items(&self) -> &[Tree] {
         match self {
@@ -116,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// The entries of a map in key order; none for anything else.
+    /// The entries of a map in key order; empty for any other value.
     #[must_use]
     pub fn entries(&self) -> &[(Text, Tree)] {
         match self {
@@ -125,7 +127,7 @@ impl Tree {
         }
     }
 
-    /// The text, if this is one.
+    /// The shared string, if this is a string.
     #[must_use]
     pub fn as_text(&self) -> Option<&Text> {
         match self {
@@ -134,13 +136,13 @@ impl Tree {
         }
     }
 
-    /// The text, if this is one.
+    /// The string slice, if this is a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         self.as_text().map(Text::as_str)
     }
 
-    /// The whole number, if this is one.
+    /// The integer, if this is one.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -149,7 +151,7 @@ impl Tree {
         }
     }
 
-    /// The number, whole or not.
+    /// The number as a float, if this is a number.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "numbers compare as JSON numbers do")]
     pub fn as_float(&self) -> Option<f64> {
@@ -160,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// The truth value, if this is one.
+    /// The boolean, if this is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -169,25 +171,25 @@ impl Tree {
         }
     }
 
-    /// Whether this is `null`.
+    /// Returns whether this is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Tree::Null)
     }
 
-    /// Whether this is a map.
+    /// Returns whether this is a map.
     #[must_use]
     pub fn is_map(&self) -> bool {
         matches!(self, Tree::Map(_))
     }
 
-    /// Whether this is a list.
+    /// Returns whether this is a list.
     #[must_use]
     pub fn is_list(&self) -> bool {
         matches!(self, Tree::List(_))
     }
 
-    /// Whether this is a map or list with nothing in it, empty text, or `null`.
+    /// Returns whether this is an empty map, list or string, or `null`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -199,7 +201,7 @@ impl Tree {
         }
     }
 
-    /// The JSON word for the type: `null`, `boolean`, `integer`, `number`, `string`, `array` or `object`.
+    /// The JSON schema type: `null`, `boolean`, `integer`, `number`, `string`, `array` or `object`.
     #[must_use]
     pub fn type_word(&self) -> &'static str {
         match self {
@@ -213,7 +215,7 @@ impl Tree {
         }
     }
 
-    /// Where a map or list lies in memory: the same for the very same branch. 0 for anything else.
+    /// The memory address of a map or list, equal for the same allocation; 0 for any other value.
     #[must_use]
     pub fn address(&self) -> usize {
         match self {
@@ -223,7 +225,7 @@ impl Tree {
         }
     }
 
-    /// Whether both are the very same branch in memory: a cheap "surely equal".
+    /// Returns whether both are the same allocation: a constant-time check that implies equality.
     #[must_use]
     pub fn same_branch(&self, other: &Tree) -> bool {
         match (self, other) {
@@ -235,7 +237,7 @@ impl Tree {
     }
 }
 
-/// Where `key` is in sorted `entries`, or where it would go.
+/// The index of `key` in sorted entries, or the index to insert it at.
 fn find(entries: &[(Text, Tree)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(k, _)| k.as_str().cmp(key))
 }
@@ -246,7 +248,7 @@ impl PartialEq for Tree {
             (Tree::Null, Tree::Null) => true,
             (Tree::Bool(a), Tree::Bool(b)) => a == b,
             (Tree::Int(a), Tree::Int(b)) => a == b,
-            // By bits, so that equality is an equivalence and agrees with the hash.
+            // By bits: equality must be reflexive for NaN and agree with the hash.
             (Tree::Float(a), Tree::Float(b)) => a.to_bits() == b.to_bits(),
             (Tree::Text(a), Tree::Text(b)) => Text::ptr_eq(a, b) || a == b,
             (Tree::List(a), Tree::List(b)) => a.ptr() == b.ptr() || a.slice == b.slice,
@@ -273,14 +275,14 @@ impl Hash for Tree {
     }
 }
 
-/// Prints compact JSON.
+/// Formats the tree as compact JSON.
 impl std::fmt::Display for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.to_json())
     }
 }
 
-/// Prints compact JSON: trees appear in test failures, where structure matters and enum names do not.
+/// Formats the tree as compact JSON, which is readable in test failures.
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.to_json())

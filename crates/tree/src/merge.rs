@@ -1,9 +1,9 @@
-//! JSON merge patch (RFC 7396), both ways.
+//! JSON merge patch (RFC 7396): applying one and computing one.
 
 use crate::Tree;
 
 impl Tree {
-    /// This tree changed by a merge patch: maps merge, `null` removes, everything else replaces.
+    /// Applies a merge patch: maps merge, `null` removes, any other value replaces.
     #[must_use]
     pub fn merge(&self, patch: &Tree) -> Tree {
         if !patch.is_map() {
@@ -21,7 +21,7 @@ impl Tree {
         })
     }
 
-    /// The smallest merge patch that turns this tree into `wanted`; `None` when they are equal.
+    /// The smallest merge patch from this tree to `wanted`; `None` if they are equal.
     #[must_use]
     pub fn merge_patch_to(&self, wanted: &Tree) -> Option<Tree> {
         if self == wanted {

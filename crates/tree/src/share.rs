@@ -1,14 +1,13 @@
-//! Sharing equal branches: pods of one Job keep one spec between them.
+//! Interning (hash-consing) of equal branches: the pods of a Job share one spec in memory.
 //!
-//! The store passes every tree it is about to keep through one [`Sharing`] table. Branches are looked up from the
-//! leaves upwards, so the children of a branch are known ones already and a branch is recognised by *which*
-//! children it has: neither hashing nor comparing ever walks a tree, and a branch that came out of the table
-//! before is known again after one look at its own entries.
+//! The store passes every tree that it keeps through one [`Sharing`] table. Branches are interned bottom-up, so the
+//! children of a branch are interned first and the branch is identified by their addresses: hashing and comparing never
+//! walk a tree, and a branch that is already interned is recognised by its own entries alone.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The branches and short texts below a known branch are known themselves.
-//! - The table alone keeps nothing alive for long: part of it is swept whenever that part has doubled.
+//! - Branches and short strings below an interned branch are interned.
+//! - The table does not keep unused branches alive: a part is swept whenever its size has doubled.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -18,21 +17,22 @@ use triomphe::ThinArc;
 
 use crate::{Text, Tree};
 
-/// The table is swept in this many parts, so that no writer waits for the whole of it.
+/// Number of independently swept parts; bounds the pause that a sweep adds to a write.
 const PARTS: usize = 64;
 /// A part is never swept below this size.
 const SWEEP_MIN: usize = 64;
-/// Longer texts are not looked up on their own, only with the branch that holds them.
+/// Longest string that is interned on its own, in bytes; longer ones are compared by value within their branch.
 const TEXT_LEN_MAX: usize = 256;
-/// A branch held by no more than this many is as good as its holder's own: the table, the store, the history.
+/// A branch with at most this many references counts as owned by one object: the table, the store and the watch
+/// history hold it, too.
 const OWN_HOLDERS_MAX: usize = 4;
-/// What the counters and lengths of a shared allocation cost.
+/// Bytes of the reference count and length of a shared allocation.
 const HEADER_BYTES: usize = 16;
 
-/// Known branches and texts.
+/// The table of interned branches and strings.
 pub struct Sharing {
     parts: Vec<Part>,
-    /// Says in which part a text is.
+    /// Hasher that assigns a string to a part.
     by_text: RandomState,
     new_bytes: usize,
 }
@@ -51,19 +51,19 @@ impl Default for Sharing {
 }
 
 impl Sharing {
-    /// An empty table.
+    /// Creates an empty interning table.
     #[must_use]
     pub fn new() -> Self {
         let parts = (0..PARTS).map(|_| Part { sweep_at: SWEEP_MIN, ..Part::default() });
         Self { parts: parts.collect(), by_text: RandomState::default(), new_bytes: 0 }
     }
 
-    /// The same tree, made of branches that are already known where possible.
+    /// Interns a tree: returns an equal tree made of interned branches.
     pub fn share(&mut self, tree: &Tree) -> Tree {
         self.walk(tree)
     }
 
-    /// As [`Sharing::share`], but the outermost branch itself is not looked up: whole objects are never equal.
+    /// As [`Sharing::share`], without interning the root: whole objects differ in their UID at least.
     pub fn share_below(&mut self, tree: &Tree) -> Tree {
         if !tree.is_map() && !tree.is_list() {
             return self.walk(tree);
@@ -73,7 +73,7 @@ impl Sharing {
         made
     }
 
-    /// The known branch equal to `made`, whose children are known ones; `made` itself when it is new.
+    /// Interns a branch with interned children; returns `made` itself if it is new.
     pub fn branch(&mut self, made: Tree) -> Tree {
         let branch = Branch::of(made);
         let part = &mut self.parts[branch.part()];
@@ -87,7 +87,7 @@ impl Sharing {
         tree
     }
 
-    /// The known text equal to `text`.
+    /// Interns a string; long strings are returned as they are.
     pub fn text(&mut self, text: &Text) -> Text {
         if text.len() > TEXT_LEN_MAX {
             self.new_bytes += text.len();
@@ -104,18 +104,18 @@ impl Sharing {
         text.clone()
     }
 
-    /// About how many bytes were new in what was shared since the last call.
+    /// Estimated bytes that were newly interned since the last call.
     pub fn take_new_bytes(&mut self) -> usize {
         std::mem::take(&mut self.new_bytes)
     }
 
-    /// How many branches and texts are known.
+    /// Number of interned branches and strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.iter().map(Part::len).sum()
     }
 
-    /// Whether nothing is known yet.
+    /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -133,7 +133,7 @@ impl Sharing {
         }
     }
 
-    /// This branch with every child walked; the very same one when they all were known ones.
+    /// This branch with interned children; the same allocation if they all were interned.
     fn below(&mut self, tree: &Tree) -> Tree {
         match tree {
             Tree::List(items) => {
@@ -151,7 +151,7 @@ impl Sharing {
         }
     }
 
-    /// Whether this very branch is a known one: then nothing below needs a look.
+    /// Returns whether this allocation is interned; then everything below is, too.
     fn knows(&self, tree: &Tree) -> bool {
         let branch = Branch::of(tree.clone());
         let known = self.parts[branch.part()].branches.get(&branch);
@@ -164,7 +164,7 @@ impl Part {
         self.branches.len() + self.texts.len()
     }
 
-    /// Forgets what nobody else holds, if there is much to gain.
+    /// Drops entries that only the table references, once the part has doubled since the last sweep.
     fn make_room(&mut self) {
         if self.len() < self.sweep_at {
             return;
@@ -172,6 +172,7 @@ impl Part {
         self.branches.retain(|branch| holders(&branch.tree) > 1);
         self.texts.retain(|text| Text::strong_count(text).is_none_or(|n| n > 1));
         self.sweep_at = (self.len() * 2).max(SWEEP_MIN);
+        // HashSet never shrinks by itself; after a mass deletion the table would keep its peak size.
         if self.branches.capacity() > 4 * self.sweep_at {
             self.branches.shrink_to(self.sweep_at);
             self.texts.shrink_to(self.sweep_at);
@@ -179,7 +180,7 @@ impl Part {
     }
 }
 
-/// About how many bytes would be freed if nobody held this tree any more.
+/// Estimated bytes that would be freed with the last reference to this tree.
 #[must_use]
 pub fn own_bytes(tree: &Tree) -> usize {
     match tree {
@@ -201,13 +202,13 @@ fn own_text(text: &Text) -> usize {
     }
 }
 
-/// What the branch itself takes, without its children.
+/// Bytes of the branch itself, without its children.
 fn size_of_branch(tree: &Tree) -> usize {
     let each = if tree.is_map() { size_of::<(Text, Tree)>() } else { size_of::<Tree>() };
     HEADER_BYTES + (tree.items().len() + tree.entries().len()) * each
 }
 
-/// How many hold this branch, the table included.
+/// Reference count of a branch, the table's reference included.
 fn holders(tree: &Tree) -> usize {
     match tree {
         Tree::List(items) => ThinArc::strong_count(items),
@@ -216,7 +217,7 @@ fn holders(tree: &Tree) -> usize {
     }
 }
 
-/// Whether two children are one: branches and short texts by identity, other leaves by value.
+/// Compares interned children: branches and short strings by address, other leaves by value.
 fn is_same(a: &Tree, b: &Tree) -> bool {
     match (a, b) {
         (Tree::List(_) | Tree::Map(_), _) => a.same_branch(b),
@@ -225,7 +226,7 @@ fn is_same(a: &Tree, b: &Tree) -> bool {
     }
 }
 
-/// A branch with a hash of which children it has.
+/// A branch with a hash of the addresses of its children.
 struct Branch {
     hash: u64,
     tree: Tree,
@@ -273,12 +274,12 @@ impl PartialEq for Branch {
 
 impl Eq for Branch {}
 
-/// Which part holds a hash; other bits than those that place it within the part.
+/// The part for a hash; uses bits that the hash set within the part does not.
 fn part_of(hash: u64) -> usize {
     ((hash >> 32) % PARTS as u64) as usize
 }
 
-/// Mixes the identities of children into one number.
+/// Combines the addresses of children into one hash.
 struct Mix(u64);
 
 impl Mix {
@@ -305,7 +306,7 @@ impl Mix {
     }
 }
 
-/// Takes a hash that is already made.
+/// A hasher that passes through a precomputed hash.
 #[derive(Default)]
 struct Passed(u64);
 
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_alike_stays_apart() {
+    fn similar_values_are_not_merged() {
         let mut sharing = Sharing::new();
         for tree in [
             tree!({"a": {"x": 1}}),
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_tree_costs_nothing_new() {
+    fn an_interned_tree_allocates_nothing() {
         let mut sharing = Sharing::new();
         let kept = sharing.share_below(&tree!({"meta": {"name": "a"}, "spec": {"x": [1, 2, {"y": "z"}]}}));
         assert!(sharing.take_new_bytes() > 100);
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn own_bytes_leave_out_what_many_hold() {
+    fn own_bytes_exclude_shared_branches() {
         let mut sharing = Sharing::new();
         let all: Vec<Tree> = (0..10_i64)
             .map(|n| sharing.share_below(&tree!({"n": n, "spec": {"big": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}})))
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_swept() {
+    fn unreferenced_branches_are_swept() {
         let mut sharing = Sharing::new();
         let kept = sharing.share_below(&tree!({"keep": {"me": "here"}}));
         for n in 0..100_000_i64 {

@@ -1,7 +1,7 @@
-//! YAML in, through the same reader as JSON.
+//! YAML parsing and serialization.
 //!
-//! Duplicate keys are errors, as the YAML specification says, unless the caller wants to judge them itself
-//! ([`Tree::parse_yaml_lenient`]): then the last wins, as in JSON.
+//! Duplicate keys are errors, as in the YAML specification; [`Tree::parse_yaml_lenient`] reports them instead, and the
+//! last one wins, as in JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,11 +13,11 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use crate::json::{DEPTH_MAX, ParseError};
 use crate::{Text, Tree};
 
-/// The most nodes that alias expansion may produce.
+/// Largest number of nodes after alias expansion: bounds the memory of a small malicious document.
 const YAML_NODES_MAX: usize = 1_000_000;
 
 impl Tree {
-    /// Reads one YAML document.
+    /// Parses a single YAML document; an empty stream is `null`.
     pub fn parse_yaml(text: &str) -> Result<Tree, ParseError> {
         let mut documents = Tree::parse_yaml_documents(text)?;
         match documents.len() {
@@ -27,15 +27,15 @@ impl Tree {
         }
     }
 
-    /// Reads all documents of a YAML stream; empty ones are passed over.
+    /// Parses all documents of a YAML stream; empty ones are skipped.
     pub fn parse_yaml_documents(text: &str) -> Result<Vec<Tree>, ParseError> {
         let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::Error)?;
         Ok(documents.into_iter().filter(|d| !d.is_null()).collect())
     }
 
-    /// Reads all documents of a YAML stream and tells which keys stood twice in their map; the last wins.
+    /// Parses all documents of a YAML stream and reports duplicate keys; the last one wins.
     pub fn parse_yaml_lenient(text: &str) -> Result<(Vec<Tree>, Vec<Repeated>), ParseError> {
-        // Repeated keys are rare: the plain reading is tried first.
+        // Duplicate keys are rare, so the strict parse goes first; the lenient one parses twice.
         if let Ok(documents) = Tree::parse_yaml_documents(text) {
             return Ok((documents, Vec::new()));
         }
@@ -45,7 +45,7 @@ impl Tree {
         Ok((documents.into_iter().filter(|d| !d.is_null()).collect(), repeated))
     }
 
-    /// Reads all documents of a YAML stream, and which line each key stands in; empty ones are passed over.
+    /// Parses all documents of a YAML stream with the line of each key; empty ones are skipped.
     pub fn parse_yaml_lines(text: &str) -> Result<Vec<(Tree, Lines)>, ParseError> {
         let documents: Vec<Tree> = read(text, DuplicateKeyPolicy::Error)?;
         let keys: Vec<Keys> = read(text, DuplicateKeyPolicy::Error)?;
@@ -53,7 +53,7 @@ impl Tree {
         Ok(documents.into_iter().zip(lines).filter(|(document, _)| !document.is_null()).collect())
     }
 
-    /// YAML text of this tree.
+    /// Serializes to a YAML document.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).expect("a tree is always a YAML value")
@@ -64,25 +64,25 @@ fn read<T: de::DeserializeOwned>(text: &str, duplicates: DuplicateKeyPolicy) -> 
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: YAML_NODES_MAX },
         duplicate_keys: duplicates,
-        // `0400` is a file mode in every manifest there is; kubectl reads it so.
+        // File modes such as `0400` are octal in manifests; kubectl reads them as YAML 1.1 does.
         legacy_octal_numbers: true,
     };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|e| ParseError::new(e.to_string()))
 }
 
-/// A key that stood once more in its map.
+/// A duplicate key of a YAML map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repeated {
-    /// The line it stands in, from 1.
+    /// Line of the second occurrence, from 1.
     pub line: u64,
-    /// The key.
+    /// The duplicate key itself.
     pub key: Text,
 }
 
 /// The line of each key, from 1, by its path: `a.b[0].c`.
 pub type Lines = BTreeMap<String, u64>;
 
-/// Reads nothing but the keys of a document.
+/// Visits only the keys of a document.
 #[derive(Default)]
 struct Keys {
     repeated: Vec<Repeated>,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys_are_refused_or_told() {
+    fn duplicate_keys_are_rejected_or_reported() {
         let text = "a: 1\nb:\n  c: 1\n  c: 2\nl:\n- {x: 1, x: 2}\na: 2\n";
         assert!(Tree::parse_yaml_documents(text).is_err());
         let (documents, repeated) = Tree::parse_yaml_lenient(text).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_each_key_is_told() {
+    fn the_line_of_each_key_is_reported() {
         let text = "# a comment\na: 1\nb:\n  c:\n  - d: 1\n    e: 2\n---\n---\nkind: Second\n";
         let all = Tree::parse_yaml_lines(text).unwrap();
         let lines: Vec<Vec<(&str, u64)>> = all
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_again() {
+    fn encoding_round_trips() {
         let tree = tree!({"a": ["yes", "1", "", 1, null, true, {"b": "line\nline\n"}], "e": {}, "l": []});
         assert_eq!(Tree::parse_yaml(&tree.to_yaml()).unwrap(), tree);
     }

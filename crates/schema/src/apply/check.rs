@@ -1,7 +1,7 @@
-//! Whether a configuration can be applied at all.
+//! Validates a configuration before it is applied.
 //!
-//! Ownership needs to know every field by name, so an unknown field, a value of the wrong type or a list item that
-//! cannot be told from another is refused before anything is merged.
+//! Field ownership requires that every field has a name: an unknown field, a value of the wrong type or a list item with
+//! a duplicate key is rejected before anything is merged.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn check_value(view: View<'_>, value: &Tree, path: &str, problems: &mut Vec<Stri
     }
 }
 
-/// What should stand here instead of this value.
+/// The type that the schema requires instead of this value.
 fn wrong_scalar(node: &Node, value: &Tree) -> Option<&'static str> {
     if node.int_or_string {
         return None;
@@ -108,7 +108,7 @@ fn check_list(view: View<'_>, value: &Tree, path: &str, problems: &mut Vec<Strin
     }
 }
 
-/// The element an item is known by; none in an atomic list.
+/// The path element of an item; `None` in an atomic list.
 fn element(view: View<'_>, i: usize, item: &Tree) -> Result<Option<Text>, String> {
     match (&view.node().list, item) {
         (ListKind::Atomic, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! Fields that others own: finding them, and saying so.
+//! Conflicts of an apply with the fields of other managers.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,23 @@ use muster_tree::{Text, Tree};
 use crate::fields;
 use crate::object::Managed;
 
-/// A field that an apply would change and that somebody else owns.
+/// A field that an apply would change and that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The owner.
+    /// The manager that owns it.
     pub manager: Text,
-    /// Whether it owns the field by apply.
+    /// The manager owns the field by apply, otherwise by update.
     pub applied: bool,
-    /// The version it wrote in.
+    /// `apiVersion` of its write.
     pub api_version: Text,
-    /// The subresource it wrote through; empty for the main one.
+    /// Subresource of its write; empty for the main resource.
     pub subresource: Text,
-    /// The field, e.g. `.spec.containers[name="a"].image`.
+    /// Path of the field, for example `.spec.containers[name="a"].image`.
     pub path: String,
 }
 
 impl Conflict {
-    /// What stands in `details.causes[].message`.
+    /// The text of `details.causes[].message`.
     #[must_use]
     pub fn message(&self) -> String {
         format!("conflict with {}", self.owner())
@@ -41,7 +41,7 @@ impl Conflict {
     }
 }
 
-/// The conflicts of a change with these owners, by owner.
+/// The conflicts of a change with these managers, grouped by manager.
 pub(super) fn find<'a>(others: impl Iterator<Item = &'a Managed>, changed: &Tree) -> Vec<Conflict> {
     let mut owners: Vec<&Managed> = others.collect();
     owners.sort_by(|a, b| {
@@ -61,7 +61,7 @@ pub(super) fn find<'a>(others: impl Iterator<Item = &'a Managed>, changed: &Tree
     conflicts.collect()
 }
 
-/// The message of the 409 answer.
+/// The message of the 409 response.
 #[must_use]
 pub fn message(conflicts: &[Conflict]) -> String {
     if let [one] = conflicts {

@@ -1,27 +1,27 @@
-//! Peace between `kubectl apply` and `kubectl apply --server-side`.
+//! Migration between `kubectl apply` and `kubectl apply --server-side`.
 //!
-//! Client-side apply keeps the last configuration in an annotation. When kubectl then applies on the server, what
-//! that annotation holds unchanged is its own already, so it is no conflict; and the annotation is kept up to date,
-//! so that going back works too.
+//! Client-side apply stores the last configuration in an annotation. A later server-side apply by kubectl does not
+//! conflict with fields that are unchanged since that annotation, and the annotation is kept up to date so that
+//! users can switch back.
 
 use muster_tree::Tree;
 
 use super::Conflict;
 use crate::fields;
 use crate::node::View;
-use crate::object::Object;
+use crate::object::StoredObject;
 
-/// The name under which this module acts.
+/// The field manager that this module applies to.
 pub(super) const MANAGER: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Whether all conflicts are with fields that the annotation holds.
+/// Returns whether all conflicting fields are in the annotation.
 pub(super) fn allows(view: View<'_>, live: &Tree, conflicts: &[Conflict], api_version: &str) -> bool {
     let Some(own) = owned_by_annotation(view, live, api_version) else { return false };
     conflicts.iter().all(|conflict| own.contains(&conflict.path))
 }
 
-/// The conflicts with fields that the annotation does not hold.
+/// The conflicts with fields that are not in the annotation.
 pub(super) fn disallowed(
     view: View<'_>,
     live: &Tree,
@@ -32,7 +32,7 @@ pub(super) fn disallowed(
     conflicts.into_iter().filter(|conflict| !own.contains(&conflict.path)).collect()
 }
 
-/// The fields of the annotation that still have its values.
+/// The fields of the annotation that are unchanged in the live object.
 fn owned_by_annotation(view: View<'_>, live: &Tree, api_version: &str) -> Option<Vec<String>> {
     let text = live.at(&["metadata", "annotations", LAST_APPLIED])?.as_str()?;
     let last = Tree::parse(text.as_bytes()).ok()?;
@@ -44,13 +44,13 @@ fn owned_by_annotation(view: View<'_>, live: &Tree, api_version: &str) -> Option
     Some(fields::paths(&kept))
 }
 
-/// Writes the configuration into the annotation, if there is one.
-pub(super) fn sync_last_applied(object: Object, applied: &Tree) -> Object {
+/// Updates the annotation with the applied configuration, if it exists.
+pub(super) fn sync_last_applied(object: StoredObject, applied: &Tree) -> StoredObject {
     let path = ["metadata", "annotations", LAST_APPLIED];
     if object.tree.str_at(&path).is_empty() {
         return object;
     }
     let configuration = applied.without(&path);
     let text = configuration.to_json() + "\n";
-    Object { tree: object.tree.with(&path, text), ..object }
+    StoredObject { tree: object.tree.with(&path, text), ..object }
 }

@@ -1,4 +1,4 @@
-//! The entries of `managedFields`: telling them apart, sorting them, keeping them few.
+//! The entries of `managedFields`: identity, order and number.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,12 +10,12 @@ use super::Writer;
 use crate::fields;
 use crate::object::Managed;
 
-/// The most entries of writers that do not apply.
+/// Largest number of updater entries, upstream's limit.
 const UPDATERS_MAX: usize = 10;
-/// Owns what the oldest of them owned when there are more.
+/// Manager that the oldest updater entries are merged into, upstream's name.
 const ANCIENT: &str = "ancient-changes";
 
-/// Fields that nobody owns: the server writes them.
+/// Fields without owners: the server sets them.
 pub(super) fn untracked() -> &'static Tree {
     static FIELDS: OnceLock<Tree> = OnceLock::new();
     FIELDS.get_or_init(|| {
@@ -28,17 +28,17 @@ pub(super) fn untracked() -> &'static Tree {
     })
 }
 
-/// The manager's name.
+/// The name of the field manager.
 pub(super) fn name(writer: &Writer) -> Text {
     if writer.manager.is_empty() { Text::from("unknown") } else { writer.manager.clone() }
 }
 
-/// Whether the entry is what this writer last applied, in whatever version.
+/// Returns whether the entry is this applier's, in any version.
 pub(super) fn is_applier(entry: &Managed, writer: &Writer) -> bool {
     entry.applied && entry.manager == name(writer) && entry.subresource == writer.subresource
 }
 
-/// Whether the entry is what this writer changed in this version.
+/// Returns whether the entry is this updater's, in this version.
 pub(super) fn is_updater(entry: &Managed, writer: &Writer) -> bool {
     !entry.applied
         && entry.manager == name(writer)
@@ -46,7 +46,7 @@ pub(super) fn is_updater(entry: &Managed, writer: &Writer) -> bool {
         && entry.api_version == writer.api_version
 }
 
-/// The entries, those of `whose` without the fields that were taken; entries left empty go away.
+/// Removes the fields `taken` from the entries that match; empty entries are dropped.
 pub(super) fn without(managed: &[Managed], taken: &Tree, whose: impl Fn(&Managed) -> bool) -> Vec<Managed> {
     let reduced = managed.iter().map(|entry| {
         let fields =
@@ -56,7 +56,7 @@ pub(super) fn without(managed: &[Managed], taken: &Tree, whose: impl Fn(&Managed
     reduced.filter(|entry| !fields::is_empty(&entry.fields)).collect()
 }
 
-/// Appliers first, then by time, then by name.
+/// Sorts appliers first, then by time, then by name.
 pub(super) fn sort(all: &mut [Managed]) {
     all.sort_by(|a, b| {
         b.applied
@@ -68,7 +68,7 @@ pub(super) fn sort(all: &mut [Managed]) {
     });
 }
 
-/// Merges the oldest updaters of a version into one entry until there are no more than [`UPDATERS_MAX`].
+/// Merges the oldest updater entries of a version until at most [`UPDATERS_MAX`] remain.
 pub(super) fn cap(all: &mut Vec<Managed>) {
     let mut count = all.iter().filter(|entry| !entry.applied).count();
     if count <= UPDATERS_MAX {
@@ -105,10 +105,10 @@ fn by_age(a: &Managed, b: &Managed) -> Ordering {
     a.time.cmp(&b.time).then_with(|| key(a).cmp(&key(b)))
 }
 
-/// The entries to start an update from, given `metadata.managedFields` of the request's body.
+/// The entries that an update starts from, given `metadata.managedFields` of the request body.
 ///
-/// A body may bring entries of its own; an empty list or one empty entry resets tracking. A body without entries,
-/// or with such that make no sense, and every body of a subresource leaves those of the stored object.
+/// A body may replace the entries; an empty list or a single empty entry resets them. A body without entries or with
+/// invalid ones, and any body of a subresource, keeps those of the stored object.
 #[must_use]
 pub fn of_request(body: Option<&Tree>, stored: &Arc<[Managed]>, subresource: &str) -> Arc<[Managed]> {
     let Some(Tree::List(entries)) = body.filter(|_| subresource.is_empty()) else {

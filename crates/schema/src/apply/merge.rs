@@ -1,4 +1,4 @@
-//! Laying a configuration over an object: values replace, maps merge by key, lists by item.
+//! Merges a configuration into an object: scalars replace, maps merge by key, lists by item.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use muster_tree::{Text, Tree};
 use crate::fields::{Topology, key_of, topology};
 use crate::node::View;
 
-/// The live object with the configuration laid over it.
+/// Merges the configuration into the live object.
 pub(super) fn merge(view: View<'_>, live: &Tree, applied: &Tree) -> Tree {
     merge_value(Some(view), live, applied)
 }
@@ -23,7 +23,7 @@ fn merge_value(view: Option<View<'_>>, live: &Tree, applied: &Tree) -> Tree {
         (Topology::List, Tree::List(_), Tree::List(_)) if !(live.is_empty() && applied.is_empty()) => {
             view.map_or_else(|| applied.clone(), |view| merge_lists(view, live, applied))
         }
-        // `null` empties a value, but says nothing about the items of a list or map.
+        // `null` clears a scalar, but does not remove the items of a granular list or map.
         (Topology::Map | Topology::List, Tree::Map(_) | Tree::List(_), Tree::Null) if !live.is_empty() => {
             live.clone()
         }
@@ -41,7 +41,7 @@ fn merge_maps(view: Option<View<'_>>, live: &Tree, applied: &Tree) -> Tree {
     })
 }
 
-/// The items of a list with their keys; a key that stands twice has no item to merge with.
+/// The items of a list by key; a duplicate key has no item to merge with.
 struct Keyed<'a> {
     keys: Vec<Text>,
     items: &'a [Tree],
@@ -60,8 +60,8 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// Merges by item. The order of the configuration wins; what only the live list has keeps its place among the
-/// items that both have.
+/// Merges by item. The order of the configuration takes precedence; items that only the live list has keep their
+/// position relative to common items.
 fn merge_lists(view: View<'_>, live: &Tree, applied: &Tree) -> Tree {
     let (old, new) = (Keyed::of(view, live), Keyed::of(view, applied));
     let merge_item = |key: &Text| match (old.by_key.get(key), new.by_key.get(key)) {
@@ -82,7 +82,7 @@ fn merge_lists(view: View<'_>, live: &Tree, applied: &Tree) -> Tree {
                 shared.next();
                 continue;
             }
-            // An item of both lists whose turn has not come in the new order.
+            // A common item that comes later in the new order.
             if new.by_key.contains_key(left) && shared.peek().is_some_and(|next| *next != left) {
                 o += 1;
                 continue;

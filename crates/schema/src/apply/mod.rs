@@ -1,13 +1,13 @@
-//! Server-side apply, and the tracking of every other write: who owns which fields of an object.
+//! Server-side apply and field ownership (`metadata.managedFields`).
 //!
-//! Everybody who writes has an entry in `metadata.managedFields`. An applier owns what it last applied: what it
-//! leaves out next time goes away, unless somebody else owns it too. Any other writer owns what it changed.
+//! Every field manager has an entry in `metadata.managedFields`. An applier owns the fields of its last configuration: a
+//! field that it omits next time is removed unless another manager owns it. An updater owns the fields it changed.
 //!
-//! # Invariants
+//! # Guarantees
 //!
 //! - A field has several owners only while they agree on its value.
-//! - The cost of [`update`] follows what changed between the two objects: shared branches are never looked at.
-//! - Entries are sorted as Kubernetes sorts them; an entry without fields does not exist.
+//! - The cost of [`update`] is proportional to the difference of the two objects: shared branches are skipped.
+//! - Entries are sorted as upstream sorts them, and an entry without fields is removed.
 //!
 //! # Deliberately absent
 //!
@@ -33,12 +33,12 @@ pub use managers::of_request;
 
 use crate::fields::{self, Delta};
 use crate::node::View;
-use crate::object::{Managed, Object};
+use crate::object::{Managed, StoredObject};
 
 /// Owns the fields of an object that was never tracked, from the first apply on.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Who writes, and through what.
+/// The field manager of a write, and how it writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
     /// The field manager; empty means `unknown`.
@@ -51,14 +51,14 @@ pub struct Writer {
     pub time: Text,
 }
 
-/// Tracks a write that is not an apply: changed fields go to the writer, removed fields leave everybody.
+/// Tracks an update or patch: the writer becomes the owner of changed fields, and removed fields lose all owners.
 ///
 /// `live` is what was stored before, `None` when the object is new. An object that exists without being tracked
 /// (its `managed` is empty: tracking was reset) stays so. `ignored` are fields this endpoint cannot own.
 #[must_use]
 pub fn update(
     view: View<'_>,
-    live: Option<&Object>,
+    live: Option<&StoredObject>,
     new: &Tree,
     writer: &Writer,
     ignored: &Tree,
@@ -117,12 +117,12 @@ pub fn sorted(mut all: Vec<Managed>) -> Arc<[Managed]> {
 /// Fields that others own with another value, unless `force` takes them.
 pub fn apply(
     view: View<'_>,
-    live: &Object,
+    live: &StoredObject,
     applied: &Tree,
     writer: &Writer,
     force: bool,
     ignored: &Tree,
-) -> Result<Object, Vec<Conflict>> {
+) -> Result<StoredObject, Vec<Conflict>> {
     let managed = tracked(view, live, writer, ignored);
     let result = attempt(view, live, &managed, applied, writer, force, ignored);
     if writer.manager != kubectl::MANAGER {
@@ -139,7 +139,7 @@ pub fn apply(
 }
 
 /// The entries of an object; one that was never tracked is owned by [`BEFORE_FIRST_APPLY`].
-fn tracked(view: View<'_>, live: &Object, writer: &Writer, ignored: &Tree) -> Arc<[Managed]> {
+fn tracked(view: View<'_>, live: &StoredObject, writer: &Writer, ignored: &Tree) -> Arc<[Managed]> {
     if !live.managed.is_empty() {
         return live.managed.clone();
     }
@@ -150,13 +150,13 @@ fn tracked(view: View<'_>, live: &Object, writer: &Writer, ignored: &Tree) -> Ar
 
 fn attempt(
     view: View<'_>,
-    live: &Object,
+    live: &StoredObject,
     managed: &[Managed],
     applied: &Tree,
     writer: &Writer,
     force: bool,
     ignored: &Tree,
-) -> Result<Object, Vec<Conflict>> {
+) -> Result<StoredObject, Vec<Conflict>> {
     let set = fields::exclude(&fields::of(view, applied), ignored);
     let last = managed.iter().find(|entry| managers::is_applier(entry, writer));
     let others = || managed.iter().filter(|entry| !managers::is_applier(entry, writer));
@@ -179,7 +179,7 @@ fn attempt(
     let is_changed = pruned != live.tree;
     let own = fields::difference(&set, managers::untracked());
     if !fields::is_empty(&own) {
-        // The time tells when values last changed, not when they were last confirmed.
+        // The time is that of the last change; an apply without changes keeps it, so that a repeated apply writes nothing.
         let before = last.map(|last| last.time.clone()).unwrap_or_default();
         all.push(Managed {
             manager: managers::name(writer),
@@ -192,5 +192,5 @@ fn attempt(
     }
     managers::sort(&mut all);
     let tree = if is_changed { prune::settle(view, &merged, &pruned) } else { live.tree.clone() };
-    Ok(Object { tree, managed: all.into(), revision: live.revision })
+    Ok(StoredObject { tree, managed: all.into(), revision: live.revision })
 }

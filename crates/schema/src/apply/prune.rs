@@ -1,14 +1,14 @@
-//! Taking away what an applier no longer wants.
+//! Removes the fields that an applier no longer applies.
 
 use muster_tree::Tree;
 
 use crate::fields;
 use crate::node::View;
 
-/// The merged object without the fields of the applier's last configuration that nobody owns any more.
+/// Removes the fields of the applier's last configuration that have no owner any more.
 ///
-/// `last` is what it owned, `owned` what anybody owns now, its new configuration included. A field with items of
-/// its own is taken whole at first, then whatever is owned comes back, then whatever never was the applier's.
+/// `last` are the fields it owned, `owned` the fields that any manager owns now, its new configuration included. A field
+/// with items is removed as a whole first; then owned fields are restored, then fields that the applier never owned.
 pub(super) fn prune(view: View<'_>, merged: &Tree, last: &Tree, owned: &Tree) -> Tree {
     let named = |set: &Tree| fields::named(view, set);
     let set_of = |tree: &Tree| named(&fields::of(view, tree));
@@ -20,7 +20,7 @@ pub(super) fn prune(view: View<'_>, merged: &Tree, last: &Tree, owned: &Tree) ->
     fields::remove(view, merged, &gone)
 }
 
-/// The pruned object with an empty list or map where pruning left `null`: whoever owns the place wants it there.
+/// Replaces each `null` that pruning left by an empty list or map: the field itself still has an owner.
 pub(super) fn settle(view: View<'_>, merged: &Tree, pruned: &Tree) -> Tree {
     settle_value(Some(view), merged, pruned)
 }
@@ -36,7 +36,7 @@ fn settle_value(view: Option<View<'_>>, before: &Tree, after: &Tree) -> Tree {
         }),
         (Tree::List(_), Tree::List(_)) => {
             let Some(list) = view else { return after.clone() };
-            // Pruning keeps the order, so each item that is left is found further on.
+            // Pruning keeps the order, so the next remaining item comes later in the list.
             let mut rest = before.items().iter();
             after.map_items(|_, left| {
                 let key = fields::key_of(list, left);

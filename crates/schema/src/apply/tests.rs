@@ -11,17 +11,17 @@ fn writer(manager: &str, time: &str) -> Writer {
     Writer { manager: manager.into(), api_version: "v1".into(), subresource: Text::new(), time: time.into() }
 }
 
-fn applied(live: &Object, manager: &str, config: &Tree) -> Result<Object, Vec<Conflict>> {
+fn applied(live: &StoredObject, manager: &str, config: &Tree) -> Result<StoredObject, Vec<Conflict>> {
     apply(sample::kind().view(), live, config, &writer(manager, "t1"), false, &tree!({}))
 }
 
-fn updated(live: &Object, manager: &str, new: &Tree) -> Object {
+fn updated(live: &StoredObject, manager: &str, new: &Tree) -> StoredObject {
     let managed = update(sample::kind().view(), Some(live), new, &writer(manager, "t2"), &tree!({}));
-    Object { tree: new.clone(), managed, revision: live.revision }
+    StoredObject { tree: new.clone(), managed, revision: live.revision }
 }
 
-/// Who owns what, in one line each.
-fn owners(object: &Object) -> Vec<String> {
+/// The owners and their fields, one line each.
+fn owners(object: &StoredObject) -> Vec<String> {
     let shown = |m: &Managed| {
         format!("{} {} {} {}", m.manager, if m.applied { "applied" } else { "changed" }, m.time, m.fields)
     };
@@ -29,8 +29,8 @@ fn owners(object: &Object) -> Vec<String> {
 }
 
 #[test]
-fn appliers_own_what_they_apply_and_share_what_they_agree_on() {
-    let first = applied(&Object::new(tree!({})), "a", &tree!({"data": {"x": "1", "y": "2"}})).unwrap();
+fn appliers_own_applied_fields_and_share_equal_values() {
+    let first = applied(&StoredObject::new(tree!({})), "a", &tree!({"data": {"x": "1", "y": "2"}})).unwrap();
     assert_eq!(first.tree, tree!({"data": {"x": "1", "y": "2"}}));
     let second = applied(&first, "b", &tree!({"data": {"x": "1"}})).unwrap();
     assert_eq!(
@@ -48,7 +48,7 @@ fn appliers_own_what_they_apply_and_share_what_they_agree_on() {
 #[test]
 fn another_value_is_a_conflict_unless_forced() {
     let live = applied(
-        &Object::new(tree!({})),
+        &StoredObject::new(tree!({})),
         "a",
         &tree!({"data": {"x": "1", "y": "1"}, "spec": {"replicas": 1}}),
     )
@@ -76,10 +76,10 @@ fn another_value_is_a_conflict_unless_forced() {
 #[test]
 fn a_subresource_is_an_owner_of_its_own() {
     let status = Writer { subresource: "status".into(), ..writer("a", "t1") };
-    let live = applied(&Object::new(tree!({})), "a", &tree!({"spec": {"replicas": 1}})).unwrap();
+    let live = applied(&StoredObject::new(tree!({})), "a", &tree!({"spec": {"replicas": 1}})).unwrap();
     let new = live.tree.with(&["status"], tree!({"phase": "Up"}));
     let managed = update(sample::kind().view(), Some(&live), &new, &status, &tree!({"f:spec": {}}));
-    let live = Object { tree: new, managed, revision: 0 };
+    let live = StoredObject { tree: new, managed, revision: 0 };
     let conflicts = applied(&live, "a", &tree!({"status": {"phase": "Down"}})).unwrap_err();
     assert_eq!(conflicts[0].message(), "conflict with \"a\" with subresource \"status\" using v1");
 }
@@ -87,7 +87,7 @@ fn a_subresource_is_an_owner_of_its_own() {
 #[test]
 fn ignored_fields_are_neither_owned_nor_fought_over() {
     let live = updated(
-        &Object { managed: track_nothing(), ..Object::new(tree!({})) },
+        &StoredObject { managed: track_nothing(), ..StoredObject::new(tree!({})) },
         "u",
         &tree!({"status": {"phase": "Up"}}),
     );
@@ -104,8 +104,8 @@ fn track_nothing() -> Arc<[Managed]> {
 }
 
 #[test]
-fn a_write_takes_what_it_changes() {
-    let live = applied(&Object::new(tree!({})), "a", &tree!({"data": {"x": "1", "y": "2"}})).unwrap();
+fn an_update_owns_changed_fields() {
+    let live = applied(&StoredObject::new(tree!({})), "a", &tree!({"data": {"x": "1", "y": "2"}})).unwrap();
     let same = updated(&live, "u", &live.tree.clone());
     assert!(Arc::ptr_eq(&same.managed, &live.managed), "nothing changed, nothing is made");
     let changed = updated(&live, "u", &tree!({"data": {"x": "9", "z": "3"}}));
@@ -122,7 +122,7 @@ fn a_write_takes_what_it_changes() {
 
 #[test]
 fn an_untracked_object_is_owned_from_before() {
-    let live = Object::new(tree!({"data": {"x": "1"}, "metadata": {"name": "n", "uid": "u"}}));
+    let live = StoredObject::new(tree!({"data": {"x": "1"}, "metadata": {"name": "n", "uid": "u"}}));
     let conflicts = applied(&live, "a", &tree!({"data": {"x": "2"}})).unwrap_err();
     assert_eq!(
         message(&conflicts),
@@ -141,12 +141,13 @@ fn an_untracked_object_is_owned_from_before() {
 
 #[test]
 fn many_updaters_become_ancient() {
-    let mut live = Object { managed: track_nothing(), ..Object::new(tree!({"spec": {"paused": true}})) };
+    let mut live =
+        StoredObject { managed: track_nothing(), ..StoredObject::new(tree!({"spec": {"paused": true}})) };
     for n in 0..15 {
         let new = live.tree.with(&["data", &format!("k{n:02}")], "1");
         let by = writer(&format!("u{n:02}"), &format!("t{n:02}"));
         let managed = update(sample::kind().view(), Some(&live), &new, &by, &tree!({}));
-        live = Object { tree: new, managed, revision: 0 };
+        live = StoredObject { tree: new, managed, revision: 0 };
     }
     let names: Vec<&str> = live.managed.iter().map(|m| m.manager.as_str()).collect();
     assert_eq!(names, ["ancient-changes", "u06", "u07", "u08", "u09", "u10", "u11", "u12", "u13", "u14"]);
@@ -172,10 +173,10 @@ fn a_request_may_bring_or_reset_entries() {
 }
 
 #[test]
-fn kubectl_may_take_over_what_it_applied_from_the_client() {
+fn kubectl_migrates_from_client_side_apply() {
     let last = r#"{"apiVersion":"v1","data":{"a":"1","b":"2"}}"#;
     let tree = tree!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": last}}, "data": {"a": "1", "b": "7"}});
-    let live = Object {
+    let live = StoredObject {
         managed: update(
             sample::kind().view(),
             None,
@@ -183,7 +184,7 @@ fn kubectl_may_take_over_what_it_applied_from_the_client() {
             &writer("kubectl-client-side-apply", "t0"),
             &tree!({}),
         ),
-        ..Object::new(tree)
+        ..StoredObject::new(tree)
     };
     let config = tree!({"apiVersion": "v1", "data": {"a": "9"}});
     assert!(applied(&live, "other", &config).is_err());
@@ -264,7 +265,7 @@ fn texts() -> impl Strategy<Value = Tree> {
     prop::collection::btree_map("[ab]", "[12]", 0..3).prop_map(Tree::map)
 }
 
-/// Never empty: an empty list that is owned by item is nobody's field, so nothing holds for it.
+/// Never empty: an empty granular list has no owned field, so the property would not hold.
 fn names() -> impl Strategy<Value = Tree> {
     prop::sample::subsequence(vec!["a", "b", "c", "d"], 1..4).prop_shuffle().prop_map(Tree::list)
 }
@@ -310,7 +311,7 @@ fn configs() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// One step of a history: who, by apply or by update, and what.
+/// One step of a history: manager, operation and configuration.
 fn histories() -> impl Strategy<Value = Vec<(usize, bool, Tree)>> {
     prop::collection::vec((0..3_usize, prop::bool::weighted(0.7), configs()), 1..8)
 }
@@ -323,7 +324,7 @@ proptest! {
         let kind = sample::kind();
         let view = kind.view();
         let nothing = tree!({});
-        let mut live = Object::new(tree!({}));
+        let mut live = StoredObject::new(tree!({}));
         let mut last: BTreeMap<String, Tree> = BTreeMap::new();
         for (n, (who, is_apply, config)) in history.into_iter().enumerate() {
             let by = writer(&format!("m{who}"), &format!("t{n}"));
@@ -331,7 +332,7 @@ proptest! {
                 let new = live.tree.merge(&config);
                 let exists = (n > 0).then_some(&live);
                 let managed = update(view, exists, &new, &by, &nothing);
-                live = Object { tree: new, managed, revision: 0 };
+                live = StoredObject { tree: new, managed, revision: 0 };
                 continue;
             }
             let before = live.clone();

@@ -1,4 +1,4 @@
-//! From a checked schema tree to nodes.
+//! Builds the nodes of a validated CRD schema.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Builder {
         Shape::Fields(fields)
     }
 
-    /// Every object says what it is; an embedded one has nobody else to say so.
+    /// Adds `apiVersion`, `kind` and `metadata`; they are required in an embedded resource, where no URL implies them.
     fn add_meta_fields(&mut self, fields: &mut Vec<Field>, role: Role) {
         for key in META_KEYS {
             let required = role != Role::Root && key != "metadata";

@@ -1,4 +1,4 @@
-//! Keywords: which may stand where, and which may stand together.
+//! Validates the keywords of a CRD schema: where they are allowed, and in which combinations.
 
 use muster_tree::Tree;
 
@@ -217,7 +217,7 @@ fn check_key_names(schema: &Tree, item: &Tree, path: &str, errors: &mut Vec<Fiel
     }
 }
 
-/// What tells items apart must be there, and never null.
+/// Key fields of a map list must be required or defaulted, and not nullable.
 fn check_key_fields(schema: &Tree, path: &str, errors: &mut Vec<FieldError>) {
     let kind = text(schema, LIST_TYPE);
     let (Some(item), true) = (items(schema), ["set", "map"].contains(&kind)) else {

@@ -1,4 +1,4 @@
-//! Reading a schema in its JSON form. What is of a wrong type counts as absent: the decoder has refused it before.
+//! Accessors of a CRD schema. A keyword of the wrong type reads as absent: the decoder has rejected it before.
 
 use muster_tree::{Text, Tree};
 
@@ -23,7 +23,7 @@ pub(super) fn flag(schema: &Tree, key: &str) -> bool {
     schema.bool_at(&[key]) == Some(true)
 }
 
-/// The declared fields.
+/// The fields declared in `properties`.
 pub(super) fn properties(schema: &Tree) -> &[(Text, Tree)] {
     schema.entries_at(&["properties"])
 }

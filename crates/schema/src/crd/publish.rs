@@ -1,4 +1,4 @@
-//! From nodes back to an OpenAPI schema, for publication.
+//! Converts nodes to an OpenAPI schema, for publication.
 
 use muster_tree::{Text, Tree};
 

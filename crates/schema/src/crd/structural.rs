@@ -1,4 +1,4 @@
-//! Structure: every place has a type, and clauses only add rules about values.
+//! Validates that a CRD schema is structural: every field has a type, and clauses only add value validations.
 
 use muster_tree::Tree;
 

@@ -38,7 +38,7 @@ fn without_metadata(schema: &Tree) -> Tree {
 }
 
 #[test]
-fn what_is_published_compiles_to_the_same() {
+fn a_published_schema_compiles_to_the_same_nodes() {
     let probe = Tree::parse(include_bytes!("../../fixtures/probe.json")).unwrap();
     let rows = rows();
     let valid = rows.iter().filter(|row| row.items_at(&["errors"]).is_empty());
@@ -60,7 +60,7 @@ fn a_path_can_name_the_version() {
 }
 
 #[test]
-fn the_root_says_what_it_is() {
+fn the_root_has_type_metadata() {
     let compiled = compile(&tree!({"type": "object", "properties": {"spec": {"type": "string"}}})).unwrap();
     for key in ["apiVersion", "kind", "metadata", "spec"] {
         assert!(compiled.view().below(key).is_some(), "{key}");

@@ -1,6 +1,6 @@
-//! What changed between two objects, as sets of fields.
+//! The difference of two objects as field sets.
 //!
-//! This runs at every write, so it follows only what is not shared between the two.
+//! It runs on every write, so it visits only branches that the objects do not share.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Whether nothing changed.
+    /// Returns whether the objects have no differing fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         is_empty(&self.removed) && is_empty(&self.changed)
@@ -38,11 +38,11 @@ impl Delta {
     }
 }
 
-/// Compares two objects.
+/// Compares two versions of an object.
 #[must_use]
 pub fn compare(view: View<'_>, old: &Tree, new: &Tree) -> Delta {
     let pair = walk(Some(view), Some(old), Some(new));
-    // The object as a whole is nobody's field.
+    // The root of an object is not a field and has no owner.
     let inner = |element: Option<Tree>| element.map_or_else(Tree::empty_map, |e| e.without_key(super::SELF));
     Delta { removed: inner(pair.removed), changed: inner(pair.changed) }
 }

@@ -1,14 +1,14 @@
-//! Sets of fields: who owns what, in the form of `managedFields` (FieldsV1).
+//! Field sets in the format of `managedFields` (FieldsV1).
 //!
-//! A set is a tree. Below each place stand its elements: `f:<name>` for a field or key, `k:<json>` for the item of a
-//! list that has these key fields, `v:<json>` for an item of a set. An element whose tree is empty is in the set;
-//! one with a non-empty tree is in the set when it holds `.`, and otherwise only leads to what is below it.
+//! A set is a tree of path elements: `f:<name>` for a field or map key, `k:<json>` for a list item with these key fields,
+//! `v:<json>` for an item of a set. An element with an empty tree is in the set; one with a non-empty tree is in the set
+//! if it contains `.`, and otherwise only leads to elements below.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - No element leads nowhere: a set that is empty is the empty map at its root.
-//! - Operations share what they do not change, and cost what the smaller side costs.
-//! - Sets are sets of paths: owning `a` says nothing about `a.b`. Only [`exclude`] reaches below.
+//! - Every element leads to a member: the empty set is the empty map.
+//! - Operations share unchanged branches, and their cost is that of the smaller operand.
+//! - Sets contain paths: a member `a` does not imply `a.b`. Only [`exclude`] removes paths below a member.
 
 mod compare;
 mod of;

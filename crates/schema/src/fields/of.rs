@@ -1,4 +1,4 @@
-//! The fields that an object has.
+//! The field set of an object.
 
 use muster_tree::{Text, Tree};
 
@@ -43,7 +43,7 @@ fn items(view: View<'_>, list: &Tree) -> Vec<(Text, Tree)> {
         })
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
-    // Items that cannot be told apart are owned together, without what is in them.
+    // Items with duplicate keys are owned as one field, without the fields within them.
     for i in 1..all.len() {
         if all[i - 1].0 == all[i].0 {
             all[i - 1].1 = Tree::empty_map();

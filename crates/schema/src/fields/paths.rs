@@ -1,4 +1,4 @@
-//! Fields as messages show them: `.spec.containers[name="a"].image`.
+//! Paths of fields as messages format them: `.spec.containers[name="a"].image`.
 
 use muster_tree::{Text, Tree};
 

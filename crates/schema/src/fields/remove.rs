@@ -1,4 +1,4 @@
-//! Taking fields out of an object.
+//! Removes the fields of a set from an object.
 
 use muster_tree::Tree;
 
@@ -6,8 +6,8 @@ use super::topology::{Topology, key_of, topology};
 use super::{children, is_member};
 use crate::node::View;
 
-/// The object without these fields. A list or map of which nothing is left, and that was not itself taken out,
-/// becomes `null`: it is still there for whoever owns it.
+/// Removes these fields from an object. A list or map that becomes empty and is not itself in the set becomes `null`:
+/// the field still exists for its owners.
 #[must_use]
 pub fn remove(view: View<'_>, tree: &Tree, set: &Tree) -> Tree {
     if set.is_empty() { tree.clone() } else { remove_below(Some(view), tree, set) }

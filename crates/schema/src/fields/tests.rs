@@ -133,7 +133,7 @@ fn changes_are_found() {
 }
 
 #[test]
-fn what_a_built_in_object_always_has_is_not_new() {
+fn always_serialized_fields_are_not_changes() {
     let pod = builtin().root("", "v1", "Pod").unwrap();
     let new =
         tree!({"spec": {"containers": [{"name": "a", "image": "i"}]}, "metadata": {"labels": {"l": "1"}}});

@@ -1,22 +1,22 @@
-//! What counts as one field: values are owned whole, maps by key, lists by item, as the schema says.
+//! The granularity of ownership: atomic values as a whole, maps by key, lists by item, as the schema defines.
 
 use muster_tree::{Text, Tree};
 
 use crate::node::{ListKind, Node, Shape, View};
 
-/// How the fields of a value are told apart.
+/// The granularity at which a value is owned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// Not at all: it is one field.
+    /// Atomic: the value is one field.
     Whole,
-    /// By key.
+    /// One field per map key.
     Map,
-    /// By item.
+    /// One field per list item.
     List,
 }
 
-/// How the fields of `value` at this place are told apart. Where the schema is silent (`None`, or free-form),
-/// maps are told apart by key and lists are one field.
+/// The granularity of `value` at this schema position. Without a schema (`None`, or preserved unknown fields), maps are
+/// owned by key and lists are atomic.
 pub(crate) fn topology(view: Option<View<'_>>, value: &Tree) -> Topology {
     let node = view.map(View::node);
     match value {

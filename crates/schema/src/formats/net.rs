@@ -1,13 +1,13 @@
-//! Addresses and names of networks.
+//! Formats of network addresses and names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address; leading zeros are let pass, as the real server does.
+/// An IPv4 address; leading zeros are accepted, as upstream does.
 pub(super) fn is_ipv4(text: &str) -> bool {
     sloppy_ipv4(text).is_some() || (text.contains('.') && text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// An IPv6 address.
+/// An IPv6 address without a zone.
 pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }

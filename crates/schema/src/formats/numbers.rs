@@ -1,4 +1,4 @@
-//! Numbers with a check digit, and colours.
+//! Formats of numbers with a check digit, and of colours.
 
 /// Ten digits of a book number, the last of which may be `X`.
 pub(super) fn is_isbn10(text: &str) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     all.len() == 13 && sum.is_multiple_of(10)
 }
 
-/// A card number of a known issuer whose check digit is right; other characters are passed over.
+/// A card number of a known issuer with a valid check digit; other characters are ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let starts = |prefixes: &[&str]| prefixes.iter().any(|p| number.starts_with(p));
@@ -61,7 +61,7 @@ pub(super) fn is_hex_color(text: &str) -> bool {
     matches!(hex.len(), 3 | 6) && hex.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// `rgb(1, 2, 255)`.
+/// A colour in the form `rgb(1, 2, 255)`.
 pub(super) fn is_rgb_color(text: &str) -> bool {
     let Some(inner) = text.strip_prefix("rgb(").and_then(|t| t.strip_suffix(')')) else {
         return false;

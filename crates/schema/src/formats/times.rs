@@ -1,4 +1,4 @@
-//! Dates, times and durations.
+//! Formats of dates, times and durations.
 
 use jiff::civil::Date;
 
@@ -91,7 +91,7 @@ fn is_day(year: u32, month: u32, day: u32) -> bool {
     Date::new(year, month, day).is_ok()
 }
 
-/// `2006-01-02`.
+/// A date in the form `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     text.len() == 10 && go_time(&format!("{text}T00:00:00Z"), TimeLayout::Seconds).is_ok()
 }

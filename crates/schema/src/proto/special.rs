@@ -1,4 +1,4 @@
-//! Messages whose JSON form is not an object of their fields.
+//! Messages with a JSON form that is not an object of their fields: times, quantities, raw JSON.
 
 use muster_api::time::Time;
 use muster_tree::Tree;

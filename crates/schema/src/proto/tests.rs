@@ -84,7 +84,7 @@ fn lists_and_events_are_written_and_read() {
 }
 
 #[test]
-fn what_has_no_protobuf_form_is_refused() {
+fn kinds_without_a_protobuf_form_are_rejected() {
     for (object, words) in [
         (tree!({"apiVersion": "a.b/v1", "kind": "Gear"}), "no kind \"Gear\""),
         (tree!({"apiVersion": "meta.k8s.io/v1", "kind": "Table"}), "no kind \"Table\""),

@@ -1,4 +1,4 @@
-//! From messages to trees.
+//! Converts protobuf messages to trees.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::table;
 
 /// Everything needed to read and write messages.
 pub(super) struct Wire {
-    /// The descriptors.
+    /// Descriptors of all messages.
     pub(super) pool: DescriptorPool,
     /// Fields by message name and number. Messages are only looked up; fields are written in the order of their numbers.
     pub(super) messages: HashMap<String, BTreeMap<u32, WireField>>,

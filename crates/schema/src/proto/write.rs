@@ -1,11 +1,10 @@
-//! From trees to messages.
+//! Converts trees to protobuf messages.
 //!
 //! # Guarantees
 //!
-//! - The bytes are those that Go's marshallers write: fields in the order of their numbers, entries of maps in the order
-//!   of their keys, zero values of fields that are no pointers written out.
-//! - A value of another type than its field has is an error. Fields that the message does not have are left out, as Go's
-//!   types leave them out.
+//! - The bytes are those of Go's marshallers: fields ordered by number, map entries ordered by key, zero values of
+//!   non-pointer fields included.
+//! - A value of the wrong type is an error. Fields that the message lacks are omitted, as Go's types do.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -132,7 +131,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes a message whose JSON form is not an object of its fields; `false` for ordinary ones.
+    /// Writes a message with a special JSON form; returns `false` for ordinary ones.
     fn write_special(
         &self,
         message: &MessageDescriptor,

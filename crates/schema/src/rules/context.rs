@@ -1,4 +1,4 @@
-//! What every rule can call: the functions of CEL and Kubernetes, and the counter that bounds loops.
+//! The CEL environment of rules: functions of CEL and Kubernetes, and the loop counter.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
@@ -6,29 +6,29 @@ use std::sync::{Arc, LazyLock};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-/// Called once per turn of every loop.
+/// Function that is called in every loop iteration.
 pub(super) const STEP: &str = "@step";
 
-/// The names of types, which can be compared with what `type()` returns.
+/// Type names, to compare with `type()`.
 pub(super) const TYPE_NAMES: [&str; 10] =
     ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"];
 
 thread_local! {
-    /// Turns that the check running on this thread may still take.
+    /// Loop iterations that the validation on this thread has left.
     static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allows this many turns from here on.
+/// Resets the remaining loop iterations.
 pub(super) fn allow_steps(steps: u64) {
     STEPS.set(steps);
 }
 
-/// Whether all turns are used up.
+/// Returns whether no loop iterations are left.
 pub(super) fn is_exhausted() -> bool {
     STEPS.get() == 0
 }
 
-/// The functions, made once per process.
+/// The environment, created once per process.
 pub(super) fn root() -> &'static Context<'static> {
     static ROOT: LazyLock<Context<'static>> = LazyLock::new(make);
     &ROOT

@@ -1,4 +1,4 @@
-//! The functions that a rule may call. The interpreter would find an unknown one only when it runs.
+//! The functions that a rule may call: the interpreter would report an unknown function only at run time.
 
 /// Functions and methods without a namespace.
 const PLAIN: [&str; 98] = [

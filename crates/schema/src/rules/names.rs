@@ -1,4 +1,4 @@
-//! Names: how fields are spelled in CEL, and paths of fields.
+//! Escaping of field names in CEL, and field paths.
 
 /// Words that CEL keeps for itself; a field of such a name can also be written between double underscores.
 const RESERVED: [&str; 21] = [

@@ -1,4 +1,4 @@
-//! One expression: parsed, checked against the schema, its loops counted.
+//! A compiled expression: parsed, checked against the schema, and instrumented to count loop iterations.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl Program {
         Ok(Program(expression))
     }
 
-    /// Runs the expression.
+    /// Evaluates the expression in a context.
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Value, ExecutionError> {
         Value::resolve(&self.0, context)
     }
@@ -51,7 +51,7 @@ impl Program {
         needs(&self.0, name)
     }
 
-    /// The expression itself.
+    /// The parsed expression tree.
     pub(super) fn expression(&self) -> &IdedExpr {
         &self.0
     }
@@ -66,7 +66,7 @@ impl Program {
 
 fn parse(source: &str) -> Result<IdedExpr, String> {
     let parser = || Parser::new().enable_optional_syntax(true).parse(source);
-    // The parser is generated code of others; a rule that breaks it must not break the request.
+    // The parser is generated third-party code: a panic in it must not abort the request.
     match std::panic::catch_unwind(parser) {
         // The lines that show the place stand one column in.
         Ok(parsed) => parsed.map_err(|e| e.to_string().replace("\n|", "\n |")),
@@ -281,7 +281,7 @@ fn opt_map(mut whole: CallExpr) -> IdedExpr {
     call(operators::CONDITIONAL, vec![method(target, "hasValue"), some, none])
 }
 
-/// `result` with `name` standing for `value`: a loop over nothing whose accumulator is the name.
+/// Binds `name` to `value` in `result`, as a loop over nothing with the name as accumulator.
 fn bind(name: String, value: IdedExpr, result: IdedExpr) -> IdedExpr {
     node(Expr::Comprehension(Box::new(ComprehensionExpr {
         iter_range: node(Expr::List(ListExpr::default())),

@@ -1,4 +1,4 @@
-//! Names in an expression: every variable, function and field must be known.
+//! Name resolution in an expression: every variable, function and field must exist.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Scope<'s, 't> {
 }
 
 impl<'s> Scope<'s, '_> {
-    /// The place that the value of an expression comes from, when that can be told.
+    /// The schema node that the value of an expression comes from, if it is known.
     fn infer(&mut self, expression: &IdedExpr) -> Option<View<'s>> {
         match &expression.expr {
             Expr::Ident(name) => self.variable(name),

@@ -1,11 +1,11 @@
-//! One expression over named values, outside of any schema: how devices are selected.
+//! CEL device selectors: an expression over a named value, without a schema.
 //!
-//! The values come in as [`Datum`]s, so that nobody else has to know the library that computes with them.
+//! Values are [`Datum`]s, so that callers do not depend on the CEL library.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A run takes at most [`STEPS_MAX`] turns of loops.
-//! - The same expression and values give the same answer.
+//! - An evaluation takes at most [`STEPS_MAX`] loop iterations.
+//! - The result depends on the expression and the value only.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use super::{STEPS_MAX, context};
 /// A value that an expression can look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Datum {
-    /// Text.
+    /// A CEL value of type `string`.
     Text(Text),
-    /// A whole number.
+    /// A CEL value of type `int`.
     Int(i64),
-    /// True or false.
+    /// A CEL value of type `bool`.
     Bool(bool),
-    /// A semantic version.
+    /// A semantic version (`semver`).
     Version(Text),
-    /// A quantity.
+    /// A resource quantity, as text.
     Quantity(Text),
-    /// A list.
+    /// A CEL value of type `list`.
     List(Vec<Datum>),
-    /// Named values.
+    /// A CEL map with string keys.
     Map(Vec<(Text, Datum)>),
 }
 

@@ -117,7 +117,7 @@ fn a_loop_without_end_ends() {
 }
 
 #[test]
-fn monstrous_rules_are_refused_and_nothing_breaks() {
+fn oversized_rules_are_rejected() {
     for rule in [
         format!("{}true{}", "(".repeat(3000), ")".repeat(3000)),
         format!("{}true", "!".repeat(7000)),
@@ -156,7 +156,7 @@ fn long_rules_within_the_limits_run_on_a_small_stack() {
 }
 
 #[test]
-fn only_what_is_named_is_converted() {
+fn only_referenced_fields_are_converted() {
     let rules =
         one_rule(&tree!({"rule": "has(self.a) && self.o.x > 0 || self.?l[?0] == optional.of(1)"})).unwrap();
     let here = rules.nodes.values().next().unwrap();

@@ -1,4 +1,4 @@
-//! From trees to the values that rules compute with, guided by the schema.
+//! Converts trees to CEL values, guided by the schema.
 
 use std::collections::HashMap;
 use std::sync::Arc;

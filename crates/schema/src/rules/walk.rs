@@ -1,4 +1,4 @@
-//! Running the rules of a schema over an object.
+//! Evaluates the rules of a schema over an object.
 
 use kube_cel::cel::{Context, ExecutionError, Value};
 use muster_tree::Tree;

@@ -13,7 +13,7 @@ pub struct Term {
     pub field: String,
     /// Whether the value must be equal; otherwise it must differ.
     pub equal: bool,
-    /// The value, unescaped.
+    /// The value, with escapes removed.
     pub value: String,
 }
 
@@ -33,7 +33,7 @@ impl Fields {
         Ok(Self { terms })
     }
 
-    /// The terms, sorted.
+    /// All terms, sorted by field.
     #[must_use]
     pub fn terms(&self) -> &[Term] {
         &self.terms
@@ -45,7 +45,7 @@ impl Fields {
         self.terms.is_empty()
     }
 
-    /// Whether all terms hold for an object whose fields `value_of` tells; an absent field is the empty text.
+    /// Returns whether all terms match; `value_of` returns the value of a field, empty if it is absent.
     #[must_use]
     pub fn matches<V: AsRef<str>>(&self, value_of: impl Fn(&str) -> V) -> bool {
         self.terms.iter().all(|term| (value_of(&term.field).as_ref() == term.value) == term.equal)

@@ -1,4 +1,4 @@
-//! Label selectors: `app=web,tier in (a,b),!canary`, and the selector objects of specs.
+//! Label selectors in their query form (`app=web,tier in (a,b),!canary`) and as objects of specs.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub struct Labels {
 /// One requirement on a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// The label.
+    /// Key of the label.
     pub key: String,
     /// How its value is compared.
     pub operator: Operator,

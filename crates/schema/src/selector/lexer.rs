@@ -1,4 +1,4 @@
-//! Cuts a label selector into tokens.
+//! The lexer of label selectors.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;

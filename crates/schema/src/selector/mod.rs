@@ -1,12 +1,12 @@
-//! Label and field selectors: what a list or watch asks for.
+//! Label and field selectors of list and watch requests.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What Kubernetes accepts is accepted, what it refuses is refused with the same words: clients show them.
+//! - Accepts what upstream accepts, and rejects the rest with upstream's messages, which clients show.
 //!
 //! # Deliberately absent
 //!
-//! Which fields a kind can be selected by: the registry of the API server knows.
+//! The selectable fields of a kind: they are in the registry of the API server.
 
 mod fields;
 mod labels;

@@ -1,4 +1,4 @@
-//! The rules for label keys and values, and what to say when one is broken.
+//! Validation of label keys and values, with upstream's messages.
 
 use crate::names;
 

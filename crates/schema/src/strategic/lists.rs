@@ -1,4 +1,4 @@
-//! Merging two lists: by key when the items are maps, as sets when they are scalars.
+//! Merges two lists: by merge key if the items are maps, as sets if they are scalars.
 
 use muster_tree::Tree;
 

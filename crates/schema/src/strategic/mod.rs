@@ -1,18 +1,18 @@
-//! Strategic merge patch: a merge patch that knows how the items of lists are told apart.
+//! Strategic merge patch: a merge patch that merges lists by the keys in the schema.
 //!
-//! Maps merge and `null` deletes, as in a plain merge patch. Lists that the schema marks as merging are merged item
-//! by item (`lists`); others are replaced. Directives in the patch say the rest: `$patch`, `$retainKeys`,
-//! `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>`.
+//! Maps merge and `null` deletes, as in a JSON merge patch. Lists with patch strategy `merge` are merged item by item
+//! (`lists`), others are replaced. Directives are `$patch`, `$retainKeys`, `$deleteFromPrimitiveList/<field>` and
+//! `$setElementOrder/<field>`.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What the patch leaves alone is shared with the live object.
-//! - A new item of a merging list is taken as it stands, with its `null`s and directives, as Kubernetes does:
-//!   pruning, which every write passes, drops them.
+//! - Unchanged branches are shared with the live object.
+//! - A new item of a merged list is added with its `null`s and directives, as upstream does; the pruning of every write
+//!   removes them.
 //!
 //! # Deliberately absent
 //!
-//! Making patches from two objects: clients do that.
+//! Computing patches from two objects: clients do that.
 
 mod lists;
 mod order;

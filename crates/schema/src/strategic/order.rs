@@ -1,4 +1,4 @@
-//! The order of merged lists: as the patch says, and live items that it does not name keep their place among them.
+//! The order of merged lists: `$setElementOrder`, with other live items at their relative position.
 
 use muster_tree::Tree;
 

@@ -177,7 +177,7 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn what_a_patch_leaves_alone_is_shared() {
+fn branches_outside_a_patch_are_shared() {
     let old = live();
     let view = sample::kind();
     let same =

@@ -4,11 +4,11 @@ use muster_tree::{Text, Tree};
 
 /// What becomes of one entry.
 pub(super) enum Edit {
-    /// It stays.
+    /// The entry stays unchanged.
     Keep,
     /// It gets this value.
     Set(Tree),
-    /// It goes away.
+    /// The entry is removed.
     Drop,
 }
 

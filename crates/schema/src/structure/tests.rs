@@ -71,7 +71,7 @@ fn defaults_are_filled_in_at_every_depth() {
 }
 
 #[test]
-fn what_the_schema_does_not_know_goes_away_and_is_named() {
+fn unknown_fields_are_pruned_and_reported() {
     let sample = sample();
     let object = tree!({"kind": "S", "bar": 1, "spec": {
         "foo": {"a": 1}, "parts": [{"name": "a"}, {"name": "b", "x": 1}],
@@ -160,7 +160,7 @@ fn built_in() -> SchemaRef {
 }
 
 #[test]
-fn wrong_types_are_told_as_the_real_decoder_tells_them() {
+fn type_errors_have_upstreams_messages() {
     let pod = built_in();
     let cannot = "json: cannot unmarshal ";
     for (object, want) in [
@@ -277,7 +277,7 @@ fn texts_with_a_form_are_read() {
 }
 
 #[test]
-fn built_in_kinds_are_told_apart_from_the_table() {
+fn built_in_kinds_are_distinguished_by_the_table() {
     let pod = crate::table::builtin().root("", "v1", "Pod").unwrap();
     for (object, want) in [
         (

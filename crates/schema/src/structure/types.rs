@@ -1,7 +1,7 @@
-//! Types: what a client of a built-in kind would be told by the decoder of the real server.
+//! Type checks of built-in kinds, with the error messages of upstream's decoder.
 //!
-//! The words name the Go types, because scripts and people know those sentences. A path here consists of field
-//! names only: neither positions nor map keys, as the real decoder has it.
+//! Messages name Go types, because clients compare them. A path consists of field names only, without indexes and map
+//! keys, as in upstream's decoder.
 
 use muster_tree::Tree;
 
@@ -120,7 +120,7 @@ fn found(tree: &Tree) -> &'static str {
     }
 }
 
-/// The Go type of a place, as far as a schema can tell.
+/// The Go type of a node, as far as the schema determines it.
 fn go_type(view: View<'_>) -> String {
     let node = view.node();
     match &node.shape {

@@ -1,7 +1,7 @@
-//! Nodes from published components.
+//! Builds nodes from published components.
 //!
-//! Components take the first node numbers, in the order of their names, so that they can refer to each other in
-//! circles. Equal schemas of fields share one node.
+//! Components get the first node numbers, in the order of their names, so that they can refer to each other recursively.
+//! Equal field schemas share one node.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use super::rows::{kind_name, texts};
 use super::{Component, KindName};
 use crate::node::{Field, ListKind, Node, NodeId, PatchRule, Schema, Shape};
 
-/// Nodes under construction.
+/// The nodes under construction.
 #[derive(Default)]
 pub(super) struct Built {
     pub(super) schema: Schema,
@@ -20,7 +20,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Adds a node.
+    /// Appends a node to the arena.
     pub(super) fn push(&mut self, node: Node) -> NodeId {
         let id = NodeId(u32::try_from(self.schema.nodes.len()).expect("far fewer nodes than 2^32"));
         self.schema.nodes.push(node);
@@ -57,7 +57,7 @@ pub(super) fn build(components: &Tree) -> Built {
     maker.built
 }
 
-/// Types whose JSON form their published schema does not tell.
+/// Types with a JSON form that differs from their published schema.
 fn special(name: &str) -> Option<Node> {
     let libraries = ["io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver."];
     let word = libraries.iter().find_map(|library| name.strip_prefix(library))?.rsplit('.').next()?;
@@ -84,7 +84,7 @@ struct Maker {
     made: HashMap<Tree, NodeId>,
     /// Field names seen so far: each is held once.
     names: HashMap<Text, Text>,
-    /// Variants whose component may not have been read yet.
+    /// Variants of components that may not be loaded yet.
     variants: Vec<(NodeId, NodeId, Tree)>,
 }
 

@@ -1,4 +1,4 @@
-//! What Go's types say and published schemas do not: what becomes of zero values, and names in protobuf.
+//! Facts about Go's types that published schemas lack: zero values and protobuf names.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ pub(super) fn zeros(schema: &Schema, components: &[Component], facts: &Tree) -> 
     components.iter().map(of).collect()
 }
 
-/// Tells every node of a component which of its fields are always there.
+/// Marks the fields of a component that are always serialized.
 pub(super) fn put_always(schema: &mut Schema, named: &BTreeMap<NodeId, u32>, zeros: &[Box<[Zero]>]) {
     for (id, component) in named {
         let node = &mut schema.nodes[id.0 as usize];

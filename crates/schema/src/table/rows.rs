@@ -1,4 +1,4 @@
-//! Rows of kinds from data.
+//! Loads the rows of kinds.
 
 use std::collections::BTreeMap;
 

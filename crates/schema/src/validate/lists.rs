@@ -1,4 +1,4 @@
-//! Lists whose items are told apart: no two alike, and finding the stored item of the same key.
+//! Sets and map lists: detection of duplicates, and correlation with stored items by key.
 
 use std::collections::HashSet;
 use std::hash::Hash;

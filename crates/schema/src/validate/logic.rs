@@ -1,4 +1,4 @@
-//! `allOf`, `anyOf`, `oneOf` and `not`, and what every embedded resource must say of itself.
+//! Validation of `allOf`, `anyOf`, `oneOf` and `not`, and of the type metadata of embedded resources.
 
 use muster_tree::Tree;
 

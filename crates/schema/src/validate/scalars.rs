@@ -1,4 +1,4 @@
-//! Types, text, numbers and closed sets.
+//! Validation of types, strings, numbers and enums.
 
 use muster_tree::Tree;
 

@@ -69,7 +69,7 @@ fn same_numbers(a: &Tree, b: &Tree) -> bool {
 }
 
 #[test]
-fn what_was_wrong_before_and_did_not_change_is_not_reported() {
+fn unchanged_violations_are_not_reported() {
     let probe = probe();
     let old = tree!({"spec": {
         "need": "x", "min": 1, "obj": {"b": 1},

@@ -1,4 +1,4 @@
-//! Reading records.
+//! Decoding of segments and blocks.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::{
     CHECKSUM_BYTES, DELETE, DELETE_CHANGED, FALSE, FLOAT, INT, KNOWN, LIST, Logged, MAP, NULL, PUT, Segment,
     TEXT, TRUE, What, checksum,
 };
-use crate::share::Shelter;
-use crate::{Key, Object};
+use crate::share::Interner;
+use crate::{Key, StoredObject};
 
-/// What is wrong with bytes that were read.
+/// Description of a corruption.
 type Problem = &'static str;
 
-/// Reads a segment or block, sharing what is equal.
-pub(crate) fn decode(bytes: &[u8], shelter: &mut Shelter) -> Result<Segment, Problem> {
+/// Decodes a segment or block and interns its trees.
+pub(crate) fn decode(bytes: &[u8], shelter: &mut Interner) -> Result<Segment, Problem> {
     let (sum, packed) = bytes.split_at_checked(CHECKSUM_BYTES).ok_or("too short")?;
     if sum != checksum(packed).to_le_bytes() {
         return Err("the checksum does not match");
@@ -33,7 +33,7 @@ pub(crate) fn decode(bytes: &[u8], shelter: &mut Shelter) -> Result<Segment, Pro
 
 struct Decoder<'a> {
     left: &'a [u8],
-    shelter: &'a mut Shelter,
+    shelter: &'a mut Interner,
     texts: Vec<Text>,
     branches: Vec<Tree>,
     owners: Vec<Arc<[Managed]>>,
@@ -53,11 +53,11 @@ impl Decoder<'_> {
         Ok(Logged { revision, key, what })
     }
 
-    fn object(&mut self, revision: u64) -> Result<Object, Problem> {
-        // The outermost branch is the object's own: no other will be equal to it.
-        let tree = self.tree(0, Shelter::own_branch)?;
+    fn object(&mut self, revision: u64) -> Result<StoredObject, Problem> {
+        // The root of an object is not interned: no other object is equal to it.
+        let tree = self.tree(0, Interner::own_branch)?;
         let managed = self.managed()?;
-        Ok(Object { tree, managed, revision })
+        Ok(StoredObject { tree, managed, revision })
     }
 
     fn managed(&mut self) -> Result<Arc<[Managed]>, Problem> {
@@ -65,7 +65,7 @@ impl Decoder<'_> {
             0 => Ok(self.shelter.nobody()),
             1 => {
                 let count = self.count()?;
-                // Numbered before its parts are read, as the writer did; only owners count here.
+                // Numbered before its parts are decoded, as the encoder did.
                 let entries = (0..count).map(|_| self.owner()).collect::<Result<Arc<[_]>, _>>()?;
                 let entries = self.shelter.owners(entries);
                 self.owners.push(entries.clone());
@@ -82,11 +82,11 @@ impl Decoder<'_> {
             api_version: self.text()?,
             subresource: self.text()?,
             time: self.text()?,
-            fields: self.tree(0, Shelter::branch)?,
+            fields: self.tree(0, Interner::branch)?,
         })
     }
 
-    fn tree(&mut self, depth: usize, share: fn(&mut Shelter, Tree) -> Tree) -> Result<Tree, Problem> {
+    fn tree(&mut self, depth: usize, share: fn(&mut Interner, Tree) -> Tree) -> Result<Tree, Problem> {
         if depth > DEPTH_MAX {
             return Err("it nests too deeply");
         }
@@ -115,14 +115,14 @@ impl Decoder<'_> {
 
     fn items(&mut self, depth: usize) -> Result<Vec<Tree>, Problem> {
         let count = self.count()?;
-        (0..count).map(|_| self.tree(depth + 1, Shelter::branch)).collect()
+        (0..count).map(|_| self.tree(depth + 1, Interner::branch)).collect()
     }
 
     fn entries(&mut self, depth: usize) -> Result<Tree, Problem> {
         let count = self.count()?;
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
-            entries.push((self.text()?, self.tree(depth + 1, Shelter::branch)?));
+            entries.push((self.text()?, self.tree(depth + 1, Interner::branch)?));
         }
         if entries.is_sorted_by(|a, b| a.0 < b.0) {
             Ok(Tree::from_sorted(entries))
@@ -146,7 +146,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A number of things that follow: each takes a byte at least, so a wrong one is found before memory is asked for.
+    /// A count of items. Each takes at least one byte, so a corrupt count fails before memory is allocated for it.
     fn count(&mut self) -> Result<usize, Problem> {
         let count = usize::try_from(self.number()?).map_err(|_| "a count is too large")?;
         if count <= self.left.len() { Ok(count) } else { Err("it ends too early") }

@@ -1,4 +1,4 @@
-//! Writing records.
+//! Encoding of segments and blocks.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,13 +12,12 @@ use super::{
     CHECKSUM_BYTES, DELETE, DELETE_CHANGED, FALSE, FLOAT, INT, KNOWN, LIST, MAP, NULL, PUT, TEXT, TRUE,
     checksum,
 };
-use crate::{Key, Object, Record};
+use crate::{Key, Record, StoredObject};
 
-/// Numbers of things written before, by their address. Everything encoded is alive until the end, so an address
-/// means one thing.
+/// Back-reference numbers by memory address. Everything encoded stays alive until the end, so an address is unique.
 type Numbers = HashMap<usize, u64, BuildHasherDefault<Spread>>;
 
-/// Collects records into one segment or block.
+/// Encodes records into one segment or block.
 pub(crate) struct Encoder {
     bytes: Vec<u8>,
     records: u64,
@@ -29,18 +28,18 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Nothing yet; `at` is the instant of the commit.
+    /// An empty encoder; `at` is the time of the commit.
     pub(crate) fn new(at: Time) -> Self {
         let numbers = Numbers::default;
         Self { bytes: Vec::new(), records: 0, at, texts: numbers(), branches: numbers(), owners: numbers() }
     }
 
-    /// How many bytes there are so far, uncompressed.
+    /// Uncompressed bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a change.
+    /// Encodes a change of the log.
     pub(crate) fn record(&mut self, record: &Record) {
         match (&record.after, &record.last) {
             (Some(object), _) => self.put(&record.key, object),
@@ -52,13 +51,13 @@ impl Encoder {
         }
     }
 
-    /// Adds an object as it stands.
-    pub(crate) fn put(&mut self, key: &Key, object: &Object) {
+    /// Encodes the current state of an object, for a block.
+    pub(crate) fn put(&mut self, key: &Key, object: &StoredObject) {
         self.begin(PUT, key, object.revision);
         self.object(object);
     }
 
-    /// The finished bytes: checksum, then everything compressed.
+    /// Returns the checksum followed by the compressed records.
     pub(crate) fn finish(self) -> Vec<u8> {
         let mut raw = Vec::with_capacity(self.bytes.len() + 20);
         write_number(&mut raw, self.at.0.cast_unsigned());
@@ -80,7 +79,7 @@ impl Encoder {
         self.text(&key.name);
     }
 
-    fn object(&mut self, object: &Object) {
+    fn object(&mut self, object: &StoredObject) {
         self.tree(&object.tree);
         self.managed(&object.managed);
     }
@@ -111,7 +110,7 @@ impl Encoder {
             Tree::Bool(b) => self.bytes.push(if *b { TRUE } else { FALSE }),
             Tree::Int(n) => {
                 self.bytes.push(INT);
-                // Small negative numbers stay short: the sign goes to the lowest bit.
+                // Zigzag encoding: small negative numbers stay short.
                 self.number(((n << 1) ^ (n >> 63)).cast_unsigned());
             }
             Tree::Float(n) => {
@@ -145,12 +144,12 @@ impl Encoder {
                 self.tree(value);
             }
         }
-        // Numbered when complete: the reader knows a branch only then.
+        // Numbered after its children, because the decoder can build a branch only then.
         let number = self.branches.len() as u64;
         self.branches.insert(address, number);
     }
 
-    /// A number of 1 and more names a text written before; 0 is followed by a new one.
+    /// A number above 0 is a back-reference; 0 precedes a new string.
     fn text(&mut self, text: &Text) {
         if self.is_known(|me| &mut me.texts, text.as_ptr() as usize, 0) {
             return;
@@ -160,7 +159,7 @@ impl Encoder {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// Writes the number of what stands at `address`, moved past the `reserved` ones, or else gives it the next number.
+    /// Writes the back-reference of an address, offset by the `reserved` numbers, or assigns the next number to it.
     fn is_known(&mut self, of: fn(&mut Self) -> &mut Numbers, address: usize, reserved: u64) -> bool {
         let numbers = of(self);
         let next = numbers.len() as u64;
@@ -181,12 +180,12 @@ impl Encoder {
     }
 }
 
-/// Whether two states differ in more than their revision.
-fn differs(a: &Object, b: &Object) -> bool {
+/// Returns whether two states differ in more than their revision.
+fn differs(a: &StoredObject, b: &StoredObject) -> bool {
     a.tree != b.tree || a.managed != b.managed
 }
 
-/// Seven bits a byte, lowest first; the highest bit says that more follow.
+/// LEB128: seven bits per byte, lowest first; the high bit marks that more follow.
 fn write_number(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push((n & 0x7f) as u8 | 0x80);
@@ -195,7 +194,7 @@ fn write_number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Spreads addresses over the table: they are all multiples of eight.
+/// A hasher for addresses, which are all multiples of eight.
 #[derive(Default)]
 struct Spread(u64);
 

@@ -1,13 +1,13 @@
-//! How records are written: one segment or block at a time, each branch once.
+//! The binary format of log segments and snapshot blocks.
 //!
-//! Trees that come out of the sharing table share branches, so a branch, a text or a list of owners that was
-//! written before in the same bytes is written as a number. Reading hands every new branch to the sharing table
-//! once, however many objects hold it. The whole is compressed and carries a checksum.
+//! Interned trees share branches, so a branch, string or list of managed fields that occurred before in the same segment
+//! is written as a back-reference. Decoding interns every new branch once, however many objects share it. A segment is
+//! compressed and has a checksum.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What [`encode`] wrote, [`decode`] reads back equal.
-//! - Damaged bytes are an error with a sentence, never a panic and never another object.
+//! - [`decode`] returns what was given to [`encode`].
+//! - Corrupt bytes are an error with a message, never a panic and never another object.
 
 mod decode;
 mod encode;
@@ -16,9 +16,9 @@ pub(crate) use decode::decode;
 pub(crate) use encode::Encoder;
 use muster_api::time::Time;
 
-use crate::{Key, Object};
+use crate::{Key, StoredObject};
 
-/// One change as the disk knows it.
+/// A decoded record: one change of one key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Logged {
     pub(crate) revision: u64,
@@ -26,15 +26,15 @@ pub(crate) struct Logged {
     pub(crate) what: What,
 }
 
-/// The change itself.
+/// The decoded mutation of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum What {
-    Put(Object),
-    /// With the last state where it differs from the one before.
-    Delete(Option<Object>),
+    Put(StoredObject),
+    /// With the last state if it differs from the state before.
+    Delete(Option<StoredObject>),
 }
 
-/// Records read back, with the instant of their commit.
+/// A decoded segment or block, with the time of its commit.
 pub(crate) struct Segment {
     pub(crate) at: Time,
     pub(crate) records: Vec<Logged>,
@@ -54,10 +54,10 @@ const LIST: u8 = 6;
 const MAP: u8 = 7;
 const KNOWN: u8 = 8;
 
-/// Bytes in front of the compressed ones.
+/// Size of the checksum before the compressed bytes.
 const CHECKSUM_BYTES: usize = 8;
 
-/// FNV-1a over words: cheap, and stable over versions and machines, which a hasher of the language is not.
+/// FNV-1a over 64-bit words: stable across versions and hosts, unlike the standard library's hashers.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let start = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Record;
-use crate::share::Shelter;
+use crate::share::Interner;
 
 fn any_tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
@@ -25,7 +25,7 @@ fn any_tree() -> impl Strategy<Value = Tree> {
     })
 }
 
-fn any_object() -> impl Strategy<Value = Object> {
+fn any_object() -> impl Strategy<Value = StoredObject> {
     let managed =
         ("[ab]", any::<bool>(), "[cd]", any_tree()).prop_map(|(manager, applied, time, fields)| Managed {
             manager: Text::from(manager),
@@ -36,7 +36,7 @@ fn any_object() -> impl Strategy<Value = Object> {
             fields,
         });
     (any_tree(), prop::collection::vec(managed, 0..3), 1..1000_u64)
-        .prop_map(|(tree, managed, revision)| Object { tree, managed: Arc::from(managed), revision })
+        .prop_map(|(tree, managed, revision)| StoredObject { tree, managed: Arc::from(managed), revision })
 }
 
 fn key(name: &str) -> Key {
@@ -45,15 +45,15 @@ fn key(name: &str) -> Key {
 
 proptest! {
     #[test]
-    fn what_is_written_can_be_read_again(objects in prop::collection::vec(any_object(), 0..6), at in any::<i64>()) {
-        let mut shelter = Shelter::default();
+    fn encoding_round_trips(objects in prop::collection::vec(any_object(), 0..6), at in any::<i64>()) {
+        let mut shelter = Interner::default();
         let mut encoder = Encoder::new(Time(at));
         for object in objects.iter().chain(&objects) {
             encoder.put(&key("a"), object);
         }
         let segment = decode(&encoder.finish(), &mut shelter).unwrap();
         prop_assert_eq!(segment.at, Time(at));
-        let read: Vec<Object> = segment.records.into_iter().map(|r| match r.what {
+        let read: Vec<StoredObject> = segment.records.into_iter().map(|r| match r.what {
             What::Put(object) => object,
             What::Delete(_) => unreachable!("nothing was deleted"),
         }).collect();
@@ -62,22 +62,22 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_told(object in any_object(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
+    fn corruption_is_reported(object in any_object(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
         let mut encoder = Encoder::new(Time(0));
         encoder.put(&key("a"), &object);
         let mut bytes = encoder.finish();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        prop_assert!(decode(&bytes, &mut Shelter::default()).is_err());
-        prop_assert!(decode(&bytes[..at], &mut Shelter::default()).is_err());
+        prop_assert!(decode(&bytes, &mut Interner::default()).is_err());
+        prop_assert!(decode(&bytes[..at], &mut Interner::default()).is_err());
     }
 }
 
 #[test]
 fn a_delete_keeps_its_last_state_only_where_it_differs() {
-    let before = Object { revision: 3, ..Object::new(tree!({"a": 1})) };
-    let same = Object { revision: 4, ..before.clone() };
-    let other = Object { revision: 4, ..Object::new(tree!({"a": 2})) };
+    let before = StoredObject { revision: 3, ..StoredObject::new(tree!({"a": 1})) };
+    let same = StoredObject { revision: 4, ..before.clone() };
+    let other = StoredObject { revision: 4, ..StoredObject::new(tree!({"a": 2})) };
     for (last, want) in [(same, None), (other.clone(), Some(other))] {
         let record = Record {
             revision: 4,
@@ -88,17 +88,17 @@ fn a_delete_keeps_its_last_state_only_where_it_differs() {
         };
         let mut encoder = Encoder::new(Time(0));
         encoder.record(&record);
-        let read = decode(&encoder.finish(), &mut Shelter::default()).unwrap().records;
+        let read = decode(&encoder.finish(), &mut Interner::default()).unwrap().records;
         assert_eq!(read, [Logged { revision: 4, key: key("a"), what: What::Delete(want) }]);
     }
 }
 
 #[test]
 fn branches_read_back_are_shared() {
-    let mut shelter = Shelter::default();
+    let mut shelter = Interner::default();
     let mut read = |name: &str| {
         let mut encoder = Encoder::new(Time(0));
-        encoder.put(&key(name), &Object::new(tree!({"name": name, "spec": {"x": [1, 2]}})));
+        encoder.put(&key(name), &StoredObject::new(tree!({"name": name, "spec": {"x": [1, 2]}})));
         match decode(&encoder.finish(), &mut shelter).unwrap().records.remove(0).what {
             What::Put(object) => object,
             What::Delete(_) => unreachable!("nothing was deleted"),

@@ -1,4 +1,4 @@
-//! One group commit: its segment, a block of the next snapshot, a bit of tidying.
+//! One group commit: its log segment, one block of the next snapshot, and a bounded cleanup.
 
 use muster_api::time::Time;
 use muster_tree::Text;
@@ -7,26 +7,26 @@ use redb::{Durability, ReadableTable, WriteTransaction};
 use super::{BASE, Disk, DiskResult, LOG, META, META_SNAPSHOT, Rolling, Snapshot};
 use crate::codec::Encoder;
 use crate::ring::Staged;
-use crate::{Key, Object};
+use crate::{Key, StoredObject};
 
-/// A block holds no more objects than this.
+/// Largest number of objects in a block.
 const BLOCK_RECORDS_MAX: usize = 1000;
-/// A block may always have this many bytes uncompressed, however small its commit is.
+/// Uncompressed bytes that a block may have even if its commit is smaller.
 const BLOCK_BYTES_MIN: usize = 64 << 10;
-/// How many leftovers one commit removes at most.
+/// Largest number of obsolete entries that one commit removes.
 const TIDY_MAX: usize = 64;
 
-/// The published state, as far as a snapshot needs it.
+/// The published state as the source of a snapshot.
 pub(crate) trait Base {
     /// At most `max` published objects after a key, in key order.
-    fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, Object)>;
-    /// The published revision.
+    fn objects_after(&self, after: Option<&Key>, max: usize) -> Vec<(Key, StoredObject)>;
+    /// The revision that the state is at.
     fn revision(&self) -> u64;
-    /// The revision of the last change of each resource.
+    /// Revision of the last change of each resource.
     fn newest(&self) -> Vec<(Text, u64)>;
 }
 
-/// What a commit will have changed once it is durable.
+/// The bookkeeping to apply once a commit is durable.
 struct Outcome {
     log_bytes: u64,
     rolling: Option<Rolling>,
@@ -35,7 +35,7 @@ struct Outcome {
 }
 
 impl Disk {
-    /// Makes these records durable, all or none. They follow directly on what is published.
+    /// Commits these records, all or none. They directly follow the published revision.
     pub(crate) fn commit(&mut self, records: &[&Staged], at: Time, base: &dyn Base) -> DiskResult<()> {
         let Some(first) = records.first().map(|staged| staged.record.revision) else {
             return Ok(());
@@ -50,7 +50,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Forces relaxed commits to the disk.
+    /// Syncs relaxed commits.
     pub(crate) fn sync(&mut self) -> DiskResult<()> {
         if !self.unsynced || self.db.is_none() {
             return Ok(());
@@ -60,7 +60,7 @@ impl Disk {
         self.note(done)
     }
 
-    /// Writes a whole snapshot of what is published, in one go.
+    /// Writes a whole snapshot of the published state in one transaction.
     pub(super) fn rewrite(&mut self, base: &dyn Base) -> DiskResult<()> {
         let begin = base.revision() + 1;
         let mut rolling = Rolling { begin, ..Rolling::new(self.generation_max + 1) };
@@ -101,7 +101,7 @@ impl Disk {
         Ok(Outcome { log_bytes: segment.len() as u64, rolling, switched, leftovers })
     }
 
-    /// The snapshot to go on with, or a new one when the log has grown enough.
+    /// The snapshot in progress, or a new one once the log is large enough.
     fn rolling_at(&self, first: u64) -> Option<Rolling> {
         if let Some(rolling) = &self.rolling {
             return Some(rolling.clone());
@@ -116,7 +116,7 @@ impl Disk {
         self.leftovers = outcome.leftovers;
         if let Some(rolling) = &outcome.rolling {
             self.generation_max = rolling.generation;
-            // Only what is written from its beginning on will remain.
+            // The completed snapshot replaces the log before its `begin`; only later segments remain.
             self.log_kept += outcome.log_bytes;
         }
         if let Some(snapshot) = outcome.switched {
@@ -130,7 +130,7 @@ impl Disk {
     }
 }
 
-/// Writes the next block; after the last one the snapshot is in force.
+/// Writes the next block; the last one activates the snapshot.
 fn block(
     write: &WriteTransaction,
     mut rolling: Rolling,
@@ -149,6 +149,7 @@ fn block(
         encoder.put(key, object);
         written += 1;
     }
+    // A full page means that more objects may follow.
     let is_last = written == objects.len() && objects.len() < BLOCK_RECORDS_MAX;
     if written > 0 {
         let bytes = encoder.finish();
@@ -167,11 +168,12 @@ fn block(
         newest: base.newest(),
         blocks: Some(rolling.block),
     };
+    // In the transaction of the last block: a crash leaves either the old or the complete new snapshot.
     write.open_table(META)?.insert(META_SNAPSHOT, &snapshot.to_bytes()[..])?;
     Ok((rolling, Some(snapshot)))
 }
 
-/// Removes some of what no start would read; returns whether there may be more.
+/// Removes some obsolete entries; returns whether more may remain.
 fn tidy(write: &WriteTransaction, snapshot: &Snapshot) -> DiskResult<bool> {
     let mut removed = 0;
     let mut log = write.open_table(LOG)?;

@@ -1,4 +1,4 @@
-//! A disk that fails when told to: for tests of everything that must survive it.
+//! Fault injection for the store file, for tests of crashes and disk errors.
 
 use std::fmt::Debug;
 use std::io;
@@ -8,26 +8,26 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
-/// What is about to be done with the file.
+/// An operation on the store file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskAct {
-    /// Read a part of it.
+    /// Reads a range of bytes.
     Read,
-    /// Write a part of it.
+    /// Writes a range of bytes.
     Write,
-    /// Make it longer or shorter.
+    /// Changes the file size.
     Resize,
-    /// Force it to the disk.
+    /// Syncs the file (fsync).
     Sync,
 }
 
-/// Decides which acts on the store's file fail.
+/// Decides which operations on the store file fail.
 pub trait DiskFaults: Debug + Send + Sync {
-    /// An error instead of the act.
+    /// Called before an operation; an error fails it.
     fn before(&self, act: DiskAct) -> io::Result<()>;
 }
 
-/// A file whose acts may be made to fail.
+/// A storage backend with injected faults.
 #[derive(Debug)]
 pub(crate) struct Faulty {
     pub(crate) file: FileBackend,

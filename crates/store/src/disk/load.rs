@@ -1,17 +1,17 @@
-//! The start: blocks of the snapshot, then the log.
+//! Loading a store: the blocks of the snapshot, then the log.
 
 use redb::ReadableDatabase;
 
 use super::{BASE, Disk, LOG, META, META_COMPACTED};
 use crate::codec::{Logged, Segment, What, decode};
 use crate::ring::Staged;
-use crate::share::Shelter;
+use crate::share::Interner;
 use crate::state::State;
 use crate::{OpenError, Record};
 
 impl Disk {
-    /// Fills an empty state with everything that was committed, and its history as far as the log reaches.
-    pub(crate) fn load(&self, state: &mut State, shelter: &mut Shelter) -> Result<(), OpenError> {
+    /// Loads the committed objects into an empty state, and the watch history as far as the log reaches.
+    pub(crate) fn load(&self, state: &mut State, shelter: &mut Interner) -> Result<(), OpenError> {
         self.load_base(state, shelter)?;
         self.load_log(state, shelter)?;
         if let Some(compacted) = self.compacted().map_err(|e| self.damaged(&e))? {
@@ -20,7 +20,7 @@ impl Disk {
         Ok(())
     }
 
-    fn load_base(&self, state: &mut State, shelter: &mut Shelter) -> Result<(), OpenError> {
+    fn load_base(&self, state: &mut State, shelter: &mut Interner) -> Result<(), OpenError> {
         let snapshot = &self.snapshot;
         for (resource, revision) in &snapshot.newest {
             state.forgot(&shelter.text(resource), *revision);
@@ -46,7 +46,7 @@ impl Disk {
         }
     }
 
-    fn load_log(&self, state: &mut State, shelter: &mut Shelter) -> Result<(), OpenError> {
+    fn load_log(&self, state: &mut State, shelter: &mut Interner) -> Result<(), OpenError> {
         let mut next = self.snapshot.begin.max(1);
         self.each(LOG, self.snapshot.begin.., |first, bytes| {
             if first != next {
@@ -63,7 +63,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Up to the end of the snapshot the blocks may show later states: only from there on there is a history.
+    /// Up to the snapshot's `end` blocks may contain later states than the log, so records up to it have no history.
     fn replay(&self, segment: Segment, state: &mut State) {
         let (known, new): (Vec<_>, Vec<_>) =
             segment.records.into_iter().partition(|logged| logged.revision <= self.snapshot.end);
@@ -93,7 +93,7 @@ impl Disk {
         Ok(())
     }
 
-    fn decoded(&self, bytes: &[u8], shelter: &mut Shelter, what: &str) -> Result<Segment, OpenError> {
+    fn decoded(&self, bytes: &[u8], shelter: &mut Interner, what: &str) -> Result<Segment, OpenError> {
         decode(bytes, shelter).map_err(|problem| self.hole(&format!("{what} is unreadable: {problem}")))
     }
 
@@ -108,7 +108,7 @@ impl Disk {
     }
 }
 
-/// A record of the log with the state before it.
+/// A log record with the state before it.
 fn staged(logged: Logged, state: &State) -> Staged {
     let Logged { revision, key, what } = logged;
     let before = state.get(&key).cloned();
@@ -116,9 +116,9 @@ fn staged(logged: Logged, state: &State) -> Staged {
         What::Put(object) => (Some(object), None),
         What::Delete(last) => (None, last.or_else(|| before.clone())),
     };
-    let last = last.map(|object| crate::Object { revision, ..object });
+    let last = last.map(|object| crate::StoredObject { revision, ..object });
     Staged { record: Record { revision, key, before, after, last }, bytes: LOADED_BYTES }
 }
 
-/// What an entry read from the log is taken to cost: the average of pods.
+/// Assumed bytes of a history entry that was loaded from the log: the average of pods.
 const LOADED_BYTES: usize = 1024;

@@ -1,7 +1,7 @@
-//! One process per data directory.
+//! The lock file: one process per data directory.
 //!
-//! The lock belongs to the open file, so the operating system gives it back however its holder ends; the program and
-//! pid inside only name the holder and may be those of somebody long gone.
+//! The lock belongs to the open file, so the operating system releases it however the process exits. Program and PID in
+//! the file are for error messages only and may be stale.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,17 +9,17 @@ use std::path::Path;
 
 use crate::OpenError;
 
-/// The lock file's name within the data directory.
+/// File name within the data directory.
 const LOCK_FILE: &str = "lock";
 
-/// Held while this process has the data directory.
+/// The lock of a data directory, held until it is dropped.
 #[derive(Debug)]
-pub struct FolderLock {
+pub struct DirectoryLock {
     _file: File,
 }
 
-impl FolderLock {
-    /// Takes the data directory for this process, or says who has it.
+impl DirectoryLock {
+    /// Locks the data directory for this process; the error names the holder.
     pub fn take(directory: &Path) -> Result<Self, OpenError> {
         let path = directory.join(LOCK_FILE);
         let io = |action| {
@@ -43,7 +43,7 @@ impl FolderLock {
     }
 }
 
-/// Program and pid of this process, as others shall read them.
+/// Program and PID of this process, for the error message of another one.
 fn own_name() -> String {
     let program = std::env::current_exe().ok();
     let program =
@@ -51,12 +51,12 @@ fn own_name() -> String {
     format!("{} (pid {})", program.as_deref().unwrap_or("a process"), std::process::id())
 }
 
-/// Who wrote the lock file.
+/// The holder as written in the lock file.
 fn holder(file: &mut File) -> String {
     let mut who = String::new();
     match file.read_to_string(&mut who).map(|_| who.trim()) {
         Ok("") | Err(_) => "another process".to_owned(),
-        // Older versions wrote the pid alone.
+        // Older versions wrote only the PID.
         Ok(pid) if pid.bytes().all(|b| b.is_ascii_digit()) => format!("process {pid}"),
         Ok(who) => who.to_owned(),
     }

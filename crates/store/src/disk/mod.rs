@@ -1,15 +1,15 @@
-//! The durable side: one redb file with a log of commits and a rolling snapshot.
+//! Durability: one redb file with a commit log and a rolling snapshot.
 //!
 //! - `log`: first revision of a commit -> its records;
 //! - `base`: (generation, n) -> a block of objects in key order;
-//! - `meta`: format, snapshot in force, compacted revision, and the small values of others.
+//! - `meta`: format, active snapshot, compacted revision, and the small values of callers.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Objects at a revision = blocks of the snapshot in force, then the log from its `begin`, newer wins.
-//! - A failed commit leaves nothing behind: before the next one the file is opened anew and cut back to what was
-//!   published.
-//! - No commit does more than a bounded amount of work beside its own records.
+//! - The state at a revision is the blocks of the active snapshot, then the log from its `begin`; the newer record wins.
+//! - A failed commit leaves nothing behind: before the next one the file is reopened and truncated to the published
+//!   revision.
+//! - A commit does a bounded amount of work besides its own records.
 
 mod commit;
 mod faults;
@@ -28,18 +28,18 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 pub(crate) use commit::Base;
 use faults::Faulty;
 pub use faults::{DiskAct, DiskFaults};
-pub use lock::FolderLock;
+pub use lock::DirectoryLock;
 use snapshot::{Rolling, Snapshot};
 
 use crate::codec::decode;
-use crate::share::Shelter;
+use crate::share::Interner;
 use crate::{OpenError, StoreOptions, SyncMode};
 
-/// The format written by this version.
+/// File format of this version.
 pub(crate) const FORMAT: u32 = 1;
-/// redb's cache: reads after the start are none, so it only holds pages that commits change.
+/// Size of redb's page cache in bytes. After loading nothing is read, so it only holds pages that commits modify.
 const CACHE_BYTES: usize = 8 << 20;
-/// The file's name within the data directory.
+/// File name within the data directory.
 pub(crate) const STORE_FILE: &str = "store.redb";
 
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
@@ -49,37 +49,37 @@ const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const META_FORMAT: &str = "format";
 const META_SNAPSHOT: &str = "snapshot";
 const META_COMPACTED: &str = "compacted";
-/// In front of the names of others' values.
+/// Key prefix of the small values of callers.
 const META_OTHERS: &str = "other/";
 
-/// Anything redb may say, with its words.
+/// A result with redb's error.
 type DiskResult<T> = Result<T, redb::Error>;
 
-/// The open file.
+/// The open store file and its bookkeeping.
 pub(crate) struct Disk {
     path: PathBuf,
-    /// None after a failed commit, until the file could be opened anew.
+    /// `None` after a failed commit, until the file could be reopened.
     db: Option<Database>,
     faults: Option<Arc<dyn DiskFaults>>,
     options: StoreOptions,
     snapshot: Snapshot,
     rolling: Option<Rolling>,
-    /// Every generation up to here has been used.
+    /// Largest snapshot generation in use; the next one is larger.
     generation_max: u64,
     log_bytes: u64,
     base_bytes: u64,
-    /// The part of the log that the snapshot being written will leave.
+    /// Bytes of the log that remain after the snapshot in progress is completed.
     log_kept: u64,
-    /// Whether log entries or blocks may be there that no start would read.
+    /// Obsolete log entries or blocks may exist and are to be removed.
     leftovers: bool,
-    /// Whether commits wait for the next forced one.
+    /// Commits exist that are not synced yet.
     unsynced: bool,
-    _lock: FolderLock,
+    _lock: DirectoryLock,
 }
 
 impl Drop for Disk {
-    /// Closes the file. If that is where redb finds out that it is damaged, what was committed is on the disk by then, and
-    /// the next start will say what is wrong.
+    /// Closes the file. redb may panic here on a corrupt file; committed data is on disk by then, and the next open reports
+    /// the corruption.
     fn drop(&mut self) {
         let db = self.db.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
@@ -87,7 +87,7 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    /// Opens or makes the store in a data directory, which is made if need be.
+    /// Opens or creates the store in a data directory, which is created if it is missing.
     pub(crate) fn open(
         directory: &Path,
         options: StoreOptions,
@@ -95,7 +95,7 @@ impl Disk {
     ) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { action: "make", path: directory.to_owned(), source };
         std::fs::create_dir_all(directory).map_err(io)?;
-        let lock = FolderLock::take(directory)?;
+        let lock = DirectoryLock::take(directory)?;
         let mut disk = Self {
             path: directory.join(STORE_FILE),
             db: None,
@@ -111,11 +111,11 @@ impl Disk {
             unsynced: false,
             _lock: lock,
         };
-        // redb trusts its pages: damage in the wrong place makes it panic, which is a refusal here.
+        // redb trusts its pages and panics on some corruptions; here that must be an error.
         match catch_unwind(AssertUnwindSafe(|| disk.begin_life(directory))) {
             Ok(begun) => begun.map(|()| disk),
             Err(_) => {
-                // What panicked while it was read would panic again while it is closed.
+                // A database that panicked while reading would panic again in its destructor.
                 std::mem::forget(disk.db.take());
                 Err(disk.hole("redb gave up reading it"))
             }
@@ -127,11 +127,11 @@ impl Disk {
             let made = self.make(directory);
             made.map_err(|source| OpenError::Io { action: "make", path: self.path.clone(), source })?;
         }
-        // Ours is never empty, not even after a crash during the first start.
+        // The file is created under another name and renamed, so an empty one is corrupt even after a crash.
         if std::fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
             return Err(self.hole("it is empty"));
         }
-        // Ours before it is read: a panic while reading must not close it on the way out.
+        // Stored before reading: a panic while reading must not run its destructor during unwinding.
         self.db = Some(self.database().map_err(|e| self.damaged(&e))?);
         let found = format_of(self.db()).map_err(|e| self.damaged(&e))?;
         if found > FORMAT {
@@ -140,36 +140,36 @@ impl Disk {
         self.attach().map_err(|e| self.damaged(&e))
     }
 
-    /// Makes the file under another name first, so that whatever has the right name is whole.
+    /// Creates the file under a temporary name and renames it, so that a file under its final name is complete.
     fn make(&self, directory: &Path) -> std::io::Result<()> {
         let half = self.path.with_extension("new");
         if half.exists() {
             std::fs::remove_file(&half)?;
         }
-        // It will hold keys: it is nobody else's to read.
+        // The file will contain signing keys, so only its owner may read it.
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
         drop(Database::create(&half).map_err(std::io::Error::other)?);
         std::fs::rename(&half, &self.path)?;
         std::fs::File::open(directory)?.sync_all()
     }
 
-    /// Closes the file, but keeps the directory.
+    /// Closes the file and keeps the lock of the directory.
     pub(crate) fn close(&mut self) {
         self.db = None;
     }
 
-    /// Bytes that a start would read.
+    /// Bytes that loading would read.
     pub(crate) fn bytes(&self) -> u64 {
         let rolling = self.rolling.as_ref().map_or(0, |rolling| rolling.bytes);
         self.log_bytes + self.base_bytes + rolling
     }
 
-    /// Keeps a small value of somebody else; durable when this returns.
+    /// Stores a small value of a caller; it is durable when this returns.
     pub(crate) fn put_other(&mut self, name: &str, bytes: &[u8], base: &dyn Base) -> DiskResult<()> {
         self.put_meta(&format!("{META_OTHERS}{name}"), bytes, base)
     }
 
-    /// Remembers that the history up to `revision` was forgotten.
+    /// Records that the history up to `revision` was compacted.
     pub(crate) fn put_compacted(&mut self, revision: u64, base: &dyn Base) -> DiskResult<()> {
         self.put_meta(META_COMPACTED, &revision.to_le_bytes(), base)
     }
@@ -183,7 +183,7 @@ impl Disk {
         self.note(done)
     }
 
-    /// All small values of others.
+    /// All small values of callers.
     pub(crate) fn others(&self) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
         self.read_others().map_err(|error| self.damaged(&error))
     }
@@ -226,7 +226,7 @@ impl Disk {
         Ok(write)
     }
 
-    /// Reads what the file says about itself, and makes its tables where it is new.
+    /// Reads the file's metadata, and creates the tables of a new file.
     fn attach(&mut self) -> DiskResult<()> {
         let write = self.begin()?;
         {
@@ -249,20 +249,20 @@ impl Disk {
         Ok(write.commit()?)
     }
 
-    /// After a failed commit: opens the file anew and makes it hold exactly what is published.
+    /// After a failed commit: reopens the file and makes it hold exactly the published state.
     fn mend(&mut self, base: &dyn Base) -> DiskResult<()> {
         if self.db.is_some() {
             return Ok(());
         }
         self.db = Some(self.database()?);
         let done = self.attach().and_then(|()| self.cut(base.revision())).and_then(|reached| {
-            // Relaxed commits that were published but never reached the disk: write everything anew.
+            // Relaxed commits were published but never synced: write a whole snapshot.
             if reached < base.revision() { self.rewrite(base) } else { Ok(()) }
         });
         self.note(done)
     }
 
-    /// Removes commits that were not published; returns up to which revision the log reaches now.
+    /// Removes unpublished commits; returns the last revision of the log.
     fn cut(&mut self, published: u64) -> DiskResult<u64> {
         let write = self.begin()?;
         let mut log = write.open_table(LOG)?;
@@ -274,12 +274,12 @@ impl Disk {
         let Some((first, bytes)) = last else {
             return Ok(self.snapshot.end);
         };
-        let segment = decode(&bytes, &mut Shelter::default());
+        let segment = decode(&bytes, &mut Interner::default());
         let segment = segment.map_err(|problem| redb::Error::Corrupted(problem.to_owned()))?;
         Ok(first + segment.records.len() as u64 - 1)
     }
 
-    /// After an error the file must be opened anew: redb refuses everything else.
+    /// Closes the file after an error: redb rejects any further operation until it is reopened.
     fn note<T>(&mut self, done: DiskResult<T>) -> DiskResult<T> {
         if done.is_err() {
             self.db = None;
@@ -304,7 +304,7 @@ impl Disk {
     }
 }
 
-/// The format written in the file; 0 in a new one.
+/// The format of the file; 0 for a new one.
 fn format_of(db: &Database) -> DiskResult<u32> {
     let meta = match db.begin_read()?.open_table(META) {
         Ok(meta) => meta,
@@ -315,7 +315,7 @@ fn format_of(db: &Database) -> DiskResult<u32> {
     Ok(format.map_or(0, u32::from_le_bytes))
 }
 
-/// The bytes of all values in a range.
+/// Total bytes of the values in a range.
 fn sum<'a, K: redb::Key + 'static>(range: redb::Range<'a, K, &'static [u8]>) -> DiskResult<u64> {
     let mut bytes = 0;
     for entry in range {

@@ -1,43 +1,43 @@
-//! The rolling snapshot: which blocks make up the base, and how far the next one has come.
+//! The rolling snapshot: the blocks of the active snapshot, and the progress of the next one.
 //!
-//! Each commit carries one block along, no larger than itself, so that no commit ever waits for a snapshot. A block
-//! shows its keys as they are when it is written; later changes of them are in the log, which is kept from the
-//! commit that wrote the first block. Records carry their revision and newer wins.
+//! Each commit also writes one block of at most its own size, so that no commit waits for a snapshot. A block contains
+//! the state of its keys at the time of its commit; later changes are in the log, which is retained from the commit that
+//! wrote the first block. Records carry their revision, and the newer one wins.
 
 use muster_tree::{Text, Tree};
 
 use crate::Key;
 use crate::codec::checksum;
 
-/// The finished snapshot that a start reads before the log.
+/// The active snapshot, which is loaded before the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Which blocks are its own; 0 is the empty snapshot of a new store.
+    /// Generation of its blocks; 0 is the empty snapshot of a new store.
     pub(crate) generation: u64,
-    /// The log is read from here.
+    /// First revision of the log to load.
     pub(crate) begin: u64,
-    /// No block shows anything later. Up to here the log cannot tell what was before a change.
+    /// Latest revision in any block. Up to it, the state before a change is unknown, so there is no history.
     pub(crate) end: u64,
-    /// The revision of the last change of each resource up to `end`.
+    /// Revision of the last change of each resource up to `end`.
     pub(crate) newest: Vec<(Text, u64)>,
-    /// How many blocks it has; unknown for those that were written before this was kept.
+    /// Number of blocks; `None` in files of versions that did not record it.
     pub(crate) blocks: Option<u32>,
 }
 
-/// A snapshot being written.
+/// The snapshot in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Rolling {
     pub(crate) generation: u64,
     pub(crate) begin: u64,
-    /// The number of the next block.
+    /// Number of the next block.
     pub(crate) block: u32,
-    /// The last key that stands in a block.
+    /// Last key that was written to a block.
     pub(crate) after: Option<Key>,
     pub(crate) bytes: u64,
 }
 
 impl Rolling {
-    /// A snapshot without a block yet.
+    /// A snapshot without blocks.
     pub(crate) fn new(generation: u64) -> Self {
         Self { generation, begin: 0, block: 0, after: None, bytes: 0 }
     }
@@ -61,7 +61,7 @@ impl Snapshot {
         described.with_option(&["blocks"], self.blocks.map(|blocks| number(blocks.into())))
     }
 
-    /// Reads a description; `None` when it is not what was written. Old ones have no sum.
+    /// Parses a description; `None` if it is corrupt. Old descriptions have no checksum.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let tree = Tree::parse(bytes).ok()?;
         let sum = tree.get(SUM);
@@ -82,7 +82,7 @@ impl Snapshot {
     }
 }
 
-/// Where the sum of a description stands.
+/// Field of the checksum of a description.
 const SUM: &str = "sum";
 
 fn sum_of(described: &Tree) -> String {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read_again() {
+    fn encoding_round_trips() {
         let newest = vec![(Text::from("pods"), 8)];
         let snapshot = Snapshot { generation: 3, begin: 7, end: 9, newest, blocks: Some(2) };
         assert_eq!(Snapshot::of_bytes(&snapshot.to_bytes()), Some(snapshot.clone()));

@@ -21,7 +21,7 @@ fn filled(directory: &Path) {
 }
 
 #[test]
-fn what_was_saved_is_there_again_elsewhere() {
+fn a_saved_store_can_be_restored() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to, file) = (folder.path().join("from"), folder.path().join("to"), folder.path().join("file"));
     filled(&from);
@@ -61,7 +61,7 @@ fn a_store_in_use_is_not_saved() {
 }
 
 #[test]
-fn nothing_is_restored_over_something() {
+fn a_restore_never_overwrites() {
     let folder = tempfile::tempdir().unwrap();
     let (from, file) = (folder.path().join("from"), folder.path().join("file"));
     filled(&from);
@@ -82,7 +82,7 @@ fn resealed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_and_newer_files_are_refused_and_leave_nothing_behind() {
+fn corrupt_and_newer_files_are_rejected_without_leftovers() {
     let folder = tempfile::tempdir().unwrap();
     let (from, file) = (folder.path().join("from"), folder.path().join("file"));
     filled(&from);

@@ -128,7 +128,7 @@ impl Damage {
 }
 
 /// The bytes of a store after a clean end, and what it held.
-fn sample() -> (Vec<u8>, Vec<muster_store::Object>) {
+fn sample() -> (Vec<u8>, Vec<muster_store::StoredObject>) {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), rolling());
     for n in 0..120 {
@@ -140,7 +140,7 @@ fn sample() -> (Vec<u8>, Vec<muster_store::Object>) {
 }
 
 #[test]
-fn a_damaged_file_opens_whole_or_is_refused() {
+fn a_corrupt_file_opens_completely_or_not_at_all() {
     let (bytes, listed) = sample();
     let (whole, refused) = (Cell::new(0), Cell::new(0));
     // Always the same damages, unless `MUSTER_DAMAGES` asks for so many random ones: one flip in some twenty thousand is

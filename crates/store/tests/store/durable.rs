@@ -132,7 +132,7 @@ fn the_pid_of_a_dead_holder_does_not_matter() {
 }
 
 #[test]
-fn what_was_accepted_is_committed_when_the_last_handle_goes() {
+fn accepted_writes_are_committed_when_the_last_handle_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let a = key("events", "n", "a");
     {
@@ -211,8 +211,8 @@ fn a_newer_format_is_refused_with_advice() {
     assert!(matches!(error, OpenError::Format { found: 99, .. }), "{error}");
 }
 
-/// A gang is bound by one transaction, larger than what a commit takes together of others: whoever looks sees all of it
-/// or nothing, and so does whoever opens the folder later.
+/// A gang is bound by one transaction, which may be larger than the batch limit of a commit: readers see all of it or
+/// nothing, also after the store is reopened.
 #[test]
 fn a_transaction_larger_than_a_commit_is_seen_whole() {
     const COUNT: u64 = 2_500;

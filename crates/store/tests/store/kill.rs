@@ -1,7 +1,7 @@
 //! `kill -9` in the middle of 200 concurrent writers: what was acknowledged is there afterwards.
 //!
-//! The writers run in a child process, this very test binary again, and tell every acknowledgement on their standard
-//! output. `MUSTER_KILLS` says how often they are killed.
+//! The writers run in a child process, this test binary again, and print every acknowledgement to their standard
+//! output. `MUSTER_KILLS` sets the number of kills.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -18,14 +18,14 @@ const WRITERS: i64 = 200;
 const KILLS_DEFAULT: u64 = 3;
 /// Acknowledgements before a child is killed, at least.
 const ACKS_MIN: u64 = 300;
-/// Tells the child where the store is.
+/// Environment variable for the child: the data directory.
 const DIRECTORY: &str = "MUSTER_KILL_DIRECTORY";
-/// Tells the child to write snapshots all the time.
+/// Environment variable for the child: write snapshots continuously.
 const ROLLING: &str = "MUSTER_KILL_ROLLING";
 /// Every so many steps a writer deletes its object.
 const DELETE_EVERY: i64 = 7;
 
-/// What a writer was told last: its step, and the revision of it.
+/// The last acknowledgement of a writer: its step and revision.
 type Acknowledged = BTreeMap<i64, (i64, u64)>;
 
 fn options(rolling: bool) -> StoreOptions {
@@ -41,7 +41,7 @@ fn its_key(writer: i64) -> Key {
     key("pods", "n", &format!("w{writer}"))
 }
 
-/// After a delete the object tells nothing: a second one, written with it, remembers the step.
+/// A deleted object cannot record the step, so a second object written with it does.
 fn its_memo(writer: i64) -> Key {
     key("memos", "n", &format!("w{writer}"))
 }
@@ -69,7 +69,7 @@ fn newest(acknowledged: &Acknowledged) -> u64 {
     acknowledged.values().map(|(_, revision)| *revision).max().unwrap_or(0)
 }
 
-/// Starts the writers, kills them after so many acknowledgements, and takes in what they were told.
+/// Starts the writers, kills them after this many acknowledgements, and collects the acknowledgements.
 fn run_and_kill(directory: &Path, rolling: bool, acks: u64, acknowledged: &mut Acknowledged) {
     let mut child = start(directory, rolling);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -26,7 +26,7 @@ fn revisions_start_at_one_and_count_objects() {
 }
 
 #[test]
-fn an_overtaken_write_changes_nothing() {
+fn a_conflicting_write_changes_nothing() {
     let (store, _) = memory(StoreOptions::default());
     let (a, b) = (key("pods", "n", "a"), key("pods", "n", "b"));
     set(&store, &a, 1);
@@ -38,7 +38,7 @@ fn an_overtaken_write_changes_nothing() {
         ("the second of two fails both", vec![create(&b, 1), create(&a, 2)]),
     ] {
         let error = write(&store, writes).unwrap_err();
-        assert!(matches!(error, WriteError::Overtaken { .. }), "{says}: {error}");
+        assert!(matches!(error, WriteError::Conflict { .. }), "{says}: {error}");
     }
     assert_eq!((store.revision(), store.get(&b)), (1, None));
 }

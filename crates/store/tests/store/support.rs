@@ -1,12 +1,14 @@
-//! Builders and a clock that stands still until told otherwise.
+//! Builders, and a manual clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_api::time::Time;
-use muster_store::{Change, Durability, Expect, Key, Object, Store, StoreOptions, Write, WriteError};
+use muster_store::{
+    Durability, ExpectedRevision, Key, Mutation, Store, StoreOptions, StoredObject, Write, WriteError,
+};
 use muster_tree::{Text, tree};
 
 /// A clock moved by hand.
@@ -35,36 +37,44 @@ pub fn key(resource: &str, namespace: &str, name: &str) -> Key {
 }
 
 /// An object of which tests look at its name and one number.
-pub fn object(key: &Key, value: i64) -> Object {
-    Object::new(tree!({
+pub fn object(key: &Key, value: i64) -> StoredObject {
+    StoredObject::new(tree!({
         "kind": "Thing",
         "metadata": {"namespace": key.namespace.clone(), "name": key.name.clone()},
         "spec": {"value": value, "same": ["a", "b"]},
     }))
 }
 
-pub fn value(object: &Object) -> i64 {
+pub fn value(object: &StoredObject) -> i64 {
     object.tree.int_at(&["spec", "value"]).unwrap()
 }
 
 pub fn create(key: &Key, to: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Absent, change: Change::Put(object(key, to)) }
+    Write { key: key.clone(), expect: ExpectedRevision::Absent, change: Mutation::Put(object(key, to)) }
 }
 
 pub fn update(key: &Key, seen: u64, to: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Put(object(key, to)) }
+    Write {
+        key: key.clone(),
+        expect: ExpectedRevision::Revision(seen),
+        change: Mutation::Put(object(key, to)),
+    }
 }
 
 pub fn delete(key: &Key, seen: u64, last: i64) -> Write {
-    Write { key: key.clone(), expect: Expect::Revision(seen), change: Change::Delete(object(key, last)) }
+    Write {
+        key: key.clone(),
+        expect: ExpectedRevision::Revision(seen),
+        change: Mutation::Delete(object(key, last)),
+    }
 }
 
 /// Writes and waits for the answer.
-pub fn write(store: &Store, writes: Vec<Write>) -> Result<Vec<Object>, WriteError> {
+pub fn write(store: &Store, writes: Vec<Write>) -> Result<Vec<StoredObject>, WriteError> {
     write_as(store, writes, Durability::Wait)
 }
 
-pub fn write_as(store: &Store, writes: Vec<Write>, how: Durability) -> Result<Vec<Object>, WriteError> {
+pub fn write_as(store: &Store, writes: Vec<Write>, how: Durability) -> Result<Vec<StoredObject>, WriteError> {
     let (tell, told) = mpsc::channel();
     store.accept(writes, how, Box::new(move |done| tell.send(done).unwrap()));
     told.recv().expect("every write is answered")

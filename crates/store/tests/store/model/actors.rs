@@ -1,10 +1,10 @@
-//! Who does what to the store, and what they remember of it.
+//! The actors of the model: their operations on the store and their observations.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use event_listener::Listener as _;
-use muster_store::{Durability, Key, Object, Range, Store, WriteError};
+use muster_store::{Durability, Key, Range, Store, StoredObject, WriteError};
 
 use super::{Dice, Moments, RESOURCES, Read, Seen, Watched, Wrote};
 use crate::support::{create, delete, key, update, value, write_as};
@@ -15,7 +15,7 @@ pub fn write(store: &Store, mut dice: Dice, times: usize, moments: &Moments) -> 
     while seen.wrote.len() < times {
         let keys = some_keys(&mut dice);
         let began = moments.now();
-        let saw: Vec<Option<Object>> = keys.iter().map(|key| store.newest(key)).collect();
+        let saw: Vec<Option<StoredObject>> = keys.iter().map(|key| store.newest(key)).collect();
         let to = i64::try_from(dice.below(1_000)).unwrap();
         let mut deletes = Vec::new();
         let writes = keys.iter().zip(&saw).map(|(key, saw)| match saw {
@@ -32,7 +32,7 @@ pub fn write(store: &Store, mut dice: Dice, times: usize, moments: &Moments) -> 
         let how = if dice.below(4) == 0 { Durability::Relaxed } else { Durability::Wait };
         let stored = match write_as(store, writes, how) {
             Ok(stored) => stored,
-            Err(WriteError::Overtaken { .. }) => continue,
+            Err(WriteError::Conflict { .. }) => continue,
             Err(other) => panic!("{other}"),
         };
         // A relaxed reply comes before the change can be read: it has no end.
@@ -77,10 +77,15 @@ pub fn read(store: &Store, mut dice: Dice, done: &AtomicBool, moments: &Moments)
 }
 
 /// A whole list in pages of one revision; `None` when it became too old on the way.
-fn pages(store: &Store, resource: &str, revision: Option<u64>, limit: u64) -> Option<(u64, Vec<Object>)> {
+fn pages(
+    store: &Store,
+    resource: &str,
+    revision: Option<u64>,
+    limit: u64,
+) -> Option<(u64, Vec<StoredObject>)> {
     let limit = Some(usize::try_from(limit).unwrap());
     let mut range = Range { revision, limit, ..Range::default() };
-    let mut all: Vec<Object> = Vec::new();
+    let mut all: Vec<StoredObject> = Vec::new();
     let mut total = None;
     loop {
         let page = store.list(resource, &range).ok()?;
@@ -96,7 +101,7 @@ fn pages(store: &Store, resource: &str, revision: Option<u64>, limit: u64) -> Op
 }
 
 /// The place of a listed object.
-fn place(last: Option<&Object>) -> (muster_tree::Text, muster_tree::Text) {
+fn place(last: Option<&StoredObject>) -> (muster_tree::Text, muster_tree::Text) {
     let meta = |field| last.map(|object| object.tree.text_at(&["metadata", field])).unwrap_or_default();
     (meta("namespace"), meta("name"))
 }
@@ -106,7 +111,7 @@ fn place(last: Option<&Object>) -> (muster_tree::Text, muster_tree::Text) {
 pub fn watch(
     store: &Store,
     resource: &'static str,
-    place: &mut (u64, Vec<Object>),
+    place: &mut (u64, Vec<StoredObject>),
     mut dice: Dice,
     done: &AtomicBool,
 ) -> Seen {
@@ -144,13 +149,13 @@ pub fn watch(
     }
 }
 
-/// The selector.
-pub fn is_mine(object: &Object) -> bool {
+/// The selector of a filtered watch: objects with an even value.
+pub fn is_mine(object: &StoredObject) -> bool {
     value(object) % 2 == 0
 }
 
 /// Applies a change to a copy that holds only what the selector picks.
-fn follow(copy: &mut Vec<Object>, record: &muster_store::Record) {
+fn follow(copy: &mut Vec<StoredObject>, record: &muster_store::Record) {
     if let Some(before) = record.before.as_ref().filter(|o| is_mine(o)) {
         let at = copy.iter().position(|o| o == before).expect("what leaves the selection was in it");
         copy.remove(at);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_store::{Key, Object};
+use muster_store::{Key, StoredObject};
 
 use super::actors::is_mine;
 use super::{RESOURCES, Read, Seen, Watched, Wrote};
@@ -10,9 +10,9 @@ use super::{RESOURCES, Read, Seen, Watched, Wrote};
 /// All changes in order of their revision, which must be all numbers from 1.
 struct Sequence(Vec<Wrote>);
 
-type Objects = BTreeMap<Key, Object>;
+type Objects = BTreeMap<Key, StoredObject>;
 
-pub fn all(seen: Seen, places: &[(u64, Vec<Object>)]) {
+pub fn all(seen: Seen, places: &[(u64, Vec<StoredObject>)]) {
     let sequence = Sequence::of(seen.wrote);
     sequence.expectations_held();
     sequence.keeps_real_time();
@@ -78,7 +78,7 @@ impl Sequence {
     }
 
     /// What a list at a revision has to show.
-    fn listed(&self, resource: &str, revision: u64) -> Vec<Object> {
+    fn listed(&self, resource: &str, revision: u64) -> Vec<StoredObject> {
         let mut now = Objects::new();
         for wrote in self.0.iter().take(usize::try_from(revision).unwrap()) {
             if *wrote.key.resource == *resource {

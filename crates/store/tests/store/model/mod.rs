@@ -1,5 +1,5 @@
 //! The store against a simple model: threads write, read, watch with a filter and compact, stores are closed and
-//! opened again; afterwards everything anybody saw must fit one sequence of changes.
+//! reopened; afterwards all observations must fit one sequence of changes.
 
 mod actors;
 mod check;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use muster_store::{Key, Object, Record, Store, StoreOptions, SyncMode};
+use muster_store::{Key, Record, Store, StoreOptions, StoredObject, SyncMode};
 use proptest::prelude::*;
 
 use crate::support::Hand;
@@ -18,7 +18,7 @@ const WRITERS: u64 = 4;
 const WATCHERS: usize = 4;
 const WRITES_EACH: usize = 60;
 
-/// One run.
+/// One run of the model.
 #[derive(Debug, Clone)]
 struct Plan {
     seed: u64,
@@ -77,9 +77,9 @@ pub struct Wrote {
     pub began: u64,
     pub ended: u64,
     pub key: Key,
-    pub saw: Option<Object>,
+    pub saw: Option<StoredObject>,
     /// The object as stored, with its revision.
-    pub stored: Object,
+    pub stored: StoredObject,
     pub deleted: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Read {
     pub resource: &'static str,
     pub revision: u64,
     pub exact: bool,
-    pub objects: Vec<Object>,
+    pub objects: Vec<StoredObject>,
 }
 
 /// What a watcher saw without a gap.
@@ -102,7 +102,7 @@ pub struct Watched {
     pub to: u64,
 }
 
-/// Everything anybody saw.
+/// All observations of all actors.
 #[derive(Default)]
 pub struct Seen {
     pub wrote: Vec<Wrote>,
@@ -119,7 +119,7 @@ impl Seen {
 }
 
 /// One life of the store; watchers go on where they were in the last one.
-fn live(store: &Store, seed: u64, moments: &Moments, places: &mut [(u64, Vec<Object>)]) -> Seen {
+fn live(store: &Store, seed: u64, moments: &Moments, places: &mut [(u64, Vec<StoredObject>)]) -> Seen {
     let done = AtomicBool::new(false);
     let mut seen = Seen::default();
     thread::scope(|scope| {

@@ -1,13 +1,13 @@
-//! The first mistake in a JSON text, in the words that Kubernetes clients know.
+//! The first syntax error of a JSON document, in the wording of Go's `encoding/json`, which clients show.
 //!
-//! The reader proper is fast and says where it stopped; what it says differs from what every other server says. So
-//! a text that was refused is read once more by this small machine, which knows syntax and nothing else.
+//! The fast parser's messages differ from those of other API servers. A rejected document is therefore scanned again by
+//! this small state machine, which only checks the syntax.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Runs only on texts that were refused. Nesting is a list of open brackets, never recursion.
+//! - Runs only on rejected documents. Nesting is a stack on the heap, never recursion.
 
-/// What may come next.
+/// The tokens that may come next.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     Value,
@@ -26,7 +26,7 @@ struct Scanner<'a> {
 
 const END: &str = "unexpected end of JSON input";
 
-/// What is wrong with the syntax; none when nothing is.
+/// The first syntax error; `None` if the document is well-formed.
 pub(crate) fn find(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0, open: Vec::new() };
     let mut next = Next::Value;
@@ -174,7 +174,7 @@ fn bad<T>(byte: u8, place: &str) -> Result<T, String> {
     Err(format!("invalid character {} {place}", quoted(byte)))
 }
 
-/// One byte as messages quote it: as the character of that number.
+/// A byte as Go quotes it in messages: as the character with that code.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),
