@@ -1,17 +1,16 @@
-//! What is served, as clients ask for it: aggregated discovery and the five plain documents.
+//! API discovery: aggregated discovery and the five unaggregated documents.
 //!
-//! Everything is computed from the registry's resources on demand; the answers are small enough that nothing is
-//! kept here.
+//! Documents are computed from the registry on demand; caching is up to HTTP.
 //!
 //! # Invariants
 //!
-//! - Groups stand in a fixed order: the built-in ones as a real server lists them, then custom ones by name.
-//! - Versions of a group stand in order of preference; the first is the preferred one.
-//! - Two equal registries give equal bytes, so that a hash of them is a usable `ETag`.
+//! - Groups have a fixed order: built-in ones as in kube-apiserver, then custom ones by name.
+//! - Versions of a group are in order of preference.
+//! - Equal registries give equal bytes, so that their hash is a valid `ETag`.
 //!
 //! # Deliberately absent
 //!
-//! `/api` and `/apis` with `Accept` lists: negotiation belongs to HTTP.
+//! Negotiation of `Accept` for `/api` and `/apis`: HTTP does it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -22,9 +21,9 @@ use base64::prelude::BASE64_STANDARD;
 use muster_tree::{Text, Tree, tree};
 use sha2::{Digest, Sha256};
 
-use crate::registry::{Resource, Subresource, Version};
+use crate::registry::{ApiVersion, Resource, ServedSubresource};
 
-/// The groups of a real server in its order; custom groups come after them.
+/// Built-in groups in kube-apiserver's order.
 const GROUP_ORDER: &[&str] = &[
     "",
     "apiregistration.k8s.io",
@@ -48,39 +47,38 @@ const GROUP_ORDER: &[&str] = &[
     "resource.k8s.io",
 ];
 
-/// The group whose alpha form goes before its beta one: `kubectl get podgroup` shows the proposal's form.
+/// The group that prefers its alpha version to beta: `kubectl get podgroup` shows the KEP's form.
 const ALPHA_BEFORE_BETA: &str = "scheduling.k8s.io";
 
-/// The form of aggregated discovery a client asked for.
+/// The version of aggregated discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// `apidiscovery.k8s.io/v2`.
+pub enum DiscoveryVersion {
     V2,
-    /// `apidiscovery.k8s.io/v2beta1`.
     V2Beta1,
 }
 
-impl Form {
-    /// The version word.
+impl DiscoveryVersion {
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
-            Form::V2 => "v2",
-            Form::V2Beta1 => "v2beta1",
+            DiscoveryVersion::V2 => "v2",
+            DiscoveryVersion::V2Beta1 => "v2beta1",
         }
     }
 
-    /// The exact media type an answer of this form carries.
+    /// The media type of the response.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
-            Form::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-            Form::V2Beta1 => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+            DiscoveryVersion::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            DiscoveryVersion::V2Beta1 => {
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+            }
         }
     }
 }
 
-/// Which of the two roots aggregated discovery is asked at.
+/// The root of aggregated discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     /// `/api`: the core group.
@@ -91,7 +89,7 @@ pub enum Root {
 
 /// `APIGroupDiscoveryList` for `/api` or `/apis`.
 #[must_use]
-pub fn aggregated(resources: &[Arc<Resource>], root: Root, form: Form) -> Tree {
+pub fn aggregated(resources: &[Arc<Resource>], root: Root, form: DiscoveryVersion) -> Tree {
     let items = groups(resources).into_iter().filter(|g| g.is_empty() == (root == Root::Core));
     let items = items.map(|name| {
         let versions = group_versions(resources, &name);
@@ -107,7 +105,7 @@ pub fn aggregated(resources: &[Arc<Resource>], root: Root, form: Form) -> Tree {
     })
 }
 
-/// `APIVersions`, the answer to a plain `GET /api`. `address` is what the client reached us at.
+/// `APIVersions`, the response of `GET /api`. `address` is the server's address.
 #[must_use]
 pub fn versions(address: &str) -> Tree {
     tree!({
@@ -117,7 +115,7 @@ pub fn versions(address: &str) -> Tree {
     })
 }
 
-/// `APIGroupList`, the answer to a plain `GET /apis`.
+/// `APIGroupList`, the response of `GET /apis`.
 #[must_use]
 pub fn group_list(resources: &[Arc<Resource>]) -> Tree {
     let named = groups(resources).into_iter().filter(|g| !g.is_empty());
@@ -125,15 +123,15 @@ pub fn group_list(resources: &[Arc<Resource>]) -> Tree {
     tree!({"kind": "APIGroupList", "apiVersion": "v1", "groups": Tree::list(items)})
 }
 
-/// `APIGroup`, the answer to `GET /apis/<group>`; `None` when nothing is served there.
+/// `APIGroup`, the response of `GET /apis/<group>`; `None` when the group is not served.
 #[must_use]
 pub fn group(resources: &[Arc<Resource>], name: &str) -> Option<Tree> {
     let known = !name.is_empty() && resources.iter().any(|r| r.group == name && is_served(r));
     known.then(|| group_entry(resources, name).with(&["kind"], "APIGroup").with(&["apiVersion"], "v1"))
 }
 
-/// `APIResourceList`, the answer to `GET /api/v1` and `GET /apis/<group>/<version>`; `None` when nothing is
-/// served there.
+/// `APIResourceList`, the response of `GET /api/v1` and `GET /apis/<group>/<version>`; `None` when the version is not
+/// served.
 #[must_use]
 pub fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) -> Option<Tree> {
     let served = served_at(resources, group, version);
@@ -150,7 +148,7 @@ pub fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) ->
     Some(tree!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": of, "resources": entries}))
 }
 
-/// Every served (group, version), in the order of discovery.
+/// All served (group, version) pairs in discovery order.
 #[must_use]
 pub fn served_group_versions(resources: &[Arc<Resource>]) -> Vec<(Text, Text)> {
     let mut all = Vec::new();
@@ -162,14 +160,14 @@ pub fn served_group_versions(resources: &[Arc<Resource>]) -> Vec<(Text, Text)> {
     all
 }
 
-/// The resources served at a group and version, by name.
+/// The resources of a group version, by name.
 #[must_use]
 pub fn served_at<'a>(
     resources: &'a [Arc<Resource>],
     group: &str,
     version: &str,
-) -> Vec<(&'a Resource, &'a Version)> {
-    let mut found: Vec<(&Resource, &Version)> = resources
+) -> Vec<(&'a Resource, &'a ApiVersion)> {
+    let mut found: Vec<(&Resource, &ApiVersion)> = resources
         .iter()
         .filter(|r| r.group == group)
         .filter_map(|r| Some((&**r, r.versions.iter().find(|v| v.served && v.name == version)?)))
@@ -184,13 +182,12 @@ pub fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// A quoted `ETag` of these bytes.
 #[must_use]
 pub fn etag(bytes: &[u8]) -> String {
     format!("\"{}\"", hash(bytes))
 }
 
-/// A hash of these bytes as upper-case hex digits.
+/// SHA-256 in upper-case hex, as kube-apiserver's.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
@@ -203,12 +200,12 @@ fn is_served(resource: &Resource) -> bool {
     resource.versions.iter().any(|v| v.served)
 }
 
-/// All groups with something served, in the order of discovery.
+/// Served groups in discovery order.
 fn groups(resources: &[Arc<Resource>]) -> Vec<Text> {
     let names: BTreeSet<&Text> = resources.iter().filter(|r| is_served(r)).map(|r| &r.group).collect();
     let place = |name: &Text| GROUP_ORDER.iter().position(|known| known == name).unwrap_or(GROUP_ORDER.len());
     let mut names: Vec<Text> = names.into_iter().cloned().collect();
-    // Stable: custom groups keep the order of their names.
+    // A stable sort keeps custom groups in name order.
     names.sort_by_key(place);
     names
 }
@@ -219,11 +216,12 @@ fn group_versions(resources: &[Arc<Resource>], group: &str) -> Vec<Text> {
     let names: BTreeSet<&Text> =
         of_group.flat_map(|r| &r.versions).filter(|v| v.served).map(|v| &v.name).collect();
     let mut names: Vec<Text> = names.into_iter().cloned().collect();
+    // The set iterates by name, so versions of equal rank stay in name order.
     names.sort_by_key(|name| std::cmp::Reverse(version_rank(group, name)));
     names
 }
 
-/// How much a version is preferred: stable before beta before alpha, then the larger number.
+/// Version priority: stable before beta before alpha, then the larger number.
 fn version_rank(group: &str, version: &str) -> (u8, u32, u32) {
     let Some((major, stage, minor)) = parse_version(version) else {
         return (0, 0, 0);
@@ -238,7 +236,7 @@ fn version_rank(group: &str, version: &str) -> (u8, u32, u32) {
     (stage, major, minor)
 }
 
-/// Takes `v2beta1` apart into `(2, "beta", 1)`; `None` for names of another form.
+/// Parses `v2beta1` into `(2, "beta", 1)`; `None` for other forms.
 fn parse_version(version: &str) -> Option<(u32, &str, u32)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -258,7 +256,7 @@ fn aggregated_version(resources: &[Arc<Resource>], group: &str, version: &str) -
     tree!({"version": version, "freshness": "Current", "resources": Tree::list(items)})
 }
 
-fn aggregated_resource(resource: &Resource, version: &Version) -> Tree {
+fn aggregated_resource(resource: &Resource, version: &ApiVersion) -> Tree {
     let own = (resource.group.clone(), version.name.clone(), resource.kind.clone());
     let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
     let mut entry = tree!({
@@ -284,10 +282,11 @@ fn aggregated_resource(resource: &Resource, version: &Version) -> Tree {
     entry.with(&["subresources"], Tree::list(subs))
 }
 
-/// The kind of an answer. A real server leaves group and version empty when they are those of the list, except
-/// for custom resources.
-fn response_kind(resource: &Resource, version: &Version, of: &(Text, Text, Text)) -> Tree {
+/// The response kind. kube-apiserver leaves group and version empty when they equal those of the list, except for
+/// custom resources.
+fn response_kind(resource: &Resource, version: &ApiVersion, of: &(Text, Text, Text)) -> Tree {
     let (group, kind_version, kind) = of;
+    // Clients read an empty group as that of the list.
     let same = *group == resource.group && *kind_version == version.name;
     if same && !resource.custom {
         return tree!({"group": "", "version": "", "kind": kind});
@@ -302,7 +301,7 @@ fn group_entry(resources: &[Arc<Resource>], name: &str) -> Tree {
     tree!({"name": name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn plain_resource(resource: &Resource, version: &Version) -> Tree {
+fn plain_resource(resource: &Resource, version: &ApiVersion) -> Tree {
     let mut entry = tree!({
         "name": &resource.plural,
         "singularName": &resource.singular,
@@ -318,7 +317,7 @@ fn plain_resource(resource: &Resource, version: &Version) -> Tree {
     entry
 }
 
-fn plain_subresource(resource: &Resource, version: &Version, sub: &Subresource) -> Tree {
+fn plain_subresource(resource: &Resource, version: &ApiVersion, sub: &ServedSubresource) -> Tree {
     let (group, kind_version, kind) = &sub.response_kind;
     let entry = tree!({
         "name": format!("{}/{}", resource.plural, sub.name),
@@ -333,15 +332,15 @@ fn plain_subresource(resource: &Resource, version: &Version, sub: &Subresource) 
     entry.with(&["group"], group).with(&["version"], kind_version)
 }
 
-/// The opaque word by which clients see that the storage version moved.
+/// An opaque hash by which clients detect a changed storage version.
 fn storage_version_hash(resource: &Resource) -> String {
     let version = &resource.versions[resource.storage_version].name;
     let text = format!("{}/{}/{}", resource.group, version, resource.kind);
     BASE64_STANDARD.encode(&Sha256::digest(text.as_bytes())[..8])
 }
 
-fn sorted_subresources(version: &Version) -> Vec<&Subresource> {
-    let mut subs: Vec<&Subresource> = version.subresources.iter().collect();
+fn sorted_subresources(version: &ApiVersion) -> Vec<&ServedSubresource> {
+    let mut subs: Vec<&ServedSubresource> = version.subresources.iter().collect();
     subs.sort_by(|a, b| a.name.cmp(&b.name));
     subs
 }
@@ -368,12 +367,12 @@ mod tests {
 
     fn resource(group: &str, plural: &str, kind: &str, versions: &[&str]) -> Arc<Resource> {
         let schema = SchemaRef { schema: Arc::new(Schema::default()), id: NodeId(0) };
-        let version = |name: &&str| Version {
+        let version = |name: &&str| ApiVersion {
             name: Text::from(*name),
             served: true,
             schema: schema.clone(),
             verbs: texts(&["list", "get"]),
-            subresources: vec![Subresource {
+            subresources: vec![ServedSubresource {
                 name: "status".into(),
                 response_kind: (group.into(), Text::from(*name), kind.into()),
                 verbs: texts(&["get"]),
@@ -396,7 +395,7 @@ mod tests {
             storage_version: 0,
             storage: plural.into(),
             custom: group.contains("example"),
-            strategy: Arc::new(crate::kinds::Plain),
+            strategy: Arc::new(crate::kinds::DefaultStrategy),
         })
     }
 
@@ -434,10 +433,10 @@ mod tests {
     #[test]
     fn the_core_group_stands_alone_at_its_own_root() {
         let all = [resource("batch", "jobs", "Job", &["v1"]), resource("", "pods", "Pod", &["v1"])];
-        let core = aggregated(&all, Root::Core, Form::V2);
+        let core = aggregated(&all, Root::Core, DiscoveryVersion::V2);
         assert_eq!(core.items_at(&["items"]).len(), 1);
         assert_eq!(core.items_at(&["items"])[0].get("metadata"), Some(&Tree::empty_map()));
-        let named = aggregated(&all, Root::Named, Form::V2Beta1);
+        let named = aggregated(&all, Root::Named, DiscoveryVersion::V2Beta1);
         assert_eq!(named.str_at(&["apiVersion"]), "apidiscovery.k8s.io/v2beta1");
         assert_eq!(names(named.get("items").unwrap(), &["metadata", "name"]), ["batch"]);
     }

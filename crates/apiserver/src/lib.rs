@@ -1,14 +1,15 @@
-//! A Kubernetes API server over shared trees: one generic engine, and HTTP around it.
+//! A Kubernetes API server over shared immutable JSON trees: one generic engine (storage, admission, validation) and
+//! the HTTP layer.
 //!
-//! - [`engine`]: what happens to a request below HTTP, as plain functions. Controllers enter here too.
-//! - [`registry`]: which resources are served, and how each differs from the generic rule.
-//! - [`http`]: connections, authentication, negotiation, routing, watch streams.
+//! - [`engine`]: handles requests below HTTP with plain synchronous functions. Controllers call it in process, too.
+//! - [`registry`]: the served resources, each with the strategy of its kind.
+//! - [`http`]: connections, authentication, content negotiation, routing, watch streams.
 //!
 //! # Invariants
 //!
-//! - Every write passes `prepare` (pure) and the store's `accept`; nobody writes around it.
-//! - Below `http` nothing waits and nothing is async.
-//! - Each refusal is a [`Status`] with the reason and words that Kubernetes clients know.
+//! - Every write passes `prepare` (pure) and the store's `accept`; there is no other write path.
+//! - Below `http` nothing blocks and nothing is async.
+//! - Every error is a [`Status`] with kube-apiserver's reason and message.
 
 pub mod admission;
 mod crds;

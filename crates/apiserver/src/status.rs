@@ -1,56 +1,50 @@
-//! Refusals as Kubernetes clients know them: `Status` objects.
+//! `Status` objects: errors as Kubernetes clients know them.
 
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
-/// A refusal (or, for deletes, a success) with everything the wire form carries.
+/// An error (or, for deletes, a success) with all fields of the wire form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// HTTP code.
     pub code: u16,
     /// Machine-readable reason, e.g. `NotFound`.
     pub reason: &'static str,
-    /// For people.
+    /// Human-readable; clients print it, tests compare it with kube-apiserver's.
     pub message: String,
-    /// The rest of `details`.
-    pub details: Details,
-    /// What the client should hear besides.
+    pub details: StatusDetails,
+    /// Texts of `Warning` headers.
     pub warnings: Vec<String>,
 }
 
-/// `status.details`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Details {
-    /// Object name.
+pub struct StatusDetails {
+    /// Name of the object.
     pub name: String,
-    /// API group.
     pub group: String,
     /// Plural resource for most errors, Kind for `Invalid`.
     pub kind: String,
     /// UID of the object.
     pub uid: String,
-    /// (reason, message, field).
+    /// (reason, message, field) of each cause.
     pub causes: Vec<(String, String, String)>,
-    /// When to try again.
     pub retry_after_seconds: Option<u32>,
     /// `metadata.continue` of a 410 on a paged list.
     pub continue_token: String,
-    /// Whether `details` stands there even with nothing in it, as in refusals about no object in particular.
+    /// Whether empty `details` are serialized, as in errors about no particular object.
     pub shown_empty: bool,
 }
 
-/// A resource as messages name it: `jobs.batch`, or `pods` for the core group.
+/// A resource and object as messages name them: `jobs.batch`, or `pods` for the core group.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
-    /// API group; empty for core.
+pub struct StatusObject<'a> {
+    /// Empty for the core group.
     pub group: &'a str,
     /// Plural resource, or Kind for `Invalid`.
     pub resource: &'a str,
-    /// Object name.
     pub name: &'a str,
 }
 
-impl Named<'_> {
+impl StatusObject<'_> {
     fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.resource.to_owned()
@@ -59,66 +53,69 @@ impl Named<'_> {
         }
     }
 
-    fn details(&self) -> Details {
-        Details {
+    fn details(&self) -> StatusDetails {
+        StatusDetails {
             name: self.name.to_owned(),
             group: self.group.to_owned(),
             kind: self.resource.to_owned(),
-            ..Details::default()
+            ..StatusDetails::default()
         }
     }
 }
 
 impl Status {
-    /// A refusal without details.
+    /// An error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Details::default(), warnings: Vec::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: StatusDetails::default(),
+            warnings: Vec::new(),
+        }
     }
 
-    /// A refusal about no object in particular.
+    /// An error about no particular object: it has empty `details`.
     pub fn general(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        let details = Details { shown_empty: true, ..Details::default() };
+        let details = StatusDetails { shown_empty: true, ..StatusDetails::default() };
         Self { details, ..Self::new(code, reason, message) }
     }
 
-    /// A refusal after which the client still hears what was odd about its request.
+    /// Adds warnings, which clients get with an error, too.
     #[must_use]
-    pub fn warned(self, warnings: &[String]) -> Self {
+    pub fn with_warnings(self, warnings: &[String]) -> Self {
         Self { warnings: warnings.iter().cloned().chain(self.warnings).collect(), ..self }
     }
 
-    /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 401.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403 about an object.
+    /// 403 for an object.
     #[must_use]
-    pub fn forbidden(on: Named<'_>, why: &str) -> Self {
+    pub fn forbidden(on: StatusObject<'_>, why: &str) -> Self {
         let message = format!("{} {:?} is forbidden: {why}", on.qualified(), on.name);
         Self { details: on.details(), ..Self::new(403, "Forbidden", message) }
     }
 
-    /// 404 about an object.
+    /// 404 for an object.
     #[must_use]
-    pub fn not_found(on: Named<'_>) -> Self {
+    pub fn not_found(on: StatusObject<'_>) -> Self {
         let message = format!("{} {:?} not found", on.qualified(), on.name);
         Self { details: on.details(), ..Self::new(404, "NotFound", message) }
     }
 
-    /// 404 about a path that is not served.
+    /// 404 for an unknown path.
     #[must_use]
     pub fn unknown_path() -> Self {
         Self::general(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 405.
     #[must_use]
     pub fn method_not_allowed() -> Self {
         Self::general(
@@ -128,23 +125,22 @@ impl Status {
         )
     }
 
-    /// 409, a name that is taken.
     #[must_use]
-    pub fn already_exists(on: Named<'_>) -> Self {
+    pub fn already_exists(on: StatusObject<'_>) -> Self {
         let message = format!("{} {:?} already exists", on.qualified(), on.name);
         Self { details: on.details(), ..Self::new(409, "AlreadyExists", message) }
     }
 
-    /// 409, with the cause after the fixed words.
+    /// 409 Conflict with a cause.
     #[must_use]
-    pub fn conflict(on: Named<'_>, why: &str) -> Self {
+    pub fn conflict(on: StatusObject<'_>, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", on.qualified(), on.name);
         Self { details: on.details(), ..Self::new(409, "Conflict", message) }
     }
 
-    /// 409, somebody wrote first.
+    /// 409 Conflict for a stale resourceVersion.
     #[must_use]
-    pub fn modified(on: Named<'_>) -> Self {
+    pub fn stale_resource_version(on: StatusObject<'_>) -> Self {
         Self::conflict(
             on,
             "the object has been modified; please apply your changes to the latest version and try again",
@@ -153,9 +149,10 @@ impl Status {
 
     /// 422 with field errors; `on.resource` is the Kind.
     #[must_use]
-    pub fn invalid(on: Named<'_>, errors: &[FieldError]) -> Self {
+    pub fn invalid(on: StatusObject<'_>, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for text in errors.iter().map(ToString::to_string) {
+            // The message lists equal errors once, as Go's `Aggregate`; `causes` lists all.
             if !texts.contains(&text) {
                 texts.push(text);
             }
@@ -168,12 +165,10 @@ impl Status {
         Self { details, ..Self::new(422, "Invalid", message) }
     }
 
-    /// 500.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
     }
 
-    /// The `Status` object.
     #[must_use]
     pub fn to_tree(&self) -> Tree {
         let details = self.details_tree();
@@ -184,6 +179,7 @@ impl Status {
         };
         let word = if self.code < 400 { "Success" } else { "Failure" };
         let mut status = tree!({"apiVersion": "v1", "kind": "Status", "metadata": meta, "status": word});
+        // A 200 has no `code` in its body, as upstream.
         if self.code != 200 {
             status = status.with(&["code"], i64::from(self.code));
         }
@@ -193,7 +189,7 @@ impl Status {
                 status = status.with(&["reason"], self.reason);
             }
         }
-        // What was created says so in the body too; other successes do not.
+        // Successful creates have a code in the body; other successes do not.
         if self.code == 201 {
             status = status.with(&["code"], 201);
         }

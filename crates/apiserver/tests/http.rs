@@ -1,4 +1,4 @@
-//! The server over real sockets: what a client sees, above all when it misbehaves.
+//! The server over real sockets: what clients get, especially misbehaving ones.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

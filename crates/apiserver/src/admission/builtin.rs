@@ -1,7 +1,8 @@
-//! The built-in steps.
+//! The built-in admission plugins.
 
 use std::sync::Arc;
 
+use muster_api::consts::finalizers;
 use muster_store::Key;
 use muster_tree::{Text, Tree, tree};
 
@@ -9,10 +10,10 @@ use super::limit_ranger::LimitRanger;
 use super::priority::Priority;
 use super::storage_class::DefaultStorageClass;
 use super::unsupported::UnsupportedInput;
-use super::{AdmissionRequest, Hook, Operation, Verdict};
-use crate::status::{Named, Status};
+use super::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, Operation};
+use crate::status::{Status, StatusObject};
 
-/// Names of the built-in steps, in their order.
+/// Names of the built-in plugins in order.
 pub const BUILTIN: [&str; 10] = [
     "NamespaceLifecycle",
     "LimitRanger",
@@ -26,17 +27,17 @@ pub const BUILTIN: [&str; 10] = [
     UNSUPPORTED,
 ];
 
-/// The name of the step that protects groups of pods.
+/// Adds the protection finalizer to PodGroups.
 pub(crate) const GROUP_PROTECTION: &str = "PodGroupProtection";
 
-/// The name of the step that keeps namespaces within their quotas. It writes them, too: see `engine::charge`.
+/// Enforced by `engine::quota_usage`, since it writes the quotas, too.
 pub(crate) const QUOTA: &str = "ResourceQuota";
 
-/// The name of the step that warns of input without effect.
+/// Warns about fields without effect.
 pub(super) const UNSUPPORTED: &str = "UnsupportedInput";
 
-/// The built-in steps, in their order.
-pub(super) fn all() -> Vec<Arc<dyn Hook>> {
+/// The built-in plugins in order.
+pub(super) fn all() -> Vec<Arc<dyn AdmissionPlugin>> {
     vec![
         Arc::new(NamespaceLifecycle),
         Arc::new(LimitRanger),
@@ -50,145 +51,151 @@ pub(super) fn all() -> Vec<Arc<dyn Hook>> {
     ]
 }
 
-/// Nothing is created where there is no namespace, or in one that is going away.
+/// Rejects creates in namespaces that are missing or terminating.
 struct NamespaceLifecycle;
 
-/// Namespaces that stay.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-impl Hook for NamespaceLifecycle {
+impl AdmissionPlugin for NamespaceLifecycle {
     fn name(&self) -> &str {
         BUILTIN[0]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let creates = request.operation == Operation::Create && request.subresource.is_empty();
         if !creates || !request.resource.namespaced {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         }
         let name = request.namespace;
         let key = Key { resource: Text::from("namespaces"), namespace: Text::new(), name: name.clone() };
-        let Some(namespace) = request.look.newest(&key) else {
-            return Verdict::Deny(Status::not_found(Named { group: "", resource: "namespaces", name }));
+        let Some(namespace) = request.lister.newest(&key) else {
+            return AdmissionDecision::Deny(Status::not_found(StatusObject {
+                group: "",
+                resource: "namespaces",
+                name,
+            }));
         };
         if namespace.tree.at(&["metadata", "deletionTimestamp"]).is_none() {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         }
         let object = request.object.map(|o| o.str_at(&["metadata", "name"])).unwrap_or_default();
         let why = format!("unable to create new content in namespace {name} because it is being terminated");
         let mut status = Status::forbidden(request.resource.named(object), &why);
+        // client-go's `HasStatusCause(err, NamespaceTerminatingCause)` reads this: controllers stop recreating
+        // objects.
         let cause = format!("namespace {name} is being terminated");
         status.details.causes =
             vec![("NamespaceTerminating".to_owned(), cause, "metadata.namespace".to_owned())];
-        Verdict::Deny(status)
+        AdmissionDecision::Deny(status)
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn validate(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let deletes = request.operation == Operation::Delete && request.is("", "namespaces");
         let name = request.old.map(|o| o.str_at(&["metadata", "name"])).unwrap_or_default();
         if deletes && IMMORTAL.contains(&name) {
-            let named = Named { group: "", resource: "namespaces", name };
-            return Verdict::Deny(Status::forbidden(named, "this namespace may not be deleted"));
+            let named = StatusObject { group: "", resource: "namespaces", name };
+            return AdmissionDecision::Deny(Status::forbidden(named, "this namespace may not be deleted"));
         }
-        Verdict::allow()
+        AdmissionDecision::allow()
     }
 }
 
-/// Volumes and claims in use are not pulled away from under their users.
+/// Adds protection finalizers to volumes and claims, so that none in use is removed.
 struct InUseProtection;
 
-impl Hook for InUseProtection {
+impl AdmissionPlugin for InUseProtection {
     fn name(&self) -> &str {
         BUILTIN[3]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let finalizer = match request.resource.plural.as_str() {
             "persistentvolumeclaims" => "kubernetes.io/pvc-protection",
             "persistentvolumes" => "kubernetes.io/pv-protection",
-            _ => return Verdict::allow(),
+            _ => return AdmissionDecision::allow(),
         };
-        protected(request, finalizer)
+        with_finalizer(request, finalizer)
     }
 }
 
-/// A new object with this finalizer.
-fn protected(request: &AdmissionRequest<'_>, finalizer: &str) -> Verdict {
+/// Adds a finalizer on create.
+fn with_finalizer(request: &AdmissionRequest<'_>, finalizer: &str) -> AdmissionDecision {
     let (Operation::Create, Some(tree)) = (request.operation, request.object) else {
-        return Verdict::allow();
+        return AdmissionDecision::allow();
     };
     let has = tree.items_at(&["metadata", "finalizers"]);
     if has.iter().any(|f| f.as_str() == Some(finalizer)) {
-        return Verdict::allow();
+        return AdmissionDecision::allow();
     }
     let all = has.iter().cloned().chain([Tree::from(finalizer)]);
-    Verdict::change(tree.with(&["metadata", "finalizers"], Tree::list(all)))
+    AdmissionDecision::change(tree.with(&["metadata", "finalizers"], Tree::list(all)))
 }
 
-/// Groups of pods stay while pods name them: a controller takes the finalizer away after the last one.
+/// Adds the protection finalizer: the PodGroup controller removes it when no pod refers to the group.
 struct GroupProtection;
 
-impl Hook for GroupProtection {
+impl AdmissionPlugin for GroupProtection {
     fn name(&self) -> &str {
         BUILTIN[7]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         if request.is("scheduling.k8s.io", "podgroups") {
-            protected(request, "scheduling.k8s.io/podgroup-protection")
+            with_finalizer(request, finalizers::GROUP_PROTECTION)
         } else {
-            Verdict::allow()
+            AdmissionDecision::allow()
         }
     }
 }
 
-/// Every pod runs as somebody.
+/// Defaults the ServiceAccount of pods.
 struct ServiceAccount;
 
-impl Hook for ServiceAccount {
+impl AdmissionPlugin for ServiceAccount {
     fn name(&self) -> &str {
         BUILTIN[4]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let (Operation::Create, true, Some(tree)) =
             (request.operation, request.is("", "pods"), request.object)
         else {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         };
         if !tree.str_at(&["spec", "serviceAccountName"]).is_empty() {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         }
         let tree = tree.with(&["spec", "serviceAccountName"], "default");
-        Verdict::change(tree.with(&["spec", "serviceAccount"], "default"))
+        AdmissionDecision::change(tree.with(&["spec", "serviceAccount"], "default"))
     }
 }
 
-/// Pods wait five minutes on a node that is in trouble.
+/// Defaults tolerations, so that pods stay five minutes on a node that is not ready or unreachable.
 struct TolerationSeconds;
 
-const TROUBLES: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const UNREADY_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TROUBLE_SECS: i64 = 300;
 
-impl Hook for TolerationSeconds {
+impl AdmissionPlugin for TolerationSeconds {
     fn name(&self) -> &str {
         BUILTIN[6]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        // Updates too: a client that sends a whole pod does not know of them.
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        // On updates, too: a client that replaces the pod may not send them.
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         let (true, true, Some(tree)) = (writes, request.is("", "pods"), request.object) else {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         };
         let has = tree.items_at(&["spec", "tolerations"]);
-        let missing = TROUBLES.into_iter().filter(|key| !has.iter().any(|t| tolerates(t, key)));
-        let added: Vec<Tree> = missing.map(trouble).collect();
+        let missing = UNREADY_TAINTS.into_iter().filter(|key| !has.iter().any(|t| tolerates(t, key)));
+        let added: Vec<Tree> = missing.map(default_toleration).collect();
         if added.is_empty() {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         }
         let all = has.iter().cloned().chain(added);
-        Verdict::change(tree.with(&["spec", "tolerations"], Tree::list(all)))
+        AdmissionDecision::change(tree.with(&["spec", "tolerations"], Tree::list(all)))
     }
 }
 
@@ -197,6 +204,6 @@ fn tolerates(toleration: &Tree, key: &str) -> bool {
         && (toleration.str_at(&["key"]).is_empty() || toleration.str_at(&["key"]) == key)
 }
 
-fn trouble(key: &str) -> Tree {
+fn default_toleration(key: &str) -> Tree {
     tree!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TROUBLE_SECS})
 }

@@ -1,52 +1,53 @@
-//! LimitRanges: defaults for containers that do not say, and bounds for containers, pods and claims.
+//! The LimitRanger plugin: defaults requests and limits of containers, and enforces bounds of containers, pods and
+//! claims.
 
 use muster_tree::Tree;
 
-use super::{AdmissionRequest, BUILTIN, Hook, Operation, Verdict};
+use super::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, BUILTIN, Operation};
 use crate::kinds::quantity::{Amount, Quantity};
 use crate::quota::{self, Amounts};
 use crate::status::Status;
 
 pub(super) struct LimitRanger;
 
-/// Says what was filled in.
+/// Lists the defaulted values.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-impl Hook for LimitRanger {
+impl AdmissionPlugin for LimitRanger {
     fn name(&self) -> &str {
         BUILTIN[1]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        let Some(Subject::Pod(pod)) = Subject::of(request) else { return Verdict::allow() };
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        let Some(Subject::Pod(pod)) = Subject::of(request) else { return AdmissionDecision::allow() };
         let filled = ranges(request).iter().fold(pod.clone(), |pod, range| with_defaults(&pod, range));
-        if filled == *pod { Verdict::allow() } else { Verdict::change(filled) }
+        if filled == *pod { AdmissionDecision::allow() } else { AdmissionDecision::change(filled) }
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        let Some(subject) = Subject::of(request) else { return Verdict::allow() };
+    fn validate(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        let Some(subject) = Subject::of(request) else { return AdmissionDecision::allow() };
         for range in ranges(request) {
             let mut problems = Vec::new();
             for limit in range.items_at(&["spec", "limits"]) {
                 subject.check(limit, &mut problems);
             }
-            if let Some(words) = together(problems) {
+            if let Some(words) = join_messages(problems) {
                 let name = subject.tree().str_at(&["metadata", "name"]);
-                return Verdict::Deny(Status::forbidden(request.resource.named(name), &words));
+                return AdmissionDecision::Deny(Status::forbidden(request.resource.named(name), &words));
             }
         }
-        Verdict::allow()
+        AdmissionDecision::allow()
     }
 }
 
-/// What ranges are about.
+/// An object that LimitRanges constrain.
 enum Subject<'a> {
     Pod(&'a Tree),
     Claim(&'a Tree),
 }
 
 impl<'a> Subject<'a> {
-    /// The object of a request that ranges have a say in. The containers of a stored pod change by `resize` alone.
+    /// The constrained object of a request. Resources of a stored pod change through `resize` only.
     fn of(request: &AdmissionRequest<'a>) -> Option<Subject<'a>> {
         let tree = request.object?;
         if request.old.is_some_and(|old| old.at(&["metadata", "deletionTimestamp"]).is_some()) {
@@ -71,14 +72,15 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What of an item of a range the object breaks.
+    /// Reports violations of one item of a range.
     fn check(&self, limit: &Tree, problems: &mut Vec<String>) {
         match (self, limit.str_at(&["type"])) {
             (Subject::Pod(pod), "Container") => {
                 let lists = ["containers", "initContainers"].map(|list| pod.items_at(&["spec", list]));
                 for container in lists.into_iter().flatten() {
                     let part = |part: &str| quota::of_tree(container.at(&["resources", part]));
-                    Has { requests: part("requests"), limits: part("limits") }.check(limit, problems);
+                    ResourceAmounts { requests: part("requests"), limits: part("limits") }
+                        .check(limit, problems);
                 }
             }
             (Subject::Pod(pod), "Pod") => {
@@ -91,11 +93,11 @@ impl<'a> Subject<'a> {
                     );
                     total
                 };
-                Has { requests: part("requests"), limits: part("limits") }.check(limit, problems);
+                ResourceAmounts { requests: part("requests"), limits: part("limits") }.check(limit, problems);
             }
             (Subject::Claim(claim), "PersistentVolumeClaim") => {
                 let requests = quota::of_tree(claim.at(&["spec", "resources", "requests"]));
-                Has { requests, limits: Amounts::new() }.check_claim(limit, problems);
+                ResourceAmounts { requests, limits: Amounts::new() }.check_claim(limit, problems);
             }
             _ => {}
         }
@@ -103,11 +105,11 @@ impl<'a> Subject<'a> {
 }
 
 fn ranges(request: &AdmissionRequest<'_>) -> Vec<Tree> {
-    let all = request.look.in_namespace("limitranges", request.namespace);
+    let all = request.lister.in_namespace("limitranges", request.namespace);
     all.into_iter().map(|range| range.tree).collect()
 }
 
-/// The pod with the defaults of a range for its containers.
+/// Applies the defaults of a range to containers.
 fn with_defaults(pod: &Tree, range: &Tree) -> Tree {
     let items = range.items_at(&["spec", "limits"]).iter();
     let items: Vec<&Tree> = items.filter(|limit| limit.str_at(&["type"]) == "Container").collect();
@@ -117,6 +119,7 @@ fn with_defaults(pod: &Tree, range: &Tree) -> Tree {
         let Some(containers) = filled.at(&["spec", list]) else { continue };
         let containers = containers.map_items(|_, container| {
             let mut container = container.clone();
+            // Defaults of several ranges apply in order; an earlier one is not overwritten.
             let before = container.clone();
             for (part, key, what) in
                 [("requests", "defaultRequest", "request"), ("limits", "default", "limit")]
@@ -150,13 +153,13 @@ fn with_defaults(pod: &Tree, range: &Tree) -> Tree {
     )
 }
 
-/// What a container, a pod or a claim asks for.
-struct Has {
+/// Requests and limits of a container, pod or claim.
+struct ResourceAmounts {
     requests: Amounts,
     limits: Amounts,
 }
 
-impl Has {
+impl ResourceAmounts {
     fn check(&self, limit: &Tree, problems: &mut Vec<String>) {
         let per = limit.str_at(&["type"]);
         for (name, bound) in quota::of_tree(limit.get("min")) {
@@ -171,7 +174,7 @@ impl Has {
         }
     }
 
-    /// Claims have requests only.
+    /// As [`Self::check`] for claims, which have requests only.
     fn check_claim(&self, limit: &Tree, problems: &mut Vec<String>) {
         let per = limit.str_at(&["type"]);
         for (name, bound) in quota::of_tree(limit.get("min")) {
@@ -233,8 +236,8 @@ fn most(name: &str, per: &str, bound: Amount, why: &str) -> String {
     format!("maximum {name} usage per {per} is {bound}{why}")
 }
 
-/// Several problems in one sentence, each once.
-fn together(problems: Vec<String>) -> Option<String> {
+/// Joins distinct problems into one message.
+fn join_messages(problems: Vec<String>) -> Option<String> {
     let mut once: Vec<String> = Vec::new();
     for problem in problems {
         if !once.contains(&problem) {

@@ -1,7 +1,7 @@
-//! Admission: what may still change or refuse a write after it was decoded.
+//! The admission chain: plugins that mutate or reject writes after decoding.
 //!
-//! Hooks run in the order in which they were registered, built-in steps first: all that change, then all that only
-//! judge. The same hooks answer a real cluster's webhook calls.
+//! Plugins run in registration order, built-in ones first: all mutating, then all validating calls. `hooks` registers
+//! its own; `operator` serves the same logic as webhooks.
 
 mod builtin;
 mod limit_ranger;
@@ -19,134 +19,120 @@ pub use builtin::BUILTIN;
 pub(crate) use builtin::{GROUP_PROTECTION, QUOTA};
 pub use token_volume::TokenVolume;
 
-use crate::kinds::Look;
+use crate::kinds::ObjectLister;
 use crate::registry::Resource;
-use crate::request::User;
+use crate::request::UserInfo;
 use crate::status::Status;
 
-/// What a write does to its object.
+/// The operation of an admission review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// It creates it.
     Create,
-    /// It changes it.
     Update,
-    /// It deletes it.
     Delete,
-    /// It uses it through a subresource that is not a change of the object, such as `binding`.
+    /// A subresource that is not a change of the object, e.g. `binding`.
     Connect,
 }
 
-/// What a hook is asked.
 #[derive(Clone, Copy)]
 pub struct AdmissionRequest<'a> {
-    /// The resource.
     pub resource: &'a Resource,
-    /// Place of the version the request came through.
+    /// Index of the request's version in `resource.versions`.
     pub version: usize,
-    /// What happens.
     pub operation: Operation,
-    /// Namespace of the request; empty for cluster-scoped resources.
+    /// Empty for cluster-scoped resources.
     pub namespace: &'a Text,
-    /// Name in the path; empty on create.
+    /// The name in the path; empty on create.
     pub name: &'a Text,
-    /// Subresource; empty for the object itself.
+    /// Empty for the object itself.
     pub subresource: &'a Text,
-    /// The object as it would be, in its storage version; absent for deletes.
+    /// The object to be stored, in its storage version; `None` for deletes.
     pub object: Option<&'a Tree>,
-    /// The object as it is, in its storage version; absent for creates.
+    /// The stored object, in its storage version; `None` for creates.
     pub old: Option<&'a Tree>,
-    /// Who asks.
-    pub user: &'a User,
-    /// Whether nothing will be written.
+    pub user: &'a UserInfo,
     pub dry_run: bool,
-    /// Other objects.
-    pub look: &'a dyn Look,
-    /// When the write happens.
+    pub lister: &'a dyn ObjectLister,
+    /// The instant of the write.
     pub now: Time,
 }
 
 impl AdmissionRequest<'_> {
-    /// Whether this is about the objects themselves of that resource.
+    /// Whether the request is for this resource, subresources excluded.
     #[must_use]
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
     }
 }
 
-/// What a hook answers.
+/// The decision of a plugin.
 #[derive(Debug, Clone)]
-pub enum Verdict {
-    /// It may go on.
+pub enum AdmissionDecision {
     Allow {
-        /// The object with changes; `None` when there are none.
+        /// The mutated object; `None` when unchanged.
         changed: Option<Tree>,
-        /// What the client should hear.
+        /// Texts of `Warning` headers.
         warnings: Vec<String>,
     },
-    /// It is refused.
     Deny(Status),
 }
 
-impl Verdict {
-    /// Nothing to say.
+impl AdmissionDecision {
     #[must_use]
     pub fn allow() -> Self {
         Self::Allow { changed: None, warnings: Vec::new() }
     }
 
-    /// Goes on with this object.
+    /// Allows the request with this object.
     #[must_use]
     pub fn change(tree: Tree) -> Self {
         Self::Allow { changed: Some(tree), warnings: Vec::new() }
     }
 
-    /// Refuses with a code, a reason and words.
     #[must_use]
     pub fn deny(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self::Deny(Status::new(code, reason, message))
     }
 }
 
-/// Somebody who has a say in writes.
-pub trait Hook: Send + Sync {
-    /// Its name, by which it can be switched off.
+/// An admission plugin (kube-apiserver's `admission.Interface`).
+pub trait AdmissionPlugin: Send + Sync {
+    /// The name by which it can be disabled.
     fn name(&self) -> &str;
 
-    /// May change or refuse.
-    fn admit(&self, _request: &AdmissionRequest<'_>) -> Verdict {
-        Verdict::allow()
+    /// The mutating phase: may change or reject the object.
+    fn admit(&self, _request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        AdmissionDecision::allow()
     }
 
-    /// May refuse; sees what all changes have led to.
-    fn validate(&self, _request: &AdmissionRequest<'_>) -> Verdict {
-        Verdict::allow()
+    /// The validating phase: sees the object after all mutations.
+    fn validate(&self, _request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        AdmissionDecision::allow()
     }
 }
 
-/// All hooks in order.
+/// The plugins in order.
 #[derive(Clone, Default)]
-pub struct Chain {
-    hooks: Vec<Arc<dyn Hook>>,
+pub struct AdmissionChain {
+    hooks: Vec<Arc<dyn AdmissionPlugin>>,
 }
 
-impl Chain {
-    /// The built-in steps, but for those named.
+impl AdmissionChain {
+    /// The built-in plugins, except those in `off`.
     #[must_use]
     pub fn builtin(off: &[Text]) -> Self {
         let hooks = builtin::all().into_iter().filter(|hook| !off.iter().any(|name| name == hook.name()));
         Self { hooks: hooks.collect() }
     }
 
-    /// One more at the end.
     #[must_use]
-    pub fn with(&self, hook: Arc<dyn Hook>) -> Self {
+    pub fn with(&self, hook: Arc<dyn AdmissionPlugin>) -> Self {
         let mut hooks = self.hooks.clone();
         hooks.push(hook);
         Self { hooks }
     }
 
-    /// The object after all changes.
+    /// Runs the mutating phase of all plugins.
     pub(crate) fn mutate(
         &self,
         mut tree: Tree,
@@ -154,19 +140,20 @@ impl Chain {
         warnings: &mut Vec<String>,
     ) -> Result<Tree, Status> {
         for hook in &self.hooks {
+            // Each plugin sees the changes of those before it.
             let verdict = hook.admit(&AdmissionRequest { object: Some(&tree), ..*request });
             match verdict {
-                Verdict::Allow { changed, warnings: more } => {
+                AdmissionDecision::Allow { changed, warnings: more } => {
                     warnings.extend(more);
                     tree = changed.unwrap_or(tree);
                 }
-                Verdict::Deny(status) => return Err(status),
+                AdmissionDecision::Deny(status) => return Err(status),
             }
         }
         Ok(tree)
     }
 
-    /// Whether nobody objects.
+    /// Runs the validating phase of all plugins.
     pub(crate) fn validate(
         &self,
         request: &AdmissionRequest<'_>,
@@ -174,8 +161,8 @@ impl Chain {
     ) -> Result<(), Status> {
         for hook in &self.hooks {
             match hook.validate(request) {
-                Verdict::Allow { warnings: more, .. } => warnings.extend(more),
-                Verdict::Deny(status) => return Err(status),
+                AdmissionDecision::Allow { warnings: more, .. } => warnings.extend(more),
+                AdmissionDecision::Deny(status) => return Err(status),
             }
         }
         Ok(())

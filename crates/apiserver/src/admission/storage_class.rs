@@ -1,31 +1,31 @@
-//! A claim that names no storage class gets the default one.
+//! The DefaultStorageClass plugin: sets the default class of claims without one.
 
 use muster_api::time::Time;
 use muster_tree::Tree;
 
-use super::{AdmissionRequest, BUILTIN, Hook, Operation, Verdict};
+use super::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, BUILTIN, Operation};
 
 pub(super) struct DefaultStorageClass;
 
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
-impl Hook for DefaultStorageClass {
+impl AdmissionPlugin for DefaultStorageClass {
     fn name(&self) -> &str {
         BUILTIN[2]
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let is_claim = request.is("", "persistentvolumeclaims");
         let (Operation::Create, true, Some(tree)) = (request.operation, is_claim, request.object) else {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         };
-        // An empty name is a choice: no class at all.
+        // An empty name means no class.
         if tree.at(&["spec", "storageClassName"]).is_some() {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         }
-        let classes = request.look.all("storageclasses.storage.k8s.io");
+        let classes = request.lister.all("storageclasses.storage.k8s.io");
         let defaults = classes.iter().map(|class| &class.tree).filter(|class| is_default(class));
-        // Of several defaults the youngest counts, then the first by name.
+        // Of several defaults the newest wins, then the first by name; as upstream.
         let age = |class: &&Tree| {
             (
                 Time::of(class.at(&["metadata", "creationTimestamp"])),
@@ -33,10 +33,10 @@ impl Hook for DefaultStorageClass {
             )
         };
         match defaults.max_by_key(age) {
-            Some(class) => Verdict::change(
+            Some(class) => AdmissionDecision::change(
                 tree.with(&["spec", "storageClassName"], class.text_at(&["metadata", "name"])),
             ),
-            None => Verdict::allow(),
+            None => AdmissionDecision::allow(),
         }
     }
 }

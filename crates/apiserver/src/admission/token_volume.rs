@@ -1,56 +1,55 @@
-//! Pods that run as processes have the token of their service account where clients look for it.
+//! Adds the projected ServiceAccount token volume to pods that run as processes.
 //!
-//! Simulated pods do not: nobody reads it there, and pods of one template share their spec without it.
+//! Not for simulated pods: nothing reads the token there, and without the volume pods of one template share their
+//! spec.
 
 use muster_store::Key;
 use muster_tree::{Text, Tree, tree};
 
-use super::{AdmissionRequest, Hook, Operation, Verdict};
+use super::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, Operation};
 
-/// Where clients look.
+/// The mount path that client libraries read.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The name of the volume.
 const VOLUME: &str = "kube-api-access-local";
-/// How such names begin: tools know them by it.
+/// The prefix by which tools recognize such volumes.
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// How long a token is good, as a real server asks.
+/// Requested lifetime in seconds, as in kube-apiserver.
 const SECONDS: i64 = 3607;
 
-/// The step.
 pub struct TokenVolume;
 
-impl Hook for TokenVolume {
+impl AdmissionPlugin for TokenVolume {
     fn name(&self) -> &str {
         "ServiceAccount"
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let (Operation::Create, true, Some(pod)) =
             (request.operation, request.is("", "pods"), request.object)
         else {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         };
         match wants_token(pod, request) {
-            true => Verdict::change(with_token(pod)),
-            false => Verdict::allow(),
+            true => AdmissionDecision::change(with_token(pod)),
+            false => AdmissionDecision::allow(),
         }
     }
 }
 
-/// The pod decides, then its account; who says nothing wants it.
+/// `automountServiceAccountToken` of the pod, then of its ServiceAccount; the default is true.
 fn wants_token(pod: &Tree, request: &AdmissionRequest<'_>) -> bool {
     let key = Key {
         resource: Text::from("serviceaccounts"),
         namespace: request.namespace.clone(),
         name: pod.text_at(&["spec", "serviceAccountName"]),
     };
-    let account = || request.look.newest(&key)?.tree.bool_at(&["automountServiceAccountToken"]);
+    let account = || request.lister.newest(&key)?.tree.bool_at(&["automountServiceAccountToken"]);
     pod.bool_at(&["spec", "automountServiceAccountToken"]).or_else(account) != Some(false)
 }
 
 fn with_token(pod: &Tree) -> Tree {
     let before = pod.clone();
-    // A copy of another pod, as `kubectl debug --copy-to` makes it, has the volume already.
+    // A copy of a pod (`kubectl debug --copy-to`) already has the volume.
     let volumes = pod.items_at(&["spec", "volumes"]).iter().map(|it| it.str_at(&["name"]).to_owned());
     let there = volumes.into_iter().find(|name| name.starts_with(VOLUME_PREFIX));
     let name = there.as_deref().unwrap_or(VOLUME);
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_has_something_there_keeps_it() {
+    fn a_container_with_an_own_mount_keeps_it() {
         let pod = tree!({"spec": {"containers": [{"name": "a"},
             {"name": "b", "volumeMounts": [{"name": "own", "mountPath": PLACE}]}], "volumes": [{"name": "own"}]}});
         let made = with_token(&pod);
@@ -98,7 +97,7 @@ mod tests {
         assert_eq!((mounts(1).len(), mounts(1)[0].str_at(&["name"])), (1, "own"));
         assert_eq!(made.items_at(&["spec", "volumes"]).len(), 2);
         let own = tree!({"spec": {"containers": [{"volumeMounts": [{"mountPath": PLACE}]}]}});
-        assert_eq!(with_token(&own), own, "nobody needs a volume that is nowhere");
+        assert_eq!(with_token(&own), own, "a volume without a mount is not added");
         let copy =
             tree!({"spec": {"containers": [{"name": "a"}], "volumes": [{"name": "kube-api-access-x7k2p"}]}});
         let copy = with_token(&copy);

@@ -1,33 +1,33 @@
-//! Warns of input that this server stores and does not act on: the rows of [`muster_api::unsupported`].
+//! Warns about fields that this server stores and does not implement: the rows of [`muster_api::unsupported`].
 
-use muster_api::unsupported::{TABLE, Unsupported};
+use muster_api::unsupported::{TABLE, UnsupportedFeature};
 use muster_tree::Tree;
 
 use super::builtin::UNSUPPORTED;
-use super::{AdmissionRequest, Hook, Operation, Verdict};
+use super::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, Operation};
 
-/// Answers a write that brings such input with a warning. An update is warned of what the object did not have before.
+/// Warns on create, and on updates that add such a field.
 pub(super) struct UnsupportedInput;
 
-impl Hook for UnsupportedInput {
+impl AdmissionPlugin for UnsupportedInput {
     fn name(&self) -> &str {
         UNSUPPORTED
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn validate(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         let (Operation::Create | Operation::Update, Some(object)) = (request.operation, request.object)
         else {
-            return Verdict::allow();
+            return AdmissionDecision::allow();
         };
         let resource = request.resource;
-        let about = TABLE.iter().filter(|row| row.is_about(&resource.group, &resource.plural));
-        let new = |row: &&Unsupported| {
-            let is_in = |object: &Tree| row.is_in(object, request.subresource);
-            // A write through a subresource has such input each time.
+        let about = TABLE.iter().filter(|row| row.matches_resource(&resource.group, &resource.plural));
+        let new = |row: &&UnsupportedFeature| {
+            let is_in = |object: &Tree| row.matches_object(object, request.subresource);
+            // Writes through a subresource warn every time.
             is_in(object) && (!request.subresource.is_empty() || !request.old.is_some_and(is_in))
         };
         let warnings = about.filter(new).map(|row| row.warning(&resource.kind)).collect();
-        Verdict::Allow { changed: None, warnings }
+        AdmissionDecision::Allow { changed: None, warnings }
     }
 }
 

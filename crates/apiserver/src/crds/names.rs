@@ -1,10 +1,10 @@
-//! Which names of a definition are free in its group.
+//! Name conflicts between CRDs of one group.
 
 use std::collections::BTreeSet;
 
 use muster_tree::Tree;
 
-/// The names that a definition may use among the others, and the first conflict (reason, message).
+/// The names that are free, and the first conflict (reason, message).
 pub(super) fn accept(definition: &Tree, others: &[Tree]) -> (Tree, Option<(&'static str, String)>) {
     let taken = Taken::by(definition, others);
     let wanted = definition.at(&["spec", "names"]).unwrap_or(&Tree::Null);
@@ -47,7 +47,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Names accepted for other definitions of the same group.
+    /// Accepted names of other CRDs of the group.
     fn by(definition: &Tree, others: &[Tree]) -> Taken {
         let mut taken = Taken::default();
         let (name, group) = (definition.str_at(&["metadata", "name"]), definition.str_at(&["spec", "group"]));

@@ -1,15 +1,14 @@
-//! Whether what `/scale` reads in a custom resource can be read.
+//! Validates the fields behind the `scale` subresource of a custom resource.
 
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
-use crate::kinds::Errors;
+use crate::kinds::FieldErrors;
 
-/// Most replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
-/// What is wrong with the values at the paths of wanted and present replicas and of the selector.
-pub(super) fn check(tree: &Tree, paths: &(Text, Text, Text), errors: &mut Errors) {
+/// Validates the values at the paths of spec replicas, status replicas and selector.
+pub(super) fn check(tree: &Tree, paths: &(Text, Text, Text), errors: &mut FieldErrors) {
     for path in [&paths.0, &paths.1] {
         match reached(tree, path) {
             Err(why) => errors.push(FieldError::invalid(path.as_str(), 0, why)),
@@ -36,7 +35,7 @@ pub(super) fn check(tree: &Tree, paths: &(Text, Text, Text), errors: &mut Errors
     }
 }
 
-/// The value at a path, if the way there leads through maps only.
+/// The value at a path; an error if a step is not a map.
 fn reached<'a>(tree: &'a Tree, path: &str) -> Result<Option<&'a Tree>, String> {
     let mut here = tree;
     let mut way = String::new();
@@ -89,7 +88,7 @@ mod tests {
                 ),
             ),
         ] {
-            let mut errors = Errors::new();
+            let mut errors = FieldErrors::new();
             let paths = (Text::from(".spec.n"), Text::from(".status.n"), Text::new());
             check(&tree!({"spec": spec}), &paths, &mut errors);
             let got: Vec<String> = errors.iter().map(FieldError::message).collect();

@@ -1,23 +1,24 @@
-//! The objects that every cluster starts with.
+//! Bootstrap objects: system namespaces, PriorityClasses, the default StorageClass, CRDs.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-use muster_store::{Change, Durability, Expect, Key, Object, Write};
+use muster_api::consts::storage;
+use muster_store::{Durability, ExpectedRevision, Key, Mutation, StoredObject, Write};
 use muster_tree::{Text, Tree, tree};
 
-use super::Engine;
-use crate::kinds::Look;
-use crate::request::{Body, Patch, Target, User, WriteAct, WriteOptions, WriteRequest};
+use super::ApiEngine;
+use crate::kinds::ObjectLister;
+use crate::request::{Patch, RequestBody, ResourcePath, UserInfo, WriteAct, WriteOptions, WriteRequest};
 use crate::status::Status;
 
-/// Who writes what every server has.
+/// The field manager of bootstrap objects.
 pub(crate) const MANAGER: &str = "kube-apiserver";
 
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "muster-system"];
 
-impl Engine {
-    /// Creates what is missing. Nobody waits: later writes see what is still on its way to the disk.
+impl ApiEngine {
+    /// Creates missing bootstrap objects. Does not wait for durability: later writes see the pending ones.
     pub(super) fn bootstrap(&self) {
         for name in NAMESPACES {
             self.ensure("", "v1", "namespaces", tree!({"metadata": {"name": name}}));
@@ -32,40 +33,41 @@ impl Engine {
         let class = tree!({
             "metadata": {"name": "local-path",
                 "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-            "provisioner": "muster.dev/local-path",
+            "provisioner": storage::LOCAL_PATH,
             "volumeBindingMode": "WaitForFirstConsumer",
             "reclaimPolicy": "Delete",
         });
         self.ensure("storage.k8s.io", "v1", "storageclasses", class);
     }
 
-    /// Installs the definitions that come with the server, or brings them up to date. This waits, so that their
-    /// objects are served from the first request on.
-    pub(super) fn install(&self) {
-        let (told, all_done) = mpsc::channel::<()>();
-        for definition in &self.inner.options.definitions {
+    /// Installs or updates the bundled CRDs. Blocks until they are stored, so that their resources are served from
+    /// the first request on.
+    pub(super) fn install_crds(&self) {
+        let (sender, all_done) = mpsc::channel::<()>();
+        for definition in &self.inner.options.crds {
             let name = definition.text_at(&["metadata", "name"]);
-            let target = Target {
+            let target = ResourcePath {
                 name: name.clone(),
                 ..collection("apiextensions.k8s.io", "v1", "customresourcedefinitions")
             };
-            let body = Body { tree: definition.clone(), duplicates: Vec::new() };
-            let told = told.clone();
+            let body = RequestBody { tree: definition.clone(), duplicates: Vec::new() };
+            let sender = sender.clone();
             let act = WriteAct::Patch(Patch::Apply { body, force: true });
             self.write_own(MANAGER, target, act, move |refused| {
                 if let Some(status) = refused {
-                    tracing::error!(%name, message = %status.message, "definition that comes with the server");
+                    tracing::error!(%name, error = %status.message, "cannot install CRD");
                 }
-                drop(told);
+                drop(sender);
             });
         }
-        drop(told);
-        // Ends when the last write has been answered.
+        drop(sender);
+        // Returns when the last clone of the sender is dropped, that is when every write was answered.
         all_done.iter().for_each(drop);
     }
 
-    /// Ends gangs whose namespace went while their kinds were not served: nobody saw them to take them along.
-    pub(super) fn collect_homeless(&self) {
+    /// Deletes Workloads and PodGroups of deleted namespaces: while their kinds were not served, the namespace
+    /// controller did not see them.
+    pub(super) fn gc_orphaned_groups(&self) {
         let namespaces: BTreeSet<Text> = self.all("namespaces").iter().map(name_of).collect();
         for storage in self.inner.options.gangs.stored() {
             for object in self.all(&storage) {
@@ -73,11 +75,12 @@ impl Engine {
                 if namespaces.contains(&namespace) {
                     continue;
                 }
-                let expect = Expect::Revision(object.revision);
+                // Removed directly, finalizers included: the namespace is already gone.
+                let expect = ExpectedRevision::Revision(object.revision);
                 let key = Key { resource: storage.clone(), namespace, name: name_of(&object) };
-                tracing::info!(resource = %key.resource, namespace = %key.namespace, name = %key.name, "its namespace is gone");
-                let write = Write { key, expect, change: Change::Delete(object) };
-                // Overtaken by nobody: no request has been taken yet.
+                tracing::info!(resource = %key.resource, namespace = %key.namespace, name = %key.name, "deleting orphaned object: its namespace no longer exists");
+                let write = Write { key, expect, change: Mutation::Delete(object) };
+                // Cannot conflict: no request has been served yet.
                 self.store().accept(vec![write], Durability::Wait, Box::new(|_| {}));
             }
         }
@@ -86,42 +89,42 @@ impl Engine {
     fn ensure(&self, group: &str, version: &str, plural: &str, tree: Tree) {
         let name = tree.text_at(&["metadata", "name"]);
         let target = collection(group, version, plural);
-        let act = WriteAct::Create(Body { tree, duplicates: Vec::new() });
+        let act = WriteAct::Create(RequestBody { tree, duplicates: Vec::new() });
         let plural = Text::from(plural);
         self.write_own(MANAGER, target, act, move |refused| {
             if let Some(status) = refused.filter(|status| status.reason != "AlreadyExists") {
-                tracing::error!(%plural, %name, message = %status.message, "bootstrap object");
+                tracing::error!(%plural, %name, error = %status.message, "cannot create bootstrap object");
             }
         });
     }
 
-    /// A write of the server itself, under this name; `done` hears why it was refused.
+    /// A write of the server itself under this field manager; `done` gets the error, if any.
     pub(crate) fn write_own(
         &self,
         by: &str,
-        target: Target,
+        target: ResourcePath,
         act: WriteAct,
         done: impl FnOnce(Option<Status>) + Send + 'static,
     ) {
         let options = WriteOptions { field_manager: Text::from(by), ..WriteOptions::default() };
-        let user = User {
+        let user = UserInfo {
             name: Text::from("system:apiserver"),
             groups: vec![Text::from("system:masters")],
-            ..User::default()
+            ..UserInfo::default()
         };
         self.write(WriteRequest { target, act, options, user }, Box::new(|result| done(result.err())));
     }
 }
 
-fn name_of(object: &Object) -> Text {
+fn name_of(object: &StoredObject) -> Text {
     object.tree.text_at(&["metadata", "name"])
 }
 
-fn collection(group: &str, version: &str, plural: &str) -> Target {
-    Target {
+fn collection(group: &str, version: &str, plural: &str) -> ResourcePath {
+    ResourcePath {
         group: Text::from(group),
         version: Text::from(version),
         resource: Text::from(plural),
-        ..Target::default()
+        ..ResourcePath::default()
     }
 }

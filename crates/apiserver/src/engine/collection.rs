@@ -1,24 +1,24 @@
-//! Deleting a collection: one by one, answered when all are durable.
+//! deletecollection: one delete per object; the reply is sent when all are durable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use muster_store::Object;
+use muster_store::StoredObject;
 
-use super::Engine;
+use super::ApiEngine;
 use super::delete::check_options;
 use super::write::WriteDone;
-use crate::request::{DeleteOptions, ListOptions, Shown, WriteAct, WriteReply, WriteRequest};
+use crate::request::{DeleteOptions, ListOptions, ReplyObject, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 
-/// What is still awaited.
+/// Outstanding deletes of one request.
 struct Tally {
     left: usize,
-    shown: Vec<Object>,
+    shown: Vec<StoredObject>,
     failed: Option<Status>,
     done: Option<WriteDone>,
 }
 
-impl Engine {
+impl ApiEngine {
     pub(super) fn delete_collection(
         &self,
         request: &WriteRequest,
@@ -27,7 +27,7 @@ impl Engine {
         reply: WriteDone,
     ) {
         let listed = check_options(options).and_then(|()| {
-            let place = self.place(&request.target)?;
+            let place = self.resolve(&request.target)?;
             if !place.resource.allows(place.version, "deletecollection") {
                 return Err(Status::method_not_allowed());
             }
@@ -39,7 +39,7 @@ impl Engine {
         };
         let revision = page.revision;
         if page.objects.is_empty() {
-            let shown = Shown::Objects(Vec::new(), revision);
+            let shown = ReplyObject::Objects(Vec::new(), revision);
             return reply(Ok(WriteReply { code: 200, shown, warnings: Vec::new() }));
         }
         let tally =
@@ -53,7 +53,7 @@ impl Engine {
     }
 }
 
-fn one(request: &WriteRequest, object: &Object, options: &DeleteOptions) -> WriteRequest {
+fn one(request: &WriteRequest, object: &StoredObject, options: &DeleteOptions) -> WriteRequest {
     let mut one = request.clone();
     one.target.namespace = object.tree.text_at(&["metadata", "namespace"]);
     one.target.name = object.tree.text_at(&["metadata", "name"]);
@@ -64,22 +64,26 @@ fn one(request: &WriteRequest, object: &Object, options: &DeleteOptions) -> Writ
 fn count(tally: &Mutex<Tally>, result: Result<WriteReply, Status>, revision: u64) {
     let mut state = tally.lock().unwrap_or_else(PoisonError::into_inner);
     match result {
-        // Somebody else deleted it first: what was asked for is so.
+        // A concurrent delete has the requested outcome.
         Err(status) if status.code == 404 => {}
         Err(status) => state.failed = Some(status),
         Ok(_) => {}
     }
+    // Replies arrive on any thread; the last one sends the response.
     state.left -= 1;
     if state.left > 0 {
         return;
     }
     let (shown, failed, done) = (std::mem::take(&mut state.shown), state.failed.take(), state.done.take());
+    // The callback may run arbitrary code: never under the lock.
     drop(state);
     let Some(done) = done else {
         return;
     };
     done(match failed {
         Some(status) => Err(status),
-        None => Ok(WriteReply { code: 200, shown: Shown::Objects(shown, revision), warnings: Vec::new() }),
+        None => {
+            Ok(WriteReply { code: 200, shown: ReplyObject::Objects(shown, revision), warnings: Vec::new() })
+        }
     });
 }

@@ -1,19 +1,20 @@
-//! From a body to an object of the expected kind: kind check, types, unknown and duplicate fields.
+//! Decodes a body as an object of the expected kind: checks kind and types, prunes unknown fields, reports
+//! duplicates.
 
 use muster_schema::node::View;
 use muster_schema::{structure, table};
 use muster_tree::Tree;
 
-use super::Place;
+use super::VersionedResource;
 use crate::registry::{group_version, inner_type};
-use crate::request::{Body, FieldValidation, Twice, WriteOptions};
+use crate::request::{DuplicateKey, FieldValidation, RequestBody, WriteOptions};
 use crate::status::Status;
 
-/// Kinds of the core group that are never stored and that the published schema leaves out.
+/// Core kinds that are never stored and missing in the published schema; Go's scheme knows them.
 const COMMON_KINDS: [&str; 3] = ["List", "Status", "WatchEvent"];
 
-/// What a body should be.
-pub(crate) struct Expected<'a> {
+/// The kind that an endpoint accepts.
+pub(crate) struct ExpectedKind<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
@@ -21,9 +22,9 @@ pub(crate) struct Expected<'a> {
     pub custom: bool,
 }
 
-impl<'a> Expected<'a> {
-    /// An object of the place's own kind.
-    pub fn at(place: &'a Place) -> Self {
+impl<'a> ExpectedKind<'a> {
+    /// The resource's own kind.
+    pub fn at(place: &'a VersionedResource) -> Self {
         let (resource, version) = (&place.resource, &place.resource.versions[place.version]);
         Self {
             group: &resource.group,
@@ -35,39 +36,42 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// A body that fits the schema: pruned, and of the right kind. Wire form.
+/// A decoded body in wire form: pruned, and of the right kind.
 #[derive(Debug, Clone)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedBody {
     pub tree: Tree,
     pub warnings: Vec<String>,
 }
 
-/// Reads a body as an object of the expected kind.
+/// Decodes a body and applies `fieldValidation`.
 pub(crate) fn decode(
-    expected: &Expected<'_>,
-    body: &Body,
+    expected: &ExpectedKind<'_>,
+    body: &RequestBody,
     options: &WriteOptions,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedBody, Status> {
     let tree = with_kind(expected, &body.tree)?;
     let unfit = |why: String| handled_as(expected.kind, expected.version, expected, &why);
-    let (tree, unknown) = fit(expected, &tree).map_err(unfit)?;
-    let twice = known_twice(&body.duplicates, &unknown);
+    let (tree, unknown) = check_and_prune(expected, &tree).map_err(unfit)?;
+    let twice = duplicates_in_known_fields(&body.duplicates, &unknown);
     let warnings = match options.field_validation {
         FieldValidation::Strict => {
-            let lines = twice.iter().any(|twice| matches!(twice, Twice::Line(..)));
-            let twice = in_one(&twice);
-            // The reader of YAML complains before anybody looks at fields.
+            let lines = twice.iter().any(|twice| matches!(twice, DuplicateKey::Line(..)));
+            let twice = duplicate_messages(&twice);
+            // YAML duplicates are found before decoding, so their error comes before unknown fields.
             let wrong = if lines { [twice, unknown].concat() } else { [unknown, twice].concat() };
-            judge(&wrong, options).map_err(unfit)?
+            apply_field_validation(&wrong, options).map_err(unfit)?
         }
         FieldValidation::Warn => unknown.into_iter().chain(twice.iter().map(ToString::to_string)).collect(),
         FieldValidation::Ignore => Vec::new(),
     };
-    Ok(Decoded { tree, warnings })
+    Ok(DecodedBody { tree, warnings })
 }
 
-/// Checks types and drops unknown fields; the second answer tells of these.
-pub(crate) fn fit(expected: &Expected<'_>, tree: &Tree) -> Result<(Tree, Vec<String>), String> {
+/// Checks types and prunes unknown fields; also returns one message per unknown field.
+pub(crate) fn check_and_prune(
+    expected: &ExpectedKind<'_>,
+    tree: &Tree,
+) -> Result<(Tree, Vec<String>), String> {
     if !expected.custom {
         structure::check_types(expected.view, tree)?;
     }
@@ -77,7 +81,7 @@ pub(crate) fn fit(expected: &Expected<'_>, tree: &Tree) -> Result<(Tree, Vec<Str
     Ok((tree, unknown.iter().map(|path| unknown_text(path)).collect()))
 }
 
-/// What is empty in the metadata of a custom resource means nothing, as in that of any other.
+/// Drops empty metadata maps and lists of a custom resource, as Go's typed ObjectMeta does.
 fn without_empty_metadata(tree: &Tree) -> Tree {
     const KEYS: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
     let empty = |key: &&str| tree.at(&["metadata", key]).is_some_and(Tree::is_empty);
@@ -89,29 +93,32 @@ fn unknown_text(path: &str) -> String {
     format!("unknown field {path:?}")
 }
 
-/// Without the fields that are unknown anyway: those are told of once.
-fn known_twice(twice: &[Twice], unknown: &[String]) -> Vec<Twice> {
-    let known = |twice: &&Twice| match twice {
-        Twice::Field(path) => {
+/// Drops duplicates inside unknown fields: those are reported once.
+fn duplicates_in_known_fields(twice: &[DuplicateKey], unknown: &[String]) -> Vec<DuplicateKey> {
+    let known = |twice: &&DuplicateKey| match twice {
+        DuplicateKey::Field(path) => {
             let ends = path.match_indices(['.', '[']).map(|(at, _)| at).chain([path.len()]);
             !ends.into_iter().any(|end| unknown.contains(&unknown_text(&path[..end])))
         }
-        Twice::Line(..) => true,
+        DuplicateKey::Line(..) => true,
     };
     twice.iter().filter(known).cloned().collect()
 }
 
-/// Keys that stood twice, as a refusal tells of them: those of YAML in one piece, with a line each.
-pub(crate) fn in_one(twice: &[Twice]) -> Vec<String> {
-    let is_line = |twice: &&Twice| matches!(twice, Twice::Line(..));
+/// Duplicate keys as strict decoding reports them: those of YAML as one error with a line each.
+pub(crate) fn duplicate_messages(twice: &[DuplicateKey]) -> Vec<String> {
+    let is_line = |twice: &&DuplicateKey| matches!(twice, DuplicateKey::Line(..));
     let lines: Vec<String> = twice.iter().filter(is_line).map(|line| format!("\n  {line}")).collect();
     let fields = twice.iter().filter(|twice| !is_line(twice)).map(ToString::to_string);
     let lines = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{}", lines.concat()));
     lines.into_iter().chain(fields).collect()
 }
 
-/// What the mode of field validation makes of unknown and duplicate fields.
-pub(crate) fn judge(wrong: &[String], options: &WriteOptions) -> Result<Vec<String>, String> {
+/// Applies `fieldValidation`: an error when strict, else warnings.
+pub(crate) fn apply_field_validation(
+    wrong: &[String],
+    options: &WriteOptions,
+) -> Result<Vec<String>, String> {
     match options.field_validation {
         FieldValidation::Strict if !wrong.is_empty() => {
             Err(format!("strict decoding error: {}", wrong.join(", ")))
@@ -121,13 +128,13 @@ pub(crate) fn judge(wrong: &[String], options: &WriteOptions) -> Result<Vec<Stri
     }
 }
 
-fn handled_as(kind: &str, version: &str, expected: &Expected<'_>, why: &str) -> Status {
+fn handled_as(kind: &str, version: &str, expected: &ExpectedKind<'_>, why: &str) -> Status {
     let wanted = expected.kind;
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
 }
 
-/// The object with `kind` and `apiVersion`, which built-in kinds may leave out.
-fn with_kind(expected: &Expected<'_>, tree: &Tree) -> Result<Tree, Status> {
+/// Defaults `kind` and `apiVersion`, which built-in kinds may leave out, and rejects other kinds.
+fn with_kind(expected: &ExpectedKind<'_>, tree: &Tree) -> Result<Tree, Status> {
     let want = group_version(expected.group, expected.version);
     let (kind, version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
     if expected.custom && (kind.is_empty() || version.is_empty()) {
@@ -140,6 +147,7 @@ fn with_kind(expected: &Expected<'_>, tree: &Tree) -> Result<Tree, Status> {
         return Ok(with_missing(&with_missing(tree, "kind", expected.kind), "apiVersion", &want));
     }
     let (group, short) = version.rsplit_once('/').unwrap_or(("", version));
+    // A known version of the same kind gets a message about versions, anything else one about kinds.
     let is_sibling = kind == expected.kind && group == expected.group && is_known(group, short, kind);
     if is_sibling || (expected.custom && version != want.as_str()) {
         return Err(Status::bad_request(format!(
@@ -149,8 +157,8 @@ fn with_kind(expected: &Expected<'_>, tree: &Tree) -> Result<Tree, Status> {
     Err(handled_as(kind, short, expected, &other_kind(expected, kind, version)))
 }
 
-/// Whether a patch leads to an object of the expected kind. What it leaves out is as expected.
-pub(crate) fn check_kind(expected: &Expected<'_>, tree: &Tree) -> Result<(), String> {
+/// Checks the kind of a patched object. Missing `kind` and `apiVersion` are accepted.
+pub(crate) fn check_kind(expected: &ExpectedKind<'_>, tree: &Tree) -> Result<(), String> {
     let want = group_version(expected.group, expected.version);
     let (kind, version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
     let (kind_fits, version_fits) = (["", expected.kind].contains(&kind), ["", &want].contains(&version));
@@ -164,8 +172,8 @@ pub(crate) fn check_kind(expected: &Expected<'_>, tree: &Tree) -> Result<(), Str
     ))
 }
 
-/// The object with the expected kind, whatever it says.
-pub(crate) fn of_kind(expected: &Expected<'_>, tree: &Tree) -> Tree {
+/// Overwrites `kind` and `apiVersion`.
+pub(crate) fn with_expected_kind(expected: &ExpectedKind<'_>, tree: &Tree) -> Tree {
     let set = |tree: &Tree, key: &str, text: &str| {
         if tree.str_at(&[key]) == text { tree.clone() } else { tree.with_key(key, Tree::from(text)) }
     };
@@ -177,8 +185,8 @@ fn with_missing(tree: &Tree, key: &str, text: &str) -> Tree {
     if tree.str_at(&[key]).is_empty() { tree.with_key(key, Tree::from(text)) } else { tree.clone() }
 }
 
-/// Why an object of another kind than the path serves cannot be taken.
-fn other_kind(expected: &Expected<'_>, kind: &str, version: &str) -> String {
+/// The error for an object of another kind.
+fn other_kind(expected: &ExpectedKind<'_>, kind: &str, version: &str) -> String {
     let (group, short) = version.rsplit_once('/').unwrap_or(("", version));
     if expected.custom {
         "the kind does not match the expected one".to_owned()
@@ -190,13 +198,11 @@ fn other_kind(expected: &Expected<'_>, kind: &str, version: &str) -> String {
     }
 }
 
-/// Says that nobody knows this kind. The last word names a place in the source of the real server; clients show it
-/// with the rest.
+/// The error for an unregistered kind. The last word is a position in kube-apiserver's source; clients show it.
 pub(crate) fn unregistered(kind: &str, version: &str) -> String {
     format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
-/// Whether this is a built-in kind.
 fn is_known(group: &str, version: &str, kind: &str) -> bool {
     let common = group.is_empty() && version == "v1" && COMMON_KINDS.contains(&kind);
     common || table::builtin().root(group, version, kind).is_some()
@@ -209,10 +215,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_kind_is_refused_in_the_words_of_the_wire() {
+    fn another_kind_is_rejected_with_upstream_messages() {
         let schema = table::builtin().root("", "v1", "ConfigMap").expect("ConfigMap");
         let expected =
-            Expected { group: "", version: "v1", kind: "ConfigMap", view: schema.view(), custom: false };
+            ExpectedKind { group: "", version: "v1", kind: "ConfigMap", view: schema.view(), custom: false };
         for (kind, version, want) in [
             ("Secret", "v1", "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
             ("Deployment", "apps/v1", "converting (v1.Deployment) to (core.ConfigMap): unknown conversion"),
@@ -231,24 +237,32 @@ mod tests {
         assert_eq!(check_kind(&expected, &tree!({"kind": "ConfigMap"})), Ok(()));
         let named = tree!({"kind": "ConfigMap", "apiVersion": "v1"});
         assert_eq!(with_kind(&expected, &tree!({})).unwrap(), named);
-        assert_eq!(of_kind(&expected, &tree!({"kind": "Pod"})), named);
+        assert_eq!(with_expected_kind(&expected, &tree!({"kind": "Pod"})), named);
     }
 
     #[test]
-    fn what_is_unknown_is_not_told_of_twice() {
-        let twice = |path: &str| Twice::Field(path.to_owned());
-        let all =
-            [twice("foo"), twice("data.k"), twice("bar.x"), twice("list[0].y"), Twice::Line(3, "k".into())];
+    fn duplicates_inside_unknown_fields_are_not_reported() {
+        let twice = |path: &str| DuplicateKey::Field(path.to_owned());
+        let all = [
+            twice("foo"),
+            twice("data.k"),
+            twice("bar.x"),
+            twice("list[0].y"),
+            DuplicateKey::Line(3, "k".into()),
+        ];
         let unknown = [unknown_text("foo"), unknown_text("bar"), unknown_text("list[0]")];
-        assert_eq!(known_twice(&all, &unknown), [twice("data.k"), Twice::Line(3, "k".into())]);
+        assert_eq!(
+            duplicates_in_known_fields(&all, &unknown),
+            [twice("data.k"), DuplicateKey::Line(3, "k".into())]
+        );
     }
 
     #[test]
-    fn repeated_lines_of_yaml_are_one_complaint() {
-        let twice = [Twice::Line(5, "name".into()), Twice::Line(8, "k".into())];
+    fn duplicate_yaml_keys_are_one_error() {
+        let twice = [DuplicateKey::Line(5, "name".into()), DuplicateKey::Line(8, "k".into())];
         let want = "yaml: unmarshal errors:\n  line 5: key \"name\" already set in map\n  line 8: key \"k\" already set in map";
-        assert_eq!(in_one(&twice), [want]);
-        assert_eq!(in_one(&[Twice::Field("a.b".into())]), ["duplicate field \"a.b\""]);
-        assert!(in_one(&[]).is_empty());
+        assert_eq!(duplicate_messages(&twice), [want]);
+        assert_eq!(duplicate_messages(&[DuplicateKey::Field("a.b".into())]), ["duplicate field \"a.b\""]);
+        assert!(duplicate_messages(&[]).is_empty());
     }
 }

@@ -1,46 +1,47 @@
-//! Eviction: deleting a pod the polite way, as far as its disruption budget allows.
+//! The eviction subresource: deletes a pod if its PodDisruptionBudget allows it.
 
-use muster_schema::object::Object;
+use muster_schema::object::StoredObject;
 use muster_schema::selector::Labels;
-use muster_store::{Change, Expect, Key, Write};
+use muster_store::{ExpectedRevision, Key, Mutation, Write};
 use muster_tree::{Text, Tree};
 
-use super::metadata::is_doomed;
-use super::prepare::Ask;
+use super::metadata::is_deleting;
+use super::prepare::WriteContext;
 use super::subresources::success;
-use super::write::{Plan, Prepared};
-use crate::kinds::Look;
-use crate::request::{Body, DeleteOptions, Shown, WriteReply};
+use super::write::{PreparedWrite, WritePlan};
+use crate::kinds::ObjectLister;
+use crate::request::{DeleteOptions, ReplyObject, RequestBody, WriteReply};
 use crate::status::Status;
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 
-impl Ask<'_> {
-    pub(super) fn evict(&self, body: &Body) -> Result<Prepared, Status> {
+impl WriteContext<'_> {
+    pub(super) fn evict(&self, body: &RequestBody) -> Result<PreparedWrite, Status> {
         let body = self.decoded_part(body)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
-        let spent = if is_protected(&live.tree) { self.spend_budget(&live.tree)? } else { None };
+        let budget_write = if is_protected(&live.tree) { self.consume_budget(&live.tree)? } else { None };
         Ok(match self.delete_live(&live, &options(&body.tree))? {
-            Prepared::Writes(plan) => {
-                let writes = plan.writes.into_iter().chain(spent).collect();
-                Prepared::Writes(Plan { writes, answer: success(201) })
+            PreparedWrite::Writes(plan) => {
+                // One transaction: a crash cannot consume the budget without deleting the pod.
+                let writes = plan.writes.into_iter().chain(budget_write).collect();
+                PreparedWrite::Writes(WritePlan { writes, answer: success(201) })
             }
-            Prepared::Answer(reply) => {
-                let shown = Shown::Status(Status::new(201, "", ""));
-                Prepared::Answer(WriteReply { code: 201, shown, ..reply })
+            PreparedWrite::Answer(reply) => {
+                let shown = ReplyObject::Status(Status::new(201, "", ""));
+                PreparedWrite::Answer(WriteReply { code: 201, shown, ..reply })
             }
         })
     }
 
-    /// One disruption less in the budget that covers a pod; nothing when none does.
-    fn spend_budget(&self, pod: &Tree) -> Result<Option<Write>, Status> {
+    /// Consumes one allowed disruption of the budget that covers a pod; nothing when no budget does.
+    fn consume_budget(&self, pod: &Tree) -> Result<Option<Write>, Status> {
         let budgets = self.engine.in_namespace(BUDGETS, &self.request.target.namespace);
         let labels = pod.at(&["metadata", "labels"]);
-        let covers = |budget: &&Object| {
+        let covers = |budget: &&StoredObject| {
             Labels::of_selector(budget.tree.at(&["spec", "selector"]))
                 .is_some_and(|wanted| wanted.matches(labels))
         };
-        let covering: Vec<&Object> = budgets.iter().filter(covers).collect();
+        let covering: Vec<&StoredObject> = budgets.iter().filter(covers).collect();
         let budget = match covering[..] {
             [] => return Ok(None),
             [one] => one,
@@ -54,6 +55,7 @@ impl Ask<'_> {
         if !is_ready(pod) && may_evict_unready(&budget.tree) {
             return Ok(None);
         }
+        // `disruptionsAllowed` of an older spec must not be used.
         if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
             return Err(unprocessed(&name));
         }
@@ -65,17 +67,18 @@ impl Ask<'_> {
         let tree = budget
             .tree
             .with(&["status", "disruptionsAllowed"], left - 1)
+            // `disruptedPods` lets the controller count the pod as gone before it sees the delete.
             .with(&["status", "disruptedPods", &self.request.target.name], stamp);
         let namespace = self.request.target.namespace.clone();
         let key = Key { resource: Text::from(BUDGETS), namespace, name };
-        let change = Change::Put(Object { tree, ..budget.clone() });
-        Ok(Some(Write { key, expect: Expect::Revision(budget.revision), change }))
+        let change = Mutation::Put(StoredObject { tree, ..budget.clone() });
+        Ok(Some(Write { key, expect: ExpectedRevision::Revision(budget.revision), change }))
     }
 }
 
-/// Pods that are over or on their way out need no budget.
+/// Terminated, pending and deleting pods need no budget.
 fn is_protected(pod: &Tree) -> bool {
-    !is_doomed(pod) && !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending")
+    !is_deleting(pod) && !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending")
 }
 
 fn is_ready(pod: &Tree) -> bool {
@@ -83,7 +86,7 @@ fn is_ready(pod: &Tree) -> bool {
     conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True")
 }
 
-/// Whether a pod that is not ready may go without being counted: it disrupts nothing.
+/// Whether an unready pod may be evicted without consuming the budget.
 fn may_evict_unready(budget: &Tree) -> bool {
     let number = |key: &str| budget.int_at(&["status", key]).unwrap_or(0);
     let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
@@ -91,7 +94,7 @@ fn may_evict_unready(budget: &Tree) -> bool {
         || (current >= desired && desired > 0)
 }
 
-/// The controller has not seen the newest spec of a budget.
+/// 429: the controller has not observed the newest spec of the budget.
 fn unprocessed(name: &str) -> Status {
     let why = format!("The disruption budget {name} is still being processed by the server.");
     let mut status = violating(why);
@@ -104,10 +107,10 @@ fn blocked(budget: &Tree, name: &str) -> Status {
     let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
     let conditions = budget.items_at(&["status", "conditions"]);
     let condition = conditions.iter().find(|c| c.str_at(&["type"]) == "DisruptionAllowed");
-    let said = condition
+    let condition_text = condition
         .filter(|c| c.str_at(&["status"]) == "False")
         .map(|c| (c.str_at(&["reason"]), c.str_at(&["message"])));
-    violating(match said.filter(|(_, message)| !message.is_empty()) {
+    violating(match condition_text.filter(|(_, message)| !message.is_empty()) {
         Some(("SyncFailed", message)) => {
             format!(
                 "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"

@@ -1,45 +1,43 @@
-//! Lists: a consistent snapshot, whole or page by page.
+//! Lists: a consistent snapshot, whole or in pages.
 
 use muster_schema::error::FieldError;
-use muster_store::{Object, Page, Range};
+use muster_store::{Page, Range, StoredObject};
 use muster_tree::Text;
 
+use super::continue_token::ContinueToken;
 use super::read::{bad_options, parse_revision};
-use super::select::Selection;
-use super::token::Continue;
-use super::{Engine, Place};
-use crate::request::{ListOptions, ListReply, Target};
+use super::selection::ListSelection;
+use super::{ApiEngine, VersionedResource};
+use crate::request::{ListOptions, ListReply, ResourcePath};
 use crate::status::Status;
 
-/// How many objects are looked at in one go when a selector narrows a paged list.
-const WALK: usize = 500;
+/// Minimum number of objects read at once when a selector narrows a paged list.
+const FILTERED_PAGE_MIN: usize = 500;
 
-/// Which state a list reads.
+/// The snapshot and start of a list.
 #[derive(Debug, Clone)]
 struct From {
     revision: Option<u64>,
     after: Option<(Text, Text)>,
 }
 
-impl Engine {
-    /// A page of a list.
-    ///
+impl ApiEngine {
     /// # Errors
-    /// 422 for options that contradict each other, 400 for a malformed selector or token, 410 when the asked
-    /// state is no longer known, 504 when it lies in the future.
-    pub fn list(&self, target: &Target, options: &ListOptions) -> Result<ListReply, Status> {
-        let place = self.place(target)?;
+    /// 422 for contradictory options, 400 for a malformed selector or token, 410 when the requested revision is
+    /// compacted, 504 when it lies in the future.
+    pub fn list(&self, target: &ResourcePath, options: &ListOptions) -> Result<ListReply, Status> {
+        let place = self.resolve(target)?;
         if !place.resource.allows(place.version, "list") {
             return Err(Status::method_not_allowed());
         }
-        let errors = wrong_options(options);
+        let errors = validate_options(options);
         if !errors.is_empty() {
             return Err(bad_options(&errors));
         }
-        let selection = Selection::parse(&place, target, options)?;
+        let selection = ListSelection::parse(&place, target, options)?;
         let from = self.start(options)?;
         if options.resource_version == "0" {
-            // Whoever takes any state gets it whole, as from the cache of the real server.
+            // `resourceVersion=0` ignores `limit`, as a read from kube-apiserver's watch cache does.
             return self.collect(&place, &selection, &from, &ListOptions { limit: 0, ..options.clone() });
         }
         self.collect(&place, &selection, &from, options)
@@ -54,13 +52,14 @@ impl Engine {
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            let token = Continue::decode(&options.continue_token)?;
+            let token = ContinueToken::decode(&options.continue_token)?;
             return Ok(From { revision: token.revision, after: Some(token.after) });
         }
         let Some(wanted) = wanted.filter(|n| *n != 0) else {
             return Ok(From { revision: None, after: None });
         };
         self.reached(wanted)?;
+        // Legacy semantics: a resourceVersion with `limit` means Exact, without it NotOlderThan.
         let exact = match options.resource_version_match.as_str() {
             "Exact" => true,
             "" => options.limit > 0,
@@ -71,8 +70,8 @@ impl Engine {
 
     fn collect(
         &self,
-        place: &Place,
-        selection: &Selection,
+        place: &VersionedResource,
+        selection: &ListSelection,
         from: &From,
         options: &ListOptions,
     ) -> Result<ListReply, Status> {
@@ -87,12 +86,13 @@ impl Engine {
             revision: from.revision,
             ..Range::default()
         };
-        let mut found: Vec<Object> = Vec::new();
+        let mut found: Vec<StoredObject> = Vec::new();
         loop {
+            // With a selector more objects are read than returned, so the page size is raised.
             range.limit = page_size(options.limit, selection.is_filtered());
             let page = self.page(place, &range, options)?;
             let (revision, remaining) = (page.revision, page.remaining);
-            let last = page.objects.last().map(place_of);
+            let last = page.objects.last().map(key_of);
             for (at, object) in page.objects.iter().enumerate() {
                 if !selection.matches(object) {
                     continue;
@@ -106,13 +106,13 @@ impl Engine {
             if remaining == 0 {
                 return Ok(reply(found, revision, 0, selection));
             }
-            // Later pages must show the very state of the first.
+            // Later pages must read the snapshot of the first.
             range.revision = from.revision.or(Some(revision)).filter(|_| !is_loose(options, from));
             range.after = last;
         }
     }
 
-    fn page(&self, place: &Place, range: &Range, options: &ListOptions) -> Result<Page, Status> {
+    fn page(&self, place: &VersionedResource, range: &Range, options: &ListOptions) -> Result<Page, Status> {
         let page = self.inner.store.list(&place.resource.storage, range);
         page.map_err(|_| {
             if options.continue_token.is_empty() {
@@ -121,14 +121,20 @@ impl Engine {
             let mut status = Status::new(410, "Expired", CONTINUE_EXPIRED);
             if let Some(after) = &range.after {
                 status.details.continue_token =
-                    Continue { revision: None, after: after.clone() }.encode().to_string();
+                    ContinueToken { revision: None, after: after.clone() }.encode().to_string();
             }
             status
         })
     }
 
-    /// A list that one name selects is a look-up.
-    fn single(&self, place: &Place, selection: &Selection, name: &Text, from: &From) -> Option<ListReply> {
+    /// A list that selects one name is a lookup by key.
+    fn single(
+        &self,
+        place: &VersionedResource,
+        selection: &ListSelection,
+        name: &Text,
+        from: &From,
+    ) -> Option<ListReply> {
         if from.revision.is_some() {
             return None;
         }
@@ -137,14 +143,14 @@ impl Engine {
             None if place.resource.namespaced => return None,
             None => Text::new(),
         };
-        // The revision first: what is read afterwards is at least as new, and the client goes on watching from it.
+        // Read the revision first: the object is then at least as new, and a watch from this revision misses nothing.
         let revision = self.inner.store.revision();
         let object = self.inner.store.get(&place.resource.key(&namespace, name));
         let newer = object.as_ref().is_some_and(|o| o.revision > revision);
         if newer || self.inner.store.revision() != revision {
             return None;
         }
-        let objects: Vec<Object> = object.into_iter().filter(|o| selection.matches(o)).collect();
+        let objects: Vec<StoredObject> = object.into_iter().filter(|o| selection.matches(o)).collect();
         Some(ListReply { objects, revision, continue_token: Text::new(), remaining: None })
     }
 }
@@ -158,25 +164,25 @@ fn is_loose(options: &ListOptions, from: &From) -> bool {
 fn page_size(limit: usize, filtered: bool) -> Option<usize> {
     match limit {
         0 => None,
-        _ if filtered => Some(limit.max(WALK)),
+        _ if filtered => Some(limit.max(FILTERED_PAGE_MIN)),
         n => Some(n),
     }
 }
 
-fn place_of(object: &Object) -> (Text, Text) {
+fn key_of(object: &StoredObject) -> (Text, Text) {
     (object.tree.text_at(&["metadata", "namespace"]), object.tree.text_at(&["metadata", "name"]))
 }
 
-fn reply(objects: Vec<Object>, revision: u64, left: usize, selection: &Selection) -> ListReply {
+fn reply(objects: Vec<StoredObject>, revision: u64, left: usize, selection: &ListSelection) -> ListReply {
     let continue_token = match objects.last() {
-        Some(last) if left > 0 => Continue { revision: Some(revision), after: place_of(last) }.encode(),
+        Some(last) if left > 0 => ContinueToken { revision: Some(revision), after: key_of(last) }.encode(),
         _ => Text::new(),
     };
     let remaining = (left > 0 && !selection.is_filtered()).then_some(left);
     ListReply { objects, revision, continue_token, remaining }
 }
 
-fn wrong_options(options: &ListOptions) -> Vec<FieldError> {
+fn validate_options(options: &ListOptions) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let rule = options.resource_version_match.as_str();
     let version = options.resource_version.as_str();

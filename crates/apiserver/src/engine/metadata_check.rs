@@ -1,20 +1,20 @@
-//! What `metadata` may hold.
+//! Validation of `metadata`.
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
-use super::metadata::is_doomed;
-use crate::kinds::{Errors, NameRule};
+use super::metadata::is_deleting;
+use crate::kinds::{FieldErrors, NameRule};
 
-/// Keys and values of all annotations together, in bytes.
+/// Maximum total size of annotations in bytes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-/// Finalizers that need no domain.
+/// Finalizers without a domain that kube-apiserver accepts.
 const PLAIN_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
-/// What is wrong with the metadata of a new object.
-pub(crate) fn check_new(tree: &Tree, rule: NameRule, errors: &mut Errors) {
+/// Validates the metadata of a new object.
+pub(crate) fn check_new(tree: &Tree, rule: NameRule, errors: &mut FieldErrors) {
     let meta = tree.get("metadata").unwrap_or(&Tree::Null);
     let name = meta.str_at(&["name"]);
     if name.is_empty() {
@@ -25,15 +25,15 @@ pub(crate) fn check_new(tree: &Tree, rule: NameRule, errors: &mut Errors) {
     }
     let base = meta.str_at(&["generateName"]);
     if !base.is_empty() {
-        // A suffix follows, so the base may end in a dash.
+        // A random suffix follows, so the base may end in a dash.
         let wrong = name_problems(rule, base.trim_end_matches('-')).into_iter();
         errors.extend(wrong.map(|why| FieldError::invalid("metadata.generateName", base, why)));
     }
     check_common(meta, errors);
 }
 
-/// What is wrong with the metadata of an updated object.
-pub(crate) fn check_changed(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Validates the metadata of an updated object.
+pub(crate) fn check_changed(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let empty = Tree::Null;
     let meta = new.get("metadata").unwrap_or(&empty);
     let before = old.get("metadata").unwrap_or(&empty);
@@ -41,7 +41,8 @@ pub(crate) fn check_changed(new: &Tree, old: &Tree, errors: &mut Errors) {
         return;
     }
     check_common(meta, errors);
-    if is_doomed(old) {
+    // Adding finalizers to a deleting object could block its deletion forever.
+    if is_deleting(old) {
         check_no_new_finalizer(meta, before, errors);
     }
 }
@@ -57,15 +58,15 @@ fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     }
 }
 
-fn check_common(meta: &Tree, errors: &mut Errors) {
+fn check_common(meta: &Tree, errors: &mut FieldErrors) {
     check_labels(meta.get("labels"), "metadata.labels", errors);
     check_annotations(meta.get("annotations"), "metadata.annotations", errors);
     check_finalizers(meta, errors);
     check_owners(meta, errors);
 }
 
-/// What is wrong with a map of labels.
-pub(crate) fn check_labels(labels: Option<&Tree>, path: &str, errors: &mut Errors) {
+/// Validates a map of labels.
+pub(crate) fn check_labels(labels: Option<&Tree>, path: &str, errors: &mut FieldErrors) {
     for (key, value) in labels.map(Tree::entries).unwrap_or_default() {
         let wrong = label_key_problems(key).into_iter();
         errors.extend(wrong.map(|why| FieldError::invalid(path, key, why)));
@@ -75,8 +76,8 @@ pub(crate) fn check_labels(labels: Option<&Tree>, path: &str, errors: &mut Error
     }
 }
 
-/// What is wrong with a map of annotations.
-pub(crate) fn check_annotations(annotations: Option<&Tree>, path: &str, errors: &mut Errors) {
+/// Validates a map of annotations.
+pub(crate) fn check_annotations(annotations: Option<&Tree>, path: &str, errors: &mut FieldErrors) {
     let mut bytes = 0;
     for (key, value) in annotations.map(Tree::entries).unwrap_or_default() {
         let wrong = label_key_problems(&key.to_lowercase()).into_iter();
@@ -88,7 +89,7 @@ pub(crate) fn check_annotations(annotations: Option<&Tree>, path: &str, errors: 
     }
 }
 
-fn check_finalizers(meta: &Tree, errors: &mut Errors) {
+fn check_finalizers(meta: &Tree, errors: &mut FieldErrors) {
     let names: Vec<&str> = meta.items_at(&["finalizers"]).iter().filter_map(Tree::as_str).collect();
     for (at, name) in names.iter().enumerate() {
         let path = || format!("metadata.finalizers[{at}]");
@@ -105,7 +106,7 @@ fn check_finalizers(meta: &Tree, errors: &mut Errors) {
     }
 }
 
-fn check_no_new_finalizer(meta: &Tree, before: &Tree, errors: &mut Errors) {
+fn check_no_new_finalizer(meta: &Tree, before: &Tree, errors: &mut FieldErrors) {
     let old = before.items_at(&["finalizers"]);
     let added: Vec<&str> =
         meta.items_at(&["finalizers"]).iter().filter(|f| !old.contains(f)).filter_map(Tree::as_str).collect();
@@ -119,7 +120,7 @@ fn check_no_new_finalizer(meta: &Tree, before: &Tree, errors: &mut Errors) {
     }
 }
 
-fn check_owners(meta: &Tree, errors: &mut Errors) {
+fn check_owners(meta: &Tree, errors: &mut FieldErrors) {
     let owners = meta.items_at(&["ownerReferences"]);
     let mut controller: Option<String> = None;
     for (at, owner) in owners.iter().enumerate() {
@@ -138,7 +139,7 @@ fn check_owners(meta: &Tree, errors: &mut Errors) {
     }
 }
 
-/// The owners as a message shows them: their keys in the order of the published type.
+/// Formats owner references as messages show them: keys in the order of the Go type.
 fn owners_text(owners: &[Tree]) -> String {
     const KEYS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let one = |owner: &Tree| {
@@ -148,7 +149,7 @@ fn owners_text(owners: &[Tree]) -> String {
     format!("[{}]", owners.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-fn check_owner(owner: &Tree, path: &str, errors: &mut Errors) {
+fn check_owner(owner: &Tree, path: &str, errors: &mut FieldErrors) {
     let version = owner.str_at(&["apiVersion"]);
     let place = || format!("{path}.apiVersion");
     if version.is_empty() {

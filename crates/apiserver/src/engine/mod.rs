@@ -1,40 +1,43 @@
-//! What happens to a request below HTTP, as plain functions.
+//! The generic engine: handles requests below HTTP with plain synchronous functions (kube-apiserver's generic
+//! registry).
 //!
 //! Reads come from the store's published state. A write is prepared on the caller's thread (decode, default, admit,
-//! own, validate), accepted by the store under a short lock, and answered when it is durable. Nothing here waits.
+//! record field ownership, validate), accepted by the store under a short lock, and answered when it is durable.
+//! Nothing here blocks.
 //!
 //! # Invariants
 //!
-//! - Preparing looks at the newest state and is repeated when somebody else was faster; it never holds a lock.
+//! - A write is prepared against the newest state and prepared again when a concurrent write overtakes it; preparing
+//!   never holds a lock.
 //! - A write that changes nothing consumes no revision.
-//! - Every refusal is a [`Status`].
+//! - Every error is a [`Status`].
 //!
 //! # Deliberately absent
 //!
-//! Bytes, sockets, media types and who may do what: HTTP has decided before it asks.
+//! Bytes, sockets, media types, authentication and authorization: the HTTP layer.
 
+mod addons;
 mod bootstrap;
-mod charge;
 mod collection;
+mod continue_token;
 mod create;
 mod decode;
 mod delete;
 mod evict;
-mod finish;
 mod list;
-mod look;
+mod lister;
 pub(crate) mod metadata;
 pub(crate) mod metadata_check;
 mod patch;
+mod post_commit;
 mod prepare;
+mod quota_usage;
 mod read;
 mod reviews;
 mod scale;
 mod scale_write;
-mod select;
-mod shipped;
+mod selection;
 mod subresources;
-mod token;
 mod token_request;
 mod update;
 mod watch;
@@ -42,76 +45,79 @@ mod write;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 use muster_store::Store;
 use muster_tree::{Text, Tree};
 
 pub(crate) use bootstrap::MANAGER;
 pub(crate) use decode::unregistered;
 pub use read::is_future;
-pub use reviews::Account;
-pub use reviews::Tokens;
-pub use watch::Watch;
+pub use reviews::ServiceAccountRef;
+pub use reviews::TokenIssuer;
+pub use watch::ResourceWatch;
 pub use write::WriteDone;
-pub(crate) use write::{Guard, Pending, Plan, Prepared, Touched, durability};
+pub(crate) use write::{
+    CommittedKeys, PendingReply, PreparedWrite, StoragePreconditions, WritePlan, durability,
+};
 
-use crate::admission::{Chain, GROUP_PROTECTION, Hook, QUOTA as PLUGIN_QUOTA};
-use crate::kinds::Gangs;
+use crate::admission::{AdmissionChain, AdmissionPlugin, GROUP_PROTECTION, QUOTA as PLUGIN_QUOTA};
+use crate::kinds::GangFeatures;
 use crate::registry::{Registry, Resource};
-use crate::request::Target;
+use crate::request::ResourcePath;
 use crate::status::Status;
 
-/// How often a write that was overtaken is prepared again.
+/// Maximum number of attempts of a write that loses the race for its own object.
 pub const TRIES_MAX: u32 = 5;
-/// How often a write is prepared again because a quota that it is charged to was overtaken.
+/// Maximum number of attempts of a write that loses the race for a ResourceQuota: all creates in a namespace compete
+/// for it.
 pub const QUOTA_TRIES_MAX: u32 = 100;
-/// How many generated names are tried.
+/// Maximum number of names tried for `generateName`.
 pub const NAME_TRIES_MAX: u32 = 8;
-/// The largest object that is stored, in bytes of JSON.
+/// Maximum size of a stored object in bytes of JSON; etcd's default request limit.
 pub const OBJECT_BYTES_MAX: usize = 1_572_864;
 
-/// Says a custom object in the version of this `apiVersion`.
-pub type Convert = fn(&Tree, &str) -> Tree;
+/// Converts a custom object to this `apiVersion`.
+pub type ConversionFn = fn(&Tree, &str) -> Tree;
 
-/// What can be chosen about an engine.
+/// Configuration of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Names of built-in admission steps that are switched off.
-    pub admission_off: Vec<Text>,
-    /// The certificate of the authority that signs the server's, for `kube-root-ca.crt` in every namespace.
+    /// Disabled built-in admission plugins.
+    pub disabled_admission_plugins: Vec<Text>,
+    /// The CA certificate (PEM), published as `kube-root-ca.crt` in every namespace.
     pub root_ca: Text,
-    /// The first two numbers of the range of service addresses.
+    /// The first two octets of the Service CIDR, a /16.
     pub service_range: (u8, u8),
-    /// Definitions of custom resources that come with the server. What is stored under their names becomes what they say.
-    pub definitions: Vec<Tree>,
-    /// Objects that come with the server, whole: made where they are missing, renewed unless somebody changed them.
-    pub shipped: Vec<Tree>,
-    /// Who says objects of a group in another version, by the group's name. Elsewhere only `apiVersion` changes.
-    pub conversions: Vec<(Text, Convert)>,
-    /// Which kinds and fields of gangs are served.
-    pub gangs: Gangs,
-    /// Whether new PodGroups wait for their pods when they are deleted: only where somebody lets them go in the end.
-    pub protect_groups: bool,
+    /// CRDs that the server installs with server-side apply and `force` on every start.
+    pub crds: Vec<Tree>,
+    /// Complete objects that the server installs: created when missing, updated unless users changed them.
+    pub addons: Vec<Tree>,
+    /// Conversion functions by API group. In other groups only `apiVersion` changes.
+    pub conversions: Vec<(Text, ConversionFn)>,
+    /// Feature gates of Workloads and PodGroups.
+    pub gangs: GangFeatures,
+    /// Whether new PodGroups get the protection finalizer. Only if a controller runs that removes it.
+    pub pod_group_protection: bool,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
-            admission_off: Vec::new(),
+            disabled_admission_plugins: Vec::new(),
             root_ca: Text::new(),
             service_range: (10, 96),
-            definitions: Vec::new(),
-            shipped: Vec::new(),
+            crds: Vec::new(),
+            addons: Vec::new(),
             conversions: Vec::new(),
-            gangs: Gangs::default(),
-            protect_groups: false,
+            gangs: GangFeatures::default(),
+            pod_group_protection: false,
         }
     }
 }
 
 /// A handle on the engine; clones share it.
 #[derive(Clone)]
-pub struct Engine {
+pub struct ApiEngine {
     inner: Arc<Inner>,
 }
 
@@ -121,34 +127,34 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     options: EngineOptions,
     registry: RwLock<Arc<Registry>>,
-    chain: RwLock<Arc<Chain>>,
-    addresses: look::Addresses,
-    uids: metadata::Uids,
-    tokens: OnceLock<Arc<dyn Tokens>>,
+    chain: RwLock<Arc<AdmissionChain>>,
+    addresses: lister::ServiceIpAllocator,
+    uids: metadata::UidGenerator,
+    tokens: OnceLock<Arc<dyn TokenIssuer>>,
 }
 
-/// A resource and the version a request came through.
+/// A resource and the index of the version that a request uses.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct VersionedResource {
     pub resource: Arc<Resource>,
     pub version: usize,
 }
 
-impl Engine {
-    /// Serves what the store holds, and makes the objects that every cluster starts with.
+impl ApiEngine {
+    /// Loads the registry from the store, then creates bootstrap objects, CRDs and addons.
     #[must_use]
     pub fn new(
         store: Store,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         options: EngineOptions,
-    ) -> Engine {
+    ) -> ApiEngine {
         let served = crate::registry::builtin().into_iter().filter(|resource| options.gangs.serve(resource));
         let registry = RwLock::new(Arc::new(Registry::new(served.collect(), 1)));
-        let mut off = options.admission_off.clone();
-        off.extend((!options.protect_groups).then(|| Text::from(GROUP_PROTECTION)));
-        let chain = RwLock::new(Arc::new(Chain::builtin(&off)));
-        let addresses = look::Addresses::new(options.service_range);
+        let mut off = options.disabled_admission_plugins.clone();
+        off.extend((!options.pod_group_protection).then(|| Text::from(GROUP_PROTECTION)));
+        let chain = RwLock::new(Arc::new(AdmissionChain::builtin(&off)));
+        let addresses = lister::ServiceIpAllocator::new(options.service_range);
         let tokens = OnceLock::new();
         let inner = Inner {
             store,
@@ -158,20 +164,22 @@ impl Engine {
             registry,
             chain,
             addresses,
-            uids: metadata::Uids::default(),
+            uids: metadata::UidGenerator::default(),
             tokens,
         };
-        let engine = Engine { inner: Arc::new(inner) };
+        let engine = ApiEngine { inner: Arc::new(inner) };
+        // CRDs before addons, which may be custom resources; quotas last, since the steps before may create or delete
+        // counted objects.
         engine.reload_custom();
         engine.bootstrap();
-        engine.install();
-        engine.ship();
-        engine.collect_homeless();
+        engine.install_crds();
+        engine.apply_addons();
+        engine.gc_orphaned_groups();
         engine.recount_all_quotas();
         engine
     }
 
-    /// What is served now.
+    /// The current registry snapshot.
     #[must_use]
     pub fn registry(&self) -> Arc<Registry> {
         self.inner.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -182,59 +190,56 @@ impl Engine {
         *slot = Arc::new(make(&slot));
     }
 
-    pub(crate) fn chain(&self) -> Arc<Chain> {
+    pub(crate) fn chain(&self) -> Arc<AdmissionChain> {
         self.inner.chain.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds an admission hook after those already there.
-    pub fn add_hook(&self, hook: Arc<dyn Hook>) {
+    /// Appends an admission plugin to the chain.
+    pub fn add_admission_plugin(&self, hook: Arc<dyn AdmissionPlugin>) {
         let mut slot = self.inner.chain.write().unwrap_or_else(PoisonError::into_inner);
         *slot = Arc::new(slot.with(hook));
     }
 
-    /// Who says objects of this group in other versions.
-    pub(crate) fn conversion(&self, group: &str) -> Option<Convert> {
+    /// The conversion function of an API group.
+    pub(crate) fn conversion(&self, group: &str) -> Option<ConversionFn> {
         self.inner.options.conversions.iter().find(|(its, _)| its == group).map(|(_, convert)| *convert)
     }
 
-    /// Says who issues and judges tokens. Only the first one counts.
-    pub fn set_tokens(&self, tokens: Arc<dyn Tokens>) {
+    /// Sets the issuer of ServiceAccount tokens. Later calls have no effect.
+    pub fn set_tokens(&self, tokens: Arc<dyn TokenIssuer>) {
         let _ = self.inner.tokens.set(tokens);
     }
 
-    /// The published revision.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.inner.store.revision()
     }
 
-    /// The first address of the range of Services: that of the API server itself.
+    /// The first address of the Service CIDR, reserved for the `kubernetes` Service.
     pub(crate) fn first_service_address(&self) -> String {
         self.inner.addresses.first()
     }
 
-    /// The store below.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// The clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
 
-    /// Wakes on every publish.
+    /// Notifies on every published transaction.
     #[must_use]
     pub fn listen(&self) -> event_listener::EventListener {
         self.inner.store.listen()
     }
 
-    pub(crate) fn place(&self, target: &Target) -> Result<Place, Status> {
+    pub(crate) fn resolve(&self, target: &ResourcePath) -> Result<VersionedResource, Status> {
         let found = self.registry().find(&target.group, &target.version, &target.resource);
         let (resource, version) = found.ok_or_else(Status::unknown_path)?;
-        Ok(Place { resource, version })
+        Ok(VersionedResource { resource, version })
     }
 }
 

@@ -1,43 +1,47 @@
-//! What all writes have in common: who asks for what, and the steps that an object passes on its way in.
+//! Preparation of writes: the steps that all of them share.
 
 use std::sync::Arc;
 
 use muster_api::time::Time;
 use muster_schema::error::FieldError;
 use muster_schema::node::NodeId;
-use muster_schema::object::{Managed, Object};
+use muster_schema::object::{Managed, StoredObject};
 use muster_schema::{table, zero};
-use muster_store::{Change, Expect, Key, Write};
+use muster_store::{ExpectedRevision, Key, Mutation, Write};
 use muster_tree::{Text, Tree, tree};
 
 use super::metadata_check;
-use super::write::{Answer, Guard, Plan, Prepared, Shows};
-use super::{Engine, OBJECT_BYTES_MAX, Place};
+use super::write::{PreparedWrite, ReplyPlan, ReplySource, StoragePreconditions, WritePlan};
+use super::{ApiEngine, OBJECT_BYTES_MAX, VersionedResource};
 use crate::admission::{AdmissionRequest, Operation};
-use crate::kinds::{Cx, Errors, Look, quantity};
-use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
+use crate::kinds::{FieldErrors, ObjectLister, StrategyContext, quantity};
+use crate::request::{ReplyObject, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 use muster_schema::apply::{self, Writer};
 use muster_schema::structure;
 
-/// One write that is being prepared.
-pub(super) struct Ask<'a> {
-    pub engine: &'a Engine,
+/// A write that is being prepared.
+pub(super) struct WriteContext<'a> {
+    pub engine: &'a ApiEngine,
     pub request: &'a WriteRequest,
-    pub guard: &'a Guard,
-    pub place: Place,
+    pub preconditions: &'a StoragePreconditions,
+    pub place: VersionedResource,
     pub now: Time,
 }
 
-impl<'a> Ask<'a> {
-    pub fn new(engine: &'a Engine, request: &'a WriteRequest, guard: &'a Guard) -> Result<Self, Status> {
-        let place = engine.place(&request.target)?;
-        Ok(Self { engine, request, guard, place, now: engine.inner.clock.now() })
+impl<'a> WriteContext<'a> {
+    pub fn new(
+        engine: &'a ApiEngine,
+        request: &'a WriteRequest,
+        guard: &'a StoragePreconditions,
+    ) -> Result<Self, Status> {
+        let place = engine.resolve(&request.target)?;
+        Ok(Self { engine, request, preconditions: guard, place, now: engine.inner.clock.now() })
     }
 
-    pub fn prepare(&self) -> Result<Prepared, Status> {
+    pub fn prepare(&self) -> Result<PreparedWrite, Status> {
         if let Some(answer) = self.review()? {
-            return Ok(Prepared::Answer(answer));
+            return Ok(PreparedWrite::Answer(answer));
         }
         self.check_verb()?;
         match (self.request.target.subresource.as_str(), &self.request.act) {
@@ -67,53 +71,56 @@ impl<'a> Ask<'a> {
         if has { Ok(()) } else { Err(Status::method_not_allowed()) }
     }
 
-    pub fn cx(&self) -> Cx<'_> {
-        Cx {
+    pub fn strategy_context(&self) -> StrategyContext<'_> {
+        StrategyContext {
             resource: &self.place.resource,
             version: self.place.version,
             subresource: &self.request.target.subresource,
             now: self.now,
             entropy: &*self.engine.inner.entropy,
-            look: self.engine,
+            lister: self.engine,
             user: &self.request.user,
         }
     }
 
-    /// `change` done to what of a wire form is news to the live object (wire form, too). The rest has been through it
-    /// before and would come out as it is (or as an older version of this program left it); the definition of a custom kind may
-    /// have changed since.
-    pub fn on_news(&self, tree: &Tree, live: Option<&Tree>, change: impl FnOnce(&Tree) -> Tree) -> Tree {
+    /// Applies `change` only to those parts of a wire form that differ from the live object's. The rest passed it
+    /// before and would come out unchanged (or as an older version of this program left it). Custom resources are
+    /// always processed whole: their CRD may have changed since.
+    pub fn map_changed(&self, tree: &Tree, live: Option<&Tree>, change: impl FnOnce(&Tree) -> Tree) -> Tree {
         match live.filter(|_| !self.place.resource.custom) {
             Some(live) => tree.except_shared(live, change),
             None => change(tree),
         }
     }
 
-    /// The wire form with defaults, turned into the storage form; `live` is the wire form of what it replaces.
+    /// Defaults the wire form and converts it to the storage form; `live` is the wire form of the object it replaces.
     pub fn defaulted(&self, wire: &Tree, live: Option<&Tree>) -> Tree {
         let resource = &self.place.resource;
         let schema = &resource.versions[self.place.version].schema;
         let wire = if resource.custom {
             wire.clone()
         } else {
-            self.on_news(wire, live, |news| plain(schema.id, news))
+            self.map_changed(wire, live, |news| plain(schema.id, news))
         };
-        let wire = resource.strategy.default_first(wire);
-        let wire = self.on_news(&wire, live, |news| structure::default(schema.view(), news));
+        // Order as in kube-apiserver: conditional defaults, schema defaults, conversion, then defaults that need the
+        // storage form.
+        let wire = resource.strategy.default_before_schema(wire);
+        let wire = self.map_changed(&wire, live, |news| structure::default(schema.view(), news));
         let stored = resource.strategy.to_storage(resource, &wire, self.place.version);
         let stored = resource.strategy.default(stored);
         self.engine.inner.options.gangs.without_fields(resource, stored, live)
     }
 
-    /// The (storage) tree with the zero values that built-in kinds show; `live` is the wire form of what it replaces.
-    pub fn written(&self, tree: Tree, live: Option<&Tree>) -> Tree {
+    /// Adds the zero values that Go types serialize to the (storage) tree; `live` is the wire form of the object it
+    /// replaces.
+    pub fn with_zero_values(&self, tree: Tree, live: Option<&Tree>) -> Tree {
         let resource = &self.place.resource;
         if resource.custom || resource.strategy.wire_has_zeros(resource, self.place.version) {
             return tree;
         }
         let id = resource.versions[self.place.version].schema.id;
         let wire = resource.strategy.to_wire(resource, &tree, self.place.version);
-        let shown = self.on_news(&wire, live, |news| zero::written(table::builtin(), id, news));
+        let shown = self.map_changed(&wire, live, |news| zero::written(table::builtin(), id, news));
         if shown.same_branch(&wire) {
             return tree;
         }
@@ -121,7 +128,7 @@ impl<'a> Ask<'a> {
     }
 
     pub fn writer(&self) -> Writer {
-        // Who scales is remembered without a time, as the real server does it.
+        // kube-apiserver records no time for managers of `scale`.
         let timeless = self.request.target.subresource == "scale";
         let time = if timeless { Text::new() } else { Text::from(self.now.to_seconds_text()) };
         Writer {
@@ -132,7 +139,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Fields that this endpoint cannot own.
+    /// Fields that requests through this endpoint cannot own.
     pub fn ignored(&self) -> Tree {
         let has_status = self.place.resource.has_status(self.place.version);
         match self.request.target.subresource.as_str() {
@@ -150,21 +157,21 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The live object in the version of the request.
-    pub fn wire(&self, object: &Object) -> Object {
+    /// The object in the request's version.
+    pub fn wire(&self, object: &StoredObject) -> StoredObject {
         let resource = &self.place.resource;
         let tree = resource.strategy.to_wire(resource, &object.tree, self.place.version);
-        Object { tree, ..object.clone() }
+        StoredObject { tree, ..object.clone() }
     }
 
-    /// Who owns what after an update to this (storage) tree; `said` is what the body says of ownership.
-    pub fn owned(&self, live: Option<&Object>, new: &Tree, said: Option<&Tree>) -> Arc<[Managed]> {
+    /// Field ownership after an update to this (storage) tree; `said` are the managedFields of the body.
+    pub fn owned(&self, live: Option<&StoredObject>, new: &Tree, said: Option<&Tree>) -> Arc<[Managed]> {
         let resource = &self.place.resource;
         let view = resource.versions[self.place.version].schema.view();
         let new = resource.strategy.to_wire(resource, new, self.place.version);
         let live = live.map(|object| {
             let managed = apply::of_request(said, &object.managed, &self.request.target.subresource);
-            Object { managed, ..self.wire(object) }
+            StoredObject { managed, ..self.wire(object) }
         });
         apply::update(view, live.as_ref(), &new, &self.writer(), &self.ignored())
     }
@@ -187,13 +194,12 @@ impl<'a> Ask<'a> {
             old,
             user: &self.request.user,
             dry_run: self.request.options.dry_run,
-            look: self.engine,
+            lister: self.engine,
             now: self.now,
         }
     }
 
-    /// What mutating admission makes of an object.
-    pub fn mutated(
+    pub fn run_mutating(
         &self,
         operation: Operation,
         tree: Tree,
@@ -204,8 +210,7 @@ impl<'a> Ask<'a> {
         chain.mutate(tree, &self.admission(operation, None, old), warnings)
     }
 
-    /// Whether validating admission lets it pass.
-    pub fn admitted(
+    pub fn run_validating(
         &self,
         operation: Operation,
         tree: Option<&Tree>,
@@ -215,16 +220,16 @@ impl<'a> Ask<'a> {
         self.engine.chain().validate(&self.admission(operation, tree, old), warnings)
     }
 
-    /// Refuses an object with errors.
-    pub fn check_errors(&self, name: &str, errors: &Errors) -> Result<(), Status> {
+    /// 422 if there are errors.
+    pub fn check_errors(&self, name: &str, errors: &FieldErrors) -> Result<(), Status> {
         if errors.is_empty() {
             return Ok(());
         }
         Err(Status::invalid(self.place.resource.named_kind(name), errors))
     }
 
-    /// Checks by schema and rules, which only custom resources have.
-    pub fn check_custom(&self, new: &Tree, old: Option<&Tree>, errors: &mut Errors) {
+    /// Validates a custom resource by schema and CEL rules.
+    pub fn check_custom(&self, new: &Tree, old: Option<&Tree>, errors: &mut FieldErrors) {
         let resource = &self.place.resource;
         if !resource.custom {
             return;
@@ -233,15 +238,15 @@ impl<'a> Ask<'a> {
         let old = old.map(wire);
         resource.strategy.validate_custom(self.place.version, &wire(new), old.as_ref(), errors);
         if self.request.target.subresource == "status" {
-            errors.iter_mut().for_each(speak_of_status);
+            errors.iter_mut().for_each(relative_to_status);
         }
     }
 
-    pub fn check_meta_new(&self, tree: &Tree, errors: &mut Errors) {
+    pub fn check_meta_new(&self, tree: &Tree, errors: &mut FieldErrors) {
         metadata_check::check_new(tree, self.place.resource.strategy.name_rule(), errors);
     }
 
-    /// Refuses what is too large to store.
+    /// Rejects objects that are too large to store.
     pub fn check_size(&self, tree: &Tree) -> Result<(), Status> {
         if is_surely_small(tree) || tree.to_json_bytes().len() <= OBJECT_BYTES_MAX {
             return Ok(());
@@ -250,50 +255,56 @@ impl<'a> Ask<'a> {
         Err(Status::new(413, "RequestEntityTooLarge", message))
     }
 
-    /// The plan of one put, or its answer when this is a dry run.
+    /// Plans one put, or answers a dry run.
     pub fn put(
         &self,
         key: Key,
-        expect: Expect,
-        object: Object,
+        expect: ExpectedRevision,
+        object: StoredObject,
         code: u16,
         warnings: Vec<String>,
-    ) -> Prepared {
+    ) -> PreparedWrite {
         let resource = &self.place.resource;
         let object = if self.request.options.dry_run {
             object
         } else {
-            Object { tree: resource.strategy.kept(resource, &object.tree, self.place.version), ..object }
+            // A dry run returns the object as written, not as pruned for storage.
+            StoredObject {
+                tree: resource.strategy.prune_for_storage(resource, &object.tree, self.place.version),
+                ..object
+            }
         };
-        let writes = vec![Write { key, expect, change: Change::Put(object) }];
-        self.plan(writes, Answer { code, shows: Shows::First, warnings })
+        let writes = vec![Write { key, expect, change: Mutation::Put(object) }];
+        self.plan(writes, ReplyPlan { code, source: ReplySource::First, warnings })
     }
 
-    /// The plan of these writes, or its answer when this is a dry run.
-    pub fn plan(&self, writes: Vec<Write>, answer: Answer) -> Prepared {
+    /// Plans these writes, or answers a dry run.
+    pub fn plan(&self, writes: Vec<Write>, answer: ReplyPlan) -> PreparedWrite {
         if !self.request.options.dry_run {
-            return Prepared::Writes(Plan { writes, answer });
+            return PreparedWrite::Writes(WritePlan { writes, answer });
         }
-        let objects: Vec<Object> = writes
+        let objects: Vec<StoredObject> = writes
             .into_iter()
             .map(|write| {
-                let revision = if let Expect::Revision(n) = write.expect { n } else { 0 };
+                let revision = if let ExpectedRevision::Revision(n) = write.expect { n } else { 0 };
                 match write.change {
-                    Change::Put(object) | Change::Delete(object) => Object { revision, ..object },
+                    Mutation::Put(object) | Mutation::Delete(object) => StoredObject { revision, ..object },
                 }
             })
             .collect();
         let code = answer.code;
         match self.engine.answer(answer, &objects) {
-            Ok(reply) => Prepared::Answer(reply),
-            Err(status) => {
-                Prepared::Answer(WriteReply { code, shown: Shown::Status(status), warnings: Vec::new() })
-            }
+            Ok(reply) => PreparedWrite::Answer(reply),
+            Err(status) => PreparedWrite::Answer(WriteReply {
+                code,
+                shown: ReplyObject::Status(status),
+                warnings: Vec::new(),
+            }),
         }
     }
 
-    /// The newest state of the object that the request names.
-    pub fn live(&self) -> Option<Object> {
+    /// The newest state of the request's object, pending writes included.
+    pub fn live(&self) -> Option<StoredObject> {
         self.engine.newest(&self.key())
     }
 
@@ -307,24 +318,24 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Where only the status is written, the sentences about values take it for the whole body; the paths do not.
-fn speak_of_status(error: &mut FieldError) {
+/// For status writes kube-apiserver's CEL and schema messages are relative to `status`; the paths are not.
+fn relative_to_status(error: &mut FieldError) {
     if let Some(below) = error.detail.strip_prefix("status.").filter(|rest| rest.contains(" in body ")) {
         error.detail = below.to_owned();
     }
 }
 
-/// A built-in object without what means nothing, its amounts in their one form.
+/// Drops empty values that Go omits, and canonicalizes quantities.
 fn plain(id: NodeId, wire: &Tree) -> Tree {
     let table = table::builtin();
     quantity::canonical(table, id, &zero::absent(table, id, wire))
 }
 
-/// A cheap bound, so that ordinary objects are not encoded only to be counted.
+/// An upper bound of the JSON size, so that ordinary objects are not serialized just to be measured.
 fn is_surely_small(tree: &Tree) -> bool {
     fn count(tree: &Tree, left: &mut usize) {
         let cost = match tree {
-            // Every byte of a text may need six in JSON.
+            // One byte of text takes at most six in JSON (\u00XX).
             Tree::Text(text) => text.len() * 6 + 2,
             Tree::List(_) | Tree::Map(_) => 2,
             _ => 24,

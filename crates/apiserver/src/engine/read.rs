@@ -1,31 +1,30 @@
-//! Reading one object, and the rules about revisions that all reads share.
+//! Reads of one object, and resourceVersion rules shared by all reads.
 
 use muster_schema::error::FieldError;
-use muster_store::{Expired, Object};
+use muster_store::{Expired, StoredObject};
 
-use super::{Engine, Place};
-use crate::request::{ListOptions, Shown, Target};
-use crate::status::{Details, Named, Status};
+use super::{ApiEngine, VersionedResource};
+use crate::request::{ListOptions, ReplyObject, ResourcePath};
+use crate::status::{Status, StatusDetails, StatusObject};
 
-impl Engine {
-    /// One object, in storage form. A subresource that shows something else (`scale`) is answered by
-    /// [`Engine::show`].
+impl ApiEngine {
+    /// Gets one object in storage form. A subresource of another kind (`scale`) is served by [`ApiEngine::show`].
     ///
     /// # Errors
-    /// 404 when it is not there, 504 when the asked revision lies in the future.
-    pub fn get(&self, target: &Target, options: &ListOptions) -> Result<Object, Status> {
-        let place = self.place(target)?;
+    /// 404 when it does not exist, 504 when the requested revision lies in the future.
+    pub fn get(&self, target: &ResourcePath, options: &ListOptions) -> Result<StoredObject, Status> {
+        let place = self.resolve(target)?;
         self.get_at(&place, target, options)
     }
 
-    /// What a GET of one object or of a subresource shows.
+    /// Serves a GET of an object or subresource.
     ///
     /// # Errors
-    /// As [`Engine::get`]; 404 for a subresource that is not served, 405 for one that cannot be read.
-    pub fn show(&self, target: &Target, options: &ListOptions) -> Result<Shown, Status> {
-        let place = self.place(target)?;
+    /// As [`ApiEngine::get`]; 404 for an unknown subresource, 405 for one that cannot be read.
+    pub fn show(&self, target: &ResourcePath, options: &ListOptions) -> Result<ReplyObject, Status> {
+        let place = self.resolve(target)?;
         if target.subresource.is_empty() {
-            return self.get_at(&place, target, options).map(Shown::Object);
+            return self.get_at(&place, target, options).map(ReplyObject::Object);
         }
         let sub = place.resource.subresource(place.version, &target.subresource);
         let sub = sub.ok_or_else(Status::unknown_path)?;
@@ -34,12 +33,17 @@ impl Engine {
         }
         let object = self.get_at(&place, target, options)?;
         match target.subresource.as_str() {
-            "scale" => self.scale_of(&place, &object).map(Shown::Tree),
-            _ => Ok(Shown::Object(object)),
+            "scale" => self.scale_of(&place, &object).map(ReplyObject::Tree),
+            _ => Ok(ReplyObject::Object(object)),
         }
     }
 
-    fn get_at(&self, place: &Place, target: &Target, options: &ListOptions) -> Result<Object, Status> {
+    fn get_at(
+        &self,
+        place: &VersionedResource,
+        target: &ResourcePath,
+        options: &ListOptions,
+    ) -> Result<StoredObject, Status> {
         if !place.resource.allows(place.version, "get") {
             return Err(Status::method_not_allowed());
         }
@@ -53,8 +57,7 @@ impl Engine {
         found.ok_or_else(|| Status::not_found(place.resource.named(&target.name)))
     }
 
-    /// Refuses a revision that lies in the future. The caller may wait and ask again:
-    /// [`is_future`] recognises the refusal.
+    /// Rejects a revision that lies in the future. The caller may wait and retry: [`is_future`] recognizes the error.
     pub(super) fn reached(&self, wanted: u64) -> Result<(), Status> {
         let current = self.inner.store.revision();
         if wanted <= current {
@@ -63,18 +66,19 @@ impl Engine {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause =
             ("ResourceVersionTooLarge".to_owned(), "Too large resource version".to_owned(), String::new());
-        let details = Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() };
+        let details =
+            StatusDetails { causes: vec![cause], retry_after_seconds: Some(1), ..StatusDetails::default() };
         Err(Status { details, ..Status::new(504, "Timeout", message) })
     }
 }
 
-/// Whether a refusal only says that the asked revision has not been reached yet.
+/// Whether an error means that the requested revision has not been reached yet.
 #[must_use]
 pub fn is_future(status: &Status) -> bool {
     status.details.causes.first().is_some_and(|(reason, ..)| reason == "ResourceVersionTooLarge")
 }
 
-/// The revision a client names: none, 0 or a number.
+/// Parses a resourceVersion: empty, 0 or a number.
 pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, FieldError> {
     if text.is_empty() {
         return Ok(None);
@@ -85,17 +89,16 @@ pub(super) fn parse_revision(text: &str) -> Result<Option<u64>, FieldError> {
     })
 }
 
-/// A malformed revision where the real server does not expect one: reads of one object, and watches.
+/// 500 for a malformed resourceVersion on gets and watches, as kube-apiserver answers there.
 pub(super) fn unexpected(error: &FieldError) -> Status {
     Status::new(500, "", error.to_string())
 }
 
-/// 422 about list options.
 pub(super) fn bad_options(errors: &[FieldError]) -> Status {
-    Status::invalid(Named { group: "meta.k8s.io", resource: "ListOptions", name: "" }, errors)
+    Status::invalid(StatusObject { group: "meta.k8s.io", resource: "ListOptions", name: "" }, errors)
 }
 
-/// 410 with the words of a watch.
+/// 410 with the message of a watch.
 pub(super) fn gone(expired: Expired) -> Status {
     Status::new(410, "Expired", expired.to_string())
 }

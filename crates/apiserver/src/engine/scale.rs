@@ -1,29 +1,29 @@
-//! `/scale`: how many replicas an object wants and has. Writing it is [`super::scale_write`]'s.
+//! The `scale` subresource, read side. Writes are in [`super::scale_write`].
 
-use muster_schema::object::Object;
+use muster_schema::object::StoredObject;
 use muster_tree::{Text, Tree, tree};
 
-use super::Place;
+use super::VersionedResource;
 use crate::status::Status;
 
-/// Where an object says how many replicas it wants and has.
-pub(super) struct Paths {
+/// Field paths behind a Scale.
+pub(super) struct ScalePaths {
     pub wanted: Vec<String>,
     present: Vec<String>,
     selector: Option<Vec<String>>,
 }
 
-pub(super) fn paths(place: &Place) -> Paths {
+pub(super) fn paths(place: &VersionedResource) -> ScalePaths {
     let split =
         |text: &Text| text.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let custom = place.resource.subresource(place.version, "scale").and_then(|sub| sub.scale_paths.as_ref());
     match custom {
-        Some((wanted, present, selector)) => Paths {
+        Some((wanted, present, selector)) => ScalePaths {
             wanted: split(wanted),
             present: split(present),
             selector: (!selector.is_empty()).then(|| split(selector)),
         },
-        None => Paths {
+        None => ScalePaths {
             wanted: vec!["spec".into(), "replicas".into()],
             present: vec!["status".into(), "replicas".into()],
             selector: Some(vec!["spec".into(), "selector".into()]),
@@ -35,8 +35,7 @@ pub(super) fn refs(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// The Scale of an object.
-pub(super) fn shown(place: &Place, object: &Object) -> Result<Tree, Status> {
+pub(super) fn shown(place: &VersionedResource, object: &StoredObject) -> Result<Tree, Status> {
     let paths = paths(place);
     let tree = &object.tree;
     let wanted = tree.int_at(&refs(&paths.wanted)).unwrap_or(0);
@@ -59,12 +58,12 @@ pub(super) fn shown(place: &Place, object: &Object) -> Result<Tree, Status> {
     )
 }
 
-/// A selector in the form of a query.
+/// A label selector in query syntax.
 fn selector_text(selector: &Tree) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();
     }
-    // A ReplicationController's selector is a map of labels, without `matchLabels` around it.
+    // The selector of a ReplicationController is a plain map, without `matchLabels`.
     let is_map = selector.entries().iter().any(|(_, value)| value.as_str().is_some());
     let pairs = if is_map { selector.entries() } else { selector.entries_at(&["matchLabels"]) }.iter();
     let mut parts: Vec<String> =

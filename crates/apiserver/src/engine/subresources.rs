@@ -1,20 +1,20 @@
-//! Writes through subresources that are not simply a part of the object.
+//! Writes of subresources that are not a part of the object: binding, eviction, token, finalize.
 
-use muster_schema::object::Object;
-use muster_store::Expect;
+use muster_schema::object::StoredObject;
+use muster_store::ExpectedRevision;
 use muster_tree::{Tree, tree};
 
-use super::Engine;
-use super::Place;
-use super::metadata::is_doomed;
-use super::prepare::Ask;
+use super::ApiEngine;
+use super::VersionedResource;
+use super::metadata::is_deleting;
+use super::prepare::WriteContext;
 use super::update::uid_differs;
-use super::write::{Answer, Prepared, Shows};
-use crate::request::{Body, WriteAct};
-use crate::status::{Named, Status};
+use super::write::{PreparedWrite, ReplyPlan, ReplySource};
+use crate::request::{RequestBody, WriteAct};
+use crate::status::{Status, StatusObject};
 
-impl Ask<'_> {
-    pub fn subresource(&self) -> Result<Prepared, Status> {
+impl WriteContext<'_> {
+    pub fn subresource(&self) -> Result<PreparedWrite, Status> {
         match (self.request.target.subresource.as_str(), &self.request.act) {
             ("binding", WriteAct::Create(body)) => self.bind(body),
             ("eviction", WriteAct::Create(body)) => self.evict(body),
@@ -26,17 +26,17 @@ impl Ask<'_> {
         }
     }
 
-    /// Puts a pod on a node, once.
-    fn bind(&self, body: &Body) -> Result<Prepared, Status> {
+    /// Binds a pod to a node. A bound pod cannot be bound again.
+    fn bind(&self, body: &RequestBody) -> Result<PreparedWrite, Status> {
         let body = self.decoded_part(body)?;
         let name = self.request.target.name.as_str();
         if body.tree.str_at(&["metadata", "name"]) != name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         let live = self.live().ok_or_else(|| self.not_found())?;
-        self.check_guard(&live)?;
+        self.check_storage_preconditions(&live)?;
         let node = body.tree.text_at(&["target", "name"]);
-        let named = Named { group: "", resource: "pods/binding", name };
+        let named = StatusObject { group: "", resource: "pods/binding", name };
         if node.is_empty() {
             return Err(Status::new(500, "", "target.name: Required value"));
         }
@@ -46,13 +46,14 @@ impl Ask<'_> {
         if !uid.is_empty() && uid != live_uid {
             return Err(Status::conflict(self.place.resource.named(name), &uid_differs(uid, live_uid)));
         }
-        if is_doomed(&live.tree) {
+        if is_deleting(&live.tree) {
             return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         let bound = live.tree.str_at(&["spec", "nodeName"]);
         if !bound.is_empty() {
             return refuse(format!("pod {name} is already assigned to node {bound:?}"));
         }
+        // A gated pod must not be bound: queueing controllers rely on the gate.
         if !live.tree.items_at(&["spec", "schedulingGates"]).is_empty() {
             return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
@@ -63,37 +64,37 @@ impl Ask<'_> {
             tree = tree.with(&["metadata", "annotations"], all);
         }
         let tree = scheduled(&tree, self.now);
-        let new = Object { tree, ..live.clone() };
+        let new = StoredObject { tree, ..live.clone() };
         let write = muster_store::Write {
             key: self.key(),
-            expect: Expect::Revision(live.revision),
-            change: muster_store::Change::Put(new),
+            expect: ExpectedRevision::Revision(live.revision),
+            change: muster_store::Mutation::Put(new),
         };
         Ok(self.plan(vec![write], success(201)))
     }
 
-    /// Replaces `spec.finalizers` of a namespace; the last one to go ends it.
-    fn finalize(&self, body: &Body) -> Result<Prepared, Status> {
-        let wish = self.replaced(body)?;
+    /// Replaces `spec.finalizers` of a Namespace; removing the last one deletes it.
+    fn finalize(&self, body: &RequestBody) -> Result<PreparedWrite, Status> {
+        let desired = self.decode_update(body)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
-        self.check_guard(&live)?;
-        let version = wish.tree.str_at(&["metadata", "resourceVersion"]);
+        self.check_storage_preconditions(&live)?;
+        let version = desired.tree.str_at(&["metadata", "resourceVersion"]);
         if !version.is_empty() && version != live.revision.to_string() {
-            return Err(Status::modified(self.place.resource.named(&self.request.target.name)));
+            return Err(Status::stale_resource_version(self.place.resource.named(&self.request.target.name)));
         }
-        let finalizers = wish.tree.items_at(&["spec", "finalizers"]);
+        let finalizers = desired.tree.items_at(&["spec", "finalizers"]);
         let finalizers = (!finalizers.is_empty()).then(|| Tree::list(finalizers.to_vec()));
         let tree = live.tree.with_option(&["spec", "finalizers"], finalizers);
-        Ok(self.changed(&live, Object { tree, ..live.clone() }, wish.warnings))
+        Ok(self.plan_change(&live, StoredObject { tree, ..live.clone() }, desired.warnings))
     }
 }
 
-/// The answer of subresources that have nothing to show.
-pub(super) fn success(code: u16) -> Answer {
-    Answer { code, shows: Shows::Status(Status::new(code, "", "")), warnings: Vec::new() }
+/// The reply of subresources without an object.
+pub(super) fn success(code: u16) -> ReplyPlan {
+    ReplyPlan { code, source: ReplySource::Status(Status::new(code, "", "")), warnings: Vec::new() }
 }
 
-/// The pod with the condition that says it has a node.
+/// Sets the PodScheduled condition.
 fn scheduled(pod: &Tree, now: muster_api::time::Time) -> Tree {
     let old = pod.items_at(&["status", "conditions"]);
     let before = old.iter().find(|c| c.str_at(&["type"]) == "PodScheduled");
@@ -109,15 +110,15 @@ fn scheduled(pod: &Tree, now: muster_api::time::Time) -> Tree {
     pod.with(&["status", "conditions"], all)
 }
 
-impl Engine {
-    /// What `/scale` shows of an object.
-    pub(super) fn scale_of(&self, place: &Place, object: &Object) -> Result<Tree, Status> {
+impl ApiEngine {
+    /// The Scale of an object.
+    pub(super) fn scale_of(&self, place: &VersionedResource, object: &StoredObject) -> Result<Tree, Status> {
         super::scale::shown(place, object)
     }
 }
 
-impl Ask<'_> {
-    fn scale(&self) -> Result<Prepared, Status> {
+impl WriteContext<'_> {
+    fn scale(&self) -> Result<PreparedWrite, Status> {
         super::scale_write::prepare(self)
     }
 }

@@ -1,21 +1,20 @@
-//! TokenRequests: a token for a ServiceAccount, within bounds.
+//! The `token` subresource of ServiceAccounts.
 
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
-use super::prepare::Ask;
-use super::reviews::Account;
-use super::write::Prepared;
-use crate::request::{Body, Shown, WriteReply};
-use crate::status::{Named, Status};
+use super::prepare::WriteContext;
+use super::reviews::ServiceAccountRef;
+use super::write::PreparedWrite;
+use crate::request::{ReplyObject, RequestBody, WriteReply};
+use crate::status::{Status, StatusObject};
 
-/// How long a token is good when the request does not say, in seconds.
 const SECS: i64 = 3_600;
 const SECS_MIN: i64 = 600;
 const SECS_MAX: i64 = 1 << 32;
 
-impl Ask<'_> {
-    pub(super) fn issue_token(&self, body: &Body) -> Result<Prepared, Status> {
+impl WriteContext<'_> {
+    pub(super) fn issue_token(&self, body: &RequestBody) -> Result<PreparedWrite, Status> {
         let body = self.decoded_part(body)?;
         self.check_token_meta(&body.tree)?;
         let live = self.live().ok_or_else(|| self.not_found())?;
@@ -32,7 +31,7 @@ impl Ask<'_> {
         let spec = with_defaults(body.tree.get("spec").unwrap_or(&Tree::Null), tokens.audience());
         check(&spec)?;
         let target = &self.request.target;
-        let account = Account { namespace: &target.namespace, name: &target.name, uid };
+        let account = ServiceAccountRef { namespace: &target.namespace, name: &target.name, uid };
         let status = tokens.issue(&account, &spec)?;
         let shown = tree!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -40,10 +39,14 @@ impl Ask<'_> {
                 "creationTimestamp": self.now.to_seconds_text()},
             "spec": spec, "status": status,
         });
-        Ok(Prepared::Answer(WriteReply { code: 201, shown: Shown::Tree(shown), warnings: Vec::new() }))
+        Ok(PreparedWrite::Answer(WriteReply {
+            code: 201,
+            shown: ReplyObject::Tree(shown),
+            warnings: Vec::new(),
+        }))
     }
 
-    /// The name and namespace of the request, where it has some, are those of the account.
+    /// Name and namespace of the TokenRequest, if set, must be those of the ServiceAccount.
     fn check_token_meta(&self, tree: &Tree) -> Result<(), Status> {
         let target = &self.request.target;
         for (key, is) in [("name", &target.name), ("namespace", &target.namespace)] {
@@ -58,8 +61,8 @@ impl Ask<'_> {
     }
 }
 
-fn request_named(name: &str) -> Named<'_> {
-    Named { group: "authentication.k8s.io", resource: "TokenRequest", name }
+fn request_named(name: &str) -> StatusObject<'_> {
+    StatusObject { group: "authentication.k8s.io", resource: "TokenRequest", name }
 }
 
 fn with_defaults(spec: &Tree, audience: &str) -> Tree {
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_ten_minutes_at_least() {
+    fn expiration_seconds_is_at_least_ten_minutes() {
         for (secs, want) in [(599, false), (600, true), (SECS_MAX, true), (SECS_MAX + 1, false)] {
             let spec = with_defaults(&tree!({"expirationSeconds": secs}), "a");
             assert_eq!(check(&spec).is_ok(), want, "{secs}");

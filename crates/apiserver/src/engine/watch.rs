@@ -1,35 +1,34 @@
-//! Watches: what there is, then every change, in order.
+//! Watches: the initial objects, then every change in order.
 //!
-//! A watch is a cursor into the store's history and a selection. It never queues: whoever is too slow is told that
-//! it was overtaken.
+//! A watch is a cursor into the store's history with a selection. It has no queue: when history is compacted past a
+//! slow watch, it gets 410.
 
 use std::collections::VecDeque;
 
 use muster_schema::error::FieldError;
-use muster_store::{Cursor, Object, Range, Record};
+use muster_store::{Cursor, Range, Record, StoredObject};
 use muster_tree::Tree;
 
-use super::Engine;
+use super::ApiEngine;
 use super::read::{bad_options, gone, parse_revision, unexpected};
-use super::select::Selection;
-use crate::request::{EventType, ListOptions, Target, WatchEvent};
+use super::selection::ListSelection;
+use crate::request::{EventType, ListOptions, ResourcePath, WatchEvent};
 use crate::status::Status;
 
-/// A watch under way.
-pub struct Watch {
+pub struct ResourceWatch {
     cursor: Cursor,
-    selection: Selection,
+    selection: ListSelection,
     initial: VecDeque<WatchEvent>,
 }
 
-impl Engine {
-    /// Begins a watch of a collection, or of one object when the target names one.
+impl ApiEngine {
+    /// Starts a watch of a collection, or of one object when the path names one.
     ///
     /// # Errors
-    /// 422 for options that contradict each other, 400 for a malformed selector, 410 when the start is no longer
-    /// known, 504 when it lies in the future.
-    pub fn watch(&self, target: &Target, options: &ListOptions) -> Result<Watch, Status> {
-        let place = self.place(target)?;
+    /// 422 for contradictory options, 400 for a malformed selector, 410 when the revision is compacted, 504 when it
+    /// lies in the future.
+    pub fn watch(&self, target: &ResourcePath, options: &ListOptions) -> Result<ResourceWatch, Status> {
+        let place = self.resolve(target)?;
         if !place.resource.allows(place.version, "watch") {
             return Err(Status::method_not_allowed());
         }
@@ -37,7 +36,7 @@ impl Engine {
         if !errors.is_empty() {
             return Err(bad_options(&errors));
         }
-        let selection = Selection::parse(&place, target, options)?;
+        let selection = ListSelection::parse(&place, target, options)?;
         let wanted = parse_revision(&options.resource_version).map_err(|error| unexpected(&error))?;
         if let Some(wanted) = wanted {
             self.reached(wanted)?;
@@ -50,33 +49,34 @@ impl Engine {
         if !all_first {
             let from = wanted.filter(|n| *n != 0).unwrap_or_else(|| self.revision());
             let cursor = self.inner.store.watch(storage, from).map_err(gone)?;
-            return Ok(Watch { cursor, selection, initial: VecDeque::new() });
+            return Ok(ResourceWatch { cursor, selection, initial: VecDeque::new() });
         }
         let range = Range { namespace: selection.namespace(), ..Range::default() };
+        // The watch starts at the revision of this list: no event is lost or repeated.
         let page = self.inner.store.list(storage, &range).map_err(gone)?;
         let cursor = self.inner.store.watch(storage, page.revision).map_err(gone)?;
         let streaming = options.send_initial_events == Some(true) && options.allow_bookmarks;
         let initial = initial(&page.objects, &selection, streaming.then_some(page.revision));
-        Ok(Watch { cursor, selection, initial })
+        Ok(ResourceWatch { cursor, selection, initial })
     }
 }
 
-fn initial(objects: &[Object], selection: &Selection, end: Option<u64>) -> VecDeque<WatchEvent> {
+fn initial(objects: &[StoredObject], selection: &ListSelection, end: Option<u64>) -> VecDeque<WatchEvent> {
     let matching = objects.iter().filter(|object| selection.matches(object));
     let added = matching.map(|object| WatchEvent { kind: EventType::Added, object: object.clone() });
-    let end = end.map(|revision| mark(EventType::InitialEventsEnd, revision));
+    let end = end.map(|revision| bookmark_event(EventType::InitialEventsEnd, revision));
     added.chain(end).collect()
 }
 
-fn mark(kind: EventType, revision: u64) -> WatchEvent {
-    WatchEvent { kind, object: Object { revision, ..Object::new(Tree::empty_map()) } }
+fn bookmark_event(kind: EventType, revision: u64) -> WatchEvent {
+    WatchEvent { kind, object: StoredObject { revision, ..StoredObject::new(Tree::empty_map()) } }
 }
 
-impl Watch {
-    /// The next events, at most `max`; none when nothing has happened.
+impl ResourceWatch {
+    /// The next events, at most `max`; empty when there are none.
     ///
     /// # Errors
-    /// 410 when this watch was overtaken by the history's bounds.
+    /// 410 when history was compacted past this watch.
     pub fn next(&mut self, max: usize) -> Result<Vec<WatchEvent>, Status> {
         if !self.initial.is_empty() {
             let count = max.min(self.initial.len());
@@ -86,40 +86,40 @@ impl Watch {
             let records = self.cursor.next(max).map_err(gone)?;
             let nothing = records.is_empty();
             let events: Vec<WatchEvent> = records.iter().filter_map(|r| event(r, &self.selection)).collect();
-            // A whole batch of unselected records is no reason to say that nothing is left.
+            // A batch without selected records does not mean that none is left.
             if nothing || !events.is_empty() {
                 return Ok(events);
             }
         }
     }
 
-    /// Whether [`Watch::next`] may have something to say.
+    /// Whether [`ResourceWatch::next`] may return events.
     #[must_use]
     pub fn has_news(&self) -> bool {
         !self.initial.is_empty() || self.cursor.has_news()
     }
 
-    /// Wakes up when the resource changes. Take it, look for news, and only then wait.
+    /// Notifies on changes of the resource. Register first, then check for events, and only then wait.
     #[must_use]
     pub fn listen(&self) -> event_listener::EventListener {
         self.cursor.listen()
     }
 
-    /// A bookmark at the revision up to which everything was delivered.
+    /// A bookmark at the revision up to which all events were returned.
     #[must_use]
     pub fn bookmark(&self) -> WatchEvent {
-        mark(EventType::Bookmark, self.cursor.revision())
+        bookmark_event(EventType::Bookmark, self.cursor.revision())
     }
 
-    /// Whether the initial events have all been handed out.
+    /// Whether all initial events were returned.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.initial.is_empty()
     }
 }
 
-/// What a change means to somebody who sees only the selection.
-fn event(record: &Record, selection: &Selection) -> Option<WatchEvent> {
+/// Maps a change to the selection: an object that starts to match is ADDED, one that stops matching DELETED.
+fn event(record: &Record, selection: &ListSelection) -> Option<WatchEvent> {
     let before = record.before.as_ref().filter(|object| selection.matches(object));
     let after = record.after.as_ref().filter(|object| selection.matches(object));
     let (kind, object) = match (before, after) {
@@ -128,7 +128,7 @@ fn event(record: &Record, selection: &Selection) -> Option<WatchEvent> {
         (Some(_), Some(now)) => (EventType::Modified, now),
         (Some(then), None) => (EventType::Deleted, then),
     };
-    let object = Object { revision: record.revision, ..object.clone() };
+    let object = StoredObject { revision: record.revision, ..object.clone() };
     Some(WatchEvent { kind, object })
 }
 

@@ -1,140 +1,158 @@
-//! The way of a write: prepare, accept, answer when durable; again when overtaken.
+//! The write path: prepare, accept, reply when durable; retry on conflict.
 
 use std::sync::Arc;
 
-use muster_store::{Change, Durability, Object, Write, WriteError};
+use muster_store::{Durability, Mutation, StoredObject, Write, WriteError};
 use muster_tree::{Text, Tree};
 
-use super::charge::QUOTAS;
-use super::prepare::Ask;
-use super::{Engine, QUOTA_TRIES_MAX, TRIES_MAX};
-use crate::request::{Shown, WriteAct, WriteReply, WriteRequest};
+use super::prepare::WriteContext;
+use super::quota_usage::QUOTAS;
+use super::{ApiEngine, QUOTA_TRIES_MAX, TRIES_MAX};
+use crate::request::{ReplyObject, WriteAct, WriteReply, WriteRequest};
 use crate::status::Status;
 
-/// Where the answer to a write goes.
+/// Receives the reply to a write.
 pub type WriteDone = Box<dyn FnOnce(Result<WriteReply, Status>) + Send>;
 
-/// What the live object must be for a write to happen, besides what its body says.
+/// Preconditions of a write besides those in its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Guard {
+pub(crate) struct StoragePreconditions {
     pub uid: Option<Text>,
     pub revision: Option<u64>,
 }
 
-/// A write that was prepared.
+/// The result of preparing a write.
 #[derive(Debug)]
-pub(crate) enum Prepared {
-    /// There is nothing to write: a dry run, a review, or no change.
+pub(crate) enum PreparedWrite {
+    /// Nothing to write: a dry run, a review, or no change.
     Answer(WriteReply),
-    /// These changes, and how to answer once they are durable.
-    Writes(Plan),
+    /// A transaction, and the reply once it is durable.
+    Writes(WritePlan),
 }
 
-/// Changes to be accepted together.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct WritePlan {
     pub writes: Vec<Write>,
-    pub answer: Answer,
+    pub answer: ReplyPlan,
 }
 
-/// How to answer once the changes are durable.
+/// The reply once the transaction is durable.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ReplyPlan {
     pub code: u16,
-    pub shows: Shows,
+    pub source: ReplySource,
     pub warnings: Vec<String>,
 }
 
-/// What the answer shows.
+/// The object of the reply.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one per request, moved twice: a box would cost more")]
-pub(crate) enum Shows {
-    /// The first object as it was written.
+pub(crate) enum ReplySource {
+    /// The first object of the transaction as stored.
     First,
-    /// Something made of the first object as it was written.
-    Made(fn(&Engine, &super::Place, &Object) -> Result<Tree, Status>, super::Place),
-    /// This object.
-    Object(Box<Object>),
-    /// This.
+    /// Derived from the first stored object, e.g. a Scale.
+    Made(
+        fn(&ApiEngine, &super::VersionedResource, &StoredObject) -> Result<Tree, Status>,
+        super::VersionedResource,
+    ),
+    Object(Box<StoredObject>),
     Status(Status),
 }
 
-/// How often a write may still be prepared.
+/// Remaining attempts of a write.
 #[derive(Debug, Clone, Copy)]
-struct Tries {
-    /// Because its own object was overtaken.
+struct RetryBudget {
+    /// For conflicts on its own object.
     own: u32,
-    /// Because a quota was: every create in the namespace competes for it, and each time one of them succeeds.
+    /// For conflicts on a ResourceQuota: every create in the namespace competes for it, and in each round one of them
+    /// succeeds.
     quota: u32,
 }
 
-impl Tries {
-    /// What is left after a failed try; `None` when it was the last one, or another one would fail as well.
-    fn after(self, error: &WriteError, request: &WriteRequest) -> Option<Tries> {
-        let WriteError::Overtaken { key } = error else { return None };
+impl RetryBudget {
+    /// The remaining attempts after a failure; `None` when retrying is pointless.
+    fn after(self, error: &WriteError, request: &WriteRequest) -> Option<RetryBudget> {
+        let WriteError::Conflict { key } = error else { return None };
+        // A write of the quota itself counts against its own retries.
         if key.resource == QUOTAS && request.target.resource != QUOTAS {
-            return (self.quota > 1).then(|| Tries { quota: self.quota - 1, ..self });
+            return (self.quota > 1).then(|| RetryBudget { quota: self.quota - 1, ..self });
         }
-        (self.own > 1).then(|| Tries { own: self.own - 1, ..self })
+        (self.own > 1).then(|| RetryBudget { own: self.own - 1, ..self })
     }
 }
 
-impl Engine {
-    /// Performs a write. Preparing and accepting happen on the caller's thread; the reply comes when it is durable.
+impl ApiEngine {
+    /// Performs a write. Prepare and accept run on the caller's thread; the reply comes when the write is durable.
     pub fn write(&self, request: WriteRequest, reply: WriteDone) {
-        self.write_guarded(request, Guard::default(), reply);
+        self.write_with_preconditions(request, StoragePreconditions::default(), reply);
     }
 
-    pub(crate) fn write_guarded(&self, request: WriteRequest, guard: Guard, reply: WriteDone) {
+    pub(crate) fn write_with_preconditions(
+        &self,
+        request: WriteRequest,
+        guard: StoragePreconditions,
+        reply: WriteDone,
+    ) {
         if let WriteAct::DeleteCollection(options, selection) = &request.act {
             let (options, selection) = (options.clone(), selection.clone());
             self.delete_collection(&request, &options, &selection, reply);
             return;
         }
-        self.attempt(Arc::new(request), guard, Tries { own: TRIES_MAX, quota: QUOTA_TRIES_MAX }, reply);
+        self.attempt(Arc::new(request), guard, RetryBudget { own: TRIES_MAX, quota: QUOTA_TRIES_MAX }, reply);
     }
 
-    fn attempt(&self, request: Arc<WriteRequest>, guard: Guard, tries: Tries, reply: WriteDone) {
+    fn attempt(
+        &self,
+        request: Arc<WriteRequest>,
+        guard: StoragePreconditions,
+        tries: RetryBudget,
+        reply: WriteDone,
+    ) {
         let plan = match self.prepare(&request, &guard) {
-            Ok(Prepared::Writes(plan)) => plan,
-            Ok(Prepared::Answer(answer)) => return reply(Ok(answer)),
+            Ok(PreparedWrite::Writes(plan)) => plan,
+            Ok(PreparedWrite::Answer(answer)) => return reply(Ok(answer)),
             Err(status) => return reply(Err(status)),
         };
-        let Plan { writes, answer } = plan;
+        let WritePlan { writes, answer } = plan;
         let durability = durability(&writes);
-        let touched = Touched::of(&writes);
+        let touched = CommittedKeys::of(&writes);
         let engine = self.clone();
-        let done = move |result: Result<Vec<Object>, WriteError>| match result {
+        let done = move |result: Result<Vec<StoredObject>, WriteError>| match result {
             Ok(objects) => {
-                engine.committed(&touched);
+                // Hooks run before the reply: a client that created a CRD finds its resource served.
+                engine.after_commit(&touched);
                 reply(engine.answer(answer, &objects));
             }
             Err(error) => match tries.after(&error, &request) {
                 Some(tries) => engine.attempt(request, guard, tries, reply),
-                None => reply(Err(refused(&engine, &request, &error))),
+                None => reply(Err(store_error(&engine, &request, &error))),
             },
         };
         self.inner.store.accept(writes, durability, Box::new(done));
     }
 
-    /// What a write would do to the newest state. Looks, decides, changes nothing.
-    pub(crate) fn prepare(&self, request: &WriteRequest, guard: &Guard) -> Result<Prepared, Status> {
-        Ask::new(self, request, guard)?.prepare()
+    /// Prepares a write against the newest state. Has no side effects.
+    pub(crate) fn prepare(
+        &self,
+        request: &WriteRequest,
+        guard: &StoragePreconditions,
+    ) -> Result<PreparedWrite, Status> {
+        WriteContext::new(self, request, guard)?.prepare()
     }
 
-    pub(crate) fn answer(&self, answer: Answer, objects: &[Object]) -> Result<WriteReply, Status> {
+    pub(crate) fn answer(&self, answer: ReplyPlan, objects: &[StoredObject]) -> Result<WriteReply, Status> {
         let first = || objects.first().cloned().ok_or_else(|| Status::internal("nothing was written"));
-        let shown = match answer.shows {
-            Shows::First => Shown::Object(first()?),
-            Shows::Made(make, place) => Shown::Tree(make(self, &place, &first()?)?),
-            Shows::Object(object) => Shown::Object(*object),
-            Shows::Status(status) => Shown::Status(status),
+        let shown = match answer.source {
+            ReplySource::First => ReplyObject::Object(first()?),
+            ReplySource::Made(make, place) => ReplyObject::Tree(make(self, &place, &first()?)?),
+            ReplySource::Object(object) => ReplyObject::Object(*object),
+            ReplySource::Status(status) => ReplyObject::Status(status),
         };
         Ok(WriteReply { code: answer.code, shown, warnings: answer.warnings })
     }
 }
 
-/// Writers of Events do not wait for the disk.
+/// Events are not fsynced: losing some in a crash is acceptable, and they are frequent.
 pub(crate) fn durability(writes: &[Write]) -> Durability {
     if writes.iter().all(|write| write.key.resource == "events") {
         Durability::Relaxed
@@ -143,51 +161,51 @@ pub(crate) fn durability(writes: &[Write]) -> Durability {
     }
 }
 
-/// Why the store did not take a write, in the words of the API.
-pub(crate) fn refused(engine: &Engine, request: &WriteRequest, error: &WriteError) -> Status {
+/// Converts a store error to a `Status`.
+pub(crate) fn store_error(engine: &ApiEngine, request: &WriteRequest, error: &WriteError) -> Status {
     match error {
-        WriteError::Overtaken { key } => match engine.place(&request.target) {
-            Ok(place) => Status::modified(place.resource.named(&key.name)),
+        WriteError::Conflict { key } => match engine.resolve(&request.target) {
+            Ok(place) => Status::stale_resource_version(place.resource.named(&key.name)),
             Err(status) => status,
         },
         other => Status::internal(other.to_string()),
     }
 }
 
-/// Which keys a commit touched, for what follows from it.
+/// The keys of a transaction, for the post-commit hooks.
 #[derive(Debug, Clone)]
-pub(crate) struct Touched {
+pub(crate) struct CommittedKeys {
     pub put: Vec<muster_store::Key>,
     pub deleted: Vec<(muster_store::Key, Tree)>,
 }
 
-impl Touched {
-    /// Those of these writes.
+impl CommittedKeys {
+    /// Collects the keys of these writes.
     pub fn of(writes: &[Write]) -> Self {
-        let mut touched = Touched { put: Vec::new(), deleted: Vec::new() };
+        let mut touched = CommittedKeys { put: Vec::new(), deleted: Vec::new() };
         for write in writes {
             match &write.change {
-                Change::Put(_) => touched.put.push(write.key.clone()),
-                Change::Delete(last) => touched.deleted.push((write.key.clone(), last.tree.clone())),
+                Mutation::Put(_) => touched.put.push(write.key.clone()),
+                Mutation::Delete(last) => touched.deleted.push((write.key.clone(), last.tree.clone())),
             }
         }
         touched
     }
 }
 
-/// An answer that is ready, or that needs the written objects first.
+/// The reply of one call of a batch, before the batch is durable.
 #[derive(Debug)]
-pub(crate) enum Pending {
+pub(crate) enum PendingReply {
     Ready(Box<WriteReply>),
-    Later(Box<Answer>),
+    Later(Box<ReplyPlan>),
 }
 
-impl Pending {
-    /// The answer, now that these objects were written.
-    pub fn finish(self, engine: &Engine, objects: &[Object]) -> Result<WriteReply, Status> {
+impl PendingReply {
+    /// The reply, given the stored objects.
+    pub fn finish(self, engine: &ApiEngine, objects: &[StoredObject]) -> Result<WriteReply, Status> {
         match self {
-            Pending::Ready(reply) => Ok(*reply),
-            Pending::Later(answer) => engine.answer(*answer, objects),
+            PendingReply::Ready(reply) => Ok(*reply),
+            PendingReply::Later(answer) => engine.answer(*answer, objects),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use muster_tree::{Tree, tree};
 
-use super::answer::{self, Reply};
-use super::query::Query;
+use super::query::QueryParams;
+use super::response::{self, HttpResponse};
 
-/// The version of the API that is served.
+/// The version of the served Kubernetes API.
 pub const KUBERNETES_VERSION: &str = "1.37.1";
 
-/// The answer of `/version`.
+/// The response of `/version`.
 #[must_use]
 pub fn version() -> Tree {
     tree!({
@@ -28,7 +28,7 @@ pub fn version() -> Tree {
     })
 }
 
-/// The machine in the words Kubernetes uses.
+/// The architecture as Go names it.
 fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -37,74 +37,79 @@ fn arch() -> &'static str {
     }
 }
 
-/// One thing that must be ready; whoever waits for it keeps the other end.
+/// A named health check; clones share the state, so that a component can set it.
 #[derive(Debug, Clone)]
-pub struct Check {
-    /// Its name in `/readyz/<name>` and `/livez/<name>`.
+pub struct HealthCheck {
+    /// The name in `/readyz/<name>` and `/livez/<name>`.
     pub name: &'static str,
     state: Arc<AtomicU8>,
 }
 
-/// On its way: alive, not ready.
+/// Starting: alive, not ready.
 const PENDING: u8 = 0;
-/// Ready.
 const PASSED: u8 = 1;
-/// Broken for good: neither ready nor alive.
+/// Failed permanently: neither ready nor alive.
 const FAILED: u8 = 2;
 
-impl Check {
-    /// A check that does not hold yet.
+impl HealthCheck {
+    /// A check that passes once [`HealthCheck::pass`] is called.
     #[must_use]
     pub fn pending(name: &'static str) -> Self {
         Self { name, state: Arc::new(AtomicU8::new(PENDING)) }
     }
 
-    /// A check that always holds.
+    /// A check that always passes.
     #[must_use]
-    pub fn passed(name: &'static str) -> Self {
+    pub fn always_passing(name: &'static str) -> Self {
         let check = Self::pending(name);
         check.pass();
         check
     }
 
-    /// From now on it holds, unless it is broken.
+    /// Marks the check as passing, unless it has failed.
     pub fn pass(&self) {
+        // A failed check never passes again: only a restart clears it.
         let _ = self.state.compare_exchange(PENDING, PASSED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// It is broken and will not mend itself: whoever watches over the process should start it again.
+    /// Marks the check as failed for good: `/livez` fails, so that a supervisor restarts the process.
     pub fn fail(&self) {
         self.state.store(FAILED, Ordering::Release);
     }
 
-    /// What a probe asks: ready means done, alive means not broken.
-    fn holds(&self, probe: &str) -> bool {
+    /// `/readyz` requires a passed check, `/livez` and `/healthz` one that has not failed.
+    fn passes(&self, probe: &str) -> bool {
         let state = self.state.load(Ordering::Acquire);
         if probe == "readyz" { state == PASSED } else { state != FAILED }
     }
 }
 
-/// The answer of `/<probe>` or, with `one`, of `/<probe>/<one>`. `None` when there is no such check.
+/// The response of `/<probe>` or, with `one`, of `/<probe>/<one>`. `None` when the check does not exist.
 #[must_use]
-pub fn probe(probe: &str, one: Option<&str>, query: &Query, checks: &[Check]) -> Option<Reply> {
+pub fn probe(
+    probe: &str,
+    one: Option<&str>,
+    query: &QueryParams,
+    checks: &[HealthCheck],
+) -> Option<HttpResponse> {
     if let Some(one) = one {
         let check = checks.iter().find(|c| c.name == one)?;
-        return Some(if check.holds(probe) {
-            answer::text(200, "ok")
+        return Some(if check.passes(probe) {
+            response::text(200, "ok")
         } else {
             let word = if probe == "readyz" { "ready" } else { "alive" };
-            answer::text(500, format!("internal server error: not {word}\n"))
+            response::text(500, format!("internal server error: not {word}\n"))
         });
     }
     let excluded = query.get("exclude");
-    let counts = |c: &Check| c.holds(probe) || excluded == Some(c.name);
+    let counts = |c: &HealthCheck| c.passes(probe) || excluded == Some(c.name);
     let passed = checks.iter().all(counts);
     if passed && query.get("verbose").is_none() {
-        return Some(answer::text(200, "ok"));
+        return Some(response::text(200, "ok"));
     }
     let mut text = String::new();
     for check in checks {
-        let line = match (excluded == Some(check.name), check.holds(probe)) {
+        let line = match (excluded == Some(check.name), check.passes(probe)) {
             (true, _) => format!("[+]{} excluded: ok", check.name),
             (false, true) => format!("[+]{} ok", check.name),
             (false, false) => format!("[-]{} failed: reason withheld", check.name),
@@ -113,7 +118,7 @@ pub fn probe(probe: &str, one: Option<&str>, query: &Query, checks: &[Check]) ->
     }
     let word = if passed { "passed" } else { "failed" };
     writeln!(text, "{probe} check {word}").expect("writing to a string never fails");
-    Some(answer::text(if passed { 200 } else { 500 }, text))
+    Some(response::text(if passed { 200 } else { 500 }, text))
 }
 
 #[cfg(test)]
@@ -122,10 +127,11 @@ mod tests {
 
     #[test]
     fn ready_when_all_checks_hold() {
-        let caches = Check::pending("caches");
-        let checks = [Check::passed("ping"), caches.clone()];
-        let code =
-            |one, query| probe("readyz", one, &Query::parse(query), &checks).map(|r| r.status().as_u16());
+        let caches = HealthCheck::pending("caches");
+        let checks = [HealthCheck::always_passing("ping"), caches.clone()];
+        let code = |one, query| {
+            probe("readyz", one, &QueryParams::parse(query), &checks).map(|r| r.status().as_u16())
+        };
         assert_eq!(code(None, ""), Some(500));
         assert_eq!(code(Some("caches"), ""), Some(500));
         assert_eq!(code(Some("ping"), ""), Some(200));
@@ -137,11 +143,12 @@ mod tests {
 
     #[test]
     fn alive_until_something_breaks() {
-        let controllers = Check::pending("controllers");
-        let checks = [Check::passed("ping"), controllers.clone()];
+        let controllers = HealthCheck::pending("controllers");
+        let checks = [HealthCheck::always_passing("ping"), controllers.clone()];
         let codes = |one| {
-            ["livez", "healthz", "readyz"]
-                .map(|name| probe(name, one, &Query::parse(""), &checks).map_or(404, |r| r.status().as_u16()))
+            ["livez", "healthz", "readyz"].map(|name| {
+                probe(name, one, &QueryParams::parse(""), &checks).map_or(404, |r| r.status().as_u16())
+            })
         };
         assert_eq!(codes(None), [200, 200, 500], "starting");
         controllers.pass();

@@ -1,13 +1,16 @@
-//! Answers requests without a connection: the same paths, queries, media types and bodies, on the thread of the caller.
+//! Serves requests without a connection: the same paths, queries, media types and bodies, on the caller's thread.
 //!
 //! # Guarantees
 //!
-//! - Paths, options and bodies are read by the functions that serve connections: a refusal has the same code and words.
-//! - [`answer`] never waits. A write is answered at once by a store in memory; with any other store its reply is lost.
+//! - Paths, options and bodies are parsed by the functions that serve connections: errors have the same code and
+//!   message.
+//! - [`answer`] never blocks. A write to an in-memory store is answered at once; with any other store its reply is
+//!   lost.
 //!
 //! # Deliberately absent
 //!
-//! Authentication, limits and deadlines; discovery; watches, logs and other streams; tables, YAML and compression.
+//! Authentication, in-flight limits and timeouts; discovery; watches, logs and other streams; Tables, YAML and
+//! compression.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,22 +19,22 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use muster_tree::{Text, Tree};
 
-use super::answer::quoted_warning;
-use super::ask::Part;
-use super::context::Request;
-use super::info::{self, Info};
-use super::query::Query;
-use super::reads::Place;
-use super::verb::{self, Verb};
-use super::{pieces, writes};
-use crate::engine::Engine;
-use crate::request::{ListReply, Shown, Target, User, WriteReply, WriteRequest};
+use super::pod_subresource::PodSubresource;
+use super::query::QueryParams;
+use super::read_handlers::RequestScope;
+use super::request_info::{self, RequestInfo};
+use super::response::quoted_warning;
+use super::server_state::RequestHead;
+use super::verb::{self, ApiVerb};
+use super::{list_encoder, write_handlers};
+use crate::engine::ApiEngine;
+use crate::request::{ListReply, ReplyObject, ResourcePath, UserInfo, WriteReply, WriteRequest};
 use crate::status::Status;
 use crate::tables::ListMeta;
 
-/// A request as a client writes it.
+/// An HTTP request without a connection.
 #[derive(Debug, Clone, Default)]
-pub struct Raw<'a> {
+pub struct InProcessRequest<'a> {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'a str,
     /// The path, with its query.
@@ -40,16 +43,14 @@ pub struct Raw<'a> {
     pub content_type: &'a str,
     /// `User-Agent`: the field manager of writes that name none.
     pub user_agent: &'a str,
-    /// The body.
+    /// The encoded body; empty for reads.
     pub body: &'a [u8],
-    /// The authenticated user.
-    pub user: User,
+    pub user: UserInfo,
 }
 
-/// An answer as a client reads it.
+/// The response to an [`InProcessRequest`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered {
-    /// HTTP code.
+pub struct InProcessResponse {
     pub code: u16,
     /// Values of `Warning` headers.
     pub warnings: Vec<String>,
@@ -57,17 +58,16 @@ pub struct Answered {
     pub body: Tree,
 }
 
-/// Answers one request.
 #[must_use]
-pub fn answer(engine: &Engine, raw: &Raw<'_>) -> Answered {
-    let answered = request(raw).and_then(|(request, path)| match info::parse(path) {
+pub fn answer(engine: &ApiEngine, raw: &InProcessRequest<'_>) -> InProcessResponse {
+    let answered = request(raw).and_then(|(request, path)| match request_info::parse(path) {
         None => Err(Status::bad_request("the path of the request is not valid percent-encoded UTF-8")),
-        Some(Info::Path(_)) => Err(Status::unknown_path()),
-        Some(Info::Resource { target, watch_prefix }) => {
+        Some(RequestInfo::Path(_)) => Err(Status::unknown_path()),
+        Some(RequestInfo::Resource { target, watch_prefix }) => {
             resource(engine, &request, target, watch_prefix, raw.body)
         }
     });
-    answered.unwrap_or_else(|status| Answered {
+    answered.unwrap_or_else(|status| InProcessResponse {
         code: status.code,
         warnings: status.warnings.iter().map(|text| quoted_warning(text)).collect(),
         body: status.to_tree(),
@@ -75,7 +75,7 @@ pub fn answer(engine: &Engine, raw: &Raw<'_>) -> Answered {
 }
 
 /// The request without its body, and its path without the query.
-fn request<'a>(raw: &Raw<'a>) -> Result<(Request, &'a str), Status> {
+fn request<'a>(raw: &InProcessRequest<'a>) -> Result<(RequestHead, &'a str), Status> {
     let (path, query) = raw.path.split_once('?').unwrap_or((raw.path, ""));
     let method = Method::from_bytes(raw.method.as_bytes()).map_err(|_| Status::method_not_allowed())?;
     let mut headers = HeaderMap::new();
@@ -85,31 +85,35 @@ fn request<'a>(raw: &Raw<'a>) -> Result<(Request, &'a str), Status> {
             headers.insert(name, value);
         }
     }
-    Ok((Request { method, query: Query::parse(query), headers, user: raw.user.clone() }, path))
+    Ok((RequestHead { method, query: QueryParams::parse(query), headers, user: raw.user.clone() }, path))
 }
 
 fn resource(
-    engine: &Engine,
-    request: &Request,
-    target: Target,
+    engine: &ApiEngine,
+    request: &RequestHead,
+    target: ResourcePath,
     watch_prefix: bool,
     body: &[u8],
-) -> Result<Answered, Status> {
+) -> Result<InProcessResponse, Status> {
     let found = engine.registry().find(&target.group, &target.version, &target.resource);
     let (resource, version) = found.ok_or_else(Status::unknown_path)?;
     let watch = watch_prefix || (target.name.is_empty() && request.query.flag("watch").unwrap_or(false));
-    let verb = Verb::of(&request.method, &target, watch).ok_or_else(Status::method_not_allowed)?;
+    let verb = ApiVerb::of(&request.method, &target, watch).ok_or_else(Status::method_not_allowed)?;
     verb::check(&resource, version, &target, verb)?;
-    if verb == Verb::Watch || Part::of(&target).is_some() {
+    if verb == ApiVerb::Watch || PodSubresource::of(&target).is_some() {
         return Err(Status::bad_request("watches and streams are served over connections only"));
     }
-    let place = Place { resource, version };
+    let place = RequestScope { resource, version };
     let (code, body, warnings) = match verb {
-        Verb::Get => (200, shown(&place, engine.show(&target, &request.query.list_options()?)?), Vec::new()),
-        Verb::List => (200, list(&place, engine.list(&target, &request.query.list_options()?)?), Vec::new()),
+        ApiVerb::Get => {
+            (200, shown(&place, engine.show(&target, &request.query.list_options()?)?), Vec::new())
+        }
+        ApiVerb::List => {
+            (200, list(&place, engine.list(&target, &request.query.list_options()?)?), Vec::new())
+        }
         _ => {
             let (act, options) =
-                writes::asked(request, &place, &target, verb, &Bytes::copy_from_slice(body))?;
+                write_handlers::decode_action(request, &place, &target, verb, &Bytes::copy_from_slice(body))?;
             let user = request.user.clone();
             let reply = write(engine, WriteRequest { target, act, options, user })?;
             (reply.code, shown(&place, reply.shown), reply.warnings)
@@ -118,10 +122,11 @@ fn resource(
     let deprecation = &place.resource.versions[place.version].deprecation;
     let deprecation = Some(deprecation.as_str()).filter(|text| !text.is_empty());
     let warnings = warnings.iter().map(String::as_str).chain(deprecation).map(quoted_warning).collect();
-    Ok(Answered { code, warnings, body })
+    Ok(InProcessResponse { code, warnings, body })
 }
 
-fn write(engine: &Engine, request: WriteRequest) -> Result<WriteReply, Status> {
+fn write(engine: &ApiEngine, request: WriteRequest) -> Result<WriteReply, Status> {
+    // An in-memory store replies within `write`, so the slot is filled when it returns.
     let slot: Arc<Mutex<Option<Result<WriteReply, Status>>>> = Arc::default();
     let filled = slot.clone();
     let reply = move |result| *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
@@ -130,25 +135,25 @@ fn write(engine: &Engine, request: WriteRequest) -> Result<WriteReply, Status> {
     reply.unwrap_or_else(|| Err(Status::internal("the store did not reply at once")))
 }
 
-fn shown(place: &Place, shown: Shown) -> Tree {
+fn shown(place: &RequestScope, shown: ReplyObject) -> Tree {
     match shown {
-        Shown::Object(object) => place.resource.present(&object, place.version),
-        Shown::Objects(objects, revision) => {
+        ReplyObject::Object(object) => place.resource.present(&object, place.version),
+        ReplyObject::Objects(objects, revision) => {
             list(place, ListReply { objects, revision, continue_token: Text::new(), remaining: None })
         }
-        Shown::Tree(tree) => tree,
-        Shown::Status(status) => status.to_tree(),
+        ReplyObject::Tree(tree) => tree,
+        ReplyObject::Status(status) => status.to_tree(),
     }
 }
 
-fn list(place: &Place, reply: ListReply) -> Tree {
+fn list(place: &RequestScope, reply: ListReply) -> Tree {
     let meta = ListMeta {
         resource_version: Text::from(reply.revision.to_string()),
         continue_token: reply.continue_token,
         remaining: reply.remaining,
         says_the_end: place.resource.custom,
     };
-    pieces::whole(place, &reply.objects, &meta)
+    list_encoder::whole(place, &reply.objects, &meta)
 }
 
 #[cfg(test)]
@@ -156,19 +161,28 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::engine::tests::World;
+    use crate::engine::tests::TestEngine;
 
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-    fn ask(engine: &Engine, method: &str, path: &str, content_type: &str, body: &Tree) -> Answered {
+    fn ask(
+        engine: &ApiEngine,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Tree,
+    ) -> InProcessResponse {
         let body = body.to_json_bytes();
-        let user = User { name: "me".into(), ..User::default() };
-        answer(engine, &Raw { method, path, content_type, user_agent: "test/1", body: &body, user })
+        let user = UserInfo { name: "me".into(), ..UserInfo::default() };
+        answer(
+            engine,
+            &InProcessRequest { method, path, content_type, user_agent: "test/1", body: &body, user },
+        )
     }
 
     #[test]
     fn an_object_is_created_read_patched_listed_and_deleted() {
-        let engine = World::new().engine;
+        let engine = TestEngine::new().engine;
         let map = tree!({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": "v"}});
         let made = ask(&engine, "POST", MAPS, "application/json", &map);
         assert_eq!((made.code, made.body.str_at(&["kind"])), (201, "ConfigMap"));
@@ -197,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_statuses_and_warnings_are_headers() {
-        let engine = World::new().engine;
+    fn errors_are_statuses_and_warnings_are_headers() {
+        let engine = TestEngine::new().engine;
         let map = tree!({"metadata": {"name": "a"}, "nope": 1});
         let warned = ask(&engine, "POST", &format!("{MAPS}?dryRun=All"), "", &map);
         assert_eq!(

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! - What others put into an existing file stays: only the entries of our own name are replaced.
-//! - The file appears whole or not at all, readable by its owner only.
+//! - Other entries of an existing file stay: only those with our own name are replaced.
+//! - The file is replaced atomically and is readable by its owner only.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,47 +14,33 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use muster_tree::{Tree, tree};
 
-use super::identity::Certified;
+use super::identity::CertKeyPair;
 
-/// What a client needs to reach the server.
+/// The cluster, user and context entries to write.
 #[derive(Debug, Clone)]
-pub struct Access {
-    /// Name of the cluster, the user and the context.
+pub struct KubeconfigEntry {
+    /// The name of cluster, user and context.
     pub name: String,
-    /// `https://…`.
     pub server: String,
-    /// The certificate of the server's authority, PEM.
+    /// The CA certificate, PEM.
     pub authority: String,
-    /// The admin's certificate.
-    pub client: Certified,
+    pub client: CertKeyPair,
 }
 
-/// Why a kubeconfig was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// The file that is there cannot be understood; it is left alone.
+    /// The existing file cannot be parsed; it is left unchanged.
     #[error("{path} is no kubeconfig: {problem}; move it away or name another file")]
-    Foreign {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The operating system refused.
+    Foreign { path: String, problem: String },
     #[error("writing kubeconfig {path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { path: String, source: io::Error },
 }
 
-/// Writes `access` into the file at `path`, beside whatever else is there, and makes it the current context.
+/// Merges `access` into the file at `path` and makes it the current context.
 ///
 /// # Errors
-/// When the file there is no kubeconfig, or cannot be written.
-pub fn write(path: &Path, access: &Access) -> Result<(), KubeconfigError> {
+/// The existing file is no kubeconfig, or it cannot be written.
+pub fn write(path: &Path, access: &KubeconfigEntry) -> Result<(), KubeconfigError> {
     let shown = path.display().to_string();
     let io = |source| KubeconfigError::Io { path: shown.clone(), source };
     let old = match fs::read_to_string(path) {
@@ -70,8 +56,8 @@ pub fn write(path: &Path, access: &Access) -> Result<(), KubeconfigError> {
     replace_file(path, merged(&old, access).to_yaml().as_bytes()).map_err(io)
 }
 
-/// `old` with the cluster, user and context of `access`.
-fn merged(old: &Tree, access: &Access) -> Tree {
+/// Replaces the entries of `access.name` in `old`.
+fn merged(old: &Tree, access: &KubeconfigEntry) -> Tree {
     let name = access.name.as_str();
     let encode = |text: &str| BASE64_STANDARD.encode(text);
     let cluster = tree!({"name": name, "cluster": {
@@ -94,18 +80,19 @@ fn merged(old: &Tree, access: &Access) -> Tree {
         .with_key("current-context", name.into())
 }
 
-/// Writes beside the file and renames: readers never see half of it.
+/// Writes a temporary file and renames it: readers never see a partial file.
 fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
-    // A link stays a link: what it points to is replaced.
+    // A symbolic link stays: its target is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let mut beside = path.clone().into_os_string();
     beside.push(format!(".{}.tmp", std::process::id()));
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;
+    // Synced before the rename: otherwise a crash could leave an empty file under the final name.
     file.sync_all()?;
     fs::rename(&beside, &path)
 }
@@ -116,9 +103,14 @@ mod tests {
 
     use super::*;
 
-    fn access(server: &str) -> Access {
-        let client = Certified { certificate: "CERT".to_owned(), key: "KEY".to_owned() };
-        Access { name: "muster".to_owned(), server: server.to_owned(), authority: "CA".to_owned(), client }
+    fn access(server: &str) -> KubeconfigEntry {
+        let client = CertKeyPair { certificate: "CERT".to_owned(), key: "KEY".to_owned() };
+        KubeconfigEntry {
+            name: "muster".to_owned(),
+            server: server.to_owned(),
+            authority: "CA".to_owned(),
+            client,
+        }
     }
 
     #[test]

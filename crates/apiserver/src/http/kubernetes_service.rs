@@ -1,58 +1,56 @@
-//! The `kubernetes` Service of namespace `default` with its Endpoints and EndpointSlice: where programs in a cluster find
+//! Maintains the `kubernetes` Service of namespace `default` with its Endpoints and EndpointSlice, by which pods find
 //! the API server.
 //!
 //! # Guarantees
 //!
-//! - The objects are there from the first request on. One that is deleted is created again within [`RECONCILE_EVERY`], and
-//!   endpoints that were changed are restored. A server whose address stays writes nothing.
-//! - The Service is created and never updated, as with kube-apiserver: what users change in it stays.
-//! - The address is the one that kube-apiserver would advertise: the address listened on, or that of the interface with the
-//!   default route when the server listens on loopback or on all addresses.
+//! - The objects exist from the first request on. A deleted one is created again within [`RECONCILE_EVERY`], and
+//!   changed endpoints are restored. Without a change nothing is written.
+//! - The Service is created and never updated, as with kube-apiserver: users' changes stay.
+//! - The address is the one that kube-apiserver would advertise: the listen address, or that of the interface with
+//!   the default route when the server listens on loopback or on all addresses.
 //!
 //! # Deliberately absent
 //!
-//! Removing the endpoint when the server stops: no other server could serve what is left.
+//! Removing the endpoint on shutdown: there is no other server that could take over.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use muster_api::words::{DEFAULT_NAMESPACE, KUBERNETES_SERVICE, labels};
+use muster_api::consts::{DEFAULT_NAMESPACE, KUBERNETES_SERVICE, labels};
 use muster_tree::{Text, Tree, tree};
 use tokio::time::sleep;
 
-use super::stop::Stop;
-use crate::engine::{Engine, MANAGER};
-use crate::request::{Body, DeleteOptions, ListOptions, Target, WriteAct};
+use super::shutdown::StopSignal;
+use crate::engine::{ApiEngine, MANAGER};
+use crate::request::{DeleteOptions, ListOptions, RequestBody, ResourcePath, WriteAct};
 use crate::status::Status;
 
-/// How often the objects are compared with what they should be.
 const RECONCILE_EVERY: Duration = Duration::from_secs(10);
-/// The port of the Service.
 const SERVICE_PORT: i64 = 443;
-/// The name of its port, and of those of its endpoints.
+/// The port name in Service, Endpoints and EndpointSlice.
 const PORT_NAME: &str = "https";
 
-/// Where clients outside this machine find the server.
+/// The advertised address and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Advertised {
+pub(super) struct AdvertisedAddress {
     address: Option<IpAddr>,
     port: u16,
 }
 
-impl Advertised {
-    /// What a server that listens there advertises.
-    pub(super) fn of(listening: SocketAddr) -> Advertised {
+impl AdvertisedAddress {
+    /// The address to advertise for a listen address.
+    pub(super) fn of(listening: SocketAddr) -> AdvertisedAddress {
         let ip = listening.ip();
         let is_own = !ip.is_loopback() && !ip.is_unspecified();
         let address = if is_own { Some(ip) } else { default_route_address(ip.is_ipv4()) };
-        Advertised { address, port: listening.port() }
+        AdvertisedAddress { address, port: listening.port() }
     }
 }
 
-/// The address of the interface with the default route, if there is one.
+/// The address of the interface with the default route; `None` without one.
 fn default_route_address(is_ipv4: bool) -> Option<IpAddr> {
-    // Connecting a datagram socket sends nothing: it has the kernel choose a route. The target is an address of
-    // documentation (RFC 5737, RFC 3849), which no local route covers.
+    // Connecting a UDP socket sends nothing: it makes the kernel choose a route. The target is a documentation
+    // address (RFC 5737, RFC 3849), which no local route covers.
     let (any, far): (IpAddr, IpAddr) = if is_ipv4 {
         (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(203, 0, 113, 1).into())
     } else {
@@ -64,8 +62,8 @@ fn default_route_address(is_ipv4: bool) -> Option<IpAddr> {
     (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
 }
 
-/// Reconciles until the server stops.
-pub(super) async fn keep(engine: Engine, advertised: Advertised, mut stop: Stop) {
+/// Reconciles periodically until the server stops.
+pub(super) async fn run(engine: ApiEngine, advertised: AdvertisedAddress, mut stop: StopSignal) {
     loop {
         tokio::select! {
             () = stop.stopped() => return,
@@ -74,8 +72,8 @@ pub(super) async fn keep(engine: Engine, advertised: Advertised, mut stop: Stop)
     }
 }
 
-/// Creates what is missing and restores endpoints that say something else.
-pub(super) fn reconcile(engine: &Engine, advertised: Advertised) {
+/// Creates missing objects and restores changed endpoints.
+pub(super) fn reconcile(engine: &ApiEngine, advertised: AdvertisedAddress) {
     if find(engine, &SERVICES).is_none() {
         create_service(engine, advertised.port);
     }
@@ -86,7 +84,7 @@ pub(super) fn reconcile(engine: &Engine, advertised: Advertised) {
     let wanted = slice(advertised);
     match find(engine, &SLICES) {
         None => write(engine, &SLICES, WriteAct::Create(body(wanted))),
-        // The type of addresses is immutable: the slice is created again by the next reconciliation.
+        // `addressType` is immutable: the next reconciliation creates the slice again.
         Some(current) if current.get("addressType") != wanted.get("addressType") => {
             write(engine, &SLICES, WriteAct::Delete(DeleteOptions::default()));
         }
@@ -101,61 +99,63 @@ pub(super) fn reconcile(engine: &Engine, advertised: Advertised) {
     }
 }
 
-/// A resource of which one object has the name of the Service.
-struct Kept {
+/// A resource in which one object with the Service's name is reconciled.
+struct ReconciledResource {
     group: &'static str,
     version: &'static str,
     plural: &'static str,
 }
 
-const SERVICES: Kept = Kept { group: "", version: "v1", plural: "services" };
-const ENDPOINTS: Kept = Kept { group: "", version: "v1", plural: "endpoints" };
-const SLICES: Kept = Kept { group: "discovery.k8s.io", version: "v1", plural: "endpointslices" };
+const SERVICES: ReconciledResource = ReconciledResource { group: "", version: "v1", plural: "services" };
+const ENDPOINTS: ReconciledResource = ReconciledResource { group: "", version: "v1", plural: "endpoints" };
+const SLICES: ReconciledResource =
+    ReconciledResource { group: "discovery.k8s.io", version: "v1", plural: "endpointslices" };
 
-impl Kept {
-    fn target(&self, name: &str) -> Target {
-        Target {
+impl ReconciledResource {
+    fn target(&self, name: &str) -> ResourcePath {
+        ResourcePath {
             group: self.group.into(),
             version: self.version.into(),
             resource: self.plural.into(),
             namespace: DEFAULT_NAMESPACE.into(),
             name: name.into(),
-            ..Target::default()
+            ..ResourcePath::default()
         }
     }
 }
 
-/// The object as it is stored, with its revision as a precondition of updates.
-fn find(engine: &Engine, of: &Kept) -> Option<Tree> {
+/// The stored object, with its resourceVersion as precondition of updates.
+fn find(engine: &ApiEngine, of: &ReconciledResource) -> Option<Tree> {
     let found = engine.get(&of.target(KUBERNETES_SERVICE), &ListOptions::default()).ok()?;
     Some(found.tree.with(&["metadata", "resourceVersion"], found.revision.to_string()))
 }
 
-fn update(engine: &Engine, of: &Kept, current: &Tree, wanted: Tree) {
+fn update(engine: &ApiEngine, of: &ReconciledResource, current: &Tree, wanted: Tree) {
     if *current != wanted {
         write(engine, of, WriteAct::Update(body(wanted)));
     }
 }
 
-fn body(tree: Tree) -> Body {
-    Body { tree, duplicates: Vec::new() }
+fn body(tree: Tree) -> RequestBody {
+    RequestBody { tree, duplicates: Vec::new() }
 }
 
-fn write(engine: &Engine, of: &Kept, act: WriteAct) {
+fn write(engine: &ApiEngine, of: &ReconciledResource, act: WriteAct) {
     let name = if matches!(act, WriteAct::Create(_)) { "" } else { KUBERNETES_SERVICE };
     let plural = of.plural;
     engine.write_own(MANAGER, of.target(name), act, move |refused| log(plural, refused.as_ref()));
 }
 
-/// An object that changed in between is looked at again by the next reconciliation.
+/// A concurrent change (404, 409) is handled by the next reconciliation.
 fn log(plural: &str, refused: Option<&Status>) {
     if let Some(status) = refused.filter(|status| !matches!(status.code, 404 | 409)) {
-        tracing::error!(%plural, name = KUBERNETES_SERVICE, message = %status.message, "reconcile");
+        tracing::error!(%plural, name = KUBERNETES_SERVICE, error = %status.message, "cannot reconcile the kubernetes Service");
     }
 }
 
-/// The Service has the first address of its range. Where a Service of an older server holds it, any other will do.
-fn create_service(engine: &Engine, port: u16) {
+/// The Service gets the first address of the range. If a Service of an older server holds it, any other address will
+/// do.
+fn create_service(engine: &ApiEngine, port: u16) {
     let service = tree!({
         "metadata": {
             "name": KUBERNETES_SERVICE, "namespace": DEFAULT_NAMESPACE,
@@ -170,13 +170,14 @@ fn create_service(engine: &Engine, port: u16) {
     let again = engine.clone();
     let act = WriteAct::Create(body(with_address));
     engine.write_own(MANAGER, SERVICES.target(""), act, move |refused| match refused {
+        // 422 means that the address is allocated to another Service.
         Some(status) if status.code == 422 => write(&again, &SERVICES, WriteAct::Create(body(service))),
         refused => log(SERVICES.plural, refused.as_ref()),
     });
 }
 
 /// The Endpoints with the address of the server; labels and annotations of `current` stay.
-fn endpoints(current: &Tree, advertised: Advertised) -> Tree {
+fn endpoints(current: &Tree, advertised: AdvertisedAddress) -> Tree {
     let subset = |ip: IpAddr| {
         let addresses = Tree::list([tree!({"ip": ip.to_string()})]);
         tree!({"addresses": addresses, "ports": Tree::list([port(advertised)])})
@@ -189,7 +190,7 @@ fn endpoints(current: &Tree, advertised: Advertised) -> Tree {
     }
 }
 
-fn slice(advertised: Advertised) -> Tree {
+fn slice(advertised: AdvertisedAddress) -> Tree {
     let kind = if advertised.address.is_some_and(|ip| ip.is_ipv6()) { "IPv6" } else { "IPv4" };
     let endpoint = advertised.address.map(|ip| {
         let addresses = Tree::list([ip.to_string()]);
@@ -200,7 +201,7 @@ fn slice(advertised: Advertised) -> Tree {
     named().with(&["metadata", "labels", labels::SERVICE_NAME], KUBERNETES_SERVICE).merge(&slice)
 }
 
-fn port(advertised: Advertised) -> Tree {
+fn port(advertised: AdvertisedAddress) -> Tree {
     tree!({"name": PORT_NAME, "port": i64::from(advertised.port), "protocol": "TCP"})
 }
 
@@ -212,19 +213,19 @@ fn named() -> Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::tests::World;
+    use crate::engine::tests::TestEngine;
 
-    fn at(address: &str) -> Advertised {
-        Advertised::of(address.parse().unwrap())
+    fn at(address: &str) -> AdvertisedAddress {
+        AdvertisedAddress::of(address.parse().unwrap())
     }
 
-    fn stored(engine: &Engine, of: &Kept) -> Tree {
+    fn stored(engine: &ApiEngine, of: &ReconciledResource) -> Tree {
         find(engine, of).unwrap_or_else(|| panic!("no {} {KUBERNETES_SERVICE}", of.plural))
     }
 
     #[test]
     fn the_objects_are_created_once_and_then_nothing_is_written() {
-        let engine = World::new().engine;
+        let engine = TestEngine::new().engine;
         let here = at("10.1.2.3:6443");
         reconcile(&engine, here);
         let service = stored(&engine, &SERVICES);
@@ -248,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_or_changed_is_restored() {
-        let engine = World::new().engine;
+    fn deleted_and_changed_objects_are_restored() {
+        let engine = TestEngine::new().engine;
         let here = at("10.1.2.3:6443");
         reconcile(&engine, here);
         for of in [&SERVICES, &ENDPOINTS, &SLICES] {
@@ -272,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_another_service_holds_is_left_to_it() {
-        let engine = World::new().engine;
+    fn an_address_of_another_service_is_not_taken_over() {
+        let engine = TestEngine::new().engine;
         let other = tree!({"metadata": {"name": "other", "namespace": "default"},
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 1}]}});
         write(&engine, &SERVICES, WriteAct::Create(body(other)));
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_address_of_another_family_gets_another_slice() {
-        let engine = World::new().engine;
+        let engine = TestEngine::new().engine;
         reconcile(&engine, at("10.1.2.3:6443"));
         let six = at("[2001:db8::5]:6443");
         reconcile(&engine, six);

@@ -1,6 +1,6 @@
-//! How much may go on at once.
+//! Limits on concurrent requests (kube-apiserver: max requests in flight).
 //!
-//! A request beyond a bound is not queued: it gets 429 with `Retry-After`, which every Kubernetes client obeys.
+//! A request beyond a limit is not queued: it gets 429 with `Retry-After`, which every Kubernetes client honors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,39 +9,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::status::Status;
 
-/// Writes at once.
+/// Default limits; kube-apiserver's defaults are 200 mutating and 400 other requests in flight.
 pub const WRITES_MAX: usize = 200;
-/// Reads at once, watches aside.
 pub const READS_MAX: usize = 400;
-/// Watches at once.
 pub const WATCHES_MAX: usize = 2_000;
-/// Logs, commands, attachments and forwarded ports at once.
 pub const STREAMS_MAX: usize = 500;
-/// How long a request that is no watch may take.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-/// The most bytes of headers.
+/// Maximum size of request headers in bytes.
 pub const HEADER_BYTES_MAX: u32 = 1 << 20;
-/// Connections at once.
+/// Maximum number of open connections.
 pub const CONNECTIONS_MAX: usize = 4_000;
-/// How long a client may take for its TLS handshake.
+/// Timeout of a TLS handshake.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// The bounds of one server; all can be chosen.
+/// The configurable limits of one server.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Writes at once.
+pub struct RequestLimits {
+    /// Maximum number of concurrent mutating requests.
     pub writes: usize,
-    /// Reads at once.
+    /// Maximum number of concurrent get and list requests.
     pub reads: usize,
-    /// Watches at once.
+    /// Maximum number of open watches.
     pub watches: usize,
-    /// Logs, commands, attachments and forwarded ports at once.
+    /// Maximum number of open log, exec, attach and port-forward streams.
     pub streams: usize,
-    /// How long a request that is no watch may take.
+    /// Timeout of a request that is neither watch nor stream.
     pub deadline: Duration,
 }
 
-impl Default for Bounds {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             writes: WRITES_MAX,
@@ -53,31 +49,27 @@ impl Default for Bounds {
     }
 }
 
-/// What kind of place a request takes.
+/// The limit that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// A write.
+pub enum InFlightClass {
     Write,
-    /// A read that ends.
     Read,
-    /// A watch.
     Watch,
-    /// A log, a command, an attachment or forwarded ports.
+    /// Log, exec, attach and port-forward.
     Stream,
 }
 
-/// Counts what goes on.
-pub struct Limits {
+/// Counts requests in flight.
+pub struct InFlightLimits {
     writes: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     watches: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
-impl Limits {
-    /// Limits with these bounds.
+impl InFlightLimits {
     #[must_use]
-    pub fn new(bounds: &Bounds) -> Self {
+    pub fn new(bounds: &RequestLimits) -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
         Self {
             writes: places(bounds.writes),
@@ -87,16 +79,16 @@ impl Limits {
         }
     }
 
-    /// A place, kept until the permit is dropped.
+    /// Takes a permit; dropping it frees the slot.
     ///
     /// # Errors
-    /// 429 when all are taken.
-    pub fn enter(&self, load: Load) -> Result<OwnedSemaphorePermit, Status> {
+    /// 429 when the limit is reached.
+    pub fn acquire(&self, load: InFlightClass) -> Result<OwnedSemaphorePermit, Status> {
         let places = match load {
-            Load::Write => &self.writes,
-            Load::Read => &self.reads,
-            Load::Watch => &self.watches,
-            Load::Stream => &self.streams,
+            InFlightClass::Write => &self.writes,
+            InFlightClass::Read => &self.reads,
+            InFlightClass::Watch => &self.watches,
+            InFlightClass::Stream => &self.streams,
         };
         places.clone().try_acquire_owned().map_err(|_| too_many())
     }
@@ -114,13 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_the_bound_there_is_no_queue() {
-        let limits = Limits::new(&Bounds { writes: 1, ..Bounds::default() });
-        let first = limits.enter(Load::Write).unwrap();
-        let refusal = limits.enter(Load::Write).unwrap_err();
+    fn requests_beyond_the_limit_are_rejected_not_queued() {
+        let limits = InFlightLimits::new(&RequestLimits { writes: 1, ..RequestLimits::default() });
+        let first = limits.acquire(InFlightClass::Write).unwrap();
+        let refusal = limits.acquire(InFlightClass::Write).unwrap_err();
         assert_eq!((refusal.code, refusal.details.retry_after_seconds), (429, Some(1)));
-        assert!(limits.enter(Load::Read).is_ok(), "reads have places of their own");
+        assert!(limits.acquire(InFlightClass::Read).is_ok(), "reads have places of their own");
         drop(first);
-        assert!(limits.enter(Load::Write).is_ok());
+        assert!(limits.acquire(InFlightClass::Write).is_ok());
     }
 }

@@ -1,10 +1,10 @@
-//! Connections: accepted within a bound, wrapped in TLS or plain, served until they end or the server stops.
+//! Accepts connections within a limit, performs TLS, and serves HTTP until the connection or the server ends.
 //!
 //! # Invariants
 //!
-//! - A connection beyond the bound is closed at once, and one that is slow to say hello is given up.
-//! - Where that is asked for ([`Listener::waiting`]), one that sends nothing or takes nothing is given up, too.
-//! - After the stop requests under way may finish for a moment; nothing new is taken.
+//! - A connection beyond the limit is closed at once, and a TLS handshake has a timeout.
+//! - With [`Listener::with_timeouts`], a connection that sends no request or reads no response is closed, too.
+//! - On shutdown no connection is accepted; requests in flight get a short grace period.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -26,72 +26,70 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// The TLS side of a server.
 pub use rustls::ServerConfig;
 
 use super::limits::{HANDSHAKE_MAX, HEADER_BYTES_MAX};
-use super::stop::Stop;
-use super::timely::Timely;
+use super::shutdown::StopSignal;
+use super::write_timeout::WriteTimeoutStream;
 
-/// How long requests under way may take to finish when the server stops.
+/// Grace period of requests in flight on shutdown.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a client may take to send the head of a request.
+/// Timeout for reading the head of a request.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often an idle HTTP/2 connection is asked whether it is still there.
+/// Interval of HTTP/2 keep-alive pings.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// Requests at once on one HTTP/2 connection.
+/// Maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_000;
 
-/// A connection after its handshake.
-pub type Connected = TlsStream<TcpStream>;
+pub type TlsConnection = TlsStream<TcpStream>;
 
-/// The certificates that a client has shown (DER: his own, then those between); none, when he has not.
+/// The client's certificate chain (DER: leaf, then intermediates); empty without one.
 #[must_use]
-pub fn shown(by: &Connected) -> Vec<Vec<u8>> {
+pub fn peer_certificates(by: &TlsConnection) -> Vec<Vec<u8>> {
     let all = by.get_ref().1.peer_certificates().unwrap_or_default();
     all.iter().map(|der| der.to_vec()).collect()
 }
 
-/// How long a connection may keep a server waiting.
+/// Timeouts of a connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Waits {
-    /// For its next request: until then it is idle, or dawdles with the head.
+pub struct ConnectionTimeouts {
+    /// From one request to the head of the next.
     pub request: Duration,
-    /// For taking what it is sent.
+    /// For each write that the client must read.
     pub write: Duration,
 }
 
-/// A socket on which connections are taken.
+/// A listening socket with TLS.
 pub struct Listener {
     socket: Socket,
     tls: TlsAcceptor,
-    waits: Option<Waits>,
+    waits: Option<ConnectionTimeouts>,
 }
 
 impl Listener {
-    /// Takes connections on this socket until `stop`. Must be called within a tokio runtime.
+    /// Listens until `stop`. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be used.
+    /// The socket cannot be registered with the runtime.
     pub fn new(
         listener: StdListener,
         tls: rustls::ServerConfig,
         connections_max: usize,
-        stop: Stop,
+        stop: StopSignal,
     ) -> io::Result<Listener> {
         let socket = Socket::new(listener, connections_max, stop)?;
         Ok(Listener { socket, tls: TlsAcceptor::from(Arc::new(tls)), waits: None })
     }
 
-    /// The same, which waits no longer than this for anybody. HTTP/1 alone is spoken then: over HTTP/2 a client that does
-    /// nothing but answer pings would stay for ever.
+    /// Adds timeouts. Only HTTP/1 is served then: an HTTP/2 client that only answers pings could keep its connection
+    /// forever.
     #[must_use]
-    pub fn waiting(self, waits: Waits) -> Listener {
+    pub fn with_timeouts(self, waits: ConnectionTimeouts) -> Listener {
         Listener { waits: Some(waits), ..self }
     }
 
-    /// Serves the requests of every connection with what `welcome` makes for it.
-    pub async fn serve<S, F, B>(self, welcome: impl Fn(&Connected) -> S + Clone + Send + 'static)
+    /// Serves every connection with the handler that `welcome` creates for it.
+    pub async fn serve<S, F, B>(self, welcome: impl Fn(&TlsConnection) -> S + Clone + Send + 'static)
     where
         S: Fn(Request<Incoming>) -> F + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
@@ -102,12 +100,18 @@ impl Listener {
         let each = move |stream, stop| {
             let (tls, welcome) = (tls.clone(), welcome.clone());
             async move {
-                let Some(stream) = shake_hands(stream, &tls).await else { return };
+                let Some(stream) = tls_handshake(stream, &tls).await else { return };
                 let answer = welcome(&stream);
                 match waits {
                     None => connection(&builder(), stream, stop, answer).await,
                     Some(waits) => {
-                        connection(&brief(waits), Timely::new(stream, waits.write), stop, answer).await;
+                        connection(
+                            &with_idle_timeout(waits),
+                            WriteTimeoutStream::new(stream, waits.write),
+                            stop,
+                            answer,
+                        )
+                        .await;
                     }
                 }
             }
@@ -116,19 +120,18 @@ impl Listener {
     }
 }
 
-/// A socket on which connections without TLS are taken: probes and metrics.
+/// A listening socket without TLS, for probes and metrics.
 pub struct PlainListener(Socket);
 
 impl PlainListener {
-    /// Takes connections on this socket until `stop`. Must be called within a tokio runtime.
+    /// Listens until `stop`. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be used.
-    pub fn new(listener: StdListener, connections_max: usize, stop: Stop) -> io::Result<PlainListener> {
+    /// The socket cannot be registered with the runtime.
+    pub fn new(listener: StdListener, connections_max: usize, stop: StopSignal) -> io::Result<PlainListener> {
         Socket::new(listener, connections_max, stop).map(PlainListener)
     }
 
-    /// Serves all requests with `answer`.
     pub async fn serve<F, B>(self, answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static)
     where
         F: Future<Output = Response<B>> + Send + 'static,
@@ -146,26 +149,27 @@ impl PlainListener {
 struct Socket {
     listener: TcpListener,
     connections_max: usize,
-    stop: Stop,
+    stop: StopSignal,
 }
 
 impl Socket {
-    fn new(listener: StdListener, connections_max: usize, stop: Stop) -> io::Result<Socket> {
+    fn new(listener: StdListener, connections_max: usize, stop: StopSignal) -> io::Result<Socket> {
         listener.set_nonblocking(true)?;
         Ok(Socket { listener: TcpListener::from_std(listener)?, connections_max, stop })
     }
 
-    /// Does `each` with every connection, so many at once.
-    async fn take<W>(mut self, each: impl Fn(TcpStream, Stop) -> W)
+    /// Spawns `each` for every connection, up to the limit.
+    async fn take<W>(mut self, each: impl Fn(TcpStream, StopSignal) -> W)
     where
         W: Future<Output = ()> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.connections_max));
         let mut connections = JoinSet::new();
         while let Some(stream) = self.next().await {
+            // Reap finished tasks, or the set would grow with every connection ever served.
             while connections.try_join_next().is_some() {}
             let Ok(place) = places.clone().try_acquire_owned() else {
-                tracing::warn!(max = self.connections_max, "too many connections: one was refused");
+                tracing::warn!(max = self.connections_max, "connection limit reached, connection closed");
                 continue;
             };
             let work = each(stream, self.stop.clone());
@@ -174,12 +178,13 @@ impl Socket {
                 drop(place);
             });
         }
+        // Close the socket first: new clients get refused at once, while requests in flight finish.
         drop(self.listener);
         let all = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(STOP_WAIT_MAX, all).await;
     }
 
-    /// The next connection; `None` when the server stops.
+    /// Accepts the next connection; `None` on shutdown.
     async fn next(&mut self) -> Option<TcpStream> {
         loop {
             let accepted = tokio::select! {
@@ -192,8 +197,8 @@ impl Socket {
                     return Some(stream);
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: those who leave give some back.
-                    tracing::warn!(%error, "accepting a connection");
+                    // Most likely out of file descriptors: pause until other connections close, instead of spinning.
+                    tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -201,17 +206,21 @@ impl Socket {
     }
 }
 
-async fn shake_hands(stream: TcpStream, tls: &TlsAcceptor) -> Option<Connected> {
+async fn tls_handshake(stream: TcpStream, tls: &TlsAcceptor) -> Option<TlsConnection> {
     match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
-        Err(_) => tracing::debug!("TLS handshake took too long"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
     None
 }
 
-async fn connection<I, S, F, B>(builder: &auto::Builder<TokioExecutor>, stream: I, mut stop: Stop, answer: S)
-where
+async fn connection<I, S, F, B>(
+    builder: &auto::Builder<TokioExecutor>,
+    stream: I,
+    mut stop: StopSignal,
+    answer: S,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -232,7 +241,7 @@ where
         }
     };
     if let Err(error) = result {
-        tracing::debug!(%error, "connection");
+        tracing::debug!(%error, "connection failed");
     }
 }
 
@@ -252,8 +261,8 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// One whose connections end when nothing comes.
-fn brief(waits: Waits) -> auto::Builder<TokioExecutor> {
+/// An HTTP/1 builder with an idle timeout.
+fn with_idle_timeout(waits: ConnectionTimeouts) -> auto::Builder<TokioExecutor> {
     let mut builder = builder().http1_only();
     builder.http1().header_read_timeout(waits.request);
     builder

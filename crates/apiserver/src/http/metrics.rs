@@ -1,4 +1,4 @@
-//! Numbers about the server, in the text form that Prometheus reads.
+//! Prometheus metrics of the API server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,59 +10,48 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The media type of the text form.
+/// The media type of OpenMetrics text.
 pub const EXPOSITION: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Upper ends of the buckets of request durations, in seconds.
+/// Histogram buckets of request durations, in seconds.
 const DURATIONS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 60.0];
 
-/// A registry that all parts of the process share.
+/// The metrics registry of the process.
 pub type SharedRegistry = Arc<Mutex<Registry>>;
 
-/// What a request was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    /// `get`, `list`, `watch`, `create`, …
     pub verb: String,
-    /// API group.
     pub group: String,
-    /// Plural resource; empty for other paths.
+    /// Plural resource; empty for non-resource paths.
     pub resource: String,
-    /// HTTP code.
     pub code: u16,
 }
 
-/// What durations are kept by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DurationLabels {
-    /// Verb.
     pub verb: String,
-    /// Plural resource.
     pub resource: String,
 }
 
-/// What gauges of resources are kept by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResourceLabels {
-    /// Storage name.
+    /// The storage name, e.g. `jobs.batch`.
     pub resource: String,
 }
 
-/// The server's own numbers.
+/// The metrics of one server.
 #[derive(Clone)]
-pub struct Metrics {
+pub struct ApiServerMetrics {
     registry: SharedRegistry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
-    /// Watches under way.
     pub watches: Gauge,
-    /// Connections open.
     pub connections: Gauge,
     revision: Gauge,
     objects: Family<ResourceLabels, Gauge>,
 }
 
-impl Metrics {
-    /// Registers the server's numbers.
+impl ApiServerMetrics {
     #[must_use]
     pub fn new(registry: SharedRegistry) -> Self {
         let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> Histogram);
@@ -90,8 +79,8 @@ impl Metrics {
         all.register("apiserver_storage_objects", "Objects stored", self.objects.clone());
     }
 
-    /// Counts an answer.
-    pub fn answered(&self, labels: &RequestLabels, took: Duration) {
+    /// Records a served request; durations of watches are left out, since they measure the client.
+    pub fn record_request(&self, labels: &RequestLabels, took: Duration) {
         self.requests.get_or_create(labels).inc();
         if labels.verb != "watch" {
             let labels = DurationLabels { verb: labels.verb.clone(), resource: labels.resource.clone() };
@@ -99,10 +88,10 @@ impl Metrics {
         }
     }
 
-    /// Sets what is only known when somebody asks.
-    pub fn store_is(&self, revision: u64, objects: impl IntoIterator<Item = (String, usize)>) {
+    /// Sets the gauges that are computed on scrape.
+    pub fn set_store_gauges(&self, revision: u64, objects: impl IntoIterator<Item = (String, usize)>) {
         self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
-        // What there is nothing of any more is not among them.
+        // Resources without objects are not listed: drop their old values.
         self.objects.clear();
         for (resource, count) in objects {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -110,7 +99,7 @@ impl Metrics {
         }
     }
 
-    /// All numbers as text.
+    /// Encodes all metrics of the process.
     #[must_use]
     pub fn to_text(&self) -> String {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,157 +1,151 @@
-//! HTTP around the engine: connections, TLS, authentication, negotiation, routing, watch streams.
+//! The HTTP layer: connections, TLS, authentication, content negotiation, routing, watch streams.
 //!
 //! # Invariants
 //!
-//! - TLS always. Somebody unknown sees health and version, nothing else.
-//! - A client can neither stop the server nor make it grow: bodies, headers, requests, watches and connections
-//!   have bounds, panics are caught, a slow reader of a watch is told to list again.
-//! - Everything async of this crate lives here.
+//! - TLS only. Unauthenticated requests may read health and version, nothing else.
+//! - A client can neither stop the server nor exhaust its memory: bodies, headers, requests, watches and connections
+//!   are bounded, panics are caught, and a slow watcher gets 410 and must list again.
+//! - All async code of this crate is in this module.
 //!
 //! # Deliberately absent
 //!
-//! Who may do what: in this tier everybody who is known may do everything.
+//! Authorization: every authenticated user may do everything.
 
-pub mod accept;
-pub mod answer;
-pub mod aside;
-mod ask;
-pub mod auth;
-pub mod authority;
-pub mod away;
-pub mod body;
+pub mod aggregated_api;
+pub mod authentication;
 pub mod certificate;
-pub mod context;
-pub mod discover;
-pub mod handed;
+pub mod certificate_authority;
+mod client_verifier;
+pub mod extension_route;
+mod handler_chain;
 pub mod health;
 pub mod identity;
 pub mod in_process;
-pub mod info;
-pub mod jwt;
 pub mod kubeconfig;
+pub mod kubelet_client;
+pub mod kubelet_location;
+mod kubelet_proxy;
 mod kubernetes_service;
 pub mod limits;
-pub mod lines;
+mod list_encoder;
 pub mod listen;
 pub mod metrics;
-pub mod nodes;
-mod pieces;
+pub mod negotiation;
+pub mod non_resource;
+mod pod_subresource;
 pub mod query;
-mod reads;
-mod route;
+mod read_handlers;
+pub mod request_body;
+pub mod request_info;
+pub mod response;
 mod sec1;
-pub mod serving;
-pub mod stop;
-mod streams;
-mod timely;
-pub mod told;
+pub mod serialization_cache;
+pub mod server_state;
+pub mod service_account_jwt;
+pub mod serving_cert;
+pub mod shutdown;
 pub mod verb;
+pub mod virtual_api;
 mod watch;
-mod watch_socket;
-mod writes;
+mod watch_websocket;
+mod write_handlers;
+mod write_timeout;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 
-use self::aside::Aside;
-use self::auth::{AccountTokens, Authenticator, user_of_certificate};
-use self::away::Dialer;
-use self::context::Shared;
-use self::health::Check;
-use self::identity::{ADMIN_USER, Identity, IdentityError, MASTERS, SERVING_NAMES};
-use self::jwt::TokenKey;
-use self::kubernetes_service::Advertised;
-use self::limits::{Bounds, CONNECTIONS_MAX, Limits};
-use self::listen::{Connected, Listener};
-use self::metrics::{Metrics, SharedRegistry};
-use self::nodes::NodeDoor;
-use self::stop::Stopper;
-use self::told::Teller;
-use crate::engine::Engine;
-use crate::request::User;
+use self::authentication::{Authenticator, ServiceAccountTokens, user_of_certificate};
+use self::extension_route::ExtensionRoute;
+use self::health::HealthCheck;
+use self::identity::{ADMIN_USER, IdentityError, MASTERS, SERVING_NAMES, ServerIdentity};
+use self::kubelet_client::KubeletClient;
+use self::kubelet_location::KubeletHandler;
+use self::kubernetes_service::AdvertisedAddress;
+use self::limits::{CONNECTIONS_MAX, InFlightLimits, RequestLimits};
+use self::listen::{Listener, TlsConnection};
+use self::metrics::{ApiServerMetrics, SharedRegistry};
+use self::server_state::ServerState;
+use self::service_account_jwt::TokenSigningKey;
+use self::shutdown::StopHandle;
+use self::virtual_api::ApiProvider;
+use crate::engine::ApiEngine;
+use crate::request::UserInfo;
 
-/// What a server is made of.
 pub struct ServerOptions {
-    /// Where it listens.
+    /// The bound socket to serve on.
     pub listener: StdListener,
-    /// Its keys.
-    pub identity: Identity,
-    /// Further tokens and whom they stand for.
-    pub static_tokens: Vec<(String, User)>,
-    /// What must be ready besides the server itself.
-    pub checks: Vec<Check>,
-    /// The nodes of this process, if it has any: their pods' logs and commands need no network.
-    pub nodes: Option<Arc<dyn NodeDoor>>,
-    /// Who answers for groups that are not stored, if anybody does.
-    pub teller: Option<Arc<dyn Teller>>,
-    /// Who answers what is asked with tokens of its own, if anybody does.
-    pub aside: Option<Arc<dyn Aside>>,
-    /// Bounds.
-    pub bounds: Bounds,
-    /// Numbers of all parts of the process.
+    pub identity: ServerIdentity,
+    /// Bearer tokens and the users they authenticate, besides the admin token.
+    pub static_tokens: Vec<(String, UserInfo)>,
+    /// Checks for `/readyz` and `/livez` besides `ping`.
+    pub checks: Vec<HealthCheck>,
+    /// Kubelets in this process: requests for logs and exec of their pods bypass the network.
+    pub local_kubelets: Option<Arc<dyn KubeletHandler>>,
+    /// Serves API groups without storage.
+    pub api_provider: Option<Arc<dyn ApiProvider>>,
+    /// Serves paths with tokens of their own.
+    pub extension_route: Option<Arc<dyn ExtensionRoute>>,
+    pub bounds: RequestLimits,
+    /// The metrics registry of the whole process.
     pub metrics: SharedRegistry,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
     pub entropy: Arc<dyn Entropy>,
 }
 
-/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its keys.
+pub enum ServerStartError {
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The socket.
     #[error("listening: {0}")]
     Listen(#[from] io::Error),
 }
 
-/// A server that runs until it is stopped.
-pub struct Server {
+/// A running server; dropping it shuts it down, too.
+pub struct ApiServer {
     address: SocketAddr,
-    stopper: Stopper,
+    stopper: StopHandle,
     accepting: tokio::task::JoinHandle<()>,
 }
 
-impl Server {
-    /// Starts answering. Must be called within a tokio runtime.
+impl ApiServer {
+    /// Starts serving. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When certificates cannot be made or the socket cannot be used.
-    pub fn start(engine: Engine, options: ServerOptions) -> Result<Server, StartError> {
+    /// Certificates cannot be generated, or the socket cannot be used.
+    pub fn start(engine: ApiEngine, options: ServerOptions) -> Result<ApiServer, ServerStartError> {
         let address = options.listener.local_addr()?;
         let tls = options.identity.tls(Some(address.ip()))?;
-        let dialer = Dialer::new(&options.identity.node_client_certificate()?)?;
-        let (stopper, stop) = stop::pair();
-        let key = TokenKey::new(options.identity.token_key())
+        let dialer = KubeletClient::new(&options.identity.node_client_certificate()?)?;
+        let (stopper, stop) = shutdown::pair();
+        let key = TokenSigningKey::new(options.identity.token_key())
             .ok_or(IdentityError::Damaged("key for service account tokens"))?;
-        let accounts = Arc::new(AccountTokens::new(
+        let accounts = Arc::new(ServiceAccountTokens::new(
             key,
             engine.store().clone(),
             options.clock.clone(),
             options.entropy.clone(),
         ));
+        // The engine issues tokens (TokenRequest), the authenticator verifies them: both share one key.
         engine.set_tokens(accounts.clone());
         let mut tokens = options.static_tokens;
         tokens.push((options.identity.admin_token().to_owned(), admin()));
-        let mut checks = vec![Check::passed("ping")];
+        let mut checks = vec![HealthCheck::always_passing("ping")];
         checks.extend(options.checks);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             engine,
             auth: Authenticator::new(tokens, accounts),
-            limits: Limits::new(&options.bounds),
+            limits: InFlightLimits::new(&options.bounds),
             bounds: options.bounds,
-            metrics: Metrics::new(options.metrics),
-            discovery: discover::Discovery::default(),
+            metrics: ApiServerMetrics::new(options.metrics),
+            discovery: non_resource::DiscoveryCache::default(),
             lines: Arc::default(),
             checks,
-            nodes: options.nodes,
-            teller: options.teller,
-            aside: options.aside,
+            local_kubelets: options.local_kubelets,
+            api_provider: options.api_provider,
+            extension_route: options.extension_route,
             dialer,
             address,
             hosts: hosts(address),
@@ -159,38 +153,39 @@ impl Server {
             entropy: options.entropy,
             stop: stop.clone(),
         });
-        let advertised = Advertised::of(address);
+        let advertised = AdvertisedAddress::of(address);
+        // Before the first connection is accepted, so that no client sees a cluster without the `kubernetes` Service.
         kubernetes_service::reconcile(&shared.engine, advertised);
-        tokio::spawn(kubernetes_service::keep(shared.engine.clone(), advertised, stop.clone()));
+        tokio::spawn(kubernetes_service::run(shared.engine.clone(), advertised, stop.clone()));
         let listener = Listener::new(options.listener, tls, CONNECTIONS_MAX, stop)?;
-        let accepting = tokio::spawn(listener.serve(move |stream: &Connected| {
-            let (shared, peer, open) = (shared.clone(), peer_of(stream), Open::new(&shared));
+        let accepting = tokio::spawn(listener.serve(move |stream: &TlsConnection| {
+            let (shared, peer, open) = (shared.clone(), peer_of(stream), OpenConnection::new(&shared));
             move |request| {
                 let _counted = &open;
-                route::serve(shared.clone(), peer.clone(), request)
+                handler_chain::serve(shared.clone(), peer.clone(), request)
             }
         }));
-        Ok(Server { address, stopper, accepting })
+        Ok(ApiServer { address, stopper, accepting })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops: ends watches, lets requests under way finish for a moment, closes the rest.
+    /// Shuts down: watches end, requests in flight get a short grace period, then connections are closed.
     pub async fn stop(self) {
         self.stopper.stop();
         let _ = self.accepting.await;
     }
 }
 
-fn admin() -> User {
-    User { name: ADMIN_USER.into(), groups: vec![MASTERS.into()], ..User::default() }
+fn admin() -> UserInfo {
+    UserInfo { name: ADMIN_USER.into(), groups: vec![MASTERS.into()], ..UserInfo::default() }
 }
 
-/// On loopback only our own names are answered; elsewhere we cannot know what we are called.
+/// On loopback only known host names are accepted, which blocks DNS rebinding; on other addresses the server cannot
+/// know its names.
 fn hosts(address: SocketAddr) -> Option<Vec<String>> {
     address.ip().is_loopback().then(|| {
         let mut names: Vec<String> = SERVING_NAMES.iter().map(ToString::to_string).collect();
@@ -202,23 +197,23 @@ fn hosts(address: SocketAddr) -> Option<Vec<String>> {
     })
 }
 
-/// Whom the certificate of a connection names.
-fn peer_of(stream: &Connected) -> Option<Arc<User>> {
+/// The user of the connection's client certificate.
+fn peer_of(stream: &TlsConnection) -> Option<Arc<UserInfo>> {
     let certificate = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
     certificate.and_then(|der| user_of_certificate(der)).map(Arc::new)
 }
 
-/// Counts a connection for as long as it is open.
-struct Open(Arc<Shared>);
+/// Counts a connection in the metrics while it is open.
+struct OpenConnection(Arc<ServerState>);
 
-impl Open {
-    fn new(shared: &Arc<Shared>) -> Open {
+impl OpenConnection {
+    fn new(shared: &Arc<ServerState>) -> OpenConnection {
         shared.metrics.connections.inc();
-        Open(shared.clone())
+        OpenConnection(shared.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.metrics.connections.dec();
     }

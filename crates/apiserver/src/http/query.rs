@@ -1,31 +1,30 @@
-//! Options in the query of a request.
+//! Query parameters of requests.
 //!
 //! # Invariants
 //!
-//! - Numbers that are not numbers are 400; values outside a closed set are 422 on the options' own kind, with the
-//!   words of the real server.
-//! - Unknown parameters are passed over, as the real server does.
+//! - Malformed numbers are 400; values outside a closed set are 422 on the options' own kind, with kube-apiserver's
+//!   messages.
+//! - Unknown parameters are ignored, as by kube-apiserver.
 
 use std::time::Duration;
 
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
-use super::info::decode_percent;
+use super::request_info::decode_percent;
 use crate::request::{DeleteOptions, FieldValidation, ListOptions, WriteOptions};
-use crate::status::{Named, Status};
+use crate::status::{Status, StatusObject};
 
-/// The longest `fieldManager`.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
-/// The most parameters that are read; the rest is passed over.
+/// Further parameters are ignored.
 const PARAMETERS_MAX: usize = 256;
 
-/// The parameters of a request in the order they were sent.
+/// Query parameters in request order.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct QueryParams(Vec<(String, String)>);
 
-impl Query {
-    /// Reads the part of a URL after `?`. Malformed escapes drop the parameter they stand in.
+impl QueryParams {
+    /// Parses the query string. A parameter with a malformed escape is dropped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|p| !p.is_empty()).take(PARAMETERS_MAX);
@@ -52,16 +51,16 @@ impl Query {
         self.get(key).map(Text::from).unwrap_or_default()
     }
 
-    /// A truth value: present and anything but `false` or `0` is true, as the real server reads it.
+    /// A boolean: present and neither `false` nor `0` is true, as in Go's conversion of query parameters.
     #[must_use]
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|value| !matches!(value, "0" | "false"))
     }
 
-    /// A whole number.
+    /// An integer.
     ///
     /// # Errors
-    /// 400 when it is not one.
+    /// 400 for a malformed number.
     pub fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(key).filter(|t| !t.is_empty()) else {
             return Ok(None);
@@ -70,19 +69,19 @@ impl Query {
         text.parse().map(Some).map_err(wrong)
     }
 
-    /// `timeoutSeconds`.
+    /// `timeoutSeconds`; 0 and negative values mean unset.
     ///
     /// # Errors
-    /// 400 when it is not a number.
+    /// 400 for a malformed number.
     pub fn timeout_seconds(&self) -> Result<Option<Duration>, Status> {
         let secs = self.number("timeoutSeconds")?;
         Ok(secs.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0).map(Duration::from_secs))
     }
 
-    /// `timeout`: how long the client will wait, as a Go duration.
+    /// `timeout`: the request timeout as a Go duration.
     ///
     /// # Errors
-    /// 400 when it is not a duration.
+    /// 400 for a malformed duration.
     pub fn timeout(&self) -> Result<Option<Duration>, Status> {
         let Some(text) = self.get("timeout").filter(|t| !t.is_empty()) else {
             return Ok(None);
@@ -94,7 +93,7 @@ impl Query {
         parse_duration(text).map(|d| (!d.is_zero()).then_some(d)).ok_or_else(wrong)
     }
 
-    /// The options of a list or watch.
+    /// ListOptions of a list or watch.
     ///
     /// # Errors
     /// 400 for malformed numbers.
@@ -113,10 +112,10 @@ impl Query {
         })
     }
 
-    /// The options of a create, update or patch; `kind` is their name, e.g. `CreateOptions`.
+    /// CreateOptions, UpdateOptions or PatchOptions; `kind` is the name in messages.
     ///
     /// # Errors
-    /// 422 that names every option with an illegal value.
+    /// 422 with every invalid option.
     pub fn write_options(&self, kind: &str, user_agent: &str) -> Result<WriteOptions, Status> {
         let mut errors = Vec::new();
         let manager = self.text("fieldManager");
@@ -133,14 +132,15 @@ impl Query {
             }
         };
         refuse(kind, &errors)?;
+        // Apply requires an explicit manager: a default would change ownership with the client's version.
         let field_manager = if manager.is_empty() { manager_of_agent(user_agent) } else { manager };
         Ok(WriteOptions { field_manager, field_validation, dry_run })
     }
 
-    /// The options of a patch: as [`Query::write_options`], with what only apply may or must say.
+    /// PatchOptions: as [`QueryParams::write_options`], with `force` and the rules of server-side apply.
     ///
     /// # Errors
-    /// 422 as above; also for `force` outside apply, and for apply without a manager.
+    /// 422 as above; also for `force` without apply, and for apply without `fieldManager`.
     pub fn patch_options(&self, apply: bool, user_agent: &str) -> Result<(WriteOptions, bool), Status> {
         let options = self.write_options("PatchOptions", user_agent)?;
         let force = self.flag("force");
@@ -154,10 +154,10 @@ impl Query {
         Ok((options, force.unwrap_or(false)))
     }
 
-    /// The options of a delete, unless its body has them.
+    /// DeleteOptions from the query, and `dryRun`.
     ///
     /// # Errors
-    /// 400 for a malformed number, 422 for values outside their sets.
+    /// 400 for a malformed number, 422 for invalid values.
     pub fn delete_options(&self) -> Result<(DeleteOptions, bool), Status> {
         let options = DeleteOptions {
             grace_secs: self.number("gracePeriodSeconds")?,
@@ -176,10 +176,10 @@ impl Query {
     }
 }
 
-/// The options in the body of a delete.
+/// DeleteOptions from the request body, and `dryRun`.
 ///
 /// # Errors
-/// 400 for values of a wrong type, 422 for values outside their sets.
+/// 400 for values of a wrong type, 422 for invalid values.
 pub fn delete_options_of(body: &Tree) -> Result<(DeleteOptions, bool), Status> {
     let text = |path: &[&str]| body.at(path).and_then(Tree::as_text).cloned();
     if let Some(wrong) = body.get("gracePeriodSeconds").filter(|g| g.as_int().is_none() && !g.is_null()) {
@@ -233,10 +233,11 @@ fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The manager of a client that does not name one: its user agent up to the first slash.
+/// The default field manager: the user agent up to the first slash.
 fn manager_of_agent(agent: &str) -> Text {
     let name = agent.split('/').next().unwrap_or_default();
     let mut clean: String = name.chars().filter(|c| !c.is_control()).collect();
+    // Pop characters, not bytes: the cut must stay on a character boundary.
     while clean.len() > FIELD_MANAGER_BYTES_MAX {
         clean.pop();
     }
@@ -247,10 +248,10 @@ fn refuse(kind: &str, errors: &[FieldError]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Named { group: "meta.k8s.io", resource: kind, name: "" }, errors))
+    Err(Status::invalid(StatusObject { group: "meta.k8s.io", resource: kind, name: "" }, errors))
 }
 
-/// Reads a Go duration such as `1h2m3.5s`, in whole milliseconds.
+/// Parses a Go duration such as `1h2m3.5s`.
 fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -284,8 +285,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_options_say_what_is_wrong() {
-        let good = Query::parse("fieldManager=me&dryRun=All&fieldValidation=Strict&unknown=1");
+    fn invalid_write_options_are_rejected() {
+        let good = QueryParams::parse("fieldManager=me&dryRun=All&fieldValidation=Strict&unknown=1");
         let options = good.write_options("CreateOptions", "kubectl/v1").unwrap();
         assert_eq!(options.field_manager, "me");
         assert!(options.dry_run);
@@ -299,7 +300,7 @@ mod tests {
             ),
             ("a manager is printable", "fieldManager=%01", "invalid character U+0001 (at position 0)"),
         ] {
-            let refusal = Query::parse(query).write_options("CreateOptions", "").unwrap_err();
+            let refusal = QueryParams::parse(query).write_options("CreateOptions", "").unwrap_err();
             assert_eq!(refusal.code, 422, "{says}");
             assert!(refusal.message.starts_with("CreateOptions.meta.k8s.io \"\" is invalid: "), "{says}");
             assert!(refusal.message.contains(want), "{says}: {}", refusal.message);
@@ -307,33 +308,35 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_manager_is_named_after_its_agent() {
+    fn the_field_manager_defaults_to_the_user_agent() {
         for (agent, want) in [("kubectl/v1.37 (linux)", "kubectl"), ("curl", "curl"), ("", "unknown")] {
-            let options = Query::default().write_options("CreateOptions", agent).unwrap();
+            let options = QueryParams::default().write_options("CreateOptions", agent).unwrap();
             assert_eq!(options.field_manager, want);
         }
     }
 
     #[test]
-    fn only_apply_may_force_and_must_say_who() {
-        let query = Query::parse("force=true");
+    fn force_is_for_apply_only_and_apply_needs_a_field_manager() {
+        let query = QueryParams::parse("force=true");
         assert!(query.patch_options(false, "").unwrap_err().message.contains("force: Forbidden: may not"));
         assert!(query.patch_options(true, "a").unwrap_err().message.contains("fieldManager: Required value"));
-        let (options, force) = Query::parse("force=true&fieldManager=m").patch_options(true, "").unwrap();
+        let (options, force) =
+            QueryParams::parse("force=true&fieldManager=m").patch_options(true, "").unwrap();
         assert_eq!((options.field_manager.as_str(), force), ("m", true));
     }
 
     #[test]
     fn delete_options_from_query_and_body() {
-        let (options, dry_run) = Query::parse("gracePeriodSeconds=0&propagationPolicy=Orphan&dryRun=All")
-            .delete_options()
-            .unwrap();
+        let (options, dry_run) =
+            QueryParams::parse("gracePeriodSeconds=0&propagationPolicy=Orphan&dryRun=All")
+                .delete_options()
+                .unwrap();
         assert_eq!((options.grace_secs, options.propagation.as_str(), dry_run), (Some(0), "Orphan", true));
         let (options, _) = delete_options_of(&tree!({"preconditions": {"uid": "u"}})).unwrap();
         assert_eq!(options.uid.as_deref(), Some("u"));
-        let both = Query::parse("orphanDependents=true&propagationPolicy=Orphan").delete_options();
+        let both = QueryParams::parse("orphanDependents=true&propagationPolicy=Orphan").delete_options();
         assert!(both.unwrap_err().message.contains("cannot be both set"));
-        let text = Query::parse("gracePeriodSeconds=x").delete_options().unwrap_err();
+        let text = QueryParams::parse("gracePeriodSeconds=x").delete_options().unwrap_err();
         assert_eq!(
             (text.code, text.message.as_str()),
             (400, "strconv.ParseInt: parsing \"x\": invalid syntax")

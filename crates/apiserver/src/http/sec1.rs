@@ -1,4 +1,4 @@
-//! Private keys of P-256 in the form of SEC 1 (RFC 5915): `EC PRIVATE KEY`, with the curve and the public key.
+//! P-256 private keys as SEC 1 PEM (RFC 5915, `EC PRIVATE KEY`), with curve and public key.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -6,23 +6,22 @@ use rcgen::KeyPair;
 
 use super::identity::IdentityError;
 
-/// Bytes of the secret number.
+/// Length of the private scalar.
 const SECRET_BYTES: usize = 32;
-/// What stands before the secret number, in PKCS #8 as well: the version, and the head of a string of 32 bytes.
+/// DER before the private scalar, in PKCS #8 as well: version 1, and the header of a 32-byte OCTET STRING.
 const BEFORE_SECRET: [u8; 5] = [0x02, 0x01, 0x01, 0x04, 0x20];
-/// The name of the curve, 1.2.840.10045.3.1.7, tagged as the parameters.
+/// The curve OID 1.2.840.10045.3.1.7 (P-256), tagged as parameters.
 const CURVE: [u8; 12] = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-/// What stands before the 65 bytes of the public key: its tag, the head of a string of bits, no unused bits.
+/// DER before the 65 bytes of the public key: tag, header of a BIT STRING, no unused bits.
 const BEFORE_PUBLIC: [u8; 5] = [0xa1, 0x44, 0x03, 0x42, 0x00];
-/// Bytes of the point that is the public key.
+/// Length of the uncompressed public point.
 const PUBLIC_BYTES: usize = 65;
-/// Characters of a line.
 const LINE: usize = 64;
 
-/// The key, PEM.
+/// Encodes a key as PEM.
 ///
 /// # Errors
-/// It is not of P-256.
+/// The key is not P-256.
 pub fn pem(key: &KeyPair) -> Result<String, IdentityError> {
     let der = der(&key.serialize_der(), key.public_key_raw()).ok_or(IdentityError::Damaged("client key"))?;
     let text = BASE64_STANDARD.encode(der);
@@ -57,7 +56,7 @@ mod tests {
         assert!(text.starts_with("-----BEGIN EC PRIVATE KEY-----\n"), "{text}");
         let read = PrivateKeyDer::from_pem_slice(text.as_bytes()).unwrap();
         assert!(matches!(read, PrivateKeyDer::Sec1(_)));
-        // Refused when public and secret part do not belong together.
+        // Fails unless public and private key match.
         let read = any_ecdsa_type(&read).unwrap();
         let public = read.public_key().unwrap();
         assert!(public.as_ref().ends_with(key.public_key_raw()), "it has the same public key");

@@ -1,84 +1,81 @@
-//! What a method does to a path, and whether the resource allows it.
+//! Maps HTTP methods to API verbs.
 
 use http::Method;
 
-use super::limits::Load;
+use super::limits::InFlightClass;
 use crate::registry::Resource;
-use crate::request::Target;
+use crate::request::ResourcePath;
 use crate::status::Status;
 
-/// What a request does.
+/// The verb of a request, as in RBAC and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// Read one.
+pub enum ApiVerb {
     Get,
-    /// Read a collection.
     List,
-    /// Follow a collection or one object.
     Watch,
-    /// POST.
     Create,
-    /// PUT.
     Update,
-    /// PATCH.
     Patch,
-    /// DELETE of one.
     Delete,
-    /// DELETE of a collection.
     DeleteCollection,
 }
 
-impl Verb {
-    /// What a method means for a target; `None` when it means nothing.
+impl ApiVerb {
+    /// The verb of a method on a path; `None` when the method is not supported there.
     #[must_use]
-    pub fn of(method: &Method, target: &Target, watch: bool) -> Option<Verb> {
+    pub fn of(method: &Method, target: &ResourcePath, watch: bool) -> Option<ApiVerb> {
         let collection = target.name.is_empty();
         let part = !target.subresource.is_empty();
         let verb = match method.as_str() {
-            "GET" if watch && !part => Verb::Watch,
-            "GET" if collection => Verb::List,
-            "GET" => Verb::Get,
-            "POST" if collection || part => Verb::Create,
-            "PUT" if !collection => Verb::Update,
-            "PATCH" if !collection => Verb::Patch,
-            "DELETE" if collection => Verb::DeleteCollection,
-            "DELETE" => Verb::Delete,
+            "GET" if watch && !part => ApiVerb::Watch,
+            "GET" if collection => ApiVerb::List,
+            "GET" => ApiVerb::Get,
+            "POST" if collection || part => ApiVerb::Create,
+            "PUT" if !collection => ApiVerb::Update,
+            "PATCH" if !collection => ApiVerb::Patch,
+            "DELETE" if collection => ApiVerb::DeleteCollection,
+            "DELETE" => ApiVerb::Delete,
             _ => return None,
         };
         Some(verb)
     }
 
-    /// Its word in discovery.
+    /// The name in discovery, RBAC and metrics.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Watch => "watch",
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Patch => "patch",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
+            ApiVerb::Get => "get",
+            ApiVerb::List => "list",
+            ApiVerb::Watch => "watch",
+            ApiVerb::Create => "create",
+            ApiVerb::Update => "update",
+            ApiVerb::Patch => "patch",
+            ApiVerb::Delete => "delete",
+            ApiVerb::DeleteCollection => "deletecollection",
         }
     }
 
-    /// What kind of place it takes.
+    /// The in-flight limit that it counts against.
     #[must_use]
-    pub fn load(self) -> Load {
+    pub fn load(self) -> InFlightClass {
         match self {
-            Verb::Watch => Load::Watch,
-            Verb::Get | Verb::List => Load::Read,
-            _ => Load::Write,
+            ApiVerb::Watch => InFlightClass::Watch,
+            ApiVerb::Get | ApiVerb::List => InFlightClass::Read,
+            _ => InFlightClass::Write,
         }
     }
 }
 
-/// Whether the resource can be asked this at this path.
+/// Checks that the resource supports the verb at this path.
 ///
 /// # Errors
-/// 404 for a path that does not exist, 405 for a verb that it does not have.
-pub fn check(resource: &Resource, version: usize, target: &Target, verb: Verb) -> Result<(), Status> {
+/// 404 for an unknown path, 405 for an unsupported verb.
+pub fn check(
+    resource: &Resource,
+    version: usize,
+    target: &ResourcePath,
+    verb: ApiVerb,
+) -> Result<(), Status> {
     let in_namespace = !target.namespace.is_empty();
     let needs_namespace = resource.namespaced && !target.name.is_empty();
     if (in_namespace && !resource.namespaced) || (needs_namespace && !in_namespace) {
@@ -89,7 +86,7 @@ pub fn check(resource: &Resource, version: usize, target: &Target, verb: Verb) -
         return allowed(sub.verbs.iter().any(|v| v == verb.word()));
     }
     let everywhere = resource.namespaced && !in_namespace && target.name.is_empty();
-    if everywhere && !matches!(verb, Verb::List | Verb::Watch) {
+    if everywhere && !matches!(verb, ApiVerb::List | ApiVerb::Watch) {
         return Err(Status::method_not_allowed());
     }
     allowed(resource.allows(version, verb.word()))
@@ -105,29 +102,29 @@ mod tests {
 
     #[test]
     fn verbs_follow_from_method_and_path() {
-        let target = |name: &str, sub: &str| Target {
+        let target = |name: &str, sub: &str| ResourcePath {
             name: name.into(),
             subresource: sub.into(),
-            ..Target::default()
+            ..ResourcePath::default()
         };
         for (method, name, sub, watch, want) in [
-            ("GET", "", "", false, Some(Verb::List)),
-            ("GET", "", "", true, Some(Verb::Watch)),
-            ("GET", "a", "", true, Some(Verb::Watch)),
-            ("GET", "a", "status", true, Some(Verb::Get)),
-            ("POST", "", "", false, Some(Verb::Create)),
+            ("GET", "", "", false, Some(ApiVerb::List)),
+            ("GET", "", "", true, Some(ApiVerb::Watch)),
+            ("GET", "a", "", true, Some(ApiVerb::Watch)),
+            ("GET", "a", "status", true, Some(ApiVerb::Get)),
+            ("POST", "", "", false, Some(ApiVerb::Create)),
             ("POST", "a", "", false, None),
-            ("POST", "a", "binding", false, Some(Verb::Create)),
+            ("POST", "a", "binding", false, Some(ApiVerb::Create)),
             ("PUT", "", "", false, None),
-            ("PUT", "a", "", false, Some(Verb::Update)),
-            ("PATCH", "a", "", false, Some(Verb::Patch)),
-            ("DELETE", "", "", false, Some(Verb::DeleteCollection)),
-            ("DELETE", "a", "", false, Some(Verb::Delete)),
+            ("PUT", "a", "", false, Some(ApiVerb::Update)),
+            ("PATCH", "a", "", false, Some(ApiVerb::Patch)),
+            ("DELETE", "", "", false, Some(ApiVerb::DeleteCollection)),
+            ("DELETE", "a", "", false, Some(ApiVerb::Delete)),
             ("HEAD", "a", "", false, None),
             ("FOO", "a", "", false, None),
         ] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            assert_eq!(Verb::of(&method, &target(name, sub), watch), want, "{method} {name} {sub}");
+            assert_eq!(ApiVerb::of(&method, &target(name, sub), watch), want, "{method} {name} {sub}");
         }
     }
 }

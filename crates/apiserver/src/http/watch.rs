@@ -1,130 +1,122 @@
-//! Watch streams: one JSON document per line, or one protobuf event after its length, each sent as soon as it is known.
+//! Watch streams: one JSON document per line, or length-prefixed protobuf events, each sent as soon as it is
+//! published.
 //!
 //! # Invariants
 //!
-//! - A stream is a cursor, not a queue: a slow reader holds back nobody and in the end is told 410.
-//! - Bookmarks are sent only to those who asked.
-//! - A stream ends by its own clock, with a last bookmark shortly before.
+//! - A stream is a cursor, not a queue: a slow watcher delays nothing, and gets 410 when history has been compacted
+//!   past it.
+//! - Bookmarks are sent only to clients that asked for them.
+//! - A stream ends at its timeout, with a last bookmark shortly before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_schema::{proto, table, zero};
 use muster_tree::{Text, Tree, tree};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use super::accept::{Encoding, MetaVersion, Shape};
-use super::answer::no_protobuf;
-use super::lines::Lines;
-use super::metrics::Metrics;
-use super::reads::in_version;
-use super::stop::Stop;
-use crate::engine::Watch;
+use super::metrics::ApiServerMetrics;
+use super::negotiation::{Encoding, MetaVersion, Representation};
+use super::read_handlers::in_version;
+use super::response::no_protobuf;
+use super::serialization_cache::SerializationCache;
+use super::shutdown::StopSignal;
+use crate::engine::ResourceWatch;
 use crate::registry::Resource;
 use crate::request::{EventType, WatchEvent};
 use crate::status::Status;
-use crate::tables::{self, Include, ListMeta};
+use crate::tables::{self, IncludeObject, ListMeta};
 
-/// How often those who asked get a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a stream sends a last bookmark.
+/// How long before its end a stream sends the last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How many events are taken from the history at once.
+/// Maximum number of events that one read takes from history.
 const EVENTS_AT_ONCE: usize = 256;
-/// A piece is sent when it has grown to this size, or when nothing more is known.
-const PIECE_BYTES: usize = 64 << 10;
-/// Pieces on their way to the socket.
-pub const PIECES_MAX: usize = 4;
+/// A chunk is sent when it reaches this size, or when no event is left.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that are buffered between encoder and socket.
+pub const CHUNKS_MAX: usize = 4;
 
-/// How the objects of a stream are shown.
-pub struct Lens {
-    /// The resource.
+/// Encodes the events of one stream.
+pub struct WatchEncoder {
     pub resource: Arc<Resource>,
-    /// Place of the version.
     pub version: usize,
-    /// Their shape.
-    pub shape: Shape,
-    /// Their encoding.
+    pub shape: Representation,
     pub encoding: Encoding,
-    /// What rows of tables carry.
-    pub include: Include,
-    /// For ages in tables.
+    /// `includeObject` of Table rows.
+    pub include: IncludeObject,
+    /// For ages in Tables.
     pub clock: Arc<dyn Clock>,
-    /// Lines that others may have sent before.
-    pub lines: Arc<Lines>,
+    /// Events that were serialized for other watchers.
+    pub lines: Arc<SerializationCache>,
 }
 
-/// A stream that is about to begin.
-pub struct Stream {
-    /// Where events come from.
-    pub watch: Watch,
-    /// How they look.
-    pub lens: Lens,
-    /// Whether bookmarks were asked for.
+pub struct WatchStream {
+    pub watch: ResourceWatch,
+    pub lens: WatchEncoder,
     pub bookmarks: bool,
-    /// How long it lasts.
     pub lasts: Duration,
-    /// Its place among the watches.
     pub permit: OwnedSemaphorePermit,
-    /// Tells when the server stops.
-    pub stop: Stop,
+    pub stop: StopSignal,
 }
 
-/// Sends a stream until it ends, or nobody reads any more.
-pub async fn send(metrics: Metrics, mut stream: Stream, pieces: mpsc::Sender<Bytes>) {
+/// Sends events until the stream ends or the client disconnects.
+pub async fn send(metrics: ApiServerMetrics, mut stream: WatchStream, chunks: mpsc::Sender<Bytes>) {
+    // The permit is held until the task ends, not only until the response head was sent.
     metrics.watches.inc();
-    stream.run(&pieces).await;
+    stream.run(&chunks).await;
     metrics.watches.dec();
     drop(stream.permit);
 }
 
-impl Stream {
-    async fn run(&mut self, pieces: &mpsc::Sender<Bytes>) {
+impl WatchStream {
+    async fn run(&mut self, chunks: &mpsc::Sender<Bytes>) {
         let begin = Instant::now();
+        // The timeout runs from the start of the stream, not from the last event.
         let end = begin + self.lasts;
         let mut columns_sent = false;
-        let mut mark_at = self.first_mark(begin, end);
+        let mut bookmark_at = self.first_bookmark(begin, end);
         loop {
-            // Listening begins before looking: what is published in between wakes us.
+            // Register the listener before reading: an event published in between must wake the task.
             let news = self.watch.listen();
-            match self.batch(&mut columns_sent) {
-                Ok(piece) if !piece.is_empty() => {
-                    if pieces.send(piece.into()).await.is_err() {
+            match self.next_chunk(&mut columns_sent) {
+                Ok(chunk) if !chunk.is_empty() => {
+                    if chunks.send(chunk.into()).await.is_err() {
                         return;
                     }
                     continue;
                 }
                 Ok(_) => {}
                 Err(status) => {
-                    let _ = pieces.send(error_event(&status, self.lens.encoding).into()).await;
+                    let _ = chunks.send(error_event(&status, self.lens.encoding).into()).await;
                     return;
                 }
             }
             tokio::select! {
                 () = news => {}
-                () = pieces.closed() => return,
+                () = chunks.closed() => return,
                 () = self.stop.stopped() => return,
                 () = sleep_until(end) => return,
-                () = sleep_until(mark_at.unwrap_or(end)), if mark_at.is_some() => {
-                    // Looking first takes the bookmark past what happened to other resources.
-                    let Ok(mut piece) = self.batch(&mut columns_sent) else { continue };
-                    piece.extend(self.mark());
-                    if pieces.send(piece.into()).await.is_err() {
+                () = sleep_until(bookmark_at.unwrap_or(end)), if bookmark_at.is_some() => {
+                    // Read first: it advances the bookmark past revisions of other resources.
+                    let Ok(mut chunk) = self.next_chunk(&mut columns_sent) else { continue };
+                    chunk.extend(self.bookmark_chunk());
+                    if chunks.send(chunk.into()).await.is_err() {
                         return;
                     }
-                    mark_at = next_mark(Instant::now(), end);
+                    bookmark_at = next_bookmark(Instant::now(), end);
                 }
             }
         }
     }
 
-    /// Lines of what has happened, up to about [`PIECE_BYTES`]; empty when nothing has.
-    fn batch(&mut self, columns_sent: &mut bool) -> Result<Vec<u8>, Status> {
+    /// Encodes pending events, up to about [`CHUNK_BYTES`]; empty when there are none.
+    fn next_chunk(&mut self, columns_sent: &mut bool) -> Result<Vec<u8>, Status> {
         let mut out = Vec::new();
-        while out.len() < PIECE_BYTES {
+        while out.len() < CHUNK_BYTES {
             let events = self.watch.next(EVENTS_AT_ONCE)?;
             if events.is_empty() {
                 break;
@@ -136,23 +128,23 @@ impl Stream {
         Ok(out)
     }
 
-    fn mark(&self) -> Vec<u8> {
+    fn bookmark_chunk(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.lens.write(&self.watch.bookmark(), &mut true, &mut out);
         out
     }
 
-    fn first_mark(&self, begin: Instant, end: Instant) -> Option<Instant> {
-        if self.bookmarks { next_mark(begin, end) } else { None }
+    fn first_bookmark(&self, begin: Instant, end: Instant) -> Option<Instant> {
+        if self.bookmarks { next_bookmark(begin, end) } else { None }
     }
 }
 
-fn next_mark(now: Instant, end: Instant) -> Option<Instant> {
+fn next_bookmark(now: Instant, end: Instant) -> Option<Instant> {
     let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
     Some(last.min(now + BOOKMARK_EVERY))
 }
 
-/// The event of a stream that failed: its last one.
+/// The ERROR event that ends a stream.
 #[must_use]
 pub fn error_event(status: &Status, encoding: Encoding) -> Vec<u8> {
     event("ERROR", &status.to_tree(), encoding)
@@ -169,7 +161,7 @@ fn write_event(kind: &str, object: &Tree, encoding: Encoding, out: &mut Vec<u8>)
         return write_line(kind, object, out);
     }
     let encoded = proto::encode_event(kind, object).or_else(|why| {
-        // The objects of a stream were agreed on in this encoding: one that has no form in it ends up as an error.
+        // The stream's encoding is settled: an object without a protobuf form is sent as an ERROR event.
         proto::encode_event("ERROR", &no_protobuf(&why).to_tree())
     });
     let encoded = encoded.expect("a Status has a form in protobuf");
@@ -186,7 +178,7 @@ fn write_line(kind: &str, object: &Tree, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-impl Lens {
+impl WatchEncoder {
     fn write(&self, changed: &WatchEvent, columns_sent: &mut bool, out: &mut Vec<u8>) {
         let kind = match changed.kind {
             EventType::Added => "ADDED",
@@ -194,7 +186,7 @@ impl Lens {
             EventType::Deleted => "DELETED",
             EventType::Bookmark | EventType::InitialEventsEnd => "BOOKMARK",
         };
-        if kind == "BOOKMARK" || !matches!(self.shape, Shape::Whole) {
+        if kind == "BOOKMARK" || !matches!(self.shape, Representation::Whole) {
             return write_event(kind, &self.shown(changed, columns_sent), self.encoding, out);
         }
         let key = (changed.object.revision, self.version, kind, self.encoding);
@@ -208,17 +200,17 @@ impl Lens {
         }
         let object = self.resource.present(&event.object, self.version);
         match self.shape {
-            Shape::Table(of) => {
+            Representation::Table(of) => {
                 let meta = ListMeta { resource_version: revision_text(event), ..ListMeta::default() };
                 let table = self.table(std::slice::from_ref(&object), &meta, of);
-                // The columns do not change during a stream: clients keep those of the first event.
+                // Only the first event carries column definitions; clients keep them.
                 if std::mem::replace(columns_sent, true) {
                     table.with_key("columnDefinitions", Tree::Null)
                 } else {
                     table
                 }
             }
-            Shape::Partial(of) | Shape::PartialList(of) => partial(&object, of),
+            Representation::Partial(of) | Representation::PartialList(of) => partial(&object, of),
             _ => object,
         }
     }
@@ -229,14 +221,14 @@ impl Lens {
         in_version(&table, self.include, of)
     }
 
-    /// A bookmark carries the revision and nothing of any object.
+    /// The object of a bookmark has only a resourceVersion.
     fn bookmark(&self, event: &WatchEvent) -> Tree {
         let mut meta = tree!({"resourceVersion": revision_text(event)});
         if event.kind == EventType::InitialEventsEnd {
             meta = meta.with_key("annotations", tree!({"k8s.io/initial-events-end": "true"}));
         }
         let (api_version, kind) = match self.shape {
-            Shape::Table(of) => {
+            Representation::Table(of) => {
                 let object = partial(&tree!({"metadata": meta.clone()}), MetaVersion::V1);
                 let rows = tree!([{"cells": [], "object": object}]);
                 let meta = tree!({"resourceVersion": revision_text(event)});
@@ -245,14 +237,14 @@ impl Lens {
                     "columnDefinitions": null, "rows": rows,
                 });
             }
-            Shape::Partial(of) | Shape::PartialList(of) => {
+            Representation::Partial(of) | Representation::PartialList(of) => {
                 (Text::from(of.api_version()), Text::from("PartialObjectMetadata"))
             }
             _ => (self.resource.api_version(self.version), self.resource.kind.clone()),
         };
         let bookmark = tree!({"apiVersion": api_version, "kind": kind, "metadata": meta});
-        // Built-in kinds show their empty parts here as everywhere.
-        if self.resource.custom || !matches!(self.shape, Shape::Whole) {
+        // Built-in kinds include zero values, as everywhere: they come from Go structs.
+        if self.resource.custom || !matches!(self.shape, Representation::Whole) {
             return bookmark;
         }
         let schema = self.resource.versions[self.version].schema.id;
@@ -264,7 +256,7 @@ fn revision_text(event: &WatchEvent) -> Text {
     Text::from(event.object.revision.to_string())
 }
 
-/// The metadata of an object in wire form.
+/// `PartialObjectMetadata` of an object.
 #[must_use]
 pub fn partial(object: &Tree, of: MetaVersion) -> Tree {
     tables::partial_metadata(object).with_key("apiVersion", of.api_version().into())

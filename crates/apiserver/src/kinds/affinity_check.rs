@@ -1,17 +1,17 @@
-//! What affinities and selectors may say.
+//! Validation of affinity and selectors.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with the affinities of a pod spec.
-pub(super) fn affinity(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates the affinities of a pod spec.
+pub(super) fn affinity(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(affinity) = spec.get("affinity") else {
         return;
     };
@@ -26,7 +26,7 @@ pub(super) fn affinity(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn node(rules: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn node(rules: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(required) = rules.get(REQUIRED) {
         node_selector(required, &at.field(REQUIRED), errors);
     }
@@ -38,8 +38,8 @@ fn node(rules: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a selector of nodes.
-pub(super) fn node_selector(selector: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates a selector of nodes.
+pub(super) fn node_selector(selector: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("nodeSelectorTerms");
     let terms = selector.items_at(&["nodeSelectorTerms"]);
     if terms.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn node_selector(selector: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn node_term(term: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn node_term(term: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("matchExpressions");
     for (i, expression) in term.items_at(&["matchExpressions"]).iter().enumerate() {
         let at = list.item(i);
@@ -82,14 +82,14 @@ fn node_term(term: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn weight(term: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn weight(term: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let weight = term.int_at(&["weight"]).unwrap_or(0);
     if !(1..=100).contains(&weight) {
         errors.push(FieldError::invalid(at.field("weight"), weight, "must be in the range 1-100"));
     }
 }
 
-fn pod(rules: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn pod(rules: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field(REQUIRED);
     for (i, term) in rules.items_at(&[REQUIRED]).iter().enumerate() {
         pod_term(term, &list.item(i), errors);
@@ -102,7 +102,7 @@ fn pod(rules: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn pod_term(term: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn pod_term(term: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     selector(term.get("labelSelector"), &at.field("labelSelector"), errors);
     selector(term.get("namespaceSelector"), &at.field("namespaceSelector"), errors);
     let key = term.str_at(&["topologyKey"]);
@@ -113,8 +113,8 @@ fn pod_term(term: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a label selector.
-pub(super) fn selector(selector: Option<&Tree>, at: &At<'_>, errors: &mut Errors) {
+/// Validates a label selector.
+pub(super) fn selector(selector: Option<&Tree>, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(selector) = selector else {
         return;
     };

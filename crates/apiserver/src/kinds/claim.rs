@@ -4,53 +4,52 @@ use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::quantity::Quantity;
-use super::{Cx, Errors, Strategy, affinity_check};
+use super::{FieldErrors, ResourceStrategy, StrategyContext, affinity_check};
 use crate::status::Status;
 
-/// What claims do differently.
 #[derive(Debug)]
 pub(super) struct VolumeClaim;
 
-/// Ways to use a volume.
 pub(super) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 const IMMUTABLE: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-impl Strategy for VolumeClaim {
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+impl ResourceStrategy for VolumeClaim {
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(with_sources(tree, None).with_key("status", tree!({"phase": "Pending"})))
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(with_sources(new, Some(old)))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        claim(new.get("spec").unwrap_or(&Tree::Null), &At::Root("spec"), errors);
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        claim(new.get("spec").unwrap_or(&Tree::Null), &FieldPath::Root("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let (Some(spec), Some(before)) = (new.get("spec"), old.get("spec")) else {
             return;
         };
         if spec == before {
             return;
         }
-        claim(spec, &At::Root("spec"), errors);
+        claim(spec, &FieldPath::Root("spec"), errors);
         let size = ["resources", "requests", "storage"];
         let bound = old.str_at(&["status", "phase"]) == "Bound";
         let mut loose = spec.clone();
-        // Binding fills the volume in once; the size of a bound claim may grow.
+        // `volumeName` may be set once; a bound claim may be expanded.
         if before.str_at(&["volumeName"]).is_empty() {
             loose = loose.with_option(&["volumeName"], before.get("volumeName").cloned());
         }
-        // A claim that named no class gets the default one when there is one.
+        // The default class may be assigned retroactively.
         if before.get("storageClassName").is_none() {
             loose = loose.without_key("storageClassName");
         }
+        // Only bound claims can be expanded or change their attributes class.
         if bound {
             loose = loose.with_option(&size, before.at(&size).cloned());
             loose = loose.with_option(
@@ -63,12 +62,13 @@ impl Strategy for VolumeClaim {
         }
         let amount = |tree: Option<&Tree>| tree.and_then(Quantity::of).unwrap_or(Quantity::ZERO);
         let (wanted, capacity) = (amount(spec.at(&size)), amount(old.at(&["status", "capacity", "storage"])));
+        // A failed expansion may be retried with a smaller size, above the current capacity.
         if wanted < amount(before.at(&size)) && wanted <= capacity {
             let why = "field can not be less than status.capacity";
             errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
         }
-        // The real server leaves out `spec` in this path.
-        At::Root("volumeMode").immutable(spec.get("volumeMode"), before.get("volumeMode"), errors);
+        // kube-apiserver omits `spec` in this path.
+        FieldPath::Root("volumeMode").immutable(spec.get("volumeMode"), before.get("volumeMode"), errors);
     }
 
     fn returns_deleted_object(&self) -> bool {
@@ -76,10 +76,11 @@ impl Strategy for VolumeClaim {
     }
 }
 
-/// The source of the data under its old and its new name. Whoever only knows the old one may only name a claim or a
-/// snapshot there; anything else is dropped, as it always was.
+/// Keeps `dataSource` and `dataSourceRef` in sync. `dataSource` allows only claims and snapshots; anything else is
+/// dropped.
 fn with_sources(tree: Tree, before: Option<&Tree>) -> Tree {
     let (old_way, new_way) = (&["spec", "dataSource"][..], &["spec", "dataSourceRef"][..]);
+    // A stored source of another kind (an earlier version allowed it) is not dropped on update.
     let in_use = before.is_some_and(|before| before.at(old_way).or(before.at(new_way)).is_some());
     match (tree.at(old_way), tree.at(new_way)) {
         (Some(source), None) if !in_use && !is_claim_or_snapshot(source) => tree.without(old_way),
@@ -98,7 +99,7 @@ fn is_claim_or_snapshot(source: &Tree) -> bool {
     )
 }
 
-fn source(source: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn source(source: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["name", "kind"] {
         if source.str_at(&[key]).is_empty() {
             at.field(key).required(errors);
@@ -118,8 +119,8 @@ fn source(source: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The same source may stand under both names, another one may not.
-fn sources(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// If both are set, they must be equal.
+fn sources(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let (old, new) = (spec.get("dataSource"), spec.get("dataSourceRef"));
     for (key, value) in [("dataSource", old), ("dataSourceRef", new)] {
         if let Some(value) = value {
@@ -137,12 +138,12 @@ fn sources(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     } else {
         return;
     };
-    // What is shown is the path object of the real server, which has no fields that JSON could show.
+    // The shown value is kube-apiserver's path object, which has no JSON fields.
     errors.push(FieldError::invalid(at, Tree::empty_map(), why));
 }
 
-/// What is wrong with the spec of a claim.
-pub(super) fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates a PersistentVolumeClaim spec.
+pub(super) fn claim(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let modes = spec.items_at(&["accessModes"]);
     let place = at.field("accessModes");
     if modes.is_empty() {

@@ -5,11 +5,11 @@ use base64::prelude::BASE64_STANDARD;
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::Cx;
-use super::at::At;
-use super::{Errors, Strategy};
+use super::StrategyContext;
+use super::field_path::FieldPath;
+use super::{FieldErrors, ResourceStrategy};
 
-/// All values together, in bytes.
+/// Maximum total size of the values in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
 
 const KEY_WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -31,13 +31,12 @@ fn key_problems(key: &str) -> Vec<String> {
     wrong
 }
 
-/// The number of bytes that base64 text stands for.
+/// The decoded length of base64 text.
 fn decoded_len(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// What is frozen stays frozen.
-fn frozen(new: &Tree, old: &Tree, keys: &[&str], errors: &mut Errors) {
+fn frozen(new: &Tree, old: &Tree, keys: &[&str], errors: &mut FieldErrors) {
     if old.bool_at(&["immutable"]) != Some(true) {
         return;
     }
@@ -52,15 +51,14 @@ fn frozen(new: &Tree, old: &Tree, keys: &[&str], errors: &mut Errors) {
     }
 }
 
-/// What ConfigMaps do differently.
 #[derive(Debug)]
 pub(super) struct ConfigMap;
 
-impl Strategy for ConfigMap {
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+impl ResourceStrategy for ConfigMap {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let mut bytes = 0;
         for part in ["data", "binaryData"] {
-            let root = At::Root(part);
+            let root = FieldPath::Root(part);
             for (key, value) in new.entries_at(&[part]) {
                 root.key(key).problems(key, key_problems(key), errors);
                 if part == "data" && new.at(&["binaryData", key]).is_some() {
@@ -76,17 +74,16 @@ impl Strategy for ConfigMap {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         frozen(new, old, &["data", "binaryData"], errors);
         self.validate_create(new, cx, errors);
     }
 }
 
-/// What Secrets do differently.
 #[derive(Debug)]
 pub(super) struct Secret;
 
-/// (type, keys that its data must have).
+/// (Secret type, required data keys).
 const NEEDS: [(&str, &[&str]); 4] = [
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
@@ -94,7 +91,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
 ];
 
-impl Strategy for Secret {
+impl ResourceStrategy for Secret {
     fn default(&self, tree: Tree) -> Tree {
         let texts = tree.entries_at(&["stringData"]);
         let folded = texts.iter().fold(tree.clone(), |tree, (key, value)| {
@@ -104,8 +101,8 @@ impl Strategy for Secret {
         folded.without_key("stringData")
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let root = At::Root("data");
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let root = FieldPath::Root("data");
         let mut bytes = 0;
         for (key, value) in new.entries_at(&["data"]) {
             root.key(key).problems(key, key_problems(key), errors);
@@ -128,12 +125,12 @@ impl Strategy for Secret {
         if kind == "kubernetes.io/service-account-token"
             && new.str_at(&["metadata", "annotations", account]).is_empty()
         {
-            At::Root("metadata.annotations").key(account).required(errors);
+            FieldPath::Root("metadata.annotations").key(account).required(errors);
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        At::Root("type").immutable(new.get("type"), old.get("type"), errors);
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        FieldPath::Root("type").immutable(new.get("type"), old.get("type"), errors);
         frozen(new, old, &["data"], errors);
         self.validate_create(new, cx, errors);
     }

@@ -1,4 +1,4 @@
-//! What the containers of a pod may hold.
+//! Validation of containers.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, resource_check, security_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, resource_check, security_check};
 
-/// What containers may refer to.
+/// Names that containers may refer to.
 struct Known<'a> {
     volumes: &'a BTreeSet<&'a str>,
     claims: &'a BTreeSet<&'a str>,
 }
 
-/// What is wrong with the containers of a pod spec.
+/// Validates the containers of a pod spec.
 pub(super) fn containers(
     spec: &Tree,
-    at: &At<'_>,
+    at: &FieldPath<'_>,
     volumes: &BTreeSet<&str>,
     claims: &BTreeSet<&str>,
-    errors: &mut Errors,
+    errors: &mut FieldErrors,
 ) {
     let known = Known { volumes, claims };
     let mut names = BTreeSet::new();
@@ -41,6 +41,7 @@ pub(super) fn containers(
         container(one, &at, &known, &mut names, errors);
         let policies = ["Always", "Never", "OnFailure"];
         at.field("restartPolicy").one_of(one.str_at(&["restartPolicy"]), &policies, errors);
+        // Sidecars may have probes; other init containers run to completion.
         if one.str_at(&["restartPolicy"]) == "Always" {
             probes(one, &at, errors);
             continue;
@@ -55,17 +56,18 @@ pub(super) fn containers(
     ephemeral(spec, at, &known, &mut names, errors);
 }
 
-/// What containers that are added for looking inside may not have.
+/// Fields that ephemeral containers must not have.
 const NOT_EPHEMERAL: [&str; 7] =
     ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy"];
 
 fn ephemeral<'a>(
     spec: &'a Tree,
-    at: &At<'_>,
+    at: &FieldPath<'_>,
     known: &Known<'_>,
     names: &mut BTreeSet<&'a str>,
-    errors: &mut Errors,
+    errors: &mut FieldErrors,
 ) {
+    // Ephemeral containers can target regular and init containers, not each other.
     let targets: BTreeSet<&str> = names.clone();
     let list = at.field("ephemeralContainers");
     for (i, one) in spec.items_at(&["ephemeralContainers"]).iter().enumerate() {
@@ -83,10 +85,10 @@ fn ephemeral<'a>(
 
 fn container<'a>(
     tree: &'a Tree,
-    at: &At<'_>,
+    at: &FieldPath<'_>,
     known: &Known<'_>,
     seen: &mut BTreeSet<&'a str>,
-    errors: &mut Errors,
+    errors: &mut FieldErrors,
 ) {
     let name = tree.str_at(&["name"]);
     if name.is_empty() {
@@ -116,7 +118,7 @@ fn container<'a>(
     }
 }
 
-fn image(image: &str, at: &At<'_>, errors: &mut Errors) {
+fn image(image: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if image.is_empty() {
         at.required(errors);
     } else if image.trim() != image {
@@ -124,7 +126,7 @@ fn image(image: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn ports(tree: &Tree, list: &At<'_>, errors: &mut Errors) {
+fn ports(tree: &Tree, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (i, port) in tree.items_at(&["ports"]).iter().enumerate() {
         let at = list.item(i);
@@ -146,14 +148,14 @@ fn ports(tree: &Tree, list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a port number.
-pub(super) fn port_number(number: i64, at: &At<'_>, errors: &mut Errors) {
+/// Validates a port number.
+pub(super) fn port_number(number: i64, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if !(1..=65535).contains(&number) {
         errors.push(FieldError::invalid(at, number, "must be between 1 and 65535, inclusive"));
     }
 }
 
-/// What is wrong with the name of a port.
+/// Validates the name of a port.
 pub(super) fn port_name_problems(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 15 {
@@ -174,7 +176,7 @@ pub(super) fn port_name_problems(name: &str) -> Vec<String> {
     wrong
 }
 
-fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn environment(tree: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("env");
     for (i, variable) in tree.items_at(&["env"]).iter().enumerate() {
         let at = list.item(i);
@@ -206,7 +208,7 @@ fn environment(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Fields of a pod that its containers may read.
+/// Pod fields available through the downward API.
 const READABLE: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -219,10 +221,11 @@ const READABLE: [&str; 9] = [
     "status.podIPs",
 ];
 
-fn value_source(from: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn value_source(from: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if from.get("fieldRef").is_some() {
         let path = from.str_at(&["fieldRef", "fieldPath"]);
         let place = at.field("fieldRef");
+        // One label or annotation; whole maps are available to volumes only.
         let one = path.starts_with("metadata.labels['") || path.starts_with("metadata.annotations['");
         if path.is_empty() {
             place.field("fieldPath").required(errors);
@@ -238,7 +241,7 @@ fn value_source(from: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn mounts(tree: &Tree, at: &At<'_>, known: &Known<'_>, errors: &mut Errors) {
+fn mounts(tree: &Tree, at: &FieldPath<'_>, known: &Known<'_>, errors: &mut FieldErrors) {
     let mut paths = BTreeSet::new();
     let list = at.field("volumeMounts");
     for (i, mount) in tree.items_at(&["volumeMounts"]).iter().enumerate() {
@@ -275,7 +278,7 @@ fn mounts(tree: &Tree, at: &At<'_>, known: &Known<'_>, errors: &mut Errors) {
     }
 }
 
-fn probes(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn probes(tree: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["postStart", "preStop"] {
         let place = at.field("lifecycle");
         if let Some(hook) = tree.at(&["lifecycle", key])
@@ -296,7 +299,7 @@ fn probes(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn probe(probe: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn probe(probe: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let handlers: Vec<&str> =
         ["exec", "httpGet", "tcpSocket", "grpc"].into_iter().filter(|key| probe.get(key).is_some()).collect();
     if handlers.is_empty() {

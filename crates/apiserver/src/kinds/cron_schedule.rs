@@ -1,21 +1,20 @@
-//! What a CronJob may have as its schedule and as its time zone.
+//! Validation of CronJob schedules and time zones.
 //!
 //! # Deliberately absent
 //!
-//! When a schedule is due: nothing here starts Jobs by the clock.
+//! Evaluating schedules: no controller starts Jobs from them.
 
-/// The names of time zones, sorted, one in each line.
+/// Sorted time zone names, one per line.
 const ZONES: &str = include_str!("zones.txt");
-/// Longest part of the name of a time zone.
+/// Maximum length of one segment of a time zone name.
 const ZONE_PART_MAX: usize = 14;
-/// Schedules that have a name.
 const NAMED: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
-/// What marks a schedule that brings its own time zone.
+/// Prefixes of a schedule with its own time zone.
 const OWN_ZONE: [&str; 2] = ["TZ=", "CRON_TZ="];
-/// How many fields there are.
+/// Number of fields of a schedule.
 const FIELDS: usize = 5;
 
-/// One field of a schedule: the smallest and the largest number, and the words for some of them.
+/// A field: minimum, maximum, and named values.
 struct Field {
     min: u64,
     max: u64,
@@ -34,10 +33,10 @@ const ALL: [Field; FIELDS] = [
     Field { min: 0, max: 6, words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
 ];
 
-/// Whether a schedule can be read.
+/// Checks a schedule.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The parse error.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let mut rest = schedule;
     if OWN_ZONE.iter().any(|mark| rest.starts_with(mark)) {
@@ -71,7 +70,7 @@ fn named(schedule: &str) -> Result<(), String> {
 }
 
 impl Field {
-    /// One part of a field: `*`, `5`, `5-9`, each with a step such as `/2` behind it.
+    /// Parses one item of a field: `*`, `5`, `5-9`, each with an optional step such as `/2`.
     fn check(&self, text: &str) -> Result<(), String> {
         let mut halves = text.split('/');
         let (range, step) = (halves.next().unwrap_or_default(), halves.next());
@@ -99,7 +98,7 @@ impl Field {
         }
     }
 
-    /// A number or a word for one.
+    /// Parses a number or a named value.
     fn number(&self, text: &str) -> Result<u64, String> {
         let lower = text.to_lowercase();
         match self.words.iter().zip(self.min..).find(|(word, _)| **word == lower) {
@@ -116,7 +115,7 @@ fn number(text: &str) -> Result<u64, String> {
     found.ok_or_else(|| format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"))
 }
 
-/// A duration such as `1h30m`.
+/// Parses a duration such as `1h30m`.
 fn duration(text: &str) -> Result<(), String> {
     let invalid = || format!("time: invalid duration {text:?}");
     let mut rest = text.trim_start_matches(['-', '+']);
@@ -142,16 +141,16 @@ fn duration(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a time zone has this name.
+/// Checks that a time zone exists.
 ///
 /// # Errors
-/// It has not.
+/// The time zone is unknown.
 pub(super) fn is_zone(name: &str) -> Result<(), String> {
     let known = matches!(name, "" | "UTC" | "Local") || ZONES.lines().any(|zone| zone == name);
     if known { Ok(()) } else { Err(format!("unknown time zone {name}")) }
 }
 
-/// Whether a name could be that of a time zone at all.
+/// Checks the syntax of a time zone name.
 pub(super) fn may_be_zone(name: &str) -> bool {
     name.split('/').all(|part| {
         let letters = |b: u8| b.is_ascii_alphanumeric() || b".-_+".contains(&b);

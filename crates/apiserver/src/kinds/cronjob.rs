@@ -1,42 +1,44 @@
-//! CronJobs: a schedule, and the Job that it would start.
+//! CronJobs: validation of schedule and Job template.
 //!
 //! # Deliberately absent
 //!
-//! A controller: CronJobs are kept and checked, but nothing starts their Jobs.
+//! A controller: CronJobs are stored and validated, but start no Jobs.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::template::Templated;
-use super::{Cx, Errors, Generation, Strategy, cron_schedule, job_check, job_warnings, shown};
+use super::field_path::FieldPath;
+use super::template::TemplateStrategy;
+use super::{
+    FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, cron_schedule, go_format, job_check,
+    job_warnings,
+};
 use crate::status::Status;
 
-/// What CronJobs do differently.
 #[derive(Debug)]
 pub(super) struct CronJob;
 
-/// Longest name: a Job gets it with eleven characters behind it.
+/// Maximum length of a name: Jobs get a suffix of eleven characters.
 const NAME_MAX: usize = 52;
-const SPEC: At<'static> = At::Root("spec");
-/// What all kinds with a template have in common.
-const TEMPLATED: Templated = Templated {
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
+/// The shared behavior of kinds with a pod template.
+const TEMPLATED: TemplateStrategy = TemplateStrategy {
     template: &["spec", "jobTemplate", "spec", "template"],
     selects: false,
-    generation: Generation::Spec,
+    generation: GenerationRule::Spec,
     status: true,
 };
 
-impl Strategy for CronJob {
+impl ResourceStrategy for CronJob {
     fn default(&self, tree: Tree) -> Tree {
         TEMPLATED.default(tree)
     }
 
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         TEMPLATED.prepare_create(tree, cx)
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         check(new.get("spec").unwrap_or(&Tree::Null), None, errors);
         let name = new.str_at(&["metadata", "name"]);
         if name.len() > NAME_MAX {
@@ -45,7 +47,7 @@ impl Strategy for CronJob {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         check(new.get("spec").unwrap_or(&Tree::Null), old.get("spec"), errors);
     }
 
@@ -58,12 +60,12 @@ impl Strategy for CronJob {
         all
     }
 
-    fn generation(&self) -> Generation {
+    fn generation(&self) -> GenerationRule {
         TEMPLATED.generation
     }
 }
 
-fn check(spec: &Tree, old: Option<&Tree>, errors: &mut Errors) {
+fn check(spec: &Tree, old: Option<&Tree>, errors: &mut FieldErrors) {
     schedule(spec, old, errors);
     for key in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         SPEC.field(key).not_negative(spec.int_at(&[key]), errors);
@@ -81,7 +83,7 @@ fn check(spec: &Tree, old: Option<&Tree>, errors: &mut Errors) {
     let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&Tree::Null);
     job_check::spec(job, &place, errors);
     if let Some(selector) = job.get("selector") {
-        let shown = shown::ordered(selector, &["matchLabels", "matchExpressions"]);
+        let shown = go_format::ordered(selector, &["matchLabels", "matchExpressions"]);
         errors.push(FieldError::invalid_as(
             place.field("selector"),
             &shown,
@@ -94,7 +96,7 @@ fn check(spec: &Tree, old: Option<&Tree>, errors: &mut Errors) {
     }
 }
 
-fn schedule(spec: &Tree, old: Option<&Tree>, errors: &mut Errors) {
+fn schedule(spec: &Tree, old: Option<&Tree>, errors: &mut FieldErrors) {
     let (at, schedule) = (SPEC.field("schedule"), spec.str_at(&["schedule"]));
     if schedule.is_empty() {
         return at.required(errors);
@@ -113,7 +115,7 @@ fn schedule(spec: &Tree, old: Option<&Tree>, errors: &mut Errors) {
     errors.push(FieldError::invalid(at, schedule, why));
 }
 
-fn zone(spec: &Tree, errors: &mut Errors) {
+fn zone(spec: &Tree, errors: &mut FieldErrors) {
     let Some(zone) = spec.get("timeZone").and_then(Tree::as_str) else {
         return;
     };

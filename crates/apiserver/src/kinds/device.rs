@@ -1,4 +1,4 @@
-//! Device claims, their templates, device classes and slices.
+//! ResourceClaims, ResourceClaimTemplates, DeviceClasses and ResourceSlices.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,18 @@ use muster_schema::names;
 use muster_schema::rules;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, device_check, device_convert, shown};
+use super::field_path::FieldPath;
+use super::{
+    FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, device_check, device_convert, go_format,
+};
 use crate::registry::Resource;
 use crate::status::Status;
 
-/// Most requests of a claim.
+/// Maximum number of requests of a claim.
 const REQUESTS_MAX: usize = 32;
-/// Most consumers of a claim.
+/// Maximum number of consumers of a claim.
 const RESERVED_MAX: usize = 256;
-/// The order of fields in a request that a refusal shows.
+/// Field order of a request in error messages.
 const ORDER: [&str; 10] = [
     "name",
     "exactly",
@@ -29,37 +31,37 @@ const ORDER: [&str; 10] = [
     "tolerations",
     "capacity",
 ];
-/// Most devices of a slice.
+/// Maximum number of devices of a slice.
 const DEVICES_MAX: usize = 128;
 
-/// What device claims do differently.
 #[derive(Debug)]
 pub(super) struct ResourceClaim;
 
-impl Strategy for ResourceClaim {
+impl ResourceStrategy for ResourceClaim {
     fn default(&self, tree: Tree) -> Tree {
         defaulted(tree, &["spec"])
     }
 
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(tree.with_key("status", tree!({})))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        claim(new.get("spec").unwrap_or(&Tree::Null), &At::Root("spec"), errors);
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        claim(new.get("spec").unwrap_or(&Tree::Null), &FieldPath::Root("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        // The real server does not show the spec here.
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        // kube-apiserver does not show the spec here.
         if new.get("spec") != old.get("spec") {
             errors.push(FieldError::invalid("spec", Tree::Null, "field is immutable"));
         }
     }
 
-    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let at = At::Root("status");
+    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let at = FieldPath::Root("status");
         let allocation = |tree: &Tree| tree.at(&["status", "allocation"]).cloned();
         let (now, before) = (allocation(new), allocation(old));
+        // An allocation can be set and removed, but not changed in place: drivers may have prepared the devices.
         if before.is_some() && now.is_some() && now != before {
             at.field("allocation").immutable(now.as_ref(), before.as_ref(), errors);
         }
@@ -68,6 +70,7 @@ impl Strategy for ResourceClaim {
         if reserved.len() > RESERVED_MAX {
             errors.push(FieldError::too_many(list, reserved.len(), RESERVED_MAX));
         }
+        // Deallocation must wait until no pod uses the claim.
         if !reserved.is_empty() && now.is_none() {
             errors.push(FieldError::forbidden(list, "may not be specified when `allocated` is not set"));
         }
@@ -80,7 +83,7 @@ impl Strategy for ResourceClaim {
             }
             if !seen.insert(consumer.str_at(&["uid"])) {
                 let order = ["apiGroup", "resource", "name", "uid"];
-                errors.push(FieldError::duplicate_as(list.item(i), shown::ordered(consumer, &order)));
+                errors.push(FieldError::duplicate_as(list.item(i), go_format::ordered(consumer, &order)));
             }
         }
     }
@@ -98,22 +101,21 @@ impl Strategy for ResourceClaim {
     }
 }
 
-/// What templates of device claims do differently.
 #[derive(Debug)]
 pub(super) struct ResourceClaimTemplate;
 
-impl Strategy for ResourceClaimTemplate {
+impl ResourceStrategy for ResourceClaimTemplate {
     fn default(&self, tree: Tree) -> Tree {
         defaulted(tree, &["spec", "spec"])
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let spec = new.at(&["spec", "spec"]).unwrap_or(&Tree::Null);
-        claim(spec, &At::Root("spec").field("spec"), errors);
+        claim(spec, &FieldPath::Root("spec").field("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        At::Root("spec").immutable(new.get("spec"), old.get("spec"), errors);
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        FieldPath::Root("spec").immutable(new.get("spec"), old.get("spec"), errors);
     }
 
     fn returns_deleted_object(&self) -> bool {
@@ -129,7 +131,7 @@ impl Strategy for ResourceClaimTemplate {
     }
 }
 
-/// Requests that do not say how many devices they want want one.
+/// The default of `count` is 1.
 fn defaulted(tree: Tree, spec: &[&str]) -> Tree {
     let path: Vec<&str> = spec.iter().copied().chain(["devices", "requests"]).collect();
     let Some(requests) = tree.at(&path) else {
@@ -157,7 +159,7 @@ fn counted(request: &Tree) -> Tree {
     request
 }
 
-fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn claim(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let place = at.field("devices");
     let list = place.field("requests");
     let requests = spec.items_at(&["devices", "requests"]);
@@ -170,7 +172,7 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         let name = request.str_at(&["name"]);
         at.field("name").problems(name, names::label(name), errors);
         if !name.is_empty() && !seen.insert(name) {
-            errors.push(FieldError::duplicate_as(at, shown::ordered(request, &ORDER)));
+            errors.push(FieldError::duplicate_as(at, go_format::ordered(request, &ORDER)));
         }
         match (request.get("exactly"), request.items_at(&["firstAvailable"])) {
             (None, []) => errors
@@ -195,20 +197,20 @@ fn claim(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn alternatives(several: &[Tree], list: &At<'_>, errors: &mut Errors) {
+fn alternatives(several: &[Tree], list: &FieldPath<'_>, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (i, one) in several.iter().enumerate() {
         let at = list.item(i);
         let name = one.str_at(&["name"]);
         at.field("name").problems(name, names::label(name), errors);
         if !seen.insert(name) {
-            errors.push(FieldError::duplicate_as(at, shown::ordered(one, &ORDER)));
+            errors.push(FieldError::duplicate_as(at, go_format::ordered(one, &ORDER)));
         }
         device_request(one, &at, errors);
     }
 }
 
-fn device_request(request: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn device_request(request: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let class = request.str_at(&["deviceClassName"]);
     if class.is_empty() {
         at.field("deviceClassName").required(errors);
@@ -229,7 +231,7 @@ fn device_request(request: &Tree, at: &At<'_>, errors: &mut Errors) {
     selectors(request, at, errors);
 }
 
-fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn selectors(owner: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("selectors");
     for (i, selector) in owner.items_at(&["selectors"]).iter().enumerate() {
         let at = list.item(i);
@@ -247,7 +249,7 @@ fn selectors(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn constraints(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
+fn constraints(spec: &Tree, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     for (i, constraint) in spec.items_at(&["devices", "constraints"]).iter().enumerate() {
         device_check::known_requests(spec, constraint, &list.item(i), errors);
         if constraint.get("matchAttribute").is_none() && constraint.get("distinctAttribute").is_none() {
@@ -265,13 +267,12 @@ fn constraints(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What device classes do differently.
 #[derive(Debug)]
 pub(super) struct DeviceClass;
 
-impl Strategy for DeviceClass {
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let root = At::Root("spec");
+impl ResourceStrategy for DeviceClass {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let root = FieldPath::Root("spec");
         selectors(new.get("spec").unwrap_or(&Tree::Null), &root, errors);
         let list = root.field("config");
         for (i, config) in new.items_at(&["spec", "config"]).iter().enumerate() {
@@ -279,7 +280,7 @@ impl Strategy for DeviceClass {
         }
     }
 
-    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
     }
 
@@ -287,13 +288,13 @@ impl Strategy for DeviceClass {
         true
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 }
 
-/// Taints say since when; those that do not begin now.
-fn taints_timed(tree: Tree, cx: &Cx<'_>) -> Tree {
+/// `timeAdded` defaults to now.
+fn taints_timed(tree: Tree, cx: &StrategyContext<'_>) -> Tree {
     let path = ["spec", "devices"];
     let Some(devices) = tree.at(&path) else {
         return tree;
@@ -309,28 +310,27 @@ fn taints_timed(tree: Tree, cx: &Cx<'_>) -> Tree {
     tree.with(&path, devices)
 }
 
-/// What slices of devices do differently.
 #[derive(Debug)]
 pub(super) struct ResourceSlice;
 
 const PLACES: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
 
-impl Strategy for ResourceSlice {
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+impl ResourceStrategy for ResourceSlice {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(taints_timed(tree, cx))
     }
 
-    fn prepare_update(&self, new: Tree, _old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, _old: &Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(taints_timed(new, cx))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         slice(new.get("spec").unwrap_or(&Tree::Null), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         slice(new.get("spec").unwrap_or(&Tree::Null), errors);
-        let at = At::Root("spec");
+        let at = FieldPath::Root("spec");
         for path in [&["driver"][..], &["pool", "name"], &["nodeName"]] {
             let of = |tree: &Tree| tree.get("spec").and_then(|spec| spec.at(path)).cloned();
             let place = path.join(".");
@@ -346,8 +346,8 @@ impl Strategy for ResourceSlice {
         &["spec.nodeName", "spec.driver"]
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
     fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
@@ -359,8 +359,8 @@ impl Strategy for ResourceSlice {
     }
 }
 
-fn slice(spec: &Tree, errors: &mut Errors) {
-    let at = At::Root("spec");
+fn slice(spec: &Tree, errors: &mut FieldErrors) {
+    let at = FieldPath::Root("spec");
     let driver = spec.str_at(&["driver"]);
     if driver.is_empty() {
         at.field("driver").required(errors);
@@ -399,7 +399,7 @@ fn slice(spec: &Tree, errors: &mut Errors) {
     devices(spec, &at.field("devices"), errors);
 }
 
-fn devices(spec: &Tree, list: &At<'_>, errors: &mut Errors) {
+fn devices(spec: &Tree, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     let devices = spec.items_at(&["devices"]);
     if devices.len() > DEVICES_MAX {
         errors.push(FieldError::too_many(list, devices.len(), DEVICES_MAX));

@@ -1,19 +1,19 @@
-//! What a device in a slice may say of itself, and what claims and classes may say to drivers.
+//! Validation of devices in ResourceSlices, and of opaque driver configuration.
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 use super::node::check_taint;
 
-/// The forms a value may have, in the order that refusals name them.
+/// Attribute value types, in the order of error messages.
 const FORMS: [&str; 8] = ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
 const IDENTIFIER_WORDS: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
-/// What is wrong with attributes, capacity and taints.
-pub(super) fn device(device: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates attributes, capacity and taints.
+pub(super) fn device(device: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("attributes");
     for (name, value) in device.entries_at(&["attributes"]) {
         qualified(name, &list, errors);
@@ -29,8 +29,8 @@ pub(super) fn device(device: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A name without a domain must be an identifier.
-fn qualified(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// A name without a domain must be a C identifier.
+fn qualified(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let own = name.rsplit('/').next().unwrap_or_default();
     let is_letter = |b: u8| b.is_ascii_alphabetic() || b == b'_';
     let fits =
@@ -40,7 +40,7 @@ fn qualified(name: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn attribute(value: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn attribute(value: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let all = FORMS.map(|form| format!("`{form}`")).join(", ");
     let mut set: Vec<&str> = FORMS.into_iter().filter(|form| value.get(form).is_some()).collect();
     match set.len() {
@@ -59,7 +59,7 @@ fn attribute(value: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Three numbers, then perhaps a pre-release and build words.
+/// Semantic version: three numbers, optional pre-release and build.
 fn is_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
@@ -75,8 +75,8 @@ fn is_version(text: &str) -> bool {
         && [pre, build].into_iter().flatten().all(|words| words.split('.').all(is_word))
 }
 
-/// The requests that a constraint or a configuration names must be there.
-pub(super) fn known_requests(spec: &Tree, owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Constraints and configurations may only name existing requests.
+pub(super) fn known_requests(spec: &Tree, owner: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let requests = spec.items_at(&["devices", "requests"]);
     let exists = |name: &str| {
         let (main, part) = name.split_once('/').unwrap_or((name, ""));
@@ -94,8 +94,7 @@ pub(super) fn known_requests(spec: &Tree, owner: &Tree, at: &At<'_>, errors: &mu
     }
 }
 
-/// What a driver is told.
-pub(super) fn configuration(config: &Tree, at: &At<'_>, errors: &mut Errors) {
+pub(super) fn configuration(config: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let at = at.field("opaque");
     let Some(opaque) = config.get("opaque") else {
         at.required(errors);
@@ -112,7 +111,7 @@ pub(super) fn configuration(config: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn driver(name: &str, at: &At<'_>, errors: &mut Errors) {
+fn driver(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if name.is_empty() {
         at.required(errors);
     } else if !names::subdomain(&name.to_lowercase()).is_empty() {
@@ -138,8 +137,8 @@ mod tests {
             (tree!({"attributes": {"a": {"version": "1.2"}}}), vec!["d.attributes[a].version"]),
             (tree!({"taints": [{"key": "k", "effect": "Nope"}]}), vec!["d.taints[0].effect"]),
         ] {
-            let mut errors = Errors::new();
-            device(&given, &At::Root("d"), &mut errors);
+            let mut errors = FieldErrors::new();
+            device(&given, &FieldPath::Root("d"), &mut errors);
             assert_eq!(errors.iter().map(|e| e.path.as_str()).collect::<Vec<_>>(), want, "{given:?}");
         }
     }

@@ -1,11 +1,12 @@
-//! The forms of device claims and slices: `v1` and `v1beta2` are alike, `v1beta1` is flatter here and deeper there.
+//! Conversion of ResourceClaims and ResourceSlices: `v1` and `v1beta2` are alike; `v1beta1` has flat requests and
+//! nested devices.
 
 use muster_tree::Tree;
 
 use super::with_api_version;
 use crate::registry::Resource;
 
-/// Fields of a request that `v1` keeps in `exactly`.
+/// Request fields that `v1` has under `exactly`.
 const EXACTLY: [&str; 7] =
     ["adminAccess", "allocationMode", "capacity", "count", "deviceClassName", "selectors", "tolerations"];
 
@@ -13,7 +14,7 @@ fn is_flat(resource: &Resource, version: usize) -> bool {
     resource.versions[version].name == "v1beta1"
 }
 
-/// A claim, or a template whose claim is at `spec`, in the form of a version.
+/// Converts a stored claim, or a template with its claim at `spec`, to a version.
 pub(super) fn to_wire(resource: &Resource, tree: &Tree, version: usize, spec: &[&str]) -> Tree {
     let tree = with_api_version(tree, &resource.api_version(version));
     if !is_flat(resource, version) {
@@ -28,7 +29,7 @@ pub(super) fn to_wire(resource: &Resource, tree: &Tree, version: usize, spec: &[
     })
 }
 
-/// The stored form of a claim that came in a version.
+/// Converts a claim to the stored version.
 pub(super) fn to_storage(resource: &Resource, tree: &Tree, version: usize, spec: &[&str]) -> Tree {
     let tree = with_api_version(tree, &resource.storage_api_version());
     if !is_flat(resource, version) {
@@ -55,7 +56,7 @@ fn requests(tree: &Tree, spec: &[&str], change: impl Fn(&Tree) -> Tree) -> Tree 
     }
 }
 
-/// A slice in the form of a version.
+/// Converts a stored slice to a version.
 pub(super) fn slice_to_wire(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.api_version(version));
     if !is_flat(resource, version) {
@@ -67,7 +68,7 @@ pub(super) fn slice_to_wire(resource: &Resource, tree: &Tree, version: usize) ->
     })
 }
 
-/// The stored form of a slice that came in a version.
+/// Converts a slice to the stored version.
 pub(super) fn slice_to_storage(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.storage_api_version());
     if !is_flat(resource, version) {

@@ -1,38 +1,35 @@
-//! PodDisruptionBudgets.
-
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, affinity_check, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, affinity_check, go_format};
 
-/// What budgets do differently.
 #[derive(Debug)]
 pub(super) struct DisruptionBudget;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 const NO_PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
-/// A spec as refusals show it.
-const SHOWN: [shown::Part; 4] = [
+/// The spec in error messages.
+const SHOWN: [go_format::Part; 4] = [
     ("MinAvailable", "minAvailable", "null"),
     ("Selector", "selector", "null"),
     ("MaxUnavailable", "maxUnavailable", "null"),
     ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", "null"),
 ];
 
-impl Strategy for DisruptionBudget {
-    fn generation(&self) -> Generation {
-        Generation::Spec
+impl ResourceStrategy for DisruptionBudget {
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
     fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let spec = new.get("spec").unwrap_or(&Tree::Null);
         if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
-            let shown = shown::typed(spec, &SHOWN);
+            let shown = go_format::typed(spec, &SHOWN);
             errors.push(FieldError::invalid_as(
                 SPEC,
                 &shown,
@@ -50,19 +47,19 @@ impl Strategy for DisruptionBudget {
         SPEC.field("unhealthyPodEvictionPolicy").absent_or_one_of(policy, &words, errors);
     }
 
-    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
     }
 
-    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let at = At::Root("status");
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let at = FieldPath::Root("status");
         for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
             at.field(key).not_negative(new.int_at(&["status", key]), errors);
         }
     }
 }
 
-fn int_or_percent(value: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn int_or_percent(value: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(text) = value.as_str() else {
         at.not_negative(value.as_int(), errors);
         return;

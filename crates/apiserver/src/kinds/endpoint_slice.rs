@@ -1,5 +1,3 @@
-//! EndpointSlices.
-
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -8,11 +6,10 @@ use muster_schema::names;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, ip_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, ip_check};
 use crate::engine::metadata_check::check_labels;
 
-/// What slices do differently.
 #[derive(Debug)]
 pub(super) struct EndpointSlice;
 
@@ -22,26 +19,26 @@ const ENDPOINTS_MAX: usize = 1_000;
 const TOPOLOGY_MAX: usize = 16;
 const HINTS_MAX: usize = 8;
 
-impl Strategy for EndpointSlice {
-    fn generation(&self) -> Generation {
-        Generation::AllButStatus
+impl ResourceStrategy for EndpointSlice {
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::AllButStatus
     }
 
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_update(new, &Tree::Null, cx, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let kind = new.str_at(&["addressType"]);
-        let at = At::Root("addressType");
+        let at = FieldPath::Root("addressType");
         if kind.is_empty() {
             at.required(errors);
         }
         at.one_of(kind, &["FQDN", "IPv4", "IPv6"], errors);
-        ports(new.items_at(&["ports"]), &At::Root("ports"), errors);
-        // What was allowed once stays allowed while it does not change.
+        ports(new.items_at(&["ports"]), &FieldPath::Root("ports"), errors);
+        // Addresses that were valid when stored stay valid while unchanged.
         if old.is_null() || old.get("endpoints") != new.get("endpoints") {
-            endpoints(new.items_at(&["endpoints"]), kind, &At::Root("endpoints"), errors);
+            endpoints(new.items_at(&["endpoints"]), kind, &FieldPath::Root("endpoints"), errors);
         }
         if !old.is_null() {
             at.immutable(new.get("addressType"), old.get("addressType"), errors);
@@ -55,7 +52,7 @@ impl Strategy for EndpointSlice {
     }
 }
 
-fn ports(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
+fn ports(all: &[Tree], list: &FieldPath<'_>, errors: &mut FieldErrors) {
     if all.len() > PORTS_MAX {
         errors.push(FieldError::too_many(list, all.len(), PORTS_MAX));
         return;
@@ -83,7 +80,7 @@ fn ports(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn endpoints(all: &[Tree], kind: &str, list: &At<'_>, errors: &mut Errors) {
+fn endpoints(all: &[Tree], kind: &str, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     if all.len() > ENDPOINTS_MAX {
         errors.push(FieldError::too_many(list, all.len(), ENDPOINTS_MAX));
         return;
@@ -109,7 +106,7 @@ fn endpoints(all: &[Tree], kind: &str, list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn addresses(all: &[Tree], kind: &str, list: &At<'_>, errors: &mut Errors) {
+fn addresses(all: &[Tree], kind: &str, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     if all.is_empty() {
         list.required(errors);
     } else if all.len() > ADDRESSES_MAX {
@@ -140,8 +137,8 @@ fn addresses(all: &[Tree], kind: &str, list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// An endpoint is on another machine: some addresses cannot be.
-fn reachable(ip: IpAddr, text: &str, at: &At<'_>, errors: &mut Errors) {
+/// Endpoint addresses must not be loopback, link-local or multicast.
+fn reachable(ip: IpAddr, text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let (is_link_local, is_local_multicast) = match ip {
         IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
         IpAddr::V6(ip) => (ip.is_unicast_link_local(), ip.segments()[0] & 0xff0f == 0xff02),
@@ -160,7 +157,7 @@ fn reachable(ip: IpAddr, text: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn domain(text: &str, at: &At<'_>, errors: &mut Errors) {
+fn domain(text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if text.is_empty() {
         at.required(errors);
         return;
@@ -175,7 +172,7 @@ fn domain(text: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn hints(hints: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn hints(hints: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     type Problems = fn(&str) -> Vec<String>;
     let lists: [(&str, Problems); 2] = [("forZones", label_value_problems), ("forNodes", names::subdomain)];
     for (key, problems) in lists {

@@ -1,18 +1,18 @@
-//! Events: one stored form, two views.
+//! Events: one stored form, served in the core group and in events.k8s.io.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree};
 
-use super::at::At;
-use super::{Cx, Errors, Strategy};
+use super::field_path::FieldPath;
+use super::{FieldErrors, ResourceStrategy, StrategyContext};
 use crate::registry::Resource;
 
-/// What Events do differently, in either group.
+/// The strategy of Events in both groups.
 #[derive(Debug)]
 pub(super) struct Event;
 
-/// (core, events.k8s.io).
+/// Field names in (core, events.k8s.io).
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -34,15 +34,15 @@ fn renamed(tree: &Tree, api_version: &str, name: impl Fn(&str) -> Option<&'stati
     Tree::map(entries.collect::<Vec<_>>()).with_key("apiVersion", Tree::from(api_version))
 }
 
-impl Strategy for Event {
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+impl ResourceStrategy for Event {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         common(new, cx, errors);
         if !cx.resource.group.is_empty() {
             strict(new, errors);
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         common(new, cx, errors);
         if cx.resource.group.is_empty() {
             return;
@@ -51,7 +51,7 @@ impl Strategy for Event {
             series(new, errors);
         }
         for key in FIXED {
-            At::Root(shown_name(key)).immutable(new.get(key), old.get(key), errors);
+            FieldPath::Root(shown_name(key)).immutable(new.get(key), old.get(key), errors);
         }
     }
 
@@ -88,6 +88,7 @@ impl Strategy for Event {
                 own.to_owned()
             }
             "reportingController" => tree.str_at(&["reportingComponent"]).to_owned(),
+            // Both groups share the stored form, which is the core group's.
             _ => super::field_text(tree, &path.replace("regarding.", "involvedObject.")),
         }
     }
@@ -99,7 +100,7 @@ impl Strategy for Event {
         let shown = renamed(tree, "events.k8s.io/v1", |key| {
             NAMES.iter().find(|(core, _)| *core == key).map(|(_, new)| *new)
         });
-        // Only the core group shows that nobody reports.
+        // Only the core group shows an empty `reportingComponent`.
         shown.map_entries(|key, value| {
             let silent = key.starts_with("reporting") && value.as_str() == Some("");
             (!silent).then(|| value.clone())
@@ -114,7 +115,7 @@ impl Strategy for Event {
     }
 }
 
-/// What an update through the newer group may not touch.
+/// Immutable fields in events.k8s.io.
 const FIXED: [&str; 13] = [
     "involvedObject",
     "reason",
@@ -131,9 +132,9 @@ const FIXED: [&str; 13] = [
     "reportingInstance",
 ];
 
-/// Longest action, reason and instance.
+/// Maximum length of action, reason and reporting instance.
 const WORD_MAX: usize = 128;
-/// Longest message.
+/// Maximum length of the note.
 const MESSAGE_MAX: usize = 1024;
 
 fn shown_name(key: &'static str) -> &'static str {
@@ -144,11 +145,11 @@ fn is_dated(event: &Tree) -> bool {
     event.get("eventTime").is_some_and(|time| !time.is_null())
 }
 
-/// What holds for events of either group. One with an `eventTime` is of the newer make and says who reports it.
-fn common(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+/// Validation for both groups. An Event with `eventTime` must name its reporter.
+fn common(new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
     let own = new.str_at(&["metadata", "namespace"]);
     let of = new.str_at(&["involvedObject", "namespace"]);
-    // Events of cluster-scoped objects live in `default`.
+    // Events of cluster-scoped objects are in `default`.
     let astray = match (is_dated(new), of) {
         (true, "") => !matches!(own, "default" | "kube-system"),
         (true, _) => false,
@@ -166,7 +167,7 @@ fn common(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(FieldError::required(reporter, ""));
     }
-    At::Root(reporter).problems(name, label_key_problems(name), errors);
+    FieldPath::Root(reporter).problems(name, label_key_problems(name), errors);
     for key in ["reportingInstance", "action", "reason"] {
         match new.str_at(&[key]).len() {
             0 => errors.push(FieldError::required(key, "")),
@@ -179,12 +180,12 @@ fn common(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
     }
 }
 
-fn too_long(key: &str, max: usize, errors: &mut Errors) {
+fn too_long(key: &str, max: usize, errors: &mut FieldErrors) {
     errors.push(FieldError::invalid(key, "", format!("can have at most {max} characters")));
 }
 
-/// What holds besides for new events of the newer group.
-fn strict(new: &Tree, errors: &mut Errors) {
+/// Further validation of new Events in events.k8s.io.
+fn strict(new: &Tree, errors: &mut FieldErrors) {
     series(new, errors);
     if !is_dated(new) {
         errors.push(FieldError::required("eventTime", ""));
@@ -201,7 +202,7 @@ fn strict(new: &Tree, errors: &mut Errors) {
     }
 }
 
-fn series(new: &Tree, errors: &mut Errors) {
+fn series(new: &Tree, errors: &mut FieldErrors) {
     let Some(series) = new.get("series") else {
         return;
     };

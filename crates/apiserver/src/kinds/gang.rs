@@ -1,13 +1,13 @@
-//! Workloads and PodGroups: gangs as objects.
+//! Workloads and PodGroups, the gang scheduling API.
 //!
-//! A Workload says how groups of pods are placed, each PodGroup is one such group. Both are served in two forms, see
-//! `gang_convert`; the stored one is the proposal's.
+//! A Workload describes how groups of pods are placed, a PodGroup is one such group. Both are served in `v1alpha1`
+//! (the KEP's form, stored) and `v1beta1` (Kubernetes 1.37), see `gang_convert`.
 //!
 //! # Invariants
 //!
-//! - What a group refers to is fixed; how many members a gang needs may change, be it in a template or in a group.
-//! - Templates are told apart by their names: their order means nothing.
-//! - Nothing here looks whether the Workload of a group exists: the order of creation does not matter.
+//! - References of a group are immutable; `minCount` of a gang may change, in templates and groups.
+//! - Templates are identified by name; their order is irrelevant.
+//! - A group's Workload need not exist: the creation order is free.
 
 use std::collections::BTreeSet;
 
@@ -15,28 +15,27 @@ use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::{Text, Tree, tree};
 
-use super::at::At;
-use super::gang_check::{self, FIXED, Form};
-use super::{Cx, Errors, Generation, Strategy, gang_convert, shown};
+use super::field_path::FieldPath;
+use super::gang_check::{self, FIXED, GangVersion};
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, gang_convert, go_format};
 use crate::registry::Resource;
 use crate::status::Status;
 
-/// Most templates of a Workload.
+/// Maximum number of templates of a Workload.
 const TEMPLATES_MAX: usize = 8;
-/// The lists that a Workload may hold: that of the proposal, and that of the time before it.
+/// The template lists: the KEP's, and that of an earlier version of it.
 const LISTS: [&str; 2] = ["podGroupTemplates", "podGroups"];
-/// What admission fills in, and what a client that sends a whole object need not know.
+/// Set by admission; clients that replace the object may omit them.
 const FILLED: [&str; 2] = ["priority", "preemptionPolicy"];
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
-/// What Workloads do differently.
 #[derive(Debug)]
 pub(super) struct Workload;
 
-impl Strategy for Workload {
-    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
-        if Form::of(cx) == Form::Released {
+impl ResourceStrategy for Workload {
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
+        if GangVersion::of(cx) == GangVersion::V1Beta1 {
             return Ok(new);
         }
         let path = ["spec", LISTS[0]];
@@ -45,14 +44,16 @@ impl Strategy for Workload {
         };
         let before = old.items_at(&path);
         let templates = templates.map_items(|_, new| match named(before, new.str_at(&["name"])) {
+            // Without this, a client that replaces the Workload without resolved priorities would fail immutability
+            // checks.
             Some(old) => still_filled(new, old),
             None => new.clone(),
         });
         Ok(new.with(&path, templates))
     }
 
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        let (spec, form) = (new.get("spec").unwrap_or(&Tree::Null), Form::of(cx));
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let (spec, form) = (new.get("spec").unwrap_or(&Tree::Null), GangVersion::of(cx));
         one_list(spec, form, errors);
         if let Some(reference) = spec.get("controllerRef") {
             gang_check::controller(reference, &SPEC.field("controllerRef"), errors);
@@ -64,18 +65,18 @@ impl Strategy for Workload {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let (spec, before) = (new.get("spec").unwrap_or(&Tree::Null), old.get("spec").unwrap_or(&Tree::Null));
         if spec == before {
             return;
         }
-        let form = Form::of(cx);
+        let form = GangVersion::of(cx);
         one_list(spec, form, errors);
         let (owner, owner_before) = (spec.get("controllerRef"), before.get("controllerRef"));
         let at = SPEC.field("controllerRef");
         match owner {
-            // Only the proposal's form lets it be set later.
-            Some(owner) if owner_before.is_none() && form == Form::Proposal => {
+            // Only `v1alpha1` allows setting it later.
+            Some(owner) if owner_before.is_none() && form == GangVersion::V1Alpha1 => {
                 gang_check::controller(owner, &at, errors);
             }
             _ => form.fixed(&at, owner, owner_before, errors),
@@ -89,8 +90,8 @@ impl Strategy for Workload {
         false
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
     fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
@@ -101,21 +102,21 @@ impl Strategy for Workload {
         gang_convert::workload_to_storage(resource, tree, version)
     }
 
-    fn unsaid(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+    fn restore_unrepresentable(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
         gang_convert::workload_unsaid(resource, new, old, version)
     }
 
     fn wire_has_zeros(&self, resource: &Resource, version: usize) -> bool {
-        gang_convert::is_released(resource, version)
+        gang_convert::is_v1beta1(resource, version)
     }
 }
 
-/// The entry of that name.
+/// The list item with this name.
 fn named<'a>(all: &'a [Tree], name: &str) -> Option<&'a Tree> {
     all.iter().find(|entry| entry.str_at(&["name"]) == name)
 }
 
-/// With what was filled in before, where the class is the same and nothing is said of it.
+/// Keeps the resolved priority of a template with an unchanged class.
 fn still_filled(new: &Tree, old: &Tree) -> Tree {
     if new.get("priorityClassName") != old.get("priorityClassName") {
         return new.clone();
@@ -126,10 +127,10 @@ fn still_filled(new: &Tree, old: &Tree) -> Tree {
     })
 }
 
-/// Exactly one list of templates.
-fn one_list(spec: &Tree, form: Form, errors: &mut Errors) {
+/// Exactly one of the template lists is required.
+fn one_list(spec: &Tree, form: GangVersion, errors: &mut FieldErrors) {
     match LISTS.map(|key| !spec.items_at(&[key]).is_empty()) {
-        [false, false] if form == Form::Released => {
+        [false, false] if form == GangVersion::V1Beta1 => {
             let why = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`";
             errors.push(FieldError::invalid("spec", "", why));
         }
@@ -142,8 +143,8 @@ fn one_list(spec: &Tree, form: Form, errors: &mut Errors) {
     }
 }
 
-/// All templates have one priority.
-fn one_priority(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
+/// All templates must have the same priority.
+fn one_priority(templates: &[Tree], form: GangVersion, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(first) = templates.first() else {
         return;
     };
@@ -153,7 +154,7 @@ fn one_priority(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Erro
         let Some(key) = other else {
             continue;
         };
-        if form == Form::Released {
+        if form == GangVersion::V1Beta1 {
             errors.push(FieldError::invalid("spec", Tree::Null, "detected multiple priority configurations"));
             return;
         }
@@ -162,10 +163,10 @@ fn one_priority(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Erro
     }
 }
 
-/// The fields of a template in the order that refusals show them.
+/// Template fields in the order of error messages.
 const ORDER: [&str; 3] = ["name", "schedulingPolicy", "schedulingConstraints"];
 
-/// A template as the released form has it, with the one field that is there also when it says nothing.
+/// A template in `v1beta1`, where one field is present even when unset.
 fn as_released(template: &Tree) -> Tree {
     let wire = gang_convert::template_to_wire(template);
     match wire.get(ORDER[2]) {
@@ -174,7 +175,7 @@ fn as_released(template: &Tree) -> Tree {
     }
 }
 
-fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
+fn templates(templates: &[Tree], form: GangVersion, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     if templates.len() > TEMPLATES_MAX {
         errors.push(FieldError::too_many(list, templates.len(), TEMPLATES_MAX));
         return;
@@ -190,10 +191,10 @@ fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors)
         }
         if !seen.insert(name) {
             errors.push(match form {
-                Form::Released => {
-                    FieldError::duplicate_as(at, shown::ordered(&as_released(template), &ORDER))
+                GangVersion::V1Beta1 => {
+                    FieldError::duplicate_as(at, go_format::ordered(&as_released(template), &ORDER))
                 }
-                Form::Proposal => FieldError::duplicate(at, tree!({"name": name})),
+                GangVersion::V1Alpha1 => FieldError::duplicate(at, tree!({"name": name})),
             });
         }
         template_policy(template, form, &at, errors);
@@ -201,10 +202,10 @@ fn templates(templates: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors)
     }
 }
 
-/// The policy of a template stands under either of its names, or under both.
-fn template_policy(template: &Tree, form: Form, at: &At<'_>, errors: &mut Errors) {
-    let later = At::Field(at, "schedulingPolicy");
-    let first = if form == Form::Released { later } else { At::Field(at, "policy") };
+/// A template has its policy under either of two field names, or both.
+fn template_policy(template: &Tree, form: GangVersion, at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    let later = FieldPath::Field(at, "schedulingPolicy");
+    let first = if form == GangVersion::V1Beta1 { later } else { FieldPath::Field(at, "policy") };
     match (template.get("policy"), template.get("schedulingPolicy")) {
         (Some(a), Some(b)) if a != b => {
             let why = format!("must equal {first} when both are set");
@@ -215,21 +216,27 @@ fn template_policy(template: &Tree, form: Form, at: &At<'_>, errors: &mut Errors
     }
 }
 
-/// A list of templates after an update: the same names, with the same policies.
-fn kept_templates(new: &[Tree], old: &[Tree], form: Form, list: &At<'_>, errors: &mut Errors) {
+/// On update templates keep their names and policies.
+fn kept_templates(
+    new: &[Tree],
+    old: &[Tree],
+    form: GangVersion,
+    list: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     let names =
         |all: &[Tree]| -> Vec<Text> { all.iter().map(|template| template.text_at(&["name"])).collect() };
     let (after, before) = (names(new), names(old));
     let errors_before = errors.len();
     match form {
-        Form::Proposal => {
+        GangVersion::V1Alpha1 => {
             let set = |names: &[Text]| names.iter().cloned().collect::<BTreeSet<Text>>();
             if after.len() != before.len() || set(&after) != set(&before) {
                 let why = "field is immutable: templates cannot be added or removed";
                 errors.push(FieldError::invalid(list, Tree::list(&after), why));
             }
         }
-        Form::Released => {
+        GangVersion::V1Beta1 => {
             let added = (0..).zip(&after).filter(|(_, name)| !before.contains(name));
             errors.extend(added.map(|(i, _)| FieldError::forbidden(list.item(i), "item may not be added")));
             let removed = before.iter().filter(|name| !after.contains(name));
@@ -246,34 +253,36 @@ fn kept_templates(new: &[Tree], old: &[Tree], form: Form, list: &At<'_>, errors:
     }
 }
 
-fn kept_template(new: &Tree, old: &Tree, form: Form, at: &At<'_>, errors: &mut Errors) {
+fn kept_template(new: &Tree, old: &Tree, form: GangVersion, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     template_policy(new, form, at, errors);
     let policy = |template: &Tree| {
         template.get("policy").or_else(|| template.get("schedulingPolicy")).cloned().unwrap_or(Tree::Null)
     };
-    let key =
-        if form == Form::Released || new.get("policy").is_none() { "schedulingPolicy" } else { "policy" };
+    let key = if form == GangVersion::V1Beta1 || new.get("policy").is_none() {
+        "schedulingPolicy"
+    } else {
+        "policy"
+    };
     gang_check::policy_kept(&policy(new), &policy(old), form, &at.field(key), errors);
     for key in FIXED {
         form.fixed(&at.field(key), new.get(key), old.get(key), errors);
     }
 }
 
-/// What PodGroups do differently.
 #[derive(Debug)]
 pub(super) struct PodGroup;
 
-/// The two places where a group names its template.
+/// The two fields that name a group's template.
 const BY_REF: [&str; 3] = ["spec", "podGroupTemplateRef", "name"];
 const BY_NAME: [&str; 2] = ["spec", "podGroupTemplateName"];
 
-impl Strategy for PodGroup {
-    fn default_first(&self, tree: Tree) -> Tree {
+impl ResourceStrategy for PodGroup {
+    fn default_before_schema(&self, tree: Tree) -> Tree {
         gang_convert::group_defaulted(tree)
     }
 
     fn default(&self, tree: Tree) -> Tree {
-        // Every reader finds its field: each of the two fills in for the other.
+        // Each of the two fields defaults to the other, for clients that read only one.
         match (tree.text_at(&BY_REF), tree.text_at(&BY_NAME)) {
             (a, b) if a.is_empty() && !b.is_empty() => tree.with(&BY_REF, b),
             (a, b) if b.is_empty() && !a.is_empty() => tree.with(&BY_NAME, a),
@@ -281,9 +290,9 @@ impl Strategy for PodGroup {
         }
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         match (new.get("spec"), old.get("spec")) {
-            (Some(spec), Some(before)) if Form::of(cx) == Form::Proposal => {
+            (Some(spec), Some(before)) if GangVersion::of(cx) == GangVersion::V1Alpha1 => {
                 let spec = still_filled(spec, before);
                 Ok(new.with_key("spec", spec))
             }
@@ -291,32 +300,32 @@ impl Strategy for PodGroup {
         }
     }
 
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
-        let (Some(spec), form) = (new.get("spec"), Form::of(cx)) else {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let (Some(spec), form) = (new.get("spec"), GangVersion::of(cx)) else {
             errors.push(FieldError::required("spec", ""));
             return;
         };
         let inline = spec.get("schedulingPolicy");
         match form {
-            Form::Released => released_reference(spec, errors),
-            Form::Proposal => reference(spec, new.str_at(&["metadata", "namespace"]), errors),
+            GangVersion::V1Beta1 => released_reference(spec, errors),
+            GangVersion::V1Alpha1 => reference(spec, new.str_at(&["metadata", "namespace"]), errors),
         }
-        if form == Form::Released || inline.is_some() {
+        if form == GangVersion::V1Beta1 || inline.is_some() {
             gang_check::policy(inline.unwrap_or(&Tree::Null), &SPEC.field("schedulingPolicy"), errors);
         }
         gang_check::extras(spec, &SPEC, errors);
     }
 
-    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         gang_check::status(new, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let (spec, before) = (new.get("spec").unwrap_or(&Tree::Null), old.get("spec").unwrap_or(&Tree::Null));
         if spec == before {
             return;
         }
-        let form = Form::of(cx);
+        let form = GangVersion::of(cx);
         kept_references(spec, before, form, errors);
         let at = SPEC.field("schedulingPolicy");
         match (spec.get("schedulingPolicy"), before.get("schedulingPolicy")) {
@@ -325,7 +334,7 @@ impl Strategy for PodGroup {
                 gang_check::policy(policy, &at, errors);
                 gang_check::policy_kept(policy, old, form, &at, errors);
             }
-            (new, old) if form == Form::Proposal => at.immutable(new, old, errors),
+            (new, old) if form == GangVersion::V1Alpha1 => at.immutable(new, old, errors),
             (new, old) => {
                 let (new, old) = (new.unwrap_or(&Tree::Null), old.unwrap_or(&Tree::Null));
                 gang_check::policy(new, &at, errors);
@@ -345,8 +354,8 @@ impl Strategy for PodGroup {
         true
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
     fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
@@ -357,20 +366,20 @@ impl Strategy for PodGroup {
         gang_convert::group_to_storage(resource, tree, version)
     }
 
-    fn unsaid(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
+    fn restore_unrepresentable(&self, resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
         gang_convert::group_unsaid(resource, new, old, version)
     }
 
     fn wire_has_zeros(&self, resource: &Resource, version: usize) -> bool {
-        gang_convert::is_released(resource, version)
+        gang_convert::is_v1beta1(resource, version)
     }
 }
 
-/// The fields by which a group refers to its Workload, and to the template there.
+/// The immutable reference fields of a group.
 const REFERENCES: [&str; 3] = ["workloadRef", "podGroupTemplateRef", "podGroupTemplateName"];
 
-fn kept_references(spec: &Tree, before: &Tree, form: Form, errors: &mut Errors) {
-    if form == Form::Released {
+fn kept_references(spec: &Tree, before: &Tree, form: GangVersion, errors: &mut FieldErrors) {
+    if form == GangVersion::V1Beta1 {
         let changed = REFERENCES.iter().any(|key| spec.get(key) != before.get(key));
         if changed {
             let at = SPEC.field(REFERENCES[0]);
@@ -383,8 +392,8 @@ fn kept_references(spec: &Tree, before: &Tree, form: Form, errors: &mut Errors) 
     }
 }
 
-/// The released form names the Workload and the template side by side.
-fn released_reference(spec: &Tree, errors: &mut Errors) {
+/// `v1beta1` has Workload and template name side by side.
+fn released_reference(spec: &Tree, errors: &mut FieldErrors) {
     let Some(reference) = spec.get("workloadRef") else {
         return;
     };
@@ -399,9 +408,9 @@ fn released_reference(spec: &Tree, errors: &mut Errors) {
     }
 }
 
-/// The proposal's form: a reference to the Workload, and the name of the template in two places.
-fn reference(spec: &Tree, namespace: &str, errors: &mut Errors) {
-    let by_ref = At::Field(&SPEC, "podGroupTemplateRef");
+/// `v1alpha1` has a reference to the Workload, and the template name in two places.
+fn reference(spec: &Tree, namespace: &str, errors: &mut FieldErrors) {
+    let by_ref = FieldPath::Field(&SPEC, "podGroupTemplateRef");
     let by_ref = by_ref.field("name");
     let (template, name) = (spec.str_at(&BY_REF[1..]), spec.str_at(&BY_NAME[1..]));
     match spec.get("workloadRef") {
@@ -428,10 +437,10 @@ fn reference(spec: &Tree, namespace: &str, errors: &mut Errors) {
     }
 }
 
-/// The group of Workloads, as a reference names it before the version.
+/// The API group in references to Workloads.
 const OWN_GROUP: &str = "scheduling.k8s.io/";
 
-fn workload_reference(reference: &Tree, namespace: &str, errors: &mut Errors) {
+fn workload_reference(reference: &Tree, namespace: &str, errors: &mut FieldErrors) {
     let at = SPEC.field("workloadRef");
     match reference.str_at(&["name"]) {
         "" => at.field("name").required(errors),

@@ -1,6 +1,6 @@
-//! The parts that Workloads and PodGroups have in common, and what each may hold.
+//! Validation shared by Workloads and PodGroups.
 //!
-//! Both forms share these rules; the errors of each part come in the order of the released form's fields.
+//! Both versions share these rules; errors come in the field order of `v1beta1`.
 
 use std::collections::BTreeSet;
 
@@ -9,49 +9,46 @@ use muster_schema::names;
 use muster_schema::selector::label_key_problems;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
-use super::{Cx, Errors};
+use super::field_path::FieldPath;
+use super::{FieldErrors, StrategyContext};
 
-/// Highest priority of a group.
 const PRIORITY_MAX: i64 = 1_000_000_000;
-/// Most claims of a group, and most of which its status tells.
+/// Maximum number of claims of a group, in spec and status.
 const CLAIMS_MAX: usize = 4;
-/// Most node labels that all members of a group share.
+/// Maximum number of topology keys.
 const TOPOLOGY_MAX: usize = 1;
-/// Longest reason of a condition, in bytes.
+/// Maximum length of a condition's reason in bytes.
 const REASON_MAX: usize = 1024;
-/// Longest message of a condition, in bytes.
+/// Maximum length of a condition's message in bytes.
 const MESSAGE_MAX: usize = 32 * 1024;
 
-/// The form in which a request speaks of gangs.
+/// The API version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// The proposal's, which is stored.
-    Proposal,
-    /// That of Kubernetes 1.37.
-    Released,
+pub(super) enum GangVersion {
+    /// `v1alpha1`, the stored version.
+    V1Alpha1,
+    V1Beta1,
 }
 
-impl Form {
-    /// That of a request.
-    pub fn of(cx: &Cx<'_>) -> Form {
-        if cx.version == cx.resource.storage_version { Form::Proposal } else { Form::Released }
+impl GangVersion {
+    pub fn of(cx: &StrategyContext<'_>) -> GangVersion {
+        if cx.version == cx.resource.storage_version { GangVersion::V1Alpha1 } else { GangVersion::V1Beta1 }
     }
 
-    /// What a refusal shows of a value that may not change: the released form shows none.
-    pub fn fixed(self, at: &At<'_>, new: Option<&Tree>, old: Option<&Tree>, errors: &mut Errors) {
+    /// What a error message shows of a value that may not change: the `v1beta1` form shows none.
+    pub fn fixed(self, at: &FieldPath<'_>, new: Option<&Tree>, old: Option<&Tree>, errors: &mut FieldErrors) {
         match self {
-            Form::Proposal => at.immutable(new, old, errors),
-            Form::Released if new != old => {
+            GangVersion::V1Alpha1 => at.immutable(new, old, errors),
+            GangVersion::V1Beta1 if new != old => {
                 errors.push(FieldError::invalid(at, Tree::Null, "field is immutable"));
             }
-            Form::Released => {}
+            GangVersion::V1Beta1 => {}
         }
     }
 }
 
-/// Exactly one of these keys of a map.
-fn one_of(map: &Tree, keys: [&str; 2], at: &At<'_>, errors: &mut Errors) {
+/// Exactly one of these keys must be set.
+fn one_of(map: &Tree, keys: [&str; 2], at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let set: Vec<&str> = keys.into_iter().filter(|key| map.get(key).is_some()).collect();
     let [a, b] = keys;
     match set.len() {
@@ -64,8 +61,8 @@ fn one_of(map: &Tree, keys: [&str; 2], at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// How members are placed: each for itself, or so many together.
-pub(super) fn policy(policy: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// The scheduling policy: basic, or gang with `minCount`.
+pub(super) fn policy(policy: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     one_of(policy, ["basic", "gang"], at, errors);
     let Some(gang) = policy.get("gang") else {
         return;
@@ -81,10 +78,16 @@ pub(super) fn policy(policy: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The choice between the two policies is made once; the count within a gang may change.
-pub(super) fn policy_kept(new: &Tree, old: &Tree, form: Form, at: &At<'_>, errors: &mut Errors) {
+/// The policy type is immutable; `minCount` may change.
+pub(super) fn policy_kept(
+    new: &Tree,
+    old: &Tree,
+    form: GangVersion,
+    at: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     let has = |policy: &Tree, key: &str| policy.get(key).is_some_and(|value| !value.is_null());
-    if form == Form::Proposal {
+    if form == GangVersion::V1Alpha1 {
         let kept = ["basic", "gang"].iter().all(|key| has(new, key) == has(old, key));
         if !kept {
             errors.push(FieldError::invalid(at, new.clone(), "field is immutable"));
@@ -102,8 +105,8 @@ pub(super) fn policy_kept(new: &Tree, old: &Tree, form: Form, at: &At<'_>, error
     errors.push(FieldError::invalid(at.field("gang"), Tree::Null, words));
 }
 
-/// What a template and a group say besides their policy.
-pub(super) fn extras(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Fields of templates and groups besides the policy.
+pub(super) fn extras(owner: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     topology(owner, at, errors);
     claims(owner, at, errors);
     if let Some(mode) = owner.get("disruptionMode") {
@@ -121,7 +124,7 @@ pub(super) fn extras(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
     at.field("preemptionPolicy").absent_or_one_of(owner.get("preemptionPolicy"), &policies, errors);
 }
 
-/// What of [`extras`] stays as it was made.
+/// Fields of [`extras`] that are immutable.
 pub(super) const FIXED: [&str; 6] = [
     "schedulingConstraints",
     "resourceClaims",
@@ -131,8 +134,8 @@ pub(super) const FIXED: [&str; 6] = [
     "preemptionPolicy",
 ];
 
-fn topology(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let list = At::Field(at, "schedulingConstraints");
+fn topology(owner: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    let list = FieldPath::Field(at, "schedulingConstraints");
     let list = list.field("topology");
     let all = owner.items_at(&["schedulingConstraints", "topology"]);
     if all.len() > TOPOLOGY_MAX {
@@ -148,7 +151,7 @@ fn topology(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn claims(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn claims(owner: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("resourceClaims");
     let claims = owner.items_at(&["resourceClaims"]);
     if claims.len() > CLAIMS_MAX {
@@ -177,8 +180,8 @@ fn claims(owner: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Who made a Workload, for those who look at it.
-pub(super) fn controller(reference: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// `controllerRef` of a Workload.
+pub(super) fn controller(reference: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let group = reference.str_at(&["apiGroup"]);
     if !group.is_empty() {
         at.field("apiGroup").problems(group, names::subdomain(group), errors);
@@ -192,8 +195,8 @@ pub(super) fn controller(reference: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 /// The status of a group.
-pub(super) fn status(group: &Tree, errors: &mut Errors) {
-    let at = At::Root("status");
+pub(super) fn status(group: &Tree, errors: &mut FieldErrors) {
+    let at = FieldPath::Root("status");
     let list = at.field("conditions");
     let mut seen = BTreeSet::new();
     for (i, condition) in group.items_at(&["status", "conditions"]).iter().enumerate() {
@@ -206,7 +209,7 @@ pub(super) fn status(group: &Tree, errors: &mut Errors) {
     claim_statuses(group, &at.field("resourceClaimStatuses"), errors);
 }
 
-fn condition(condition: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn condition(condition: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     match condition.str_at(&["type"]) {
         "" => errors.push(FieldError::required(at.field("type"), "is required")),
         kind => at.field("type").problems(kind, label_key_problems(kind), errors),
@@ -228,7 +231,7 @@ fn condition(condition: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn reason(reason: &str, at: &At<'_>, errors: &mut Errors) {
+fn reason(reason: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if reason.is_empty() {
         at.required(errors);
         return;
@@ -246,7 +249,7 @@ fn reason(reason: &str, at: &At<'_>, errors: &mut Errors) {
 
 const REASON_WORDS: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-fn claim_statuses(group: &Tree, list: &At<'_>, errors: &mut Errors) {
+fn claim_statuses(group: &Tree, list: &FieldPath<'_>, errors: &mut FieldErrors) {
     let statuses = group.items_at(&["status", "resourceClaimStatuses"]);
     let claims = group.items_at(&["spec", "resourceClaims"]);
     for (i, status) in statuses.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The two forms of Workloads and PodGroups: the proposal's (`v1alpha1`, stored) and the released one (`v1beta1`).
+//! Conversion of Workloads and PodGroups between `v1alpha1` (the KEP's form, stored) and `v1beta1` (Kubernetes 1.37).
 //!
 //! # Invariants
 //!
-//! - What a form has no words for is not lost by a write in that form: see [`workload_unsaid`] and [`group_unsaid`].
-//! - The stored form is free of the empty values that Go always writes; only the released view shows them. A write in
-//!   one form therefore never looks like a change to the other.
-//! - A group without a policy of its own, which only the proposal knows, has none in the released view either.
+//! - Writes in a version keep the fields that it cannot express: see [`workload_unsaid`] and [`group_unsaid`].
+//! - Zero values that Go serializes appear in `v1beta1` only and are never stored, so a write in one version never
+//!   looks like a change to the other.
+//! - A group without its own policy, which only `v1alpha1` allows, has none in `v1beta1` either.
 
 use muster_schema::{table, zero};
 use muster_tree::{Text, Tree};
@@ -13,38 +13,37 @@ use muster_tree::{Text, Tree};
 use super::with_api_version;
 use crate::registry::Resource;
 
-/// (type here, type there) of conditions.
+/// (stored, `v1beta1`) condition types.
 const TYPES: (&str, &str) = ("PodGroupScheduled", "PodGroupInitiallyScheduled");
-/// Where conditions stand.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
-/// Where templates stand.
 const TEMPLATES: [&str; 2] = ["spec", "podGroupTemplates"];
-/// What holds a template's policy here, and there.
+/// (stored, `v1beta1`) policy fields.
 const POLICY: (&str, &str) = ("policy", "schedulingPolicy");
-/// By what a group refers to its Workload and the template there, in the stored form.
+/// (stored) reference fields of a group.
 const REFERENCES: [&str; 3] = ["workloadRef", "podGroupTemplateRef", "podGroupTemplateName"];
 
-/// The version that is the released form.
+/// The version that is the `v1beta1` form.
 const RELEASED: &str = "v1beta1";
-/// What groups of the released form do unless they say otherwise.
+/// The default preemption policy in `v1beta1`.
 const PREEMPTS: &str = "PreemptLowerPriority";
 
-/// Whether a version is the released form.
-pub(super) fn is_released(resource: &Resource, version: usize) -> bool {
+/// Whether a version is `v1beta1`.
+pub(super) fn is_v1beta1(resource: &Resource, version: usize) -> bool {
     resource.versions[version].name == RELEASED
 }
 
-/// A Workload in the form of a version.
+/// Converts a stored Workload to a version.
 pub(super) fn workload_to_wire(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.api_version(version));
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return tree;
     }
+    // `v1beta1` has neither the older list nor generations.
     let tree = tree.without(&["spec", "podGroups"]).without(&["metadata", "generation"]);
     with_zeros(resource, version, &templates(&tree, template_to_wire))
 }
 
-/// A template in the released form.
+/// Converts a template to `v1beta1`.
 pub(super) fn template_to_wire(template: &Tree) -> Tree {
     match template.get(POLICY.0) {
         Some(policy) => template.without_key(POLICY.0).with_key(POLICY.1, policy.clone()),
@@ -52,13 +51,13 @@ pub(super) fn template_to_wire(template: &Tree) -> Tree {
     }
 }
 
-/// The stored form of a Workload that came in a version.
+/// Converts a Workload to the stored version.
 pub(super) fn workload_to_storage(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.storage_api_version());
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return tree;
     }
-    // Hierarchies of groups are not served, as on a server where their gate is off.
+    // Hierarchies of groups are not served, as with the upstream gate off.
     let tree = tree.without(&["spec", "compositePodGroupTemplates"]);
     templates(&tree, |template| {
         let template = without_nulls(template);
@@ -69,14 +68,14 @@ pub(super) fn workload_to_storage(resource: &Resource, tree: &Tree, version: usi
     })
 }
 
-/// The stored form of a Workload that came in a version, with what that form has no words for as it was: the list of
-/// the time before the proposal, and the name under which a policy stood.
+/// Converts a Workload to the stored version and restores from `old` what the request's version cannot express.
 pub(super) fn workload_unsaid(resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return new;
     }
     let before = old.items_at(&TEMPLATES);
     let new = templates(&new, |template| {
+        // Templates are matched by name: their order may change.
         let same = before.iter().find(|old| old.str_at(&["name"]) == template.str_at(&["name"]));
         let (Some(old), Some(policy)) = (same, template.get(POLICY.0)) else {
             return template.clone();
@@ -105,12 +104,12 @@ fn without_nulls(map: &Tree) -> Tree {
     map.map_entries(|_, value| (!value.is_null()).then(|| value.clone()))
 }
 
-/// The released form with the empty values that Go always writes.
+/// `v1beta1` with Go's zero values.
 fn with_zeros(resource: &Resource, version: usize, wire: &Tree) -> Tree {
     zero::written(table::builtin(), resource.versions[version].schema.id, wire)
 }
 
-/// A PodGroup on the wire with what every group of the released form has, though its schema does not say so.
+/// Adds the fields that every `v1beta1` group has, though the schema has no default.
 pub(super) fn group_defaulted(wire: Tree) -> Tree {
     let says = wire.at(&["spec", "preemptionPolicy"]).is_some();
     if says || !wire.str_at(&["apiVersion"]).ends_with(RELEASED) || wire.get("spec").is_none() {
@@ -119,10 +118,10 @@ pub(super) fn group_defaulted(wire: Tree) -> Tree {
     wire.with(&["spec", "preemptionPolicy"], PREEMPTS)
 }
 
-/// A PodGroup in the form of a version.
+/// Converts a stored PodGroup to a version.
 pub(super) fn group_to_wire(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.api_version(version));
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return tree;
     }
     let reference = tree.at(&["spec", "workloadRef"]).map(|reference| {
@@ -141,7 +140,7 @@ pub(super) fn group_to_wire(resource: &Resource, tree: &Tree, version: usize) ->
     if has_policy { shown } else { shown.without(&["spec", "schedulingPolicy"]) }
 }
 
-/// A condition in the released form, which has no word for what is still open.
+/// Converts a condition to `v1beta1`, which omits conditions with status Unknown.
 fn condition_to_wire(condition: &Tree) -> Option<Tree> {
     if condition.str_at(&["type"]) != TYPES.0 {
         return Some(condition.clone());
@@ -151,17 +150,18 @@ fn condition_to_wire(condition: &Tree) -> Option<Tree> {
         "SchedulingTimeout" => "Unschedulable",
         other => other,
     };
+    // An undecided group has no condition in `v1beta1`.
     let is_known = condition.str_at(&["status"]) != "Unknown";
     is_known.then(|| condition.with(&["type"], TYPES.1).with(&["reason"], reason))
 }
 
-/// The stored form of a PodGroup that came in a version.
+/// Converts a PodGroup to the stored version.
 pub(super) fn group_to_storage(resource: &Resource, tree: &Tree, version: usize) -> Tree {
     let tree = with_api_version(tree, &resource.storage_api_version());
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return tree;
     }
-    // Hierarchies of groups are not served, as on a server where their gate is off.
+    // Hierarchies of groups are not served, as with the upstream gate off.
     let tree = tree.without(&["spec", "parentCompositePodGroupName"]);
     let Some(reference) = tree.at(&["spec", "workloadRef"]).filter(|reference| reference.is_map()) else {
         return conditions(&tree.without(&["spec", "workloadRef"]), condition_to_storage);
@@ -190,9 +190,9 @@ fn condition_to_storage(condition: &Tree) -> Option<Tree> {
     Some(condition.with(&["type"], TYPES.0).with(&["reason"], reason))
 }
 
-/// The stored form of a PodGroup that came in a version, with what that form has no words for as it was.
+/// Converts a PodGroup to the stored version and restores from `old` what the request's version cannot express.
 pub(super) fn group_unsaid(resource: &Resource, new: Tree, old: &Tree, version: usize) -> Tree {
-    if !is_released(resource, version) {
+    if !is_v1beta1(resource, version) {
         return new;
     }
     let new = match (new.get("spec"), old.get("spec")) {
@@ -205,8 +205,8 @@ pub(super) fn group_unsaid(resource: &Resource, new: Tree, old: &Tree, version: 
     status_unsaid(new, old)
 }
 
-/// The rest of a reference of which the names are the same; and that a group of the proposal's form has neither policies
-/// nor a mode of its own, which the released form always has.
+/// Restores reference fields if the names are unchanged; and the absence of policy and mode, which `v1beta1` always
+/// has.
 fn spec_unsaid(spec: &Tree, before: &Tree) -> Tree {
     let names = |spec: &Tree| {
         let name = spec.text_at(&["workloadRef", "name"]);
@@ -227,7 +227,7 @@ fn spec_unsaid(spec: &Tree, before: &Tree) -> Tree {
     })
 }
 
-/// The count, a condition that is still open, and the reason of one that the released form shows under another.
+/// Restores the count, an Unknown condition, and reasons that `v1beta1` maps to others.
 fn status_unsaid(new: Tree, old: &Tree) -> Tree {
     let count = old.at(&["status", "scheduledPods"]);
     let new = match count {

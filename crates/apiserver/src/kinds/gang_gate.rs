@@ -1,37 +1,36 @@
-//! Which kinds and fields of gangs are served, and what becomes of the others.
+//! Feature gates of the gang scheduling APIs: which kinds and fields are served.
 //!
-//! Groups come in two generations. Those inside a Workload, which a pod names by `workloadRef.podGroup`, need the Workload
-//! alone; PodGroups with an object of their own need both kinds. A server without a kind answers as if it had never
-//! heard of it, and drops the fields of new pods and templates that only make sense with it. What is stored stays: objects
-//! unseen, fields as they are, until the kind is served again.
+//! Two generations of pod groups exist. Groups inside a Workload, which pods name by `workloadRef.podGroup`, need the
+//! Workload kind only; PodGroup objects need both kinds. With a gate off, the kind is unknown to clients, and its
+//! fields are dropped from new pods and templates. Stored data stays: objects hidden, fields unchanged, until the
+//! gate is on again.
 
 use muster_tree::{Text, Tree};
 
 use crate::registry::{Resource, storage_name};
 
-/// The group of both kinds.
+/// The API group of both kinds.
 const GROUP: &str = "scheduling.k8s.io";
-/// The kinds by their plural names.
 const WORKLOADS: &str = "workloads";
 const GROUPS: &str = "podgroups";
 
-/// Which kinds of gangs are served, with the fields of pods that belong to them.
+/// The gates: served kinds, with the pod fields that belong to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gangs {
-    /// Workloads, and the groups inside them.
+pub struct GangFeatures {
+    /// Serve Workloads and the groups inside them.
     pub workloads: bool,
-    /// PodGroups, which need Workloads.
+    /// Serve PodGroups; requires `workloads`.
     pub groups: bool,
 }
 
-impl Default for Gangs {
+impl Default for GangFeatures {
     fn default() -> Self {
         Self { workloads: true, groups: true }
     }
 }
 
-impl Gangs {
-    /// Whether a built-in resource is served.
+impl GangFeatures {
+    /// Whether a resource passes the gates.
     #[must_use]
     pub fn serve(&self, resource: &Resource) -> bool {
         match (resource.group.as_str(), resource.plural.as_str()) {
@@ -41,14 +40,16 @@ impl Gangs {
         }
     }
 
-    /// Storage names of the kinds that are served.
+    /// Storage names of the served kinds.
     pub(crate) fn stored(&self) -> impl Iterator<Item = Text> {
         let served = [(WORKLOADS, self.workloads), (GROUPS, self.workloads && self.groups)];
         served.into_iter().filter(|(_, on)| *on).map(|(plural, _)| storage_name(GROUP, plural))
     }
 
-    /// An object on its way in without the fields that are not served, unless the `live` one has them already.
+    /// Drops gated fields of a written object, unless the `live` one has them already (as upstream's
+    /// dropDisabledFields).
     pub(crate) fn without_fields(&self, resource: &Resource, tree: Tree, live: Option<&Tree>) -> Tree {
+        // The default: nothing is gated, so nothing is copied.
         if self.workloads && self.groups {
             return tree;
         }
@@ -60,6 +61,7 @@ impl Gangs {
         };
         let has =
             |key: &str| live.is_some_and(|live| live.at(path).is_some_and(|spec| spec.get(key).is_some()));
+        // With PodGroups off, references to groups inside a Workload still work.
         let is_legacy = self.workloads && spec.get("workloadRef").is_some_and(is_legacy);
         let kept = spec.map_entries(|key, value| {
             let dropped = match key.as_str() {
@@ -73,12 +75,12 @@ impl Gangs {
     }
 }
 
-/// Whether a pod names a group inside the Workload.
+/// Whether a pod refers to a group inside a Workload.
 fn is_legacy(reference: &Tree) -> bool {
     reference.str_at(&["podGroupName"]).is_empty() && !reference.str_at(&["podGroup"]).is_empty()
 }
 
-/// Where a kind has the spec of a pod.
+/// The path of the pod spec in a kind.
 fn pod_spec(group: &str, plural: &str) -> Option<&'static [&'static str]> {
     Some(match (group, plural) {
         ("", "pods") => &["spec"],

@@ -1,26 +1,23 @@
-//! Ingresses.
-
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::at::At;
 use super::container_check::{port_name_problems, port_number};
-use super::{Cx, Errors, Generation, Strategy, ip_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, ip_check};
 
-/// What Ingresses do differently.
 #[derive(Debug)]
 pub(super) struct Ingress;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 const CLASS: &str = "kubernetes.io/ingress.class";
 
-impl Strategy for Ingress {
-    fn generation(&self) -> Generation {
-        Generation::AllButStatus
+impl ResourceStrategy for Ingress {
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::AllButStatus
     }
 
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_update(new, new, cx, errors);
         let annotated = new.at(&["metadata", "annotations", CLASS]).and_then(Tree::as_str);
         let class = new.at(&["spec", "ingressClassName"]).and_then(Tree::as_str);
@@ -28,11 +25,11 @@ impl Strategy for Ingress {
             && annotated != class
         {
             let why = "must match `ingressClassName` when both are specified";
-            errors.push(FieldError::invalid(At::Root("annotations").field(CLASS), annotated, why));
+            errors.push(FieldError::invalid(FieldPath::Root("annotations").field(CLASS), annotated, why));
         }
     }
 
-    fn validate_update(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let spec = new.get("spec").unwrap_or(&Tree::Null);
         let default = spec.get("defaultBackend");
         if spec.items_at(&["rules"]).is_empty() && default.is_none() {
@@ -67,7 +64,7 @@ impl Strategy for Ingress {
     }
 }
 
-fn rule(rule: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn rule(rule: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let host = rule.str_at(&["host"]);
     if !host.is_empty() {
         if ip_check::sloppy(host).is_some() {
@@ -86,7 +83,7 @@ fn rule(rule: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn path(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn path(tree: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(kind) = tree.get("pathType").and_then(Tree::as_str) else {
         errors.push(FieldError::required(at.field("pathType"), "pathType must be specified"));
         return;
@@ -118,7 +115,7 @@ fn path(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
     backend(tree.get("backend").unwrap_or(&Tree::Null), &at.field("backend"), errors);
 }
 
-fn backend(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn backend(tree: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let why = match (tree.get("resource"), tree.get("service")) {
         (Some(_), Some(_)) => "cannot set both resource and service backends",
         (Some(reference), None) => return local_reference(reference, &at.field("resource"), errors),
@@ -128,7 +125,7 @@ fn backend(tree: &Tree, at: &At<'_>, errors: &mut Errors) {
     errors.push(FieldError::invalid(at, "", why));
 }
 
-fn backend_service(service: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn backend_service(service: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let place = at.field("service");
     let name = service.str_at(&["name"]);
     if name.is_empty() {
@@ -147,7 +144,7 @@ fn backend_service(service: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn local_reference(reference: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn local_reference(reference: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(group) = reference.get("apiGroup").and_then(Tree::as_str) {
         at.field("apiGroup").problems(group, names::subdomain(group), errors);
     }
@@ -159,7 +156,7 @@ fn local_reference(reference: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn tls(tls: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn tls(tls: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let list = at.field("hosts");
     for (i, host) in tls.items_at(&["hosts"]).iter().enumerate() {
         ip_check::host(host.as_str().unwrap_or_default(), &list.item(i), errors);

@@ -1,27 +1,26 @@
-//! IPAddresses: their names are addresses, also of IPv6.
+//! IPAddresses: the name is an IPv4 or IPv6 address.
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Cx, Errors, NameRule, Strategy, ip_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, NameRule, ResourceStrategy, StrategyContext, ip_check};
 
-/// What IPAddresses do differently.
 #[derive(Debug)]
 pub(super) struct IpAddress;
 
-impl Strategy for IpAddress {
+impl ResourceStrategy for IpAddress {
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let name = new.str_at(&["metadata", "name"]);
         if !name.is_empty() {
-            ip_check::canonical_address(name, &At::Root("metadata.name"), errors);
+            ip_check::canonical_address(name, &FieldPath::Root("metadata.name"), errors);
         }
-        let at = At::Root("spec.parentRef");
+        let at = FieldPath::Root("spec.parentRef");
         let Some(parent) = new.at(&["spec", "parentRef"]) else {
             at.required(errors);
             return;
@@ -42,7 +41,7 @@ impl Strategy for IpAddress {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let parent = |tree: &Tree| tree.at(&["spec", "parentRef"]).cloned();
         if parent(new) != parent(old) {
             let shown = parent(new).unwrap_or(Tree::Null);

@@ -1,18 +1,18 @@
-//! Addresses, ranges of addresses and host names.
+//! Validation of IP addresses, CIDRs and host names.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const NO_WILDCARD: &str = r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Reads an address; numbers of IPv4 may begin with zeros, which older clients write.
+/// Parses an address; leading zeros in IPv4 octets are accepted, since older clients write them.
 pub(super) fn sloppy(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| {
         let parts: Vec<&str> = text.split('.').collect();
@@ -26,8 +26,8 @@ pub(super) fn sloppy(text: &str) -> Option<IpAddr> {
     })
 }
 
-/// What is wrong with an address that need not be in its one form.
-pub(super) fn address(text: &str, at: &At<'_>, errors: &mut Errors) -> Option<IpAddr> {
+/// Validates an address, canonical or not.
+pub(super) fn address(text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) -> Option<IpAddr> {
     let before = errors.len();
     let Some(ip) = sloppy(text) else {
         errors.push(FieldError::invalid(at, text, NO_ADDRESS));
@@ -42,8 +42,8 @@ pub(super) fn address(text: &str, at: &At<'_>, errors: &mut Errors) -> Option<Ip
     (errors.len() == before).then_some(ip)
 }
 
-/// What is wrong with an address that must be in its one form.
-pub(super) fn canonical_address(text: &str, at: &At<'_>, errors: &mut Errors) -> Option<IpAddr> {
+/// Validates an address that must be canonical.
+pub(super) fn canonical_address(text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) -> Option<IpAddr> {
     let ip = address(text, at, errors)?;
     let form = ip.to_string();
     if form == text {
@@ -53,7 +53,7 @@ pub(super) fn canonical_address(text: &str, at: &At<'_>, errors: &mut Errors) ->
     None
 }
 
-/// A range of addresses: its first address and the length of its prefix.
+/// A CIDR: first address and prefix length.
 #[derive(Clone, Copy)]
 pub(super) struct Range {
     first: u128,
@@ -78,7 +78,7 @@ impl Range {
         })
     }
 
-    /// Whether the other range is inside this one and smaller.
+    /// Whether the other CIDR is a proper subset.
     pub(super) fn has(self, other: Range) -> bool {
         let host = u32::from(self.bits - self.prefix);
         let same = host == 128 || other.first >> host == self.first >> host;
@@ -86,8 +86,7 @@ impl Range {
     }
 }
 
-/// What is wrong with a range of addresses.
-pub(super) fn range(text: &str, at: &At<'_>, errors: &mut Errors) -> Option<Range> {
+pub(super) fn range(text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) -> Option<Range> {
     let Some((ip, range)) = Range::of(text) else {
         errors.push(FieldError::invalid(at, text, NO_RANGE));
         return None;
@@ -111,8 +110,8 @@ pub(super) fn range(text: &str, at: &At<'_>, errors: &mut Errors) -> Option<Rang
     Some(range)
 }
 
-/// What is wrong with a name that may begin with a wildcard.
-pub(super) fn host(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// Validates a DNS name with an optional wildcard.
+pub(super) fn host(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if !name.contains('*') {
         at.problems(name, names::subdomain(name), errors);
         return;
@@ -129,9 +128,9 @@ pub(super) fn host(name: &str, at: &At<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn details<T>(check: impl Fn(&At<'_>, &mut Errors) -> T) -> Vec<String> {
-        let mut errors = Errors::new();
-        check(&At::Root("x"), &mut errors);
+    fn details<T>(check: impl Fn(&FieldPath<'_>, &mut FieldErrors) -> T) -> Vec<String> {
+        let mut errors = FieldErrors::new();
+        check(&FieldPath::Root("x"), &mut errors);
         errors.into_iter().map(|error| error.detail).collect()
     }
 

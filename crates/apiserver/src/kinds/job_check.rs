@@ -1,26 +1,25 @@
-//! What a Job may ask for.
+//! Validation of Jobs.
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_schema::selector::Labels;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
-use super::{Errors, affinity_check, job_policy, pod_check, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, affinity_check, go_format, job_policy, pod_check};
 use crate::engine::metadata_check::{check_annotations, check_labels};
 
-/// Most pods at once of an indexed Job.
+/// Maximum parallelism of an indexed Job.
 const PARALLELISM_MAX: i64 = 100_000;
-/// Most failed indexes.
 const FAILED_INDEXES_MAX: i64 = 100_000;
-/// Above this many completions, limits per index are tighter.
+/// Above this many completions the limits below apply.
 const COMPLETIONS_SOFT_MAX: i64 = 100_000;
-/// Then this many pods at once and this many failed indexes.
+/// Maximum parallelism and `maxFailedIndexes` of such Jobs.
 const TIGHT_MAX: i64 = 10_000;
 
-/// What is wrong with a new Job.
-pub(super) fn job(job: &Tree, errors: &mut Errors) {
-    let root = At::Root("spec");
+/// Validates a new Job.
+pub(super) fn job(job: &Tree, errors: &mut FieldErrors) {
+    let root = FieldPath::Root("spec");
     let spec = job.get("spec").unwrap_or(&Tree::Null);
     self::spec(spec, &root, errors);
     selector(job, spec, &root, errors);
@@ -35,8 +34,8 @@ pub(super) fn job(job: &Tree, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the spec of a Job, new or changed.
-pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates the spec of a Job, new or changed.
+pub(super) fn spec(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     for key in [
         "parallelism",
         "completions",
@@ -60,7 +59,7 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     template(spec, at, errors);
 }
 
-fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn mode(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let number = |key: &str| spec.int_at(&[key]);
     let mode = spec.str_at(&["completionMode"]);
     at.field("completionMode").absent_or_one_of(
@@ -110,7 +109,7 @@ fn mode(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors) {
+fn many(failed: Option<i64>, parallelism: i64, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if parallelism > TIGHT_MAX {
         let why = format!(
             "must be less than or equal to {TIGHT_MAX} when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
@@ -132,20 +131,21 @@ fn many(failed: Option<i64>, parallelism: i64, at: &At<'_>, errors: &mut Errors)
     }
 }
 
-fn replacement(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn replacement(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    // A failure policy classifies terminal pods, so replacing terminating ones is not allowed with it.
     let words: &[&str] =
         if spec.get("podFailurePolicy").is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
     at.field("podReplacementPolicy").absent_or_one_of(spec.get("podReplacementPolicy"), words, errors);
 }
 
-fn managed_by(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn managed_by(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(name) = spec.get("managedBy").and_then(Tree::as_str) else {
         return;
     };
     errors.extend(names::manager(&at.field("managedBy").to_string(), name));
 }
 
-fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn template(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let at = at.field("template");
     let template = spec.get("template").unwrap_or(&Tree::Null);
     metadata(template, &at, errors);
@@ -154,6 +154,7 @@ fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     pod_check::spec(pods, &place, errors);
     let place = place.field("restartPolicy");
     match pods.str_at(&["restartPolicy"]) {
+        // Pods default to Always, which would never let a Job finish.
         "" | "Always" => errors.push(FieldError::required(place, "valid values: \"OnFailure\", \"Never\"")),
         word @ "OnFailure" if spec.get("podFailurePolicy").is_some() => {
             errors.push(FieldError::invalid(
@@ -167,15 +168,15 @@ fn template(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the metadata of a template.
-pub(super) fn metadata(template: &Tree, at: &At<'_>, errors: &mut Errors) {
-    // The real server leaves out `metadata` in these paths.
+/// Validates the metadata of a pod template.
+pub(super) fn metadata(template: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    // kube-apiserver omits `metadata` in these paths.
     let part = |key: &str| template.at(&["metadata", key]);
     check_labels(part("labels"), &at.field("labels").to_string(), errors);
     check_annotations(part("annotations"), &at.field("annotations").to_string(), errors);
 }
 
-fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn selector(job: &Tree, spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     selecting(spec, at, errors);
     let Some(selector) = spec.get("selector").filter(|_| spec.bool_at(&["manualSelector"]) != Some(true))
     else {
@@ -184,19 +185,19 @@ fn selector(job: &Tree, spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     let own = own_labels(job.str_at(&["metadata", "name"]), job.str_at(&["metadata", "uid"]));
     has_labels(spec, &own, at, errors);
     if Labels::of_selector(Some(selector)).is_some_and(|wanted| !wanted.matches(Some(&own))) {
-        let shown = shown::ordered(selector, &["matchLabels", "matchExpressions"]);
+        let shown = go_format::ordered(selector, &["matchLabels", "matchExpressions"]);
         errors.push(FieldError::invalid_as(at.field("selector"), &shown, "`selector` not auto-generated"));
     }
 }
 
-/// The labels by which a Job knows its pods when it does not choose them itself.
+/// Labels of pods when the Job generates its selector.
 pub(super) fn own_labels(name: &str, uid: &str) -> Tree {
     tree!({"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
         "controller-uid": uid, "job-name": name})
 }
 
-/// The template must have these labels: somebody may have set others before.
-fn has_labels(spec: &Tree, own: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// With a generated selector the template must have these labels: a client may have set others.
+fn has_labels(spec: &Tree, own: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let template = at.field("template");
     let metadata = template.field("metadata");
     let place = metadata.field("labels");
@@ -211,8 +212,8 @@ fn has_labels(spec: &Tree, own: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// There must be a selector, and it must find the pods of the template.
-pub(super) fn selecting(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// The selector is required and must match the template's labels.
+pub(super) fn selecting(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let place = at.field("selector");
     let Some(selector) = spec.get("selector") else {
         place.required(errors);
@@ -221,7 +222,7 @@ pub(super) fn selecting(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     };
     let before = errors.len();
     affinity_check::selector(Some(selector), &place, errors);
-    // What is no selector finds nothing, and is blamed for that alone.
+    // An invalid selector matches nothing; report only that it is invalid.
     let wanted = Labels::of_selector(Some(selector)).filter(|_| errors.len() == before);
     let labels = spec.at(&["template", "metadata", "labels"]);
     if wanted.is_some_and(|wanted| !wanted.matches(labels)) {
@@ -229,7 +230,7 @@ pub(super) fn selecting(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn mismatch(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn mismatch(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let labels = spec.at(&["template", "metadata", "labels"]).cloned().unwrap_or(Tree::Null);
     let place = at.field("template");
     let place = place.field("metadata");

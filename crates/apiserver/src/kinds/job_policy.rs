@@ -1,4 +1,4 @@
-//! Policies of Jobs about failed pods and about early success.
+//! Validation of `podFailurePolicy` and `successPolicy` of Jobs.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,20 @@ use muster_schema::error::{FieldError, Problem};
 use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, go_format};
 
-/// Most rules of a policy.
+/// Maximum number of rules.
 const RULES_MAX: usize = 20;
-/// Most exit codes of a rule.
+/// Maximum number of exit codes of a rule.
 const EXIT_CODES_MAX: usize = 255;
-/// Most conditions of a rule.
+/// Maximum number of pod conditions of a rule.
 const CONDITIONS_MAX: usize = 20;
-/// What may be done about a failed pod.
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
-/// Longest list of indexes.
+/// Maximum length of `succeededIndexes`.
 const INDEXES_BYTES_MAX: usize = 64 * 1024;
 
-/// What is wrong with `podFailurePolicy`.
-pub(super) fn pod_failure(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+pub(super) fn pod_failure(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(policy) = spec.get("podFailurePolicy") else {
         return;
     };
@@ -40,7 +38,13 @@ pub(super) fn pod_failure(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Errors) {
+fn failure_rule(
+    spec: &Tree,
+    rule: &Tree,
+    at: &FieldPath<'_>,
+    names: &BTreeSet<&str>,
+    errors: &mut FieldErrors,
+) {
     let place = at.field("action");
     match rule.str_at(&["action"]) {
         "" => place.required_word(&ACTIONS, errors),
@@ -76,11 +80,12 @@ fn failure_rule(spec: &Tree, rule: &Tree, at: &At<'_>, names: &BTreeSet<&str>, e
         _ => return,
     };
     let mut error = FieldError::invalid(at, Tree::Null, why);
+    // Upstream reports this kind of error without a value.
     error.problem = Problem::InvalidBranch;
     errors.push(error);
 }
 
-fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Errors) {
+fn exit_codes(codes: &Tree, at: &FieldPath<'_>, names: &BTreeSet<&str>, errors: &mut FieldErrors) {
     let operator = codes.str_at(&["operator"]);
     if operator.is_empty() {
         at.field("operator").required_word(&["In", "NotIn"], errors);
@@ -100,6 +105,7 @@ fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Er
     }
     let mut seen = BTreeSet::new();
     for (i, value) in values.iter().enumerate() {
+        // Exit code 0 is success and never triggers a failure policy.
         if operator == "In" && *value == 0 {
             errors.push(FieldError::invalid(list.item(i), 0, "must not be 0 for the In operator"));
         }
@@ -112,8 +118,7 @@ fn exit_codes(codes: &Tree, at: &At<'_>, names: &BTreeSet<&str>, errors: &mut Er
     }
 }
 
-/// What is wrong with `successPolicy`.
-pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+pub(super) fn success(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(policy) = spec.get("successPolicy") else {
         return;
     };
@@ -136,13 +141,13 @@ pub(super) fn success(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A success policy under the names of its type.
+/// A success policy in Go's field names.
 pub(super) fn shown_success(policy: &Tree) -> String {
-    let rules = shown::all_typed(policy.items_at(&["rules"]), &shown::SUCCESS_RULE);
+    let rules = go_format::all_typed(policy.items_at(&["rules"]), &go_format::SUCCESS_RULE);
     format!("{{\"Rules\":{rules}}}")
 }
 
-fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors) {
+fn success_rule(rule: &Tree, completions: i64, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let (indexes, count) =
         (rule.get("succeededIndexes").and_then(Tree::as_str), rule.int_at(&["succeededCount"]));
     if indexes.is_none() && count.is_none() {
@@ -181,7 +186,7 @@ fn success_rule(rule: &Tree, completions: i64, at: &At<'_>, errors: &mut Errors)
     }
 }
 
-/// How many indexes a text such as `0,2-4` names, all of them below `completions` and in order.
+/// Counts the indexes in a text such as `0,2-4`, which must be ascending and below `completions`.
 pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut last = -1;
     let mut total = 0;
@@ -196,7 +201,7 @@ pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String>
     Ok(total)
 }
 
-/// The ends of `4` or `2-4`.
+/// First and last index of `4` or `2-4`.
 fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let Some((first, end)) = text.split_once('-') else {
         let only = index(text, completions)?;
@@ -214,7 +219,7 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     Ok((first, end))
 }
 
-/// The first index that two such texts share; parts that are no intervals are passed over.
+/// The first index in both texts; malformed intervals are skipped.
 pub(super) fn overlap(one: &str, other: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &str| -> Vec<(i64, i64)> {
         text.split(',').filter_map(|part| interval(part, completions).ok()).collect()

@@ -1,18 +1,18 @@
-//! What the status of a Job may say, and how it may change.
+//! Validation of Job status updates.
 
 use std::collections::BTreeSet;
 
 use muster_schema::error::{FieldError, Problem};
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, job_policy, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, go_format, job_policy};
 
-const STATUS: At<'static> = At::Root("status");
-/// Pods still to be counted, as refusals show them.
-const UNCOUNTED: [shown::Part; 2] = [("Succeeded", "succeeded", "null"), ("Failed", "failed", "null")];
+const STATUS: FieldPath<'static> = FieldPath::Root("status");
+/// `uncountedTerminatedPods` in error messages.
+const UNCOUNTED: [go_format::Part; 2] = [("Succeeded", "succeeded", "null"), ("Failed", "failed", "null")];
 
-/// Two pictures of one Job.
+/// Old and new state of a Job.
 struct Change<'a> {
     new: &'a Tree,
     old: &'a Tree,
@@ -27,12 +27,12 @@ impl Change<'_> {
         holds(self.old, kind)
     }
 
-    /// Whether one of these conditions began or ended.
+    /// Whether one of these conditions changed.
     fn turned(&self, kinds: &[&str]) -> bool {
         kinds.iter().any(|kind| self.is(kind) != self.was(kind))
     }
 
-    /// Whether one of these fields of the status changed.
+    /// Whether one of these status fields changed.
     fn moved(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.new.at(&["status", key]) != self.old.at(&["status", key]))
     }
@@ -51,15 +51,15 @@ fn holds(job: &Tree, kind: &str) -> bool {
     conditions.filter(|c| c.str_at(&["type"]) == kind).any(|c| c.str_at(&["status"]) == "True")
 }
 
-/// A complaint about the conditions, which are not shown.
-fn refuse(why: &str, errors: &mut Errors) {
+/// An error about conditions, without a value.
+fn refuse(why: &str, errors: &mut FieldErrors) {
     let mut error = FieldError::invalid(STATUS.field("conditions"), Tree::Null, why);
     error.problem = Problem::InvalidBranch;
     errors.push(error);
 }
 
-/// What is wrong with an update of the status.
-pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Validates an update of the status.
+pub(super) fn check(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let change = Change { new, old };
     for key in ["active", "succeeded", "failed", "ready", "terminating"] {
         STATUS.field(key).not_negative(new.int_at(&["status", key]), errors);
@@ -72,8 +72,8 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     kept(&change, errors);
 }
 
-/// Pods that are still to be counted, each named once.
-fn uncounted(change: &Change<'_>, errors: &mut Errors) {
+/// Each uncounted pod may be listed once.
+fn uncounted(change: &Change<'_>, errors: &mut FieldErrors) {
     let at = STATUS.field("uncountedTerminatedPods");
     let mut seen = BTreeSet::new();
     for key in ["succeeded", "failed"] {
@@ -90,8 +90,8 @@ fn uncounted(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Conditions that exclude or need each other.
-fn together(change: &Change<'_>, errors: &mut Errors) {
+/// Mutually exclusive and dependent conditions.
+fn together(change: &Change<'_>, errors: &mut FieldErrors) {
     let is = |kind: &str| change.is(kind);
     if change.turned(&["Complete", "Failed"]) && is("Complete") && is("Failed") {
         refuse("cannot set Complete=True and Failed=true conditions", errors);
@@ -99,6 +99,8 @@ fn together(change: &Change<'_>, errors: &mut Errors) {
     if change.turned(&["Complete", "FailureTarget"]) && is("Complete") && is("FailureTarget") {
         refuse("cannot set Complete=True and FailureTarget=true conditions", errors);
     }
+    // The controller adds the interim condition first, while pods terminate, and the terminal one when all
+    // are gone.
     let failed = change.turned(&["Failed"]) || change.moved(&["failedIndexes"]);
     if failed && is("Failed") && !is("FailureTarget") {
         refuse("cannot set Failed=True condition without the FailureTarget=true condition", errors);
@@ -118,7 +120,7 @@ fn together(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-fn times(change: &Change<'_>, errors: &mut Errors) {
+fn times(change: &Change<'_>, errors: &mut FieldErrors) {
     let time = |tree: &Tree, key: &str| tree.at(&["status", key]).filter(|t| !t.is_null()).cloned();
     let (start, end) = (time(change.new, "startTime"), time(change.new, "completionTime"));
     let at = STATUS.field("completionTime");
@@ -134,7 +136,7 @@ fn times(change: &Change<'_>, errors: &mut Errors) {
             _ => {}
         }
     }
-    // RFC 3339 in UTC with whole seconds: text order is time order.
+    // RFC 3339 in UTC with whole seconds sorts as text.
     if let (Some(start), Some(end)) = (&start, &end)
         && change.moved(&["startTime", "completionTime"])
         && end.as_str() < start.as_str()
@@ -154,12 +156,12 @@ fn times(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A Job that was stopped starts again with a new start time.
+/// `startTime` may change only when a suspended Job is resumed.
 fn is_resuming(change: &Change<'_>) -> bool {
     change.was("Suspended") && !change.is("Suspended")
 }
 
-fn pods(change: &Change<'_>, errors: &mut Errors) {
+fn pods(change: &Change<'_>, errors: &mut FieldErrors) {
     let finished = change.is("Complete") || change.is("Failed");
     let ended = change.turned(&["Complete", "Failed"]);
     let active = change.number("active");
@@ -167,6 +169,7 @@ fn pods(change: &Change<'_>, errors: &mut Errors) {
         let why = "active>0 is invalid for finished job";
         errors.push(FieldError::invalid(STATUS.field("active"), active, why));
     }
+    // A suspended Job with zero completions finishes without ever starting.
     let idle = change.new.bool_at(&["spec", "suspend"]) == Some(true)
         && change.new.int_at(&["spec", "completions"]) == Some(0);
     let starts = ended || change.moved(&["startTime"]);
@@ -179,7 +182,7 @@ fn pods(change: &Change<'_>, errors: &mut Errors) {
         .filter(|pods| !pods.items_at(&["succeeded"]).is_empty() || !pods.items_at(&["failed"]).is_empty());
     if let Some(left) = left.filter(|_| finished && (ended || change.moved(&["uncountedTerminatedPods"]))) {
         let at = STATUS.field("uncountedTerminatedPods");
-        let shown = shown::typed(left, &UNCOUNTED);
+        let shown = go_format::typed(left, &UNCOUNTED);
         errors.push(FieldError::invalid_as(at, &shown, "must be empty for finished job"));
     }
     let terminating = change.number("terminating");
@@ -194,10 +197,10 @@ fn pods(change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-fn indexes(change: &Change<'_>, errors: &mut Errors) {
+fn indexes(change: &Change<'_>, errors: &mut FieldErrors) {
     let spec = change.new.get("spec").unwrap_or(&Tree::Null);
     let completions = spec.int_at(&["completions"]);
-    let check = |key: &str, errors: &mut Errors| {
+    let check = |key: &str, errors: &mut FieldErrors| {
         let text = change.new.str_at(&["status", key]);
         if let Some(Err(why)) = completions.map(|n| job_policy::count_indexes(text, n)) {
             let why = format!("error parsing {key}: {why}");
@@ -236,8 +239,8 @@ fn failed_indexes(job: &Tree) -> Option<&str> {
     job.at(&["status", "failedIndexes"]).and_then(Tree::as_str)
 }
 
-/// What was once true or counted stays so.
-fn kept(change: &Change<'_>, errors: &mut Errors) {
+/// Terminal conditions and counters never revert.
+fn kept(change: &Change<'_>, errors: &mut FieldErrors) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if change.was(kind) && !change.is(kind) {
             refuse(&format!("cannot disable the terminal {kind}=True condition"), errors);
@@ -250,6 +253,7 @@ fn kept(change: &Change<'_>, errors: &mut Errors) {
         refuse("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions", errors);
     }
     let spec = change.new.get("spec").unwrap_or(&Tree::Null);
+    // An elastic indexed Job may be scaled down below its succeeded count.
     let elastic =
         spec.str_at(&["completionMode"]) == "Indexed" && spec.get("completions") == spec.get("parallelism");
     for (key, may_shrink) in [("failed", false), ("succeeded", elastic)] {
@@ -295,7 +299,7 @@ mod tests {
             ),
             (tree!({"conditions": done}), tree!({}), vec!["status.conditions", "status.conditions"]),
         ] {
-            let mut errors = Errors::new();
+            let mut errors = FieldErrors::new();
             check(&job(new.clone()), &job(old), &mut errors);
             assert_eq!(errors.iter().map(|e| e.path.as_str()).collect::<Vec<_>>(), want, "{new:?}");
         }

@@ -1,16 +1,15 @@
-//! What of a Job may change after it was created.
+//! Validation of Job updates.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, job_policy, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, go_format, job_policy};
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
-/// What is wrong with an update of a Job.
-pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
-    // Nothing runs: it never started, or has stopped.
+pub(super) fn check(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
+    // Idle: never started or suspended, and without active pods.
     let stopped = old.items_at(&["status", "conditions"]).iter().any(|condition| {
         condition.str_at(&["type"]) == "Suspended" && condition.str_at(&["status"]) == "True"
     });
@@ -36,8 +35,8 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-/// An indexed Job may grow and shrink to what its parallelism is then, whatever that was before.
-fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Elastic indexed Jobs: completions may change together with parallelism.
+fn completions(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let key = ["completions"];
     if new.get("completions") == old.get("completions") {
         return;
@@ -57,21 +56,21 @@ fn completions(new: &Tree, old: &Tree, errors: &mut Errors) {
     errors.push(FieldError::invalid(SPEC.field("completions"), shown, "field is immutable"));
 }
 
-fn policy(key: &str, shown: fn(&Tree) -> String, new: &Tree, old: &Tree, errors: &mut Errors) {
+fn policy(key: &str, shown: fn(&Tree) -> String, new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     if new.get(key) != old.get(key) {
         let shown = new.get(key).map_or_else(|| "null".to_owned(), shown);
         errors.push(FieldError::invalid_as(SPEC.field(key), &shown, "field is immutable"));
     }
 }
 
-/// A failure policy under the names of its type.
+/// A failure policy in Go's field names.
 fn shown_policy(policy: &Tree) -> String {
     let rule = |rule: &Tree| {
         let exits =
-            rule.get("onExitCodes").map_or_else(|| "null".to_owned(), |e| shown::typed(e, &EXIT_CODES));
+            rule.get("onExitCodes").map_or_else(|| "null".to_owned(), |e| go_format::typed(e, &EXIT_CODES));
         let conditions = match rule.items_at(&["onPodConditions"]) {
             [] => "null".to_owned(),
-            some => shown::all_typed(some, &CONDITION),
+            some => go_format::all_typed(some, &CONDITION),
         };
         let action = rule.get("action").map_or_else(|| "\"\"".to_owned(), Tree::to_json);
         format!("{{\"Action\":{action},\"OnExitCodes\":{exits},\"OnPodConditions\":{conditions}}}")
@@ -80,14 +79,14 @@ fn shown_policy(policy: &Tree) -> String {
     format!("{{\"Rules\":[{}]}}", rules.join(","))
 }
 
-const EXIT_CODES: [shown::Part; 3] = [
+const EXIT_CODES: [go_format::Part; 3] = [
     ("ContainerName", "containerName", "null"),
     ("Operator", "operator", "\"\""),
     ("Values", "values", "null"),
 ];
-const CONDITION: [shown::Part; 2] = [("Type", "type", "\"\""), ("Status", "status", "\"\"")];
+const CONDITION: [go_format::Part; 2] = [("Type", "type", "\"\""), ("Status", "status", "\"\"")];
 
-/// The template without what may change: of a suspended Job that never ran, everything about placement.
+/// The template without mutable fields: for a suspended Job that never ran, the scheduling directives.
 fn template(spec: &Tree, loose: bool) -> Tree {
     let template = spec.get("template").cloned().unwrap_or(Tree::Null);
     if !loose {
@@ -102,7 +101,7 @@ fn template(spec: &Tree, loose: bool) -> Tree {
     for key in ["nodeSelector", "tolerations", "schedulingGates"] {
         template = template.without(&["spec", key]);
     }
-    // Which other pods are near is not free to change, only which nodes are.
+    // Pod affinity is immutable, node affinity is not.
     template = template.without(&["spec", "affinity", "nodeAffinity"]);
     if template.at(&["spec", "affinity"]).is_some_and(Tree::is_empty) {
         template = template.without(&["spec", "affinity"]);

@@ -1,16 +1,16 @@
-//! What is allowed in a Job and yet seldom meant.
+//! Warnings for valid but suspicious Jobs.
 
 use muster_schema::names;
 use muster_tree::Tree;
 
 use super::pod_check;
 
-/// More completions than this, and
+/// Above this many completions and
 const COMPLETIONS_MAX: i64 = 100_000;
-/// more pods at once than this, are too many to keep account of.
+/// this parallelism, status tracking of indexes becomes too large.
 const PARALLELISM_MAX: i64 = 10_000;
 
-/// A name that cannot be a host name.
+/// A name that is no DNS label: pods get no stable host names.
 pub(super) fn name(job: &Tree) -> Vec<String> {
     let problems = names::label(job.str_at(&["metadata", "name"]));
     if problems.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn name(job: &Tree) -> Vec<String> {
     )]
 }
 
-/// More indexes than can be kept account of, and what is deprecated in the template of its pods.
+/// Large index tracking, and deprecated fields of the pod template.
 pub(super) fn spec(spec: &Tree, at: &str) -> Vec<String> {
     let number = |key: &str| spec.int_at(&[key]).unwrap_or(0);
     let many = spec.str_at(&["completionMode"]) == "Indexed"

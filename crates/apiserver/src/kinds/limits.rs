@@ -1,4 +1,4 @@
-//! LimitRanges: what containers get that do not say, and which bounds make sense.
+//! LimitRanges: defaulting and validation.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,16 @@ use muster_schema::error::FieldError;
 use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree};
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::quantity::Amount;
 use super::resource_check::{container_name, is_overcommitted, resource_name};
-use super::{Cx, Errors, Strategy};
+use super::{FieldErrors, ResourceStrategy, StrategyContext};
 use crate::quota::{self, Amounts};
 
-/// What ranges of limits do differently.
 #[derive(Debug)]
 pub(super) struct LimitRange;
 
-impl Strategy for LimitRange {
+impl ResourceStrategy for LimitRange {
     fn default(&self, tree: Tree) -> Tree {
         let Some(limits) = tree.at(&["spec", "limits"]) else {
             return tree;
@@ -32,8 +31,8 @@ impl Strategy for LimitRange {
         true
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let root = At::Root("spec.limits");
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let root = FieldPath::Root("spec.limits");
         let mut seen = BTreeSet::new();
         for (i, limit) in new.items_at(&["spec", "limits"]).iter().enumerate() {
             let at = root.item(i);
@@ -47,12 +46,12 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
     }
 }
 
-fn type_name(word: &str, at: &At<'_>, errors: &mut Errors) {
+fn type_name(word: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let problems = label_key_problems(word);
     let known = word.contains('/') || matches!(word, "Pod" | "Container" | "PersistentVolumeClaim");
     if problems.is_empty() && !known {
@@ -61,8 +60,8 @@ fn type_name(word: &str, at: &At<'_>, errors: &mut Errors) {
     at.problems(word, problems, errors);
 }
 
-/// Which resources an item may name, and where.
-fn names(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates the resource names of an item.
+fn names(limit: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let word = limit.str_at(&["type"]);
     let check = if matches!(word, "Pod" | "Container") { container_name } else { resource_name };
     for part in ["max", "min", "default", "defaultRequest"] {
@@ -86,8 +85,8 @@ fn names(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
     ratios.for_each(|(name, _)| check(name, &place.key(name), errors));
 }
 
-/// The amounts of an item in their order: min, defaultRequest, default, max.
-fn bounds(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// The quantities of an item in order: min, defaultRequest, default, max.
+fn bounds(limit: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let part = |key: &str| {
         let skipped = limit.str_at(&["type"]) == "Pod" && key.starts_with("default");
         quota::of_tree(limit.get(key).filter(|_| !skipped))
@@ -128,7 +127,13 @@ fn bounds(limit: &Tree, at: &At<'_>, errors: &mut Errors) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio, shown with six digits as the real server does")]
-fn stretch(ratio: Amount, low: Option<Amount>, high: Option<Amount>, at: &At<'_>, errors: &mut Errors) {
+fn stretch(
+    ratio: Amount,
+    low: Option<Amount>,
+    high: Option<Amount>,
+    at: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     if ratio.value < Amount::whole(1).value {
         errors.push(FieldError::invalid(at, ratio.to_string(), format!("ratio {ratio} is less than 1")));
     }
@@ -141,7 +146,7 @@ fn stretch(ratio: Amount, low: Option<Amount>, high: Option<Amount>, at: &At<'_>
     }
 }
 
-/// The limit defaults to the largest, the request to the limit, else to the smallest.
+/// `default` defaults to `max`; `defaultRequest` to `default`, else to `min`.
 fn filled(limit: &Tree) -> Tree {
     let limit = borrowed(limit, "default", "max");
     let limit = borrowed(&limit, "defaultRequest", "default");

@@ -1,15 +1,14 @@
-//! What kinds do differently from the generic rule: one small file each.
+//! Resource strategies: the specifics of each kind, one file per kind (kube-apiserver's registry strategies).
 //!
-//! The engine asks a [`Strategy`] at fixed points of a write. Every method has the generic rule as its default, so
-//! a kind's file holds only what is special about it.
+//! The engine calls a [`ResourceStrategy`] at fixed points of a write. Every method defaults to the generic behavior,
+//! so a kind's file holds only what is special.
 //!
 //! # Invariants
 //!
 //! - A strategy sees objects in their storage version, after structural defaulting.
-//! - It is a function of its arguments: lookups, time and chance come in through [`Cx`].
+//! - A strategy is a pure function: lookups, time and randomness come in through [`StrategyContext`].
 
 mod affinity_check;
-mod at;
 mod claim;
 mod config;
 mod container_check;
@@ -21,10 +20,12 @@ mod device_convert;
 mod disruption_budget;
 mod endpoint_slice;
 mod event;
+mod field_path;
 mod gang;
 mod gang_check;
 mod gang_convert;
 mod gang_gate;
+pub(crate) mod go_format;
 mod ingress;
 mod ip_address;
 mod ip_check;
@@ -52,7 +53,6 @@ mod runtime_class;
 mod security_check;
 mod service;
 mod service_parts;
-pub(crate) mod shown;
 mod template;
 mod volume;
 mod volume_check;
@@ -60,257 +60,256 @@ mod volume_check;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use muster_api::port::Kind;
-use muster_api::ports::Entropy;
+use muster_api::client::Kind;
+use muster_api::environment::Entropy;
 use muster_api::time::Time;
 use muster_schema::error::FieldError;
-use muster_store::{Key, Object};
+use muster_store::{Key, StoredObject};
 use muster_tree::{Text, Tree};
 
-pub use self::gang_gate::Gangs;
+pub use self::gang_gate::GangFeatures;
 pub(crate) use self::pod::quality;
-use self::template::{SIMPLE, Simple};
+use self::template::{SIMPLE, SimpleStrategy};
 use crate::registry::Resource;
-use crate::request::User;
+use crate::request::UserInfo;
 use crate::status::Status;
 
-/// Looks at other objects.
-pub trait Look {
-    /// The newest state of an object.
-    fn newest(&self, key: &Key) -> Option<Object>;
+pub trait ObjectLister {
+    fn newest(&self, key: &Key) -> Option<StoredObject>;
 
-    /// Everything stored under a resource's storage name.
-    fn all(&self, storage: &str) -> Vec<Object>;
+    /// All objects of a resource.
+    fn all(&self, storage: &str) -> Vec<StoredObject>;
 
-    /// Everything stored in one namespace under a resource's storage name.
-    fn in_namespace(&self, storage: &str, namespace: &Text) -> Vec<Object>;
+    /// All objects of a resource in one namespace.
+    fn in_namespace(&self, storage: &str, namespace: &Text) -> Vec<StoredObject>;
 
-    /// Of those the ones whose names begin so.
-    fn named(&self, storage: &str, namespace: &Text, beginning: &str) -> Vec<Object>;
+    /// As [`Self::in_namespace`], restricted to a name prefix.
+    fn with_name_prefix(&self, storage: &str, namespace: &Text, beginning: &str) -> Vec<StoredObject>;
 
-    /// What validation finds wrong with a new object of this kind. Admission is not asked, and nothing is stored.
+    /// Validates a new object of another kind, without admission and without storing it.
     ///
     /// # Errors
-    /// The kind is not served, or the object is none of this kind.
-    fn validate_new(&self, kind: &Kind, object: &Tree) -> Result<Errors, Status>;
+    /// The kind is not served, or the object is not of this kind.
+    fn validate_new(&self, kind: &Kind, object: &Tree) -> Result<FieldErrors, Status>;
 
-    /// Takes the wanted or any free service address; `None` when it is taken, out of range, or none is left.
-    fn take_service_ip(&self, wanted: Option<&str>) -> Option<String>;
+    /// Allocates a Service IP; `None` when the wanted one is taken or out of range, or none is free.
+    fn allocate_service_ip(&self, wanted: Option<&str>) -> Option<String>;
 }
 
-/// What a strategy may look at besides the object.
+/// The inputs of a strategy besides the object.
 #[derive(Clone, Copy)]
-pub struct Cx<'a> {
-    /// The resource.
+pub struct StrategyContext<'a> {
     pub resource: &'a Resource,
-    /// Place of the version the request came through.
+    /// Index of the request's version in `resource.versions`.
     pub version: usize,
-    /// The subresource written through; empty for the object itself.
+    /// Empty for the object itself.
     pub subresource: &'a str,
     /// The instant of the request.
     pub now: Time,
-    /// Chance.
     pub entropy: &'a dyn Entropy,
-    /// Other objects.
-    pub look: &'a dyn Look,
-    /// Who asks.
-    pub user: &'a User,
+    pub lister: &'a dyn ObjectLister,
+    pub user: &'a UserInfo,
 }
 
-/// The errors found so far.
-pub type Errors = Vec<FieldError>;
+/// Field errors found so far.
+pub type FieldErrors = Vec<FieldError>;
 
-/// What names of a kind may look like.
+/// The validation rule for object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
-    /// At most 253 bytes: labels joined by dots.
+    /// DNS subdomain: at most 253 bytes, labels joined by dots.
     Subdomain,
-    /// At most 63 bytes of lower-case letters, digits and `-`.
+    /// DNS label: at most 63 bytes of lower-case letters, digits and `-`.
     Label,
-    /// Anything that can stand in a path.
+    /// Any valid path segment.
     PathSegment,
 }
 
-/// What counts as a change of the desired state.
+/// Which changes increment `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
-    /// The kind has no generation.
+pub enum GenerationRule {
     None,
-    /// `spec`.
     Spec,
-    /// Everything but `metadata` and `status`.
+    /// Everything except `metadata` and `status`.
     AllButStatus,
-    /// Everything but `metadata`.
     AllButMeta,
 }
 
-/// How dependents fare when the client does not say.
+/// The default `propagationPolicy` of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// They go afterwards.
+    /// Dependents are deleted afterwards.
     Background,
-    /// They stay.
     Orphan,
 }
 
-/// What a kind does differently.
-pub trait Strategy: Debug + Send + Sync {
-    /// What names may look like.
+/// The specifics of a kind.
+pub trait ResourceStrategy: Debug + Send + Sync {
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
     }
 
-    /// Values that depend on what the client left out, before the schema's defaults fill it in. Wire form.
-    fn default_first(&self, tree: Tree) -> Tree {
+    /// Defaults that depend on absent fields, before schema defaults fill those. Wire form.
+    fn default_before_schema(&self, tree: Tree) -> Tree {
         tree
     }
 
-    /// Values that stand in for absent ones and that no schema can say. Storage form.
+    /// Defaults that a schema cannot express. Storage form.
     fn default(&self, tree: Tree) -> Tree {
         tree
     }
 
-    /// Last changes before a create is validated.
+    /// PrepareForCreate: changes before validation.
     ///
     /// # Errors
-    /// A refusal that is not about a field, e.g. that addresses have run out.
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    /// An error that is not about a field, e.g. that addresses are exhausted.
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(tree)
     }
 
-    /// Last changes before an update of the object itself is validated. `status` has been put back already.
+    /// PrepareForUpdate: changes before validation. `status` was restored already.
     ///
     /// # Errors
-    /// A refusal that is not about a field.
-    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    /// An error that is not about a field.
+    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(new)
     }
 
-    /// Last changes before an update of a subresource is validated. Everything but `status` and `metadata` has been
-    /// put back already.
-    fn prepare_status(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Tree {
+    /// PrepareForUpdate of the status. Everything except `status` and `metadata` was restored already.
+    fn prepare_status(&self, new: Tree, _old: &Tree, _cx: &StrategyContext<'_>) -> Tree {
         new
     }
 
-    /// What is wrong with a new object.
-    fn validate_create(&self, _new: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+    /// Validates a new object.
+    fn validate_create(&self, _new: &Tree, _cx: &StrategyContext<'_>, _errors: &mut FieldErrors) {}
 
-    /// What is wrong with an update.
-    fn validate_update(&self, _new: &Tree, _old: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+    fn validate_update(
+        &self,
+        _new: &Tree,
+        _old: &Tree,
+        _cx: &StrategyContext<'_>,
+        _errors: &mut FieldErrors,
+    ) {
+    }
 
-    /// What is wrong with an update of the status.
-    fn validate_status(&self, _new: &Tree, _old: &Tree, _cx: &Cx<'_>, _errors: &mut Errors) {}
+    /// Validates an update of the status.
+    fn validate_status(
+        &self,
+        _new: &Tree,
+        _old: &Tree,
+        _cx: &StrategyContext<'_>,
+        _errors: &mut FieldErrors,
+    ) {
+    }
 
-    /// What the client should hear besides the answer.
+    /// WarningsOnCreate and WarningsOnUpdate of kube-apiserver's strategies.
     fn warnings(&self, _new: &Tree, _old: Option<&Tree>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether an update of a missing object creates it.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether an update may leave out `metadata.resourceVersion`.
+    /// Whether updates without resourceVersion are allowed.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// Whether creating is refused, e.g. because the definition of a custom resource is being deleted.
-    fn refuses_creates(&self) -> bool {
+    /// Whether creates are rejected, e.g. because the CRD is terminating.
+    fn rejects_creates(&self) -> bool {
         false
     }
 
-    /// Whether a client may set the status of a new object although it has an endpoint of its own.
+    /// Whether creates keep a status that the client sent.
     fn keeps_status_on_create(&self) -> bool {
         false
     }
 
-    /// Whether something besides `metadata.finalizers` keeps an object that is being deleted.
-    fn is_kept(&self, _tree: &Tree) -> bool {
+    /// Whether something besides `metadata.finalizers` holds a deleting object, e.g. `spec.finalizers` of a
+    /// Namespace.
+    fn holds_deletion(&self, _tree: &Tree) -> bool {
         false
     }
 
-    /// The object as it looks when its deletion begins, for kinds that have a way of their own.
-    fn doom(&self, _tree: &Tree, _now: Time) -> Option<Tree> {
+    /// The object with its deletion mark, for kinds with their own deletion protocol.
+    fn begin_deletion(&self, _tree: &Tree, _now: Time) -> Option<Tree> {
         None
     }
 
-    /// Seconds between the request to delete and the end; `None` for kinds without grace.
-    fn grace(&self, _tree: &Tree, _asked: Option<i64>) -> Option<i64> {
+    /// The grace period of a delete in seconds; `None` for kinds without graceful deletion.
+    fn grace_period_secs(&self, _tree: &Tree, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// How dependents fare when the client does not say.
+    /// The default `propagationPolicy` of deletes.
     fn default_propagation(&self) -> Propagation {
         Propagation::Background
     }
 
-    /// Whether a delete answers with the last state instead of a `Status`.
+    /// Whether a delete returns the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         false
     }
 
-    /// Fields that selectors may name besides name and namespace.
+    /// Selectable fields besides name and namespace.
     fn selectable_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The value of a selectable field as text.
+    /// The value of a selectable field.
     fn field(&self, tree: &Tree, path: &str) -> String {
         field_text(tree, path)
     }
 
-    /// What counts as a change of the desired state.
-    fn generation(&self) -> Generation {
-        Generation::None
+    /// Which changes increment `metadata.generation`.
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::None
     }
 
-    /// Whether the endpoint of `status` leaves labels, annotations and the rest of `metadata` alone.
+    /// Whether status updates keep all of `metadata`.
     fn status_keeps_metadata(&self) -> bool {
         false
     }
 
-    /// From the storage version to the version at `version`.
+    /// Converts from the storage version to the version at `version`.
     fn to_wire(&self, resource: &Resource, tree: &Tree, version: usize) -> Tree {
         with_api_version(tree, &resource.api_version(version))
     }
 
-    /// From the version at `version` to the storage version.
+    /// Converts from the version at `version` to the storage version.
     fn to_storage(&self, resource: &Resource, tree: &Tree, _version: usize) -> Tree {
         with_api_version(tree, &resource.storage_api_version())
     }
 
-    /// The (storage) tree of an update that came in the version at `version`, with what that version has no words for as
-    /// it is in `old`.
-    fn unsaid(&self, _resource: &Resource, new: Tree, _old: &Tree, _version: usize) -> Tree {
+    /// Restores from `old` the fields that the request's version cannot express. Storage form.
+    fn restore_unrepresentable(&self, _resource: &Resource, new: Tree, _old: &Tree, _version: usize) -> Tree {
         new
     }
 
-    /// Whether [`Strategy::to_wire`] shows the empty values that Go always writes, so that the stored form is free of
-    /// them.
+    /// Whether [`ResourceStrategy::to_wire`] adds the zero values that Go always serializes, so that the stored form
+    /// has none.
     fn wire_has_zeros(&self, _resource: &Resource, _version: usize) -> bool {
         false
     }
 
-    /// What is left of a (storage) tree, written in the version at `version`, once it is stored: the stored version of
-    /// a custom resource may not know all that another one has.
-    fn kept(&self, _resource: &Resource, tree: &Tree, _version: usize) -> Tree {
+    /// Prunes a tree for storage: the stored version of a custom resource may lack fields of the written one.
+    fn prune_for_storage(&self, _resource: &Resource, tree: &Tree, _version: usize) -> Tree {
         tree.clone()
     }
 
-    /// The spec of the definition that a custom resource was made of, and whether it is being deleted.
-    fn definition(&self) -> Option<(&Tree, bool)> {
+    /// The CRD spec of a custom resource, and whether the CRD is terminating.
+    fn crd_spec(&self) -> Option<(&Tree, bool)> {
         None
     }
 
-    /// Checks by schema and rules of a custom resource, in the version at `version`.
-    fn validate_custom(&self, _version: usize, _new: &Tree, _old: Option<&Tree>, _errors: &mut Errors) {}
+    /// Validates a custom resource by schema and CEL rules, in the version at `version`.
+    fn validate_custom(&self, _version: usize, _new: &Tree, _old: Option<&Tree>, _errors: &mut FieldErrors) {}
 }
 
-/// What a built-in kind does differently.
+/// The strategy of a built-in kind.
 #[must_use]
-pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
+pub fn strategy(group: &str, plural: &str) -> Arc<dyn ResourceStrategy> {
     match (group, plural) {
         ("", "pods") => Arc::new(pod::Pod),
         ("", "namespaces") => Arc::new(namespace::Namespace),
@@ -321,24 +320,26 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("", "secrets") => Arc::new(config::Secret),
         ("", "nodes") => Arc::new(node::Node),
         ("" | "events.k8s.io", "events") => Arc::new(event::Event),
-        ("", "podtemplates") => templated(&["template"], false, Generation::AllButMeta, false),
+        ("", "podtemplates") => templated(&["template"], false, GenerationRule::AllButMeta, false),
         ("", "replicationcontrollers") => Arc::new(replication_controller::ReplicationController),
         ("", "resourcequotas") => Arc::new(resource_quota::ResourceQuota),
-        ("", "serviceaccounts") => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
+        ("", "serviceaccounts") => Arc::new(SimpleStrategy { returns_deleted: true, ..SIMPLE }),
         ("", "limitranges") => Arc::new(limits::LimitRange),
-        ("", "endpoints") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("", "endpoints") => Arc::new(SimpleStrategy { create_on_update: true, ..SIMPLE }),
         ("batch", "jobs") => Arc::new(job::Job),
         ("batch", "cronjobs") => Arc::new(cronjob::CronJob),
         ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
-            templated(&["spec", "template"], true, Generation::Spec, true)
+            templated(&["spec", "template"], true, GenerationRule::Spec, true)
         }
         ("coordination.k8s.io", "leases") => Arc::new(node::Lease),
-        ("coordination.k8s.io", "leasecandidates") => Arc::new(Simple { create_on_update: true, ..SIMPLE }),
+        ("coordination.k8s.io", "leasecandidates") => {
+            Arc::new(SimpleStrategy { create_on_update: true, ..SIMPLE })
+        }
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(node::PriorityClass),
         ("scheduling.k8s.io", "workloads") => Arc::new(gang::Workload),
         ("scheduling.k8s.io", "podgroups") => Arc::new(gang::PodGroup),
         ("storage.k8s.io", "storageclasses") => Arc::new(volume::StorageClass),
-        ("storage.k8s.io", _) => Arc::new(Simple { returns_deleted: true, ..SIMPLE }),
+        ("storage.k8s.io", _) => Arc::new(SimpleStrategy { returns_deleted: true, ..SIMPLE }),
         ("resource.k8s.io", "resourceclaims") => Arc::new(device::ResourceClaim),
         ("resource.k8s.io", "resourceclaimtemplates") => Arc::new(device::ResourceClaimTemplate),
         ("resource.k8s.io", "deviceclasses") => Arc::new(device::DeviceClass),
@@ -350,35 +351,31 @@ pub fn strategy(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("networking.k8s.io", "ipaddresses") => Arc::new(ip_address::IpAddress),
         ("policy", "poddisruptionbudgets") => Arc::new(disruption_budget::DisruptionBudget),
         ("discovery.k8s.io", "endpointslices") => Arc::new(endpoint_slice::EndpointSlice),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            Arc::new(crate::crds::definition::Definition)
-        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(crate::crds::strategy::CrdStrategy),
         ("networking.k8s.io" | "policy" | "discovery.k8s.io", _) => {
-            Arc::new(Simple { generation: Generation::AllButStatus, ..SIMPLE })
+            Arc::new(SimpleStrategy { generation: GenerationRule::AllButStatus, ..SIMPLE })
         }
         ("admissionregistration.k8s.io", _) => {
-            Arc::new(Simple { generation: Generation::AllButStatus, ..SIMPLE })
+            Arc::new(SimpleStrategy { generation: GenerationRule::AllButStatus, ..SIMPLE })
         }
-        _ => Arc::new(Plain),
+        _ => Arc::new(DefaultStrategy),
     }
 }
 
 fn templated(
     template: &'static [&'static str],
     selects: bool,
-    generation: Generation,
+    generation: GenerationRule,
     status: bool,
-) -> Arc<dyn Strategy> {
-    Arc::new(template::Templated { template, selects, generation, status })
+) -> Arc<dyn ResourceStrategy> {
+    Arc::new(template::TemplateStrategy { template, selects, generation, status })
 }
 
-/// The generic rule, unchanged.
 #[derive(Debug, Clone, Copy)]
-pub struct Plain;
+pub struct DefaultStrategy;
 
-impl Strategy for Plain {}
+impl ResourceStrategy for DefaultStrategy {}
 
-/// The same object under another `apiVersion`.
 #[must_use]
 pub fn with_api_version(tree: &Tree, api_version: &Text) -> Tree {
     if tree.str_at(&["apiVersion"]) == api_version.as_str() {
@@ -387,7 +384,7 @@ pub fn with_api_version(tree: &Tree, api_version: &Text) -> Tree {
     tree.with_key("apiVersion", Tree::from(api_version))
 }
 
-/// The value at a dotted path as selectors compare it.
+/// The value at a dotted path, as field selectors compare it.
 #[must_use]
 pub fn field_text(tree: &Tree, path: &str) -> String {
     let value = path.split('.').try_fold(tree, |tree, key| tree.get(key));

@@ -1,18 +1,17 @@
-//! Namespaces: they go only when their content is gone.
+//! Namespaces: `spec.finalizers` holds a deleting one until its content is deleted.
 
 use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 
-use super::{Cx, NameRule, Strategy};
+use super::{NameRule, ResourceStrategy, StrategyContext};
 use crate::status::Status;
 
-/// What namespaces do differently.
 #[derive(Debug)]
 pub(super) struct Namespace;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-impl Strategy for Namespace {
+impl ResourceStrategy for Namespace {
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -25,25 +24,25 @@ impl Strategy for Namespace {
         tree.with(&["metadata", "labels", NAME_LABEL], name)
     }
 
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let has = tree.items_at(&["spec", "finalizers"]);
         let others = has.iter().filter(|f| f.as_str() != Some("kubernetes")).cloned();
         let finalizers: Vec<Tree> = others.chain([Tree::from("kubernetes")]).collect();
         let tree = tree.with(&["spec", "finalizers"], Tree::list(finalizers));
-        // A generated name has come after defaulting.
+        // `generateName` is resolved after defaulting, so the name label is set here.
         Ok(self.default(tree.with_key("status", tree!({"phase": "Active"}))))
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(new.with_option(&["spec", "finalizers"], old.at(&["spec", "finalizers"]).cloned()))
     }
 
-    fn is_kept(&self, tree: &Tree) -> bool {
+    fn holds_deletion(&self, tree: &Tree) -> bool {
         !tree.items_at(&["spec", "finalizers"]).is_empty()
     }
 
-    fn doom(&self, tree: &Tree, now: Time) -> Option<Tree> {
-        if !self.is_kept(tree) && tree.items_at(&["metadata", "finalizers"]).is_empty() {
+    fn begin_deletion(&self, tree: &Tree, now: Time) -> Option<Tree> {
+        if !self.holds_deletion(tree) && tree.items_at(&["metadata", "finalizers"]).is_empty() {
             return None;
         }
         if tree.at(&["metadata", "deletionTimestamp"]).is_some() {

@@ -1,24 +1,21 @@
-//! NetworkPolicies.
-
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
 use super::container_check::{port_name_problems, port_number};
-use super::{Cx, Errors, Generation, Strategy, affinity_check, ip_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, affinity_check, ip_check};
 
-/// What policies do differently.
 #[derive(Debug)]
 pub(super) struct NetworkPolicy;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 const TYPES: [&str; 2] = ["Ingress", "Egress"];
-/// (rules, their peers).
+/// (rules field, peers field).
 const RULES: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
-impl Strategy for NetworkPolicy {
-    fn generation(&self) -> Generation {
-        Generation::AllButStatus
+impl ResourceStrategy for NetworkPolicy {
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::AllButStatus
     }
 
     fn default(&self, tree: Tree) -> Tree {
@@ -30,11 +27,11 @@ impl Strategy for NetworkPolicy {
         tree.with(&["spec", "policyTypes"], types)
     }
 
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_update(new, &Tree::Null, cx, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let spec = new.get("spec").unwrap_or(&Tree::Null);
         affinity_check::selector(spec.get("podSelector"), &SPEC.field("podSelector"), errors);
         let known = ranges(old);
@@ -67,7 +64,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// The ranges that a stored policy names: they stay allowed.
+/// CIDRs of the stored policy: they stay valid.
 fn ranges(policy: &Tree) -> Vec<&str> {
     let rules = RULES.into_iter().flat_map(|(rules, peers)| {
         let all = policy.items_at(&["spec", rules]).iter();
@@ -80,7 +77,7 @@ fn ranges(policy: &Tree) -> Vec<&str> {
         .collect()
 }
 
-fn port(port: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn port(port: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     at.field("protocol").absent_or_one_of(port.get("protocol"), &["TCP", "UDP", "SCTP"], errors);
     let end = port.int_at(&["endPort"]);
     let place = at.field("endPort");
@@ -112,7 +109,7 @@ fn port(port: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn peer(peer: &Tree, known: &[&str], at: &At<'_>, errors: &mut Errors) {
+fn peer(peer: &Tree, known: &[&str], at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let selectors = ["podSelector", "namespaceSelector"];
     for key in selectors {
         affinity_check::selector(peer.get(key), &at.field(key), errors);
@@ -130,8 +127,8 @@ fn peer(peer: &Tree, known: &[&str], at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn ip_block(block: &Tree, known: &[&str], at: &At<'_>, errors: &mut Errors) {
-    let range = |text: &str, at: &At<'_>, errors: &mut Errors| {
+fn ip_block(block: &Tree, known: &[&str], at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    let range = |text: &str, at: &FieldPath<'_>, errors: &mut FieldErrors| {
         let before = errors.len();
         let range = ip_check::range(text, at, errors);
         if known.contains(&text) {

@@ -1,21 +1,20 @@
-//! Nodes, leases and priority classes.
+//! Nodes, Leases and PriorityClasses.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::quantity::Quantity;
-use super::{Cx, Errors, Generation, Strategy, shown};
+use super::{FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, go_format};
 use crate::status::Status;
 
-/// What nodes do differently.
 #[derive(Debug)]
 pub(super) struct Node;
 
-impl Strategy for Node {
+impl ResourceStrategy for Node {
     fn default(&self, tree: Tree) -> Tree {
-        // What a node has is what it gives, unless it says otherwise.
+        // Allocatable defaults to capacity.
         match (tree.at(&["status", "capacity"]), tree.at(&["status", "allocatable"])) {
             (Some(capacity), None) => {
                 let capacity = capacity.clone();
@@ -29,19 +28,20 @@ impl Strategy for Node {
         true
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         taints(new, errors);
         amounts(new, errors);
         networks(new, errors);
     }
 
-    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         amounts(new, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         taints(new, errors);
         for key in ["podCIDR", "podCIDRs", "providerID"] {
+            // Set once: the node IPAM controller or the kubelet may fill an empty value.
             let before = old.at(&["spec", key]).filter(|value| !value.is_empty());
             if before.is_some() && new.at(&["spec", key]) != before {
                 if key == "providerID" {
@@ -67,16 +67,16 @@ impl Strategy for Node {
     }
 }
 
-/// A taint as refusals show it.
-const TAINT: [shown::Part; 4] = [
+/// A taint as error messages show it.
+const TAINT: [go_format::Part; 4] = [
     ("Key", "key", "\"\""),
     ("Value", "value", "\"\""),
     ("Effect", "effect", "\"\""),
     ("TimeAdded", "timeAdded", "null"),
 ];
 
-/// What is wrong with what a node has and gives.
-fn amounts(node: &Tree, errors: &mut Errors) {
+/// Validates capacity and allocatable.
+fn amounts(node: &Tree, errors: &mut FieldErrors) {
     for part in ["capacity", "allocatable"] {
         for (name, value) in node.entries_at(&["status", part]) {
             let Some(amount) = Quantity::of(value) else {
@@ -94,7 +94,7 @@ fn amounts(node: &Tree, errors: &mut Errors) {
     }
 }
 
-fn networks(node: &Tree, errors: &mut Errors) {
+fn networks(node: &Tree, errors: &mut FieldErrors) {
     let one = node.at(&["spec", "podCIDR"]).into_iter().cloned();
     let all = node.items_at(&["spec", "podCIDRs"]);
     let all: Vec<Tree> = if all.is_empty() { one.collect() } else { all.to_vec() };
@@ -109,8 +109,8 @@ fn networks(node: &Tree, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a taint, of a node or of a device, that may have these effects.
-pub(super) fn check_taint(taint: &Tree, at: &At<'_>, effects: &[&str], errors: &mut Errors) {
+/// Validates a taint of a node or device; `effects` are the valid ones.
+pub(super) fn check_taint(taint: &Tree, at: &FieldPath<'_>, effects: &[&str], errors: &mut FieldErrors) {
     let (key, value, effect) = (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
     at.field("key").problems(key, label_key_problems(key), errors);
     at.field("value").problems(value, label_value_problems(value), errors);
@@ -120,8 +120,8 @@ pub(super) fn check_taint(taint: &Tree, at: &At<'_>, effects: &[&str], errors: &
     at.field("effect").one_of(effect, effects, errors);
 }
 
-fn taints(node: &Tree, errors: &mut Errors) {
-    let list = At::Root("metadata.taints");
+fn taints(node: &Tree, errors: &mut FieldErrors) {
+    let list = FieldPath::Root("metadata.taints");
     let taints = node.items_at(&["spec", "taints"]);
     for (i, taint) in taints.iter().enumerate() {
         let at = list.item(i);
@@ -130,27 +130,26 @@ fn taints(node: &Tree, errors: &mut Errors) {
         let same = |other: &&Tree| other.str_at(&["key"]) == key && other.str_at(&["effect"]) == effect;
         if taints[..i].iter().any(|other| same(&other)) {
             let twin =
-                format!("{}: taints must be unique by key and effect pair", shown::typed(taint, &TAINT));
+                format!("{}: taints must be unique by key and effect pair", go_format::typed(taint, &TAINT));
             errors.push(FieldError::duplicate_as(at, twin));
         }
     }
 }
 
-/// What leases do differently.
 #[derive(Debug)]
 pub(super) struct Lease;
 
-impl Strategy for Lease {
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+impl ResourceStrategy for Lease {
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(without_election(&tree))
     }
 
-    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, _old: &Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         Ok(without_election(&new))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let at = At::Root("spec");
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let at = FieldPath::Root("spec");
         if let Some(secs) = new.int_at(&["spec", "leaseDurationSeconds"]).filter(|secs| *secs <= 0) {
             errors.push(FieldError::invalid(
                 at.field("leaseDurationSeconds"),
@@ -161,7 +160,7 @@ impl Strategy for Lease {
         at.field("leaseTransitions").not_negative(new.int_at(&["spec", "leaseTransitions"]), errors);
     }
 
-    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, _old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
     }
 
@@ -174,23 +173,22 @@ impl Strategy for Lease {
     }
 }
 
-/// Elections by candidates are switched off in a real server, which drops their fields.
+/// Coordinated leader election is disabled by default upstream, which drops its fields.
 fn without_election(lease: &Tree) -> Tree {
     lease.without(&["spec", "strategy"]).without(&["spec", "preferredHolder"])
 }
 
-/// What priority classes do differently.
 #[derive(Debug)]
 pub(super) struct PriorityClass;
 
-/// Highest value of a class that a user makes.
+/// Maximum value of a user-defined class.
 const PRIORITY_MAX: i64 = 1_000_000_000;
-/// Classes of the system and their values.
+/// System classes and their values.
 const SYSTEM: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-impl Strategy for PriorityClass {
-    fn validate_create(&self, new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+impl ResourceStrategy for PriorityClass {
+    fn validate_create(&self, new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let (name, value) = (new.str_at(&["metadata", "name"]), new.int_at(&["value"]).unwrap_or(0));
         let known = SYSTEM.contains(&(name, value));
         if name.starts_with("system-") && !known {
@@ -202,7 +200,7 @@ impl Strategy for PriorityClass {
             let why = format!("maximum allowed value of a user defined priority is {PRIORITY_MAX}");
             errors.push(FieldError::forbidden("value", why));
         }
-        At::Root("preemptionPolicy").one_of(
+        FieldPath::Root("preemptionPolicy").one_of(
             new.str_at(&["preemptionPolicy"]),
             &["PreemptLowerPriority", "Never"],
             errors,
@@ -210,11 +208,11 @@ impl Strategy for PriorityClass {
         one_default(new, cx, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         if new.get("value") != old.get("value") {
             errors.push(FieldError::forbidden("value", "may not be changed in an update."));
         }
-        At::Root("preemptionPolicy").immutable(
+        FieldPath::Root("preemptionPolicy").immutable(
             new.get("preemptionPolicy"),
             old.get("preemptionPolicy"),
             errors,
@@ -222,17 +220,17 @@ impl Strategy for PriorityClass {
         one_default(new, cx, errors);
     }
 
-    fn generation(&self) -> Generation {
-        // A class never changes what it says, but it has been counted since it was made.
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        // The spec-like fields are immutable, so the generation stays 1; kube-apiserver sets it all the same.
+        GenerationRule::Spec
     }
 }
 
-fn one_default(new: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+fn one_default(new: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
     if new.bool_at(&["globalDefault"]) != Some(true) {
         return;
     }
-    let all = cx.look.all("priorityclasses.scheduling.k8s.io");
+    let all = cx.lister.all("priorityclasses.scheduling.k8s.io");
     let name = new.str_at(&["metadata", "name"]);
     let other = all.iter().map(|class| &class.tree).find(|class| {
         class.bool_at(&["globalDefault"]) == Some(true) && class.str_at(&["metadata", "name"]) != name

@@ -1,20 +1,20 @@
-//! Pods.
-
 use muster_tree::{Tree, tree};
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::quantity::Quantity;
-use super::{Cx, Errors, Generation, Strategy, pod_check, pod_defaults, pod_parts, pod_update};
+use super::{
+    FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, pod_check, pod_defaults, pod_parts,
+    pod_update,
+};
 use crate::quota::has_pod_level;
 use crate::status::Status;
 
-/// What pods do differently.
 #[derive(Debug)]
 pub(super) struct Pod;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
-impl Strategy for Pod {
+impl ResourceStrategy for Pod {
     fn default(&self, tree: Tree) -> Tree {
         let Some(spec) = tree.get("spec") else {
             return tree;
@@ -23,13 +23,14 @@ impl Strategy for Pod {
         with_addresses(tree.with_key("spec", with_service_account(spec)))
     }
 
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let tree = match tree.get("spec") {
             Some(spec) => tree.with_key("spec", pod_defaults::pod_level(spec)),
             None => tree,
         };
         let quality = quality(tree.get("spec").unwrap_or(&Tree::Null));
         let mut tree = tree.with_key("status", tree!({"phase": "Pending", "qosClass": quality}));
+        // As upstream: a negative grace period means 1 second.
         if tree.int_at(&["spec", "terminationGracePeriodSeconds"]).is_some_and(|n| n < 0) {
             tree = tree.with(&["spec", "terminationGracePeriodSeconds"], 1);
         }
@@ -37,8 +38,8 @@ impl Strategy for Pod {
         Ok(if gated { tree.with(&["status", "conditions"], Tree::list([gated_condition(cx)])) } else { tree })
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
-        // A client that does not know of resources of the pod as a whole does not take them away.
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
+        // A client that does not know pod-level resources does not remove them.
         let own = ["spec", "resources"];
         let new = match (new.at(&own), old.at(&own)) {
             (None, Some(before)) => new.with(&own, before.clone()),
@@ -47,29 +48,29 @@ impl Strategy for Pod {
         Ok(pod_update::keep_other_parts(new, old, cx.subresource))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         pod_check::spec(new.get("spec").unwrap_or(&Tree::Null), &SPEC, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         match cx.subresource {
             "" => pod_update::check(new, old, errors),
             "ephemeralcontainers" => pod_parts::ephemeral(new, old, errors),
             "resize" => pod_parts::resize(new, old, errors),
             _ => {}
         }
-        // The rules of a new pod hold for what changed; an unchanged spec was checked before.
+        // Validate only a changed spec: an unchanged one was valid when stored.
         if new.get("spec") != old.get("spec") {
             pod_check::spec(new.get("spec").unwrap_or(&Tree::Null), &SPEC, errors);
         }
     }
 
-    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_status(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         pod_update::check_status(new, old, errors);
     }
 
-    fn prepare_status(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Tree {
-        // The class follows from the spec and outlives a status that leaves it out.
+    fn prepare_status(&self, new: Tree, old: &Tree, _cx: &StrategyContext<'_>) -> Tree {
+        // The QoS class is derived from the spec and survives a status update without it.
         let keep = new.at(&["status", "qosClass"]).is_none();
         match old.at(&["status", "qosClass"]) {
             Some(class) if keep => new.with(&["status", "qosClass"], class.clone()),
@@ -77,9 +78,11 @@ impl Strategy for Pod {
         }
     }
 
-    fn grace(&self, tree: &Tree, asked: Option<i64>) -> Option<i64> {
+    fn grace_period_secs(&self, tree: &Tree, asked: Option<i64>) -> Option<i64> {
         let own = tree.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
         let secs = asked.unwrap_or(own);
+        // Without a running container (unscheduled or terminated) a pod is removed at once; no kubelet would confirm
+        // the deletion.
         let idle = tree.str_at(&["spec", "nodeName"]).is_empty()
             || matches!(tree.str_at(&["status", "phase"]), "Succeeded" | "Failed");
         Some(if idle {
@@ -120,8 +123,8 @@ impl Strategy for Pod {
         }
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
     fn warnings(&self, new: &Tree, old: Option<&Tree>) -> Vec<String> {
@@ -130,7 +133,7 @@ impl Strategy for Pod {
     }
 }
 
-/// The old name of the field stands beside the new one.
+/// The deprecated alias `serviceAccount` mirrors `serviceAccountName`.
 fn with_service_account(spec: Tree) -> Tree {
     match (spec.str_at(&["serviceAccountName"]), spec.str_at(&["serviceAccount"])) {
         ("", "") => spec,
@@ -140,7 +143,7 @@ fn with_service_account(spec: Tree) -> Tree {
     }
 }
 
-/// The first address stands alone beside the list of all; where they differ, the one that stands alone is right.
+/// `podIP` mirrors the first of `podIPs`; where they differ, `podIP` wins.
 fn with_addresses(tree: Tree) -> Tree {
     let one = tree.text_at(&["status", "podIP"]);
     let first = tree.items_at(&["status", "podIPs"]).first().map(|ip| ip.text_at(&["ip"]));
@@ -152,16 +155,17 @@ fn with_addresses(tree: Tree) -> Tree {
     }
 }
 
-fn gated_condition(cx: &Cx<'_>) -> Tree {
+fn gated_condition(cx: &StrategyContext<'_>) -> Tree {
     tree!({
         "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": null,
         "lastTransitionTime": cx.now.to_seconds_text(), "message": "Scheduling is blocked due to non-empty scheduling gates",
     })
 }
 
-/// How well a pod is served when resources run short.
+/// The QoS class of a pod.
 pub(crate) fn quality(spec: &Tree) -> &'static str {
     let own = has_pod_level(spec).then_some(spec).into_iter();
+    // Pod-level resources replace those of the containers in the QoS class.
     let containers = spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"]));
     let containers = || own.clone().chain(containers.clone().filter(|_| own.len() == 0));
     let counted = |tree: &Tree, part: &str, name: &str| {

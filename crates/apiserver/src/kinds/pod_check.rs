@@ -1,4 +1,4 @@
-//! What a pod spec may hold, in pods and in templates.
+//! Validation of pod specs, in pods and templates.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,16 @@ use muster_schema::names;
 use muster_schema::selector::label_key_problems;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, affinity_check, container_check, resource_check, security_check, shown, volume_check};
+use super::field_path::FieldPath;
+use super::{
+    FieldErrors, affinity_check, container_check, go_format, resource_check, security_check, volume_check,
+};
 use crate::engine::metadata_check::check_labels;
 
-/// Longest deadline in seconds.
 const DEADLINE_MAX: i64 = i32::MAX as i64;
 
-/// What is wrong with a pod spec.
-pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates a pod spec.
+pub(super) fn spec(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let volumes = volume_check::volumes(spec.items_at(&["volumes"]), &at.field("volumes"), errors);
     let claims = claims(spec, &at.field("resourceClaims"), errors);
     container_check::containers(spec, at, &volumes, &claims, errors);
@@ -31,7 +32,7 @@ pub(super) fn spec(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     groups(spec, at, errors);
 }
 
-fn words(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn words(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let policies = ["Always", "OnFailure", "Never"];
     at.field("restartPolicy").one_of(spec.str_at(&["restartPolicy"]), &policies, errors);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -52,7 +53,7 @@ fn words(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn numbers(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn numbers(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if spec.str_at(&["dnsPolicy"]) == "None" && spec.get("dnsConfig").is_none() {
         let why = "must provide `dnsConfig` when `dnsPolicy` is None";
         errors.push(FieldError::required(at.field("dnsConfig"), why));
@@ -71,8 +72,8 @@ fn numbers(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// With the network of the node, a port of a container is that of the node.
-fn host_ports(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// With host network, host port and container port must be equal.
+fn host_ports(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if spec.bool_at(&["hostNetwork"]) != Some(true) {
         return;
     }
@@ -90,7 +91,7 @@ fn host_ports(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn place(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn place(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     check_labels(spec.get("nodeSelector"), &at.field("nodeSelector").to_string(), errors);
     let list = at.field("topologySpreadConstraints");
     for (i, rule) in spec.items_at(&["topologySpreadConstraints"]).iter().enumerate() {
@@ -109,6 +110,7 @@ fn place(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
         }
         affinity_check::selector(rule.get("labelSelector"), &at.field("labelSelector"), errors);
         let pair = |rule: &Tree| (rule.text_at(&["topologyKey"]), rule.text_at(&["whenUnsatisfiable"]));
+        // The duplicate is reported at the earlier of the two, as upstream.
         let later = &spec.items_at(&["topologySpreadConstraints"])[i + 1..];
         if later.iter().any(|other| pair(other) == pair(rule)) {
             let (key, word) = pair(rule);
@@ -118,7 +120,7 @@ fn place(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn gates(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn gates(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let gates = spec.items_at(&["schedulingGates"]);
     let list = at.field("schedulingGates");
     let mut seen = BTreeSet::new();
@@ -129,14 +131,14 @@ fn gates(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::duplicate(list.item(i), name));
         }
     }
+    // A pod with a node bypasses the scheduler, so its gates would never hold.
     if !gates.is_empty() && !spec.str_at(&["nodeName"]).is_empty() {
         let why = "cannot be set until all schedulingGates have been cleared";
         errors.push(FieldError::forbidden(at.field("nodeName"), why));
     }
 }
 
-/// What is wrong with tolerations.
-pub(super) fn tolerations(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
+pub(super) fn tolerations(all: &[Tree], list: &FieldPath<'_>, errors: &mut FieldErrors) {
     for (i, toleration) in all.iter().enumerate() {
         let at = list.item(i);
         let part = |key: &str| toleration.at(&[key]).and_then(Tree::as_str).unwrap_or_default();
@@ -153,6 +155,7 @@ pub(super) fn tolerations(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(at.field("effect"), effect, why));
         }
         match operator {
+            // The path is `operator`, although the value is wrong: upstream's path.
             "" | "Equal" => {
                 let problems = muster_schema::selector::label_value_problems(value);
                 at.field("operator").problems(value, problems, errors);
@@ -168,8 +171,8 @@ pub(super) fn tolerations(all: &[Tree], list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The names of device claims, and what is wrong with them.
-fn claims<'a>(spec: &'a Tree, list: &At<'_>, errors: &mut Errors) -> BTreeSet<&'a str> {
+/// The names of resource claims; reports invalid ones.
+fn claims<'a>(spec: &'a Tree, list: &FieldPath<'_>, errors: &mut FieldErrors) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (i, claim) in spec.items_at(&["resourceClaims"]).iter().enumerate() {
         let at = list.item(i);
@@ -190,21 +193,21 @@ fn claims<'a>(spec: &'a Tree, list: &At<'_>, errors: &mut Errors) -> BTreeSet<&'
             }
             _ => continue,
         };
-        errors.push(FieldError::invalid_as(at, &shown::typed(claim, &shown::POD_CLAIM), why));
+        errors.push(FieldError::invalid_as(at, &go_format::typed(claim, &go_format::POD_CLAIM), why));
     }
     seen
 }
 
-/// What is deprecated in the spec of a pod, which stands at `place`.
+/// Deprecation warnings of a pod spec at `place`.
 pub(super) fn warnings(spec: Option<&Tree>, place: &str) -> Vec<String> {
     let key = spec.and_then(|spec| spec.at(&["workloadRef", "podGroupReplicaKey"]));
     let words = "deprecated, every replica has a PodGroup of its own: name it by podGroupName";
     key.map(|_| format!("{place}.workloadRef.podGroupReplicaKey: {words}")).into_iter().collect()
 }
 
-/// Which group of pods this one belongs to: the proposal's field and the released one.
-fn groups(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
-    let place = At::Field(at, "schedulingGroup");
+/// PodGroup membership: the KEP's `workloadRef` and the field of Kubernetes 1.37.
+fn groups(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
+    let place = FieldPath::Field(at, "schedulingGroup");
     let place = place.field("podGroupName");
     let released = spec.at(&["schedulingGroup", "podGroupName"]).and_then(Tree::as_str);
     match released {
@@ -237,6 +240,7 @@ fn groups(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
             at.field(key).problems(name, names::label(name), errors);
         }
     }
+    // Both fields may be set if they name the same group.
     let Some(other) = released else {
         return;
     };

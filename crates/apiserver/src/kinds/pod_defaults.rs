@@ -1,11 +1,11 @@
-//! Defaults of pods that depend on other fields.
+//! Pod defaults that depend on other fields.
 
 use muster_tree::{Text, Tree, tree};
 
 use super::quantity::Amount;
 use crate::quota;
 
-/// A pod spec, of a pod or of a template, with what depends on other fields.
+/// Defaults a pod spec, in pods and templates.
 pub(super) fn spec(spec: &Tree) -> Tree {
     let host = spec.bool_at(&["hostNetwork"]) == Some(true);
     spec.map_entries(|key, value| {
@@ -19,7 +19,7 @@ pub(super) fn spec(spec: &Tree) -> Tree {
     })
 }
 
-/// What only pods get, not templates: requests follow limits.
+/// Defaults of pods only, not of templates: requests default to limits.
 pub(super) fn requests(pod_spec: &Tree) -> Tree {
     pod_spec.map_entries(|key, value| {
         Some(match key.as_str() {
@@ -29,8 +29,8 @@ pub(super) fn requests(pod_spec: &Tree) -> Tree {
     })
 }
 
-/// Requests and limits of a pod as a whole that follow from those it has and from its containers. Only pods that have
-/// some get more of them, and only after admission, which may add containers.
+/// Defaults pod-level requests and limits from the set ones and from the containers. Applies to pods that have any,
+/// and after admission, which may add containers.
 pub(super) fn pod_level(spec: &Tree) -> Tree {
     let Some(own) = spec.get("resources") else {
         return spec.clone();
@@ -83,7 +83,7 @@ fn container(container: &Tree, host_network: bool) -> Tree {
     tree
 }
 
-/// Whether an image names the newest of its kind: by tag, or by having neither tag nor digest.
+/// Whether an image has the tag `latest`, or neither tag nor digest.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;

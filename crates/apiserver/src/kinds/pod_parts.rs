@@ -1,16 +1,16 @@
-//! What the endpoints of a pod for parts of its spec may change: resources of containers, and containers added later.
+//! Validation of the `resize` and `ephemeralcontainers` subresources.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 use super::pod::quality;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
-/// What is wrong with a change of `ephemeralContainers`: they may only become more.
-pub(super) fn ephemeral(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Ephemeral containers may be added, but neither changed nor removed.
+pub(super) fn ephemeral(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let path = ["spec", "ephemeralContainers"];
     let list = SPEC.field("ephemeralContainers");
     for before in old.items_at(&path) {
@@ -26,8 +26,8 @@ pub(super) fn ephemeral(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a change of resources: only amounts of cpu and memory change, and none goes away.
-pub(super) fn resize(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Only cpu and memory may be resized, and none may be removed.
+pub(super) fn resize(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let (Some(spec), Some(before)) = (new.get("spec"), old.get("spec")) else {
         return;
     };
@@ -57,7 +57,7 @@ fn is_sized(name: &muster_tree::Text) -> bool {
     matches!(name.as_str(), "cpu" | "memory")
 }
 
-/// A container without what may change.
+/// A container without resizable resources.
 fn fixed(container: &Tree) -> Tree {
     let mut container = container.without_key("resizePolicy");
     for part in ["limits", "requests"] {
@@ -90,7 +90,7 @@ mod tests {
             (tree!({"requests": {"cpu": "1"}, "limits": {"x/gpu": "1"}}), vec!["spec"]),
             (tree!({}), vec!["spec", "spec.containers[0].resources.requests"]),
         ] {
-            let mut errors = Errors::new();
+            let mut errors = FieldErrors::new();
             resize(&pod(resources.clone()), &old, &mut errors);
             assert_eq!(errors.iter().map(|e| e.path.as_str()).collect::<Vec<_>>(), want, "{resources:?}");
         }
@@ -105,7 +105,7 @@ mod tests {
             (tree!([{"name": "d", "image": "j"}]), 1),
             (tree!([]), 1),
         ] {
-            let mut errors = Errors::new();
+            let mut errors = FieldErrors::new();
             ephemeral(&with(list), &old, &mut errors);
             assert_eq!(errors.len(), want);
         }

@@ -1,16 +1,16 @@
-//! What of a pod may change after it was created.
+//! Validation of pod updates.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
 const MAY_NOT: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Each endpoint changes its own part of the spec.
+/// Restores the parts of the spec that this endpoint cannot change.
 pub(super) fn keep_other_parts(new: Tree, old: &Tree, subresource: &str) -> Tree {
     match subresource {
         "ephemeralcontainers" => {
@@ -33,25 +33,28 @@ pub(super) fn keep_other_parts(new: Tree, old: &Tree, subresource: &str) -> Tree
     }
 }
 
-/// What is wrong with an update through the pod itself.
-pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
+/// Validates an update through the pod itself.
+pub(super) fn check(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else {
         return;
     };
     if new == old {
         return;
     }
-    // Without the same containers nothing else can be compared; a deadline that is out of bounds also ends it.
+    // If containers were added or removed, other comparisons are pointless; an invalid deadline stops validation,
+    // too, as upstream.
     if has_other_containers(new, old, errors) || has_later_deadline(new, old, errors) {
         return;
     }
     gates(new, old, errors);
     let gated = !old.items_at(&["schedulingGates"]).is_empty();
+    // Undo each permitted change; whatever still differs from the old spec is forbidden.
     let mut allowed = with_old_images(new, old);
     for key in ["activeDeadlineSeconds", "schedulingGates"] {
         allowed = allowed.with_option(&[key], old.get(key).cloned());
     }
     let grace = ["terminationGracePeriodSeconds"];
+    // A stored negative grace period (from old API versions) may be corrected to 1.
     if old.int_at(&grace).is_some_and(|n| n < 0) && new.int_at(&grace) == Some(1) {
         allowed = allowed.with_option(&grace, old.get(grace[0]).cloned());
     }
@@ -62,6 +65,7 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(SPEC.field("tolerations"), why));
     }
+    // Queueing controllers inject node selectors while the pod is gated.
     if gated {
         allowed = narrowed(&allowed, new, old, errors);
     }
@@ -70,7 +74,7 @@ pub(super) fn check(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-fn gates(new: &Tree, old: &Tree, errors: &mut Errors) {
+fn gates(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
     let before = old.items_at(&["schedulingGates"]);
     for (i, gate) in new.items_at(&["schedulingGates"]).iter().enumerate() {
         if !before.contains(gate) {
@@ -83,7 +87,7 @@ fn gates(new: &Tree, old: &Tree, errors: &mut Errors) {
     }
 }
 
-fn has_other_containers(new: &Tree, old: &Tree, errors: &mut Errors) -> bool {
+fn has_other_containers(new: &Tree, old: &Tree, errors: &mut FieldErrors) -> bool {
     let differs = |key: &&str| new.items_at(&[key]).len() != old.items_at(&[key]).len();
     let Some(key) = ["containers", "initContainers"].into_iter().find(differs) else {
         return false;
@@ -92,7 +96,7 @@ fn has_other_containers(new: &Tree, old: &Tree, errors: &mut Errors) -> bool {
     true
 }
 
-fn has_later_deadline(new: &Tree, old: &Tree, errors: &mut Errors) -> bool {
+fn has_later_deadline(new: &Tree, old: &Tree, errors: &mut FieldErrors) -> bool {
     let key = ["activeDeadlineSeconds"];
     let (new, old) = (new.int_at(&key), old.int_at(&key));
     let at = SPEC.field("activeDeadlineSeconds");
@@ -124,8 +128,8 @@ fn with_old_images(new: &Tree, old: &Tree) -> Tree {
     })
 }
 
-/// While a pod is gated, what it asks of nodes may become stricter.
-fn narrowed(allowed: &Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree {
+/// While a pod is gated, its node selection may only become stricter.
+fn narrowed(allowed: &Tree, new: &Tree, old: &Tree, errors: &mut FieldErrors) -> Tree {
     let before = old.entries_at(&["nodeSelector"]);
     let added = before.iter().all(|(key, value)| new.at(&["nodeSelector", key]) == Some(value));
     if !added {
@@ -136,6 +140,7 @@ fn narrowed(allowed: &Tree, new: &Tree, old: &Tree, errors: &mut Errors) -> Tree
     let path =
         ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
     let (old_terms, new_terms) = (old.items_at(&path), new.items_at(&path));
+    // Terms are ORed: adding one to a non-empty list would loosen the selection; within a term expressions are ANDed.
     let stricter = old_terms.is_empty()
         || (old_terms.len() == new_terms.len()
             && old_terms.iter().zip(new_terms).all(|(a, b)| holds_all(a, b)));
@@ -155,9 +160,9 @@ fn holds_all(old: &Tree, new: &Tree) -> bool {
     })
 }
 
-/// What is wrong with an update of the status.
-pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut Errors) {
-    let status = At::Root("status");
+/// Validates an update of the status.
+pub(super) fn check_status(new: &Tree, old: &Tree, errors: &mut FieldErrors) {
+    let status = FieldPath::Root("status");
     for (key, names) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
         if new.str_at(&["spec", "restartPolicy"]) == "Always" {
             continue;

@@ -1,4 +1,4 @@
-//! Amounts of resources: `500m`, `2Gi`, `1e3`.
+//! Resource quantities: `500m`, `2Gi`, `1e3`.
 
 use std::sync::OnceLock;
 
@@ -6,20 +6,20 @@ use muster_schema::node::{NodeId, Shape};
 use muster_schema::table::Table;
 use muster_tree::Tree;
 
-/// An amount in billionths. Saturates far beyond anything real.
+/// A quantity in billionths. Saturates far beyond any real value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity(pub i128);
 
 const NANO: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Reads an amount; `None` when it is not one.
+    /// Parses a quantity; `None` when malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Quantity> {
         muster_api::quantity::nanos(text).map(Quantity)
     }
 
-    /// The amount in a field: text or a number.
+    /// The quantity of a field: text or a number.
     #[must_use]
     pub fn of(value: &Tree) -> Option<Quantity> {
         match value {
@@ -36,36 +36,33 @@ impl Quantity {
         self.0 % NANO == 0
     }
 
-    /// Nothing at all.
     pub const ZERO: Quantity = Quantity(0);
 }
 
-/// An amount and the notation it is written in: `1536Mi`, not `1610612736`.
+/// A quantity with its notation: `1536Mi` stays, instead of `1610612736`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
-    /// How much.
     pub value: Quantity,
     binary: bool,
 }
 
 impl Amount {
-    /// Nothing, in no notation yet.
+    /// Zero, without a notation.
     pub const ZERO: Amount = Amount::whole(0);
 
-    /// A number of things.
     #[must_use]
     pub const fn whole(count: i64) -> Amount {
         Amount { value: Quantity(count as i128 * NANO), binary: false }
     }
 
-    /// The amount in a field; `None` when it is not one.
+    /// The quantity of a field; `None` when malformed.
     #[must_use]
     pub fn of(value: &Tree) -> Option<Amount> {
         let binary = value.as_str().is_some_and(|text| text.ends_with('i'));
         Some(Amount { value: Quantity::of(value)?, binary })
     }
 
-    /// The sum, in the notation of the first amount that is not zero.
+    /// The sum, in the notation of the first nonzero operand, as Go's `Quantity.Add`.
     #[must_use]
     pub fn plus(self, other: Amount) -> Amount {
         self.changed(other, self.value.0.saturating_add(other.value.0))
@@ -78,23 +75,24 @@ impl Amount {
     }
 
     fn changed(self, other: Amount, value: i128) -> Amount {
+        // Zero has no notation of its own: 0 + 512Mi is 512Mi.
         let binary = if self.value == Quantity::ZERO { other.binary } else { self.binary };
         Amount { value: Quantity(value), binary }
     }
 
-    /// The amount, or nothing when it is negative.
+    /// Clamps negative values to zero.
     #[must_use]
     pub fn at_least_zero(self) -> Amount {
         Amount { value: self.value.max(Quantity::ZERO), ..self }
     }
 
-    /// Whether there is any of it.
+    /// Whether the value is positive.
     #[must_use]
     pub fn is_positive(self) -> bool {
         self.value > Quantity::ZERO
     }
 
-    /// The next whole number.
+    /// Rounds up to an integer.
     #[must_use]
     pub fn rounded_up(self) -> Amount {
         let over = self.value.0.rem_euclid(NANO);
@@ -106,13 +104,15 @@ impl Amount {
 impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nanos = self.value.0;
+        // Below 1Ki binary notation does not exist.
         f.write_str(&if self.binary && nanos.abs() >= 1024 * NANO { binary(nanos) } else { decimal(nanos) })
     }
 }
 
-/// The tree with every amount in its one form (`1000m` is `1`, `2048Mi` is `2Gi`).
+/// Canonicalizes all quantities (`1000m` becomes `1`, `2048Mi` becomes `2Gi`).
 #[must_use]
 pub fn canonical(table: &'static Table, id: NodeId, tree: &Tree) -> Tree {
+    // Computed once: most branches of an object hold no quantity and are returned unchanged.
     static HOLDERS: OnceLock<Vec<bool>> = OnceLock::new();
     let holders = HOLDERS.get_or_init(|| holders(table));
     walk(table, holders, id, tree)
@@ -135,7 +135,7 @@ fn walk(table: &Table, holders: &[bool], id: NodeId, tree: &Tree) -> Tree {
     }
 }
 
-/// Which nodes have an amount at or below them. Types may be recursive, so this settles step by step.
+/// The schema nodes with a quantity at or below them. Types may be recursive, so this iterates to a fixed point.
 fn holders(table: &Table) -> Vec<bool> {
     let nodes = &table.schema.nodes;
     let mut found: Vec<bool> = nodes.iter().map(|node| node.format == "quantity").collect();
@@ -156,13 +156,13 @@ fn holders(table: &Table) -> Vec<bool> {
     }
 }
 
-/// One amount in its one form; anything else as it is.
+/// Canonicalizes one quantity; other values are unchanged.
 fn form(value: &Tree) -> Tree {
     let Some(amount) = Quantity::of(value) else {
         return value.clone();
     };
     let text = muster_api::quantity::text(value);
-    // An exponent stays as it was written.
+    // Exponents keep their notation.
     if text.contains(['e', 'E']) && !text.ends_with('E') && !text.ends_with("Ei") {
         return value.clone();
     }

@@ -1,18 +1,17 @@
-//! Roles and their bindings: stored and checked here, enforced elsewhere.
+//! Roles and bindings: stored and validated, not enforced here.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Cx, Errors, NameRule, Strategy, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, NameRule, ResourceStrategy, StrategyContext, go_format};
 
-/// What roles and bindings do differently.
 #[derive(Debug)]
 pub(super) struct Rbac;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-impl Strategy for Rbac {
+impl ResourceStrategy for Rbac {
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -21,7 +20,7 @@ impl Strategy for Rbac {
         let Some(subjects) = tree.get("subjects") else {
             return tree;
         };
-        // Users and groups belong to this group, service accounts to none.
+        // Users and Groups are in the RBAC API group, ServiceAccounts in the core group.
         let subjects = subjects.map_items(|_, subject| {
             let named = matches!(subject.str_at(&["kind"]), "User" | "Group");
             if named && subject.str_at(&["apiGroup"]).is_empty() {
@@ -33,11 +32,11 @@ impl Strategy for Rbac {
         tree.with_key("subjects", subjects)
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         if let Some(role) = new.get("roleRef") {
             role_ref(role, new.str_at(&["kind"]), errors);
         }
-        let list = At::Root("rules");
+        let list = FieldPath::Root("rules");
         for (i, rule) in new.items_at(&["rules"]).iter().enumerate() {
             let at = list.item(i);
             if rule.items_at(&["verbs"]).is_empty() {
@@ -69,10 +68,10 @@ impl Strategy for Rbac {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
         if let Some(role) = new.get("roleRef").filter(|role| Some(*role) != old.get("roleRef")) {
-            let shown = shown::typed(role, &shown::ROLE_REF);
+            let shown = go_format::typed(role, &go_format::ROLE_REF);
             errors.push(FieldError::invalid_as("roleRef", &shown, "field is immutable"));
         }
     }
@@ -82,8 +81,8 @@ impl Strategy for Rbac {
     }
 }
 
-fn role_ref(role: &Tree, kind: &str, errors: &mut Errors) {
-    let at = At::Root("roleRef");
+fn role_ref(role: &Tree, kind: &str, errors: &mut FieldErrors) {
+    let at = FieldPath::Root("roleRef");
     let group = role.str_at(&["apiGroup"]);
     if group != GROUP {
         errors.push(FieldError::not_supported(at.field("apiGroup"), group, [GROUP]));

@@ -1,24 +1,30 @@
-//! ReplicationControllers. No controller here acts on them; they are served because clients list them without being asked to:
-//! `kubectl apply --prune` and `kubectl cluster-info dump` fail on a server that does not know the kind.
+//! ReplicationControllers. No controller acts on them; they are served because `kubectl apply --prune` and `kubectl
+//! cluster-info dump` list them unconditionally and fail without the kind.
 //!
 //! Unlike other kinds with a template, the selector is a map of labels, may change, and is filled in from the template.
 
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
-use super::at::At;
-use super::template::Templated;
-use super::{Cx, Errors, Generation, Propagation, Strategy, job_check, pod_check};
+use super::field_path::FieldPath;
+use super::template::TemplateStrategy;
+use super::{
+    FieldErrors, GenerationRule, Propagation, ResourceStrategy, StrategyContext, job_check, pod_check,
+};
 use crate::status::Status;
 
-const TEMPLATE: Templated =
-    Templated { template: &["spec", "template"], selects: false, generation: Generation::Spec, status: true };
+const TEMPLATE: TemplateStrategy = TemplateStrategy {
+    template: &["spec", "template"],
+    selects: false,
+    generation: GenerationRule::Spec,
+    status: true,
+};
 const LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];
 
 #[derive(Debug)]
 pub(super) struct ReplicationController;
 
-impl Strategy for ReplicationController {
+impl ResourceStrategy for ReplicationController {
     fn default(&self, tree: Tree) -> Tree {
         let tree = TEMPLATE.default(tree);
         let Some(labels) = tree.at(&LABELS).filter(|labels| !labels.is_empty()).cloned() else { return tree };
@@ -28,25 +34,26 @@ impl Strategy for ReplicationController {
         })
     }
 
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         TEMPLATE.prepare_create(tree, cx)
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        At::Root("spec.minReadySeconds").not_negative(new.int_at(&["spec", "minReadySeconds"]), errors);
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        FieldPath::Root("spec.minReadySeconds")
+            .not_negative(new.int_at(&["spec", "minReadySeconds"]), errors);
         let selector = new.entries_at(&["spec", "selector"]);
         if selector.is_empty() {
-            At::Root("spec.selector").required(errors);
+            FieldPath::Root("spec.selector").required(errors);
         }
-        At::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
-        let root = At::Root("spec.template");
+        FieldPath::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
+        let root = FieldPath::Root("spec.template");
         match new.at(TEMPLATE.template).filter(|template| !template.is_null()) {
             Some(it) => template(it, selector, &root, errors),
             None => root.required(errors),
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         if new.get("spec") != old.get("spec") {
             self.validate_create(new, cx, errors);
         }
@@ -64,17 +71,17 @@ impl Strategy for ReplicationController {
         TEMPLATE.field(tree, path)
     }
 
-    fn generation(&self) -> Generation {
-        Generation::Spec
+    fn generation(&self) -> GenerationRule {
+        GenerationRule::Spec
     }
 
-    /// As for Jobs: unless the client says otherwise, its pods stay.
+    /// As for Jobs, the default is to orphan pods.
     fn default_propagation(&self) -> Propagation {
         Propagation::Orphan
     }
 }
 
-fn template(template: &Tree, selector: &[(Text, Tree)], root: &At<'_>, errors: &mut Errors) {
+fn template(template: &Tree, selector: &[(Text, Tree)], root: &FieldPath<'_>, errors: &mut FieldErrors) {
     let labels = template.at(&["metadata", "labels"]);
     if !matches(selector, labels) {
         let shown = labels.cloned().unwrap_or(Tree::Null);
@@ -84,14 +91,18 @@ fn template(template: &Tree, selector: &[(Text, Tree)], root: &At<'_>, errors: &
     job_check::metadata(template, root, errors);
     let spec = template.get("spec").unwrap_or(&Tree::Null);
     pod_check::spec(spec, &root.field("spec"), errors);
-    At::Root("spec.template.spec.restartPolicy").one_of(spec.str_at(&["restartPolicy"]), &["Always"], errors);
+    FieldPath::Root("spec.template.spec.restartPolicy").one_of(
+        spec.str_at(&["restartPolicy"]),
+        &["Always"],
+        errors,
+    );
     if spec.get("activeDeadlineSeconds").is_some() {
         let why = "activeDeadlineSeconds in ReplicationController is not Supported";
         errors.push(FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why));
     }
 }
 
-/// Whether the template has all labels of the selector.
+/// Whether the template matches the selector.
 fn matches(selector: &[(Text, Tree)], labels: Option<&Tree>) -> bool {
     selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }

@@ -1,4 +1,4 @@
-//! What requests and limits may hold: of containers, of pods as a whole, and the names that ranges and quotas may use.
+//! Validation of requests and limits of containers and pods, and of resource names in LimitRanges and quotas.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,11 @@ use muster_schema::error::FieldError;
 use muster_schema::selector::label_key_problems;
 use muster_tree::{Text, Tree};
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 use super::quantity::{Amount, Quantity};
 use crate::quota;
 
-/// Counts of objects.
 const COUNTS: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -23,7 +22,7 @@ const COUNTS: [&str; 9] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// What quotas name besides counts.
+/// Quota resources besides counts.
 const QUOTA_AMOUNTS: [&str; 10] = [
     "cpu",
     "memory",
@@ -37,7 +36,7 @@ const QUOTA_AMOUNTS: [&str; 10] = [
     "limits.ephemeral-storage",
 ];
 
-/// Whether a name is one of the server's own.
+/// Whether a name is in the server's own domain.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -47,7 +46,7 @@ fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && label_key_problems(&quota_name).is_empty()
 }
 
-/// Whether requests may be lower than limits.
+/// Whether a resource can be overcommitted: requests below limits.
 pub(super) fn is_overcommitted(name: &str) -> bool {
     is_native(name) && !name.starts_with("hugepages-")
 }
@@ -61,8 +60,8 @@ fn is_container_standard(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// What is wrong with the name of any resource.
-pub(super) fn resource_name(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// Validates a resource name.
+pub(super) fn resource_name(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let problems = label_key_problems(name);
     let is_known = name.contains('/') || name == "storage" || is_quota_standard(name);
     if problems.is_empty() && !is_known {
@@ -72,8 +71,8 @@ pub(super) fn resource_name(name: &str, at: &At<'_>, errors: &mut Errors) {
     at.problems(name, problems, errors);
 }
 
-/// What is wrong with the name of a resource of a container.
-pub(super) fn container_name(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// Validates a container resource name.
+pub(super) fn container_name(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     resource_name(name, at, errors);
     if !name.contains('/') {
         if !is_container_standard(name) {
@@ -84,16 +83,16 @@ pub(super) fn container_name(name: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the name of a resource in a quota.
-pub(super) fn quota_name(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// Validates a quota resource name.
+pub(super) fn quota_name(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     resource_name(name, at, errors);
     if !name.contains('/') && !is_quota_standard(name) {
         errors.push(FieldError::invalid(at, name, "must be a standard resource for quota"));
     }
 }
 
-/// What is wrong with the name of a resource of a pod as a whole.
-fn pod_name(name: &str, at: &At<'_>, errors: &mut Errors) {
+/// Validates a pod-level resource name.
+fn pod_name(name: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let before = errors.len();
     resource_name(name, at, errors);
     if errors.len() == before && !quota::is_pod_level(name) {
@@ -101,8 +100,7 @@ fn pod_name(name: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with an amount.
-pub(super) fn amount(name: &str, value: &Tree, at: &At<'_>, errors: &mut Errors) {
+pub(super) fn amount(name: &str, value: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(quantity) = Quantity::of(value) else {
         return;
     };
@@ -114,14 +112,14 @@ pub(super) fn amount(name: &str, value: &Tree, at: &At<'_>, errors: &mut Errors)
     }
 }
 
-/// What is wrong with the resources of a container.
-pub(super) fn container(tree: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
+/// Validates the resources of a container.
+pub(super) fn container(tree: &Tree, at: &FieldPath<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     requirements(tree, container_name, at, errors);
     claim_names(tree, &at.field("claims"), claims, errors);
 }
 
-/// What is wrong with the resources of a pod as a whole, by themselves and beside those of its containers.
-pub(super) fn pod(spec: &Tree, at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
+/// Validates pod-level resources, by themselves and against those of containers.
+pub(super) fn pod(spec: &Tree, at: &FieldPath<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     let Some(own) = spec.get("resources") else {
         return;
     };
@@ -166,7 +164,12 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn requirements(tree: &Tree, check_name: fn(&str, &At<'_>, &mut Errors), at: &At<'_>, errors: &mut Errors) {
+fn requirements(
+    tree: &Tree,
+    check_name: fn(&str, &FieldPath<'_>, &mut FieldErrors),
+    at: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     let limits = tree.get("limits").unwrap_or(&Tree::Null);
     for part in ["limits", "requests"] {
         let list = at.field(part);
@@ -191,7 +194,13 @@ fn requirements(tree: &Tree, check_name: fn(&str, &At<'_>, &mut Errors), at: &At
     }
 }
 
-fn within_limit(name: &str, value: &Tree, limit: Option<&Tree>, at: &At<'_>, errors: &mut Errors) {
+fn within_limit(
+    name: &str,
+    value: &Tree,
+    limit: Option<&Tree>,
+    at: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     let requests = at.field("requests");
     let (request, most) = (Quantity::of(value), limit.and_then(Quantity::of));
     match limit {
@@ -213,7 +222,7 @@ fn within_limit(name: &str, value: &Tree, limit: Option<&Tree>, at: &At<'_>, err
     }
 }
 
-/// Whether an amount of huge pages is a number of whole pages.
+/// Whether a huge page quantity is a multiple of the page size.
 fn is_of_pages(name: &str, value: &Tree) -> bool {
     let page =
         name.strip_prefix("hugepages-").and_then(Quantity::parse).filter(|page| *page > Quantity::ZERO);
@@ -223,7 +232,7 @@ fn is_of_pages(name: &str, value: &Tree) -> bool {
     amount > Quantity::ZERO && amount.0 % page.0 == 0
 }
 
-fn claim_names(tree: &Tree, list: &At<'_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
+fn claim_names(tree: &Tree, list: &FieldPath<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     for (i, claim) in tree.items_at(&["claims"]).iter().enumerate() {
         let name = claim.str_at(&["name"]);
         if name.is_empty() {
@@ -245,8 +254,8 @@ mod tests {
     use super::*;
 
     fn problems(spec: &Tree) -> Vec<String> {
-        let mut errors = Errors::new();
-        pod(spec, &At::Root("spec"), &BTreeSet::new(), &mut errors);
+        let mut errors = FieldErrors::new();
+        pod(spec, &FieldPath::Root("spec"), &BTreeSet::new(), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -300,9 +309,9 @@ mod tests {
 
     #[test]
     fn names_of_resources() {
-        let found = |check: fn(&str, &At<'_>, &mut Errors), name: &str| {
-            let mut errors = Errors::new();
-            check(name, &At::Root("x"), &mut errors);
+        let found = |check: fn(&str, &FieldPath<'_>, &mut FieldErrors), name: &str| {
+            let mut errors = FieldErrors::new();
+            check(name, &FieldPath::Root("x"), &mut errors);
             errors.into_iter().map(|error| error.detail).collect::<Vec<_>>()
         };
         let unknown = "must be a standard resource type or fully qualified";

@@ -1,19 +1,18 @@
-//! ResourceQuotas: which resources and scopes they may name.
+//! ResourceQuotas: validation of resource names and scopes.
 
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::resource_check::{amount, is_quota_standard, quota_name};
-use super::{Cx, Errors, Strategy, shown};
+use super::{FieldErrors, ResourceStrategy, StrategyContext, go_format};
 
-/// What quotas do differently.
 #[derive(Debug)]
 pub(super) struct ResourceQuota;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 const SCOPES: [&str; 7] = [
     "Terminating",
     "NotTerminating",
@@ -23,17 +22,16 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
     "CrossNamespacePodAffinity",
 ];
-/// Scopes that exclude each other.
 const PAIRS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-impl Strategy for ResourceQuota {
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+impl ResourceStrategy for ResourceQuota {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         amounts(new, "spec", "hard", errors);
         scopes(new, errors);
         selector(new, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         self.validate_create(new, cx, errors);
         let set = |tree: &Tree| {
             let scopes = tree.items_at(&["spec", "scopes"]).iter();
@@ -45,7 +43,7 @@ impl Strategy for ResourceQuota {
         }
     }
 
-    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         amounts(new, "status", "hard", errors);
         amounts(new, "status", "used", errors);
     }
@@ -55,8 +53,8 @@ impl Strategy for ResourceQuota {
     }
 }
 
-fn amounts(tree: &Tree, part: &str, key: &str, errors: &mut Errors) {
-    let root = At::Root(part);
+fn amounts(tree: &Tree, part: &str, key: &str, errors: &mut FieldErrors) {
+    let root = FieldPath::Root(part);
     let list = root.field(key);
     for (name, value) in tree.entries_at(&[part, key]) {
         quota_name(name, &list.key(name), errors);
@@ -64,7 +62,7 @@ fn amounts(tree: &Tree, part: &str, key: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether a scope can select what a resource counts.
+/// Whether a scope applies to a resource.
 fn fits(scope: &str, resource: &str) -> bool {
     let compute = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"]
         .contains(&resource);
@@ -80,7 +78,7 @@ fn fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Whether a quota has resources that a scope cannot select.
+/// Whether a quota has resources to which a scope does not apply.
 fn has_misfits(tree: &Tree, scope: &str) -> bool {
     tree.entries_at(&["spec", "hard"]).iter().any(|(name, _)| is_quota_standard(name) && !fits(scope, name))
 }
@@ -89,7 +87,7 @@ fn contradictions(seen: &BTreeSet<&str>) -> usize {
     PAIRS.iter().filter(|pair| pair.iter().all(|scope| seen.contains(scope))).count()
 }
 
-fn scopes(tree: &Tree, errors: &mut Errors) {
+fn scopes(tree: &Tree, errors: &mut FieldErrors) {
     let all = tree.at(&["spec", "scopes"]).cloned().unwrap_or(Tree::Null);
     let at = SPEC.field("scopes");
     let mut seen = BTreeSet::new();
@@ -103,11 +101,11 @@ fn scopes(tree: &Tree, errors: &mut Errors) {
     errors.extend(wrong.into_iter().map(|why| FieldError::invalid(at, all.clone(), why)));
 }
 
-/// An expression as refusals show it.
-const EXPRESSION: [shown::Part; 3] =
+/// An expression as error messages show it.
+const EXPRESSION: [go_format::Part; 3] =
     [("ScopeName", "scopeName", "\"\""), ("Operator", "operator", "\"\""), ("Values", "values", "null")];
 
-fn selector(tree: &Tree, errors: &mut Errors) {
+fn selector(tree: &Tree, errors: &mut FieldErrors) {
     let place = SPEC.field("scopeSelector");
     let at = place.field("matchExpressions");
     let all = tree.items_at(&["spec", "scopeSelector", "matchExpressions"]);
@@ -118,7 +116,7 @@ fn selector(tree: &Tree, errors: &mut Errors) {
             errors.push(FieldError::invalid(at.field("scopeName"), scope, "unsupported scope"));
         }
         if has_misfits(tree, scope) {
-            let shown = format!("{{\"MatchExpressions\":{}}}", shown::all_typed(all, &EXPRESSION));
+            let shown = format!("{{\"MatchExpressions\":{}}}", go_format::all_typed(all, &EXPRESSION));
             errors.push(FieldError::invalid_as(at, &shown, "unsupported scope applied to resource"));
         }
         let only_exists =
@@ -136,7 +134,7 @@ fn selector(tree: &Tree, errors: &mut Errors) {
     }
 }
 
-fn values(one: &Tree, operator: &str, at: &At<'_>, errors: &mut Errors) {
+fn values(one: &Tree, operator: &str, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let has = !one.items_at(&["values"]).is_empty();
     match operator {
         "In" | "NotIn" if !has => {

@@ -1,20 +1,17 @@
-//! RuntimeClasses.
-
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
-use super::{Cx, Errors, Strategy, pod_check, resource_check};
+use super::field_path::FieldPath;
+use super::{FieldErrors, ResourceStrategy, StrategyContext, pod_check, resource_check};
 use crate::engine::metadata_check::check_labels;
 
-/// What classes do differently.
 #[derive(Debug)]
 pub(super) struct RuntimeClass;
 
-impl Strategy for RuntimeClass {
+impl ResourceStrategy for RuntimeClass {
     fn allow_create_on_update(&self) -> bool {
         true
     }
@@ -23,8 +20,8 @@ impl Strategy for RuntimeClass {
         false
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        let (at, handler) = (At::Root("handler"), new.str_at(&["handler"]));
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        let (at, handler) = (FieldPath::Root("handler"), new.str_at(&["handler"]));
         if handler.is_empty() {
             at.required(errors);
         } else {
@@ -32,9 +29,9 @@ impl Strategy for RuntimeClass {
         }
         if let Some(fixed) = new.at(&["overhead", "podFixed"]) {
             let limits = tree!({"limits": fixed.clone()});
-            resource_check::container(&limits, &At::Root("overhead"), &BTreeSet::new(), errors);
+            resource_check::container(&limits, &FieldPath::Root("overhead"), &BTreeSet::new(), errors);
         }
-        let at = At::Root("scheduling");
+        let at = FieldPath::Root("scheduling");
         let selector = new.at(&["scheduling", "nodeSelector"]);
         check_labels(selector, &at.field("nodeSelector").to_string(), errors);
         let (all, list) = (new.items_at(&["scheduling", "tolerations"]), at.field("tolerations"));
@@ -47,7 +44,7 @@ impl Strategy for RuntimeClass {
         }
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
-        At::Root("handler").immutable(new.get("handler"), old.get("handler"), errors);
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
+        FieldPath::Root("handler").immutable(new.get("handler"), old.get("handler"), errors);
     }
 }

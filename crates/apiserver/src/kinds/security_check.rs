@@ -1,19 +1,19 @@
-//! What the security contexts of pods and containers may say.
+//! Validation of security contexts.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::at::At;
-use super::{Errors, shown};
+use super::field_path::FieldPath;
+use super::{FieldErrors, go_format};
 
-/// Highest number of a user or group.
+/// Maximum UID and GID.
 const ID_MAX: i64 = i32::MAX as i64;
-/// Longest name of a kernel parameter.
+/// Maximum length of a sysctl name.
 const SYSCTL_MAX: usize = 253;
 const SYSCTL_WORDS: &str = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// A container's context as refusals show it.
-const CONTEXT: [shown::Part; 12] = [
+/// A container's security context in error messages.
+const CONTEXT: [go_format::Part; 12] = [
     ("Capabilities", "capabilities", "null"),
     ("Privileged", "privileged", "null"),
     ("SELinuxOptions", "seLinuxOptions", "null"),
@@ -28,15 +28,15 @@ const CONTEXT: [shown::Part; 12] = [
     ("AppArmorProfile", "appArmorProfile", "null"),
 ];
 
-/// What is wrong with the context of a container.
-pub(super) fn container(context: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates the context of a container.
+pub(super) fn container(context: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     ids(context, at, errors);
     at.field("procMount").one_of(context.str_at(&["procMount"]), &["Default", "Unmasked"], errors);
     seccomp(context, at, errors);
     if context.bool_at(&["allowPrivilegeEscalation"]) != Some(false) {
         return;
     }
-    let shown = shown::typed(context, &CONTEXT);
+    let shown = go_format::typed(context, &CONTEXT);
     if context.bool_at(&["privileged"]) == Some(true) {
         let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
         errors.push(FieldError::invalid_as(at, &shown, why));
@@ -48,8 +48,8 @@ pub(super) fn container(context: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the context of a pod.
-pub(super) fn pod(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
+/// Validates the context of a pod.
+pub(super) fn pod(spec: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if spec.bool_at(&["shareProcessNamespace"]) == Some(true) && spec.bool_at(&["hostPID"]) == Some(true) {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(FieldError::invalid(at.field("shareProcessNamespace"), true, why));
@@ -79,13 +79,13 @@ pub(super) fn pod(spec: &Tree, at: &At<'_>, errors: &mut Errors) {
     seccomp(context, &at, errors);
 }
 
-fn ids(context: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn ids(context: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["runAsUser", "runAsGroup"] {
         id(context.int_at(&[key]), &at.field(key), errors);
     }
 }
 
-fn id(number: Option<i64>, at: &At<'_>, errors: &mut Errors) {
+fn id(number: Option<i64>, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(number) = number.filter(|n| !(0..=ID_MAX).contains(n)) {
         let why = format!("must be between 0 and {ID_MAX}, inclusive");
         errors.push(FieldError::invalid(at, number, why));
@@ -103,7 +103,7 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= SYSCTL_MAX && name.split(['.', '/']).all(is_part)
 }
 
-fn seccomp(context: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn seccomp(context: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(profile) = context.get("seccompProfile") else {
         return;
     };
@@ -141,8 +141,8 @@ mod tests {
             (tree!({"seccompProfile": {"type": "Localhost"}}), vec!["c.seccompProfile.localhostProfile"]),
             (tree!({"allowPrivilegeEscalation": false, "privileged": true}), vec!["c"]),
         ] {
-            let mut errors = Errors::new();
-            container(&context, &At::Root("c"), &mut errors);
+            let mut errors = FieldErrors::new();
+            container(&context, &FieldPath::Root("c"), &mut errors);
             assert_eq!(errors.iter().map(|e| e.path.as_str()).collect::<Vec<_>>(), want, "{context:?}");
         }
         assert!(is_sysctl("net.ipv4/tcp_syncookies") && !is_sysctl("BAD") && !is_sysctl("a..b"));

@@ -1,28 +1,27 @@
-//! Services: addresses are handed out here.
+//! Services: allocates cluster IPs and node ports.
 
 use std::collections::BTreeSet;
 
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
 use super::container_check::{port_name_problems, port_number};
+use super::field_path::FieldPath;
 use super::service_parts::{self, is_reached_from_outside};
-use super::{Cx, Errors, NameRule, Strategy, shown};
+use super::{FieldErrors, NameRule, ResourceStrategy, StrategyContext, go_format};
 use crate::engine::metadata_check::check_labels;
 use crate::status::Status;
 
-/// What services do differently.
 #[derive(Debug)]
 pub(super) struct Service;
 
-const SPEC: At<'static> = At::Root("spec");
-/// How long a client stays with its pod when the service does not say.
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
+/// Default timeout of ClientIP session affinity in seconds.
 const AFFINITY_SECS: i64 = 10_800;
-/// Ports of nodes that are handed out.
+/// The node port range.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-impl Strategy for Service {
+impl ResourceStrategy for Service {
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -37,6 +36,7 @@ impl Strategy for Service {
         });
         let timeout = ["sessionAffinityConfig", "clientIP", "timeoutSeconds"];
         match spec.str_at(&["sessionAffinity"]) {
+            // Without ClientIP affinity the configuration is meaningless; kube-apiserver drops it.
             "" | "None" => spec = spec.without_key(timeout[0]),
             "ClientIP" if spec.at(&timeout).is_none_or(Tree::is_null) => {
                 let config = tree!({"clientIP": {"timeoutSeconds": AFFINITY_SECS}});
@@ -62,22 +62,23 @@ impl Strategy for Service {
         tree.with_key("spec", spec)
     }
 
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let tree = tree.with_key("status", tree!({"loadBalancer": {}}));
         with_addresses(tree, None, cx)
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, old: &Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let mut new = new;
         let address = |tree: &Tree| !tree.str_at(&["spec", "clusterIP"]).is_empty();
         let external = |tree: &Tree| tree.str_at(&["spec", "type"]) == "ExternalName";
-        // What the server gave stays when the client leaves it out.
+        // Allocated values are kept when an update leaves them out.
         if !external(&new) && !external(old) && !address(&new) {
             for key in ["clusterIP", "clusterIPs"] {
                 new = new.with_option(&["spec", key], old.at(&["spec", key]).cloned());
             }
         }
         new = service_parts::without_outlived(new, old);
+        // ExternalName Services have no address: switching to the type releases all network fields.
         if external(&new) {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
                 new = new.without(&["spec", key]);
@@ -87,11 +88,11 @@ impl Strategy for Service {
         with_addresses(service_parts::keep_node_ports(new, old), Some(old), cx)
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         service(new, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         service(new, errors);
         let address = |tree: &Tree| tree.text_at(&["spec", "clusterIP"]);
         let external = [new, old].iter().any(|tree| tree.str_at(&["spec", "type"]) == "ExternalName");
@@ -102,7 +103,7 @@ impl Strategy for Service {
         }
     }
 
-    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_status(&self, new: &Tree, _old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let balanced = new.str_at(&["spec", "type"]) == "LoadBalancer";
         if !balanced && !new.items_at(&["status", "loadBalancer", "ingress"]).is_empty() {
             let why = "may only be used when `spec.type` is 'LoadBalancer'";
@@ -130,7 +131,7 @@ fn with_target(port: &Tree) -> Tree {
     }
 }
 
-fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, Status> {
+fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
     let kind = tree.str_at(&["spec", "type"]);
     if kind == "ExternalName" {
         return Ok(tree);
@@ -140,11 +141,14 @@ fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, S
     let mine = |service: &Tree| service.str_at(&["metadata", "uid"]) == tree.str_at(&["metadata", "uid"]);
     let address = match wanted.as_str() {
         "None" => "None".to_owned(),
-        "" => cx.look.take_service_ip(None).ok_or_else(|| Status::internal("no service address is left"))?,
-        // An address that this very service already holds is not taken again.
+        "" => cx
+            .lister
+            .allocate_service_ip(None)
+            .ok_or_else(|| Status::internal("no service address is left"))?,
+        // The Service's own address is not allocated again.
         given
             if cx
-                .look
+                .lister
                 .all("services")
                 .iter()
                 .any(|s| mine(&s.tree) && s.tree.str_at(&["spec", "clusterIP"]) == given) =>
@@ -152,7 +156,7 @@ fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, S
             given.to_owned()
         }
         given if given.parse::<std::net::IpAddr>().is_err() => return Err(no_address(&tree, given, cx)),
-        given => cx.look.take_service_ip(Some(given)).ok_or_else(|| refused(&tree, given, cx))?,
+        given => cx.lister.allocate_service_ip(Some(given)).ok_or_else(|| refused(&tree, given, cx))?,
     };
     tree = tree
         .with(&["spec", "clusterIP"], address.as_str())
@@ -160,17 +164,18 @@ fn with_addresses(tree: Tree, old: Option<&Tree>, cx: &Cx<'_>) -> Result<Tree, S
     let tree = service_parts::with_families(&tree, old).map_err(|(tree, errors)| {
         Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &errors)
     })?;
+    // Last: the families decide whether the Service has an address at all.
     Ok(with_node_ports(tree, cx))
 }
 
-fn no_address(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
+fn no_address(tree: &Tree, address: &str, cx: &StrategyContext<'_>) -> Status {
     let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
     let list = SPEC.field("clusterIPs");
     let error = FieldError::invalid(list.item(0), address, why);
     Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &[error])
 }
 
-fn refused(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
+fn refused(tree: &Tree, address: &str, cx: &StrategyContext<'_>) -> Status {
     let why = format!(
         "failed to allocate IP {address}: the provided IP ({address}) is already allocated or not in the valid range"
     );
@@ -178,15 +183,14 @@ fn refused(tree: &Tree, address: &str, cx: &Cx<'_>) -> Status {
     Status::invalid(cx.resource.named_kind(tree.str_at(&["metadata", "name"])), &[error])
 }
 
-/// Ports of nodes for services that want them.
-fn with_node_ports(tree: Tree, cx: &Cx<'_>) -> Tree {
+fn with_node_ports(tree: Tree, cx: &StrategyContext<'_>) -> Tree {
     let wants = matches!(tree.str_at(&["spec", "type"]), "NodePort" | "LoadBalancer");
     let missing =
         tree.items_at(&["spec", "ports"]).iter().any(|port| port.int_at(&["nodePort"]).unwrap_or(0) == 0);
     if !wants || !missing || tree.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) == Some(false) {
         return tree;
     }
-    let services = cx.look.all("services");
+    let services = cx.lister.all("services");
     let all = services
         .iter()
         .flat_map(|s| s.tree.items_at(&["spec", "ports"]))
@@ -204,7 +208,7 @@ fn with_node_ports(tree: Tree, cx: &Cx<'_>) -> Tree {
     tree.with(&["spec", "ports"], ports)
 }
 
-fn service(tree: &Tree, errors: &mut Errors) {
+fn service(tree: &Tree, errors: &mut FieldErrors) {
     let spec = tree.get("spec").unwrap_or(&Tree::Null);
     let kind = spec.str_at(&["type"]);
     let ports = spec.items_at(&["ports"]);
@@ -242,7 +246,7 @@ fn service(tree: &Tree, errors: &mut Errors) {
     self::ports(ports, errors);
 }
 
-fn external(spec: &Tree, errors: &mut Errors) {
+fn external(spec: &Tree, errors: &mut FieldErrors) {
     let given = spec.get("clusterIP").or_else(|| spec.get("clusterIPs"));
     if given.is_some_and(|value| !value.is_empty()) {
         let why = "may not be set for ExternalName services";
@@ -254,8 +258,8 @@ fn external(spec: &Tree, errors: &mut Errors) {
     }
 }
 
-/// A port as refusals about twins show it.
-const PORT: [shown::Part; 6] = [
+/// A port as duplicate errors show it.
+const PORT: [go_format::Part; 6] = [
     ("Name", "name", "\"\""),
     ("Protocol", "protocol", "\"\""),
     ("AppProtocol", "appProtocol", "null"),
@@ -264,7 +268,7 @@ const PORT: [shown::Part; 6] = [
     ("NodePort", "nodePort", "0"),
 ];
 
-fn ports(ports: &[Tree], errors: &mut Errors) {
+fn ports(ports: &[Tree], errors: &mut FieldErrors) {
     let list = SPEC.field("ports");
     let mut names = BTreeSet::new();
     let mut numbers = BTreeSet::new();
@@ -294,7 +298,7 @@ fn ports(ports: &[Tree], errors: &mut Errors) {
         }
         if !numbers.insert((port.int_at(&["port"]), protocol)) {
             let shown = tree!({"port": port.int_at(&["port"]), "protocol": protocol});
-            errors.push(FieldError::duplicate_as(at, shown::typed(&shown, &PORT)));
+            errors.push(FieldError::duplicate_as(at, go_format::typed(&shown, &PORT)));
         }
     }
 }

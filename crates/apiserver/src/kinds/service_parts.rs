@@ -1,25 +1,25 @@
-//! Parts of services that the server fills in, keeps or drops, and what it warns of.
+//! Fields of Services that the server defaults, keeps or drops, and warnings.
 //!
 //! # Deliberately absent
 //!
-//! Addresses of IPv6: only headless services without a selector, whose addresses others fill in, have both families.
+//! IPv6 addresses: only headless Services without selector are dual-stack; their endpoints are managed elsewhere.
 
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
-use super::Errors;
+use super::FieldErrors;
 
 fn needs_node_ports(spec: &Tree) -> bool {
     matches!(spec.str_at(&["type"]), "NodePort" | "LoadBalancer")
 }
 
-/// Whether clients outside of the cluster can reach the service.
+/// Whether the Service type is reachable from outside the cluster.
 pub(super) fn is_reached_from_outside(spec: &Tree) -> bool {
     needs_node_ports(spec)
         || (spec.str_at(&["type"]) == "ClusterIP" && !spec.items_at(&["externalIPs"]).is_empty())
 }
 
-/// An update without what only fitted the old type and was not touched.
+/// Drops fields that the new type does not support and the client did not change.
 pub(super) fn without_outlived(new: Tree, old: &Tree) -> Tree {
     let (Some(now), Some(before)) = (new.get("spec"), old.get("spec")) else {
         return new;
@@ -36,6 +36,7 @@ pub(super) fn without_outlived(new: Tree, old: &Tree) -> Tree {
     }
     let number = |port: &Tree| port.int_at(&["nodePort"]).filter(|number| *number != 0);
     let known: Vec<i64> = before.items_at(&["ports"]).iter().filter_map(number).collect();
+    // A node port that the client changed is an error of the client: keep it for validation.
     let all_known = now.items_at(&["ports"]).iter().filter_map(number).all(|number| known.contains(&number));
     if needs_node_ports(before)
         && !needs_node_ports(now)
@@ -52,7 +53,7 @@ pub(super) fn without_outlived(new: Tree, old: &Tree) -> Tree {
     new.with(&["status", "loadBalancer"], Tree::empty_map())
 }
 
-/// An update in which ports that leave out their port of nodes keep it.
+/// Keeps the node ports that an update leaves out.
 pub(super) fn keep_node_ports(new: Tree, old: &Tree) -> Tree {
     let both = [&new, old].iter().all(|tree| tree.get("spec").is_some_and(needs_node_ports));
     let Some(ports) = new.at(&["spec", "ports"]).filter(|_| both) else {
@@ -71,8 +72,8 @@ pub(super) fn keep_node_ports(new: Tree, old: &Tree) -> Tree {
     new.with(&["spec", "ports"], ports)
 }
 
-/// The families of addresses and how many there may be, or why not.
-pub(super) fn with_families(tree: &Tree, old: Option<&Tree>) -> Result<Tree, (Tree, Errors)> {
+/// Defaults IP families and family policy, or returns the error.
+pub(super) fn with_families(tree: &Tree, old: Option<&Tree>) -> Result<Tree, (Tree, FieldErrors)> {
     let (policies, families) = (&["spec", "ipFamilyPolicy"][..], &["spec", "ipFamilies"][..]);
     let free = is_headless(tree) && tree.entries_at(&["spec", "selector"]).is_empty();
     let given = |tree: &Tree| tree.at(policies).cloned().filter(|policy| !policy.is_null());
@@ -80,6 +81,7 @@ pub(super) fn with_families(tree: &Tree, old: Option<&Tree>) -> Result<Tree, (Tr
     let policy = given(tree).or_else(|| old.and_then(given)).unwrap_or_else(|| Tree::from(otherwise));
     let single = policy.as_str() == Some("SingleStack");
     let mut all = tree.items_at(families).to_vec();
+    // Downgrading to single-stack releases the secondary family unless the client lists families itself.
     if single && old.is_some_and(|old| old.items_at(families) == all) {
         all.truncate(1);
     }
@@ -90,7 +92,7 @@ pub(super) fn with_families(tree: &Tree, old: Option<&Tree>) -> Result<Tree, (Tr
         let other = if all[0].as_str() == Some("IPv4") { "IPv6" } else { "IPv4" };
         all.push(Tree::from(other));
     }
-    let errors = if free { Errors::new() } else { family_errors(&policy, &all) };
+    let errors = if free { FieldErrors::new() } else { family_errors(&policy, &all) };
     let tree = tree.with(policies, policy).with(families, Tree::list(all));
     if errors.is_empty() { Ok(tree) } else { Err((tree, errors)) }
 }
@@ -99,9 +101,9 @@ fn is_headless(tree: &Tree) -> bool {
     tree.str_at(&["spec", "clusterIP"]) == "None"
 }
 
-/// There is one family here.
-fn family_errors(policy: &Tree, families: &[Tree]) -> Errors {
-    let mut errors = Errors::new();
+/// The cluster is single-stack IPv4.
+fn family_errors(policy: &Tree, families: &[Tree]) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     let place = "spec.ipFamilyPolicy";
     match policy.as_str() {
         Some("SingleStack") if families.len() == 2 => {
@@ -123,7 +125,7 @@ fn family_errors(policy: &Tree, families: &[Tree]) -> Errors {
     errors
 }
 
-/// What the client should hear about a service.
+/// Warnings for a Service.
 pub(super) fn warnings(spec: &Tree) -> Vec<String> {
     let kind = spec.str_at(&["type"]);
     let headless = kind == "ClusterIP" && spec.str_at(&["clusterIP"]) == "None";

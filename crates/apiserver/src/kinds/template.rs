@@ -1,33 +1,35 @@
-//! Kinds that carry a template of pods: apps, CronJobs, PodTemplates.
+//! Kinds with a pod template: apps, CronJobs, PodTemplates.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::Labels;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
-use super::{Cx, Errors, Generation, Strategy, affinity_check, job_check, pod_check, pod_defaults};
+use super::field_path::FieldPath;
+use super::{
+    FieldErrors, GenerationRule, ResourceStrategy, StrategyContext, affinity_check, job_check, pod_check,
+    pod_defaults,
+};
 use crate::status::Status;
 
-/// What a kind with a template does differently.
+/// The strategy of kinds with a pod template.
 #[derive(Debug)]
-pub(super) struct Templated {
-    /// Where the template stands.
+pub(super) struct TemplateStrategy {
+    /// The path of the template.
     pub template: &'static [&'static str],
-    /// Whether a selector must match its labels.
+    /// Whether `spec.selector` must match the template's labels.
     pub selects: bool,
-    /// What counts as a change of the wish.
-    pub generation: Generation,
-    /// Whether the status is there from the start.
+    pub generation: GenerationRule,
+    /// Whether new objects get an empty status.
     pub status: bool,
 }
 
-impl Templated {
+impl TemplateStrategy {
     fn spec_path(&self) -> Vec<&'static str> {
         self.template.iter().copied().chain(["spec"]).collect()
     }
 }
 
-impl Strategy for Templated {
+impl ResourceStrategy for TemplateStrategy {
     fn default(&self, tree: Tree) -> Tree {
         let path = self.spec_path();
         let tree = match tree.at(&path) {
@@ -52,23 +54,24 @@ impl Strategy for Templated {
         }
     }
 
-    fn prepare_create(&self, tree: Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_create(&self, tree: Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let tree = if is_daemon(&tree) { tree.with(&TEMPLATE_GENERATION, "1") } else { tree };
         Ok(if self.status { tree.with_key("status", tree!({})) } else { tree })
     }
 
-    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &Cx<'_>) -> Result<Tree, Status> {
+    fn prepare_update(&self, new: Tree, old: &Tree, _cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         if !is_daemon(&new) {
             return Ok(new);
         }
         let before: i64 = old.str_at(&TEMPLATE_GENERATION).parse().unwrap_or(0);
+        // Pods of older templates are found by this number; the controller itself uses ControllerRevisions.
         let changed = new.at(self.template) != old.at(self.template);
         Ok(new.with(&TEMPLATE_GENERATION, (before + i64::from(changed)).to_string()))
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let place = self.template.join(".");
-        let root = At::Root(&place);
+        let root = FieldPath::Root(&place);
         let template = new.at(self.template).unwrap_or(&Tree::Null);
         job_check::metadata(template, &root, errors);
         pod_check::spec(template.get("spec").unwrap_or(&Tree::Null), &root.field("spec"), errors);
@@ -79,17 +82,17 @@ impl Strategy for Templated {
                 errors.push(FieldError::not_supported("spec.template.spec.restartPolicy", word, ["Always"]));
             }
         }
-        At::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
+        FieldPath::Root("spec.replicas").not_negative(new.int_at(&["spec", "replicas"]), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         if new.get("spec") == old.get("spec") && new.get("template") == old.get("template") {
             return;
         }
         self.validate_create(new, cx, errors);
         if self.selects {
             let of = |tree: &Tree| tree.at(&["spec", "selector"]).cloned();
-            At::Root("spec.selector").immutable(of(new).as_ref(), of(old).as_ref(), errors);
+            FieldPath::Root("spec.selector").immutable(of(new).as_ref(), of(old).as_ref(), errors);
         }
     }
 
@@ -114,12 +117,12 @@ impl Strategy for Templated {
         }
     }
 
-    fn generation(&self) -> Generation {
+    fn generation(&self) -> GenerationRule {
         self.generation
     }
 }
 
-/// Where a DaemonSet counts the changes of its template.
+/// The annotation that counts template changes of a DaemonSet.
 const TEMPLATE_GENERATION: [&str; 3] =
     ["metadata", "annotations", "deprecated.daemonset.template.generation"];
 
@@ -131,7 +134,7 @@ fn counted(tree: Tree) -> Tree {
     if tree.at(&TEMPLATE_GENERATION).is_some() { tree } else { tree.with(&TEMPLATE_GENERATION, "0") }
 }
 
-/// A rolling update has bounds.
+/// Defaults the parameters of a rolling update.
 fn rolling(tree: Tree, key: &str, defaults: &[(&str, Tree)]) -> Tree {
     if tree.str_at(&["spec", key, "type"]) != "RollingUpdate" {
         return tree;
@@ -143,8 +146,8 @@ fn rolling(tree: Tree, key: &str, defaults: &[(&str, Tree)]) -> Tree {
     tree.with(&["spec", key, "rollingUpdate"], bounds)
 }
 
-fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
-    let at = At::Root("spec.selector");
+fn selector(new: &Tree, template: &Tree, errors: &mut FieldErrors) {
+    let at = FieldPath::Root("spec.selector");
     let labels = template.at(&["metadata", "labels"]);
     let Some(selector) = new.at(&["spec", "selector"]).filter(|selector| !selector.is_null()) else {
         at.required(errors);
@@ -155,6 +158,7 @@ fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
     };
     affinity_check::selector(Some(selector), &at, errors);
     if selector.is_empty() {
+        // The message names deployments for every kind, as upstream.
         errors.push(FieldError::invalid(at, selector.clone(), "empty selector is invalid for deployment"));
         return;
     }
@@ -165,24 +169,23 @@ fn selector(new: &Tree, template: &Tree, errors: &mut Errors) {
     }
 }
 
-/// A kind that differs from the rule in small ways only.
+/// A strategy with small deviations from the generic behavior.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Simple {
+pub(super) struct SimpleStrategy {
     pub names: super::NameRule,
     pub create_on_update: bool,
     pub returns_deleted: bool,
-    pub generation: Generation,
+    pub generation: GenerationRule,
 }
 
-/// The rule itself.
-pub(super) const SIMPLE: Simple = Simple {
+pub(super) const SIMPLE: SimpleStrategy = SimpleStrategy {
     names: super::NameRule::Subdomain,
     create_on_update: false,
     returns_deleted: false,
-    generation: Generation::None,
+    generation: GenerationRule::None,
 };
 
-impl Strategy for Simple {
+impl ResourceStrategy for SimpleStrategy {
     fn name_rule(&self) -> super::NameRule {
         self.names
     }
@@ -195,7 +198,7 @@ impl Strategy for Simple {
         self.returns_deleted
     }
 
-    fn generation(&self) -> Generation {
+    fn generation(&self) -> GenerationRule {
         self.generation
     }
 }

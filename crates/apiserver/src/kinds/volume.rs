@@ -4,38 +4,38 @@ use muster_api::volume::NOT_SOURCES;
 use muster_schema::error::FieldError;
 use muster_tree::{Tree, tree};
 
-use super::at::At;
 use super::claim::ACCESS_MODES;
+use super::field_path::FieldPath;
 use super::quantity::Quantity;
-use super::{Cx, Errors, Strategy, affinity_check};
+use super::{FieldErrors, ResourceStrategy, StrategyContext, affinity_check};
 use crate::status::Status;
 
-/// What volumes do differently.
 #[derive(Debug)]
 pub(super) struct Volume;
 
-const SPEC: At<'static> = At::Root("spec");
+const SPEC: FieldPath<'static> = FieldPath::Root("spec");
 
-impl Strategy for Volume {
-    fn prepare_create(&self, tree: Tree, cx: &Cx<'_>) -> Result<Tree, Status> {
+impl ResourceStrategy for Volume {
+    fn prepare_create(&self, tree: Tree, cx: &StrategyContext<'_>) -> Result<Tree, Status> {
         let status = tree!({"phase": "Pending", "lastPhaseTransitionTime": cx.now.to_seconds_text()});
         Ok(tree.with_key("status", status))
     }
 
-    fn prepare_status(&self, new: Tree, old: &Tree, cx: &Cx<'_>) -> Tree {
+    fn prepare_status(&self, new: Tree, old: &Tree, cx: &StrategyContext<'_>) -> Tree {
         let phase = |tree: &Tree| tree.text_at(&["status", "phase"]);
         let stamp = ["status", "lastPhaseTransitionTime"];
+        // Set by the server unless the client set it itself.
         if phase(&new) != phase(old) && new.at(&stamp) == old.at(&stamp) {
             return new.with(&stamp, cx.now.to_seconds_text());
         }
         new
     }
 
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         volume(new.get("spec").unwrap_or(&Tree::Null), errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         let spec = new.get("spec").unwrap_or(&Tree::Null);
         volume(spec, errors);
         let source = |tree: &Tree| {
@@ -54,7 +54,7 @@ impl Strategy for Volume {
     }
 }
 
-fn volume(spec: &Tree, errors: &mut Errors) {
+fn volume(spec: &Tree, errors: &mut FieldErrors) {
     let modes = spec.items_at(&["accessModes"]);
     let place = SPEC.field("accessModes");
     if modes.is_empty() {
@@ -99,27 +99,30 @@ fn volume(spec: &Tree, errors: &mut Errors) {
     }
 }
 
-/// What storage classes do differently.
 #[derive(Debug)]
 pub(super) struct StorageClass;
 
-impl Strategy for StorageClass {
-    fn validate_create(&self, new: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+impl ResourceStrategy for StorageClass {
+    fn validate_create(&self, new: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         if new.str_at(&["provisioner"]).is_empty() {
             errors.push(FieldError::required("provisioner", ""));
         }
-        At::Root("reclaimPolicy").one_of(new.str_at(&["reclaimPolicy"]), &["Delete", "Retain"], errors);
+        FieldPath::Root("reclaimPolicy").one_of(
+            new.str_at(&["reclaimPolicy"]),
+            &["Delete", "Retain"],
+            errors,
+        );
         let modes = ["Immediate", "WaitForFirstConsumer"];
-        At::Root("volumeBindingMode").one_of(new.str_at(&["volumeBindingMode"]), &modes, errors);
+        FieldPath::Root("volumeBindingMode").one_of(new.str_at(&["volumeBindingMode"]), &modes, errors);
     }
 
-    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &Cx<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Tree, old: &Tree, _cx: &StrategyContext<'_>, errors: &mut FieldErrors) {
         for key in ["parameters", "provisioner", "reclaimPolicy"] {
             if new.get(key) != old.get(key) {
                 errors.push(FieldError::invalid(key, Tree::Null, "field is immutable"));
             }
         }
-        At::Root("volumeBindingMode").immutable(
+        FieldPath::Root("volumeBindingMode").immutable(
             new.get("volumeBindingMode"),
             old.get("volumeBindingMode"),
             errors,

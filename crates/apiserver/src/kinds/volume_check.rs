@@ -1,4 +1,4 @@
-//! What the volumes of a pod may hold.
+//! Validation of pod volumes.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,18 @@ use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::Errors;
-use super::at::At;
+use super::FieldErrors;
+use super::field_path::FieldPath;
 
-/// Highest file mode.
+/// Maximum file mode, octal 0777.
 const MODE_MAX: i64 = 0o777;
 
-/// The names of the volumes that a container may mount, and what is wrong with them.
-pub(super) fn volumes<'a>(all: &'a [Tree], list: &At<'_>, errors: &mut Errors) -> BTreeSet<&'a str> {
+/// The names of the mountable volumes; reports invalid ones.
+pub(super) fn volumes<'a>(
+    all: &'a [Tree],
+    list: &FieldPath<'_>,
+    errors: &mut FieldErrors,
+) -> BTreeSet<&'a str> {
     let mut usable = BTreeSet::new();
     let mut seen = BTreeSet::new();
     for (i, volume) in all.iter().enumerate() {
@@ -36,7 +40,7 @@ pub(super) fn volumes<'a>(all: &'a [Tree], list: &At<'_>, errors: &mut Errors) -
     usable
 }
 
-/// (source, the field that it cannot do without).
+/// (volume source, its required field).
 const NEEDS: [(&str, &str); 5] = [
     ("configMap", "name"),
     ("secret", "secretName"),
@@ -45,7 +49,7 @@ const NEEDS: [(&str, &str); 5] = [
     ("ephemeral", "volumeClaimTemplate"),
 ];
 
-fn source(volume: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn source(volume: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     let sources = volume.entries().iter().filter(|(key, value)| key != "name" && !value.is_null());
     for (key, _) in sources.clone().skip(1) {
         errors.push(FieldError::forbidden(at.field(key), "may not specify more than 1 volume type"));
@@ -65,7 +69,7 @@ fn source(volume: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn files(source: &Tree, at: &At<'_>, errors: &mut Errors) {
+fn files(source: &Tree, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     mode(source.int_at(&["defaultMode"]), &at.field("defaultMode"), errors);
     let list = at.field("items");
     for (i, item) in source.items_at(&["items"]).iter().enumerate() {
@@ -82,7 +86,7 @@ fn files(source: &Tree, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn mode(mode: Option<i64>, at: &At<'_>, errors: &mut Errors) {
+fn mode(mode: Option<i64>, at: &FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(mode) = mode.filter(|mode| !(0..=MODE_MAX).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         errors.push(FieldError::invalid(at, mode, why));

@@ -1,18 +1,18 @@
 //! OpenAPI v3: the index and one document per served group and version.
 //!
-//! kubectl reads these to explain fields, to build patches and to learn that validation may be left to the server.
+//! kubectl uses these to explain fields, to build patches, and to detect server-side validation.
 //!
 //! # Invariants
 //!
-//! - Every served group and version has a document; without one kubectl refuses to create its objects.
-//! - The hash in the index is that of the document's bytes, so that clients may cache a document for ever.
-//! - A document is kept compressed, and only until one of the resources it describes changes.
+//! - Every served group version has a document; without one kubectl rejects to create its objects.
+//! - The hash in the index is that of the document's bytes, so that clients may cache a document forever.
+//! - Documents are cached compressed, until one of their resources changes.
 //!
 //! # Deliberately absent
 //!
-//! Descriptions of built-in kinds (the schema table has none; definitions bring their own) and the protobuf form. OpenAPI v2 is served without any definition:
-//! kubectl falls back to it for what v3 does not know (`kind: List`, kinds nobody serves), and then leaves
-//! validation to the server.
+//! Descriptions of built-in kinds (the schema table has none; CRDs have theirs) and the protobuf form. OpenAPI v2 has
+//! no definitions: kubectl falls back to it for unknown kinds (`kind: List`) and then leaves validation to the
+//! server.
 
 mod paths;
 mod schema;
@@ -42,15 +42,14 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// A document of one group and version.
 #[derive(Debug, Clone)]
-pub struct Document {
-    /// Hash of the document's bytes.
+pub struct OpenApiDocument {
+    /// The hash of the document's bytes.
     pub hash: Text,
-    /// The document, compressed: most clients take it as it is.
+    /// Gzip: most clients accept it as is.
     pub gzip: Bytes,
 }
 
-impl Document {
-    /// The document as JSON.
+impl OpenApiDocument {
     #[must_use]
     pub fn plain(&self) -> Vec<u8> {
         let mut plain = Vec::new();
@@ -59,21 +58,21 @@ impl Document {
     }
 }
 
-/// Makes documents on demand and keeps the newest of each group and version.
+/// Builds documents on demand and caches the latest of each group version.
 #[derive(Debug, Default)]
-pub struct Documents {
+pub struct OpenApiCache {
     kept: Mutex<BTreeMap<(Text, Text), Kept>>,
 }
 
 #[derive(Debug)]
 struct Kept {
-    /// What the document was made from: the registry replaces a resource when its definition changes.
+    /// The source resources; the registry replaces them when their CRD changes.
     from: Vec<Arc<Resource>>,
-    document: Document,
+    document: OpenApiDocument,
 }
 
-impl Documents {
-    /// The answer to `GET /openapi/v3`.
+impl OpenApiCache {
+    /// The response of `GET /openapi/v3`.
     #[must_use]
     pub fn index(&self, registry: &Registry) -> Tree {
         let all = discovery::served_group_versions(registry.all());
@@ -88,13 +87,15 @@ impl Documents {
 
     /// The document of a group and version; `None` when nothing is served there.
     #[must_use]
-    pub fn document(&self, registry: &Registry, group: &str, version: &str) -> Option<Document> {
+    pub fn document(&self, registry: &Registry, group: &str, version: &str) -> Option<OpenApiDocument> {
         let from = described(registry, group, version);
         if from.is_empty() {
             return None;
         }
         let key = (Text::from(group), Text::from(version));
+        // Held while building: concurrent requests for one document build it once.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Pointer comparison: the registry keeps the Arc of unchanged resources.
         if let Some(found) = kept.get(&key).filter(|found| is_same(&found.from, &from)) {
             return Some(found.document.clone());
         }
@@ -119,17 +120,18 @@ fn is_same(a: &[Arc<Resource>], b: &[Arc<Resource>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-fn compress(document: &Tree) -> Document {
+fn compress(document: &Tree) -> OpenApiDocument {
     let plain = document.to_json();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(plain.as_bytes()).expect("writing to memory never fails");
     let gzip = gzip.finish().expect("writing to memory never fails");
-    Document { hash: discovery::hash(plain.as_bytes()).into(), gzip: gzip.into() }
+    OpenApiDocument { hash: discovery::hash(plain.as_bytes()).into(), gzip: gzip.into() }
 }
 
 /// The document of these resources.
 fn make(resources: &[Arc<Resource>], group: &str, version: &str) -> Tree {
     let mut components = Components::default();
+    // Referenced by every operation or custom resource.
     for name in [DELETE_OPTIONS, STATUS, OBJECT_META, LIST_META] {
         components.want(name);
     }

@@ -1,13 +1,13 @@
 //! The operations of a resource.
 //!
-//! kubectl looks here for one thing: whether the PATCH of a kind takes `dryRun` and `fieldValidation`. The rest is
-//! for generators and for people.
+//! kubectl reads one thing here: whether PATCH of a kind supports `dryRun` and `fieldValidation`. The rest is for
+//! code generators and people.
 
 use muster_tree::{Text, Tree, tree};
 
 use super::schema::{Components, kind_tag, reference};
 use super::{DELETE_OPTIONS, STATUS};
-use crate::registry::{Resource, Subresource, Version};
+use crate::registry::{ApiVersion, Resource, ServedSubresource};
 
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
 const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
@@ -31,7 +31,6 @@ const PATCH_TYPES: &[&str] = &[
     "application/strategic-merge-patch+json",
 ];
 
-/// One verb at one kind of path.
 struct Operation {
     verb: &'static str,
     method: &'static str,
@@ -66,20 +65,19 @@ const ON_SUBRESOURCE: &[Operation] = &[
     operation("patch", "patch", "patch", PATCH),
 ];
 
-/// What the operations of one path have in common.
+/// Shared by the operations of one path.
 struct Place<'a> {
     tag: Tree,
     object: &'a str,
     list: &'a str,
     custom: bool,
-    /// Distinguishes operation names.
     suffix: String,
 }
 
 /// The paths of a resource below `base`, each with its operations.
 pub(super) fn of(
     resource: &Resource,
-    version: &Version,
+    version: &ApiVersion,
     base: &str,
     components: &mut Components,
 ) -> Vec<(String, Tree)> {
@@ -111,15 +109,15 @@ pub(super) fn of(
 }
 
 impl<'a> Place<'a> {
-    /// The same place, still without a suffix.
+    /// The path prefix without a suffix.
     fn like(&self) -> Place<'a> {
         Place { tag: self.tag.clone(), suffix: String::new(), ..*self }
     }
 }
 
-/// A subresource whose kind has a schema; streams (`log`, `exec`) have none.
+/// A subresource with an object schema; streams (`log`, `exec`) have none.
 fn subresource(
-    sub: &Subresource,
+    sub: &ServedSubresource,
     path: &str,
     of: &Place<'_>,
     components: &mut Components,
@@ -176,7 +174,7 @@ fn body(operation: &Operation, place: &Place<'_>) -> Option<Tree> {
     };
     match operation.method {
         "post" | "put" => Some(of(&["*/*"], reference(place.object)).with(&["required"], true)),
-        // Custom resources know no strategic merge.
+        // Custom resources do not support strategic merge patch.
         "patch" if place.custom => Some(of(&PATCH_TYPES[..3], tree!({"type": "object"}))),
         "patch" => Some(of(PATCH_TYPES, tree!({"type": "object"}))),
         "delete" => Some(of(&["*/*"], reference(DELETE_OPTIONS))),

@@ -1,4 +1,4 @@
-//! Schemas as OpenAPI writes them: components that refer to each other by name.
+//! OpenAPI schemas: components that reference each other by name.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use muster_schema::table::{Table, builtin};
 use muster_tree::{Text, Tree, tree};
 
 use super::{LIST_META, OBJECT_META};
-use crate::registry::{Resource, Version};
+use crate::registry::{ApiVersion, Resource};
 
 const GVK: &str = "x-kubernetes-group-version-kind";
 
-/// The components of one document. What refers to a component asks for it by [`Components::want`].
+/// The components of one document. Referenced components are requested by [`Components::want`].
 #[derive(Default)]
 pub(super) struct Components {
     made: BTreeMap<Text, Tree>,
@@ -19,16 +19,17 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Makes sure that a component of the built-in table will be there.
+    /// Requests a component of the built-in table.
     pub fn want(&mut self, name: &str) {
         if !self.made.contains_key(name) {
+            // The placeholder ends the recursion of types that contain themselves.
             self.made.insert(Text::from(name), Tree::Null);
             self.wanted.push(Text::from(name));
         }
     }
 
     /// The name of the component of a resource's object in this version.
-    pub fn object(&mut self, resource: &Resource, version: &Version) -> Text {
+    pub fn object(&mut self, resource: &Resource, version: &ApiVersion) -> Text {
         if resource.custom {
             return self.custom(resource, version);
         }
@@ -39,7 +40,7 @@ impl Components {
     }
 
     /// The name of the component of its list.
-    pub fn list(&mut self, resource: &Resource, version: &Version) -> Text {
+    pub fn list(&mut self, resource: &Resource, version: &ApiVersion) -> Text {
         let table = builtin();
         let known = table.root(&resource.group, &version.name, &resource.list_kind);
         let known = known.filter(|_| !resource.custom).and_then(|root| table.component_name(root.id));
@@ -62,7 +63,8 @@ impl Components {
         Some(Text::from(name))
     }
 
-    fn custom(&mut self, resource: &Resource, version: &Version) -> Text {
+    fn custom(&mut self, resource: &Resource, version: &ApiVersion) -> Text {
+        // Reverse-DNS component names, as kube-apiserver generates.
         let reversed: Vec<&str> = resource.group.rsplit('.').collect();
         let name = Text::from(format!("{}.{}.{}", reversed.join("."), version.name, resource.kind));
         if !self.made.contains_key(&name) {
@@ -98,12 +100,13 @@ impl Components {
         Tree::from_sorted(self.made.into_iter().collect())
     }
 
-    /// A place in a schema: a reference where it has a name, its body otherwise.
+    /// A schema node: a reference if it has a name, else its body.
     fn place(&mut self, view: View<'_>, table: Option<&'static Table>) -> Tree {
         let Some(name) = table.and_then(|table| table.component_name(view.id)) else {
             return self.body(view, table);
         };
         self.want(name);
+        // A variant has its own default or merge strategy beside the reference, which OpenAPI expresses with `allOf`.
         if !builtin().is_variant(view.id) {
             return reference(name);
         }
@@ -183,16 +186,16 @@ impl Components {
     }
 }
 
-/// The schema of a custom resource as its definition says it. Compiled schemas keep no prose.
-fn said<'a>(resource: &'a Resource, version: &Version) -> Option<&'a Tree> {
-    let (spec, _) = resource.strategy.definition()?;
+/// The schema of a custom resource from its CRD: compiled schemas have no descriptions.
+fn said<'a>(resource: &'a Resource, version: &ApiVersion) -> Option<&'a Tree> {
+    let (spec, _) = resource.strategy.crd_spec()?;
     let versions = spec.items_at(&["versions"]);
     versions.iter().find(|it| it.str_at(&["name"]) == version.name)?.at(&["schema", "openAPIV3Schema"])
 }
 
-/// A schema with the descriptions that its definition has.
+/// Adds the CRD's descriptions to a schema.
 fn described(schema: &Tree, said: &Tree) -> Tree {
-    // Nothing may stand beside a reference.
+    // `$ref` excludes sibling keywords.
     if schema.get("$ref").is_some() {
         return schema.clone();
     }
@@ -218,7 +221,6 @@ pub(super) fn reference(name: &str) -> Tree {
     tree!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Group, version and kind as the extension spells them.
 pub(super) fn kind_tag(group: &str, version: &str, kind: &str) -> Tree {
     tree!({"group": group, "version": version, "kind": kind})
 }
@@ -237,7 +239,7 @@ fn list_of(object: &str, tag: Tree) -> Tree {
     })
 }
 
-/// Types whose table form says less than their published one.
+/// Types with a schema table entry that is less specific than the published one.
 fn special(name: &str) -> Option<Tree> {
     let word = name.strip_prefix("io.k8s.apimachinery.")?.rsplit('.').next()?;
     Some(match word {
@@ -252,7 +254,7 @@ fn special(name: &str) -> Option<Tree> {
     })
 }
 
-/// What may stand beside a reference: the default and how writers of lists and maps meet.
+/// Keywords beside a reference: default and merge strategy.
 fn beside(node: &Node, entries: &mut Vec<(&'static str, Tree)>) {
     if let Some(default) = &node.default {
         entries.push(("default", default.clone()));
@@ -304,7 +306,7 @@ fn plain_bounds(bounds: &Bounds) -> Vec<(&'static str, Tree)> {
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-/// A whole number without a fraction, as the definition wrote it.
+/// An integer without a fraction, as written in the CRD.
 #[expect(clippy::cast_possible_truncation, reason = "only whole numbers within the exact range are cast")]
 fn number(n: f64) -> Tree {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -1,4 +1,4 @@
-//! Documents made from the whole built-in table and from a custom resource.
+//! OpenAPI documents of the built-in table and of a custom resource.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use muster_schema::node::{Field, Node, NodeId, Schema, SchemaRef, Shape};
 use muster_schema::table::builtin;
 
 use super::*;
-use crate::registry::{Subresource, Version};
+use crate::registry::{ApiVersion, ServedSubresource};
 
 fn built_in() -> Vec<Arc<Resource>> {
     let table = builtin();
     let rows = table.kinds.iter().filter(|row| !row.plural.is_empty());
     let resource = |row: &muster_schema::table::KindRow| {
-        let subresources = row.subresources.iter().map(|sub| Subresource {
+        let subresources = row.subresources.iter().map(|sub| ServedSubresource {
             name: sub.name.clone(),
             response_kind: sub.response_kind.clone(),
             verbs: sub.verbs.clone(),
             scale_paths: None,
         });
         let schema = SchemaRef { schema: table.schema.clone(), id: row.root };
-        let version = Version {
+        let version = ApiVersion {
             name: row.version.clone(),
             served: true,
             schema,
@@ -42,7 +42,7 @@ fn built_in() -> Vec<Arc<Resource>> {
             storage_version: 0,
             storage: row.plural.clone(),
             custom: false,
-            strategy: Arc::new(crate::kinds::Plain),
+            strategy: Arc::new(crate::kinds::DefaultStrategy),
         })
     };
     rows.map(resource).collect()
@@ -55,7 +55,7 @@ fn custom() -> Arc<Resource> {
     let root = Node { shape: Shape::Fields(vec![field]), ..Node::default() };
     let schema = SchemaRef { schema: Arc::new(Schema { nodes: vec![text, root] }), id: NodeId(1) };
     let like = built_in().into_iter().find(|r| r.kind == "Job").unwrap();
-    let version = Version { name: "v1".into(), schema, ..like.versions[0].clone() };
+    let version = ApiVersion { name: "v1".into(), schema, ..like.versions[0].clone() };
     Arc::new(Resource {
         group: "rail.example.com".into(),
         plural: "trains".into(),
@@ -69,7 +69,7 @@ fn custom() -> Arc<Resource> {
 
 fn document(resources: Vec<Arc<Resource>>, group: &str, version: &str) -> Tree {
     let registry = Registry::new(resources, 1);
-    let made = Documents::default().document(&registry, group, version).unwrap();
+    let made = OpenApiCache::default().document(&registry, group, version).unwrap();
     Tree::parse(&made.plain()).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn references(tree: &Tree, into: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_reference_leads_to_a_component() {
+fn every_reference_resolves() {
     let mut all = built_in();
     all.push(custom());
     for (group, version) in discovery::served_group_versions(&all) {
@@ -98,7 +98,7 @@ fn every_reference_leads_to_a_component() {
 }
 
 #[test]
-fn a_patch_tells_kubectl_that_the_server_validates() {
+fn patch_operations_announce_server_side_validation() {
     let made = document(built_in(), "batch", "v1");
     let path = "/apis/batch/v1/namespaces/{namespace}/jobs/{name}";
     let patch = made.at(&["paths", path, "patch"]).unwrap();
@@ -110,7 +110,7 @@ fn a_patch_tells_kubectl_that_the_server_validates() {
 }
 
 #[test]
-fn a_pod_says_how_its_lists_merge() {
+fn pods_have_merge_strategies() {
     let made = document(built_in(), "", "v1");
     let spec = made.at(&["components", "schemas", "io.k8s.api.core.v1.PodSpec", "properties"]).unwrap();
     let containers = spec.get("containers").unwrap();
@@ -143,18 +143,18 @@ fn a_custom_kind_is_published_with_its_list() {
     assert_eq!(types.entries_at(&["content"]).len(), 3, "no strategic merge");
 }
 
-/// What a definition says of its fields, which compiled schemas do not keep.
+/// CRD descriptions, which compiled schemas do not keep.
 #[derive(Debug)]
 struct Defined(Tree);
 
-impl crate::kinds::Strategy for Defined {
-    fn definition(&self) -> Option<(&Tree, bool)> {
+impl crate::kinds::ResourceStrategy for Defined {
+    fn crd_spec(&self) -> Option<(&Tree, bool)> {
         Some((&self.0, false))
     }
 }
 
 #[test]
-fn descriptions_of_a_definition_are_published() {
+fn crd_descriptions_are_published() {
     let schema = tree!({"description": "A train.", "properties": {
         "engine": {"type": "string", "description": "What draws it."}, "metadata": {"description": "Not ours."}}});
     let spec = tree!({"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]});
@@ -167,8 +167,8 @@ fn descriptions_of_a_definition_are_published() {
 }
 
 #[test]
-fn a_document_is_kept_until_its_resources_change() {
-    let documents = Documents::default();
+fn documents_are_cached_until_their_resources_change() {
+    let documents = OpenApiCache::default();
     let all = built_in();
     let first = documents.index(&Registry::new(all.clone(), 1));
     let again = documents.index(&Registry::new(all.clone(), 2));

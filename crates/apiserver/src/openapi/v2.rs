@@ -1,17 +1,16 @@
-//! OpenAPI v2 without definitions: enough for clients that look there last.
+//! OpenAPI v2 without definitions, for clients that require the endpoint.
 
 use muster_tree::{Tree, tree};
 
-/// What kubectl asks for: the protobuf form.
+/// The media type that kubectl requests: protobuf.
 pub const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// How the answer is marked: the name that is asked for is no legal media type, and Go refuses to read it.
+/// The media type of the response: the requested name is no legal media type, and Go rejects it.
 pub const ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 const SWAGGER: &str = "2.0";
 const TITLE: &str = "Kubernetes";
 const VERSION: &str = "v1.37";
 
-/// The document as JSON.
 #[must_use]
 pub fn json() -> Tree {
     tree!({"swagger": SWAGGER, "info": {"title": TITLE, "version": VERSION}, "paths": {}})

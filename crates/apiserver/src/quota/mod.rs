@@ -1,15 +1,15 @@
-//! ResourceQuota: what objects count against which quota, and whether a request still fits.
+//! ResourceQuota: usage of objects, and whether a request fits.
 //!
 //! # Guarantees
 //!
-//! - Everything here is a function of trees and an instant. The engine reads quotas and writes `status.used`
-//!   (`engine::charge`) in the same transaction as the object that is counted.
-//! - Usage, scopes and refusals are those of the evaluators of kube-apiserver.
+//! - Pure functions of trees and an instant. The engine reads quotas and writes `status.used` (`engine::quota_usage`)
+//!   in the transaction of the counted object.
+//! - Usage, scopes and messages are those of kube-apiserver's evaluators.
 //!
 //! # Deliberately absent
 //!
-//! Quotas that must exist (`limitedResources` of the admission configuration), and extended resources that device classes
-//! provide: no such resource is in a pod's requests here.
+//! Required quotas (`limitedResources` of the admission configuration), and extended resources backed by device
+//! classes: they never appear in pod requests here.
 
 mod pod;
 mod scope;
@@ -26,32 +26,32 @@ pub(crate) use usage::{is_handled, is_overdue};
 use crate::kinds::quantity::Amount;
 use crate::registry::Resource;
 
-/// Amounts by the name of the resource, as in `status.used`.
+/// Amounts by resource name, as in `status.used`.
 pub(crate) type Amounts = BTreeMap<Text, Amount>;
 
-/// Resources that no quota counts.
+/// Resources that are exempt from quota.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// An object as quotas see it.
+/// An object to be counted.
 #[derive(Clone, Copy)]
-pub(crate) struct Item<'a> {
+pub(crate) struct CountedObject<'a> {
     pub resource: &'a Resource,
     pub tree: &'a Tree,
     pub now: Time,
 }
 
-/// Whether any quota can count objects of this resource.
+/// Whether quotas can count this resource.
 pub(crate) fn is_counted(resource: &Resource) -> bool {
     resource.namespaced && !IGNORED.contains(&(resource.group.as_str(), resource.plural.as_str()))
 }
 
-/// The names of a list of amounts that count objects of this resource.
+/// The resource names in a list that count this resource.
 pub(crate) fn tracked<'a>(resource: &Resource, amounts: &'a Tree) -> Vec<&'a Text> {
     amounts.entries().iter().map(|(name, _)| name).filter(|name| usage::tracks(resource, name)).collect()
 }
 
-/// What an object adds to a quota: nothing when the quota has none of its resources or other scopes.
-pub(crate) fn charge(quota: &Tree, item: &Item<'_>) -> Option<Amounts> {
+/// The usage of an object in a quota; `None` when names or scopes do not match.
+pub(crate) fn charge(quota: &Tree, item: &CountedObject<'_>) -> Option<Amounts> {
     let names = tracked(item.resource, hard(quota));
     if names.is_empty() || !scope::matches(quota, item) {
         return None;
@@ -61,8 +61,8 @@ pub(crate) fn charge(quota: &Tree, item: &Item<'_>) -> Option<Amounts> {
     Some(usage)
 }
 
-/// Compute resources that a quota constrains and a container of this pod does not specify, in words.
-pub(crate) fn unspecified(quota: &Tree, item: &Item<'_>) -> Option<String> {
+/// Compute resources that a quota requires and a container does not specify, as a message.
+pub(crate) fn unspecified(quota: &Tree, item: &CountedObject<'_>) -> Option<String> {
     let is_pod = item.resource.group.is_empty() && item.resource.plural == "pods";
     if !is_pod || !scope::matches(quota, item) {
         return None;
@@ -70,23 +70,23 @@ pub(crate) fn unspecified(quota: &Tree, item: &Item<'_>) -> Option<String> {
     pod::unspecified(&tracked(item.resource, hard(quota)), item.tree)
 }
 
-/// The limits that count now: those that usage was counted for last.
+/// The enforced limits: those of `status.hard`, for which usage was calculated.
 pub(crate) fn hard(quota: &Tree) -> &Tree {
     quota.at(&["status", "hard"]).unwrap_or(&Tree::Null)
 }
 
-/// Whether usage has been counted for the limits of the spec.
+/// Whether usage was calculated for the limits of the spec.
 pub(crate) fn is_current(quota: &Tree) -> bool {
     let wanted = quota.at(&["spec", "hard"]).filter(|hard| !hard.is_empty());
     let counted = quota.at(&["status", "hard"]).filter(|hard| !hard.is_empty());
     wanted == counted
 }
 
-/// The quota with usage counted anew. `list` returns the objects of a resource in the quota's namespace.
+/// Recalculates usage. `list` returns the objects of a resource in the quota's namespace.
 pub(crate) fn recounted<'a>(
     quota: &Tree,
     resources: impl Iterator<Item = &'a Resource>,
-    list: impl Fn(&Resource) -> Vec<muster_store::Object>,
+    list: impl Fn(&Resource) -> Vec<muster_store::StoredObject>,
     now: Time,
 ) -> Tree {
     let wanted = quota.at(&["spec", "hard"]).cloned().unwrap_or_else(Tree::empty_map);
@@ -99,7 +99,7 @@ pub(crate) fn recounted<'a>(
         }
         used.extend(names.into_iter().map(|name| (name.clone(), Amount::ZERO)).collect::<Amounts>());
         for object in list(resource) {
-            if let Some(charge) = charge(&quota, &Item { resource, tree: &object.tree, now }) {
+            if let Some(charge) = charge(&quota, &CountedObject { resource, tree: &object.tree, now }) {
                 add(&mut used, &charge);
             }
         }
@@ -107,23 +107,25 @@ pub(crate) fn recounted<'a>(
     quota.with(&["status", "used"], to_tree(&used))
 }
 
-/// The quota after `before` is replaced by `after`: `status.used` changes by the difference.
+/// Updates `status.used` by the difference of `after` and `before`.
 pub(crate) fn charged(quota: &Tree, before: &Amounts, after: &Amounts) -> Tree {
     let mut used = of_tree(quota.at(&["status", "used"]));
     add(&mut used, after);
     for (name, amount) in before {
         let now = used.entry(name.clone()).or_insert(Amount::ZERO);
+        // Clamped: `status.used` is writable and may be too low.
         *now = now.minus(*amount).at_least_zero();
     }
     quota.with(&["status", "used"], to_tree(&used))
 }
 
-/// The message of the refusal if `wanted` exceeds a quota by more than `before` already does.
+/// The message when `wanted` exceeds a quota and increases usage over `before`.
 pub(crate) fn exceeded(quota: &Tree, before: &Amounts, wanted: &Amounts) -> Option<String> {
     let used = of_tree(quota.at(&["status", "used"]));
     let limits = of_tree(Some(hard(quota)));
     let mut over = [Vec::new(), Vec::new(), Vec::new()];
     for (name, amount) in wanted {
+        // Only an increase can exceed a quota: shrinking an object over the limit is allowed.
         let more = before.get(name).map_or(*amount, |had| amount.minus(*had));
         let (now, limit) = (used.get(name).copied().unwrap_or(Amount::ZERO), limits.get(name));
         if more.is_positive()
@@ -146,7 +148,7 @@ fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// The amounts of a list such as `status.used` or `resources.requests`.
+/// Parses a resource list such as `status.used` or `resources.requests`.
 pub(crate) fn of_tree(list: Option<&Tree>) -> Amounts {
     let entries = list.map(Tree::entries).unwrap_or_default();
     entries.iter().filter_map(|(name, value)| Some((name.clone(), Amount::of(value)?))).collect()

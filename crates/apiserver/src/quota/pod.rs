@@ -1,4 +1,4 @@
-//! What a pod asks for, all its containers together.
+//! Requests and limits of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,36 +6,37 @@ use muster_tree::{Text, Tree};
 
 use super::{Amounts, add, of_tree};
 
-/// Compute resources that every container must specify when a quota constrains them.
+/// Resources that every container must specify when a quota constrains them.
 const REQUIRED: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 
-/// Whether a resource can be requested for the pod as a whole.
+/// Whether a resource can be specified at pod level.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// Whether the pod specifies resources for itself as a whole.
+/// Whether the pod has pod-level resources.
 pub(crate) fn has_pod_level(spec: &Tree) -> bool {
     let parts = ["requests", "limits"].map(|part| spec.entries_at(&["resources", part]));
     parts.iter().any(|part| part.iter().any(|(name, _)| is_pod_level(name)))
 }
 
-/// The `requests` or `limits` of a pod: those of the pod where it has some, else of its containers, and its overhead.
+/// Pod-level `requests` or `limits` where set, else those of the containers; plus overhead.
 pub(crate) fn totals(spec: &Tree, part: &str) -> Amounts {
     let mut total = of_containers(spec, part);
     let own = of_tree(spec.at(&["resources", part]));
     total.extend(own.into_iter().filter(|(name, _)| is_pod_level(name)));
     let mut overhead = of_tree(spec.get("overhead"));
     if part == "limits" {
-        // A resource without a limit stays without one.
+        // Overhead does not create a limit.
         overhead.retain(|name, _| total.get(name).is_some_and(|limit| limit.is_positive()));
     }
     add(&mut total, &overhead);
     total
 }
 
-/// Containers and sidecars run side by side; an init container runs beside the sidecars that were started before it.
+/// Sums containers and sidecars; an init container runs beside the sidecars started before it, and the maximum
+/// counts.
 pub(crate) fn of_containers(spec: &Tree, part: &str) -> Amounts {
     let of = |container: &Tree| of_tree(container.at(&["resources", part]));
     let mut total = Amounts::new();
@@ -66,7 +67,7 @@ fn at_least(list: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// The amounts of a pod or of a container under the names of quotas.
+/// Maps requests and limits to quota resource names.
 pub(super) fn named(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut all = Amounts::new();
     for name in ["cpu", "memory", "ephemeral-storage"] {
@@ -90,7 +91,7 @@ pub(super) fn named(requests: &Amounts, limits: &Amounts) -> Amounts {
     all
 }
 
-/// The message of the refusal if containers do not specify some of `names`.
+/// The message if containers do not specify some of `names`.
 pub(super) fn unspecified(names: &[&Text], pod: &Tree) -> Option<String> {
     let spec = pod.get("spec")?;
     if has_pod_level(spec) {

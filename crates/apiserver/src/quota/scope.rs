@@ -1,12 +1,12 @@
-//! Scopes: which of its objects a quota counts.
+//! Quota scopes.
 
 use muster_tree::Tree;
 
-use super::Item;
+use super::CountedObject;
 use crate::kinds::quality;
 
-/// Whether all scopes of a quota match an object. Objects other than pods and claims match no scope.
-pub(super) fn matches(quota: &Tree, item: &Item<'_>) -> bool {
+/// Whether all scopes of a quota match. Objects other than pods and claims match no scope.
+pub(super) fn matches(quota: &Tree, item: &CountedObject<'_>) -> bool {
     let scopes = quota.items_at(&["spec", "scopes"]).iter().filter_map(Tree::as_str);
     let selectors = quota.items_at(&["spec", "scopeSelector", "matchExpressions"]);
     scopes
@@ -30,7 +30,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn matches(&self, item: &Item<'_>) -> bool {
+    fn matches(&self, item: &CountedObject<'_>) -> bool {
         if !item.resource.group.is_empty() {
             return false;
         }
@@ -62,7 +62,7 @@ impl<'a> Scope<'a> {
         ])
     }
 
-    /// Whether the names of an object's classes are among those selected; an empty one is none.
+    /// Applies the operator to the class names of an object; empty names count as absent.
     fn selects<const N: usize>(&self, names: [&str; N]) -> bool {
         let mut names = names.into_iter().filter(|name| !name.is_empty()).peekable();
         let has = |name: &str| self.values.iter().any(|value| value.as_str() == Some(name));
@@ -77,7 +77,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether a pod has a deadline.
+/// The Terminating scope: pods with `activeDeadlineSeconds`.
 pub(super) fn is_terminating(pod: &Tree) -> bool {
     pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|secs| secs >= 0)
 }

@@ -12,17 +12,17 @@ fn resource(group: &str, plural: &str) -> std::sync::Arc<Resource> {
     found.expect("a built-in resource")
 }
 
-/// What a pod counts for, as a sorted list of `name=amount`.
+/// The usage of a pod as a sorted list of `name=amount`.
 fn counted(pod: &Tree) -> String {
     let pods = resource("", "pods");
-    let item = Item { resource: &pods, tree: pod, now: Time(0) };
+    let item = CountedObject { resource: &pods, tree: pod, now: Time(0) };
     let list: Vec<String> =
         usage::of(&item).iter().map(|(name, amount)| format!("{name}={amount}")).collect();
     list.join(" ")
 }
 
 #[test]
-fn pods_count_for_what_they_can_use_at_once() {
+fn pods_count_their_maximum_concurrent_usage() {
     let cpu = |cpu: &str| tree!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
     for (says, spec, want) in [
         (
@@ -72,7 +72,7 @@ fn finished_pods_count_as_objects_only() {
     let doomed = pod.with(&["metadata"], doomed);
     let pods = resource("", "pods");
     for (second, want) in [(15, true), (16, false)] {
-        let item = Item { resource: &pods, tree: &doomed, now: Time(second * 1_000_000) };
+        let item = CountedObject { resource: &pods, tree: &doomed, now: Time(second * 1_000_000) };
         assert_eq!(usage::of(&item).contains_key("pods"), want, "at second {second}");
     }
 }
@@ -103,7 +103,8 @@ fn scopes_select_pods() {
         (class("DoesNotExist", tree!([])), (false, true)),
     ] {
         let quota = tree!({"spec": spec, "status": {"hard": {"pods": "1"}}});
-        let matches = |tree: &Tree| charge(&quota, &Item { resource: &pods, tree, now: Time(0) }).is_some();
+        let matches =
+            |tree: &Tree| charge(&quota, &CountedObject { resource: &pods, tree, now: Time(0) }).is_some();
         assert_eq!((matches(&quick), matches(&slow)), want, "{quota:?}");
     }
 }
@@ -127,13 +128,13 @@ fn a_constrained_resource_must_be_specified() {
         (tree!({"resources": {"requests": {"cpu": "1"}}, "containers": [{"name": "a"}]}), None),
     ] {
         let pod = tree!({"spec": spec});
-        let words = unspecified(&quota, &Item { resource: &pods, tree: &pod, now: Time(0) });
+        let words = unspecified(&quota, &CountedObject { resource: &pods, tree: &pod, now: Time(0) });
         assert_eq!(words.as_deref(), want, "{pod:?}");
     }
 }
 
 #[test]
-fn other_kinds_count() {
+fn usage_of_other_kinds() {
     for (group, plural, tree, want) in [
         ("", "secrets", tree!({}), "count/secrets=1 secrets=1"),
         ("batch", "jobs", tree!({}), "count/jobs.batch=1"),
@@ -167,7 +168,7 @@ fn other_kinds_count() {
         ),
     ] {
         let resource = resource(group, plural);
-        let item = Item { resource: &resource, tree: &tree, now: Time(0) };
+        let item = CountedObject { resource: &resource, tree: &tree, now: Time(0) };
         let usage = usage::of(&item);
         let list: Vec<String> = usage.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
         assert_eq!(list.join(" "), want);

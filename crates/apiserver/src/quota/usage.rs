@@ -1,9 +1,9 @@
-//! What one object counts for, kind by kind.
+//! Usage of one object, by kind.
 
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
-use super::{Amounts, Item, pod, scope};
+use super::{Amounts, CountedObject, pod, scope};
 use crate::admission::Operation;
 use crate::kinds::quantity::Amount;
 use crate::registry::Resource;
@@ -22,15 +22,15 @@ const POD_NAMES: [&str; 10] = [
 ];
 const CLAIM_NAMES: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 const SERVICE_NAMES: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
-/// Kinds of the core group that quotas also count by their plural alone.
+/// Core kinds that quotas also count by their plural alone.
 const PLAIN: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
 const BY_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const BY_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// How many devices a claim for all of them counts for: the most that one can have.
+/// Usage of a device request with `allocationMode: All`: the maximum per claim.
 const DEVICES_MAX: i64 = 32;
 
-/// The name by which every resource can be counted.
+/// The `count/` name of a resource.
 fn count_name(resource: &Resource) -> String {
     match resource.group.as_str() {
         "" => format!("count/{}", resource.plural),
@@ -38,7 +38,7 @@ fn count_name(resource: &Resource) -> String {
     }
 }
 
-/// Whether a name in a quota counts objects of this resource.
+/// Whether a quota name counts this resource.
 pub(super) fn tracks(resource: &Resource, name: &str) -> bool {
     if name.strip_prefix("count/").is_some() {
         return name == count_name(resource);
@@ -61,12 +61,12 @@ pub(super) fn tracks(resource: &Resource, name: &str) -> bool {
     }
 }
 
-/// Whether a request must fit its quotas. Others only change what is used.
+/// Whether a request is checked against quotas. Other requests only update usage.
 pub(crate) fn is_handled(
     operation: Operation,
     subresource: &str,
     old: Option<&Tree>,
-    item: &Item<'_>,
+    item: &CountedObject<'_>,
 ) -> bool {
     if operation == Operation::Create {
         return subresource.is_empty();
@@ -85,8 +85,7 @@ pub(crate) fn is_handled(
     }
 }
 
-/// What one object counts for.
-pub(super) fn of(item: &Item<'_>) -> Amounts {
+pub(super) fn of(item: &CountedObject<'_>) -> Amounts {
     let mut all = Amounts::new();
     all.insert(Text::from(count_name(item.resource)), Amount::whole(1));
     match (item.resource.group.as_str(), item.resource.plural.as_str()) {
@@ -103,12 +102,12 @@ pub(super) fn of(item: &Item<'_>) -> Amounts {
     all
 }
 
-/// Whether a pod has finished, or is still there although its grace period has passed, e.g. because its node is lost.
+/// Whether a pod no longer counts: it has terminated, or outlived its grace period (e.g. on a lost node).
 fn is_over(pod: &Tree, now: Time) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded") || is_overdue(pod, now)
 }
 
-/// Whether the grace period of a deleted pod has passed.
+/// Whether the grace period of a deleted pod has expired.
 pub(crate) fn is_overdue(pod: &Tree, now: Time) -> bool {
     let doomed = Time::of(pod.at(&["metadata", "deletionTimestamp"]));
     let grace = pod.int_at(&["metadata", "deletionGracePeriodSeconds"]);
@@ -133,6 +132,7 @@ fn of_claim(tree: &Tree, all: &mut Amounts) {
     let asked = tree.at(&["spec", "resources", "requests", "storage"]).and_then(Amount::of);
     let given = tree.at(&["status", "allocatedResources", "storage"]).and_then(Amount::of);
     let storage = asked.map(|asked| match given {
+        // A volume being expanded counts with the larger of requested and allocated size.
         Some(given) if given.value > asked.value => given.rounded_up(),
         _ => asked.rounded_up(),
     });
@@ -162,7 +162,7 @@ fn of_service(tree: &Tree, all: &mut Amounts) {
     all.insert(Text::from("services.loadbalancers"), Amount::whole(balancers));
 }
 
-/// The devices of a claim by class; of alternatives, the most of each class.
+/// Devices by class; of alternatives, the maximum per class.
 fn of_device_claim(tree: &Tree, all: &mut Amounts) {
     let count = |request: &Tree| match request.str_at(&["allocationMode"]) {
         "ExactCount" => request.int_at(&["count"]).unwrap_or(0),
@@ -174,6 +174,7 @@ fn of_device_claim(tree: &Tree, all: &mut Amounts) {
     for request in tree.items_at(&["spec", "devices", "requests"]) {
         let mut most = Amounts::new();
         let alternatives = request.items_at(&["firstAvailable"]);
+        // Of alternatives the most expensive counts: which one is allocated is unknown until scheduling.
         for one in alternatives.iter().chain(request.get("exactly").filter(|_| alternatives.is_empty())) {
             let devices = Amount::whole(count(one));
             let known = most.entry(name(one)).or_insert(Amount::ZERO);

@@ -1,4 +1,4 @@
-//! The built-in resources: rows of the schema table, several versions of one resource put together.
+//! The built-in resources, built from the schema table; rows of several versions become one resource.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use muster_schema::node::SchemaRef;
 use muster_schema::table::{self, KindRow, SubRow};
 use muster_tree::Text;
 
-use super::{Resource, Subresource, Version};
+use super::{ApiVersion, Resource, ServedSubresource};
 use crate::kinds;
 
-/// Resources of the table that are not served.
+/// Resources of the schema table that are not served.
 const NOT_SERVED: [(&str, &str); 2] = [("", "componentstatuses"), ("apiregistration.k8s.io", "apiservices")];
 
-/// Subresources that are served: by the engine, or by the nodes of pods.
+/// Served subresources: by the engine, or by kubelets.
 const SUBRESOURCES: [&str; 12] = [
     "attach",
     "binding",
@@ -28,7 +28,6 @@ const SUBRESOURCES: [&str; 12] = [
     "token",
 ];
 
-/// All built-in resources that are served.
 #[must_use]
 pub fn builtin() -> Vec<Arc<Resource>> {
     let table = table::builtin();
@@ -46,13 +45,13 @@ pub fn builtin() -> Vec<Arc<Resource>> {
     found.into_iter().map(|resource| Arc::new(ordered(resource))).collect()
 }
 
-/// Kinds of a stable version stand before others of their group.
+/// Stable kinds come before others of their group.
 fn place_in_group(resource: &Resource) -> (Text, bool, Text) {
     let stable = resource.versions.iter().any(|v| v.name == "v1");
     (resource.group.clone(), !stable, resource.plural.clone())
 }
 
-fn resource(row: &KindRow, version: Version) -> Resource {
+fn resource(row: &KindRow, version: ApiVersion) -> Resource {
     Resource {
         group: row.group.clone(),
         plural: row.plural.clone(),
@@ -70,7 +69,7 @@ fn resource(row: &KindRow, version: Version) -> Resource {
     }
 }
 
-/// Name in the store: `pods`, `jobs.batch`. Events of both groups are the same objects.
+/// The storage name: `pods`, `jobs.batch`. Events of both groups are the same objects.
 #[must_use]
 pub fn storage_name(group: &str, plural: &str) -> Text {
     match (group, plural) {
@@ -79,9 +78,9 @@ pub fn storage_name(group: &str, plural: &str) -> Text {
     }
 }
 
-fn version(row: &KindRow, schema: SchemaRef) -> Version {
+fn version(row: &KindRow, schema: SchemaRef) -> ApiVersion {
     let served = row.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name.as_str()));
-    Version {
+    ApiVersion {
         name: row.version.clone(),
         served: true,
         schema,
@@ -93,8 +92,9 @@ fn version(row: &KindRow, schema: SchemaRef) -> Version {
     }
 }
 
-/// The warning of versions that are on their way out.
+/// The warning for deprecated versions.
 fn deprecation(row: &KindRow) -> Text {
+    // Upstream's prerelease lifecycle of the API versions in Kubernetes 1.37.
     let (since, until) = match (row.group.as_str(), row.version.as_str(), row.plural.as_str()) {
         ("resource.k8s.io", "v1beta1", _) => ("1.35", "1.38"),
         ("resource.k8s.io", "v1beta2", _) => ("1.36", "1.39"),
@@ -108,8 +108,8 @@ fn deprecation(row: &KindRow) -> Text {
     Text::from(format!("{group}/{version} {kind} is deprecated in v{since}+, unavailable in v{until}+"))
 }
 
-fn subresource(row: &SubRow) -> Subresource {
-    Subresource {
+fn subresource(row: &SubRow) -> ServedSubresource {
+    ServedSubresource {
         name: row.name.clone(),
         response_kind: row.response_kind.clone(),
         verbs: row.verbs.clone(),
@@ -117,11 +117,11 @@ fn subresource(row: &SubRow) -> Subresource {
     }
 }
 
-/// The versions in order of preference, and the one that is stored.
+/// The versions in order of preference, and the storage version.
 fn ordered(mut resource: Resource) -> Resource {
     let group = resource.group.clone();
     resource.versions.sort_by_key(|version| rank(&group, &version.name));
-    // The first is the stored one: v1 where there is one, the proposal's form of gangs otherwise.
+    // The first is stored: v1 where it exists, else `v1alpha1` of the gang kinds.
     resource.storage_version = 0;
     resource
 }
@@ -129,7 +129,7 @@ fn ordered(mut resource: Resource) -> Resource {
 fn rank(group: &str, version: &str) -> u8 {
     match (group, version) {
         (_, "v1") => 0,
-        // The proposal's form comes before the released one.
+        // `v1alpha1` comes before `v1beta1`: the KEP's form is the more expressive one.
         ("scheduling.k8s.io", "v1alpha1") => 1,
         (_, "v1beta2") => 2,
         (_, "v1beta1") => 3,

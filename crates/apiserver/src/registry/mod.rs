@@ -1,11 +1,11 @@
-//! Which resources are served.
+//! The served resources.
 //!
-//! A [`Registry`] is an immutable picture: the built-in resources, then the custom ones in order of their names. The
-//! engine swaps in a new one when a definition of a custom resource changes; whoever holds the old one goes on with it.
+//! A [`Registry`] is an immutable snapshot: built-in resources, then custom ones by name. The engine replaces it when
+//! a CRD changes; requests in flight keep the snapshot they started with.
 //!
 //! # Deliberately absent
 //!
-//! What a kind does differently from the rule: that is its [`Strategy`].
+//! The specifics of a kind: those are in its [`ResourceStrategy`].
 
 mod builtin;
 
@@ -13,92 +13,76 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_schema::node::SchemaRef;
-use muster_schema::object::Object;
+use muster_schema::object::StoredObject;
 use muster_store::Key;
 use muster_tree::{Text, Tree};
 
 pub use builtin::{builtin, storage_name};
 
-use crate::kinds::Strategy;
-use crate::status::Named;
+use crate::kinds::ResourceStrategy;
+use crate::status::StatusObject;
 
-/// A resource and everything the generic engine needs to know of it.
+/// A resource with all that the generic engine needs.
 #[derive(Debug, Clone)]
 pub struct Resource {
-    /// API group; empty for core.
+    /// Empty for the core group.
     pub group: Text,
-    /// Plural name.
     pub plural: Text,
-    /// Singular name.
     pub singular: Text,
-    /// Kind.
     pub kind: Text,
-    /// Kind of its list.
+    /// Kind of the list.
     pub list_kind: Text,
-    /// Short names for kubectl.
     pub short_names: Vec<Text>,
-    /// Categories such as `all`.
     pub categories: Vec<Text>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// Served and stored versions in order of preference.
-    pub versions: Vec<Version>,
-    /// Place of the storage version in `versions`.
+    /// Served and stored versions, in order of preference.
+    pub versions: Vec<ApiVersion>,
+    /// Index of the storage version in `versions`.
     pub storage_version: usize,
-    /// Name in the store. Two resources may share one (core and events.k8s.io Events).
+    /// Key prefix in the store. Two resources may share one (core and events.k8s.io Events).
     pub storage: Text,
-    /// Whether this is a custom resource.
     pub custom: bool,
-    /// What its kind does differently.
-    pub strategy: Arc<dyn Strategy>,
+    /// The strategy of the kind.
+    pub strategy: Arc<dyn ResourceStrategy>,
 }
 
-/// One version of a resource.
 #[derive(Debug, Clone)]
-pub struct Version {
-    /// Its name, e.g. `v1`.
+pub struct ApiVersion {
     pub name: Text,
-    /// Whether clients can reach it.
+    /// `false` for versions that are only stored.
     pub served: bool,
-    /// The schema of the object.
     pub schema: SchemaRef,
-    /// Verbs of the resource itself.
+    /// Verbs of the resource, subresources excluded.
     pub verbs: Vec<Text>,
-    /// Subresources.
-    pub subresources: Vec<Subresource>,
-    /// Columns after `Name` for custom resources; built-in kinds have theirs in code.
+    pub subresources: Vec<ServedSubresource>,
+    /// Printer columns after `Name` of a custom resource; those of built-in kinds are in `tables`.
     pub columns: Vec<Column>,
-    /// Further fields that field selectors may name.
+    /// Selectable fields besides name and namespace.
     pub selectable_fields: Vec<Text>,
-    /// A warning that every request through this version gets; empty when not deprecated.
+    /// The warning for every request of a deprecated version; empty otherwise.
     pub deprecation: Text,
 }
 
-/// A subresource as discovery lists it.
 #[derive(Debug, Clone)]
-pub struct Subresource {
-    /// Its name, e.g. `status`.
+pub struct ServedSubresource {
     pub name: Text,
-    /// (group, version, kind) of what it answers.
+    /// (group, version, kind) of its object.
     pub response_kind: (Text, Text, Text),
-    /// Verbs.
     pub verbs: Vec<Text>,
     /// For `scale` of custom resources: (specReplicasPath, statusReplicasPath, labelSelectorPath).
     pub scale_paths: Option<(Text, Text, Text)>,
 }
 
-/// A printer column of a custom resource.
+/// A printer column (`additionalPrinterColumns`).
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Heading.
     pub name: Text,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: Text,
-    /// `format`.
     pub format: Text,
-    /// Description.
     pub description: Text,
-    /// 0 is always shown, others with `-o wide`.
+    /// 0 is always shown, others only with `-o wide`.
     pub priority: i64,
     /// JSON path of the value.
     pub path: Text,
@@ -107,9 +91,9 @@ pub struct Column {
 impl Resource {
     /// The wire form of an object in the version at `version`, with resourceVersion and managedFields.
     #[must_use]
-    pub fn present(&self, object: &Object, version: usize) -> Tree {
+    pub fn present(&self, object: &StoredObject, version: usize) -> Tree {
         let tree = self.strategy.to_wire(self, &object.tree, version);
-        let whole = Object { tree, managed: object.managed.clone(), revision: object.revision }.whole();
+        let whole = StoredObject { tree, managed: object.managed.clone(), revision: object.revision }.whole();
         // An object that was never stored (dry run) has no revision to show.
         if object.revision == 0 { whole.without(&["metadata", "resourceVersion"]) } else { whole }
     }
@@ -126,59 +110,59 @@ impl Resource {
         self.api_version(self.storage_version)
     }
 
-    /// Place of a served version.
+    /// The index of a served version.
     #[must_use]
     pub fn served_version(&self, name: &str) -> Option<usize> {
         self.versions.iter().position(|v| v.served && v.name == name)
     }
 
-    /// The subresource of that name, if it is served.
+    /// The subresource of this name, if it exists.
     #[must_use]
-    pub fn subresource(&self, version: usize, name: &str) -> Option<&Subresource> {
+    pub fn subresource(&self, version: usize, name: &str) -> Option<&ServedSubresource> {
         self.versions[version].subresources.iter().find(|s| s.name == name)
     }
 
-    /// Whether status is written through its own endpoint only.
+    /// Whether status is a subresource.
     #[must_use]
     pub fn has_status(&self, version: usize) -> bool {
         self.subresource(version, "status").is_some()
     }
 
-    /// Whether the resource itself has this verb.
+    /// Whether the resource supports this verb.
     #[must_use]
     pub fn allows(&self, version: usize, verb: &str) -> bool {
         self.versions[version].verbs.iter().any(|v| v == verb)
     }
 
-    /// The store's key of an object.
+    /// The storage key of an object.
     #[must_use]
     pub fn key(&self, namespace: &Text, name: &Text) -> Key {
         let namespace = if self.namespaced { namespace.clone() } else { Text::new() };
         Key { resource: self.storage.clone(), namespace, name: name.clone() }
     }
 
-    /// The type that messages of Kubernetes name for this kind, e.g. `core.ConfigMap`.
+    /// The Go type that kube-apiserver's messages name, e.g. `core.ConfigMap`.
     #[must_use]
     pub fn inner_type(&self) -> String {
         inner_type(&self.group, &self.kind)
     }
 
-    /// An object of this resource as most messages name it.
+    /// Names an object by plural resource, as most messages do.
     #[must_use]
-    pub fn named<'a>(&'a self, name: &'a str) -> Named<'a> {
-        Named { group: &self.group, resource: &self.plural, name }
+    pub fn named<'a>(&'a self, name: &'a str) -> StatusObject<'a> {
+        StatusObject { group: &self.group, resource: &self.plural, name }
     }
 
-    /// An object of this resource as `Invalid` names it.
+    /// Names an object by kind, as `Invalid` does.
     #[must_use]
-    pub fn named_kind<'a>(&'a self, name: &'a str) -> Named<'a> {
-        // Events of both groups are one kind, which the core group owns.
+    pub fn named_kind<'a>(&'a self, name: &'a str) -> StatusObject<'a> {
+        // Events of both groups are one kind of the core group.
         let group = if self.storage == "events" { "" } else { self.group.as_str() };
-        Named { group, resource: &self.kind, name }
+        StatusObject { group, resource: &self.kind, name }
     }
 }
 
-/// The type that messages of Kubernetes name for a kind, e.g. `core.ConfigMap`.
+/// The Go type that kube-apiserver's messages name, e.g. `core.ConfigMap`.
 #[must_use]
 pub fn inner_type(group: &str, kind: &str) -> String {
     let package = match group {
@@ -194,7 +178,7 @@ pub fn group_version(group: &str, version: &str) -> Text {
     if group.is_empty() { Text::from(version) } else { Text::from(format!("{group}/{version}")) }
 }
 
-/// The resources served at one time.
+/// An immutable snapshot of the served resources.
 #[derive(Debug)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
@@ -203,17 +187,18 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry of these resources; of two with one group and plural the first counts.
+    /// Creates a snapshot; of two resources with the same group and plural the first wins.
     #[must_use]
     pub fn new(resources: Vec<Arc<Resource>>, generation: u64) -> Self {
         let mut by_name: BTreeMap<Text, BTreeMap<Text, usize>> = BTreeMap::new();
         for (at, resource) in resources.iter().enumerate() {
+            // `or_insert` keeps the first: a CRD cannot shadow a built-in resource.
             by_name.entry(resource.group.clone()).or_default().entry(resource.plural.clone()).or_insert(at);
         }
         Self { resources, by_name, generation }
     }
 
-    /// The resource served under this path, and the place of the version.
+    /// Looks up a served version; returns its index, too.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<(Arc<Resource>, usize)> {
         let resource = self.resource(group, plural)?;
@@ -221,7 +206,7 @@ impl Registry {
         Some((resource.clone(), version))
     }
 
-    /// The resource of that group and plural, in whatever version.
+    /// Looks up a resource, in any version.
     #[must_use]
     pub fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.by_name.get(group)?.get(plural).map(|at| &self.resources[*at])
@@ -233,7 +218,7 @@ impl Registry {
         &self.resources
     }
 
-    /// Grows with every change of what is served.
+    /// Increments with every change of the served resources.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation

@@ -1,4 +1,4 @@
-//! Rows of roles, admission and API extension.
+//! Rows of RBAC, admission and API extension kinds.
 
 use muster_tree::Tree;
 

@@ -1,4 +1,4 @@
-//! Spans of time as kubectl shows them: two or three significant figures.
+//! Human-readable durations as kubectl prints them.
 
 use muster_api::time::Time;
 use muster_tree::Tree;
@@ -16,7 +16,7 @@ pub(super) fn since(field: Option<&Tree>, now: Time) -> String {
 
 /// The span from `from` to `to`.
 pub(super) fn span(from: Time, to: Time) -> String {
-    // Towards zero: a clock that runs a second ahead is not worth a complaint.
+    // Rounds toward zero: a clock skew of one second shows no `<invalid>`.
     human((to.0 - from.0) / MICROS)
 }
 
@@ -36,7 +36,7 @@ fn human(secs: i64) -> String {
     }
 }
 
-/// `secs` in a large unit and, unless that leaves nothing, the rest in a small one.
+/// `secs` in a large unit and, unless zero, the remainder in a small one.
 fn two(secs: i64, large: i64, large_sign: char, small: i64, small_sign: char) -> String {
     let rest = secs % large / small;
     if rest == 0 {

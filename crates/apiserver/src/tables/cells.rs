@@ -1,4 +1,4 @@
-//! What the functions of [`super::kinds`] read from: one object at one instant, and shared ways to write a cell.
+//! Inputs and helpers of the cell functions in [`super::kinds`].
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use muster_tree::{Text, Tree};
 
 use super::age;
 
-/// Shown where a reference, a name or an address is missing.
+/// Placeholder for a missing reference, name or address.
 pub(super) const NONE: &str = "<none>";
-/// Shown where an optional field is not set.
+/// Placeholder for an unset optional field.
 pub(super) const UNSET: &str = "<unset>";
 
 /// Cells of a row, from anything that becomes a tree.
@@ -18,23 +18,20 @@ macro_rules! cells {
 }
 pub(super) use cells;
 
-/// One object to make cells of.
+/// One object to render.
 pub(super) struct Row<'a> {
-    /// The object in wire form.
     pub object: &'a Tree,
-    /// All objects of the table: the default StorageClass is found among its peers.
+    /// All objects of the table: the default StorageClass is determined among them.
     pub all: &'a [Tree],
-    /// The instant ages are counted to.
+    /// The reference time of ages.
     pub now: Time,
 }
 
 impl<'a> Row<'a> {
-    /// `metadata.name`.
     pub fn name(&self) -> Text {
         self.object.text_at(&["metadata", "name"])
     }
 
-    /// The time since creation.
     pub fn age(&self) -> String {
         self.since(&["metadata", "creationTimestamp"])
     }
@@ -65,7 +62,7 @@ impl<'a> Row<'a> {
         self.object.int_at(path).unwrap_or(0)
     }
 
-    /// The truth value at `path`; false when absent.
+    /// The boolean at `path`; false when absent.
     pub fn is(&self, path: &[&str]) -> bool {
         self.object.bool_at(path).unwrap_or(false)
     }
@@ -97,19 +94,18 @@ pub(super) fn condition<'a>(object: &'a Tree, kind: &str) -> Option<&'a Tree> {
     object.items_at(&["status", "conditions"]).iter().find(|c| c.str_at(&["type"]) == kind)
 }
 
-/// The names and the images of a pod spec's containers.
+/// Names and images of the containers of a pod spec.
 pub(super) fn containers(pod_spec: Option<&Tree>) -> [String; 2] {
     let all = pod_spec.map(|spec| spec.items_at(&["containers"])).unwrap_or_default();
     [join(all, "name"), join(all, "image")]
 }
 
-/// The text under `key` of each item, with commas between.
+/// Joins the text under `key` of each item.
 pub(super) fn join(items: &[Tree], key: &str) -> String {
     let words: Vec<&str> = items.iter().map(|item| item.str_at(&[key])).collect();
     words.join(",")
 }
 
-/// Texts with commas between.
 pub(super) fn words(items: &[Tree]) -> String {
     let words: Vec<&str> = items.iter().filter_map(Tree::as_str).collect();
     words.join(",")
@@ -147,7 +143,7 @@ pub(super) fn selector(selector: Option<&Tree>) -> String {
     if texts.is_empty() { NONE.to_owned() } else { texts.join(",") }
 }
 
-/// At most three words and how many more there are.
+/// At most three values and the number of others.
 pub(super) fn at_most_three(all: &[String], none: &str) -> String {
     const SHOWN_MAX: usize = 3;
     match all.len() {
@@ -157,7 +153,6 @@ pub(super) fn at_most_three(all: &[String], none: &str) -> String {
     }
 }
 
-/// A number or a text as one text: the two forms of an `IntOrString`.
 pub(super) fn plain(value: &Tree) -> String {
     value.as_str().map_or_else(|| value.to_json(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Rows of the kinds every cluster has: nodes, namespaces, events, configuration, leases and classes.
+//! Rows of nodes, namespaces, events, configuration, leases and classes.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn node_address(row: &Row<'_>, kind: &str) -> Text {
     found.map_or(Text::from(NONE), |address| address.text_at(&["address"]))
 }
 
-/// Where the two wire forms of an Event keep the same thing.
+/// Field paths in the two wire forms of an Event.
 struct EventForm {
     first: &'static str,
     last: &'static str,

@@ -1,27 +1,26 @@
-//! The columns of custom resources: the object's name, then what the definition names by JSON path.
+//! Columns of custom resources: the name, then the printer columns of the CRD.
 
 use muster_api::time::Time;
 use muster_tree::Tree;
 
 use super::age;
 use super::cells::plain;
-use super::json_path::Path;
+use super::json_path::JsonPath;
 use super::kinds::definition;
-use crate::registry::{Column, Version};
+use crate::registry::{ApiVersion, Column};
 
-/// The columns of one version, their paths parsed.
+/// The columns of one version with parsed paths.
 pub(super) struct Columns {
-    columns: Vec<(Column, Option<Path>)>,
+    columns: Vec<(Column, Option<JsonPath>)>,
 }
 
 impl Columns {
-    /// The version's columns; an age where it declares none.
-    pub fn of(version: &Version) -> Columns {
+    /// The printer columns; without any, the age.
+    pub fn of(version: &ApiVersion) -> Columns {
         let declared = if version.columns.is_empty() { vec![age_column()] } else { version.columns.clone() };
-        Columns { columns: declared.into_iter().map(|c| (c.clone(), Path::parse(&c.path))).collect() }
+        Columns { columns: declared.into_iter().map(|c| (c.clone(), JsonPath::parse(&c.path))).collect() }
     }
 
-    /// `columnDefinitions`.
     pub fn definitions(&self) -> Tree {
         let name = definition("Name", "string", "name", "", 0);
         let rest = self.columns.iter().map(|(column, _)| {
@@ -32,7 +31,6 @@ impl Columns {
         Tree::list(std::iter::once(name).chain(rest))
     }
 
-    /// The cells of one object.
     pub fn cells(&self, object: &Tree, now: Time) -> Vec<Tree> {
         let name = Tree::from(object.text_at(&["metadata", "name"]));
         let rest = self.columns.iter().map(|(column, path)| {
@@ -54,7 +52,7 @@ fn age_column() -> Column {
     }
 }
 
-/// A value as its column's type asks; nothing when it is of another type.
+/// Renders a value by the column type; empty for other types.
 #[expect(clippy::cast_possible_truncation, reason = "a whole-number column cuts fractions off")]
 fn cell(kind: &str, value: &Tree, now: Time) -> Tree {
     match (kind, value) {

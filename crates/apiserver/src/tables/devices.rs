@@ -1,4 +1,4 @@
-//! Rows of device claims and of pod groups.
+//! Rows of ResourceClaims and PodGroups.
 
 use muster_tree::{Text, Tree};
 
@@ -61,7 +61,7 @@ pub(super) fn pod_group_alpha(row: &Row<'_>) -> Vec<Tree> {
 
 pub(super) fn pod_group_beta(row: &Row<'_>) -> Vec<Tree> {
     let has = |policy: &str| row.object.at(&["spec", "schedulingPolicy", policy]).is_some();
-    // A group of the proposal's form has the policy of its template.
+    // A `v1alpha1` group takes the policy of its template.
     let policy = match (has("gang"), has("basic")) {
         (true, _) => "Gang",
         (false, true) => "Basic",

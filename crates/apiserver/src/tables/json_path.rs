@@ -1,7 +1,7 @@
 //! The part of kubectl's JSONPath that printer columns, selectable fields and scale paths use.
 //!
-//! Understood: `.name`, `['name']`, `["name"]`, `[3]`, `[-1]`, `[*]`, `.*`, `[1:3]` and filters that compare one
-//! relative path with a literal (`[?(@.type=="Ready")]`, also `!=`) or ask whether it exists (`[?(@.type)]`).
+//! Supported: `.name`, `['name']`, `["name"]`, `[3]`, `[-1]`, `[*]`, `.*`, `[1:3]` and filters that compare one
+//! relative path with a literal (`[?(@.type=="Ready")]`, also `!=`) or test existence (`[?(@.type)]`).
 //!
 //! # Deliberately absent
 //!
@@ -16,15 +16,15 @@ enum Step {
     Field(String),
     /// An item of a list; negative counts from the end.
     Item(i64),
-    /// Items of a list, from and up to but without.
+    /// A list slice: start inclusive, end exclusive.
     Slice(Option<i64>, Option<i64>),
     /// Every value of a map or list.
     All,
-    /// Items for which the relative path compares so.
+    /// Items that pass the test at the relative path.
     Filter(Vec<Step>, Test),
 }
 
-/// What a filter asks of the value at its path.
+/// The test of a filter.
 #[derive(Debug, Clone, PartialEq)]
 enum Test {
     Exists,
@@ -32,20 +32,19 @@ enum Test {
     Unequal(Tree),
 }
 
-/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Path(Vec<Step>);
+pub struct JsonPath(Vec<Step>);
 
-impl Path {
-    /// Reads a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` when it is not understood.
+impl JsonPath {
+    /// Parses a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` when unsupported.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Path> {
+    pub fn parse(text: &str) -> Option<JsonPath> {
         let text = text.trim();
         let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
-        steps(text.strip_prefix('$').unwrap_or(text)).map(Path)
+        steps(text.strip_prefix('$').unwrap_or(text)).map(JsonPath)
     }
 
-    /// Every value the path leads to, in order.
+    /// All values at the path, in order.
     #[must_use]
     pub fn find<'a>(&self, tree: &'a Tree) -> Vec<&'a Tree> {
         walk(&self.0, tree)
@@ -74,7 +73,7 @@ fn follow<'a>(step: &Step, tree: &'a Tree) -> Vec<&'a Tree> {
     }
 }
 
-/// The position that `at` means in a list of this length; `None` before its start.
+/// Resolves an index in a list of this length; `None` before its start.
 fn place(at: i64, len: usize) -> Option<usize> {
     let at = if at < 0 { at + i64::try_from(len).ok()? } else { at };
     usize::try_from(at).ok()
@@ -106,7 +105,7 @@ fn steps(text: &str) -> Option<Vec<Step>> {
     Some(all)
 }
 
-/// A field name up to the next `.` or `[`; a backslash takes the next character as it is.
+/// A field name up to the next `.` or `[`; a backslash escapes the next character.
 fn field(text: &str) -> Option<(Step, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -128,7 +127,7 @@ fn field(text: &str) -> Option<(Step, &str)> {
     }
 }
 
-/// Where the bracket closes that opened before `text`: quotes and nested brackets do not count.
+/// The closing bracket, skipping quotes and nested brackets.
 fn closing(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (at, c) in text.char_indices() {
@@ -220,7 +219,7 @@ mod tests {
             ("$.metadata.labels.none", tree!([])),
         ];
         for (path, want) in cases {
-            let parsed = Path::parse(path).unwrap_or_else(|| panic!("{path} parses"));
+            let parsed = JsonPath::parse(path).unwrap_or_else(|| panic!("{path} parses"));
             assert_eq!(Tree::list(parsed.find(&job)), want, "{path}");
         }
     }
@@ -228,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_does_not_parse() {
         for path in ["..name", ".a[", ".a[x]", ".a[?(type==1)]", ".a[?(@.t==)]", ".a.", ".a['b]"] {
-            assert_eq!(Path::parse(path), None, "{path}");
+            assert_eq!(JsonPath::parse(path), None, "{path}");
         }
     }
 }

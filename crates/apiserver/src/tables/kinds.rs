@@ -9,9 +9,9 @@ use super::{access, cluster, devices, network, pod, storage, workloads};
 pub(super) struct Kind {
     group: &'static str,
     kind: &'static str,
-    /// Headings with `|` between. `+` marks one for wide output only, `:` precedes a type other than text.
+    /// Headings separated by `|`. `+` marks wide output, `:` precedes a type other than string.
     pub columns: &'static str,
-    /// Makes the cells of one object.
+    /// Renders the cells of one object.
     pub cells: fn(&Row<'_>) -> Vec<Tree>,
 }
 
@@ -171,7 +171,7 @@ const KINDS: &[Kind] = &[
     kind("storage.k8s.io", "VolumeAttributesClass", "Name|DriverName|Age", storage::attributes_class),
 ];
 
-/// The two views of a pod group: the proposal's, with counts, and the one of Kubernetes 1.37.
+/// PodGroup columns of `v1alpha1`, with counts, and of `v1beta1`.
 const GROUP_ALPHA: Kind = kind(
     "scheduling.k8s.io",
     "PodGroup",
@@ -180,7 +180,6 @@ const GROUP_ALPHA: Kind = kind(
 );
 const GROUP_BETA: Kind =
     kind("scheduling.k8s.io", "PodGroup", "Name|Policy|Workload|Status|Age", devices::pod_group_beta);
-/// Kinds without a line of their own.
 const OTHER: Kind = kind("", "", "Name|Created At:date", name_and_creation);
 
 /// The columns of this kind.
@@ -201,12 +200,11 @@ pub(super) fn definitions(columns: &str) -> Tree {
     }))
 }
 
-/// One column definition.
 pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Tree {
     tree!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// The columns of a Scale and its cells; its name is plain text to the real server.
+/// Columns and cells of a Scale; its name is a plain string upstream.
 pub(super) fn scale(row: &Row<'_>) -> (Tree, Vec<Tree>) {
     let columns = ["Name:string", "Desired:integer", "Available:integer", "Age:string"].map(|column| {
         let (name, kind) = column.split_once(':').unwrap_or((column, ""));

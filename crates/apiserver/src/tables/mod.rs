@@ -1,13 +1,13 @@
-//! Tables: objects as rows of cells, which is what `kubectl get` prints.
+//! Tables: objects as rows of cells, for `kubectl get`.
 //!
-//! A built-in kind has a line of columns in `kinds` and a small function that makes the cells of one object;
-//! a custom resource has the columns of its definition, each with a JSON path. All columns are always sent, the
-//! wide ones with priority 1: the client decides what to show.
+//! A built-in kind has a column specification in `kinds` and a function that renders the cells of one object; a
+//! custom resource has its CRD's printer columns. All columns are sent, wide ones with priority 1: the client
+//! selects.
 //!
 //! # Invariants
 //!
-//! - A row has as many cells as the table has columns.
-//! - Cells depend on the object and `now`, on nothing else.
+//! - Each row has one cell per column.
+//! - Cells are a function of the object and `now`.
 //!
 //! # Deliberately absent
 //!
@@ -33,29 +33,26 @@ use crate::registry::Resource;
 use crate::status::Status;
 use cells::Row;
 
-/// `includeObject`: what a row carries beside its cells.
+/// `includeObject`: the object in each row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Include {
-    /// Nothing.
+pub enum IncludeObject {
     None,
-    /// The metadata.
     #[default]
     Metadata,
-    /// The whole object.
     Object,
 }
 
-impl Include {
-    /// Reads the query parameter; empty means the default.
+impl IncludeObject {
+    /// Parses the query parameter; empty means the default.
     ///
     /// # Errors
     ///
-    /// 400 for any other word.
-    pub fn parse(word: &str) -> Result<Include, Status> {
+    /// 400 for any other value.
+    pub fn parse(word: &str) -> Result<IncludeObject, Status> {
         match word {
-            "" | "Metadata" => Ok(Include::Metadata),
-            "None" => Ok(Include::None),
-            "Object" => Ok(Include::Object),
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "None" => Ok(IncludeObject::None),
+            "Object" => Ok(IncludeObject::Object),
             _ => Err(Status::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {word:?}: \
                  must be 'Metadata', 'Object', 'None', or empty"
@@ -64,21 +61,19 @@ impl Include {
     }
 }
 
-/// `metadata` of a list, and of the Table made from it.
+/// `metadata` of a list or Table.
 #[derive(Debug, Clone, Default)]
 pub struct ListMeta {
-    /// `resourceVersion`: of the list, or of the object when there is but one.
+    /// Of the list, or of the object when there is just one.
     pub resource_version: Text,
-    /// `continue`; empty on the last page.
+    /// Empty on the last page.
     pub continue_token: Text,
-    /// `remainingItemCount`.
     pub remaining: Option<usize>,
-    /// Whether an empty `continue` is shown, as lists of custom resources do.
+    /// Whether an empty `continue` is serialized, as in lists of custom resources.
     pub says_the_end: bool,
 }
 
 impl ListMeta {
-    /// The wire form.
     #[must_use]
     pub fn to_tree(&self) -> Tree {
         let mut entries = vec![("resourceVersion", Tree::from(&self.resource_version))];
@@ -92,13 +87,13 @@ impl ListMeta {
     }
 }
 
-/// The Table of these objects, which are in the wire form of `resource.versions[version]`.
+/// Renders objects, which are in the wire form of `resource.versions[version]`.
 #[must_use]
 pub fn table(
     resource: &Resource,
     version: usize,
     objects: &[Tree],
-    include: Include,
+    include: IncludeObject,
     now: Time,
     meta: &ListMeta,
 ) -> Tree {
@@ -126,7 +121,7 @@ pub fn table(
 
 /// The Table of a Scale.
 #[must_use]
-pub fn scale(object: &Tree, include: Include, now: Time) -> Tree {
+pub fn scale(object: &Tree, include: IncludeObject, now: Time) -> Tree {
     let (columns, cells) = kinds::scale(&Row { object, all: &[], now });
     let meta = ListMeta {
         resource_version: object.text_at(&["metadata", "resourceVersion"]),
@@ -148,11 +143,11 @@ fn built_in(resource: &Resource, version: usize, objects: &[Tree], now: Time) ->
     (columns, rows)
 }
 
-fn included(object: &Tree, include: Include) -> Tree {
+fn included(object: &Tree, include: IncludeObject) -> Tree {
     match include {
-        Include::None => Tree::Null,
-        Include::Metadata => partial_metadata(object),
-        Include::Object => object.clone(),
+        IncludeObject::None => Tree::Null,
+        IncludeObject::Metadata => partial_metadata(object),
+        IncludeObject::Object => object.clone(),
     }
 }
 

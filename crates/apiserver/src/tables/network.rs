@@ -1,4 +1,4 @@
-//! Rows of services and what stands around them.
+//! Rows of Services, EndpointSlices, Ingresses and related kinds.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Rows of volumes, claims and their classes.
+//! Rows of volumes, claims and storage classes.
 
 use muster_tree::{Text, Tree};
 
@@ -50,7 +50,7 @@ fn phase(row: &Row<'_>) -> Text {
     if row.is_deleting() { Text::from("Terminating") } else { row.text(&["status", "phase"]) }
 }
 
-/// The modes in their short form, in a fixed order, each once.
+/// Access modes in short form, in fixed order, without duplicates.
 fn access_modes(modes: &[Tree]) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
@@ -76,7 +76,7 @@ pub(super) fn storage_class(row: &Row<'_>) -> Vec<Tree> {
     ]
 }
 
-/// Of several classes marked as default the youngest counts; of equally old ones the first by name.
+/// Of several default classes the newest wins, then the first by name.
 fn default_class(all: &[Tree]) -> Option<Text> {
     let marked = all.iter().filter(|class| class.str_at(DEFAULT_CLASS) == "true");
     let rank = |class: &&Tree| {

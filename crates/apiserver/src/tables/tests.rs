@@ -1,14 +1,14 @@
-//! Tables of built-in kinds against what a real server (1.37) made of the very same objects.
+//! Compares Tables of built-in kinds with those of kube-apiserver 1.37 for the same objects.
 //!
-//! `testdata/tables.json` holds objects, cells and column definitions as that server gave them, with the
-//! instant of its answer.
+//! `testdata/tables.json` has objects, cells and column definitions recorded from that server, with the time of its
+//! response.
 
 use std::sync::Arc;
 
 use muster_schema::node::{NodeId, Schema, SchemaRef};
 
 use super::*;
-use crate::registry::{Column, Version};
+use crate::registry::{ApiVersion, Column};
 
 const RECORDED: &str = include_str!("../../testdata/tables.json");
 
@@ -23,7 +23,7 @@ fn resource(group: &str, version: &str, kind: &str, columns: Vec<Column>) -> Res
         short_names: vec![],
         categories: vec![],
         namespaced: true,
-        versions: vec![Version {
+        versions: vec![ApiVersion {
             name: version.into(),
             served: true,
             schema,
@@ -36,19 +36,20 @@ fn resource(group: &str, version: &str, kind: &str, columns: Vec<Column>) -> Res
         storage_version: 0,
         storage: "".into(),
         custom: group == "example.com",
-        strategy: Arc::new(crate::kinds::Plain),
+        strategy: Arc::new(crate::kinds::DefaultStrategy),
     }
 }
 
 #[test]
-fn built_in_kinds_show_what_a_real_server_shows() {
+fn tables_of_built_in_kinds_match_kube_apiserver() {
     for case in Tree::parse(RECORDED.as_bytes()).unwrap().items() {
         let [group, version, kind] = ["group", "version", "kind"].map(|key| case.str_at(&[key]));
         let objects: Vec<Tree> =
             case.items_at(&["rows"]).iter().map(|row| row.get("object").unwrap().clone()).collect();
         let now = Time::of(case.get("now")).unwrap();
         let meta = ListMeta::default();
-        let made = table(&resource(group, version, kind, vec![]), 0, &objects, Include::Object, now, &meta);
+        let made =
+            table(&resource(group, version, kind, vec![]), 0, &objects, IncludeObject::Object, now, &meta);
         let columns = made.get("columnDefinitions").unwrap();
         let columns = columns.map_items(|_, column| column.without(&["description"]));
         assert_eq!(Some(&columns), case.get("columns"), "columns of {kind}");
@@ -62,25 +63,25 @@ fn built_in_kinds_show_what_a_real_server_shows() {
 }
 
 #[test]
-fn a_row_carries_what_was_asked_for() {
+fn include_object_selects_the_row_object() {
     let pod = tree!({"kind": "Pod", "metadata": {"name": "a", "uid": "u"}, "spec": {}});
     let of = |include| {
         let all = [pod.clone()];
         let made = table(&resource("", "v1", "Pod", vec![]), 0, &all, include, Time(0), &ListMeta::default());
         made.items_at(&["rows"])[0].get("object").unwrap().clone()
     };
-    assert_eq!(of(Include::None), Tree::Null);
-    assert_eq!(of(Include::Object), pod);
+    assert_eq!(of(IncludeObject::None), Tree::Null);
+    assert_eq!(of(IncludeObject::Object), pod);
     assert_eq!(
-        of(Include::Metadata),
+        of(IncludeObject::Metadata),
         tree!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a", "uid": "u"}})
     );
-    assert_eq!(Include::parse(""), Ok(Include::Metadata));
-    assert_eq!(Include::parse("Everything").unwrap_err().code, 400);
+    assert_eq!(IncludeObject::parse(""), Ok(IncludeObject::Metadata));
+    assert_eq!(IncludeObject::parse("Everything").unwrap_err().code, 400);
 }
 
 #[test]
-fn custom_columns_show_values_by_type() {
+fn printer_columns_render_values_by_type() {
     let column = |name: &str, kind: &str, path: &str| Column {
         name: name.into(),
         kind: kind.into(),
@@ -106,13 +107,13 @@ fn custom_columns_show_values_by_type() {
     });
     let now = Time::parse("2026-01-01T00:01:00Z").unwrap();
     let kind = resource("example.com", "v1", "Thing", columns);
-    let made = table(&kind, 0, &[object], Include::None, now, &ListMeta::default());
+    let made = table(&kind, 0, &[object], IncludeObject::None, now, &ListMeta::default());
     let want = tree!(["a", "x", "{\"a\":1}", 2, null, true, "60s", null, "True"]);
     assert_eq!(made.items_at(&["rows"])[0].get("cells"), Some(&want));
 }
 
 #[test]
-fn a_custom_kind_without_columns_shows_its_age() {
+fn a_crd_without_columns_shows_the_age() {
     let object = tree!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
     let now = Time::parse("2026-01-01T00:01:00Z").unwrap();
     let kind = resource("example.com", "v1", "Thing", vec![]);
@@ -122,7 +123,7 @@ fn a_custom_kind_without_columns_shows_its_age() {
         remaining: Some(2),
         ..ListMeta::default()
     };
-    let made = table(&kind, 0, &[object], Include::None, now, &meta);
+    let made = table(&kind, 0, &[object], IncludeObject::None, now, &meta);
     assert_eq!(made.items_at(&["rows"])[0].get("cells"), Some(&tree!(["a", "60s"])));
     assert_eq!(
         made.get("metadata"),

@@ -1,4 +1,4 @@
-//! Rows of the kinds that make pods.
+//! Rows of workload kinds.
 
 use muster_api::time::Time;
 use muster_tree::Tree;
@@ -98,7 +98,7 @@ pub(super) fn replica_set(row: &Row<'_>) -> Vec<Tree> {
     replicas(row, selector(row.object.at(&["spec", "selector"])))
 }
 
-/// Its selector is a map of labels.
+/// The selector is a plain label map.
 pub(super) fn replication_controller(row: &Row<'_>) -> Vec<Tree> {
     replicas(row, labels(row.object.at(&["spec", "selector"])))
 }

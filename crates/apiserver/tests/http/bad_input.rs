@@ -1,17 +1,17 @@
-//! Whatever a client sends, it gets a Status, and the server goes on.
+//! Invalid input: every request gets a Status, and the server keeps serving.
 
 use std::io::Write;
 
-use super::harness::World;
+use super::harness::TestServer;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// (says, media type, body, code, reason, words of the message)
+/// (case, media type, body, code, reason, part of the message)
 type Case<'a> = (&'a str, &'a str, &'a [u8], u16, &'a str, &'a str);
 
 #[test]
-fn bodies() {
-    let world = World::new();
+fn invalid_bodies() {
+    let world = TestServer::new();
     let huge = vec![b' '; (3 << 20) + 1];
     let deep = format!("{}1{}", "{\"a\":".repeat(10_001), "}".repeat(10_001));
     let json = "application/json";
@@ -66,8 +66,8 @@ fn bodies() {
 }
 
 #[test]
-fn a_body_that_never_ends_is_cut_at_the_limit() {
-    let world = World::new();
+fn an_endless_body_is_cut_off_at_the_limit() {
+    let world = TestServer::new();
     let mut stream = world.connect(false);
     let head = format!(
         "POST {CONFIGMAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
@@ -85,8 +85,8 @@ fn a_body_that_never_ends_is_cut_at_the_limit() {
 }
 
 #[test]
-fn a_client_that_hangs_up_in_the_middle_harms_nobody() {
-    let world = World::new();
+fn a_disconnect_in_the_middle_of_a_request_is_harmless() {
+    let world = TestServer::new();
     for _ in 0..20 {
         let mut stream = world.connect(false);
         let head = format!(
@@ -101,8 +101,8 @@ fn a_client_that_hangs_up_in_the_middle_harms_nobody() {
 }
 
 #[test]
-fn unknown_fields_in_the_three_modes() {
-    let world = World::new();
+fn field_validation_modes() {
+    let world = TestServer::new();
     let body = r#"{"metadata":{"name":"a"},"foo":1,"data":{"k":"1","k":"2"}}"#;
     let path = |mode: &str| format!("{CONFIGMAPS}?dryRun=All&fieldValidation={mode}");
     let strict = world.json("POST", &path("Strict"), body);
@@ -118,8 +118,8 @@ fn unknown_fields_in_the_three_modes() {
 }
 
 #[test]
-fn foreign_names_and_namespaces() {
-    let world = World::new();
+fn mismatched_names_and_namespaces() {
+    let world = TestServer::new();
     let body = r#"{"metadata":{"name":"a","namespace":"other"}}"#;
     world.json("POST", CONFIGMAPS, body).assert_refused(
         "the body is for another namespace",
@@ -140,8 +140,8 @@ fn foreign_names_and_namespaces() {
 }
 
 #[test]
-fn patches() {
-    let world = World::new();
+fn invalid_patches() {
+    let world = TestServer::new();
     assert_eq!(world.json("POST", CONFIGMAPS, r#"{"metadata":{"name":"a"}}"#).code, 201);
     let path = format!("{CONFIGMAPS}/a");
     let bad = "BadRequest";
@@ -211,8 +211,8 @@ fn patches() {
 }
 
 #[test]
-fn options() {
-    let world = World::new();
+fn invalid_options() {
+    let world = TestServer::new();
     for (says, method, query, code, reason, words) in [
         ("a limit that is no number", "GET", "limit=x", 400, "BadRequest", "strconv.ParseInt: parsing \"x\""),
         ("a timeout that is no number", "GET", "timeoutSeconds=x", 400, "BadRequest", "strconv.ParseInt"),
@@ -261,8 +261,8 @@ fn options() {
 }
 
 #[test]
-fn paths_and_methods() {
-    let world = World::new();
+fn unknown_paths_and_methods() {
+    let world = TestServer::new();
     let unknown = "the server could not find the requested resource";
     let denied = "the server does not allow this method on the requested resource";
     for (method, path, code, reason, words) in [
@@ -293,8 +293,8 @@ fn paths_and_methods() {
 }
 
 #[test]
-fn representations() {
-    let world = World::new();
+fn unsupported_representations() {
+    let world = TestServer::new();
     for (accept, words) in [
         ("text/html", "406: Not Acceptable"),
         ("application/json;as=Foo;v=v1;g=meta.k8s.io", "only the following media types are accepted"),
@@ -313,8 +313,8 @@ fn representations() {
 }
 
 #[test]
-fn heads_that_are_too_long_are_refused() {
-    let world = World::new();
+fn oversized_headers_are_rejected() {
+    let world = TestServer::new();
     let long = "x".repeat(2 << 20);
     let mut stream = world.connect(false);
     let head = format!("GET /version HTTP/1.1\r\nHost: localhost\r\nX-Long: {long}\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A server in this process, and a client that sends exactly the bytes a test wants.
+//! An in-process server, and a client that sends exact bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 use muster_api::time::Time;
-use muster_apiserver::engine::{Engine, EngineOptions};
-use muster_apiserver::http::health::Check;
-use muster_apiserver::http::identity::{Certified, Identity};
-use muster_apiserver::http::limits::Bounds;
-use muster_apiserver::http::nodes::NodeDoor;
-use muster_apiserver::http::{Server, ServerOptions};
+use muster_apiserver::engine::{ApiEngine, EngineOptions};
+use muster_apiserver::http::health::HealthCheck;
+use muster_apiserver::http::identity::{CertKeyPair, ServerIdentity};
+use muster_apiserver::http::kubelet_location::KubeletHandler;
+use muster_apiserver::http::limits::RequestLimits;
+use muster_apiserver::http::{ApiServer, ServerOptions};
 use muster_store::{Store, StoreOptions};
 use muster_tree::Tree;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// How long a test waits for bytes before it fails.
+/// Read timeout of the tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct FixedClock;
@@ -31,9 +31,9 @@ impl Clock for FixedClock {
     }
 }
 
-struct Counted(AtomicU64);
+struct CountingEntropy(AtomicU64);
 
-impl Entropy for Counted {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         for byte in bytes {
             let n = self.0.fetch_add(1, Ordering::Relaxed);
@@ -42,48 +42,48 @@ impl Entropy for Counted {
     }
 }
 
-/// A server and what is needed to call it.
-pub struct World {
+/// A server with the credentials to call it.
+pub struct TestServer {
     runtime: tokio::runtime::Runtime,
-    server: Option<Server>,
-    pub engine: Engine,
+    server: Option<ApiServer>,
+    pub engine: ApiEngine,
     pub address: SocketAddr,
     pub token: String,
-    pub ready: Check,
+    pub ready: HealthCheck,
     pub authority: String,
-    admin: Certified,
+    admin: CertKeyPair,
 }
 
-impl World {
+impl TestServer {
     pub fn new() -> Self {
-        Self::bounded(Bounds::default())
+        Self::bounded(RequestLimits::default())
     }
 
-    pub fn bounded(bounds: Bounds) -> Self {
+    pub fn bounded(bounds: RequestLimits) -> Self {
         Self::with(bounds, None)
     }
 
-    /// With nodes in its process.
-    pub fn with(bounds: Bounds, nodes: Option<Arc<dyn NodeDoor>>) -> Self {
+    /// With kubelets in this process.
+    pub fn with(bounds: RequestLimits, nodes: Option<Arc<dyn KubeletHandler>>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(FixedClock);
-        let entropy: Arc<dyn Entropy> = Arc::new(Counted(AtomicU64::new(1)));
+        let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy(AtomicU64::new(1)));
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        let identity = Identity::of_store(&store, clock.as_ref(), entropy.as_ref()).unwrap();
-        let options = EngineOptions { root_ca: identity.authority().into(), ..EngineOptions::default() };
-        let engine = Engine::new(store, clock.clone(), entropy.clone(), options);
+        let identity = ServerIdentity::load_or_generate(&store, clock.as_ref(), entropy.as_ref()).unwrap();
+        let options = EngineOptions { root_ca: identity.ca_certificate().into(), ..EngineOptions::default() };
+        let engine = ApiEngine::new(store, clock.clone(), entropy.clone(), options);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (token, authority) = (identity.admin_token().to_owned(), identity.authority().to_owned());
+        let (token, authority) = (identity.admin_token().to_owned(), identity.ca_certificate().to_owned());
         let admin = identity.admin_certificate().unwrap();
-        let ready = Check::pending("controllers");
+        let ready = HealthCheck::pending("controllers");
         let options = ServerOptions {
             listener,
             identity,
             static_tokens: Vec::new(),
             checks: vec![ready.clone()],
-            nodes,
-            teller: None,
-            aside: None,
+            local_kubelets: nodes,
+            api_provider: None,
+            extension_route: None,
             bounds,
             metrics: Arc::default(),
             clock,
@@ -91,13 +91,13 @@ impl World {
         };
         let server = {
             let _inside = runtime.enter();
-            Server::start(engine.clone(), options).unwrap()
+            ApiServer::start(engine.clone(), options).unwrap()
         };
         let address = server.address();
         Self { runtime, server: Some(server), engine, address, token, ready, authority, admin }
     }
 
-    /// A connection that trusts the server; with `certified` it shows the admin's certificate.
+    /// A TLS connection; with `certified` it shows the admin's certificate.
     pub fn connect(&self, certified: bool) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
@@ -120,19 +120,19 @@ impl World {
         StreamOwned::new(tls, socket)
     }
 
-    /// Sends a request as the admin and reads the whole answer.
-    pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    /// Sends a request as the admin and reads the whole response.
+    pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let token = format!("Bearer {}", self.token);
         let mut all = vec![("Authorization", token.as_str())];
         all.extend_from_slice(headers);
         self.send(self.connect(false), method, path, &all, body)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> TestResponse {
         self.call("GET", path, &[], b"")
     }
 
-    pub fn json(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub fn json(&self, method: &str, path: &str, body: &str) -> TestResponse {
         self.call(method, path, &[("Content-Type", "application/json")], body.as_bytes())
     }
 
@@ -144,7 +144,7 @@ impl World {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Answer {
+    ) -> TestResponse {
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         let has = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         if !has("host") {
@@ -158,14 +158,14 @@ impl World {
         }
         head += "\r\n";
         stream.write_all(head.as_bytes()).unwrap();
-        // The server may answer and close before it has read everything.
+        // The server may respond and close before it has read everything.
         let _ = stream.write_all(body).and_then(|()| stream.flush());
-        Answer::read(stream, method == "HEAD")
+        TestResponse::read(stream, method == "HEAD")
     }
 }
 
-impl World {
-    /// Stops the server, as an orderly end of the process does.
+impl TestServer {
+    /// Shuts the server down gracefully.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             self.runtime.block_on(server.stop());
@@ -173,24 +173,23 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// An answer.
-pub struct Answer {
+pub struct TestResponse {
     pub code: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    fn read(stream: impl Read, head_only: bool) -> Answer {
+impl TestResponse {
+    fn read(stream: impl Read, head_only: bool) -> TestResponse {
         let mut reader = BufReader::new(stream);
         let (code, headers) = read_head(&mut reader);
-        let mut answer = Answer { code, headers, body: Vec::new() };
+        let mut answer = TestResponse { code, headers, body: Vec::new() };
         if head_only {
             return answer;
         }
@@ -219,7 +218,7 @@ impl Answer {
         Tree::parse(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
     }
 
-    /// That this is a `Status` with this code, and these words in its reason and message.
+    /// Asserts a `Status` with this code, reason and part of the message.
     pub fn assert_refused(&self, says: &str, code: u16, reason: &str, words: &str) {
         assert_eq!(self.code, code, "{says}: {}", String::from_utf8_lossy(&self.body));
         let status = self.tree();
@@ -231,7 +230,7 @@ impl Answer {
     }
 }
 
-/// The code and the headers, names in lower case.
+/// Status code and headers, names in lower case.
 pub fn read_head(reader: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();

@@ -1,12 +1,12 @@
-//! Who may call, and by which name the server may be called.
+//! Authentication, and the accepted host names.
 
-use muster_apiserver::http::limits::Bounds;
+use muster_apiserver::http::limits::RequestLimits;
 
-use super::harness::World;
+use super::harness::TestServer;
 
 #[test]
-fn strangers_see_health_and_version_only() {
-    let world = World::new();
+fn anonymous_requests_get_health_and_version_only() {
+    let world = TestServer::new();
     for path in ["/version", "/healthz", "/livez", "/livez/ping"] {
         assert_eq!(world.send(world.connect(false), "GET", path, &[], b"").code, 200, "{path}");
     }
@@ -23,7 +23,7 @@ fn strangers_see_health_and_version_only() {
     }
 }
 
-fn who_am_i(answer: &super::harness::Answer) -> (String, Vec<String>) {
+fn who_am_i(answer: &super::harness::TestResponse) -> (String, Vec<String>) {
     let tree = answer.tree();
     let groups = tree.items_at(&["status", "userInfo", "groups"]);
     let groups = groups.iter().filter_map(|g| g.as_str().map(str::to_owned)).collect();
@@ -33,8 +33,8 @@ fn who_am_i(answer: &super::harness::Answer) -> (String, Vec<String>) {
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[test]
-fn the_admin_is_known_by_certificate_and_by_token() {
-    let world = World::new();
+fn the_admin_authenticates_by_certificate_or_token() {
+    let world = TestServer::new();
     let want =
         ("muster-admin".to_owned(), vec!["system:masters".to_owned(), "system:authenticated".to_owned()]);
     assert_eq!(who_am_i(&world.json("POST", SELF, "{}")), want);
@@ -43,8 +43,8 @@ fn the_admin_is_known_by_certificate_and_by_token() {
 }
 
 #[test]
-fn a_service_account_gets_a_token_that_ends_with_it() {
-    let world = World::new();
+fn a_service_account_token_ends_with_its_account() {
+    let world = TestServer::new();
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     assert_eq!(world.json("POST", accounts, r#"{"metadata":{"name":"robot"}}"#).code, 201);
     let request = r#"{"spec":{"expirationSeconds":3600}}"#;
@@ -68,8 +68,8 @@ fn a_service_account_gets_a_token_that_ends_with_it() {
 }
 
 #[test]
-fn on_loopback_only_our_own_names_are_served() {
-    let world = World::new();
+fn on_loopback_foreign_host_names_are_rejected() {
+    let world = TestServer::new();
     for host in ["localhost", "localhost:1234", "127.0.0.1", "[::1]:6443", "kubernetes.default.svc"] {
         assert_eq!(world.call("GET", "/version", &[("Host", host)], b"").code, 200, "{host}");
     }
@@ -80,8 +80,8 @@ fn on_loopback_only_our_own_names_are_served() {
 }
 
 #[test]
-fn beyond_the_bound_clients_are_told_to_come_back() {
-    let world = World::bounded(Bounds { writes: 0, watches: 0, ..Bounds::default() });
+fn requests_beyond_the_limit_get_retry_after() {
+    let world = TestServer::bounded(RequestLimits { writes: 0, watches: 0, ..RequestLimits::default() });
     let write = world.json("POST", "/api/v1/namespaces", r#"{"metadata":{"name":"a"}}"#);
     write.assert_refused("a write", 429, "TooManyRequests", "try again later");
     assert_eq!(write.header("retry-after"), "1");
@@ -91,8 +91,8 @@ fn beyond_the_bound_clients_are_told_to_come_back() {
 }
 
 #[test]
-fn every_answer_has_an_id() {
-    let world = World::new();
+fn every_response_has_an_audit_id() {
+    let world = TestServer::new();
     assert_eq!(world.get("/version").header("audit-id").len(), 36);
     assert_eq!(world.call("GET", "/version", &[("Audit-Id", "mine")], b"").header("audit-id"), "mine");
 }

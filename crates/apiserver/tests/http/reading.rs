@@ -1,14 +1,14 @@
-//! What reads answer: forms, discovery, health, metrics.
+//! Reads: representations, discovery, health, metrics.
 
 use std::io::Read;
 
-use super::harness::World;
+use super::harness::TestServer;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
-fn an_object_lives_its_life() {
-    let world = World::new();
+fn an_object_is_created_read_updated_and_deleted() {
+    let world = TestServer::new();
     let made = world.json("POST", CONFIGMAPS, r#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#);
     assert_eq!((made.code, made.header("content-type")), (201, "application/json"));
     assert_eq!(made.header("cache-control"), "no-cache, private");
@@ -19,15 +19,15 @@ fn an_object_lives_its_life() {
     let patched = world.call("PATCH", &path, &merge, br#"{"data":{"k":"w"}}"#);
     assert_eq!((patched.code, patched.tree().str_at(&["data", "k"])), (200, "w"));
     let stale = world.json("PUT", &path, &first.to_json());
-    stale.assert_refused("somebody wrote first", 409, "Conflict", "the object has been modified");
+    stale.assert_refused("a stale resourceVersion", 409, "Conflict", "the object has been modified");
     let gone = world.call("DELETE", &path, &[], b"");
     assert_eq!((gone.code, gone.tree().str_at(&["status"])), (200, "Success"));
     assert_eq!(world.get(&path).code, 404);
 }
 
 #[test]
-fn forms_of_a_list() {
-    let world = World::new();
+fn representations_of_a_list() {
+    let world = TestServer::new();
     for name in ["a", "b"] {
         world.json("POST", CONFIGMAPS, &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
     }
@@ -50,8 +50,8 @@ fn forms_of_a_list() {
 }
 
 #[test]
-fn long_lists_come_in_pieces_and_compressed() {
-    let world = World::new();
+fn long_lists_are_streamed_and_compressed() {
+    let world = TestServer::new();
     let filler = "x".repeat(10_000);
     for n in 0..40 {
         let body = format!(r#"{{"metadata":{{"name":"c{n:02}"}},"data":{{"k":"{filler}"}}}}"#);
@@ -70,8 +70,8 @@ fn long_lists_come_in_pieces_and_compressed() {
 }
 
 #[test]
-fn a_revision_in_the_future_does_not_come() {
-    let world = World::new();
+fn a_future_resource_version_times_out() {
+    let world = TestServer::new();
     let answer = world.get(&format!("{CONFIGMAPS}?resourceVersion=99999999"));
     answer.assert_refused("far away", 504, "Timeout", "Too large resource version: 99999999, current: ");
     let tree = answer.tree();
@@ -80,8 +80,8 @@ fn a_revision_in_the_future_does_not_come() {
 }
 
 #[test]
-fn discovery_is_cached_by_its_tag() {
-    let world = World::new();
+fn discovery_has_an_etag() {
+    let world = TestServer::new();
     let accept = ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     let first = world.call("GET", "/apis", &[accept], b"");
     assert_eq!(
@@ -100,7 +100,7 @@ fn discovery_is_cached_by_its_tag() {
 
 #[test]
 fn openapi_is_cached_by_its_hash() {
-    let world = World::new();
+    let world = TestServer::new();
     let index = world.get("/openapi/v3").tree();
     let url = index.str_at(&["paths", "apis/batch/v1", "serverRelativeURL"]).to_owned();
     let document = world.get(&url);
@@ -111,8 +111,8 @@ fn openapi_is_cached_by_its_hash() {
 }
 
 #[test]
-fn ready_when_the_rest_is() {
-    let world = World::new();
+fn readyz_waits_for_all_checks() {
+    let world = TestServer::new();
     assert_eq!(world.get("/livez").code, 200);
     assert_eq!(world.get("/readyz").code, 500);
     world.ready.pass();
@@ -126,8 +126,8 @@ fn ready_when_the_rest_is() {
 }
 
 #[test]
-fn numbers_tell_of_requests_and_objects() {
-    let world = World::new();
+fn metrics_count_requests_and_objects() {
+    let world = TestServer::new();
     world.json("POST", CONFIGMAPS, r#"{"metadata":{"name":"a"}}"#);
     let text = world.get("/metrics").text().to_owned();
     let counted = r#"apiserver_request_total{verb="create",group="",resource="configmaps",code="201"} 1"#;

@@ -1,4 +1,4 @@
-//! Logs, commands and ports of pods: found by the server, answered by nodes.
+//! Pod log, exec, attach and port-forward, proxied to kubelets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,40 +10,40 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
-use muster_apiserver::http::limits::Bounds;
-use muster_apiserver::http::nodes::{NodeAnswer, NodeBody, NodeDoor};
+use muster_apiserver::http::kubelet_location::{KubeletBody, KubeletFuture, KubeletHandler};
+use muster_apiserver::http::limits::RequestLimits;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-use crate::harness::{World, read_chunk, read_head};
+use crate::harness::{TestServer, read_chunk, read_head};
 
 const UPGRADE: [(&str, &str); 2] = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
 
-/// A node of this process: says what it was asked, and sends bytes of streams back.
+/// An in-process kubelet: reports the request, and echoes streams.
 struct Echo;
 
-fn says(code: u16, text: String) -> Response<NodeBody> {
+fn says(code: u16, text: String) -> Response<KubeletBody> {
     let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
     let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(code).unwrap();
     answer
 }
 
-/// Says something and then nothing, for ever.
-fn endless() -> Response<NodeBody> {
+/// Sends one chunk and then blocks.
+fn endless() -> Response<KubeletBody> {
     let first = futures::stream::once(async { Ok(Frame::data(Bytes::from_static(b"one\n"))) });
     let all = futures::StreamExt::chain(first, futures::stream::pending());
     Response::new(StreamBody::new(all).boxed_unsync())
 }
 
-impl NodeDoor for Echo {
-    fn has(&self, node: &str) -> bool {
+impl KubeletHandler for Echo {
+    fn has_node(&self, node: &str) -> bool {
         node == "here"
     }
 
-    fn serve(&self, _node: &str, mut request: hyper::Request<Incoming>) -> NodeAnswer {
+    fn serve(&self, _node: &str, mut request: hyper::Request<Incoming>) -> KubeletFuture {
         Box::pin(async move {
             assert!(!request.headers().contains_key("authorization"), "tokens go no further");
             let asked = request.uri().to_string();
@@ -71,11 +71,11 @@ impl NodeDoor for Echo {
     }
 }
 
-fn world() -> World {
-    World::with(Bounds::default(), Some(Arc::new(Echo)))
+fn world() -> TestServer {
+    TestServer::with(RequestLimits::default(), Some(Arc::new(Echo)))
 }
 
-fn pod(world: &World, name: &str, node: &str, containers: &[&str]) {
+fn pod(world: &TestServer, name: &str, node: &str, containers: &[&str]) {
     let containers: Vec<String> =
         containers.iter().map(|c| format!(r#"{{"name":"{c}","image":"i"}}"#)).collect();
     let body = format!(
@@ -86,7 +86,7 @@ fn pod(world: &World, name: &str, node: &str, containers: &[&str]) {
     assert_eq!(made.code, 201, "{}", made.text());
 }
 
-fn node(world: &World, name: &str, annotations: &str, status: &str) {
+fn node(world: &TestServer, name: &str, annotations: &str, status: &str) {
     let body = format!(r#"{{"metadata":{{"name":"{name}","annotations":{{{annotations}}}}}}}"#);
     assert_eq!(world.json("POST", "/api/v1/nodes", &body).code, 201);
     let patch = format!(r#"{{"status":{status}}}"#);
@@ -100,7 +100,7 @@ fn path(rest: &str) -> String {
 }
 
 #[test]
-fn the_node_is_asked_in_its_own_words() {
+fn kubelet_paths_and_queries() {
     let world = world();
     pod(&world, "p", "here", &["a"]);
     let answer = world.get(&path("p/log?tailLines=3&timestamps=true"));
@@ -109,7 +109,7 @@ fn the_node_is_asked_in_its_own_words() {
 }
 
 #[test]
-fn refusals_of_a_node() {
+fn kubelet_errors_are_converted() {
     let world = world();
     pod(&world, "bad", "here", &["a"]);
     pod(&world, "bad404", "here", &["a"]);
@@ -122,7 +122,7 @@ fn refusals_of_a_node() {
 }
 
 #[test]
-fn what_is_refused_before_a_node_is_asked() {
+fn invalid_requests_are_rejected_before_the_kubelet_is_called() {
     let world = world();
     pod(&world, "one", "here", &["a"]);
     pod(&world, "two", "here", &["a", "b"]);
@@ -134,8 +134,8 @@ fn what_is_refused_before_a_node_is_asked() {
     let addresses = r#"{"addresses":[{"type":"InternalIP","address":"10.9.8.7"}]}"#;
     node(&world, "played", r#""muster.dev/simulated":"x""#, addresses);
     for (asked, code, reason, words) in [
-        ("nobody/log", 404, "NotFound", "pods \"nobody\" not found"),
-        ("nobody/log?tailLines=-1", 422, "Invalid", "tailLines: Invalid value: -1"),
+        ("missing/log", 404, "NotFound", "pods \"missing\" not found"),
+        ("missing/log?tailLines=-1", 422, "Invalid", "tailLines: Invalid value: -1"),
         (
             "two/log",
             400,
@@ -170,8 +170,8 @@ fn what_is_refused_before_a_node_is_asked() {
     assert_eq!(world.call("POST", &path("one/log"), &[], b"").code, 405);
 }
 
-/// Asks for a stream; returns the connection once it is one.
-fn upgraded(world: &World, asked: &str) -> impl Read + Write + use<> {
+/// Requests an upgrade; returns the upgraded connection.
+fn upgraded(world: &TestServer, asked: &str) -> impl Read + Write + use<> {
     let mut stream = world.connect(true);
     let host = world.address;
     let head = format!(
@@ -200,15 +200,16 @@ fn say_and_hear(stream: &mut (impl Read + Write)) {
 }
 
 #[test]
-fn a_stream_reaches_a_node_of_this_process() {
+fn a_stream_is_proxied_to_an_in_process_kubelet() {
     let world = world();
     pod(&world, "p", "here", &["a"]);
     say_and_hear(&mut upgraded(&world, "p/exec?command=x&stdin=true"));
 }
 
 #[test]
-fn a_log_that_is_followed_has_a_place_and_ends_with_the_server() {
-    let mut world = World::with(Bounds { streams: 1, ..Bounds::default() }, Some(Arc::new(Echo)));
+fn a_followed_log_holds_a_permit_and_ends_on_shutdown() {
+    let mut world =
+        TestServer::with(RequestLimits { streams: 1, ..RequestLimits::default() }, Some(Arc::new(Echo)));
     pod(&world, "p", "here", &["a"]);
     let mut stream = world.connect(true);
     let head = format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", path("p/log?follow=true"), world.address);
@@ -222,7 +223,7 @@ fn a_log_that_is_followed_has_a_place_and_ends_with_the_server() {
     assert_eq!(read_chunk(&mut reader), None, "a clean end");
 }
 
-/// A node elsewhere that answers one request: `answer`, and whatever else it is sent.
+/// A remote kubelet that serves one request: `answer`, then echoes.
 fn away(authority: &str, answer: &'static str) -> (u16, JoinHandle<String>) {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec!["n".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -273,7 +274,7 @@ fn at(port: u16) -> String {
 }
 
 #[test]
-fn a_node_elsewhere_gives_logs() {
+fn logs_are_proxied_from_a_remote_kubelet() {
     let world = world();
     let (port, serving) = away(&world.authority, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlog\n");
     node(&world, "away", "", &at(port));
@@ -286,7 +287,7 @@ fn a_node_elsewhere_gives_logs() {
 }
 
 #[test]
-fn a_stream_reaches_a_node_elsewhere() {
+fn a_stream_is_proxied_to_a_remote_kubelet() {
     let world = world();
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let (port, serving) = away(&world.authority, switch);
@@ -300,7 +301,7 @@ fn a_stream_reaches_a_node_elsewhere() {
 }
 
 #[test]
-fn a_node_that_does_not_listen() {
+fn an_unreachable_kubelet() {
     let world = world();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     node(&world, "away", "", &at(port));

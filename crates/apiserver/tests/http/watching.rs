@@ -4,11 +4,11 @@ use std::io::{BufReader, Read, Write};
 
 use muster_tree::Tree;
 
-use super::harness::{World, read_chunk, read_head};
+use super::harness::{TestServer, read_chunk, read_head};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A watch whose lines are read one by one.
+/// A watch that is read line by line.
 struct Lines<R> {
     reader: R,
     text: Vec<u8>,
@@ -35,7 +35,7 @@ impl<R: std::io::BufRead> Lines<R> {
     }
 }
 
-fn watch(world: &World, query: &str, accept: &str) -> Lines<impl std::io::BufRead + use<>> {
+fn watch(world: &TestServer, query: &str, accept: &str) -> Lines<impl std::io::BufRead + use<>> {
     let mut stream = world.connect(false);
     let head = format!(
         "GET {CONFIGMAPS}?watch=1&{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
@@ -51,14 +51,14 @@ fn watch(world: &World, query: &str, accept: &str) -> Lines<impl std::io::BufRea
     Lines { reader, text: Vec::new() }
 }
 
-fn make(world: &World, name: &str, label: &str) {
+fn make(world: &TestServer, name: &str, label: &str) {
     let body = format!(r#"{{"metadata":{{"name":"{name}","labels":{{"l":"{label}"}}}}}}"#);
     assert_eq!(world.json("POST", CONFIGMAPS, &body).code, 201);
 }
 
 #[test]
-fn what_there_is_then_what_happens() {
-    let world = World::new();
+fn initial_objects_come_first_then_changes() {
+    let world = TestServer::new();
     make(&world, "a", "x");
     let mut lines = watch(&world, "labelSelector=l%3Dx", "application/json");
     lines.expect("ADDED", "a");
@@ -75,15 +75,15 @@ fn what_there_is_then_what_happens() {
 }
 
 #[test]
-fn a_stream_ends_cleanly_when_its_time_is_up() {
-    let world = World::new();
+fn a_stream_ends_cleanly_at_its_timeout() {
+    let world = TestServer::new();
     let mut lines = watch(&world, "timeoutSeconds=1&fieldSelector=metadata.name%3Dnone", "application/json");
     assert_eq!(lines.next(), None);
 }
 
 #[test]
-fn a_streaming_list_says_where_it_ends() {
-    let world = World::new();
+fn a_streaming_list_ends_with_a_bookmark() {
+    let world = TestServer::new();
     make(&world, "a", "x");
     let query =
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=l";
@@ -97,8 +97,8 @@ fn a_streaming_list_says_where_it_ends() {
 }
 
 #[test]
-fn tables_and_metadata() {
-    let world = World::new();
+fn events_carry_tables_and_metadata() {
+    let world = TestServer::new();
     make(&world, "a", "x");
     make(&world, "b", "x");
     let mut lines = watch(&world, "labelSelector=l", "application/json;as=Table;v=v1;g=meta.k8s.io");
@@ -106,7 +106,11 @@ fn tables_and_metadata() {
     assert_eq!(first.str_at(&["object", "kind"]), "Table");
     assert!(!first.items_at(&["object", "columnDefinitions"]).is_empty());
     let second = lines.expect("ADDED", "");
-    assert_eq!(second.at(&["object", "columnDefinitions"]), Some(&Tree::Null), "columns are told once");
+    assert_eq!(
+        second.at(&["object", "columnDefinitions"]),
+        Some(&Tree::Null),
+        "column definitions are sent once"
+    );
     let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     let mut lines = watch(&world, "labelSelector=l", accept);
     let event = lines.expect("ADDED", "a");
@@ -114,9 +118,9 @@ fn tables_and_metadata() {
 }
 
 #[test]
-fn a_start_that_is_too_old_is_an_event() {
-    let world = World::new();
-    // More changes than the history must keep, and then a compaction.
+fn an_expired_resource_version_is_an_error_event() {
+    let world = TestServer::new();
+    // More changes than history must keep, then a compaction.
     make(&world, "a", "x");
     let merge = [("Content-Type", "application/merge-patch+json")];
     for n in 0..300 {
@@ -134,13 +138,13 @@ fn a_start_that_is_too_old_is_an_event() {
 
 #[test]
 fn stopping_the_server_ends_the_streams() {
-    let world = World::new();
+    let world = TestServer::new();
     let mut lines = watch(&world, "labelSelector=none", "application/json");
     drop(world);
     assert_eq!(lines.next(), None);
 }
 
-/// A frame of the server: its kind and what it carries. Frames of servers are not masked.
+/// A frame of the server: opcode and payload. Server frames are not masked.
 fn read_frame(reader: &mut impl Read) -> (u8, Vec<u8>) {
     let mut head = [0; 2];
     reader.read_exact(&mut head).unwrap();
@@ -160,8 +164,8 @@ const PONG: u8 = 0x8a;
 const CLOSE: u8 = 0x88;
 
 #[test]
-fn a_watch_over_a_web_socket_goes_on_until_the_client_closes_it() {
-    let world = World::new();
+fn a_websocket_watch_ends_when_the_client_closes_it() {
+    let world = TestServer::new();
     make(&world, "a", "x");
     let mut stream = world.connect(false);
     let head = format!(
@@ -185,7 +189,7 @@ fn a_watch_over_a_web_socket_goes_on_until_the_client_closes_it() {
     expect(&mut reader, "a");
     make(&world, "b", "x");
     expect(&mut reader, "b");
-    // Frames of clients are masked; a mask of zeros changes nothing.
+    // Client frames are masked; a zero mask changes nothing.
     reader.get_mut().write_all(&[0x89, 0x80, 0, 0, 0, 0]).unwrap();
     assert_eq!(read_frame(&mut reader).0, PONG, "a ping is answered");
     reader.get_mut().write_all(&[CLOSE, 0x82, 0, 0, 0, 0, 0x03, 0xe8]).unwrap();
@@ -193,8 +197,8 @@ fn a_watch_over_a_web_socket_goes_on_until_the_client_closes_it() {
 }
 
 #[test]
-fn a_web_socket_without_an_origin_or_a_key_is_refused() {
-    let world = World::new();
+fn a_websocket_without_origin_or_key_is_rejected() {
+    let world = TestServer::new();
     let all = [
         ("Upgrade", "websocket"),
         ("Connection", "Upgrade"),
@@ -216,8 +220,8 @@ fn a_web_socket_without_an_origin_or_a_key_is_refused() {
 }
 
 #[test]
-fn a_watch_in_protobuf_has_an_event_after_its_length() {
-    let world = World::new();
+fn protobuf_events_are_length_prefixed() {
+    let world = TestServer::new();
     make(&world, "a", "x");
     let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1&labelSelector=l%3Dx");
     let accept = ("Accept", "application/vnd.kubernetes.protobuf");
@@ -230,8 +234,8 @@ fn a_watch_in_protobuf_has_an_event_after_its_length() {
 }
 
 #[test]
-fn a_watch_has_no_yaml_form() {
-    let world = World::new();
+fn watches_do_not_support_yaml() {
+    let world = TestServer::new();
     let answer = world.call("GET", &format!("{CONFIGMAPS}?watch=1"), &[("Accept", "application/yaml")], b"");
     assert_eq!(answer.code, 406);
     assert!(answer.text().contains("application/json;stream=watch"), "{}", answer.text());

@@ -2,7 +2,7 @@
 
 use muster_tree::{Tree, tree};
 
-use super::{World, target};
+use super::{TestEngine, target};
 use crate::engine::EngineOptions;
 use crate::request::{DeleteOptions, ListOptions};
 
@@ -35,13 +35,13 @@ fn widget(name: &str, color: &str) -> Tree {
 }
 
 #[test]
-fn definitions_of_the_server_are_installed_and_kept_up_to_date() {
+fn bundled_crds_are_installed_and_updated() {
     let options = |definition: Tree| {
         let definition =
             definition.with_key("apiVersion", "apiextensions.k8s.io/v1".into()).with_key("kind", KIND.into());
-        EngineOptions { definitions: vec![definition], ..EngineOptions::default() }
+        EngineOptions { crds: vec![definition], ..EngineOptions::default() }
     };
-    let first = World::new().restarted(options(definition()));
+    let first = TestEngine::new().restarted(options(definition()));
     let made = first.create("example.com/v1/default/widgets", widget("a", "red")).unwrap();
     assert_eq!(made.int_at(&["spec", "replicas"]), Some(1), "served from the first request on");
 
@@ -66,8 +66,8 @@ fn definitions_of_the_server_are_installed_and_kept_up_to_date() {
 }
 
 #[test]
-fn a_definition_is_served_at_once() {
-    let world = World::new();
+fn a_crd_is_served_at_once() {
+    let world = TestEngine::new();
     let before = world.engine.registry().generation();
     let made = world.create(DEFINITIONS, definition()).unwrap();
     assert_eq!(made.str_at(&["status", "acceptedNames", "kind"]), "", "names are accepted by a second write");
@@ -103,8 +103,8 @@ fn a_definition_is_served_at_once() {
 }
 
 #[test]
-fn schema_and_rules_are_held() {
-    let world = World::new();
+fn schema_and_cel_rules_are_enforced() {
+    let world = TestEngine::new();
     world.create(DEFINITIONS, definition()).unwrap();
     let refused = world.create("example.com/v1/default/widgets", widget("a", "blue")).unwrap_err();
     assert!(refused.message.contains("supported values: \"red\", \"green\""), "{}", refused.message);
@@ -120,8 +120,8 @@ fn schema_and_rules_are_held() {
 }
 
 #[test]
-fn names_are_given_once() {
-    let world = World::new();
+fn conflicting_names_are_not_accepted() {
+    let world = TestEngine::new();
     world.create(DEFINITIONS, definition()).unwrap();
     let second = definition()
         .with(&["metadata", "name"], "gadgets.example.com")
@@ -140,8 +140,8 @@ fn names_are_given_once() {
 }
 
 #[test]
-fn a_definition_goes_after_its_objects() {
-    let world = World::new();
+fn a_crd_is_deleted_after_its_objects() {
+    let world = TestEngine::new();
     world.create(DEFINITIONS, definition()).unwrap();
     let held = widget("held", "red").with(&["metadata", "finalizers"], tree!(["example.com/hold"]));
     world.create("example.com/v1/default/widgets", held).unwrap();
@@ -157,8 +157,8 @@ fn a_definition_goes_after_its_objects() {
 }
 
 #[test]
-fn definitions_that_break_a_rule() {
-    let world = World::new();
+fn invalid_crds_are_rejected() {
+    let world = TestEngine::new();
     for (says, tree, words) in [
         ("another name", definition().with(&["metadata", "name"], "x"), "must be spec.names.plural"),
         ("no scope", definition().without(&["spec", "scope"]), "spec.scope: Required value"),

@@ -1,8 +1,8 @@
-//! What kinds do differently, through the engine.
+//! Strategies of built-in kinds, through the engine.
 
 use muster_tree::{Tree, tree};
 
-use super::World;
+use super::TestEngine;
 use crate::request::DeleteOptions;
 
 pub(super) fn pod(name: &str) -> Tree {
@@ -15,8 +15,8 @@ pub(super) fn job(name: &str) -> Tree {
 }
 
 #[test]
-fn a_pod_is_filled_in() {
-    let world = World::new();
+fn a_pod_is_defaulted() {
+    let world = TestEngine::new();
     let made = world.create("-/v1/default/pods", pod("p")).unwrap();
     for (path, want) in [
         (&["spec", "restartPolicy"][..], tree!("Always")),
@@ -35,8 +35,8 @@ fn a_pod_is_filled_in() {
 }
 
 #[test]
-fn pods_go_with_grace() {
-    let world = World::new();
+fn pods_are_deleted_gracefully() {
+    let world = TestEngine::new();
     world.create("-/v1/default/pods", pod("p")).unwrap();
     let binding = tree!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     world.create("-/v1/default/pods/p/binding", binding.clone()).unwrap();
@@ -57,8 +57,8 @@ fn pods_go_with_grace() {
 }
 
 #[test]
-fn pods_that_break_a_rule() {
-    let world = World::new();
+fn invalid_pods_are_rejected() {
+    let world = TestEngine::new();
     let with = |key: &str, value: Tree| pod("p").with(&["spec", key], value);
     for (says, tree, words) in [
         (
@@ -117,22 +117,22 @@ fn pods_that_break_a_rule() {
 }
 
 #[test]
-fn little_of_a_pod_may_change() {
-    let world = World::new();
+fn most_pod_fields_are_immutable() {
+    let world = TestEngine::new();
     world.create("-/v1/default/pods", pod("p")).unwrap();
     let image = tree!({"spec": {"containers": [{"name": "c", "image": "other"}]}});
     let target = super::target("-/v1/default/pods/p");
     let act = crate::request::WriteAct::Patch(crate::request::Patch::Strategic(super::body(image)));
     let changed = world.send(target, act).unwrap();
-    let crate::request::Shown::Object(object) = changed.shown else { panic!("an object") };
+    let crate::request::ReplyObject::Object(object) = changed.shown else { panic!("an object") };
     assert_eq!(object.tree.int_at(&["metadata", "generation"]), Some(2));
     let refused = world.merge("-/v1/default/pods/p", tree!({"spec": {"hostname": "h"}})).unwrap_err();
     assert!(refused.message.contains("pod updates may not change fields other than"), "{}", refused.message);
 }
 
 #[test]
-fn status_has_its_own_door() {
-    let world = World::new();
+fn status_is_written_through_its_subresource_only() {
+    let world = TestEngine::new();
     world.create("-/v1/default/pods", pod("p")).unwrap();
     let both = tree!({"spec": {"hostname": "h"}, "status": {"phase": "Running"}});
     let changed = world.merge("-/v1/default/pods/p/status", both.clone()).unwrap();
@@ -140,12 +140,12 @@ fn status_has_its_own_door() {
     assert_eq!(changed.at(&["spec", "hostname"]), None);
     assert_eq!(changed.int_at(&["metadata", "generation"]), Some(1));
     let ignored = world.merge("-/v1/default/pods/p", tree!({"status": {"phase": "Failed"}})).unwrap();
-    assert_eq!(ignored, changed, "the main door ignores status");
+    assert_eq!(ignored, changed, "an update of the object ignores status");
 }
 
 #[test]
-fn a_job_is_filled_in_and_fixed() {
-    let world = World::new();
+fn a_job_is_defaulted_and_mostly_immutable() {
+    let world = TestEngine::new();
     let made = world.create("batch/v1/default/jobs", job("j")).unwrap();
     let uid = made.text_at(&["metadata", "uid"]);
     assert_eq!(made.int_at(&["spec", "completions"]), Some(1));
@@ -173,8 +173,8 @@ fn a_job_is_filled_in_and_fixed() {
 }
 
 #[test]
-fn namespaces_end_when_they_are_finalized() {
-    let world = World::new();
+fn namespaces_are_deleted_when_finalized() {
+    let world = TestEngine::new();
     world.create("-/v1/-/namespaces", tree!({"metadata": {"name": "n"}})).unwrap();
     assert!(world.get("-/v1/n/serviceaccounts/default").is_ok());
     assert!(world.get("-/v1/n/configmaps/kube-root-ca.crt").is_ok());
@@ -189,8 +189,8 @@ fn namespaces_end_when_they_are_finalized() {
 }
 
 #[test]
-fn services_get_addresses_of_their_own() {
-    let world = World::new();
+fn services_get_cluster_ips() {
+    let world = TestEngine::new();
     let service = |name: &str| tree!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
     let address = |tree: &Tree| tree.text_at(&["spec", "clusterIP"]);
     let a = world.create("-/v1/default/services", service("a")).unwrap();
@@ -209,8 +209,8 @@ fn services_get_addresses_of_their_own() {
 }
 
 #[test]
-fn claims_get_the_default_class_and_stay_as_they_are() {
-    let world = World::new();
+fn claims_get_the_default_class_and_are_immutable() {
+    let world = TestEngine::new();
     let claim = tree!({"metadata": {"name": "c"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2048Mi"}}}});
     let made = world.create("-/v1/default/persistentvolumeclaims", claim).unwrap();
@@ -223,8 +223,8 @@ fn claims_get_the_default_class_and_stay_as_they_are() {
 }
 
 #[test]
-fn secrets_fold_text_into_data() {
-    let world = World::new();
+fn string_data_of_secrets_is_merged_into_data() {
+    let world = TestEngine::new();
     let secret = tree!({"metadata": {"name": "s"}, "stringData": {"a": "b"}});
     let made = world.create("-/v1/default/secrets", secret).unwrap();
     assert_eq!((made.str_at(&["data", "a"]), made.get("stringData")), ("Yg==", None));
@@ -233,8 +233,8 @@ fn secrets_fold_text_into_data() {
 }
 
 #[test]
-fn device_claims_have_an_older_form() {
-    let world = World::new();
+fn resource_claims_are_converted_to_older_versions() {
+    let world = TestEngine::new();
     let claim = tree!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}}});
     world.create("resource.k8s.io/v1beta1/default/resourceclaims", claim).unwrap();
     let new = world.get("resource.k8s.io/v1/default/resourceclaims/c").unwrap();
@@ -251,8 +251,8 @@ fn device_claims_have_an_older_form() {
 }
 
 #[test]
-fn events_are_seen_from_both_groups() {
-    let world = World::new();
+fn events_are_served_in_both_groups() {
+    let world = TestEngine::new();
     let event = tree!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default", "name": "p"}, "message": "hello"});
     world.create("-/v1/default/events", event).unwrap();
     let seen = world.get("events.k8s.io/v1/default/events/e").unwrap();
@@ -261,8 +261,8 @@ fn events_are_seen_from_both_groups() {
 }
 
 #[test]
-fn gangs_have_two_views() {
-    let world = World::new();
+fn workloads_and_pod_groups_have_two_versions() {
+    let world = TestEngine::new();
     let workload = tree!({"metadata": {"name": "w"}, "spec": {"podGroupTemplates": [{"name": "t", "policy": {"gang": {"minCount": 2}}}]}});
     world.create("scheduling.k8s.io/v1alpha1/default/workloads", workload).unwrap();
     let released = world.get("scheduling.k8s.io/v1beta1/default/workloads/w").unwrap();
@@ -300,8 +300,8 @@ fn gangs_have_two_views() {
 }
 
 #[test]
-fn leases_need_a_revision_and_are_made_by_put() {
-    let world = World::new();
+fn leases_need_a_resource_version_and_are_created_by_put() {
+    let world = TestEngine::new();
     let lease = tree!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
     let made = world.update("coordination.k8s.io/v1/default/leases/l", lease.clone()).unwrap();
     let blind = lease.with(&["spec", "holderIdentity"], "b");
@@ -315,8 +315,8 @@ fn leases_need_a_revision_and_are_made_by_put() {
 }
 
 #[test]
-fn eviction_spends_the_budget() {
-    let world = World::new();
+fn eviction_consumes_the_disruption_budget() {
+    let world = TestEngine::new();
     let budget = tree!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
     world.create("policy/v1/default/poddisruptionbudgets", budget).unwrap();
     let eviction =

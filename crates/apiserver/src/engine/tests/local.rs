@@ -1,138 +1,162 @@
-//! The in-process entrance.
+//! The in-process API client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use muster_api::port::{
-    Act, Api, Batch, Call, Cascade, Change, Follow, Guard, Kind, Object, Part, Refusal, Target,
+use muster_api::client::{
+    Api, ApiError, ApiObject, ApiRequest, DeletionPropagation, Kind, Preconditions, RequestTarget,
+    RequestVerb, Subresource, WatchBatch, WatchChange, Watcher,
 };
 use muster_tree::{Tree, tree};
 
-use super::World;
+use super::TestEngine;
 use crate::local::LocalApi;
 
 fn kind() -> Kind {
     Kind { group: "".into(), version: "v1".into(), plural: "configmaps".into() }
 }
 
-fn call(name: &str, act: Act) -> Call {
-    let on = Target { kind: kind(), namespace: "default".into(), name: name.into(), part: Part::Main };
-    Call { by: "tester".into(), on, guard: Guard::default(), act }
+fn call(name: &str, act: RequestVerb) -> ApiRequest {
+    let on = RequestTarget {
+        kind: kind(),
+        namespace: "default".into(),
+        name: name.into(),
+        subresource: Subresource::Main,
+    };
+    ApiRequest {
+        field_manager: "tester".into(),
+        target: on,
+        preconditions: Preconditions::default(),
+        verb: act,
+    }
 }
 
 fn config(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-fn perform(api: &LocalApi, call: Call) -> Result<Object, Refusal> {
+fn perform(api: &LocalApi, call: ApiRequest) -> Result<ApiObject, ApiError> {
     let (tx, rx) = mpsc::channel();
-    api.call(call, Box::new(move |result| tx.send(result).unwrap()));
+    api.send(call, Box::new(move |result| tx.send(result).unwrap()));
     rx.try_recv().expect("the store in memory answers at once")
 }
 
-fn together(api: &LocalApi, calls: Vec<Call>) -> Vec<Result<Object, Refusal>> {
+fn together(api: &LocalApi, calls: Vec<ApiRequest>) -> Vec<Result<ApiObject, ApiError>> {
     let (tx, rx) = mpsc::channel();
-    api.together(calls, Box::new(move |result| tx.send(result).unwrap()));
+    api.send_transaction(calls, Box::new(move |result| tx.send(result).unwrap()));
     rx.try_recv().expect("the store in memory answers at once")
 }
 
 #[test]
-fn guards_hold() {
-    let world = World::new();
+fn preconditions_are_enforced() {
+    let world = TestEngine::new();
     let api = LocalApi::new(world.engine.clone());
-    let made = perform(&api, call("a", Act::Create(config("a")))).unwrap();
-    let mut late = call("a", Act::Merge(tree!({"data": {"a": "2"}})));
-    late.guard.revision = Some(made.revision - 1);
-    assert!(matches!(perform(&api, late), Err(Refusal::Conflict(_))));
-    let mut other = call("a", Act::Get);
-    other.guard.uid = Some("someone-else".into());
-    assert!(matches!(perform(&api, other), Err(Refusal::Conflict(_))));
+    let made = perform(&api, call("a", RequestVerb::Create(config("a")))).unwrap();
+    let mut late = call("a", RequestVerb::MergePatch(tree!({"data": {"a": "2"}})));
+    late.preconditions.revision = Some(made.revision - 1);
+    assert!(matches!(perform(&api, late), Err(ApiError::Conflict(_))));
+    let mut other = call("a", RequestVerb::Get);
+    other.preconditions.uid = Some("someone-else".into());
+    assert!(matches!(perform(&api, other), Err(ApiError::Conflict(_))));
     let uid = made.tree.text_at(&["metadata", "uid"]);
-    let gone = Call::delete("tester".into(), call("a", Act::Get).on, uid, Cascade::Background);
+    let gone = ApiRequest::delete(
+        "tester".into(),
+        call("a", RequestVerb::Get).target,
+        uid,
+        DeletionPropagation::Background,
+    );
     perform(&api, gone).unwrap();
-    assert!(matches!(perform(&api, call("a", Act::Get)), Err(Refusal::NotFound(_))));
+    assert!(matches!(perform(&api, call("a", RequestVerb::Get)), Err(ApiError::NotFound(_))));
 }
 
 #[test]
-fn together_is_all_or_nothing() {
-    let world = World::new();
+fn transactions_are_atomic() {
+    let world = TestEngine::new();
     let api = LocalApi::new(world.engine.clone());
     let before = world.engine.revision();
     let results = together(
         &api,
-        vec![call("a", Act::Create(config("a"))), call("nope", Act::Merge(tree!({"data": {}})))],
+        vec![
+            call("a", RequestVerb::Create(config("a"))),
+            call("nope", RequestVerb::MergePatch(tree!({"data": {}}))),
+        ],
     );
     assert!(
-        matches!(results[0], Err(Refusal::Conflict(_))) && matches!(results[1], Err(Refusal::NotFound(_)))
+        matches!(results[0], Err(ApiError::Conflict(_))) && matches!(results[1], Err(ApiError::NotFound(_)))
     );
     assert_eq!(world.engine.revision(), before, "nothing was written");
-    let results =
-        together(&api, vec![call("a", Act::Create(config("a"))), call("b", Act::Create(config("b")))]);
+    let results = together(
+        &api,
+        vec![call("a", RequestVerb::Create(config("a"))), call("b", RequestVerb::Create(config("b")))],
+    );
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(world.engine.revision(), before + 2);
 }
 
 #[test]
-fn following_begins_with_everything_and_wakes() {
-    let world = World::new();
+fn a_watcher_starts_with_a_list_and_is_notified() {
+    let world = TestEngine::new();
     let api = LocalApi::new(world.engine.clone());
-    let mut follow = api.follow(&kind());
-    let Some(Batch::Reset(all)) = follow.pull() else { panic!("everything first") };
+    let mut follow = api.watch(&kind());
+    let Some(WatchBatch::Restarted(all)) = follow.try_next() else { panic!("everything first") };
     assert_eq!(all.len(), 5, "one certificate for each namespace");
-    assert_eq!(follow.pull(), None);
+    assert_eq!(follow.try_next(), None);
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
-    follow.wake_when_ready(Box::new(move || {
+    follow.notify_when_ready(Box::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     assert_eq!(woken.load(Ordering::Relaxed), 0);
-    perform(&api, call("a", Act::Create(config("a")))).unwrap();
+    perform(&api, call("a", RequestVerb::Create(config("a")))).unwrap();
     assert_eq!(woken.load(Ordering::Relaxed), 1);
-    let Some(Batch::Changes(changes)) = follow.pull() else { panic!("a change") };
+    let Some(WatchBatch::Changes(changes)) = follow.try_next() else { panic!("a change") };
     assert!(
-        matches!(&changes[..], [Change::Put(object)] if object.tree.str_at(&["metadata", "name"]) == "a")
+        matches!(&changes[..], [WatchChange::Applied(object)] if object.tree.str_at(&["metadata", "name"]) == "a")
     );
     let mut unknown =
-        api.follow(&Kind { group: "example.com".into(), version: "v1".into(), plural: "things".into() });
-    assert_eq!(unknown.pull(), Some(Batch::Reset(Vec::new())), "what is not served is empty");
-    assert_eq!(unknown.pull(), None);
+        api.watch(&Kind { group: "example.com".into(), version: "v1".into(), plural: "things".into() });
+    assert_eq!(unknown.try_next(), Some(WatchBatch::Restarted(Vec::new())), "what is not served is empty");
+    assert_eq!(unknown.try_next(), None);
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
-    unknown.wake_when_ready(Box::new(move || {
+    unknown.notify_when_ready(Box::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
     }));
-    assert_eq!(woken.load(Ordering::Relaxed), 0, "nobody is woken for nothing");
+    assert_eq!(woken.load(Ordering::Relaxed), 0, "no notification without a change");
 }
 
-/// A change may come between the making of a listener and its first question.
+/// A change may be published between creating a listener and its first poll.
 #[test]
-fn changes_at_any_moment_wake() {
+fn changes_at_any_moment_notify_the_watcher() {
     const WRITES: u64 = 20_000;
-    let world = World::new();
+    let world = TestEngine::new();
     let api = LocalApi::new(world.engine.clone());
-    let first = perform(&api, call("a", Act::Create(config("a")))).unwrap().revision;
+    let first = perform(&api, call("a", RequestVerb::Create(config("a")))).unwrap().revision;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for turn in 0..WRITES {
                 let data = turn.to_string();
-                perform(&api, call("a", Act::Merge(tree!({"data": {"turn": data}})))).unwrap();
+                perform(&api, call("a", RequestVerb::MergePatch(tree!({"data": {"turn": data}})))).unwrap();
             }
         });
-        let mut follow = api.follow(&kind());
+        let mut follow = api.watch(&kind());
         let mut seen = 0;
         while seen < first + WRITES {
             let (woken, wait) = mpsc::channel();
-            follow.wake_when_ready(Box::new(move || {
+            follow.notify_when_ready(Box::new(move || {
                 let _ = woken.send(());
             }));
             wait.recv_timeout(Duration::from_secs(60)).expect("a wake-up, for there is more to come");
-            while let Some(batch) = follow.pull() {
+            while let Some(batch) = follow.try_next() {
                 let newest = match batch {
-                    Batch::Reset(objects) => objects.iter().map(|object| object.revision).max(),
-                    Batch::Changes(changes) => {
-                        let object = |(Change::Put(object) | Change::Gone(object)): &Change| object.revision;
+                    WatchBatch::Restarted(objects) => objects.iter().map(|object| object.revision).max(),
+                    WatchBatch::Changes(changes) => {
+                        let object =
+                            |(WatchChange::Applied(object) | WatchChange::Deleted(object)): &WatchChange| {
+                                object.revision
+                            };
                         changes.iter().map(object).max()
                     }
                 };
@@ -143,24 +167,24 @@ fn changes_at_any_moment_wake() {
 }
 
 #[test]
-fn a_wake_up_is_not_handed_round() {
-    let world = World::new();
+fn a_notification_is_not_passed_on_to_other_watchers() {
+    let world = TestEngine::new();
     let api = LocalApi::new(world.engine.clone());
     let woken = Arc::new(AtomicUsize::new(0));
-    let mut follows: Vec<Box<dyn Follow>> = (0..3).map(|_| api.follow(&kind())).collect();
-    let pull_all = |follows: &mut Vec<Box<dyn Follow>>| {
+    let mut follows: Vec<Box<dyn Watcher>> = (0..3).map(|_| api.watch(&kind())).collect();
+    let pull_all = |follows: &mut Vec<Box<dyn Watcher>>| {
         for follow in follows {
-            while follow.pull().is_some() {}
+            while follow.try_next().is_some() {}
             let count = woken.clone();
-            follow.wake_when_ready(Box::new(move || {
+            follow.notify_when_ready(Box::new(move || {
                 count.fetch_add(1, Ordering::Relaxed);
             }));
         }
     };
     pull_all(&mut follows);
-    perform(&api, call("a", Act::Create(config("a")))).unwrap();
+    perform(&api, call("a", RequestVerb::Create(config("a")))).unwrap();
     assert_eq!(woken.load(Ordering::Relaxed), 3, "each is woken once");
     pull_all(&mut follows);
     pull_all(&mut follows);
-    assert_eq!(woken.load(Ordering::Relaxed), 3, "and nobody again, for nothing more happened");
+    assert_eq!(woken.load(Ordering::Relaxed), 3, "no further notification without a change");
 }

@@ -1,37 +1,37 @@
-//! The engine through its public face, in memory.
+//! The engine through its public API, in memory.
 
+mod addons;
 mod custom;
 mod gangs;
 mod kinds;
 mod local;
 mod quotas;
-mod shipped;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 use muster_api::time::Time;
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Text, Tree, tree};
 
-use super::{Engine, EngineOptions};
+use super::{ApiEngine, EngineOptions};
 use crate::request::*;
 use crate::status::Status;
 
-/// A clock that stands still until it is moved.
-pub(crate) struct Still(pub Mutex<Time>);
+/// A clock that is advanced by the test.
+pub(crate) struct ManualClock(pub Mutex<Time>);
 
-impl Clock for Still {
+impl Clock for ManualClock {
     fn now(&self) -> Time {
         *self.0.lock().unwrap()
     }
 }
 
-/// Chance that counts.
-pub(crate) struct Counting(AtomicU64);
+/// Entropy that counts up.
+pub(crate) struct CountingEntropy(AtomicU64);
 
-impl Entropy for Counting {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let n = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -41,41 +41,41 @@ impl Entropy for Counting {
 }
 
 /// An engine under test.
-pub(crate) struct World {
-    pub engine: Engine,
-    pub clock: Arc<Still>,
+pub(crate) struct TestEngine {
+    pub engine: ApiEngine,
+    pub clock: Arc<ManualClock>,
 }
 
-impl World {
-    pub fn new() -> World {
-        let clock = Arc::new(Still(Mutex::new(Time::parse("2026-01-02T03:04:05Z").unwrap())));
+impl TestEngine {
+    pub fn new() -> TestEngine {
+        let clock = Arc::new(ManualClock(Mutex::new(Time::parse("2026-01-02T03:04:05Z").unwrap())));
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        World::start(store, clock, EngineOptions::default())
+        TestEngine::start(store, clock, EngineOptions::default())
     }
 
-    /// The next life of this world's store, with other options.
-    pub fn restarted(&self, options: EngineOptions) -> World {
-        World::start(self.engine.store().clone(), self.clock.clone(), options)
+    /// Restarts the engine on the same store with other options.
+    pub fn restarted(&self, options: EngineOptions) -> TestEngine {
+        TestEngine::start(self.engine.store().clone(), self.clock.clone(), options)
     }
 
-    fn start(store: Store, clock: Arc<Still>, options: EngineOptions) -> World {
-        let entropy = Arc::new(Counting(AtomicU64::new(0)));
-        let engine = Engine::new(store, clock.clone(), entropy, options);
-        World { engine, clock }
+    fn start(store: Store, clock: Arc<ManualClock>, options: EngineOptions) -> TestEngine {
+        let entropy = Arc::new(CountingEntropy(AtomicU64::new(0)));
+        let engine = ApiEngine::new(store, clock.clone(), entropy, options);
+        TestEngine { engine, clock }
     }
 
-    pub fn send(&self, target: Target, act: WriteAct) -> Result<WriteReply, Status> {
+    pub fn send(&self, target: ResourcePath, act: WriteAct) -> Result<WriteReply, Status> {
         self.send_with(target, act, WriteOptions { field_manager: "test".into(), ..WriteOptions::default() })
     }
 
     pub fn send_with(
         &self,
-        target: Target,
+        target: ResourcePath,
         act: WriteAct,
         options: WriteOptions,
     ) -> Result<WriteReply, Status> {
         let (tx, rx) = mpsc::channel();
-        let user = User { name: "tester".into(), ..User::default() };
+        let user = UserInfo { name: "tester".into(), ..UserInfo::default() };
         let request = WriteRequest { target, act, options, user };
         self.engine.write(request, Box::new(move |result| tx.send(result).unwrap()));
         rx.try_recv().expect("the store in memory answers at once")
@@ -114,30 +114,32 @@ impl World {
         self.engine.show(&target, &ListOptions::default()).map(|shown| self.tree(&target, shown))
     }
 
-    pub fn tree(&self, target: &Target, shown: Shown) -> Tree {
+    pub fn tree(&self, target: &ResourcePath, shown: ReplyObject) -> Tree {
         let found = self.engine.registry().find(&target.group, &target.version, &target.resource);
         let Some((resource, version)) = found else {
             return Tree::Null; // the write itself ended its kind
         };
         match shown {
-            Shown::Object(object) => resource.present(&object, version),
-            Shown::Objects(objects, _) => Tree::list(objects.iter().map(|o| resource.present(o, version))),
-            Shown::Tree(tree) => tree,
-            Shown::Status(status) => status.to_tree(),
+            ReplyObject::Object(object) => resource.present(&object, version),
+            ReplyObject::Objects(objects, _) => {
+                Tree::list(objects.iter().map(|o| resource.present(o, version)))
+            }
+            ReplyObject::Tree(tree) => tree,
+            ReplyObject::Status(status) => status.to_tree(),
         }
     }
 }
 
-pub(crate) fn body(tree: Tree) -> Body {
-    Body { tree, duplicates: Vec::new() }
+pub(crate) fn body(tree: Tree) -> RequestBody {
+    RequestBody { tree, duplicates: Vec::new() }
 }
 
 /// `group/version/namespace/plural[/name[/subresource]]`, with `-` for the core group or no namespace.
-pub(crate) fn target(path: &str) -> Target {
+pub(crate) fn target(path: &str) -> ResourcePath {
     let mut parts = path.split('/').map(|part| if part == "-" { Text::new() } else { Text::from(part) });
     let mut next = || parts.next().unwrap_or_default();
     let (group, version, namespace, resource) = (next(), next(), next(), next());
-    Target { group, version, namespace, resource, name: next(), subresource: next() }
+    ResourcePath { group, version, namespace, resource, name: next(), subresource: next() }
 }
 
 fn config(name: &str, value: &str) -> Tree {
@@ -145,8 +147,8 @@ fn config(name: &str, value: &str) -> Tree {
 }
 
 #[test]
-fn an_object_lives() {
-    let world = World::new();
+fn an_object_is_created_updated_and_deleted() {
+    let world = TestEngine::new();
     let made = world.create("-/v1/default/configmaps", config("c", "1")).unwrap();
     assert_eq!(made.str_at(&["metadata", "namespace"]), "default");
     assert_eq!(made.str_at(&["metadata", "creationTimestamp"]), "2026-01-02T03:04:05Z");
@@ -166,8 +168,8 @@ fn an_object_lives() {
 }
 
 #[test]
-fn writes_meet_the_newest_state_only() {
-    let world = World::new();
+fn stale_resource_versions_conflict() {
+    let world = TestEngine::new();
     let first = world.create("-/v1/default/configmaps", config("c", "1")).unwrap();
     world.merge("-/v1/default/configmaps/c", tree!({"data": {"a": "2"}})).unwrap();
     let late = world.update("-/v1/default/configmaps/c", first.with(&["data", "a"], "3")).unwrap_err();
@@ -180,10 +182,10 @@ fn writes_meet_the_newest_state_only() {
     assert_eq!(last.str_at(&["metadata", "uid"]), first.str_at(&["metadata", "uid"]));
 }
 
-/// `creationTimestamp` has whole seconds: within one, the UID tells what was created first.
+/// `creationTimestamp` has whole seconds: within one, the UID gives the creation order.
 #[test]
-fn uids_rise_with_the_time_of_creation() {
-    let world = World::new();
+fn uids_are_ordered_by_creation_time() {
+    let world = TestEngine::new();
     let mut uids = Vec::new();
     for n in 0..600_i64 {
         *world.clock.0.lock().unwrap() = Time(Time::parse("2026-01-02T03:04:05Z").unwrap().0 + n * 997);
@@ -195,7 +197,7 @@ fn uids_rise_with_the_time_of_creation() {
     let parts: Vec<usize> = uids[0].split('-').map(str::len).collect();
     assert_eq!(parts, [8, 4, 4, 4, 12]);
     assert!(uids.iter().all(|uid| &uid[14..15] == "7" && "89ab".contains(&uid[19..20])), "{}", uids[0]);
-    // So do many of one instant.
+    // UIDs of one instant are ascending, too.
     let made = (0..300).map(|n| {
         let made = world.create("-/v1/default/configmaps", config(&format!("d{n}"), "1")).unwrap();
         made.text_at(&["metadata", "uid"])
@@ -205,8 +207,8 @@ fn uids_rise_with_the_time_of_creation() {
 }
 
 #[test]
-fn bodies_are_refused_with_known_words() {
-    let world = World::new();
+fn invalid_bodies_get_upstream_messages() {
+    let world = TestEngine::new();
     for (says, path, tree, code, words) in [
         ("no name", "-/v1/default/configmaps", tree!({"data": {}}), 422, "name or generateName is required"),
         ("a bad name", "-/v1/default/configmaps", config("A_b", ""), 422, "a lowercase RFC 1123 subdomain"),
@@ -277,8 +279,8 @@ fn bodies_are_refused_with_known_words() {
 }
 
 #[test]
-fn finalizers_hold_an_object() {
-    let world = World::new();
+fn finalizers_hold_a_deleting_object() {
+    let world = TestEngine::new();
     let held = tree!({"metadata": {"name": "c", "finalizers": ["example.com/hold"]}});
     world.create("-/v1/default/configmaps", held).unwrap();
     let doomed = world.delete("-/v1/default/configmaps/c", DeleteOptions::default()).unwrap();
@@ -291,8 +293,8 @@ fn finalizers_hold_an_object() {
 }
 
 #[test]
-fn propagation_becomes_a_finalizer() {
-    let world = World::new();
+fn propagation_policies_become_finalizers() {
+    let world = TestEngine::new();
     for (policy, want) in [("Orphan", "orphan"), ("Foreground", "foregroundDeletion")] {
         world.create("-/v1/default/configmaps", config(&policy.to_lowercase(), "")).unwrap();
         let options = DeleteOptions { propagation: policy.into(), ..DeleteOptions::default() };
@@ -304,7 +306,7 @@ fn propagation_becomes_a_finalizer() {
 
 #[test]
 fn appliers_own_what_they_apply() {
-    let world = World::new();
+    let world = TestEngine::new();
     let body = |value: &str| config("c", value).with(&["apiVersion"], "v1").with(&["kind"], "ConfigMap");
     let made = world.apply("-/v1/default/configmaps/c", "one", body("1")).unwrap();
     assert_eq!(made.items_at(&["metadata", "managedFields"])[0].str_at(&["operation"]), "Apply");
@@ -315,12 +317,12 @@ fn appliers_own_what_they_apply() {
     assert!(refused.message.starts_with("Apply failed with 1 conflict"), "{}", refused.message);
     let gone = body("1").without(&["data"]);
     let left = world.apply("-/v1/default/configmaps/c", "one", gone).unwrap();
-    assert_eq!(left.get("data"), None, "what its last owner stops listing goes away");
+    assert_eq!(left.get("data"), None, "a field without an owner is removed");
 }
 
 #[test]
-fn unknown_fields_are_judged_in_three_modes() {
-    let world = World::new();
+fn field_validation_has_three_modes() {
+    let world = TestEngine::new();
     let send = |name: &str, mode: FieldValidation| {
         let tree = config(name, "1").with(&["odd"], 1);
         let options = WriteOptions { field_manager: "t".into(), field_validation: mode, dry_run: false };
@@ -335,7 +337,7 @@ fn unknown_fields_are_judged_in_three_modes() {
 
 #[test]
 fn a_dry_run_writes_nothing() {
-    let world = World::new();
+    let world = TestEngine::new();
     let before = world.engine.revision();
     let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
     let act = WriteAct::Create(body(config("c", "1")));
@@ -347,14 +349,15 @@ fn a_dry_run_writes_nothing() {
 
 #[test]
 fn a_collection_is_deleted_by_selector() {
-    let world = World::new();
+    let world = TestEngine::new();
     for (name, app) in [("a", "x"), ("b", "x"), ("c", "y")] {
         let tree = config(name, "").with(&["metadata", "labels", "app"], app);
         world.create("-/v1/default/configmaps", tree).unwrap();
     }
     let options = ListOptions { label_selector: "app=x".into(), ..ListOptions::default() };
     let act = WriteAct::DeleteCollection(DeleteOptions::default(), options);
-    let Shown::Objects(gone, _) = world.send(target("-/v1/default/configmaps"), act).unwrap().shown else {
+    let ReplyObject::Objects(gone, _) = world.send(target("-/v1/default/configmaps"), act).unwrap().shown
+    else {
         panic!("a list of what is gone")
     };
     assert_eq!(gone.len(), 2);
@@ -362,8 +365,8 @@ fn a_collection_is_deleted_by_selector() {
 }
 
 #[test]
-fn generated_names_differ() {
-    let world = World::new();
+fn generated_names_are_unique() {
+    let world = TestEngine::new();
     let tree = tree!({"metadata": {"generateName": "c-"}});
     let names: Vec<String> = (0..3)
         .map(|_| world.create("-/v1/default/configmaps", tree.clone()).unwrap())
@@ -375,7 +378,7 @@ fn generated_names_differ() {
 
 #[test]
 fn reviews_are_answered() {
-    let world = World::new();
+    let world = TestEngine::new();
     let ask = tree!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
     let answer = world.create("authorization.k8s.io/v1/-/selfsubjectaccessreviews", ask).unwrap();
     assert_eq!(answer.bool_at(&["status", "allowed"]), Some(true));
@@ -383,37 +386,37 @@ fn reviews_are_answered() {
     assert_eq!(me.str_at(&["status", "userInfo", "username"]), "tester");
 }
 
-/// Printed, not asserted: what preparing costs. Run with `--ignored --nocapture` in a release build.
+/// Prints the cost of preparing a pod. Run with `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "a measurement"]
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn what_preparing_a_pod_costs() {
-    let world = World::new();
+fn print_the_cost_of_preparing_a_pod() {
+    let world = TestEngine::new();
     let pod = tree!({"metadata": {"generateName": "p-", "labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [
         {"name": "c", "image": "busybox:1", "command": ["sleep", "1"], "env": [{"name": "A", "value": "b"}],
             "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}});
     const N: u32 = 20_000;
     let began = std::time::Instant::now();
     for _ in 0..N {
-        let user = User::default();
+        let user = UserInfo::default();
         let options = WriteOptions { field_manager: "t".into(), ..WriteOptions::default() };
         let act = WriteAct::Create(body(pod.clone()));
         let request = WriteRequest { target: target("-/v1/default/pods"), act, options, user };
-        world.engine.prepare(&request, &super::Guard::default()).unwrap();
+        world.engine.prepare(&request, &super::StoragePreconditions::default()).unwrap();
     }
     eprintln!("prepare a pod: {:?} each", began.elapsed() / N);
 }
 
 #[test]
-fn lists_go_page_by_page_over_one_state() {
-    let world = World::new();
+fn pages_of_a_list_read_one_snapshot() {
+    let world = TestEngine::new();
     for n in 0..5 {
         world.create("-/v1/default/configmaps", config(&format!("c{n}"), "")).unwrap();
     }
     let target = target("-/v1/default/configmaps");
     let mut options = ListOptions { limit: 2, ..ListOptions::default() };
     let first = world.engine.list(&target, &options).unwrap();
-    // One more is there already: the certificate of the namespace.
+    // Plus `kube-root-ca.crt` of the namespace.
     assert_eq!((first.objects.len(), first.remaining), (2, Some(4)));
     world.delete("-/v1/default/configmaps/c4", DeleteOptions::default()).unwrap();
     let mut names = Vec::new();
@@ -431,7 +434,7 @@ fn lists_go_page_by_page_over_one_state() {
 
 #[test]
 fn watches_see_selector_transitions() {
-    let world = World::new();
+    let world = TestEngine::new();
     let target = target("-/v1/default/configmaps");
     let options = ListOptions {
         label_selector: "app=a".into(),
@@ -454,8 +457,8 @@ fn watches_see_selector_transitions() {
 }
 
 #[test]
-fn options_that_contradict_each_other_are_refused() {
-    let world = World::new();
+fn contradictory_list_options_are_rejected() {
+    let world = TestEngine::new();
     let target = target("-/v1/default/configmaps");
     let exact0 = ListOptions {
         resource_version: "0".into(),

@@ -1,8 +1,8 @@
-//! Quotas, through the engine.
+//! ResourceQuotas, through the engine.
 
 use muster_tree::{Tree, tree};
 
-use super::{World, body, target};
+use super::{TestEngine, body, target};
 use crate::request::{DeleteOptions, WriteAct, WriteOptions};
 
 const FORBIDDEN: &str = "persistentvolumeclaims \"b\" is forbidden: exceeded quota: q, ";
@@ -14,7 +14,7 @@ fn claim(name: &str, size: &str) -> Tree {
 
 #[test]
 fn quotas_limit_counts_and_storage() {
-    // The quota, what is asked for beside one claim of 2Gi, and the words of the refusal.
+    // The quota, the request in addition to a claim of 2Gi, and the message.
     let cases = [
         ("enough", tree!({"persistentvolumeclaims": "2", "requests.storage": "3Gi"}), "1Gi", ""),
         (
@@ -45,7 +45,7 @@ fn quotas_limit_counts_and_storage() {
         ("about others", tree!({"pods": "0", "count/jobs.batch": "0"}), "1Gi", ""),
     ];
     for (says, hard, size, words) in cases {
-        let world = World::new();
+        let world = TestEngine::new();
         world.create("-/v1/default/persistentvolumeclaims", claim("a", "2Gi")).unwrap();
         let quota = tree!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
         world.create("-/v1/default/resourcequotas", quota).unwrap();
@@ -65,8 +65,8 @@ fn quotas_limit_counts_and_storage() {
 }
 
 #[test]
-fn more_storage_than_can_be_counted_is_too_much() {
-    let world = World::new();
+fn overflowing_storage_requests_exceed_the_quota() {
+    let world = TestEngine::new();
     for name in ["a", "c"] {
         world.create("-/v1/default/persistentvolumeclaims", claim(name, "9223372036854775807")).unwrap();
     }
@@ -78,7 +78,7 @@ fn more_storage_than_can_be_counted_is_too_much() {
 
 #[test]
 fn jobs_can_be_counted() {
-    let world = World::new();
+    let world = TestEngine::new();
     let none = tree!({"metadata": {"name": "q"}, "spec": {"hard": {"count/jobs.batch": "0"}}});
     world.create("-/v1/default/resourcequotas", none).unwrap();
     let job = tree!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never",
@@ -96,18 +96,18 @@ fn pod(name: &str) -> Tree {
         {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}]}})
 }
 
-fn quota(world: &World, spec: Tree) {
+fn quota(world: &TestEngine, spec: Tree) {
     world.create("-/v1/default/resourcequotas", tree!({"metadata": {"name": "q"}, "spec": spec})).unwrap();
 }
 
-fn used(world: &World) -> Tree {
+fn used(world: &TestEngine) -> Tree {
     let quota = world.get("-/v1/default/resourcequotas/q").unwrap();
     quota.at(&["status", "used"]).cloned().unwrap_or(Tree::Null)
 }
 
 #[test]
-fn a_finished_pod_makes_room_for_the_next() {
-    let world = World::new();
+fn a_terminated_pod_releases_its_quota() {
+    let world = TestEngine::new();
     quota(&world, tree!({"hard": {"pods": "1", "requests.cpu": "1", "count/pods": "2"}}));
     assert_eq!(used(&world), tree!({"count/pods": "0", "pods": "0", "requests.cpu": "0"}));
     world.create("-/v1/default/pods", pod("a")).unwrap();
@@ -132,8 +132,8 @@ fn a_finished_pod_makes_room_for_the_next() {
 }
 
 #[test]
-fn a_quota_counts_what_was_there_before_it() {
-    let world = World::new();
+fn a_new_quota_counts_existing_objects() {
+    let world = TestEngine::new();
     world.create("-/v1/default/pods", pod("a")).unwrap();
     quota(&world, tree!({"hard": {"pods": "5"}}));
     let made = world.get("-/v1/default/resourcequotas/q").unwrap();
@@ -143,8 +143,8 @@ fn a_quota_counts_what_was_there_before_it() {
 }
 
 #[test]
-fn a_container_must_specify_what_a_quota_constrains() {
-    let world = World::new();
+fn containers_must_specify_constrained_resources() {
+    let world = TestEngine::new();
     quota(&world, tree!({"hard": {"requests.memory": "1Gi"}}));
     let refused = world.create("-/v1/default/pods", pod("a")).unwrap_err();
     let want = "pods \"a\" is forbidden: failed quota: q: must specify requests.memory for: c";
@@ -154,7 +154,7 @@ fn a_container_must_specify_what_a_quota_constrains() {
 
 #[test]
 fn a_deadline_moves_a_pod_to_another_scope() {
-    let world = World::new();
+    let world = TestEngine::new();
     quota(&world, tree!({"hard": {"pods": "0"}, "scopes": ["Terminating"]}));
     world.create("-/v1/default/pods", pod("a")).unwrap();
     assert_eq!(used(&world), tree!({"pods": "0"}));
@@ -167,8 +167,8 @@ fn a_deadline_moves_a_pod_to_another_scope() {
 }
 
 #[test]
-fn a_dry_run_is_refused_too_and_counts_for_nothing() {
-    let world = World::new();
+fn a_dry_run_is_checked_and_not_counted() {
+    let world = TestEngine::new();
     quota(&world, tree!({"hard": {"pods": "1"}}));
     let send = |name: &str| {
         let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
@@ -180,10 +180,10 @@ fn a_dry_run_is_refused_too_and_counts_for_nothing() {
     assert_eq!(send("b").unwrap_err().code, 403);
 }
 
-/// Of many creates at once as many succeed as the quota allows.
+/// Of concurrent creates exactly as many succeed as the quota allows.
 #[test]
-fn creates_at_once_do_not_pass_together() {
-    let world = World::new();
+fn concurrent_creates_do_not_exceed_the_quota() {
+    let world = TestEngine::new();
     quota(&world, tree!({"hard": {"pods": "3"}}));
     let made: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)

@@ -1,11 +1,11 @@
-//! What of them may change, through which door, and every verb.
+//! Mutability of Workloads and PodGroups, per subresource and verb.
 
 use super::*;
 
 /// Shows: 5832-07, 5832-13.
 #[test]
-fn what_may_change_and_what_may_not() {
-    let world = World::new();
+fn mutable_and_immutable_fields() {
+    let world = TestEngine::new();
     let two = tree!([(gang("t", 2)), {"name": "u", "schedulingPolicy": {"basic": {}}}]);
     let base = with(&workload("w"), "spec.podGroupTemplates", two);
     let base = with(&base, "spec.controllerRef", tree!({"apiGroup": "batch", "kind": "Job", "name": "j"}));
@@ -78,13 +78,13 @@ fn what_may_change_and_what_may_not() {
     let later = world.create(&format!("{ALPHA}/workloads"), workload("later")).unwrap();
     assert!(later.at(&["spec", "controllerRef"]).is_none());
     let owner = tree!({"spec": {"controllerRef": {"kind": "Job", "name": "j"}}});
-    world.merge(&format!("{ALPHA}/workloads/later"), owner).expect("an owner may be told later, once");
+    world.merge(&format!("{ALPHA}/workloads/later"), owner).expect("controllerRef may be set later, once");
 }
 
 /// Shows: 5832-07.
 #[test]
-fn references_of_groups_are_fixed() {
-    let world = World::new();
+fn references_of_groups_are_immutable() {
+    let world = TestEngine::new();
     world.create(&format!("{ALPHA}/podgroups"), group("g")).unwrap();
     let inline = with(&group("i"), "spec.schedulingPolicy", tree!({"gang": {"minCount": 2}}));
     world.create(&format!("{ALPHA}/podgroups"), inline).unwrap();
@@ -195,8 +195,8 @@ fn references_of_groups_are_fixed() {
 
 /// Shows: 5832-02, 5832-03.
 #[test]
-fn spec_and_status_are_written_apart() {
-    let world = World::new();
+fn spec_and_status_are_separate_subresources() {
+    let world = TestEngine::new();
     let status = tree!({"scheduledPods": 2, "conditions": [(condition("PodGroupScheduled", "True", "MinCountSatisfied"))]});
     let made =
         world.create(&format!("{ALPHA}/podgroups"), group("g").with_key("status", status.clone())).unwrap();
@@ -219,13 +219,17 @@ fn spec_and_status_are_written_apart() {
     assert_eq!((of("status"), of("")), (1, 1));
     let workload = world.create(&format!("{ALPHA}/workloads"), workload("w")).unwrap();
     assert_eq!(world.merge(&format!("{ALPHA}/workloads/w/status"), tree!({})).unwrap_err().code, 404);
-    assert_eq!(world.get(&format!("{ALPHA}/workloads/w")).unwrap(), workload, "policy alone: no status door");
+    assert_eq!(
+        world.get(&format!("{ALPHA}/workloads/w")).unwrap(),
+        workload,
+        "Workloads have no status subresource"
+    );
 }
 
 /// Shows: 5832-08.
 #[test]
-fn conditions_are_a_map_by_type() {
-    let world = World::new();
+fn conditions_are_merged_by_type() {
+    let world = TestEngine::new();
     world.create(&format!("{ALPHA}/podgroups"), group("g")).unwrap();
     let path = format!("{ALPHA}/podgroups/g/status");
     let applied = |conditions: Tree| {
@@ -245,7 +249,7 @@ fn conditions_are_a_map_by_type() {
     assert_eq!(
         gone.items_at(&["status", "conditions"]),
         std::slice::from_ref(&ours),
-        "whoever withdraws takes his own"
+        "an applier that omits its conditions removes them"
     );
     let changed = ours.with(&["status"], "False").with(&["reason"], "Unschedulable");
     let merged = Patch::Strategic(body(tree!({"status": {"conditions": [(&changed), (&theirs)]}})));
@@ -303,7 +307,7 @@ fn conditions_are_a_map_by_type() {
 
 /// Shows: 5832-19.
 #[test]
-fn every_verb_of_both() {
+fn every_verb_of_both_kinds() {
     for (version, group) in [(ALPHA, group("a")), (BETA, released("a"))] {
         let beta = version == BETA;
         let workload = if beta {
@@ -312,7 +316,7 @@ fn every_verb_of_both() {
             workload("a")
         };
         for (plural, made) in [("podgroups", group.clone()), ("workloads", workload)] {
-            let world = World::new();
+            let world = TestEngine::new();
             let all = format!("{version}/{plural}");
             let one = format!("{all}/a");
             let first = world.create(&all, made.clone()).unwrap();
@@ -345,7 +349,7 @@ fn every_verb_of_both() {
                 world.create(&all, made.with(&["metadata", "name"], name)).unwrap();
             }
             let act = WriteAct::DeleteCollection(DeleteOptions::default(), ListOptions::default());
-            let Shown::Objects(gone, _) = world.reply(&all, act).shown else { panic!("a list") };
+            let ReplyObject::Objects(gone, _) = world.reply(&all, act).shown else { panic!("a list") };
             assert_eq!(gone.len(), 2);
             assert_eq!(world.get(&format!("{all}/b")).unwrap_err().code, 404);
         }

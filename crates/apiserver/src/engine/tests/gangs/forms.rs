@@ -1,11 +1,11 @@
-//! One object in two forms.
+//! Conversion between `v1alpha1` and `v1beta1`.
 
 use super::*;
 
 /// Shows: 5832-20.
 #[test]
-fn one_object_in_two_forms() {
-    let world = World::new();
+fn one_object_has_two_versions() {
+    let world = TestEngine::new();
     let both = tree!([{"name": "t", "policy": {"gang": {"minCount": 2}}},
         {"name": "u", "schedulingPolicy": {"basic": {}}},
         {"name": "v", "policy": {"basic": {}}, "schedulingPolicy": {"basic": {}}}]);
@@ -46,8 +46,8 @@ fn one_object_in_two_forms() {
 
 /// Shows: 5832-20.
 #[test]
-fn groups_keep_what_the_other_form_lacks() {
-    let world = World::new();
+fn writes_keep_fields_of_the_other_version() {
+    let world = TestEngine::new();
     let reference = tree!({"kind": "Workload", "name": "w", "namespace": "default", "uid": "u"});
     let made = world
         .create(&format!("{ALPHA}/podgroups"), with(&group("g"), "spec.workloadRef", reference))
@@ -61,7 +61,7 @@ fn groups_keep_what_the_other_form_lacks() {
         Some(&tree!({"workloadRef": {"workloadName": "w", "templateName": "t"}})),
         "a reference, and no policy"
     );
-    assert_eq!(seen.get("status"), Some(&tree!({})), "what is open is not told");
+    assert_eq!(seen.get("status"), Some(&tree!({})), "an undecided condition is not shown");
     assert!(seen.at(&["metadata", "generation"]).is_none());
 
     let alpha = || world.get(&format!("{ALPHA}/podgroups/g")).unwrap();
@@ -82,7 +82,7 @@ fn groups_keep_what_the_other_form_lacks() {
         !owned.contains("f:preemptionPolicy")
             && !owned.contains("f:disruptionMode")
             && !owned.contains("f:schedulingPolicy"),
-        "nobody owns what nobody wrote: {owned}"
+        "fields without a writer have no owner: {owned}"
     );
 
     let theirs = condition("example.com/Checked", "True", "Looked");
@@ -113,8 +113,8 @@ fn groups_keep_what_the_other_form_lacks() {
 
 /// Shows: 5832-20.
 #[test]
-fn a_group_made_in_the_released_form() {
-    let world = World::new();
+fn a_group_is_created_in_v1beta1() {
+    let world = TestEngine::new();
     let made = world.create(&format!("{BETA}/podgroups"), released("g")).unwrap();
     let spec = made.get("spec").unwrap();
     assert_eq!(

@@ -1,18 +1,18 @@
-//! Gangs while their kinds are switched off, and on again.
+//! Feature gates of the gang scheduling API, switched off and on.
 
 use muster_tree::{Tree, tree};
 
-use super::super::World;
+use super::super::TestEngine;
 use super::super::kinds::{job, pod};
 use crate::engine::EngineOptions;
-use crate::kinds::Gangs;
+use crate::kinds::GangFeatures;
 use crate::request::DeleteOptions;
 
 const GROUPS: &str = "scheduling.k8s.io/v1alpha1/default/podgroups";
 const WORKLOADS: &str = "scheduling.k8s.io/v1alpha1/default/workloads";
 
 fn serving(workloads: bool, groups: bool) -> EngineOptions {
-    EngineOptions { gangs: Gangs { workloads, groups }, ..EngineOptions::default() }
+    EngineOptions { gangs: GangFeatures { workloads, groups }, ..EngineOptions::default() }
 }
 
 fn group(name: &str) -> Tree {
@@ -24,8 +24,8 @@ fn workload(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "spec": {"podGroupTemplates": templates}})
 }
 
-/// What of a pod's reference to groups arrives: (workloadRef, schedulingGroup).
-fn arrives(world: &World, name: &str, workload: Tree) -> (Option<Tree>, bool) {
+/// The stored references of a pod: (workloadRef, schedulingGroup).
+fn arrives(world: &TestEngine, name: &str, workload: Tree) -> (Option<Tree>, bool) {
     let pod = pod(name).with(&["spec", "workloadRef"], workload);
     let made = world.create("-/v1/default/pods", pod).unwrap();
     let other = self::pod(&format!("{name}-later")).with(&["spec", "schedulingGroup", "podGroupName"], "g");
@@ -35,7 +35,7 @@ fn arrives(world: &World, name: &str, workload: Tree) -> (Option<Tree>, bool) {
 
 /// Shows: 5832-56, 5832-60.
 #[test]
-fn what_is_off_is_unknown_and_its_fields_are_dropped() {
+fn a_gated_kind_is_unknown_and_its_fields_are_dropped() {
     let (new, old) = (tree!({"name": "w", "podGroupName": "g"}), tree!({"name": "w", "podGroup": "g"}));
     let mixed = tree!({"name": "w", "podGroupName": "g", "podGroup": "g"});
     for (workloads, groups, served, kept) in [
@@ -43,7 +43,7 @@ fn what_is_off_is_unknown_and_its_fields_are_dropped() {
         (true, false, (true, false), [false, true, false, false]),
         (false, false, (false, false), [false, false, false, false]),
     ] {
-        let world = World::new().restarted(serving(workloads, groups));
+        let world = TestEngine::new().restarted(serving(workloads, groups));
         for (path, on, tree) in [(WORKLOADS, served.0, workload("w")), (GROUPS, served.1, group("g"))] {
             let made = world.create(path, tree);
             match made {
@@ -78,8 +78,8 @@ fn what_is_off_is_unknown_and_its_fields_are_dropped() {
 
 /// Shows: 5832-56, 5832-59.
 #[test]
-fn off_and_on_and_off_and_on() {
-    let on = World::new();
+fn stored_data_survives_switching_the_gates() {
+    let on = TestEngine::new();
     on.create(WORKLOADS, workload("w")).unwrap();
     let made = on.create(GROUPS, group("g")).unwrap();
     let member = pod("p").with(&["spec", "workloadRef"], tree!({"name": "w", "podGroupName": "g"}));
@@ -114,8 +114,8 @@ fn off_and_on_and_off_and_on() {
 
 /// Shows: 5832-59.
 #[test]
-fn those_whose_namespace_went_meanwhile_are_collected() {
-    let on = World::new();
+fn groups_of_deleted_namespaces_are_collected() {
+    let on = TestEngine::new();
     on.create("-/v1/-/namespaces", tree!({"metadata": {"name": "gone"}})).unwrap();
     let elsewhere = GROUPS.replace("default", "gone");
     on.create(&elsewhere, group("g")).unwrap();
@@ -125,24 +125,28 @@ fn those_whose_namespace_went_meanwhile_are_collected() {
     let namespace = off.get("-/v1/-/namespaces/gone").unwrap();
     let free = namespace.with(&["spec"], tree!({}));
     off.update("-/v1/-/namespaces/gone/finalize", free).unwrap();
-    assert_eq!(off.get("-/v1/-/namespaces/gone").unwrap_err().code, 404, "nobody saw what was in it");
+    assert_eq!(
+        off.get("-/v1/-/namespaces/gone").unwrap_err().code,
+        404,
+        "the namespace is deleted without its groups"
+    );
     let on = off.restarted(serving(true, true));
     assert_eq!(on.get(&format!("{elsewhere}/g")).unwrap_err().code, 404);
     assert!(on.get(&format!("{GROUPS}/g")).is_ok(), "others stay");
 }
 
 #[test]
-fn groups_are_protected_where_somebody_lets_them_go() {
-    let finalizers = |world: &World, path: &str, tree: Tree| -> Vec<String> {
+fn groups_are_protected_if_a_controller_removes_the_finalizer() {
+    let finalizers = |world: &TestEngine, path: &str, tree: Tree| -> Vec<String> {
         let made = world.create(path, tree).unwrap();
         made.items_at(&["metadata", "finalizers"])
             .iter()
             .filter_map(|f| f.as_str().map(str::to_owned))
             .collect()
     };
-    let world = World::new();
+    let world = TestEngine::new();
     assert!(finalizers(&world, GROUPS, group("a")).is_empty());
-    let world = world.restarted(EngineOptions { protect_groups: true, ..EngineOptions::default() });
+    let world = world.restarted(EngineOptions { pod_group_protection: true, ..EngineOptions::default() });
     let own = "scheduling.k8s.io/podgroup-protection";
     assert_eq!(finalizers(&world, GROUPS, group("b")), [own]);
     let has = group("c").with(&["metadata", "finalizers"], tree!([own, "example.com/mine"]));
@@ -154,8 +158,8 @@ fn groups_are_protected_where_somebody_lets_them_go() {
     world.merge(&format!("{GROUPS}/b"), tree!({"metadata": {"finalizers": null}})).unwrap();
     assert_eq!(world.get(&format!("{GROUPS}/b")).unwrap_err().code, 404);
     let off = EngineOptions {
-        protect_groups: true,
-        admission_off: vec!["PodGroupProtection".into()],
+        pod_group_protection: true,
+        disabled_admission_plugins: vec!["PodGroupProtection".into()],
         ..EngineOptions::default()
     };
     assert!(

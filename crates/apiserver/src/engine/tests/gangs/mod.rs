@@ -1,4 +1,4 @@
-//! Workloads, PodGroups and the pods that name them, through the engine.
+//! Workloads, PodGroups and their pods, through the engine.
 
 mod changes;
 mod forms;
@@ -9,16 +9,16 @@ mod rules;
 use muster_tree::{Tree, tree};
 
 use super::kinds::{job, pod};
-use super::{World, body, target};
+use super::{TestEngine, body, target};
 use crate::request::{
-    DeleteOptions, FieldValidation, ListOptions, Patch, Shown, WriteAct, WriteOptions, WriteReply,
+    DeleteOptions, FieldValidation, ListOptions, Patch, ReplyObject, WriteAct, WriteOptions, WriteReply,
 };
 use crate::status::Status;
 
 const ALPHA: &str = "scheduling.k8s.io/v1alpha1/default";
 const BETA: &str = "scheduling.k8s.io/v1beta1/default";
 
-/// A Workload of the proposal's form with one gang of two.
+/// A `v1alpha1` Workload with one gang of two.
 pub(super) fn workload(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "spec": {"podGroupTemplates": [(gang("t", 2))]}})
 }
@@ -27,13 +27,11 @@ pub(super) fn gang(name: &str, count: i64) -> Tree {
     tree!({"name": name, "policy": {"gang": {"minCount": count}}})
 }
 
-/// A PodGroup of the proposal's form.
 pub(super) fn group(name: &str) -> Tree {
     tree!({"metadata": {"name": name},
         "spec": {"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": "t"}}})
 }
 
-/// A PodGroup of the released form.
 pub(super) fn released(name: &str) -> Tree {
     tree!({"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}},
         "workloadRef": {"workloadName": "w", "templateName": "t"}}})
@@ -44,7 +42,7 @@ pub(super) fn condition(kind: &str, status: &str, reason: &str) -> Tree {
         "lastTransitionTime": "2026-01-02T03:04:05Z"})
 }
 
-/// With this at the path of dots.
+/// Sets the value at a dotted path.
 pub(super) fn with(tree: &Tree, path: &str, value: impl Into<Tree>) -> Tree {
     tree.with(&path.split('.').collect::<Vec<_>>(), value)
 }
@@ -53,7 +51,7 @@ pub(super) fn without(tree: &Tree, path: &str) -> Tree {
     tree.without(&path.split('.').collect::<Vec<_>>())
 }
 
-/// A write was refused as invalid, in these words.
+/// Asserts a 422 with this message.
 pub(super) fn refused(says: &str, result: Result<Tree, Status>, words: &str) {
     match result {
         Ok(tree) => panic!("{says}: was taken: {tree}"),
@@ -64,7 +62,7 @@ pub(super) fn refused(says: &str, result: Result<Tree, Status>, words: &str) {
     }
 }
 
-impl World {
+impl TestEngine {
     pub(super) fn patch(&self, path: &str, patch: Patch) -> Result<Tree, Status> {
         let target = target(path);
         self.send(target.clone(), WriteAct::Patch(patch)).map(|reply| self.tree(&target, reply.shown))

@@ -1,8 +1,8 @@
-//! Pods and templates that name their group.
+//! Pods and templates that refer to their PodGroup.
 
 use super::*;
 
-/// References of pods that break a rule, at the place of the pod's spec.
+/// Invalid references, at the path of the pod spec.
 fn broken_references() -> Vec<(&'static str, Tree, &'static str)> {
     vec![
         ("no Workload", tree!({"workloadRef": {"podGroupName": "g"}}), "workloadRef.name: Required value"),
@@ -52,8 +52,8 @@ fn broken_references() -> Vec<(&'static str, Tree, &'static str)> {
 
 /// Shows: 5832-14.
 #[test]
-fn pods_and_templates_name_their_group_alike() {
-    let world = World::new();
+fn references_of_pods_and_templates_are_validated_alike() {
+    let world = TestEngine::new();
     let put = |tree: &Tree, path: &[&str], fields: &Tree| {
         let spec = fields
             .entries()
@@ -103,7 +103,7 @@ fn pods_and_templates_name_their_group_alike() {
 /// Shows: 5832-15.
 #[test]
 fn the_replica_key_is_deprecated() {
-    let world = World::new();
+    let world = TestEngine::new();
     let key = |fields: Tree| pod("p").with(&["spec", "workloadRef"], fields);
     for (says, reference, warned) in [
         ("without", tree!({"name": "w", "podGroupName": "g"}), 0),
@@ -125,8 +125,8 @@ fn the_replica_key_is_deprecated() {
 
 /// Shows: 5832-17.
 #[test]
-fn strict_validation_knows_the_fields() {
-    let world = World::new();
+fn strict_field_validation_accepts_the_fields() {
+    let world = TestEngine::new();
     let strict = || WriteOptions {
         field_manager: "t".into(),
         field_validation: FieldValidation::Strict,

@@ -1,11 +1,11 @@
-//! What Workloads and PodGroups may hold.
+//! Validation of Workloads and PodGroups.
 
 use super::*;
 
 /// Shows: 5832-11, 5832-12, 5832-13.
 #[test]
-fn workloads_that_break_a_rule() {
-    let world = World::new();
+fn invalid_workloads_are_rejected() {
+    let world = TestEngine::new();
     let base = workload("w");
     let templates = |list: Tree| with(&base, "spec.podGroupTemplates", list);
     let template = |template: Tree| templates(Tree::list([template]));
@@ -114,7 +114,7 @@ fn workloads_that_break_a_rule() {
     }
 }
 
-/// What templates and groups have in common, broken in each way.
+/// Violations of the rules that templates and groups share.
 fn broken_extras() -> Vec<(&'static str, &'static str, Tree, &'static str)> {
     let claim = |name: &str| tree!({"name": name, "resourceClaimName": "c"});
     let five: Vec<Tree> = (0..5).map(|i| claim(&format!("c{i}"))).collect();
@@ -196,8 +196,8 @@ fn broken_extras() -> Vec<(&'static str, &'static str, Tree, &'static str)> {
 
 /// Shows: 5832-11.
 #[test]
-fn what_templates_and_groups_have_in_common_is_checked_alike() {
-    let world = World::new();
+fn templates_and_groups_share_their_validation() {
+    let world = TestEngine::new();
     for (says, key, value, words) in broken_extras() {
         let template = gang("t", 1).with_key(key, value.clone());
         let tree = with(&workload("w"), "spec.podGroupTemplates", tree!([template]));
@@ -208,7 +208,7 @@ fn what_templates_and_groups_have_in_common_is_checked_alike() {
         );
         for (path, group) in [(ALPHA, group("g")), (BETA, released("g"))] {
             if key == "preemptionPolicy" && path == BETA {
-                // There the policy is that of the class, and admission is the first to object.
+                // In that version admission checks the preemption policy first.
                 continue;
             }
             let tree = with(&group, &format!("spec.{key}"), value.clone());
@@ -233,8 +233,8 @@ fn what_templates_and_groups_have_in_common_is_checked_alike() {
 
 /// Shows: 5832-04, 5832-05, 5832-06.
 #[test]
-fn groups_that_break_a_rule() {
-    let world = World::new();
+fn invalid_groups_are_rejected() {
+    let world = TestEngine::new();
     let base = group("g");
     let reference = |key: &str, value: &str| with(&base, &format!("spec.workloadRef.{key}"), value);
     let long = "a".repeat(254);
@@ -322,8 +322,8 @@ fn groups_that_break_a_rule() {
 
 /// Shows: 5832-06.
 #[test]
-fn a_template_is_named_in_either_spelling() {
-    let world = World::new();
+fn either_field_names_the_template() {
+    let world = TestEngine::new();
     for (says, spelled) in [
         ("by reference", tree!({"podGroupTemplateRef": {"name": "t"}})),
         ("by name", tree!({"podGroupTemplateName": "t"})),
@@ -351,8 +351,8 @@ fn a_template_is_named_in_either_spelling() {
 }
 
 #[test]
-fn priorities_of_groups_follow_their_classes() {
-    let world = World::new();
+fn priorities_are_resolved_from_priority_classes() {
+    let world = TestEngine::new();
     let class = tree!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"});
     world.create("scheduling.k8s.io/v1/-/priorityclasses", class).unwrap();
     let told = |made: &Tree| {
