@@ -1,64 +1,64 @@
-//! What the loop knows of the world: one cache per kind, and indexes over all of them.
+//! The object caches: one per kind, and indexes over all of them by owner, UID and node.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - An object is replaced only by a newer one: a reply may run ahead of the watch, never the other way round.
-//! - What a reply says is gone stays gone until the watch has passed it (a tombstone).
-//! - The indexes say exactly what the objects say.
+//! - An object is replaced only by a newer `resourceVersion`: a reply may be ahead of the watch, never behind it.
+//! - An object that a reply reports as deleted stays deleted until the watch has passed that revision (a tombstone).
+//! - The indexes match the objects at any time.
 //!
 //! # Deliberately absent
 //!
-//! Copies. Objects are shared trees; the caches hold counters.
+//! Copies of objects: trees are shared, a cache entry costs a reference count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::client::{ApiObject, Kind, Revision, Uid, WatchChange};
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::pod;
-use muster_api::port::{Change, Kind, Object, Revision, Uid};
 use muster_tree::{Text, Tree};
 
-use crate::plan::Key;
+use crate::controller::ObjectKey;
 
-/// A change of one object as controllers see it. New objects have no `before`, gone ones no `after`.
+/// A change of one object: added (no `old`), updated (both) or deleted (no `new`).
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// Which object.
-    pub key: &'a Key,
-    /// What it was.
-    pub before: Option<&'a Object>,
-    /// What it is.
-    pub after: Option<&'a Object>,
+pub struct WatchEvent<'a> {
+    /// The object.
+    pub key: &'a ObjectKey,
+    /// The object before the change; `None` when it was added.
+    pub old: Option<&'a ApiObject>,
+    /// The object after the change; `None` when it was deleted.
+    pub new: Option<&'a ApiObject>,
 }
 
-impl<'a> Seen<'a> {
-    /// The newest state there is: after the change, or before it when the object is gone.
+impl<'a> WatchEvent<'a> {
+    /// The latest known state: `new`, or `old` of a deleted object.
     #[must_use]
-    pub fn newest(&self) -> &'a Object {
-        self.after.or(self.before).expect("a change has a before or an after")
+    pub fn latest(&self) -> &'a ApiObject {
+        self.new.or(self.old).expect("a change has an old or a new object")
     }
 }
 
-/// What came of taking in everything of a kind.
+/// The result of replacing the cache of a kind by a list.
 #[derive(Debug)]
-pub struct Relisted {
-    /// What changed.
-    pub taken: Vec<Taken>,
-    /// Objects that the list does not have and that replies brought.
-    pub doubtful: Vec<Key>,
+pub struct RelistResult {
+    /// The differences between the cache and the list.
+    pub changes: Vec<CacheChange>,
+    /// Objects that a reply brought, newer than the list, and that the list does not contain: deleted, or created after it.
+    pub unverified: Vec<ObjectKey>,
 }
 
-/// A change that was taken in, owned.
+/// A change that was applied to the cache; the owned form of a [`WatchEvent`].
 #[derive(Debug, Clone)]
-pub struct Taken {
-    pub(crate) key: Key,
-    pub(crate) before: Option<Object>,
-    pub(crate) after: Option<Object>,
+pub struct CacheChange {
+    pub(crate) key: ObjectKey,
+    pub(crate) old: Option<ApiObject>,
+    pub(crate) new: Option<ApiObject>,
 }
 
-impl Taken {
-    pub(crate) fn seen(&self) -> Seen<'_> {
-        Seen { key: &self.key, before: self.before.as_ref(), after: self.after.as_ref() }
+impl CacheChange {
+    pub(crate) fn event(&self) -> WatchEvent<'_> {
+        WatchEvent { key: &self.key, old: self.old.as_ref(), new: self.new.as_ref() }
     }
 }
 
@@ -66,13 +66,13 @@ type Name = (Text, Text);
 
 #[derive(Debug, Default)]
 struct KindCache {
-    objects: BTreeMap<Name, Object>,
+    objects: BTreeMap<Name, ApiObject>,
     synced: bool,
-    /// The newest revision the watch has told of.
-    seen: Revision,
-    /// How often everything was taken in.
-    resets: u64,
-    gone: BTreeMap<Name, Tombstone>,
+    /// The newest revision that the watch has delivered.
+    latest_revision: Revision,
+    /// How often the kind was listed.
+    relists: u64,
+    tombstones: BTreeMap<Name, Tombstone>,
 }
 
 #[derive(Debug)]
@@ -81,23 +81,23 @@ struct Tombstone {
     revision: Revision,
 }
 
-/// All caches.
+/// The caches of all watched kinds.
 #[derive(Debug, Default)]
 pub struct Caches {
     kinds: BTreeMap<Kind, KindCache>,
-    by_owner: BTreeMap<Uid, BTreeSet<Key>>,
-    by_uid: BTreeMap<Uid, Key>,
+    by_owner: BTreeMap<Uid, BTreeSet<ObjectKey>>,
+    by_uid: BTreeMap<Uid, ObjectKey>,
     by_node: BTreeMap<Text, BTreeSet<Name>>,
 }
 
 impl Caches {
-    /// Begins to know a kind.
+    /// Adds an empty cache, which is not synced until the kind is listed.
     pub fn add_kind(&mut self, kind: &Kind) {
         self.kinds.entry(kind.clone()).or_default();
     }
 
-    /// Forgets a kind; its objects are gone.
-    pub fn remove_kind(&mut self, kind: &Kind) -> Vec<Taken> {
+    /// Removes the cache of a kind that is no longer served; returns its objects as deleted.
+    pub fn remove_kind(&mut self, kind: &Kind) -> Vec<CacheChange> {
         let Some(cache) = self.kinds.get(kind) else {
             return Vec::new();
         };
@@ -107,187 +107,193 @@ impl Caches {
         taken
     }
 
-    /// The kinds known.
+    /// The watched kinds.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.kinds.keys()
     }
 
-    /// Whether every kind known has been listed.
+    /// Whether every watched kind was listed.
     #[must_use]
     pub fn synced(&self) -> bool {
         self.kinds.values().all(|cache| cache.synced)
     }
 
-    /// Whether this kind has been listed.
+    /// Whether this kind is watched and was listed.
     #[must_use]
     pub fn kind_synced(&self, kind: &Kind) -> bool {
         self.kinds.get(kind).is_some_and(|cache| cache.synced)
     }
 
-    /// One object.
+    /// An object by kind, namespace and name.
     #[must_use]
-    pub fn get(&self, kind: &Kind, namespace: &Text, name: &Text) -> Option<&Object> {
+    pub fn get(&self, kind: &Kind, namespace: &Text, name: &Text) -> Option<&ApiObject> {
         self.kinds.get(kind)?.objects.get(&(namespace.clone(), name.clone()))
     }
 
-    /// The object of a key.
+    /// An object by key.
     #[must_use]
-    pub fn find(&self, key: &Key) -> Option<&Object> {
+    pub fn find(&self, key: &ObjectKey) -> Option<&ApiObject> {
         self.get(&key.kind, &key.namespace, &key.name)
     }
 
-    /// All objects of a kind, by namespace and name.
-    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Object> {
+    /// All objects of a kind, ordered by namespace and name.
+    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &ApiObject> {
         self.kinds.get(kind).into_iter().flat_map(|cache| cache.objects.values())
     }
 
-    /// How many objects of a kind there are.
+    /// The number of objects of a kind.
     #[must_use]
     pub fn count(&self, kind: &Kind) -> usize {
         self.kinds.get(kind).map_or(0, |cache| cache.objects.len())
     }
 
-    /// All objects of a kind in a namespace.
-    pub fn in_namespace<'a>(&'a self, kind: &Kind, namespace: &'a Text) -> impl Iterator<Item = &'a Object> {
+    /// All objects of a kind in a namespace, ordered by name.
+    pub fn in_namespace<'a>(
+        &'a self,
+        kind: &Kind,
+        namespace: &'a Text,
+    ) -> impl Iterator<Item = &'a ApiObject> {
         let from = (namespace.clone(), Text::new());
         let cache = self.kinds.get(kind).into_iter();
         let range = cache.flat_map(move |cache| cache.objects.range(from.clone()..));
         range.take_while(move |((ns, _), _)| ns == namespace).map(|(_, object)| object)
     }
 
-    /// All objects that name this UID among their owners.
-    pub fn owned_by(&self, uid: &Uid) -> impl Iterator<Item = (&Key, &Object)> {
+    /// All objects with an owner reference to this UID, controller or not.
+    pub fn owned_by(&self, uid: &Uid) -> impl Iterator<Item = (&ObjectKey, &ApiObject)> {
         let keys = self.by_owner.get(uid).into_iter().flatten();
         keys.filter_map(|key| Some((key, self.find(key)?)))
     }
 
-    /// How many objects name this UID among their owners.
+    /// The number of objects with an owner reference to this UID.
     #[must_use]
     pub fn owned_count(&self, uid: &Uid) -> usize {
         self.by_owner.get(uid).map_or(0, BTreeSet::len)
     }
 
-    /// The object of a UID.
+    /// An object by UID.
     #[must_use]
-    pub fn by_uid(&self, uid: &Uid) -> Option<(&Key, &Object)> {
+    pub fn by_uid(&self, uid: &Uid) -> Option<(&ObjectKey, &ApiObject)> {
         let key = self.by_uid.get(uid)?;
         Some((key, self.find(key)?))
     }
 
-    /// The pods bound to a node.
-    pub fn on_node(&self, node: &Text) -> impl Iterator<Item = &Object> {
+    /// The pods with this `spec.nodeName`.
+    pub fn on_node(&self, node: &Text) -> impl Iterator<Item = &ApiObject> {
         let pods = self.kinds.get(&kinds::PODS);
         let names = self.by_node.get(node).into_iter().flatten();
         names.filter_map(move |name| pods?.objects.get(name))
     }
 
-    /// Takes in everything there is of a kind. What a reply brought may be newer than the list, and stays; or it was gone
-    /// before the list was made, which the watch will never tell: somebody has to look.
-    pub fn reset(&mut self, kind: &Kind, objects: Vec<Object>) -> Relisted {
+    /// Replaces the cache of a kind by a list. An object that only a reply brought may be newer than the list, and stays; or it
+    /// was deleted before the list was made, and no watch event will say so. Those are returned for verification.
+    pub fn replace(&mut self, kind: &Kind, objects: Vec<ApiObject>) -> RelistResult {
         let newest = objects.iter().map(|object| object.revision).max().unwrap_or(0);
         let names: BTreeSet<Name> = objects.iter().map(|object| name_of(&object.tree)).collect();
         let cache = self.kinds.entry(kind.clone()).or_default();
         cache.synced = true;
-        cache.resets += 1;
-        cache.seen = cache.seen.max(newest);
-        cache.gone.retain(|name, _| names.contains(name));
+        cache.relists += 1;
+        cache.latest_revision = cache.latest_revision.max(newest);
+        // No older watch event follows a list: a tombstone is only needed against the list itself.
+        cache.tombstones.retain(|name, _| names.contains(name));
         let missing = cache.objects.iter().filter(|(name, _)| !names.contains(name));
-        let (newer, gone): (Vec<_>, Vec<_>) = missing.partition(|(_, object)| object.revision > cache.seen);
-        let doubtful = newer.into_iter().map(|(name, _)| Key::new(kind, &name.0, &name.1)).collect();
+        let (newer, gone): (Vec<_>, Vec<_>) =
+            missing.partition(|(_, object)| object.revision > cache.latest_revision);
+        let unverified = newer.into_iter().map(|(name, _)| ObjectKey::new(kind, &name.0, &name.1)).collect();
         let gone: Vec<Name> = gone.into_iter().map(|(name, _)| name.clone()).collect();
-        let mut taken: Vec<Taken> = gone.iter().filter_map(|name| self.remove(kind, name)).collect();
-        taken.extend(objects.into_iter().filter_map(|object| self.put(kind, object)));
-        Relisted { taken, doubtful }
+        let mut changes: Vec<CacheChange> = gone.iter().filter_map(|name| self.remove(kind, name)).collect();
+        changes.extend(objects.into_iter().filter_map(|object| self.apply_upsert(kind, object)));
+        RelistResult { changes, unverified }
     }
 
-    /// The watch has told of everything up to this revision, kept or not.
-    pub fn heard(&mut self, kind: &Kind, revision: Revision) {
+    /// The watch has delivered everything up to this revision, whether the objects are cached or not.
+    pub fn observe_revision(&mut self, kind: &Kind, revision: Revision) {
         let cache = self.kinds.entry(kind.clone()).or_default();
-        cache.seen = cache.seen.max(revision);
+        cache.latest_revision = cache.latest_revision.max(revision);
     }
 
-    /// How often everything of a kind was taken in.
+    /// How often a kind was listed.
     #[must_use]
-    pub fn resets(&self, kind: &Kind) -> u64 {
-        self.kinds.get(kind).map_or(0, |cache| cache.resets)
+    pub fn relists(&self, kind: &Kind) -> u64 {
+        self.kinds.get(kind).map_or(0, |cache| cache.relists)
     }
 
-    /// Takes in a change that the watch tells of.
-    pub fn change(&mut self, kind: &Kind, change: Change) -> Option<Taken> {
-        let (Change::Put(object) | Change::Gone(object)) = &change;
+    /// Applies a change from the watch; `None` when the cache is newer.
+    pub fn apply_watch_change(&mut self, kind: &Kind, change: WatchChange) -> Option<CacheChange> {
+        let (WatchChange::Applied(object) | WatchChange::Deleted(object)) = &change;
         let cache = self.kinds.entry(kind.clone()).or_default();
-        cache.seen = cache.seen.max(object.revision);
+        cache.latest_revision = cache.latest_revision.max(object.revision);
         match change {
-            Change::Put(object) => self.put(kind, object),
-            Change::Gone(object) => self.gone(kind, &object),
+            WatchChange::Applied(object) => self.apply_upsert(kind, object),
+            WatchChange::Deleted(object) => self.apply_delete(kind, &object),
         }
     }
 
-    /// Takes in what a reply shows, unless the watch has told more.
-    pub fn reply(&mut self, kind: &Kind, object: Object) -> Option<Taken> {
+    /// Applies the object in a reply; `None` when the watch has already delivered a newer state.
+    pub fn apply_reply(&mut self, kind: &Kind, object: ApiObject) -> Option<CacheChange> {
         let cache = self.kinds.get(kind)?;
         let known = cache.objects.contains_key(&name_of(&object.tree));
-        // Not known and not news: the watch has shown it and its end already.
-        if !known && object.revision <= cache.seen {
+        // Not cached although the watch has passed its revision: the watch has delivered its deletion, too.
+        if !known && object.revision <= cache.latest_revision {
             return None;
         }
-        self.put(kind, object)
+        self.apply_upsert(kind, object)
     }
 
-    /// Takes in that a reply says this object is gone.
-    pub fn buried(&mut self, kind: &Kind, object: &Object) -> Option<Taken> {
+    /// Removes an object that a reply reports as deleted and leaves a tombstone, so that older watch events do not bring it back.
+    pub fn apply_delete_reply(&mut self, kind: &Kind, object: &ApiObject) -> Option<CacheChange> {
         let name = name_of(&object.tree);
         let uid = meta::uid(&object.tree);
         let cache = self.kinds.get_mut(kind)?;
         let old = cache.objects.get(&name).filter(|old| meta::uid(&old.tree) == uid)?;
         let revision = object.revision.max(old.revision);
-        cache.gone.insert(name.clone(), Tombstone { uid, revision });
+        cache.tombstones.insert(name.clone(), Tombstone { uid, revision });
         self.remove(kind, &name)
     }
 
-    fn gone(&mut self, kind: &Kind, object: &Object) -> Option<Taken> {
+    fn apply_delete(&mut self, kind: &Kind, object: &ApiObject) -> Option<CacheChange> {
         let name = name_of(&object.tree);
         let cache = self.kinds.get_mut(kind)?;
         let uid = meta::uid(&object.tree);
-        cache.gone.retain(|n, tomb| *n != name || tomb.uid != uid);
-        // A namesake born after this end is already known from a reply.
+        cache.tombstones.retain(|n, tomb| *n != name || tomb.uid != uid);
+        // A newer object of the same name is already cached from a reply.
         cache.objects.get(&name).filter(|old| old.revision <= object.revision)?;
         self.remove(kind, &name)
     }
 
-    fn put(&mut self, kind: &Kind, object: Object) -> Option<Taken> {
+    fn apply_upsert(&mut self, kind: &Kind, object: ApiObject) -> Option<CacheChange> {
         let name = name_of(&object.tree);
         let cache = self.kinds.get_mut(kind)?;
-        if let Some(tomb) = cache.gone.get(&name) {
+        if let Some(tomb) = cache.tombstones.get(&name) {
             if tomb.uid == meta::uid(&object.tree) && object.revision <= tomb.revision {
                 return None;
             }
-            cache.gone.remove(&name);
+            cache.tombstones.remove(&name);
         }
         if cache.objects.get(&name).is_some_and(|old| old.revision >= object.revision) {
             return None;
         }
-        let before = cache.objects.insert(name.clone(), object.clone());
-        let key = Key { kind: kind.clone(), namespace: name.0, name: name.1 };
-        if !before.as_ref().is_some_and(|old| same_places(&old.tree, &object.tree)) {
-            if let Some(old) = &before {
+        let old = cache.objects.insert(name.clone(), object.clone());
+        let key = ObjectKey { kind: kind.clone(), namespace: name.0, name: name.1 };
+        if !old.as_ref().is_some_and(|old| same_index_keys(&old.tree, &object.tree)) {
+            if let Some(old) = &old {
                 self.unindex(&key, &old.tree);
             }
             self.index(&key, &object.tree);
         }
-        Some(Taken { key, before, after: Some(object) })
+        Some(CacheChange { key, old, new: Some(object) })
     }
 
-    fn remove(&mut self, kind: &Kind, name: &Name) -> Option<Taken> {
-        let before = self.kinds.get_mut(kind)?.objects.remove(name)?;
-        let key = Key { kind: kind.clone(), namespace: name.0.clone(), name: name.1.clone() };
-        self.unindex(&key, &before.tree);
-        Some(Taken { key, before: Some(before), after: None })
+    fn remove(&mut self, kind: &Kind, name: &Name) -> Option<CacheChange> {
+        let old = self.kinds.get_mut(kind)?.objects.remove(name)?;
+        let key = ObjectKey { kind: kind.clone(), namespace: name.0.clone(), name: name.1.clone() };
+        self.unindex(&key, &old.tree);
+        Some(CacheChange { key, old: Some(old), new: None })
     }
 
-    fn index(&mut self, key: &Key, tree: &Tree) {
+    fn index(&mut self, key: &ObjectKey, tree: &Tree) {
         self.by_uid.insert(meta::uid(tree), key.clone());
-        for owner in meta::owners(tree) {
+        for owner in meta::owner_references(tree) {
             self.by_owner.entry(owner.uid).or_default().insert(key.clone());
         }
         if let Some(node) = node_of(key, tree) {
@@ -295,12 +301,12 @@ impl Caches {
         }
     }
 
-    fn unindex(&mut self, key: &Key, tree: &Tree) {
+    fn unindex(&mut self, key: &ObjectKey, tree: &Tree) {
         let uid = meta::uid(tree);
         if self.by_uid.get(&uid) == Some(key) {
             self.by_uid.remove(&uid);
         }
-        for owner in meta::owners(tree) {
+        for owner in meta::owner_references(tree) {
             drop_from(&mut self.by_owner, &owner.uid, key);
         }
         if let Some(node) = node_of(key, tree) {
@@ -322,12 +328,12 @@ fn name_of(tree: &Tree) -> Name {
     (meta::namespace(tree), meta::name(tree))
 }
 
-fn node_of(key: &Key, tree: &Tree) -> Option<Text> {
+fn node_of(key: &ObjectKey, tree: &Tree) -> Option<Text> {
     (key.kind == kinds::PODS).then(|| tree.text_at(pod::NODE_NAME)).filter(|node| !node.is_empty())
 }
 
-/// Whether both stand at the same places in the indexes; most changes are of the status only.
-fn same_places(old: &Tree, new: &Tree) -> bool {
+/// Whether both have the same index entries, which depend on metadata and spec only: most updates change the status.
+fn same_index_keys(old: &Tree, new: &Tree) -> bool {
     let same = |key| match (old.get(key), new.get(key)) {
         (Some(a), Some(b)) => a == b,
         (a, b) => a.is_none() && b.is_none(),
@@ -341,13 +347,13 @@ mod tests {
 
     use super::*;
 
-    fn pod(name: &str, uid: &str, revision: u64, node: &str) -> Object {
+    fn pod(name: &str, uid: &str, revision: u64, node: &str) -> ApiObject {
         let tree = tree!({"metadata": {"namespace": "ns", "name": name, "uid": uid,
             "ownerReferences": [{"uid": "owner", "name": "o"}]}, "spec": {"nodeName": node}});
-        Object { tree, revision }
+        ApiObject { tree, revision }
     }
 
-    fn names<'a>(objects: impl Iterator<Item = &'a Object>) -> Vec<Text> {
+    fn names<'a>(objects: impl Iterator<Item = &'a ApiObject>) -> Vec<Text> {
         objects.map(|object| meta::name(&object.tree)).collect()
     }
 
@@ -355,7 +361,7 @@ mod tests {
         let mut caches = Caches::default();
         caches.add_kind(&kinds::PODS);
         assert!(!caches.synced());
-        caches.reset(&kinds::PODS, vec![pod("a", "1", 5, "n1"), pod("b", "2", 6, "")]);
+        caches.replace(&kinds::PODS, vec![pod("a", "1", 5, "n1"), pod("b", "2", 6, "")]);
         assert!(caches.synced());
         caches
     }
@@ -365,9 +371,9 @@ mod tests {
         let mut caches = filled();
         assert_eq!(names(caches.on_node(&"n1".into())), ["a"]);
         assert_eq!(caches.owned_by(&"owner".into()).count(), 2);
-        caches.change(&kinds::PODS, Change::Put(pod("b", "2", 7, "n1")));
+        caches.apply_watch_change(&kinds::PODS, WatchChange::Applied(pod("b", "2", 7, "n1")));
         assert_eq!(names(caches.on_node(&"n1".into())), ["a", "b"]);
-        caches.change(&kinds::PODS, Change::Gone(pod("a", "1", 8, "n1")));
+        caches.apply_watch_change(&kinds::PODS, WatchChange::Deleted(pod("a", "1", 8, "n1")));
         assert_eq!(names(caches.on_node(&"n1".into())), ["b"]);
         assert_eq!(names(caches.in_namespace(&kinds::PODS, &"ns".into())), ["b"]);
         assert!(caches.by_uid(&"1".into()).is_none());
@@ -376,41 +382,54 @@ mod tests {
     #[test]
     fn the_newer_one_stays() {
         let mut caches = filled();
-        assert!(caches.reply(&kinds::PODS, pod("a", "1", 9, "n2")).is_some(), "a reply runs ahead");
-        assert!(caches.change(&kinds::PODS, Change::Put(pod("a", "1", 7, "n1"))).is_none(), "the watch lags");
+        assert!(caches.apply_reply(&kinds::PODS, pod("a", "1", 9, "n2")).is_some(), "a reply runs ahead");
+        assert!(
+            caches.apply_watch_change(&kinds::PODS, WatchChange::Applied(pod("a", "1", 7, "n1"))).is_none(),
+            "the watch lags"
+        );
         assert_eq!(names(caches.on_node(&"n2".into())), ["a"]);
-        assert!(caches.reply(&kinds::PODS, pod("a", "1", 9, "n2")).is_none(), "the same again");
+        assert!(caches.apply_reply(&kinds::PODS, pod("a", "1", 9, "n2")).is_none(), "the same again");
     }
 
     #[test]
     fn what_is_buried_stays_away_until_the_watch_has_passed_it() {
         let mut caches = filled();
-        assert!(caches.buried(&kinds::PODS, &pod("a", "1", 9, "")).is_some());
-        assert!(caches.change(&kinds::PODS, Change::Put(pod("a", "1", 8, ""))).is_none(), "old news");
+        assert!(caches.apply_delete_reply(&kinds::PODS, &pod("a", "1", 9, "")).is_some());
         assert!(
-            caches.change(&kinds::PODS, Change::Put(pod("a", "3", 11, ""))).is_some(),
+            caches.apply_watch_change(&kinds::PODS, WatchChange::Applied(pod("a", "1", 8, ""))).is_none(),
+            "old news"
+        );
+        assert!(
+            caches.apply_watch_change(&kinds::PODS, WatchChange::Applied(pod("a", "3", 11, ""))).is_some(),
             "a namesake is new"
         );
-        assert!(caches.change(&kinds::PODS, Change::Gone(pod("a", "1", 9, ""))).is_none(), "the old end");
+        assert!(
+            caches.apply_watch_change(&kinds::PODS, WatchChange::Deleted(pod("a", "1", 9, ""))).is_none(),
+            "the old end"
+        );
         assert_eq!(names(caches.all(&kinds::PODS)), ["a", "b"]);
     }
 
     #[test]
     fn a_late_reply_does_not_raise_the_dead() {
         let mut caches = filled();
-        caches.change(&kinds::PODS, Change::Put(pod("c", "4", 7, "")));
-        caches.change(&kinds::PODS, Change::Gone(pod("c", "4", 8, "")));
-        assert!(caches.reply(&kinds::PODS, pod("c", "4", 7, "")).is_none());
+        caches.apply_watch_change(&kinds::PODS, WatchChange::Applied(pod("c", "4", 7, "")));
+        caches.apply_watch_change(&kinds::PODS, WatchChange::Deleted(pod("c", "4", 8, "")));
+        assert!(caches.apply_reply(&kinds::PODS, pod("c", "4", 7, "")).is_none());
     }
 
     #[test]
     fn a_new_list_forgets_what_is_missing_but_not_newer_replies() {
         let mut caches = filled();
-        caches.reply(&kinds::PODS, pod("new", "9", 20, ""));
-        let Relisted { taken, doubtful } =
-            caches.reset(&kinds::PODS, vec![pod("b", "2", 6, ""), pod("d", "5", 12, "")]);
-        assert_eq!(taken.len(), 2, "a is gone, d is new, b is the same");
-        assert_eq!(doubtful, [Key::new(&kinds::PODS, &"ns".into(), &"new".into())], "it may be gone as well");
+        caches.apply_reply(&kinds::PODS, pod("new", "9", 20, ""));
+        let RelistResult { changes, unverified } =
+            caches.replace(&kinds::PODS, vec![pod("b", "2", 6, ""), pod("d", "5", 12, "")]);
+        assert_eq!(changes.len(), 2, "a is gone, d is new, b is the same");
+        assert_eq!(
+            unverified,
+            [ObjectKey::new(&kinds::PODS, &"ns".into(), &"new".into())],
+            "it may be gone as well"
+        );
         assert_eq!(names(caches.all(&kinds::PODS)), ["b", "d", "new"]);
     }
 }

@@ -3,7 +3,7 @@
 //! # Guarantees
 //!
 //! - A status is a function of the budget, its pods and their controllers; an unchanged one is not written again.
-//! - A pod that eviction has promised to delete counts as gone for `DELETION_SECS`, then as there again.
+//! - A pod in `status.disruptedPods` counts as deleted for `DELETION_SECS`, then as existing again.
 //!
 //! # Deliberately absent
 //!
@@ -11,75 +11,82 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::condition::{self, Wanted};
+use muster_api::client::{ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource, Uid};
+use muster_api::condition::{self, DesiredCondition};
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::{budget as path, meta as meta_path, pod as pod_path};
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Uid};
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, literal, tree};
 
-use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ObjectKey, ReconcileRequest, Reconciled, Step};
 
-/// How long a pod that eviction has promised to delete counts as gone, in seconds.
+/// How long a pod in `status.disruptedPods` counts as deleted, in seconds (upstream's `DeletionTimeout`).
 const DELETION_SECS: i64 = 120;
 const MICROS: i64 = 1_000_000;
 static MANAGER: Text = literal!("disruption-controller");
 
 /// The disruption controller.
 #[derive(Debug, Default)]
-pub struct Disruption;
+pub struct DisruptionController;
 
-impl Controller for Disruption {
+impl Controller for DisruptionController {
     fn name(&self) -> &'static str {
         "disruption"
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        [&kinds::BUDGETS, &kinds::PODS].map(Clone::clone).into()
+        [&kinds::POD_DISRUPTION_BUDGETS, &kinds::PODS].map(Clone::clone).into()
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        if seen.key.kind == kinds::BUDGETS {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        if seen.key.kind == kinds::POD_DISRUPTION_BUDGETS {
             return vec![seen.key.clone().into()];
         }
         if seen.key.kind != kinds::PODS {
             return Vec::new();
         }
-        let states: Vec<&Object> = seen.before.into_iter().chain(seen.after).collect();
-        let budgets = caches.in_namespace(&kinds::BUDGETS, &seen.key.namespace);
+        let states: Vec<&ApiObject> = seen.old.into_iter().chain(seen.new).collect();
+        let budgets = caches.in_namespace(&kinds::POD_DISRUPTION_BUDGETS, &seen.key.namespace);
         let covering = budgets.filter(|budget| states.iter().any(|pod| covers(&budget.tree, &pod.tree)));
-        let key = |budget: &Object| Key::new(&kinds::BUDGETS, &seen.key.namespace, &meta::name(&budget.tree));
+        let key = |budget: &ApiObject| {
+            ObjectKey::new(&kinds::POD_DISRUPTION_BUDGETS, &seen.key.namespace, &meta::name(&budget.tree))
+        };
         covering.map(|budget| key(budget).into()).collect()
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         let Some(budget) = caches.find(key) else {
-            return Plan::nothing();
+            return Reconciled::done();
         };
-        let pods: Vec<&Object> = caches
+        let pods: Vec<&ApiObject> = caches
             .in_namespace(&kinds::PODS, &key.namespace)
             .filter(|pod| covers(&budget.tree, &pod.tree))
             .collect();
         let (status, again) = status(&budget.tree, &pods, caches, now);
         let plan = if budget.tree.get("status") == Some(&status) {
-            Plan::nothing()
+            Reconciled::done()
         } else {
-            let guard = Guard { uid: Some(meta::uid(&budget.tree)), revision: Some(budget.revision) };
-            let act = Act::Merge(replaced(budget.tree.get("status"), &status));
-            let call = Call { by: MANAGER.clone(), on: key.target(Part::Status), guard, act };
-            Plan::of(vec![Step::One(call)])
+            let guard = Preconditions { uid: Some(meta::uid(&budget.tree)), revision: Some(budget.revision) };
+            let act = RequestVerb::MergePatch(replaced(budget.tree.get("status"), &status));
+            let call = ApiRequest {
+                field_manager: MANAGER.clone(),
+                target: key.target(Subresource::Status),
+                preconditions: guard,
+                verb: act,
+            };
+            Reconciled::with_steps(vec![Step::Request(call)])
         };
         match again {
-            Some(at) => plan.again(at),
+            Some(at) => plan.requeue_at(at),
             None => plan,
         }
     }
 }
 
-/// A merge patch to this status; keys that the status no longer has are removed.
+/// A merge patch to this status that removes absent keys.
 fn replaced(old: Option<&Tree>, new: &Tree) -> Tree {
     let gone = |part: &str| {
         let names =
@@ -94,16 +101,16 @@ fn replaced(old: Option<&Tree>, new: &Tree) -> Tree {
 
 /// An empty selector covers all pods, an absent one none.
 fn covers(budget: &Tree, pod: &Tree) -> bool {
-    Selector::of(budget.at(path::SELECTOR)).selects(pod)
+    LabelSelector::of(budget.at(path::SELECTOR)).matches(pod)
 }
 
 /// The status of a budget, and when it changes by itself.
-fn status(budget: &Tree, pods: &[&Object], caches: &Caches, now: Time) -> (Tree, Option<Time>) {
+fn status(budget: &Tree, pods: &[&ApiObject], caches: &Caches, now: Time) -> (Tree, Option<Time>) {
     let (disrupted, again) = disrupted(budget, pods, now);
-    let healthy = |pod: &&&Object| {
-        meta::deleting(&pod.tree).is_none()
+    let healthy = |pod: &&&ApiObject| {
+        meta::deletion_timestamp(&pod.tree).is_none()
             && !disrupted.contains_key(&meta::name(&pod.tree))
-            && condition::holds(pod.tree.items_at(pod_path::CONDITIONS), "Ready")
+            && condition::is_true(pod.tree.items_at(pod_path::CONDITIONS), "Ready")
     };
     let current = count(pods.iter().filter(healthy).count());
     let before = budget.get("status").cloned().unwrap_or_else(Tree::empty_map);
@@ -128,7 +135,12 @@ fn status(budget: &Tree, pods: &[&Object], caches: &Caches, now: Time) -> (Tree,
     };
     let message = why.unwrap_or_default();
     let mut conditions = wanted.items_at(&["conditions"]).to_vec();
-    let allows = Wanted { kind: "DisruptionAllowed", holds: allowed > 0, reason, message: &message };
+    let allows = DesiredCondition {
+        condition_type: "DisruptionAllowed",
+        status: allowed > 0,
+        reason,
+        message: &message,
+    };
     condition::set(&mut conditions, &allows, now);
     let conditions =
         conditions.into_iter().map(|condition| condition.with(&["observedGeneration"], generation));
@@ -141,11 +153,11 @@ fn status(budget: &Tree, pods: &[&Object], caches: &Caches, now: Time) -> (Tree,
     (status, again)
 }
 
-/// The pods that eviction has promised to delete and that are still there, and when the first promise is forgotten.
-fn disrupted(budget: &Tree, pods: &[&Object], now: Time) -> (BTreeMap<Text, Tree>, Option<Time>) {
+/// The disrupted pods that still exist, and when the first entry expires.
+fn disrupted(budget: &Tree, pods: &[&ApiObject], now: Time) -> (BTreeMap<Text, Tree>, Option<Time>) {
     let live: BTreeSet<Text> = pods
         .iter()
-        .filter(|pod| meta::deleting(&pod.tree).is_none())
+        .filter(|pod| meta::deletion_timestamp(&pod.tree).is_none())
         .map(|pod| meta::name(&pod.tree))
         .collect();
     let promised = budget.entries_at(path::DISRUPTED).iter().filter(|(name, _)| live.contains(name));
@@ -158,12 +170,12 @@ fn disrupted(budget: &Tree, pods: &[&Object], now: Time) -> (BTreeMap<Text, Tree
             first = Some(first.map_or(end, |first| first.min(end)));
         }
     }
-    // One microsecond later the promise no longer counts.
+    // One microsecond after the expiry the entry no longer counts.
     (still, first.map(|first| Time(first.0 + 1)))
 }
 
 /// How many pods there should be, and how many of them must be healthy.
-fn expected(budget: &Tree, pods: &[&Object], caches: &Caches) -> Result<(i64, i64), String> {
+fn expected(budget: &Tree, pods: &[&ApiObject], caches: &Caches) -> Result<(i64, i64), String> {
     if let Some(most) = budget.at(&["spec", "maxUnavailable"]) {
         let expected = scale(pods, caches)?;
         return Ok((expected, (expected - scaled(most, expected)).max(0)));
@@ -190,10 +202,10 @@ fn scaled(value: &Tree, whole: i64) -> i64 {
 }
 
 /// How many pods the controllers of these pods want, all together. A pod without a controller adds none.
-fn scale(pods: &[&Object], caches: &Caches) -> Result<i64, String> {
+fn scale(pods: &[&ApiObject], caches: &Caches) -> Result<i64, String> {
     let mut wanted: BTreeMap<Uid, i64> = BTreeMap::new();
     for pod in pods {
-        let Some(owner) = meta::owners(&pod.tree).find(|owner| owner.controller) else {
+        let Some(owner) = meta::owner_references(&pod.tree).find(|owner| owner.controller) else {
             continue;
         };
         if wanted.contains_key(&owner.uid) {
@@ -222,7 +234,7 @@ fn count(n: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::port::Change;
+    use muster_api::client::WatchChange;
 
     use super::*;
 
@@ -230,7 +242,7 @@ mod tests {
 
     fn pod(name: &str, ready: bool) -> Tree {
         tree!({"metadata": {"name": name, "namespace": "n", "uid": name, "labels": {"app": "a"}},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": condition::word(ready)}]}})
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": condition::status_text(ready)}]}})
     }
 
     fn budget(spec: &Tree, status: Tree) -> Tree {
@@ -242,19 +254,21 @@ mod tests {
     fn written(budget: Tree, pods: &[Tree]) -> (Option<Tree>, Option<Time>) {
         let mut caches = Caches::default();
         let put = |caches: &mut Caches, kind: &Kind, tree: Tree| {
-            caches.change(kind, Change::Put(Object { tree, revision: 1 }));
+            caches.apply_watch_change(kind, WatchChange::Applied(ApiObject { tree, revision: 1 }));
         };
-        put(&mut caches, &kinds::BUDGETS, budget);
+        put(&mut caches, &kinds::POD_DISRUPTION_BUDGETS, budget);
         for tree in pods {
             put(&mut caches, &kinds::PODS, tree.clone());
         }
-        let key = Key::new(&kinds::BUDGETS, &"n".into(), &"b".into());
-        let plan = Disruption.plan(&key, &caches, NOW);
+        let key = ObjectKey::new(&kinds::POD_DISRUPTION_BUDGETS, &"n".into(), &"b".into());
+        let plan = DisruptionController.reconcile(&key, &caches, NOW);
         let patch = plan.steps.into_iter().find_map(|step| match step {
-            Step::One(Call { act: Act::Merge(patch), .. }) => patch.get("status").cloned(),
+            Step::Request(ApiRequest { verb: RequestVerb::MergePatch(patch), .. }) => {
+                patch.get("status").cloned()
+            }
             _ => None,
         });
-        (patch, plan.again_at)
+        (patch, plan.requeue_at)
     }
 
     fn numbers(status: &Tree) -> [i64; 4] {

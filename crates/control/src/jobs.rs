@@ -1,240 +1,263 @@
-//! Keeps Jobs on their way: which changes concern them, and their plans as calls.
+//! The Job controller: maps watch events to Jobs and sends the steps of [`muster_job`].
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What is kept here can be lost: names of pods without owner are learnt from the first list, and what is
-//!   remembered of failures only makes a pause longer.
-//! - A pod without owner, or whose Job is gone, does not keep the finalizer.
+//! - The state in memory can be lost: orphaned pods are found by the initial list, and losing failures only shortens a backoff.
+//! - A pod without an owner, or of a deleted Job, does not keep the tracking finalizer.
 
-mod calls;
 mod gangs;
+mod requests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::event::{Event, Severity};
-use muster_api::gang_make::{self, Gangs, JobAsks, Makes, words as gang_words};
+use muster_api::client::{ApiError, ApiObject, ApiRequest, Kind, RequestVerb, Uid};
+use muster_api::consts::{NAMESPACE_TERMINATING, finalizers, reasons};
+use muster_api::event::{Event, EventType};
+use muster_api::gang_objects::{self, GangSupport, JobGang, ObjectsToCreate, consts as gang_words};
 use muster_api::job::{JobFacts, JobStatus};
 use muster_api::job_pod::JobPod;
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::job as path;
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_api::time::Time;
-use muster_api::words::{NAMESPACE_TERMINATING, finalizers, reasons};
-use muster_job::{Action, Observed, Past};
+use muster_job::{BackoffRecord, JobAction, JobSnapshot};
 use muster_tree::{Text, Tree};
 
-use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ObjectKey, ReconcileRequest, Reconciled, Step};
 
-/// Pods that end within this time are counted together.
-const ENDS_TOGETHER: Duration = Duration::from_millis(20);
-/// Other changes of pods are shown in a Job's status at most this often.
-const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// Pods that terminate within this period are counted together (upstream's `syncJobBatchPeriod`).
+const TERMINATION_BATCH_PERIOD: Duration = Duration::from_millis(20);
+/// Other updates of pods change a Job's status at most this often.
+const STATUS_BATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// The Job controller, the one that deletes finished Jobs included.
+/// The Job controller, with the TTL-after-finished controller.
 #[derive(Debug, Default)]
-pub struct Jobs {
-    /// UIDs under which tracked pods know the Job of a key: to find its pods when the Job is gone.
-    known: BTreeMap<Key, BTreeSet<Uid>>,
-    /// Pods that nobody controls, by namespace.
+pub struct JobController {
+    /// UIDs of Jobs with tracked pods by key, to find the pods of a deleted Job.
+    uids: BTreeMap<ObjectKey, BTreeSet<Uid>>,
+    /// Pods without a controller, by namespace.
     orphans: BTreeMap<Text, BTreeSet<Text>>,
     /// Failures of each Job since its last success.
-    pasts: BTreeMap<Uid, Past>,
-    /// Jobs whose last try to make a pod was refused.
-    refused: BTreeSet<Uid>,
-    /// How gangs are written, where Jobs make them.
-    gangs: Option<Gangs>,
+    backoff_records: BTreeMap<Uid, BackoffRecord>,
+    /// Jobs with a failed pod creation in the last reconciliation.
+    create_failed: BTreeSet<Uid>,
+    /// The gang API, where Jobs create gangs.
+    gangs: Option<GangSupport>,
 }
 
-impl Controller for Jobs {
+impl Controller for JobController {
     fn name(&self) -> &'static str {
         "job"
     }
 
     fn kinds(&self) -> Vec<Kind> {
         let mut all = vec![kinds::JOBS.clone(), kinds::PODS.clone()];
-        all.extend(self.gangs.into_iter().flat_map(gang_make::kinds).cloned());
+        all.extend(self.gangs.into_iter().flat_map(gang_objects::kinds).cloned());
         all
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        if seen.key.kind == kinds::JOBS {
-            if seen.after.is_none() {
-                self.forget(&meta::uid(&seen.newest().tree));
+    fn map_event(&mut self, event: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        if event.key.kind == kinds::JOBS {
+            if event.new.is_none() {
+                self.forget(&meta::uid(&event.latest().tree));
             }
-            let after = if only_shows(seen) { STATUS_EVERY } else { Duration::ZERO };
-            return vec![Wake { key: seen.key.clone(), after }];
+            let after = if is_own_status_update(event) { STATUS_BATCH_PERIOD } else { Duration::ZERO };
+            return vec![ReconcileRequest { key: event.key.clone(), after }];
         }
-        if seen.key.kind != kinds::PODS {
-            let ours = self.gangs.is_some_and(|gangs| gangs::is_kind(gangs, &seen.key.kind));
-            return if ours { gangs::wakes(seen, caches) } else { Vec::new() };
+        if event.key.kind != kinds::PODS {
+            let ours = self.gangs.is_some_and(|gangs| gangs::is_kind(gangs, &event.key.kind));
+            return if ours { gangs::requests_for(event, caches) } else { Vec::new() };
         }
-        let [before, after] = [seen.before, seen.after].map(|pod| pod.map(|pod| &pod.tree));
-        let mut wakes: Vec<Wake> = self.owner_wakes(seen).into_iter().collect();
+        let [before, after] = [event.old, event.new].map(|pod| pod.map(|pod| &pod.tree));
+        let mut requests: Vec<ReconcileRequest> = self.owner_requests(event).into_iter().collect();
         if let (Some(old), true) = (before.and_then(job_of), after.is_some()) {
-            let key = Key::new(&kinds::JOBS, &seen.key.namespace, &old.name);
-            wakes.extend((after.and_then(job_of).as_ref() != Some(&old)).then(|| key.into()));
+            let key = ObjectKey::new(&kinds::JOBS, &event.key.namespace, &old.name);
+            requests.extend((after.and_then(job_of).as_ref() != Some(&old)).then(|| key.into()));
         }
-        wakes.extend(self.orphan_wakes(seen, caches));
-        wakes
+        requests.extend(self.orphan_requests(event, caches));
+        requests
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         if key.kind == kinds::PODS {
-            return caches.find(key).map(plan_orphan).unwrap_or_default();
+            return caches.find(key).map(reconcile_orphan).unwrap_or_default();
         }
         let live = caches.find(key).map(|job| meta::uid(&job.tree));
-        let mut plan = caches.find(key).map(|job| self.plan_job(job, caches, now)).unwrap_or_default();
-        let lost = self.lost_pods(key, live.as_ref(), caches);
-        if !lost.is_empty() {
-            plan.steps.push(Step::Each(lost));
+        let mut plan = caches.find(key).map(|job| self.reconcile_job(job, caches, now)).unwrap_or_default();
+        let untrack = self.untrack_pods_of_deleted_job(key, live.as_ref(), caches);
+        if !untrack.is_empty() {
+            plan.steps.push(Step::Parallel(untrack));
         }
         plan
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+    fn on_request_error(
+        &mut self,
+        key: &ObjectKey,
+        request: &ApiRequest,
+        error: &ApiError,
+        caches: &Caches,
+    ) -> Option<Event> {
         let job = caches.find(key).filter(|_| key.kind == kinds::JOBS)?;
-        let (reason, message) = match (&call.act, why) {
-            (_, Refusal::AlreadyExists(_) | Refusal::Unknown(_) | Refusal::Conflict(_)) => return None,
-            (Act::Create(_), _) if call.on.kind != kinds::PODS => {
-                let words = why.words();
-                let message = format!("Failed to create {} for Job {}: {words}", call.on.name, key.name);
+        let (reason, message) = match (&request.verb, error) {
+            (_, ApiError::AlreadyExists(_) | ApiError::Indeterminate(_) | ApiError::Conflict(_)) => {
+                return None;
+            }
+            (RequestVerb::Create(_), _) if request.target.kind != kinds::PODS => {
+                let cause = error.message();
+                let message =
+                    format!("Failed to create {} for Job {}: {cause}", request.target.name, key.name);
                 (gang_words::CREATE_FAILED, message)
             }
-            (Act::Create(_), _) => {
-                self.refused.insert(meta::uid(&job.tree));
-                (reasons::FAILED_CREATE, format!("Error creating: {}", why.words()))
+            (RequestVerb::Create(_), _) => {
+                self.create_failed.insert(meta::uid(&job.tree));
+                (reasons::FAILED_CREATE, format!("Error creating: {}", error.message()))
             }
-            (Act::Delete { .. }, _) if call.on.kind == kinds::PODS => {
-                (reasons::FAILED_DELETE, format!("Error deleting: {}", why.words()))
+            (RequestVerb::Delete { .. }, _) if request.target.kind == kinds::PODS => {
+                (reasons::FAILED_DELETE, format!("Error deleting: {}", error.message()))
             }
             _ => return None,
         };
-        // A namespace that goes takes the Job along soon: not worth a note.
-        let told = !message.contains(NAMESPACE_TERMINATING);
-        told.then(|| calls::note(&job.tree, Severity::Warning, reason.into(), message))
+        // A terminating namespace deletes the Job soon, too.
+        let is_news = !message.contains(NAMESPACE_TERMINATING);
+        is_news.then(|| requests::note(&job.tree, EventType::Warning, reason.into(), message))
     }
 }
 
-impl Jobs {
-    /// Jobs that make gangs, written so.
+impl JobController {
+    /// A controller with this gang API; `None` disables gangs.
     #[must_use]
-    pub fn making(gangs: Option<Gangs>) -> Jobs {
-        Jobs { gangs, ..Jobs::default() }
+    pub fn with_gangs(gangs: Option<GangSupport>) -> JobController {
+        JobController { gangs, ..JobController::default() }
     }
 
     fn forget(&mut self, job: &Uid) {
-        self.pasts.remove(job);
-        self.refused.remove(job);
+        self.backoff_records.remove(job);
+        self.create_failed.remove(job);
     }
 
-    /// Wakes the Job that controls a pod.
-    fn owner_wakes(&mut self, seen: &Seen<'_>) -> Option<Wake> {
-        let pod = &seen.newest().tree;
+    /// The request for the Job that controls a pod.
+    fn owner_requests(&mut self, event: &WatchEvent<'_>) -> Option<ReconcileRequest> {
+        let pod = &event.latest().tree;
         let owner = job_of(pod)?;
-        let key = Key::new(&kinds::JOBS, &seen.key.namespace, &owner.name);
+        let key = ObjectKey::new(&kinds::JOBS, &event.key.namespace, &owner.name);
         if meta::has_finalizer(pod, finalizers::JOB_TRACKING) {
-            self.known.entry(key.clone()).or_default().insert(owner.uid);
+            self.uids.entry(key.clone()).or_default().insert(owner.uid);
         }
-        let urgent = seen.after.is_none() || !PodFacts::of(pod).active();
-        Some(Wake { key, after: if urgent { ENDS_TOGETHER } else { STATUS_EVERY } })
+        let urgent = event.new.is_none() || !PodFacts::of(pod).is_active();
+        Some(ReconcileRequest {
+            key,
+            after: if urgent { TERMINATION_BATCH_PERIOD } else { STATUS_BATCH_PERIOD },
+        })
     }
 
-    /// Keeps the names of pods without owner; wakes the pod itself if it is tracked, and the Jobs that may adopt it.
-    fn orphan_wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        let is_orphan = |pod: &&Object| meta::controller(&pod.tree).is_none();
-        let Some(orphan) = seen.after.filter(is_orphan) else {
-            if seen.before.is_some_and(|pod| is_orphan(&pod)) {
-                drop_name(&mut self.orphans, seen.key);
+    /// Indexes orphaned pods; returns requests for the pod itself if it has the finalizer, and for the Jobs that may adopt it.
+    fn orphan_requests(&mut self, event: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        let is_orphan = |pod: &&ApiObject| meta::controller_of(&pod.tree).is_none();
+        let Some(orphan) = event.new.filter(is_orphan) else {
+            if event.old.is_some_and(|pod| is_orphan(&pod)) {
+                drop_name(&mut self.orphans, event.key);
             }
             return Vec::new();
         };
-        let names = self.orphans.entry(seen.key.namespace.clone()).or_default();
-        let new = names.insert(seen.key.name.clone());
+        let names = self.orphans.entry(event.key.namespace.clone()).or_default();
+        let new = names.insert(event.key.name.clone());
         let tracked = meta::has_finalizer(&orphan.tree, finalizers::JOB_TRACKING);
-        let mut wakes: Vec<Wake> = tracked.then(|| seen.key.clone().into()).into_iter().collect();
-        let same = |before: &Object| Selector::same_labels(&before.tree, &orphan.tree);
-        if new || !seen.before.is_some_and(same) {
-            let jobs = caches.in_namespace(&kinds::JOBS, &seen.key.namespace);
-            let may = jobs.filter(|job| selector(&job.tree).selects(&orphan.tree));
-            wakes.extend(may.map(|job| Wake { key: Key::of(&kinds::JOBS, &job.tree), after: ENDS_TOGETHER }));
+        let mut requests: Vec<ReconcileRequest> =
+            tracked.then(|| event.key.clone().into()).into_iter().collect();
+        let same = |before: &ApiObject| LabelSelector::same_labels(&before.tree, &orphan.tree);
+        if new || !event.old.is_some_and(same) {
+            let jobs = caches.in_namespace(&kinds::JOBS, &event.key.namespace);
+            let may = jobs.filter(|job| selector(&job.tree).matches(&orphan.tree));
+            requests.extend(may.map(|job| ReconcileRequest {
+                key: ObjectKey::of(&kinds::JOBS, &job.tree),
+                after: TERMINATION_BATCH_PERIOD,
+            }));
         }
-        wakes
+        requests
     }
 
-    fn plan_job(&mut self, job: &Object, caches: &Caches, now: Time) -> Plan {
+    fn reconcile_job(&mut self, job: &ApiObject, caches: &Caches, now: Time) -> Reconciled {
         let facts = JobFacts::of(&job.tree);
         let pods: Vec<JobPod> =
             pods_of(&facts.uid, caches).map(|pod| JobPod::of(&pod.tree, &facts)).collect();
         let names = self.orphans.get(&facts.namespace).into_iter().flatten();
         let orphans = names.filter_map(|name| caches.get(&kinds::PODS, &facts.namespace, name));
-        let orphans = orphans.filter(|pod| facts.selector.selects(&pod.tree));
+        let orphans = orphans.filter(|pod| facts.selector.matches(&pod.tree));
         let orphans: Vec<JobPod> = orphans.map(|pod| JobPod::of(&pod.tree, &facts)).collect();
-        let taken = |name: &Text| caches.get(&kinds::PODS, &facts.namespace, name).is_some();
-        let asks = self.gangs.map(|_| JobAsks::of(&job.tree)).filter(|asks| asks.makes != Makes::Nothing);
+        let name_in_use = |name: &Text| caches.get(&kinds::PODS, &facts.namespace, name).is_some();
+        let asks = self
+            .gangs
+            .map(|_| JobGang::of(&job.tree))
+            .filter(|asks| asks.objects != ObjectsToCreate::Nothing);
         let held = |kind: &Kind, name: &Text| caches.get(kind, &facts.namespace, name).is_some();
         let groups =
             self.gangs.zip(asks.as_ref()).map(|(gangs, asks)| gangs::groups(gangs, asks, caches, &held));
-        let decision = muster_job::plan(&Observed {
+        let result = muster_job::reconcile(&JobSnapshot {
             job: &facts,
             pods: &pods,
             orphans: &orphans,
-            past: self.pasts.get(&facts.uid).unwrap_or(&Past::default()),
-            taken: &taken,
+            backoff_record: self.backoff_records.get(&facts.uid).unwrap_or(&BackoffRecord::default()),
+            name_in_use: &name_in_use,
             groups: groups.as_ref(),
-            creates_refused: self.refused.remove(&facts.uid),
+            create_failed: self.create_failed.remove(&facts.uid),
             now,
         });
-        self.remember(&facts.uid, decision.past);
-        let joins = self.gangs.zip(decision.member.as_ref());
-        let mut plan = Plan::nothing();
-        for action in decision.steps {
+        self.remember(&facts.uid, result.backoff_record);
+        let gang = self.gangs.zip(result.member.as_ref());
+        let mut plan = Reconciled::done();
+        for action in result.steps {
             match action {
-                Action::LookAgain(at) => plan = plan.again(at),
-                other => plan.steps.extend(calls::steps(job, joins, other)),
+                JobAction::RequeueAt(at) => plan = plan.requeue_at(at),
+                other => plan.steps.extend(requests::steps(job, gang, other)),
             }
         }
         plan
     }
 
-    fn remember(&mut self, job: &Uid, past: Past) {
-        if past == Past::default() {
-            self.pasts.remove(job);
+    fn remember(&mut self, job: &Uid, backoff_record: BackoffRecord) {
+        if backoff_record == BackoffRecord::default() {
+            self.backoff_records.remove(job);
         } else {
-            self.pasts.insert(job.clone(), past);
+            self.backoff_records.insert(job.clone(), backoff_record);
         }
     }
 
-    /// Calls that let go of pods whose Job is gone.
-    fn lost_pods(&mut self, key: &Key, live: Option<&Uid>, caches: &Caches) -> Vec<Call> {
-        let Some(uids) = self.known.get_mut(key) else { return Vec::new() };
+    /// Requests that remove the tracking finalizer from pods of a deleted Job.
+    fn untrack_pods_of_deleted_job(
+        &mut self,
+        key: &ObjectKey,
+        live: Option<&Uid>,
+        caches: &Caches,
+    ) -> Vec<ApiRequest> {
+        let Some(uids) = self.uids.get_mut(key) else { return Vec::new() };
         let mut calls = Vec::new();
         uids.retain(|uid| {
             let pods =
                 pods_of(uid, caches).filter(|pod| meta::has_finalizer(&pod.tree, finalizers::JOB_TRACKING));
-            let held: Vec<Call> = pods.map(calls::untrack_orphan).collect();
+            let held: Vec<ApiRequest> = pods.map(requests::untrack_orphan).collect();
             let is_live = live == Some(uid);
             let keep = is_live || !held.is_empty();
             calls.extend(held.into_iter().filter(|_| !is_live));
             keep
         });
         if uids.is_empty() {
-            self.known.remove(key);
+            self.uids.remove(key);
         }
         calls
     }
 }
 
-/// Whether a Job changed in nothing but how many pods are at work, which follows from the pods. Were our own writes of
-/// these numbers to wake the Job at once, it would write them as fast as pods become ready.
-fn only_shows(seen: &Seen<'_>) -> bool {
-    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+/// Whether only the pod counts in the status of a Job changed, which the controller writes itself. If these updates reconciled
+/// the Job at once, it would write the status as fast as pods become ready.
+fn is_own_status_update(event: &WatchEvent<'_>) -> bool {
+    let (Some(before), Some(after)) = (event.old, event.new) else { return false };
     let status = after.tree.at(path::STATUS).cloned().unwrap_or_default();
     if before.tree.with(path::STATUS, status) != after.tree {
         return false;
@@ -244,13 +267,13 @@ fn only_shows(seen: &Seen<'_>) -> bool {
         ready: None,
         terminating: None,
         start_time: None,
-        tracks: true,
+        has_uncounted_field: true,
         ..JobFacts::of(&job.tree).status
     });
     before == after
 }
 
-fn drop_name(orphans: &mut BTreeMap<Text, BTreeSet<Text>>, key: &Key) {
+fn drop_name(orphans: &mut BTreeMap<Text, BTreeSet<Text>>, key: &ObjectKey) {
     if let Some(names) = orphans.get_mut(&key.namespace) {
         names.remove(&key.name);
         if names.is_empty() {
@@ -260,25 +283,25 @@ fn drop_name(orphans: &mut BTreeMap<Text, BTreeSet<Text>>, key: &Key) {
 }
 
 /// The Job that controls a pod.
-fn job_of(pod: &Tree) -> Option<meta::Owner> {
-    meta::controller(pod).filter(|owner| owner.kind == "Job" && owner.group() == kinds::JOBS.group)
+fn job_of(pod: &Tree) -> Option<meta::OwnerReference> {
+    meta::controller_of(pod).filter(|owner| owner.kind == "Job" && owner.group() == kinds::JOBS.group)
 }
 
-fn selector(job: &Tree) -> Selector {
-    Selector::of(job.at(path::SELECTOR))
+fn selector(job: &Tree) -> LabelSelector {
+    LabelSelector::of(job.at(path::SELECTOR))
 }
 
-/// A pod without owner does not keep the finalizer.
-fn plan_orphan(pod: &Object) -> Plan {
+/// Removes the tracking finalizer of a pod without an owner.
+fn reconcile_orphan(pod: &ApiObject) -> Reconciled {
     let tracked = meta::has_finalizer(&pod.tree, finalizers::JOB_TRACKING);
-    if !tracked || meta::controller(&pod.tree).is_some() {
-        return Plan::nothing();
+    if !tracked || meta::controller_of(&pod.tree).is_some() {
+        return Reconciled::done();
     }
-    Plan::of(vec![Step::One(calls::untrack_orphan(pod))])
+    Reconciled::with_steps(vec![Step::Request(requests::untrack_orphan(pod))])
 }
 
-fn pods_of<'a>(uid: &'a Uid, caches: &'a Caches) -> impl Iterator<Item = &'a Object> {
+fn pods_of<'a>(uid: &'a Uid, caches: &'a Caches) -> impl Iterator<Item = &'a ApiObject> {
     let pods = caches.owned_by(uid).filter(|(key, _)| key.kind == kinds::PODS);
     pods.map(|(_, pod)| pod)
-        .filter(move |pod| meta::controller(&pod.tree).is_some_and(|owner| owner.uid == *uid))
+        .filter(move |pod| meta::controller_of(&pod.tree).is_some_and(|owner| owner.uid == *uid))
 }

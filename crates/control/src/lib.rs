@@ -1,45 +1,49 @@
-//! The loop that owns all caches and controllers, and one thin file per controller.
+//! The controller runtime and the controllers, one thin module each.
 //!
-//! A controller is two plain functions: which keys a change concerns, and what to do about a key. [`Loop`] keeps
-//! the caches, the queue, back-off and the plans under way; it is fed inputs and answers with calls to send.
-//! Production feeds it from a thread ([`run::Shell`]); the simulator feeds the same loop by hand.
+//! A [`Controller`] maps watch events to keys and reconciles a key. [`ControlLoop`] owns the caches, the workqueue with its
+//! backoff, the event recorder and the reconciliations in flight; it takes inputs and returns requests to send. In production
+//! a thread drives it ([`driver::ControllerRuntime`]); the simulator drives the same loop under virtual time.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - One thread owns a loop; there are no locks inside.
-//! - A key is worked on once at a time. The steps of a plan are sent one after another; a refusal drops the
-//!   rest and the key is looked at again.
-//! - Replies go into the caches when they are newer, so the next plan sees what the last one did.
+//! - One thread owns a control loop; there are no locks inside.
+//! - A key is reconciled by one worker at a time. The steps of a reconciliation are sent one after another; a failed step drops
+//!   the rest, and the key is retried with backoff.
+//! - A reply that is newer than the cache is applied to it, so that the next reconciliation sees the last one's writes.
 //!
 //! # Deliberately absent
 //!
-//! An opinion about any kind: that lives in the pure crates. Async, sockets, and clocks other than the one
-//! handed in.
+//! Decisions about any kind of object: they belong to the pure crates (`job`, `jobset`, `queue`, `trainer`, `scheduler`).
+//! Async code, sockets, and any clock but the one that is passed in.
 
-pub mod accounts;
+#![deny(missing_docs)]
+
 pub mod cache;
-pub mod claims;
-pub mod counters;
+pub mod controller;
 pub mod disruption;
+pub mod driver;
+pub mod endpoint_slices;
+pub mod event_recorder;
 pub mod gc;
 pub mod jobs;
 pub mod jobsets;
-pub mod lifecycle;
-pub mod loops;
+pub mod metrics;
 pub mod namespaces;
-pub mod plan;
-pub mod podgc;
-pub mod podgroups;
-pub mod queue;
+pub mod node_lifecycle;
+pub mod pod_gc;
+pub mod pod_groups;
 pub mod queueing;
-pub mod record;
-pub mod run;
+pub mod resource_claims;
+pub mod runtime;
 pub mod schedule;
-pub mod slices;
+pub mod service_accounts;
 pub mod training;
 pub mod unsupported;
 pub mod volumes;
+pub mod workqueue;
 
-pub use cache::{Caches, Seen};
-pub use loops::{CallId, Calls, Input, Loop, LoopOptions, Output};
-pub use plan::{Controller, Doorbell, GaveUp, Key, Plan, Step, Wake, Want};
+pub use cache::{Caches, WatchEvent};
+pub use controller::{
+    Controller, ExternalTrigger, ObjectKey, Precondition, ReconcileRequest, Reconciled, Requeue, Step,
+};
+pub use runtime::{ControlLoop, RequestBatch, RequestId, RuntimeInput, RuntimeOptions, RuntimeOutput};

@@ -1,40 +1,42 @@
-//! The namespace controller: a deleted namespace is emptied, then let go.
+//! The namespace controller: deletes the content of a terminating Namespace, then removes its finalizer.
 //!
-//! Everything but pods and events is deleted first: pods have their grace, events tell of the rest.
+//! Pods and Events are deleted last: pods have a grace period, Events describe the deletion of the rest.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The finalizer goes only when nothing has been seen in the namespace for [`EMPTY_FOR`]: an object made just
-//!   before the end may still be on its way to the caches.
-//! - Content of a namespace that is gone is deleted too, should any turn up.
+//! - The finalizer is removed only after the namespace was empty for [`EMPTY_FOR`]: an object that was created just before may
+//!   not be in the cache yet.
+//! - Objects that appear in a deleted namespace are deleted, too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::condition::{self, Wanted};
+use muster_api::client::{
+    ApiObject, ApiRequest, DeletionPropagation, Kind, Preconditions, RequestVerb, Subresource,
+};
+use muster_api::condition::{self, DesiredCondition};
+use muster_api::consts::{conditions, finalizers, managers, reasons};
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, namespace as path};
-use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part};
 use muster_api::time::Time;
-use muster_api::words::{conditions, finalizers, managers, reasons};
 use muster_tree::{Text, Tree};
 
-use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ObjectKey, ReconcileRequest, Reconciled, Step};
 
-/// How long a namespace must have been seen empty before it goes.
+/// How long a namespace must be empty before its finalizer is removed.
 pub const EMPTY_FOR: Duration = Duration::from_millis(200);
-/// Deletes sent side by side.
+/// Deletes in flight at a time.
 const DELETES_PER_STEP_MAX: usize = 500;
 
 /// The namespace controller.
 #[derive(Debug, Default)]
-pub struct Namespaces {
-    empty_since: BTreeMap<Key, Time>,
+pub struct NamespaceController {
+    empty_since: BTreeMap<ObjectKey, Time>,
 }
 
-impl Controller for Namespaces {
+impl Controller for NamespaceController {
     fn name(&self) -> &'static str {
         "namespace"
     }
@@ -43,67 +45,73 @@ impl Controller for Namespaces {
         vec![kinds::NAMESPACES.clone()]
     }
 
-    fn sees_all_kinds(&self) -> bool {
+    fn watches_all_kinds(&self) -> bool {
         true
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
         if seen.key.kind == kinds::NAMESPACES {
             return vec![seen.key.clone().into()];
         }
-        let key = Key::new(&kinds::NAMESPACES, &Text::new(), &seen.key.namespace);
+        let key = ObjectKey::new(&kinds::NAMESPACES, &Text::new(), &seen.key.namespace);
         if key.name.is_empty() || !caches.kind_synced(&kinds::NAMESPACES) {
             return Vec::new();
         }
-        let ends = caches.find(&key).is_none_or(|namespace| meta::deleting(&namespace.tree).is_some());
+        let ends =
+            caches.find(&key).is_none_or(|namespace| meta::deletion_timestamp(&namespace.tree).is_some());
         if ends { vec![key.into()] } else { Vec::new() }
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         let namespace = caches.find(key);
-        if namespace.is_some_and(|namespace| meta::deleting(&namespace.tree).is_none()) {
-            return Plan::nothing();
+        if namespace.is_some_and(|namespace| meta::deletion_timestamp(&namespace.tree).is_none()) {
+            return Reconciled::done();
         }
         let content = Content::of(&key.name, caches);
         let deletes = content.deletes();
         match namespace {
-            None if !caches.kind_synced(&kinds::NAMESPACES) => Plan::nothing(),
+            None if !caches.kind_synced(&kinds::NAMESPACES) => Reconciled::done(),
             None => {
                 self.empty_since.remove(key);
-                Plan::of(deletes)
+                Reconciled::with_steps(deletes)
             }
             Some(namespace) if !content.is_empty() => {
                 self.empty_since.remove(key);
                 let mut steps = deletes;
                 steps.extend(write_conditions(key, namespace, &content, now));
-                Plan::of(steps)
+                Reconciled::with_steps(steps)
             }
             Some(namespace) => self.let_go(key, namespace, caches, now),
         }
     }
 }
 
-impl Namespaces {
-    fn let_go(&mut self, key: &Key, namespace: &Object, caches: &Caches, now: Time) -> Plan {
+impl NamespaceController {
+    fn let_go(&mut self, key: &ObjectKey, namespace: &ApiObject, caches: &Caches, now: Time) -> Reconciled {
         let since = *self.empty_since.entry(key.clone()).or_insert(now);
         if now.since(since) < EMPTY_FOR || !caches.synced() {
-            return Plan::nothing().again(now + EMPTY_FOR);
+            return Reconciled::done().requeue_at(now + EMPTY_FOR);
         }
         let left: Vec<Tree> = namespace.tree.items_at(path::FINALIZERS).to_vec();
         let without: Vec<&Tree> =
             left.iter().filter(|item| item.as_str() != Some(finalizers::KUBERNETES)).collect();
         if without.len() == left.len() {
-            return Plan::nothing();
+            return Reconciled::done();
         }
-        // The whole namespace: a real server takes finalizers only as a replacement.
+        // The whole Namespace: the finalize subresource of a Kubernetes API server takes full objects only.
         let whole = namespace.tree.with(path::FINALIZERS, Tree::list(without));
-        Plan::of(vec![Step::One(guarded(key, namespace, Part::Finalize, Act::Merge(whole)))])
+        Reconciled::with_steps(vec![Step::Request(guarded(
+            key,
+            namespace,
+            Subresource::Finalize,
+            RequestVerb::MergePatch(whole),
+        ))])
     }
 }
 
-/// What is left in a namespace.
+/// The objects in a namespace.
 struct Content<'a> {
-    by_kind: Vec<(&'a Kind, Vec<&'a Object>)>,
+    by_kind: Vec<(&'a Kind, Vec<&'a ApiObject>)>,
 }
 
 impl<'a> Content<'a> {
@@ -116,7 +124,7 @@ impl<'a> Content<'a> {
         self.by_kind.is_empty()
     }
 
-    /// Deletes of all that is not deleted yet, pods and events last.
+    /// Deletes all objects without a deletion timestamp, pods and Events last.
     fn deletes(&self) -> Vec<Step> {
         let last = |kind: &Kind| *kind == kinds::PODS || *kind == kinds::EVENTS;
         let (late, early): (Vec<_>, Vec<_>) = self.by_kind.iter().partition(|(kind, _)| last(kind));
@@ -155,24 +163,34 @@ fn dotted(kind: &Kind) -> String {
     }
 }
 
-fn delete_all(part: &[&(&Kind, Vec<&Object>)]) -> Vec<Step> {
+fn delete_all(part: &[&(&Kind, Vec<&ApiObject>)]) -> Vec<Step> {
     let all = part.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (*kind, *object)));
-    let alive = all.filter(|(_, object)| meta::deleting(&object.tree).is_none());
-    let calls: Vec<Call> = alive.map(|(kind, object)| delete(kind, &object.tree)).collect();
-    calls.chunks(DELETES_PER_STEP_MAX).map(|chunk| Step::Each(chunk.to_vec())).collect()
+    let alive = all.filter(|(_, object)| meta::deletion_timestamp(&object.tree).is_none());
+    let calls: Vec<ApiRequest> = alive.map(|(kind, object)| delete(kind, &object.tree)).collect();
+    calls.chunks(DELETES_PER_STEP_MAX).map(|chunk| Step::Parallel(chunk.to_vec())).collect()
 }
 
-fn delete(kind: &Kind, object: &Tree) -> Call {
-    let on = meta::target(kind, object, Part::Main);
-    Call::delete(managers::NAMESPACE.clone(), on, meta::uid(object), Cascade::Background)
+fn delete(kind: &Kind, object: &Tree) -> ApiRequest {
+    let on = meta::target(kind, object, Subresource::Main);
+    ApiRequest::delete(managers::NAMESPACE.clone(), on, meta::uid(object), DeletionPropagation::Background)
 }
 
-fn guarded(key: &Key, namespace: &Object, part: Part, act: Act) -> Call {
-    let guard = Guard { uid: Some(meta::uid(&namespace.tree)), revision: Some(namespace.revision) };
-    Call { by: managers::NAMESPACE.clone(), on: key.target(part), guard, act }
+fn guarded(key: &ObjectKey, namespace: &ApiObject, part: Subresource, act: RequestVerb) -> ApiRequest {
+    let guard = Preconditions { uid: Some(meta::uid(&namespace.tree)), revision: Some(namespace.revision) };
+    ApiRequest {
+        field_manager: managers::NAMESPACE.clone(),
+        target: key.target(part),
+        preconditions: guard,
+        verb: act,
+    }
 }
 
-fn write_conditions(key: &Key, namespace: &Object, content: &Content<'_>, now: Time) -> Option<Step> {
+fn write_conditions(
+    key: &ObjectKey,
+    namespace: &ApiObject,
+    content: &Content<'_>,
+    now: Time,
+) -> Option<Step> {
     let remaining = content.remaining();
     let held = content.finalizers();
     let wanted = [
@@ -210,8 +228,13 @@ fn write_conditions(key: &Key, namespace: &Object, content: &Content<'_>, now: T
     let mut all = namespace.tree.items_at(path::CONDITIONS).to_vec();
     let mut changed = false;
     for (kind, holds, reason, message) in wanted {
-        changed |= condition::set(&mut all, &Wanted { kind, holds, reason, message }, now);
+        changed |= condition::set(
+            &mut all,
+            &DesiredCondition { condition_type: kind, status: holds, reason, message },
+            now,
+        );
     }
     let patch = Tree::Null.with(path::CONDITIONS, Tree::list(all));
-    changed.then(|| Step::One(guarded(key, namespace, Part::Status, Act::Merge(patch))))
+    changed
+        .then(|| Step::Request(guarded(key, namespace, Subresource::Status, RequestVerb::MergePatch(patch))))
 }

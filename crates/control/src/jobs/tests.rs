@@ -1,9 +1,11 @@
-//! The shell around the gangs of Jobs: what is followed, who is woken, which calls are made, and what is told.
+//! Gangs of Jobs in the controller: watched kinds, mapped events, requests and events.
 
-use muster_api::gang_make::{Form, Maker, NewGroup, Policy, Template, group, names, workload};
+use muster_api::client::{Preconditions, Subresource, WatchChange};
+use muster_api::consts::managers;
+use muster_api::gang_objects::{
+    GangApi, GangOwner, NewPodGroup, PodGroupTemplate, TemplatePolicy, group, names, workload,
+};
 use muster_api::paths::meta as meta_path;
-use muster_api::port::{Change, Guard, Part};
-use muster_api::words::managers;
 use muster_tree::tree;
 
 use super::*;
@@ -12,40 +14,42 @@ const NOW: Time = Time(1_000_000_000);
 
 struct World {
     caches: Caches,
-    jobs: Jobs,
+    jobs: JobController,
     revision: u64,
 }
 
 impl World {
-    fn new(gangs: Option<Gangs>) -> World {
-        World { caches: Caches::default(), jobs: Jobs::making(gangs), revision: 0 }
+    fn new(gangs: Option<GangSupport>) -> World {
+        World { caches: Caches::default(), jobs: JobController::with_gangs(gangs), revision: 0 }
     }
 
     /// Puts an object there; the names of the Jobs that are woken.
     fn put(&mut self, kind: &Kind, tree: &Tree) -> Vec<String> {
         self.revision += 1;
-        let object = Object { tree: tree.clone(), revision: self.revision };
-        let Some(taken) = self.caches.change(kind, Change::Put(object)) else { return Vec::new() };
-        let wakes = self.jobs.wakes(&taken.seen(), &self.caches);
+        let object = ApiObject { tree: tree.clone(), revision: self.revision };
+        let Some(change) = self.caches.apply_watch_change(kind, WatchChange::Applied(object)) else {
+            return Vec::new();
+        };
+        let wakes = self.jobs.map_event(&change.event(), &self.caches);
         wakes.into_iter().map(|wake| wake.key.name.to_string()).collect()
     }
 
     /// The calls of one look, which are done.
-    fn look(&mut self, name: &str) -> Vec<Call> {
-        let key = Key::new(&kinds::JOBS, &"n".into(), &name.into());
+    fn look(&mut self, name: &str) -> Vec<ApiRequest> {
+        let key = ObjectKey::new(&kinds::JOBS, &"n".into(), &name.into());
         let mut calls = Vec::new();
-        for step in self.jobs.plan(&key, &self.caches, NOW).steps {
+        for step in self.jobs.reconcile(&key, &self.caches, NOW).steps {
             calls.extend(match step {
-                Step::One(call) => vec![call],
-                Step::Each(calls) | Step::Together(calls) => calls,
-                Step::EachTold(calls) => calls.into_iter().map(|(call, _)| call).collect(),
-                Step::Look(..) | Step::Note(_) => Vec::new(),
+                Step::Request(call) => vec![call],
+                Step::Parallel(calls) | Step::Transaction(calls) => calls,
+                Step::ParallelWithEvents(calls) => calls.into_iter().map(|(call, _)| call).collect(),
+                Step::Precondition(..) | Step::Event(_) => Vec::new(),
             });
         }
         for call in &calls {
-            if let Act::Create(tree) = &call.act {
-                let uid = format!("uid-{}", call.on.name);
-                self.put(&call.on.kind, &tree.with(meta_path::UID, uid));
+            if let RequestVerb::Create(tree) = &call.verb {
+                let uid = format!("uid-{}", call.target.name);
+                self.put(&call.target.kind, &tree.with(meta_path::UID, uid));
             }
         }
         calls
@@ -57,25 +61,25 @@ fn job(name: &str) -> Tree {
         "scheduling": {"schedulingPolicy": {"gang": {}}}, "template": {"spec": {"containers": []}}}})
 }
 
-fn said(calls: &[Call]) -> Vec<String> {
-    let verb = |act: &Act| match act {
-        Act::Create(_) => "create",
-        Act::Delete { .. } => "delete",
+fn said(calls: &[ApiRequest]) -> Vec<String> {
+    let verb = |act: &RequestVerb| match act {
+        RequestVerb::Create(_) => "create",
+        RequestVerb::Delete { .. } => "delete",
         _ => "patch",
     };
-    calls.iter().map(|call| format!("{} {}", verb(&call.act), call.on.kind.plural)).collect()
+    calls.iter().map(|call| format!("{} {}", verb(&call.verb), call.target.kind.plural)).collect()
 }
 
 /// Shows: 5832-44, 5832-52.
 #[test]
 fn one_after_the_other_and_each_once() {
-    let mut world = World::new(Some(Gangs::default()));
+    let mut world = World::new(Some(GangSupport::default()));
     world.put(&kinds::JOBS, &job("j"));
     let looks: Vec<Vec<String>> = (0..3).map(|_| said(&world.look("j"))).collect();
     assert_eq!(looks[0], ["create workloads"]);
     assert_eq!(looks[1], ["create podgroups"]);
     assert_eq!(looks[2], ["create pods", "create pods", "patch jobs"]);
-    let pods: Vec<&Object> = world.caches.all(&kinds::PODS).collect();
+    let pods: Vec<&ApiObject> = world.caches.all(&kinds::PODS).collect();
     let group = names::job_group(&names::job_workload("j", "j"), "j-pgt-0", "j");
     for pod in pods {
         assert_eq!(pod.tree.str_at(&["spec", "workloadRef", "podGroupName"]), group);
@@ -87,8 +91,11 @@ fn one_after_the_other_and_each_once() {
     world.put(&kinds::JOBS, &wider);
     let calls = world.look("j");
     assert_eq!(said(&calls), ["patch workloads", "create pods", "patch jobs"]);
-    assert!(calls[0].guard.revision.is_some() && calls[0].guard.uid.is_some(), "only over what was seen");
-    assert!(calls.iter().all(|call| call.by == managers::JOB));
+    assert!(
+        calls[0].preconditions.revision.is_some() && calls[0].preconditions.uid.is_some(),
+        "only over what was seen"
+    );
+    assert!(calls.iter().all(|call| call.field_manager == managers::JOB));
 }
 
 /// Shows: 5832-57.
@@ -103,17 +110,17 @@ fn nobody_who_is_not_asked_looks_at_gangs() {
 
 #[test]
 fn who_is_woken() {
-    let (form, kind) = (Form::Proposal, Form::Proposal.groups().unwrap());
-    let mut world = World::new(Some(Gangs::default()));
+    let (form, kind) = (GangApi::Proposal, GangApi::Proposal.groups().unwrap());
+    let mut world = World::new(Some(GangSupport::default()));
     world.put(&kinds::JOBS, &job("j"));
     let owner =
         tree!({"apiVersion": "x.dev/v1", "kind": "Train", "name": "t", "uid": "t", "controller": true});
     world.put(&kinds::JOBS, &job("child").with(meta_path::OWNERS, Tree::list([owner])));
-    let templates = [Template::new("t", Policy::Basic)];
-    let mine = Maker::of(&kinds::JOBS, "Job", &job("j"));
+    let templates = [PodGroupTemplate::new("t", TemplatePolicy::Basic)];
+    let mine = GangOwner::of(&kinds::JOBS, "Job", &job("j"));
     assert_eq!(world.put(form.workloads(), &workload(form, &mine, &"w".into(), &templates)), ["j"]);
     let (name, of) = ("g".into(), "w".into());
-    let new = NewGroup {
+    let new = NewPodGroup {
         name: &name,
         workload: &of,
         workload_uid: None,
@@ -124,7 +131,7 @@ fn who_is_woken() {
     assert_eq!(world.put(kind, &made), ["j"]);
     let fares = made.with(&["status", "scheduledPods"], 1);
     assert_eq!(world.put(kind, &fares), [""; 0], "how it fares is not the Job's business");
-    let train = Maker {
+    let train = GangOwner {
         api_version: "x.dev/v1".into(),
         kind: "Train",
         namespace: "n".into(),
@@ -139,15 +146,20 @@ fn who_is_woken() {
 
 #[test]
 fn a_refused_workload_is_told_and_no_pod_is_made() {
-    let mut world = World::new(Some(Gangs::default()));
+    let mut world = World::new(Some(GangSupport::default()));
     let one = job("j");
     world.put(&kinds::JOBS, &one);
-    let key = Key::of(&kinds::JOBS, &one);
+    let key = ObjectKey::of(&kinds::JOBS, &one);
     let object = tree!({"metadata": {"name": "w", "namespace": "n"}});
-    let on = meta::target(Form::Proposal.workloads(), &object, Part::Main);
-    let call = Call { by: managers::JOB.clone(), on, guard: Guard::default(), act: Act::Create(object) };
-    let no = Refusal::Forbidden("exceeded quota".to_owned());
-    let told = world.jobs.refused(&key, &call, &no, &world.caches).unwrap();
+    let on = meta::target(GangApi::Proposal.workloads(), &object, Subresource::Main);
+    let call = ApiRequest {
+        field_manager: managers::JOB.clone(),
+        target: on,
+        preconditions: Preconditions::default(),
+        verb: RequestVerb::Create(object),
+    };
+    let no = ApiError::Forbidden("exceeded quota".to_owned());
+    let told = world.jobs.on_request_error(&key, &call, &no, &world.caches).unwrap();
     assert_eq!(
         (told.reason.as_str(), told.message.contains("exceeded quota")),
         ("FailedWorkloadCreate", true)

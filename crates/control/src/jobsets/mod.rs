@@ -1,151 +1,156 @@
-//! Keeps JobSets on their way: which changes concern them, and their plans as calls.
+//! The JobSet controller: maps watch events to JobSets and sends the steps of [`muster_jobset`].
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What is kept here can be lost: when a status was written last only makes the next one later, and what was noted
-//!   only keeps it from being noted again.
+//! - The state in memory can be lost: it only delays status updates and deduplicates events.
 
-mod around;
-mod calls;
-mod exclusive;
-mod numbers;
+mod exclusive_placement;
+mod lister;
+mod metrics;
+mod requests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::event::{Event, Severity};
-use muster_api::gang_make::{self, Gangs, words as gang_words};
+use muster_api::client::{ApiError, ApiObject, ApiRequest, Kind, RequestVerb, Uid};
+use muster_api::consts::NAMESPACE_TERMINATING;
+use muster_api::consts::jobset as words;
+use muster_api::event::{Event, EventType};
+use muster_api::gang_objects::{self, GangSupport, consts as gang_words};
 use muster_api::jobset::JobSetFacts;
-use muster_api::meta::{self, Owner};
-use muster_api::port::{Act, Call, Kind, Object, Refusal, Uid};
+use muster_api::meta::{self, OwnerReference};
 use muster_api::time::Time;
 use muster_api::train::TrainJobFacts;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::words::NAMESPACE_TERMINATING;
-use muster_api::words::jobset as words;
 use muster_api::{kinds, paths};
-pub use muster_jobset::Gates;
-use muster_jobset::children::Child;
-use muster_jobset::gangs::Groups;
-use muster_jobset::plan::{Action, Observed, plan, reasons};
+pub use muster_jobset::FeatureGates;
+use muster_jobset::child_jobs::ChildJob;
+use muster_jobset::gangs::GangObjects;
+use muster_jobset::reconcile::{JobSetAction, JobSetSnapshot, reasons, reconcile};
 use muster_tree::{Text, Tree};
 
-use self::around::Namespace;
-use crate::cache::{Caches, Seen};
-use crate::counters::Counters;
-use crate::plan::{Controller, Key, Plan, Wake};
-pub use exclusive::Exclusive;
-pub use numbers::JobSetNumbers;
-use numbers::Numbers;
+use self::lister::NamespaceLister;
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ObjectKey, ReconcileRequest, Reconciled};
+use crate::metrics::RuntimeMetrics;
+pub use exclusive_placement::ExclusivePlacementController;
+pub use metrics::JobSetMetrics;
+use metrics::JobSetMetricsRecorder;
 
-/// Jobs that end, are made or go within this time are looked at together.
+/// Jobs that are created, finish or are deleted within this period are reconciled together.
 const ENDS_TOGETHER: Duration = Duration::from_millis(20);
-/// So much longer for each Job of the set.
+/// The period grows by this for each Job of the JobSet.
 const PER_JOB: Duration = Duration::from_micros(20);
-/// Other changes of Jobs are looked at together within this time.
+/// Other updates of Jobs are batched over this period.
 const CHANGES_TOGETHER: Duration = Duration::from_millis(200);
 
-/// What is remembered of refusals, so that each change of a Job does not try everything again.
+/// The backoff of failed creations: without it each event of a Job would retry all of them.
 #[derive(Debug, Default)]
 struct Refused {
     times: u32,
-    /// It was refused since the last look.
+    /// A creation failed since the last reconciliation.
     is_new: bool,
-    /// A Job among it, and that is told.
+    /// An event about a failed Job creation was recorded.
     is_job_told: bool,
-    /// Reason and message of the first of them.
+    /// Reason and message of the first failure.
     why: Option<(&'static str, String)>,
-    /// When it is tried again; `None` while it is.
+    /// When the creation is retried; `None` during the retry.
     until: Option<Time>,
 }
 
-/// The first pause after a refusal, and the longest.
+/// The first and the longest backoff after a failed creation.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The JobSet controller.
 #[derive(Debug)]
-pub struct JobSets {
-    gates: Gates,
-    /// How device claims are called where they are served.
+pub struct JobSetController {
+    gates: FeatureGates,
+    /// The ResourceClaim kind where it is served.
     claims: Option<Kind>,
-    /// How gangs are written where they are served.
-    gangs: Option<Gangs>,
-    /// When the status of each was written last.
+    /// The gang API where it is served.
+    gangs: Option<GangSupport>,
+    /// When the status of each JobSet was written last.
     told: BTreeMap<Uid, Time>,
-    /// What was noted once, by generation.
+    /// Events recorded once per generation.
     noted: BTreeMap<Uid, (i64, BTreeSet<(Text, String)>)>,
-    /// JobSets whose last try to make something was refused.
-    refused: BTreeMap<Key, Refused>,
-    numbers: Numbers,
+    /// JobSets with failed creations.
+    refused: BTreeMap<ObjectKey, Refused>,
+    numbers: JobSetMetricsRecorder,
 }
 
-impl JobSets {
-    /// With these switches, where device claims are served as `claims` (or not at all).
+impl JobSetController {
+    /// A controller with these feature gates; `claims` is the served ResourceClaim kind, if any.
     #[must_use]
-    pub fn new(gates: Gates, claims: Option<Kind>) -> JobSets {
-        JobSets {
+    pub fn new(gates: FeatureGates, claims: Option<Kind>) -> JobSetController {
+        JobSetController {
             gates,
             claims,
             gangs: None,
             told: BTreeMap::new(),
             noted: BTreeMap::new(),
             refused: BTreeMap::new(),
-            numbers: Numbers::default(),
+            numbers: JobSetMetricsRecorder::default(),
         }
     }
 
-    /// Where gangs are served and written so.
+    /// This controller with the gang API of the server.
     #[must_use]
-    pub fn gangs(mut self, gangs: Option<Gangs>) -> JobSets {
+    pub fn gangs(mut self, gangs: Option<GangSupport>) -> JobSetController {
         self.gangs = gangs;
         self
     }
 
-    fn plan_set(&mut self, key: &Key, set: &Object, caches: &Caches, now: Time) -> Plan {
+    fn plan_set(&mut self, key: &ObjectKey, set: &ApiObject, caches: &Caches, now: Time) -> Reconciled {
         let facts = JobSetFacts::of(&set.tree);
-        let children: Vec<Child<'_>> = caches
+        let children: Vec<ChildJob<'_>> = caches
             .owned_by(&facts.uid)
             .filter(|(key, job)| is_child(key, job, &facts.uid))
-            .map(|(_, job)| Child::of(&job.tree))
+            .map(|(_, job)| ChildJob::of(&job.tree))
             .collect();
         let hold_until = self.hold(key, now);
         let refused =
             self.refused.get(key).and_then(|it| it.why.as_ref()).map(|(reason, why)| (*reason, &**why));
         let gangs = self.gangs;
-        let around = Namespace { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref(), gangs };
+        let around =
+            NamespaceLister { set: &set.tree, facts: &facts, caches, claims: self.claims.as_ref(), gangs };
         let groups = gangs.map(|gangs| match facts.gang {
             Some(_) => groups(gangs, &facts.uid, caches),
-            None => Groups { gangs, workloads: Vec::new(), groups: Vec::new() },
+            None => GangObjects { gangs, workloads: Vec::new(), groups: Vec::new() },
         });
-        let steps = plan(&Observed {
+        let steps = reconcile(&JobSetSnapshot {
             set: &facts,
             children: &children,
-            around: &around,
+            lister: &around,
             gates: self.gates,
             claims: self.claims.as_ref(),
             groups: groups.as_ref(),
-            told_at: self.told.get(&facts.uid).copied(),
-            hold_until,
-            refused,
+            status_updated_at: self.told.get(&facts.uid).copied(),
+            create_after: hold_until,
+            create_error: refused,
             now,
         });
-        let mut plan = Plan::nothing();
-        // First, since a refusal drops what follows, and what was noted once is not noted again.
+        let mut plan = Reconciled::done();
+        // Events that are recorded once come first: a failed request drops the steps after it, and they would be lost.
         let mut once = Vec::new();
         for action in steps {
             match action {
-                Action::LookAgain(at) => plan = plan.again(at),
-                Action::NoteOnce(_, reason, message) if !self.is_new(&facts, &reason, &message) => {}
-                Action::NoteOnce(severity, reason, message) => {
-                    once.extend(calls::steps(set, None, Action::Note(severity, reason, message)));
+                JobSetAction::RequeueAt(at) => plan = plan.requeue_at(at),
+                JobSetAction::EmitEventOnce(_, reason, message)
+                    if !self.is_new(&facts, &reason, &message) => {}
+                JobSetAction::EmitEventOnce(severity, reason, message) => {
+                    once.extend(requests::steps(
+                        set,
+                        None,
+                        JobSetAction::EmitEvent(severity, reason, message),
+                    ));
                 }
                 other => {
-                    if matches!(other, Action::Write(_)) {
+                    if matches!(other, JobSetAction::UpdateStatus(_)) {
                         self.told.insert(facts.uid.clone(), now);
                     }
-                    plan.steps.extend(calls::steps(set, self.claims.as_ref(), other));
+                    plan.steps.extend(requests::steps(set, self.claims.as_ref(), other));
                 }
             }
         }
@@ -154,8 +159,8 @@ impl JobSets {
         plan
     }
 
-    /// Until when nothing is made: a pause that doubles with each refusal.
-    fn hold(&mut self, key: &Key, now: Time) -> Option<Time> {
+    /// Until when nothing is created: a backoff that doubles with each failure.
+    fn hold(&mut self, key: &ObjectKey, now: Time) -> Option<Time> {
         let refused = self.refused.get_mut(key)?;
         if std::mem::take(&mut refused.is_new) {
             let pause = PAUSE.0.saturating_mul(1 << refused.times.min(16)).min(PAUSE.1);
@@ -163,35 +168,36 @@ impl JobSets {
             refused.until = Some(now + pause);
             refused.is_job_told = false;
         } else if refused.until.is_none() {
-            // Tried again, and not refused since.
+            // The retry succeeded.
             self.refused.remove(key);
             return None;
         } else if refused.until.is_some_and(|until| until <= now) {
-            // Tried again now. The count stays until the answer is known: forgotten here, each pause would be the first.
+            // Retried now. The failure count stays until the result is known: reset here, each backoff would be the first.
             refused.until = None;
         }
         refused.until
     }
 
-    /// The JobSets that an object concerns: as it is, and as it was.
-    fn sets_of(&self, seen: &Seen<'_>, caches: &Caches) -> BTreeSet<Text> {
+    /// The JobSets to reconcile after an event, by the old and the new object.
+    fn sets_of(&self, seen: &WatchEvent<'_>, caches: &Caches) -> BTreeSet<Text> {
         let kind = &seen.key.kind;
-        let labelled = *kind == kinds::CLAIMS || (*kind == kinds::PODS && self.gates.in_place_restart);
+        let labelled =
+            *kind == kinds::PERSISTENT_VOLUME_CLAIMS || (*kind == kinds::PODS && self.gates.in_place_restart);
         let is_device_claim = self.claims.as_ref() == Some(kind);
         let mut sets = BTreeSet::new();
-        for object in [seen.before, seen.after].into_iter().flatten().map(|it| &it.tree) {
-            let owned =
-                [&kinds::JOBS, &kinds::SERVICES, &kinds::CLAIMS].contains(&kind) || self.is_gang(kind);
+        for object in [seen.old, seen.new].into_iter().flatten().map(|it| &it.tree) {
+            let owned = [&kinds::JOBS, &kinds::SERVICES, &kinds::PERSISTENT_VOLUME_CLAIMS].contains(&kind)
+                || self.is_gang(kind);
             sets.extend(owned.then(|| set_of(object)).flatten().map(|owner| owner.name));
-            // A volume that is kept has no owner, and a claim's Job may be gone: the label says whose it is.
+            // A retained PersistentVolumeClaim has no owner, and the Job of a ResourceClaim may be deleted: use the label.
             if labelled || is_device_claim {
                 sets.extend(meta::label(object, words::NAME).map(Text::from));
             }
         }
-        if *kind == kinds::SERVICES && seen.after.is_none() {
-            // Sets that share a domain share the Service of one of them.
+        if *kind == kinds::SERVICES && seen.new.is_none() {
+            // JobSets with the same subdomain share the Service of one of them.
             let all = caches.in_namespace(&kinds::JOBSETS, &seen.key.namespace);
-            let uses = |set: &&Object| set.tree.str_at(paths::jobset::SUBDOMAIN) == seen.key.name;
+            let uses = |set: &&ApiObject| set.tree.str_at(paths::jobset::SUBDOMAIN) == seen.key.name;
             sets.extend(all.filter(uses).map(|set| meta::name(&set.tree)));
         }
         sets
@@ -199,7 +205,7 @@ impl JobSets {
 
     /// Whether these are Workloads or groups.
     fn is_gang(&self, kind: &Kind) -> bool {
-        self.gangs.is_some_and(|gangs| gang_make::kinds(gangs).any(|it| it == kind))
+        self.gangs.is_some_and(|gangs| gang_objects::kinds(gangs).any(|it| it == kind))
     }
 
     /// Whether this was not noted yet about this generation.
@@ -219,27 +225,31 @@ impl JobSets {
     }
 }
 
-impl Controller for JobSets {
+impl Controller for JobSetController {
     fn name(&self) -> &'static str {
         "jobset"
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        let mut all =
-            vec![kinds::JOBSETS.clone(), kinds::JOBS.clone(), kinds::SERVICES.clone(), kinds::CLAIMS.clone()];
+        let mut all = vec![
+            kinds::JOBSETS.clone(),
+            kinds::JOBS.clone(),
+            kinds::SERVICES.clone(),
+            kinds::PERSISTENT_VOLUME_CLAIMS.clone(),
+        ];
         all.extend(self.claims.clone());
-        all.extend(self.gangs.into_iter().flat_map(gang_make::kinds).cloned());
+        all.extend(self.gangs.into_iter().flat_map(gang_objects::kinds).cloned());
         if self.gates.in_place_restart {
             all.push(kinds::PODS.clone());
         }
         all
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
         if seen.key.kind == kinds::JOBSETS {
             self.numbers.saw(seen);
-            if seen.after.is_none() {
-                self.forget(&seen.newest().tree);
+            if seen.new.is_none() {
+                self.forget(&seen.latest().tree);
                 self.refused.remove(seen.key);
             }
             return vec![seen.key.clone().into()];
@@ -252,40 +262,48 @@ impl Controller for JobSets {
         }
         let after = if seen.key.kind == kinds::JOBS { job_pause(seen, caches) } else { ENDS_TOGETHER };
         let sets = self.sets_of(seen, caches);
-        sets.iter().map(|set| Wake { key: key_of(seen, set), after }).collect()
+        sets.iter().map(|set| ReconcileRequest { key: key_of(seen, set), after }).collect()
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         match caches.find(key) {
             Some(set) if key.kind == kinds::JOBSETS => self.plan_set(key, set, caches, now),
-            _ => Plan::nothing(),
+            _ => Reconciled::done(),
         }
     }
 
-    fn tell(&self, counters: &mut Counters) {
+    fn collect_metrics(&self, counters: &mut RuntimeMetrics) {
         counters.jobsets += self.numbers.told();
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+    fn on_request_error(
+        &mut self,
+        key: &ObjectKey,
+        call: &ApiRequest,
+        why: &ApiError,
+        caches: &Caches,
+    ) -> Option<Event> {
         let set = caches.find(key)?;
-        if !matches!(call.act, Act::Create(_)) || matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_)) {
+        if !matches!(call.verb, RequestVerb::Create(_))
+            || matches!(why, ApiError::Indeterminate(_) | ApiError::Conflict(_))
+        {
             return None;
         }
-        if matches!(why, Refusal::AlreadyExists(_)) {
-            // Somebody was quicker: the next look tells whose it is.
+        if matches!(why, ApiError::AlreadyExists(_)) {
+            // Another writer created it first: the next reconciliation checks its owner.
             return None;
         }
-        let (words, name) = (why.words(), &call.on.name);
-        let (reason, message) = match &call.on.kind {
+        let (words, name) = (why.message(), &call.target.name);
+        let (reason, message) = match &call.target.kind {
             kind if *kind == kinds::JOBS => {
                 let message = format!("job {:?} creation failed with error: {words}", name.as_str());
                 (reasons::JOB_CREATION_FAILED, message)
             }
             kind if *kind == kinds::SERVICES => (reasons::SERVICE_CREATION_FAILED, words),
-            kind if *kind == kinds::CLAIMS => {
+            kind if *kind == kinds::PERSISTENT_VOLUME_CLAIMS => {
                 (reasons::CLAIM_FAILED, format!("Failed to create PVC {name}: {words}"))
             }
-            kind if self.gangs.is_some_and(|gangs| gang_make::kinds(gangs).any(|it| it == kind)) => {
+            kind if self.gangs.is_some_and(|gangs| gang_objects::kinds(gangs).any(|it| it == kind)) => {
                 (gang_words::CREATE_FAILED, format!("Failed to create {name}: {words}"))
             }
             _ => (reasons::DEVICE_CLAIM_FAILED, format!("Failed to create ResourceClaim {name}: {words}")),
@@ -299,62 +317,62 @@ impl Controller for JobSets {
             reason == reasons::JOB_CREATION_FAILED && std::mem::replace(&mut refused.is_job_told, true);
         // A namespace that goes takes the JobSet along soon: not worth a note.
         let told = !is_told && !message.contains(NAMESPACE_TERMINATING);
-        told.then(|| calls::note(&set.tree, Severity::Warning, reason.into(), message))
+        told.then(|| requests::note(&set.tree, EventType::Warning, reason.into(), message))
     }
 }
 
-fn key_of(seen: &Seen<'_>, set: &Text) -> Key {
-    Key::new(&kinds::JOBSETS, &seen.key.namespace, set)
+fn key_of(seen: &WatchEvent<'_>, set: &Text) -> ObjectKey {
+    ObjectKey::new(&kinds::JOBSETS, &seen.key.namespace, set)
 }
 
 /// The JobSet that controls an object.
-fn set_of(object: &Tree) -> Option<Owner> {
-    meta::controller(object)
+fn set_of(object: &Tree) -> Option<OwnerReference> {
+    meta::controller_of(object)
         .filter(|owner| owner.kind == words::KIND && owner.group() == kinds::JOBSETS.group)
 }
 
 /// Whether a TrainJob has just read the end of its JobSet, which may go from then on.
-fn has_read(seen: &Seen<'_>) -> bool {
-    let ended = |it: &Object| TrainJobFacts::of(&it.tree).status.is_finished();
-    seen.after.is_some_and(ended) && !seen.before.is_some_and(ended)
+fn has_read(seen: &WatchEvent<'_>) -> bool {
+    let ended = |it: &ApiObject| TrainJobFacts::of(&it.tree).status.is_finished();
+    seen.new.is_some_and(ended) && !seen.old.is_some_and(ended)
 }
 
-/// Whether a group merely fares otherwise: how its pods are placed concerns nobody here.
-fn only_fares(seen: &Seen<'_>) -> bool {
-    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+/// Whether only the status of a gang object changed, which JobSets do not use.
+fn only_fares(seen: &WatchEvent<'_>) -> bool {
+    let (Some(before), Some(after)) = (seen.old, seen.new) else { return false };
     let [before, after] = [before, after].map(|it| it.tree.without(&["status"]));
     before == after
 }
 
 /// The Workloads and groups that a JobSet controls.
-fn groups<'a>(gangs: Gangs, set: &Uid, caches: &'a Caches) -> Groups<'a> {
-    let of = |kind: &Kind| -> Vec<&'a Object> {
+fn groups<'a>(gangs: GangSupport, set: &Uid, caches: &'a Caches) -> GangObjects<'a> {
+    let of = |kind: &Kind| -> Vec<&'a ApiObject> {
         let all = caches.owned_by(set).filter(|(key, _)| key.kind == *kind).map(|(_, object)| object);
-        all.filter(|it| meta::controller(&it.tree).is_some_and(|owner| owner.uid == *set)).collect()
+        all.filter(|it| meta::controller_of(&it.tree).is_some_and(|owner| owner.uid == *set)).collect()
     };
-    let (workloads, groups) = (of(gangs.form.workloads()), gangs.form.groups().map(of).unwrap_or_default());
-    Groups { gangs, workloads, groups }
+    let (workloads, groups) = (of(gangs.api.workloads()), gangs.api.groups().map(of).unwrap_or_default());
+    GangObjects { gangs, workloads, groups }
 }
 
 /// Whether an owner is a Job.
-fn is_job(owner: &Owner) -> bool {
+fn is_job(owner: &OwnerReference) -> bool {
     owner.kind == "Job" && owner.group() == kinds::JOBS.group
 }
 
-fn is_child(key: &Key, job: &Object, set: &Uid) -> bool {
-    key.kind == kinds::JOBS && meta::controller(&job.tree).is_some_and(|owner| owner.uid == *set)
+fn is_child(key: &ObjectKey, job: &ApiObject, set: &Uid) -> bool {
+    key.kind == kinds::JOBS && meta::controller_of(&job.tree).is_some_and(|owner| owner.uid == *set)
 }
 
 /// How long the JobSet of a Job waits for more: less when a Job came, went or ended than when it merely has other pods,
 /// and longer the more Jobs there are to look at.
-fn job_pause(seen: &Seen<'_>, caches: &Caches) -> Duration {
-    let conditions = |job: &Object| {
+fn job_pause(seen: &WatchEvent<'_>, caches: &Caches) -> Duration {
+    let conditions = |job: &ApiObject| {
         job.tree.at(paths::job::STATUS).and_then(|it| it.at(paths::job_status::CONDITIONS)).cloned()
     };
-    let same = match (seen.before, seen.after) {
+    let same = match (seen.old, seen.new) {
         (Some(before), Some(after)) => {
             conditions(before) == conditions(after)
-                && meta::deleting(&before.tree) == meta::deleting(&after.tree)
+                && meta::deletion_timestamp(&before.tree) == meta::deletion_timestamp(&after.tree)
                 && before.tree.at(&["spec"]) == after.tree.at(&["spec"])
                 && before.tree.at(paths::meta::LABELS) == after.tree.at(paths::meta::LABELS)
         }
@@ -363,6 +381,6 @@ fn job_pause(seen: &Seen<'_>, caches: &Caches) -> Duration {
     if same {
         return CHANGES_TOGETHER;
     }
-    let many = set_of(&seen.newest().tree).map_or(0, |owner| caches.owned_count(&owner.uid));
+    let many = set_of(&seen.latest().tree).map_or(0, |owner| caches.owned_count(&owner.uid));
     ENDS_TOGETHER + PER_JOB.saturating_mul(u32::try_from(many).unwrap_or(u32::MAX))
 }

@@ -1,49 +1,49 @@
-//! The shell around the decisions: who is woken, what is told of refusals, and which calls are made.
+//! The JobSet controller: mapped events, events about failed requests, requests.
 
 use std::cell::Cell;
 
-use muster_api::meta::Owner;
-use muster_api::port::{Change, Part};
-use muster_jobset::rights;
+use muster_api::client::{Subresource, WatchChange};
+use muster_api::meta::OwnerReference;
+use muster_jobset::rbac;
 use muster_tree::tree;
 
 use super::*;
-use crate::plan::Step;
+use crate::controller::Step;
 
 const NOW: Time = Time(1_000_000_000);
 
 struct World {
     caches: Caches,
-    sets: JobSets,
+    sets: JobSetController,
     revision: u64,
 }
 
 impl World {
     fn new() -> World {
-        let sets = JobSets::new(Gates::default(), Some(kinds::RESOURCE_CLAIMS.clone()));
-        let sets = sets.gangs(Some(Gangs::default()));
+        let sets = JobSetController::new(FeatureGates::default(), Some(kinds::RESOURCE_CLAIMS.clone()));
+        let sets = sets.gangs(Some(GangSupport::default()));
         World { caches: Caches::default(), sets, revision: 0 }
     }
 
     /// Puts an object there; the names of the sets that are woken.
     fn put(&mut self, kind: &Kind, tree: &Tree) -> Vec<String> {
-        self.change(kind, tree, Change::Put)
+        self.change(kind, tree, WatchChange::Applied)
     }
 
     fn gone(&mut self, kind: &Kind, tree: &Tree) -> Vec<String> {
-        self.change(kind, tree, Change::Gone)
+        self.change(kind, tree, WatchChange::Deleted)
     }
 
-    fn change(&mut self, kind: &Kind, tree: &Tree, change: fn(Object) -> Change) -> Vec<String> {
+    fn change(&mut self, kind: &Kind, tree: &Tree, change: fn(ApiObject) -> WatchChange) -> Vec<String> {
         self.revision += 1;
-        let object = Object { tree: tree.clone(), revision: self.revision };
-        let Some(taken) = self.caches.change(kind, change(object)) else { return Vec::new() };
-        let wakes = self.sets.wakes(&taken.seen(), &self.caches);
+        let object = ApiObject { tree: tree.clone(), revision: self.revision };
+        let Some(change) = self.caches.apply_watch_change(kind, change(object)) else { return Vec::new() };
+        let wakes = self.sets.map_event(&change.event(), &self.caches);
         wakes.into_iter().map(|wake| wake.key.name.to_string()).collect()
     }
 
-    fn plan(&mut self, set: &Tree, now: Time) -> Plan {
-        self.sets.plan(&Key::of(&kinds::JOBSETS, set), &self.caches, now)
+    fn plan(&mut self, set: &Tree, now: Time) -> Reconciled {
+        self.sets.reconcile(&ObjectKey::of(&kinds::JOBSETS, set), &self.caches, now)
     }
 }
 
@@ -56,8 +56,9 @@ fn set(name: &str, more: &Tree) -> Tree {
 }
 
 fn owned(name: &str, set: Option<&str>) -> Tree {
-    let owner =
-        set.map(|set| Owner::controller_tree(words::API_VERSION, words::KIND, &set.into(), &set.into()));
+    let owner = set.map(|set| {
+        OwnerReference::controller_reference(words::API_VERSION, words::KIND, &set.into(), &set.into())
+    });
     tree!({"metadata": {"name": name, "namespace": "n", "uid": name}})
         .with_option(&["metadata", "ownerReferences"], owner.map(|owner| Tree::list([owner])))
 }
@@ -72,11 +73,15 @@ fn who_is_woken() {
     assert_eq!(world.put(&kinds::JOBS, &owned("other", None)), [""; 0], "nobody's");
     assert_eq!(world.put(&kinds::SERVICES, &owned("s", Some("s"))), ["s"], "of the Service");
     assert_eq!(
-        world.put(&kinds::CLAIMS, &labelled("kept")),
+        world.put(&kinds::PERSISTENT_VOLUME_CLAIMS, &labelled("kept")),
         ["s"],
         "of a volume without owner, by its label"
     );
-    assert_eq!(world.put(&kinds::CLAIMS, &owned("kept", None)), ["s"], "that loses its label");
+    assert_eq!(
+        world.put(&kinds::PERSISTENT_VOLUME_CLAIMS, &owned("kept", None)),
+        ["s"],
+        "that loses its label"
+    );
     assert_eq!(world.put(&kinds::RESOURCE_CLAIMS, &labelled("c")), ["s"]);
     assert_eq!(world.gone(&kinds::RESOURCE_CLAIMS, &labelled("c")), ["s"], "of a claim whose Job is gone");
     let sharing = set("t", &tree!({"spec": {"network": {"subdomain": "net"}}}));
@@ -100,39 +105,42 @@ fn no_call_goes_beyond_the_role() {
     let one = plain.with(&["spec", "replicatedJobs"], Tree::list([job]));
     let mut world = World::new();
     world.put(&kinds::JOBSETS, &one);
-    let mut made: Vec<Call> = Vec::new();
+    let mut made: Vec<ApiRequest> = Vec::new();
     for round in 0..6 {
         let now = NOW + Duration::from_secs(round * 10);
         for step in world.plan(&one, now).steps {
             let calls = match step {
-                Step::One(call) => vec![call],
-                Step::Each(calls) | Step::Together(calls) => calls,
-                Step::EachTold(calls) => calls.into_iter().map(|(call, _)| call).collect(),
-                Step::Look(..) | Step::Note(_) => Vec::new(),
+                Step::Request(call) => vec![call],
+                Step::Parallel(calls) | Step::Transaction(calls) => calls,
+                Step::ParallelWithEvents(calls) => calls.into_iter().map(|(call, _)| call).collect(),
+                Step::Precondition(..) | Step::Event(_) => Vec::new(),
             };
             for call in &calls {
-                if let Act::Create(tree) = &call.act {
-                    let uid = format!("{}-{round}", call.on.name);
+                if let RequestVerb::Create(tree) = &call.verb {
+                    let uid = format!("{}-{round}", call.target.name);
                     let failed = tree!({"conditions": [{"type": "Failed", "status": "True"}]});
                     let status = if round == 3 { failed } else { tree!({}) };
-                    world.put(&call.on.kind, &tree.with(&["metadata", "uid"], uid).with(&["status"], status));
+                    world.put(
+                        &call.target.kind,
+                        &tree.with(&["metadata", "uid"], uid).with(&["status"], status),
+                    );
                 }
             }
             made.extend(calls);
         }
     }
-    let word = |call: &Call| {
-        let part = if call.on.part == Part::Status { "/status" } else { "" };
-        let verb = match &call.act {
-            Act::Create(_) => "create",
-            Act::Delete { .. } => "delete",
+    let word = |call: &ApiRequest| {
+        let part = if call.target.subresource == Subresource::Status { "/status" } else { "" };
+        let verb = match &call.verb {
+            RequestVerb::Create(_) => "create",
+            RequestVerb::Delete { .. } => "delete",
             _ => "patch",
         };
-        (call.on.kind.group.to_string(), format!("{}{part}", call.on.kind.plural), verb)
+        (call.target.kind.group.to_string(), format!("{}{part}", call.target.kind.plural), verb)
     };
     let asked: BTreeSet<(String, String, &str)> = made.iter().map(word).collect();
     for (group, resource, verb) in &asked {
-        assert!(rights::allow(group, resource, verb), "{verb} {resource} of {group:?}");
+        assert!(rbac::allow(group, resource, verb), "{verb} {resource} of {group:?}");
     }
     for what in ["jobs", "services", "persistentvolumeclaims", "resourceclaims", "workloads", "podgroups"] {
         assert!(
@@ -143,11 +151,11 @@ fn no_call_goes_beyond_the_role() {
     // What is followed is read; volume claims are made and nothing else.
     for kind in world.sets.kinds() {
         assert!(
-            ["get", "list", "watch"].iter().all(|verb| rights::allow(&kind.group, &kind.plural, verb)),
+            ["get", "list", "watch"].iter().all(|verb| rbac::allow(&kind.group, &kind.plural, verb)),
             "{kind:?}"
         );
     }
-    let claims = rights::RULES.iter().find(|(_, resource, _)| *resource == "persistentvolumeclaims");
+    let claims = rbac::RULES.iter().find(|(_, resource, _)| *resource == "persistentvolumeclaims");
     assert_eq!(claims.map(|it| it.2), Some(&["get", "list", "watch", "create"][..]));
 }
 
@@ -155,21 +163,26 @@ fn no_call_goes_beyond_the_role() {
 #[test]
 fn refusals_are_told_and_make_a_pause() {
     let one = set("s", &tree!({}));
-    let key = Key::of(&kinds::JOBSETS, &one);
+    let key = ObjectKey::of(&kinds::JOBSETS, &one);
     let mut world = World::new();
     world.put(&kinds::JOBSETS, &one);
     let call = |kind: &Kind, name: &str| {
         let object = tree!({"metadata": {"name": name, "namespace": "n"}});
-        Call {
-            by: "x".into(),
-            on: meta::target(kind, &object, Part::Main),
-            guard: Default::default(),
-            act: Act::Create(object),
+        ApiRequest {
+            field_manager: "x".into(),
+            target: meta::target(kind, &object, Subresource::Main),
+            preconditions: Default::default(),
+            verb: RequestVerb::Create(object),
         }
     };
-    let no = Refusal::Forbidden("exceeded quota".to_owned());
+    let no = ApiError::Forbidden("exceeded quota".to_owned());
     let cases = [
-        (call(&kinds::CLAIMS, "v-s"), &no, "FailedCreatePVC", "Failed to create PVC v-s: exceeded quota"),
+        (
+            call(&kinds::PERSISTENT_VOLUME_CLAIMS, "v-s"),
+            &no,
+            "FailedCreatePVC",
+            "Failed to create PVC v-s: exceeded quota",
+        ),
         (call(&kinds::RESOURCE_CLAIMS, "c"), &no, "ResourceClaimCreationFailed", "exceeded quota"),
         (call(&kinds::SERVICES, "s"), &no, "HeadlessServiceCreationFailed", "exceeded quota"),
         (
@@ -179,18 +192,20 @@ fn refusals_are_told_and_make_a_pause() {
             "job \"s-w-0\" creation failed with error: exceeded quota",
         ),
         (call(&kinds::JOBS, "s-w-1"), &no, "", ""),
-        (call(&kinds::SERVICES, "s"), &Refusal::AlreadyExists("there".to_owned()), "", ""),
+        (call(&kinds::SERVICES, "s"), &ApiError::AlreadyExists("there".to_owned()), "", ""),
     ];
     for (call, why, reason, words) in cases {
-        let told = world.sets.refused(&key, &call, why, &world.caches);
-        assert_eq!(told.as_ref().map_or("", |it| it.reason.as_str()), reason, "{}", call.on.name);
+        let told = world.sets.on_request_error(&key, &call, why, &world.caches);
+        assert_eq!(told.as_ref().map_or("", |it| it.reason.as_str()), reason, "{}", call.target.name);
         assert!(told.is_none_or(|it| it.message.contains(words)), "{words}");
     }
-    let creates = |plan: &Plan| plan.steps.iter().any(|it| matches!(it, Step::Each(_)));
+    let creates = |plan: &Reconciled| plan.steps.iter().any(|it| matches!(it, Step::Parallel(_)));
     let held = world.plan(&one, NOW);
-    assert!(!creates(&held) && held.again_at == Some(NOW + Duration::from_secs(1)), "{held:?}");
+    assert!(!creates(&held) && held.requeue_at == Some(NOW + Duration::from_secs(1)), "{held:?}");
     let written = held.steps.iter().find_map(|it| match it {
-        Step::One(Call { act: Act::Merge(patch), .. }) => Some(patch.items_at(&["status", "conditions"])),
+        Step::Request(ApiRequest { verb: RequestVerb::MergePatch(patch), .. }) => {
+            Some(patch.items_at(&["status", "conditions"]))
+        }
         _ => None,
     });
     let stalled = &written.unwrap()[0];
@@ -200,27 +215,32 @@ fn refusals_are_told_and_make_a_pause() {
         "the first refusal"
     );
     assert!(creates(&world.plan(&one, NOW + Duration::from_secs(1))), "tried again");
-    world.sets.refused(&key, &call(&kinds::JOBS, "s-w-0"), &no, &world.caches);
+    world.sets.on_request_error(&key, &call(&kinds::JOBS, "s-w-0"), &no, &world.caches);
     assert!(!creates(&world.plan(&one, NOW + Duration::from_secs(2))));
 }
 
 #[test]
 fn pauses_double_until_a_creation_is_accepted() {
     let one = set("s", &tree!({}));
-    let key = Key::of(&kinds::JOBSETS, &one);
+    let key = ObjectKey::of(&kinds::JOBSETS, &one);
     let mut world = World::new();
     world.put(&kinds::JOBSETS, &one);
     let object = tree!({"metadata": {"name": "s-w-0", "namespace": "n"}});
-    let on = meta::target(&kinds::JOBS, &object, Part::Main);
-    let call = Call { by: "x".into(), on, guard: Default::default(), act: Act::Create(object) };
-    let no = Refusal::Invalid("Limit must be set for non overcommitable resources".to_owned());
-    let creates = |plan: &Plan| plan.steps.iter().any(|it| matches!(it, Step::Each(_)));
+    let on = meta::target(&kinds::JOBS, &object, Subresource::Main);
+    let call = ApiRequest {
+        field_manager: "x".into(),
+        target: on,
+        preconditions: Default::default(),
+        verb: RequestVerb::Create(object),
+    };
+    let no = ApiError::Invalid("Limit must be set for non overcommitable resources".to_owned());
+    let creates = |plan: &Reconciled| plan.steps.iter().any(|it| matches!(it, Step::Parallel(_)));
     let now = Cell::new(NOW);
     let refuse = |world: &mut World| {
-        world.sets.refused(&key, &call, &no, &world.caches);
+        world.sets.on_request_error(&key, &call, &no, &world.caches);
         let held = world.plan(&one, now.get());
         assert!(!creates(&held), "{held:?}");
-        let until = held.again_at.expect("it is tried again");
+        let until = held.requeue_at.expect("it is tried again");
         let pause = until.since(now.replace(until));
         assert!(creates(&world.plan(&one, until)), "after {pause:?}");
         pause.as_secs()
@@ -240,14 +260,14 @@ fn what_is_noted_once_is_noted_first() {
     world.put(&kinds::JOBS, &owned("s-w-0", None));
     let first = world.plan(&one, NOW);
     assert!(
-        matches!(&first.steps[0], Step::Note(event) if event.reason == "JobCreationFailed"),
+        matches!(&first.steps[0], Step::Event(event) if event.reason == "JobCreationFailed"),
         "{:?}",
         first.steps
     );
-    let notes = |plan: &Plan| {
+    let notes = |plan: &Reconciled| {
         plan.steps
             .iter()
-            .filter(|it| matches!(it, Step::Note(event) if event.reason == "JobCreationFailed"))
+            .filter(|it| matches!(it, Step::Event(event) if event.reason == "JobCreationFailed"))
             .count()
     };
     assert_eq!(notes(&world.plan(&one, NOW)), 0, "and not again");
@@ -262,7 +282,7 @@ fn ends_and_restarts_are_counted_once() {
     let with = |status: Tree| set("s", &tree!({"status": status}));
     let restarting = |status: &str, at: &str| tree!([{"type": "RestartingJobSet", "status": status, "reason": "R", "lastTransitionTime": at}]);
     world.put(&kinds::JOBSETS, &with(tree!({"restarts": 1})));
-    assert_eq!(*world.sets.numbers.told(), JobSetNumbers::default(), "what was before us is not counted");
+    assert_eq!(*world.sets.numbers.told(), JobSetMetrics::default(), "what was before us is not counted");
     world.put(
         &kinds::JOBSETS,
         &with(tree!({"restarts": 2, "conditions": restarting("True", "2026-01-01T00:00:00Z")})),
@@ -284,23 +304,24 @@ fn ends_and_restarts_are_counted_once() {
 #[test]
 fn gangs_wake_their_set_and_come_before_its_jobs() {
     let one = set("s", &tree!({})).with(&["metadata", "annotations", gang_words::GANG], "AllReplicas");
-    let (workloads, groups) = (Gangs::default().form.workloads(), Gangs::default().form.groups().unwrap());
+    let (workloads, groups) =
+        (GangSupport::default().api.workloads(), GangSupport::default().api.groups().unwrap());
     let mut world = World::new();
     world.put(&kinds::JOBSETS, &one);
     let mut order = Vec::new();
     for round in 0..4 {
         for step in world.plan(&one, NOW + Duration::from_secs(round)).steps {
             let calls = match step {
-                Step::One(call) => vec![call],
-                Step::Each(calls) => calls,
-                Step::EachTold(calls) => calls.into_iter().map(|(call, _)| call).collect(),
+                Step::Request(call) => vec![call],
+                Step::Parallel(calls) => calls,
+                Step::ParallelWithEvents(calls) => calls.into_iter().map(|(call, _)| call).collect(),
                 _ => Vec::new(),
             };
             for call in calls {
-                let Act::Create(tree) = &call.act else { continue };
-                let woken = world.put(&call.on.kind, &tree.with(&["metadata", "uid"], &call.on.name));
-                assert!(call.on.kind == kinds::SERVICES || woken == ["s"], "{}", call.on.kind.plural);
-                order.push(call.on.kind.plural.to_string());
+                let RequestVerb::Create(tree) = &call.verb else { continue };
+                let woken = world.put(&call.target.kind, &tree.with(&["metadata", "uid"], &call.target.name));
+                assert!(call.target.kind == kinds::SERVICES || woken == ["s"], "{}", call.target.kind.plural);
+                order.push(call.target.kind.plural.to_string());
             }
         }
     }

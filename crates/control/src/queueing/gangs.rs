@@ -1,41 +1,41 @@
-//! Gangs of plain pods: made when their group is admitted, before its gates are opened.
+//! Gangs of plain pod groups: created when the group is admitted, before its pods are ungated.
 
-use muster_api::gang_make;
+use muster_api::client::{ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource};
+use muster_api::gang_objects;
 use muster_api::meta;
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part};
 use muster_api::queue::WorkloadFacts;
-use muster_api::queue::words::managers;
-use muster_queue::pods::gang::{self, Gang, Seen};
-use muster_queue::pods::plan::{Key as PodKey, SeenWorkload};
+use muster_api::queue::consts::managers;
+use muster_queue::pods::gang::{self, GangDecision, GangSnapshot};
+use muster_queue::pods::reconciler::{ObservedWorkload, PodReconcileKey as PodKey};
 use muster_tree::{Text, Tree};
 
 use super::pods::key_of;
-use super::{Queueing, calls};
+use super::{QueueController, requests};
 use crate::cache::Caches;
-use crate::plan::{Key, Step};
+use crate::controller::{ObjectKey, Step};
 
-/// What becomes of the gates of a group.
+/// Whether the pods of a group may be ungated.
 pub(super) struct Gates {
-    /// Whether they may be opened.
+    /// Whether the gang exists, or none is needed.
     pub open: bool,
-    /// What is done besides.
+    /// Steps that create or update the gang.
     pub steps: Vec<Step>,
-    /// That its name is another's, in words.
+    /// The message if another owner has the name of the gang.
     pub taken: Option<String>,
 }
 
-impl Queueing {
-    /// Whether these are objects of gangs.
+impl QueueController {
+    /// Whether this kind is a gang object.
     pub(super) fn is_gang(&self, kind: &Kind) -> bool {
-        self.gangs.is_some_and(|gangs| gang_make::kinds(gangs).any(|it| it == kind))
+        self.gangs.is_some_and(|gangs| gang_objects::kinds(gangs).any(|it| it == kind))
     }
 
-    /// What the gang of a group needs, and whether its pods may start.
+    /// Reconciles the gang of a pod group.
     pub(super) fn gang_of(
         &self,
         of: &PodKey,
-        pods: &[&Object],
-        workloads: &[SeenWorkload],
+        pods: &[&ApiObject],
+        workloads: &[ObservedWorkload],
         caches: &Caches,
     ) -> Gates {
         let free = Gates { open: true, steps: Vec::new(), taken: None };
@@ -45,43 +45,52 @@ impl Queueing {
         let Some(admitted) = workloads.iter().map(|it| &it.facts).find(admitted) else { return free };
         let find = |kind: &'static Kind| caches.get(kind, namespace, name);
         let pods: Vec<&Tree> = pods.iter().map(|it| &it.tree).collect();
-        let decided = gang::decide(&Seen {
+        let decided = gang::reconcile(&GangSnapshot {
             gangs,
             admitted,
             pods: &pods,
-            workload: find(gangs.form.workloads()),
-            group: gangs.form.groups().and_then(find),
+            workload: find(gangs.api.workloads()),
+            group: gangs.api.groups().and_then(find),
         });
         match decided {
-            Gang::Plain => free,
-            Gang::There(steps) => Gates { steps: steps.into_iter().map(call).collect(), ..free },
-            Gang::First(steps) => {
+            GangDecision::NotRequested => free,
+            GangDecision::Ready(steps) => Gates { steps: steps.into_iter().map(call).collect(), ..free },
+            GangDecision::CreateFirst(steps) => {
                 Gates { open: false, steps: steps.into_iter().map(call).collect(), taken: None }
             }
-            Gang::Taken(message) => Gates { open: false, steps: Vec::new(), taken: Some(message) },
+            GangDecision::NameConflict(message) => {
+                Gates { open: false, steps: Vec::new(), taken: Some(message) }
+            }
         }
     }
 }
 
-fn call(step: gang::Step) -> Step {
+fn call(step: gang::GangWrite) -> Step {
     match step {
-        gang::Step::Make(kind, object) => {
-            let on = meta::target(kind, &object, Part::Main);
+        gang::GangWrite::Make(kind, object) => {
+            let on = meta::target(kind, &object, Subresource::Main);
             let by = managers::KUEUE.clone();
-            Step::One(Call { by, on, guard: Guard::default(), act: Act::Create(object) })
+            Step::Request(ApiRequest {
+                field_manager: by,
+                target: on,
+                preconditions: Preconditions::default(),
+                verb: RequestVerb::Create(object),
+            })
         }
-        gang::Step::Patch(kind, object, patch) => calls::merge(kind, &object, Part::Main, patch),
+        gang::GangWrite::Patch(kind, object, patch) => {
+            requests::merge(kind, &object, Subresource::Main, patch)
+        }
     }
 }
 
-/// Whether nothing changed that a group of pods would care for: how a gang fares is the scheduler's business.
-pub(super) fn is_only_status(before: Option<&Object>, after: Option<&Object>) -> bool {
+/// Whether only the status of a gang object changed, which the scheduler writes and pod groups do not use.
+pub(super) fn is_only_status(before: Option<&ApiObject>, after: Option<&ApiObject>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
     let same = |path: &[&str]| before.tree.at(path) == after.tree.at(path);
     same(&["spec"]) && same(&["metadata", "ownerReferences"]) && same(&["metadata", "deletionTimestamp"])
 }
 
-/// The group of pods that a Workload or PodGroup of this name is for.
-pub(super) fn concerned(namespace: &Text, name: &Text) -> Key {
+/// The pod group that a gang object of this name belongs to.
+pub(super) fn concerned(namespace: &Text, name: &Text) -> ObjectKey {
     key_of(&PodKey::Group { namespace: namespace.clone(), name: name.clone() })
 }

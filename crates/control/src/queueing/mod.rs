@@ -1,185 +1,185 @@
-//! Runs the queues: feeds the engine, asks it, and turns its decisions, the life of Workloads and the needs of jobs into
-//! calls.
+//! The queue controller: feeds the quota engine and turns its decisions, the Workload lifecycle and the state of jobs into
+//! requests.
 //!
-//! One key stands for "decide": it never calls anybody, it only wakes the keys of the Workloads decided about. A Workload
-//! has one key under which everything of it that admission owns is written, a job one under which it is started and
-//! stopped, a queue one for its status.
+//! One key runs the admission cycle: it sends no requests and only enqueues the keys of the Workloads that were decided. The
+//! key of a Workload writes everything that admission owns of it, the key of a job starts and stops it, the key of a queue
+//! writes its status.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What is kept here can be lost: the engine is fed anew from the caches, and every decision is written to the Workload
-//!   over the revision it was made for.
-//! - Quota that was decided stays taken in the engine until the write is seen, or refused.
+//! - The state in memory can be lost: the engine is rebuilt from the caches, and every decision is written with the
+//!   `resourceVersion` of the Workload that it was made for.
+//! - Quota that the engine decided stays assumed until the write is in the cache, or failed.
 
-mod answers;
-mod calls;
-mod classes;
+mod create_errors;
 mod dependents;
-pub mod desk;
-mod feed;
+mod engine_input;
 mod gangs;
 mod jobs;
-mod numbers;
+mod metrics;
 mod pods;
+mod priority_classes;
 mod queues;
+mod requests;
 #[cfg(test)]
 mod tests;
 mod trainjobs;
-mod unadmitted;
-mod unmade;
+mod unadmitted_workloads;
+pub mod visibility_query;
+mod visibility_results;
 mod workloads;
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::client::{ApiError, ApiRequest, Kind, RequestVerb, Uid};
 use muster_api::event::Event;
-use muster_api::gang_make::{self, Gangs};
+use muster_api::gang_objects::{self, GangSupport};
 use muster_api::kinds::{
     CONFIG_MAPS, JOBS, JOBSETS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES,
 };
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
-use muster_api::port::{Act, Call, Kind, Refusal, Uid};
 use muster_api::queue::kinds;
 use muster_api::queue::{CohortFacts, FlavorFacts, LocalQueueFacts, WorkloadFacts};
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_api::time::Time;
 use muster_api::train::kinds::TRAIN_JOBS;
 use muster_queue::engine::Engine;
-use muster_queue::engine::Outcome;
-use muster_queue::engine::decision::{Admission, Decision, Refusal as Refused};
-use muster_queue::engine::preempt::Because;
-use muster_queue::engine::spec::Settings as EngineSettings;
-use muster_queue::engine::workload::Key as WorkloadKey;
-use muster_queue::jobs::ancestors::Managed;
-use muster_queue::jobs::plan::Settings as JobSettings;
-use muster_queue::jobs::requests::{Accounting, Around};
-use muster_queue::life::cohorts::Parents;
-use muster_queue::life::settings::Settings as LifeSettings;
-use muster_queue::life::told::Told;
-use muster_queue::life::turns::Turns;
-use muster_queue::pods::plan::Settings as PodSettings;
+use muster_queue::engine::WriteOutcome;
+use muster_queue::engine::decision::{AdmitDecision, Decision, PendingStatus as Refused};
+use muster_queue::engine::preempt::PreemptionReason;
+use muster_queue::engine::spec::EngineSettings;
+use muster_queue::engine::workload::NamespacedName as WorkloadKey;
+use muster_queue::jobs::owner_chain::ManagedKinds;
+use muster_queue::jobs::reconciler::JobReconcilerSettings as JobSettings;
+use muster_queue::jobs::requests::{PodEnvironment, ResourceAccounting};
+use muster_queue::pods::reconciler::PodReconcilerSettings as PodSettings;
+use muster_queue::reconcilers::cohorts::CohortParents;
+use muster_queue::reconcilers::event_dedup::EventDeduplicator;
+use muster_queue::reconcilers::settings::ReconcilerSettings as LifeSettings;
+use muster_queue::reconcilers::status_rate_limit::StatusRateLimiter;
 use muster_tree::{Text, Tree};
 
-use crate::cache::{Caches, Seen};
-use crate::counters::Counters;
-use crate::plan::{Controller, Doorbell, Key, Plan, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ExternalTrigger, ObjectKey, ReconcileRequest, Reconciled};
+use crate::metrics::RuntimeMetrics;
 
-use desk::Desk;
-pub use numbers::{Live, Stopwatch};
+pub use metrics::{CycleTimer, SharedQueueMetrics};
+use visibility_query::VisibilityHandle;
 
-/// What is configured.
+/// Configuration of the queue controller.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Of the engine.
+pub struct QueueControllerConfig {
+    /// Settings of the quota engine.
     pub engine: EngineSettings,
-    /// Of the life of Workloads.
+    /// Settings of the Workload lifecycle.
     pub life: LifeSettings,
-    /// Of jobs.
+    /// Settings of job integrations.
     pub jobs: JobSettings,
-    /// Of plain pods.
+    /// Settings of the plain pod integration.
     pub pods: PodSettings,
-    /// Which kinds are managed.
-    pub managed: Managed,
-    /// What counts how.
-    pub accounting: Accounting,
-    /// The namespaces whose jobs are managed.
-    pub namespaces: Selector,
-    /// Tells how long the engine takes.
-    pub stopwatch: Stopwatch,
-    /// Where questions are asked.
-    pub desk: Desk,
+    /// The enabled integrations.
+    pub managed: ManagedKinds,
+    /// How resource requests are counted.
+    pub accounting: ResourceAccounting,
+    /// Selects the namespaces whose jobs are managed (`managedJobsNamespaceSelector`).
+    pub namespaces: LabelSelector,
+    /// Measures admission cycles.
+    pub cycle_timer: CycleTimer,
+    /// Receives the queries of the visibility API.
+    pub visibility: VisibilityHandle,
 }
 
-/// Queueing as a controller.
+/// The queue controller: LocalQueues, ClusterQueues, Cohorts, ResourceFlavors, Workloads, and the jobs and pods that use them.
 #[derive(Debug)]
-pub struct Queueing {
-    settings: Settings,
-    /// How gangs are written; `None` where there are none.
-    gangs: Option<Gangs>,
+pub struct QueueController {
+    settings: QueueControllerConfig,
+    /// The gang API of the server; `None` without one.
+    gangs: Option<GangSupport>,
     engine: Engine,
-    /// Decided, not yet seen carried out.
-    decided: BTreeMap<WorkloadKey, Decided>,
-    /// Who has to leave as soon as its share is written, which was decided before.
-    leaving: BTreeMap<WorkloadKey, Decided>,
-    /// Queues whose numbers may have counted a share that was not given after all.
-    miscounted: BTreeSet<Key>,
-    /// Workloads by the LocalQueue that they name.
+    /// Decisions whose write is not in the cache yet.
+    decisions: BTreeMap<WorkloadKey, EngineDecision>,
+    /// Evictions of Workloads whose admission, decided before, is not written yet.
+    pending_evictions: BTreeMap<WorkloadKey, EngineDecision>,
+    /// Queues whose status may count quota that was rolled back.
+    stale_usage: BTreeSet<ObjectKey>,
+    /// Names of Workloads by namespace and LocalQueue.
     of_local: BTreeMap<(Text, Text), BTreeSet<Text>>,
-    /// Parents of cohorts.
-    parents: Parents,
+    /// The parent of each Cohort.
+    parents: CohortParents,
     prebuilt: dependents::Prebuilt,
     pods: pods::Pods,
     trainings: trainjobs::Trainings,
-    told: Told,
-    turns: Turns,
-    counting: numbers::Counting,
-    /// Who waits in which queue, for those who ask.
-    orders: BTreeMap<Text, answers::Ordered>,
-    /// When statuses of queues were written last.
-    told_at: BTreeMap<Key, Time>,
-    /// What could not be made.
-    unmade: unmade::Unmade,
-    reclassed: classes::Reclassed,
+    told: EventDeduplicator,
+    turns: StatusRateLimiter,
+    recorder: metrics::MetricsRecorder,
+    /// Recently sorted pending Workloads per ClusterQueue, for the visibility API.
+    orders: BTreeMap<Text, visibility_results::Ordered>,
+    /// When the status of each queue was written last.
+    status_written_at: BTreeMap<ObjectKey, Time>,
+    /// Failed creations that were reported.
+    create_errors: create_errors::CreateErrors,
+    priority_updates: priority_classes::PriorityUpdates,
 }
 
-/// What was decided about a Workload.
+/// A decision of the engine about a Workload.
 #[derive(Debug)]
-enum Decided {
-    Admit(Admission),
+enum EngineDecision {
+    Admit(AdmitDecision),
     Refuse(Refused),
     Evict {
-        /// Exactly this one.
+        /// UID of the Workload: one that was recreated under its name is not evicted.
         victim: Uid,
-        /// For whom.
+        /// The preemptor.
         by: WorkloadKey,
-        because: Because,
+        because: PreemptionReason,
     },
 }
 
-impl Queueing {
-    /// With these settings.
+impl QueueController {
+    /// A queue controller without gangs.
     #[must_use]
-    pub fn new(settings: Settings) -> Queueing {
-        Queueing {
+    pub fn new(settings: QueueControllerConfig) -> QueueController {
+        QueueController {
             engine: Engine::new(settings.engine.clone()),
             settings,
             gangs: None,
-            decided: BTreeMap::new(),
-            leaving: BTreeMap::new(),
-            miscounted: BTreeSet::new(),
+            decisions: BTreeMap::new(),
+            pending_evictions: BTreeMap::new(),
+            stale_usage: BTreeSet::new(),
             of_local: BTreeMap::new(),
-            parents: Parents::new(),
+            parents: CohortParents::new(),
             prebuilt: dependents::Prebuilt::default(),
             pods: pods::Pods::default(),
             trainings: trainjobs::Trainings::default(),
-            told: Told::default(),
-            turns: Turns::default(),
-            counting: numbers::Counting::default(),
+            told: EventDeduplicator::default(),
+            turns: StatusRateLimiter::default(),
+            recorder: metrics::MetricsRecorder::default(),
             orders: BTreeMap::new(),
-            told_at: BTreeMap::new(),
-            unmade: unmade::Unmade::default(),
-            reclassed: classes::Reclassed::default(),
+            status_written_at: BTreeMap::new(),
+            create_errors: create_errors::CreateErrors::default(),
+            priority_updates: priority_classes::PriorityUpdates::default(),
         }
     }
 
-    /// Groups of pods that ask for it are placed together, in gangs that are written so.
+    /// This controller with the gang API of the server.
     #[must_use]
-    pub fn gangs(mut self, gangs: Option<Gangs>) -> Queueing {
+    pub fn gangs(mut self, gangs: Option<GangSupport>) -> QueueController {
         self.gangs = gangs;
         self
     }
 
-    /// The engine as it stands, for whoever compares it with what there is.
+    /// The quota engine, for tests that compare it with the stored objects.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    fn hear_flavor(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        match seen.after {
-            Some(it) => self.engine.flavor(feed::flavor(&FlavorFacts::of(&it.tree))),
-            None => self.engine.flavor_gone(&seen.key.name),
+    fn on_flavor_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        match seen.new {
+            Some(it) => self.engine.apply_flavor(engine_input::flavor(&FlavorFacts::of(&it.tree))),
+            None => self.engine.delete_flavor(&seen.key.name),
         }
         let mut wakes = self.feed_queues(caches);
         wakes.push(seen.key.clone().into());
@@ -187,16 +187,16 @@ impl Queueing {
         wakes
     }
 
-    fn hear_cohort(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        match seen.after {
+    fn on_cohort_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        match seen.new {
             Some(it) => {
                 let facts = CohortFacts::of(&it.tree);
                 self.parents.insert(facts.name.clone(), facts.parent.clone());
-                self.engine.cohort(feed::cohort(&facts));
+                self.engine.apply_cohort(engine_input::cohort(&facts));
             }
             None => {
                 self.parents.remove(&seen.key.name);
-                self.engine.cohort_gone(&seen.key.name);
+                self.engine.delete_cohort(&seen.key.name);
             }
         }
         let mut wakes = self.feed_queues(caches);
@@ -204,85 +204,85 @@ impl Queueing {
         wakes
     }
 
-    fn hear_cluster_queue(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        match seen.after {
+    fn on_cluster_queue_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        match seen.new {
             Some(it) => self.feed_queue(it, caches),
             None => {
-                self.engine.cluster_queue_gone(&seen.key.name);
-                self.counting.forget_queue(&seen.key.name);
+                self.engine.delete_cluster_queue(&seen.key.name);
+                self.recorder.forget_queue(&seen.key.name);
                 self.orders.remove(&seen.key.name);
             }
         }
         let mut wakes = vec![seen.key.clone().into()];
-        if only_numbers(seen) {
+        if is_only_counts(seen) {
             return wakes;
         }
-        let flavors =
-            [seen.before, seen.after].into_iter().flatten().flat_map(|it| queues::flavors_of(&it.tree));
-        wakes.extend(flavors.map(|name| Key::new(&kinds::RESOURCE_FLAVORS, &Text::new(), &name).into()));
+        let flavors = [seen.old, seen.new].into_iter().flatten().flat_map(|it| queues::flavors_of(&it.tree));
+        wakes
+            .extend(flavors.map(|name| ObjectKey::new(&kinds::RESOURCE_FLAVORS, &Text::new(), &name).into()));
         for local in caches.all(&kinds::LOCAL_QUEUES).map(|it| LocalQueueFacts::of(&it.tree)) {
             if local.cluster_queue == seen.key.name {
-                wakes.push(Key::new(&kinds::LOCAL_QUEUES, &local.namespace, &local.name).into());
+                wakes.push(ObjectKey::new(&kinds::LOCAL_QUEUES, &local.namespace, &local.name).into());
                 wakes.extend(self.workloads_of(&local.namespace, &local.name));
             }
         }
         wakes
     }
 
-    fn hear_local_queue(&mut self, seen: &Seen<'_>) -> Vec<Wake> {
-        match seen.after {
+    fn on_local_queue_event(&mut self, seen: &WatchEvent<'_>) -> Vec<ReconcileRequest> {
+        match seen.new {
             Some(it) => {
                 let facts = LocalQueueFacts::of(&it.tree);
-                self.counting.place_local(&facts);
-                self.engine.local_queue(feed::local_queue(&facts));
+                self.recorder.place_local(&facts);
+                self.engine.apply_local_queue(engine_input::local_queue(&facts));
             }
             None => {
-                self.engine.local_queue_gone(&seen.key.namespace, &seen.key.name);
-                self.counting.forget_local(&seen.key.namespace, &seen.key.name);
+                self.engine.delete_local_queue(&seen.key.namespace, &seen.key.name);
+                self.recorder.forget_local(&seen.key.namespace, &seen.key.name);
             }
         }
         let mut wakes = vec![seen.key.clone().into()];
-        if !only_numbers(seen) {
+        if !is_only_counts(seen) {
             wakes.extend(self.workloads_of(&seen.key.namespace, &seen.key.name));
-            // Whoever waits in it counts there, or does not.
-            let queues = [seen.before, seen.after].into_iter().flatten();
+            // The counts of pending Workloads move with the LocalQueue.
+            let queues = [seen.old, seen.new].into_iter().flatten();
             let queues = queues.map(|it| LocalQueueFacts::of(&it.tree).cluster_queue);
-            wakes.extend(queues.map(|it| Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &it).into()));
+            wakes.extend(queues.map(|it| ObjectKey::new(&kinds::CLUSTER_QUEUES, &Text::new(), &it).into()));
         }
         wakes
     }
 
-    fn hear_namespace(&mut self, seen: &Seen<'_>) {
-        let Some(it) = seen.after else {
-            self.engine.namespace_gone(&seen.key.name);
+    fn on_namespace_event(&mut self, seen: &WatchEvent<'_>) {
+        let Some(it) = seen.new else {
+            self.engine.delete_namespace(&seen.key.name);
             return;
         };
         let labels = it.tree.entries_at(meta_path::LABELS).iter();
         let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_text()?.clone())));
-        self.engine.namespace(&seen.key.name, labels.collect());
+        self.engine.apply_namespace(&seen.key.name, labels.collect());
     }
 
-    fn hear_workload(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
-        let key = feed::key_of(&seen.key.namespace, &seen.key.name);
-        let [before, after] = [seen.before, seen.after].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
+    fn on_workload_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
+        let key = engine_input::key_of(&seen.key.namespace, &seen.key.name);
+        let [before, after] = [seen.old, seen.new].map(|it| it.map(|it| WorkloadFacts::of(&it.tree)));
         if before.is_none() {
-            // Whoever has one now, and none later, is told anew why.
-            after.iter().flat_map(|it| &it.owners).for_each(|owner| self.unmade.gone(&owner.uid));
+            // The creation succeeded: should the Workload be deleted and its next creation fail, that is reported again.
+            after.iter().flat_map(|it| &it.owners).for_each(|owner| self.create_errors.forget(&owner.uid));
         }
-        self.reclassed.hear(seen.key, before.as_ref(), after.as_ref());
-        self.counting.hear(&key, before.as_ref(), after.as_ref(), caches);
-        self.pods.hear_workload(before.as_ref(), after.as_ref());
+        self.priority_updates.on_workload_event(seen.key, before.as_ref(), after.as_ref());
+        self.recorder.on_workload_event(&key, before.as_ref(), after.as_ref(), caches);
+        self.pods.on_workload_event(before.as_ref(), after.as_ref());
         if let (Some(old), Some(new)) = (&before, &after) {
             if old.uid != new.uid {
-                // Another of the same name: nothing was decided about this one.
+                // The Workload was recreated: decisions about the old one do not apply.
                 self.forget_decided(&key);
             } else if !new.has_quota()
                 && (old.pod_sets != new.pod_sets || old.queue != new.queue)
-                && matches!(self.decided.get(&key), Some(Decided::Admit(_)))
+                && matches!(self.decisions.get(&key), Some(EngineDecision::Admit(_)))
             {
-                // It asks for something else now: what was decided is not given.
-                self.decided.remove(&key);
-                self.take_back(&key, new, caches);
+                // The requests changed between decision and write: the engine must drop the assumed quota.
+                self.decisions.remove(&key);
+                self.rollback_assumed(&key, new, caches);
             }
         }
         let places = [&before, &after].map(|it| it.as_ref().map(|it| it.queue.clone()));
@@ -292,33 +292,38 @@ impl Queueing {
         match &after {
             Some(facts) => self.feed_workload(facts, caches),
             None => {
-                self.engine.workload_gone(&key);
+                self.engine.delete_workload(&key);
                 self.forget_decided(&key);
-                self.told.forget(&meta::uid(&seen.newest().tree));
+                self.told.forget(&meta::uid(&seen.latest().tree));
                 self.turns.forget(&key);
             }
         }
-        let mut wakes: Vec<Wake> = vec![seen.key.clone().into()];
+        let mut wakes: Vec<ReconcileRequest> = vec![seen.key.clone().into()];
         let is_gone = after.is_none();
         if let Some(facts) = after.as_ref().or(before.as_ref()) {
-            wakes.extend(jobs::concerned(facts, caches).into_iter().map(Wake::from));
-            wakes.extend(pods::concerned(facts, is_gone).into_iter().map(Wake::from));
+            wakes.extend(jobs::concerned(facts, caches).into_iter().map(ReconcileRequest::from));
+            wakes.extend(pods::concerned(facts, is_gone).into_iter().map(ReconcileRequest::from));
         }
-        wakes.extend(self.prebuilt.users(seen.key, caches).into_iter().map(Wake::from));
+        wakes.extend(self.prebuilt.users(seen.key, caches).into_iter().map(ReconcileRequest::from));
         for facts in [before, after].into_iter().flatten() {
-            wakes.extend(queues::concerned(&facts, self.is_fair(), caches).into_iter().map(Wake::from));
+            wakes.extend(
+                queues::concerned(&facts, self.is_fair(), caches).into_iter().map(ReconcileRequest::from),
+            );
         }
         wakes
     }
 
     fn feed_workload(&mut self, facts: &WorkloadFacts, caches: &Caches) {
-        let limits = feed::limits(&facts.namespace, caches);
-        let around = Around { limits: &limits, runtime_class: &|name| feed::runtime_class(name, caches) };
-        self.engine.workload(feed::workload(facts, &around, &self.settings.accounting));
+        let limits = engine_input::limits(&facts.namespace, caches);
+        let around = PodEnvironment {
+            limits: &limits,
+            runtime_class: &|name| engine_input::runtime_class(name, caches),
+        };
+        self.engine.apply_workload(engine_input::workload(facts, &around, &self.settings.accounting));
     }
 
-    /// What surrounds pods changed, and with it what they ask for.
-    fn hear_surroundings(&mut self, key: &Key, caches: &Caches) {
+    /// A LimitRange or RuntimeClass changed, and with it the effective requests of pods.
+    fn on_resource_context_event(&mut self, key: &ObjectKey, caches: &Caches) {
         let all: Vec<WorkloadFacts> = if key.kind == LIMIT_RANGES {
             caches
                 .in_namespace(&kinds::WORKLOADS, &key.namespace)
@@ -326,14 +331,14 @@ impl Queueing {
                 .collect()
         } else {
             let all = caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
-            all.filter(|it| feed::runs_by(it, &key.name)).collect()
+            all.filter(|it| engine_input::runs_by(it, &key.name)).collect()
         };
         all.iter().for_each(|facts| self.feed_workload(facts, caches));
     }
 
     fn forget_decided(&mut self, key: &WorkloadKey) {
-        self.decided.remove(key);
-        self.leaving.remove(key);
+        self.decisions.remove(key);
+        self.pending_evictions.remove(key);
     }
 
     fn move_workload(&mut self, namespace: &Text, name: &Text, places: &[Option<Text>; 2]) {
@@ -351,60 +356,65 @@ impl Queueing {
         }
     }
 
-    /// The Workloads of a LocalQueue.
-    fn workloads_of(&self, namespace: &Text, name: &Text) -> Vec<Wake> {
+    fn workloads_of(&self, namespace: &Text, name: &Text) -> Vec<ReconcileRequest> {
         let members = self.of_local.get(&(namespace.clone(), name.clone()));
-        members.into_iter().flatten().map(|it| Key::new(&kinds::WORKLOADS, namespace, it).into()).collect()
+        members
+            .into_iter()
+            .flatten()
+            .map(|it| ObjectKey::new(&kinds::WORKLOADS, namespace, it).into())
+            .collect()
     }
 
-    /// What was to be told after a write was not: neither of what is behind this key, nor of its owners.
-    fn unsay(&mut self, key: &Key, caches: &Caches) {
+    /// Forgets the events that were deduplicated for this object and its owners: the write that they followed failed.
+    fn forget_events(&mut self, key: &ObjectKey, caches: &Caches) {
         let Some(object) = caches.find(key) else { return };
         self.told.forget(&meta::uid(&object.tree));
         if key.kind == kinds::WORKLOADS {
-            let owners = meta::owners(&object.tree).take(workloads::OWNERS_TOLD_MAX);
+            let owners = meta::owner_references(&object.tree).take(workloads::OWNER_EVENTS_MAX);
             owners.for_each(|owner| self.told.forget(&owner.uid));
         }
     }
 
-    /// Asks the engine, and takes down what it decided.
-    fn decide(&mut self, now: Time) -> Plan {
-        let mut plan =
-            Plan { wake: std::mem::take(&mut self.miscounted).into_iter().collect(), ..Plan::nothing() };
-        let decisions = self.settings.stopwatch.time(|| self.engine.cycle(now));
-        let decisions = self.counting.attempted(decisions);
+    /// Runs an admission cycle and records its decisions.
+    fn decide(&mut self, now: Time) -> Reconciled {
+        let mut plan = Reconciled {
+            enqueue: std::mem::take(&mut self.stale_usage).into_iter().collect(),
+            ..Reconciled::done()
+        };
+        let decisions = self.settings.cycle_timer.time(|| self.engine.run_cycle(now));
+        let decisions = self.recorder.attempted(decisions);
         for decision in decisions {
-            let woken = self.take_down(decision);
-            plan.wake.extend(woken.iter().map(workload_key));
+            let woken = self.record_decision(decision);
+            plan.enqueue.extend(woken.iter().map(workload_key));
         }
-        if self.engine.is_restless() {
-            plan.wake.push(decide_key());
+        if self.engine.has_work() {
+            plan.enqueue.push(decide_key());
         }
-        plan.again_at = self.engine.next_wake();
+        plan.requeue_at = self.engine.next_requeue_at();
         plan
     }
 
-    fn take_down(&mut self, decision: Decision) -> Vec<WorkloadKey> {
+    fn record_decision(&mut self, decision: Decision) -> Vec<WorkloadKey> {
         match decision {
             Decision::Admit(it) => {
                 let key = it.key.clone();
-                self.decided.insert(key.clone(), Decided::Admit(it));
+                self.decisions.insert(key.clone(), EngineDecision::Admit(it));
                 vec![key]
             }
-            Decision::Refuse(it) => {
+            Decision::Requeue(it) => {
                 let key = it.key.clone();
-                self.decided.insert(key.clone(), Decided::Refuse(it));
+                self.decisions.insert(key.clone(), EngineDecision::Refuse(it));
                 vec![key]
             }
-            Decision::Preempt { refusal, victims } => {
+            Decision::Preempt { pending: refusal, victims } => {
                 let by = refusal.key.clone();
                 let mut woken = vec![by.clone()];
-                self.decided.insert(by.clone(), Decided::Refuse(refusal));
+                self.decisions.insert(by.clone(), EngineDecision::Refuse(refusal));
                 for victim in victims {
                     let evict =
-                        Decided::Evict { victim: victim.uid, by: by.clone(), because: victim.because };
-                    let unwritten = matches!(self.decided.get(&victim.key), Some(Decided::Admit(_)));
-                    let list = if unwritten { &mut self.leaving } else { &mut self.decided };
+                        EngineDecision::Evict { victim: victim.uid, by: by.clone(), because: victim.reason };
+                    let unwritten = matches!(self.decisions.get(&victim.key), Some(EngineDecision::Admit(_)));
+                    let list = if unwritten { &mut self.pending_evictions } else { &mut self.decisions };
                     list.insert(victim.key.clone(), evict);
                     woken.push(victim.key);
                 }
@@ -414,13 +424,13 @@ impl Queueing {
     }
 }
 
-impl Drop for Queueing {
+impl Drop for QueueController {
     fn drop(&mut self) {
-        self.settings.desk.close();
+        self.settings.visibility.detach();
     }
 }
 
-impl Controller for Queueing {
+impl Controller for QueueController {
     fn name(&self) -> &'static str {
         "queue"
     }
@@ -438,25 +448,25 @@ impl Controller for Queueing {
         ];
         let others =
             [&NAMESPACES, &PODS, &JOBS, &JOBSETS, &PRIORITY_CLASSES, &LIMIT_RANGES, &RUNTIME_CLASSES];
-        let gangs = self.gangs.into_iter().flat_map(gang_make::kinds);
+        let gangs = self.gangs.into_iter().flat_map(gang_objects::kinds);
         own.into_iter().chain(others).chain(trainjobs::KINDS).chain(gangs).cloned().collect()
     }
 
-    fn starts(&mut self, _caches: &Caches, _now: Time) -> Vec<Key> {
-        self.counting.start();
+    fn initial_requests(&mut self, _caches: &Caches, _now: Time) -> Vec<ObjectKey> {
+        self.recorder.start();
         Vec::new()
     }
 
-    fn hears(&mut self, bell: Doorbell) {
-        self.settings.desk.open(bell);
+    fn set_trigger(&mut self, trigger: ExternalTrigger) {
+        self.settings.visibility.attach(trigger);
     }
 
-    fn tell(&self, counters: &mut Counters) {
-        counters.queueing = self.counting.numbers();
+    fn collect_metrics(&self, counters: &mut RuntimeMetrics) {
+        counters.queueing = self.recorder.numbers();
     }
 
-    /// Of pods, those that are queued and have not been let go; of ConfigMaps, those in which TrainJobs keep their runtime.
-    fn concerns(&self, kind: &Kind, object: &Tree) -> bool {
+    /// Only queued pods that still hold quota, and only ConfigMaps with the runtime snapshot of a TrainJob.
+    fn predicate(&self, kind: &Kind, object: &Tree) -> bool {
         match kind {
             kind if *kind == PODS => pods::concerns(object),
             kind if *kind == CONFIG_MAPS => trainjobs::concerns(object),
@@ -464,86 +474,91 @@ impl Controller for Queueing {
         }
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
         let kind = &seen.key.kind;
-        if seen.after.is_none() {
-            self.told_at.remove(seen.key);
-            self.unmade.gone(&meta::uid(&seen.newest().tree));
+        if seen.new.is_none() {
+            self.status_written_at.remove(seen.key);
+            self.create_errors.forget(&meta::uid(&seen.latest().tree));
         }
-        if *kind == PODS || jobs::are_jobs(kind) {
-            self.prebuilt.hear(seen);
+        if *kind == PODS || jobs::is_job_kind(kind) {
+            self.prebuilt.on_event(seen);
         }
         let mut wakes = if *kind == PODS {
-            self.counting.hear_pod(seen);
-            self.pods.hear(seen)
+            self.recorder.on_pod_event(seen);
+            self.pods.on_event(seen)
         } else if *kind == kinds::WORKLOADS {
-            self.hear_workload(seen, caches)
+            self.on_workload_event(seen, caches)
         } else if *kind == kinds::CLUSTER_QUEUES {
-            self.hear_cluster_queue(seen, caches)
+            self.on_cluster_queue_event(seen, caches)
         } else if *kind == kinds::LOCAL_QUEUES {
-            self.hear_local_queue(seen)
+            self.on_local_queue_event(seen)
         } else if *kind == kinds::RESOURCE_FLAVORS {
-            self.hear_flavor(seen, caches)
+            self.on_flavor_event(seen, caches)
         } else if *kind == kinds::COHORTS {
-            self.hear_cohort(seen, caches)
+            self.on_cohort_event(seen, caches)
         } else if *kind == kinds::ADMISSION_CHECKS || *kind == kinds::TOPOLOGIES {
-            self.engine.flush();
+            self.engine.requeue_all_inadmissible();
             self.feed_queues(caches)
         } else if *kind == kinds::PRIORITY_CLASSES {
-            // Its Workloads may not be listed yet: they are looked up when everything is.
-            let workloads = classes::Reclassed::has_new_value(seen).then(|| seen.key.clone().into());
+            // Its Workloads may not be listed yet: the key of the class looks them up when all caches are synced.
+            let workloads =
+                priority_classes::PriorityUpdates::has_new_value(seen).then(|| seen.key.clone().into());
             workloads.into_iter().chain(dependents::of_workload_class(seen, caches)).collect()
         } else if *kind == PRIORITY_CLASSES {
             dependents::of_class(seen, caches)
         } else if *kind == NAMESPACES {
-            self.hear_namespace(seen);
+            self.on_namespace_event(seen);
             dependents::of_namespace(seen, caches)
         } else if *kind == LIMIT_RANGES || *kind == RUNTIME_CLASSES {
-            self.hear_surroundings(seen.key, caches);
+            self.on_resource_context_event(seen.key, caches);
             Vec::new()
         } else if self.is_gang(kind) {
-            let heard = !gangs::is_only_status(seen.before, seen.after);
+            let heard = !gangs::is_only_status(seen.old, seen.new);
             heard.then(|| gangs::concerned(&seen.key.namespace, &seen.key.name).into()).into_iter().collect()
-        } else if jobs::are_jobs(kind) {
-            if seen.after.is_none() && *kind == TRAIN_JOBS {
-                self.trainings.forget(&meta::uid(&seen.newest().tree));
+        } else if jobs::is_job_kind(kind) {
+            if seen.new.is_none() && *kind == TRAIN_JOBS {
+                self.trainings.forget(&meta::uid(&seen.latest().tree));
             }
-            jobs::hear(seen, caches)
+            jobs::map_event(seen, caches)
         } else if trainjobs::KINDS.contains(&kind) {
-            trainjobs::hear(seen, caches)
+            trainjobs::map_event(seen, caches)
         } else {
-            // Other controllers have kinds of their own.
+            // Kinds of other controllers in the same control loop.
             Vec::new()
         };
-        if self.engine.is_restless() {
+        if self.engine.has_work() {
             wakes.push(decide_key().into());
         }
         wakes
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         if *key == decide_key() {
             return self.decide(now);
         }
-        if *key == call_key() {
-            let called = self.turns.call(now);
+        if *key == status_update_key() {
+            let called = self.turns.take_ready(now);
             let wake = called.iter().map(workload_key).collect();
-            return Plan { wake, again_at: self.turns.next_call(), ..Plan::nothing() };
+            return Reconciled {
+                enqueue: wake,
+                requeue_at: self.turns.next_ready_at(),
+                ..Reconciled::done()
+            };
         }
-        if *key == answer_key() {
-            return self.answer_some(caches, now);
+        if *key == visibility_key() {
+            return self.answer_queries(caches, now);
         }
         if key.kind == PODS {
             let plan = self.plan_pods(key, caches, now);
-            self.counting.opening(&plan, caches, now);
+            self.recorder.opening(&plan, caches, now);
             return plan;
         }
         if key.kind == kinds::PRIORITY_CLASSES {
             let wake = workloads::of_class(&key.name, caches);
-            self.reclassed.mark(&wake);
-            return Plan { wake, ..Plan::nothing() };
+            self.priority_updates.mark(&wake);
+            return Reconciled { enqueue: wake, ..Reconciled::done() };
         }
-        let Some(object) = caches.find(key) else { return Plan::nothing() };
+        let Some(object) = caches.find(key) else { return Reconciled::done() };
         let mut plan = if key.kind == kinds::WORKLOADS {
             self.plan_workload(object, caches, now)
         } else if key.kind == kinds::CLUSTER_QUEUES {
@@ -557,8 +572,8 @@ impl Controller for Queueing {
         } else {
             self.plan_job(key, object, caches, now)
         };
-        if self.engine.is_restless() {
-            plan.wake.push(decide_key());
+        if self.engine.has_work() {
+            plan.enqueue.push(decide_key());
         }
         plan
     }
@@ -567,60 +582,70 @@ impl Controller for Queueing {
         Some(self)
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+    fn on_request_error(
+        &mut self,
+        key: &ObjectKey,
+        call: &ApiRequest,
+        why: &ApiError,
+        caches: &Caches,
+    ) -> Option<Event> {
         self.pods.refused(call, why);
-        // It may have happened, and is repeated: what was remembered of it stays.
-        if matches!(why, Refusal::Unknown(_)) {
+        // The request may have happened and is retried: keep the decision and its assumed quota.
+        if matches!(why, ApiError::Indeterminate(_)) {
             return None;
         }
-        if let Some(uid) = call.guard.uid.as_ref().filter(|_| call.on.kind == PODS) {
-            self.counting.not_opened(uid);
+        if let Some(uid) = call.preconditions.uid.as_ref().filter(|_| call.target.kind == PODS) {
+            self.recorder.not_opened(uid);
         }
-        self.unsay(key, caches);
-        if let Act::Create(object) = &call.act {
-            return self.unmade.tell(&call.on.kind, object, why, caches);
+        self.forget_events(key, caches);
+        if let RequestVerb::Create(object) = &call.verb {
+            return self.create_errors.event_for(&call.target.kind, object, why, caches);
         }
         if key.kind == kinds::WORKLOADS {
-            let name = feed::key_of(&key.namespace, &key.name);
-            self.counting.refused(&name);
-            let passes = matches!(why, Refusal::Conflict(_) | Refusal::Busy { .. });
-            let decided = if passes { None } else { self.decided.remove(&name) };
+            let name = engine_input::key_of(&key.namespace, &key.name);
+            self.recorder.refused(&name);
+            let passes = matches!(why, ApiError::Conflict(_) | ApiError::TooManyRequests { .. });
+            let decided = if passes { None } else { self.decisions.remove(&name) };
             match (decided, caches.find(key)) {
-                (Some(Decided::Admit(_)), Some(object)) => {
-                    self.take_back(&name, &WorkloadFacts::of(&object.tree), caches);
+                (Some(EngineDecision::Admit(_)), Some(object)) => {
+                    self.rollback_assumed(&name, &WorkloadFacts::of(&object.tree), caches);
                 }
-                // Its preemptor is looked at again, and may name another.
-                (Some(Decided::Evict { by, .. }), _) => self.engine.settle(&by, Outcome::Failed),
-                (Some(Decided::Refuse(_)), _) => self.engine.settle(&name, Outcome::Failed),
-                (Some(Decided::Admit(_)) | None, _) => {}
+                // The preemptor is evaluated again and may choose another victim.
+                (Some(EngineDecision::Evict { by, .. }), _) => {
+                    self.engine.record_write_outcome(&by, WriteOutcome::Failed);
+                }
+                (Some(EngineDecision::Refuse(_)), _) => {
+                    self.engine.record_write_outcome(&name, WriteOutcome::Failed);
+                }
+                (Some(EngineDecision::Admit(_)) | None, _) => {}
             }
         }
         trainjobs::refused(call, why, caches)
     }
 }
 
-/// The key that stands for deciding: no Workload has an empty name.
-fn decide_key() -> Key {
-    Key::new(&kinds::WORKLOADS, &Text::new(), &Text::new())
+/// The key of the admission cycle: no Workload has an empty name.
+fn decide_key() -> ObjectKey {
+    ObjectKey::new(&kinds::WORKLOADS, &Text::new(), &Text::new())
 }
 
-/// The key that stands for calling those whose turn has come to be told why they wait: no LocalQueue has an empty name.
-fn call_key() -> Key {
-    Key::new(&kinds::LOCAL_QUEUES, &Text::new(), &Text::new())
+/// The key that enqueues Workloads whose rate-limited status update is due: no LocalQueue has an empty name.
+fn status_update_key() -> ObjectKey {
+    ObjectKey::new(&kinds::LOCAL_QUEUES, &Text::new(), &Text::new())
 }
 
-/// The key that stands for answering: no ClusterQueue has an empty name.
-fn answer_key() -> Key {
-    Key::new(&kinds::CLUSTER_QUEUES, &Text::new(), &Text::new())
+/// The key that answers visibility queries: no ClusterQueue has an empty name.
+fn visibility_key() -> ObjectKey {
+    ObjectKey::new(&kinds::CLUSTER_QUEUES, &Text::new(), &Text::new())
 }
 
-fn workload_key(of: &WorkloadKey) -> Key {
-    Key::new(&kinds::WORKLOADS, &of.namespace, &of.name)
+fn workload_key(of: &WorkloadKey) -> ObjectKey {
+    ObjectKey::new(&kinds::WORKLOADS, &of.namespace, &of.name)
 }
 
-/// Whether nothing but the numbers of a status changed.
-fn only_numbers(seen: &Seen<'_>) -> bool {
-    let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+/// Whether only the counts in a status changed, which the controller writes itself.
+fn is_only_counts(seen: &WatchEvent<'_>) -> bool {
+    let (Some(before), Some(after)) = (seen.old, seen.new) else { return false };
     let same = |path: &[&str]| before.tree.at(path) == after.tree.at(path);
     let plain = |tree: &Tree| tree.at(&["metadata", "deletionTimestamp"]).is_some();
     same(&["spec"]) && same(&["status", "conditions"]) && plain(&before.tree) == plain(&after.tree)

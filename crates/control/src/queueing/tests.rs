@@ -5,46 +5,50 @@ mod trainjobs;
 
 use std::collections::BTreeSet;
 
-use muster_api::event::Severity;
+use muster_api::client::{ApiObject, RequestVerb, Subresource, WatchBatch, WatchChange};
+use muster_api::event::EventType;
 use muster_api::kinds::{POD_GROUPS, WORKLOADS};
-use muster_api::port::{Act, Batch, Change, Object, Part};
-use muster_queue::life::numbers::{Sample, Value};
-use muster_queue::life::pending::{Basis, Pending, Standing};
-use muster_queue::life::turns::{AT_ONCE, EVERY};
+use muster_queue::reconcilers::explanation::{EstimateBasis, Explanation, ExplanationState};
+use muster_queue::reconcilers::metrics::{MetricSample, MetricValue};
+use muster_queue::reconcilers::status_rate_limit::{BURST, UPDATE_INTERVAL};
 use muster_tree::tree;
 
-use super::desk::{Answer, Closed, Question};
+use super::visibility_query::{VisibilityQuery, VisibilityQueryError, VisibilityResult};
 use super::*;
-use crate::plan::Step;
-use crate::{Input, Loop, LoopOptions};
+use crate::controller::Step;
+use crate::{ControlLoop, RuntimeInput, RuntimeOptions};
 
 const CPU: i64 = 2;
 
-/// A controller, what it has seen, and a server that does what it is told.
+/// A controller with its caches, and a minimal API server.
 struct Bench {
-    it: Queueing,
+    it: QueueController,
     caches: Caches,
     revision: u64,
     writes: usize,
     notes: Vec<Event>,
-    due: BTreeSet<Key>,
+    due: BTreeSet<ObjectKey>,
     /// What is to be looked at later.
-    later: BTreeSet<(Time, Key)>,
+    later: BTreeSet<(Time, ObjectKey)>,
     now: Time,
 }
 
-fn settings() -> Settings {
-    let managed = Managed {
+fn settings() -> QueueControllerConfig {
+    let managed = ManagedKinds {
         enabled: ["batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob", "pod"]
             .map(Text::from)
             .into(),
-        ..Managed::default()
+        ..ManagedKinds::default()
     };
-    Settings { managed, namespaces: Selector::of(Some(&tree!({}))), ..Settings::default() }
+    QueueControllerConfig {
+        managed,
+        namespaces: LabelSelector::of(Some(&tree!({}))),
+        ..QueueControllerConfig::default()
+    }
 }
 
-fn controller() -> Queueing {
-    Queueing::new(settings()).gangs(Some(Gangs::default()))
+fn controller() -> QueueController {
+    QueueController::new(settings()).gangs(Some(GangSupport::default()))
 }
 
 /// A namespace, and a queue with room for two pods of a processor each.
@@ -81,9 +85,9 @@ impl Bench {
 
     fn put(&mut self, kind: &Kind, tree: Tree) {
         self.revision += 1;
-        let object = Object { tree, revision: self.revision };
-        if let Some(taken) = self.caches.change(kind, Change::Put(object)) {
-            let wakes = self.it.wakes(&taken.seen(), &self.caches);
+        let object = ApiObject { tree, revision: self.revision };
+        if let Some(change) = self.caches.apply_watch_change(kind, WatchChange::Applied(object)) {
+            let wakes = self.it.map_event(&change.event(), &self.caches);
             self.due.extend(wakes.into_iter().map(|wake| wake.key));
         }
     }
@@ -109,9 +113,9 @@ impl Bench {
         self.later.clear();
         for kind in self.it.kinds() {
             for object in self.caches.all(&kind).cloned().collect::<Vec<_>>() {
-                let key = Key::of(&kind, &object.tree);
-                let seen = Seen { key: &key, before: None, after: Some(&object) };
-                let wakes = self.it.wakes(&seen, &self.caches);
+                let key = ObjectKey::of(&kind, &object.tree);
+                let seen = WatchEvent { key: &key, old: None, new: Some(&object) };
+                let wakes = self.it.map_event(&seen, &self.caches);
                 self.due.extend(wakes.into_iter().map(|wake| wake.key));
             }
         }
@@ -127,17 +131,17 @@ impl Bench {
         panic!("it never comes to rest");
     }
 
-    fn look_at(&mut self, key: Key, crash_before: Option<usize>) {
-        let plan = self.it.plan(&key, &self.caches, self.now);
-        self.later.extend(plan.again_at.map(|at| (at, key)));
-        self.due.extend(plan.wake);
+    fn look_at(&mut self, key: ObjectKey, crash_before: Option<usize>) {
+        let plan = self.it.reconcile(&key, &self.caches, self.now);
+        self.later.extend(plan.requeue_at.map(|at| (at, key)));
+        self.due.extend(plan.enqueue);
         for step in plan.steps {
             let calls = match step {
-                Step::One(call) => vec![call],
-                Step::Each(calls) | Step::Together(calls) => calls,
-                Step::EachTold(told) => told.into_iter().map(|(call, _)| call).collect(),
-                Step::Look(..) => Vec::new(),
-                Step::Note(event) => {
+                Step::Request(call) => vec![call],
+                Step::Parallel(calls) | Step::Transaction(calls) => calls,
+                Step::ParallelWithEvents(told) => told.into_iter().map(|(call, _)| call).collect(),
+                Step::Precondition(..) => Vec::new(),
+                Step::Event(event) => {
                     self.notes.push(event);
                     Vec::new()
                 }
@@ -155,22 +159,22 @@ impl Bench {
     }
 
     /// Time passes until something is to be looked at again.
-    fn pass_time(&mut self) -> Option<Key> {
+    fn pass_time(&mut self) -> Option<ObjectKey> {
         let (at, key) = self.later.pop_first()?;
         self.now = self.now.max(at);
         Some(key)
     }
 
-    fn perform(&mut self, call: Call) {
-        let kind = call.on.kind.clone();
-        let old = self.caches.get(&kind, &call.on.namespace, &call.on.name).cloned();
-        if call.guard.revision.is_some_and(|at| old.as_ref().is_none_or(|it| it.revision != at)) {
-            self.due.insert(Key::new(&kind, &call.on.namespace, &call.on.name));
+    fn perform(&mut self, call: ApiRequest) {
+        let kind = call.target.kind.clone();
+        let old = self.caches.get(&kind, &call.target.namespace, &call.target.name).cloned();
+        if call.preconditions.revision.is_some_and(|at| old.as_ref().is_none_or(|it| it.revision != at)) {
+            self.due.insert(ObjectKey::new(&kind, &call.target.namespace, &call.target.name));
             return;
         }
-        match (call.act, old) {
-            (Act::Create(tree), None) => {
-                let uid = format!("{}-uid", call.on.name);
+        match (call.verb, old) {
+            (RequestVerb::Create(tree), None) => {
+                let uid = format!("{}-uid", call.target.name);
                 self.put(
                     &kind,
                     tree.merge(
@@ -178,9 +182,9 @@ impl Bench {
                     ),
                 );
             }
-            (Act::Merge(patch), Some(old)) => self.put(&kind, old.tree.merge(&patch)),
-            (Act::Apply { body, .. }, Some(old)) => {
-                assert_eq!(call.on.part, Part::Status, "only statuses are applied");
+            (RequestVerb::MergePatch(patch), Some(old)) => self.put(&kind, old.tree.merge(&patch)),
+            (RequestVerb::Apply { body, .. }, Some(old)) => {
+                assert_eq!(call.target.subresource, Subresource::Status, "only statuses are applied");
                 let status = body.at(&["status"]).cloned().unwrap_or_default();
                 self.put(&kind, old.tree.with(&["status"], status));
             }
@@ -227,7 +231,7 @@ impl Bench {
         let all = self.caches.all(&JOBS).chain(self.caches.all(&TRAIN_JOBS)).map(|it| &it.tree);
         let all = all.filter(|job| job.bool_at(&["spec", "suspend"]) == Some(false) && !ended(job));
         // What is below another is counted with it.
-        let all = all.filter(|job| meta::controller(job).is_none());
+        let all = all.filter(|job| meta::controller_of(job).is_none());
         all.map(|job| meta::name(job).to_string()).collect()
     }
 
@@ -301,7 +305,7 @@ fn placed_together(crash_before: Option<usize>) -> usize {
         |kind: &Kind| bench.caches.get(kind, &"ns".into(), &"g".into()).expect("it is there").tree.clone();
     let template = find(&WORKLOADS).items_at(&["spec", "podGroupTemplates"])[0].clone();
     assert_eq!(template.int_at(&["policy", "gang", "minCount"]), Some(2));
-    let owners: Vec<Uid> = meta::owners(&find(&POD_GROUPS)).map(|it| it.uid).collect();
+    let owners: Vec<Uid> = meta::owner_references(&find(&POD_GROUPS)).map(|it| it.uid).collect();
     assert_eq!(owners, ["a-uid", "b-uid"], "both pods keep it");
     bench.writes
 }
@@ -313,7 +317,7 @@ fn a_gang_is_there_before_its_gates_are_opened() {
     }
 }
 
-/// All controllers of a loop hear of all that any of them follows.
+/// All controllers of a control loop get the events of all watched kinds.
 #[test]
 fn what_others_follow_is_none_of_our_business() {
     let services = &muster_api::kinds::SERVICES;
@@ -324,44 +328,56 @@ fn what_others_follow_is_none_of_our_business() {
 }
 
 /// What is asked of a bench, and answered at once.
-fn asked(bench: &mut Bench, question: Question) -> Answer {
+fn asked(bench: &mut Bench, question: VisibilityQuery) -> VisibilityResult {
     let (tell, told) = std::sync::mpsc::channel();
-    let desk = bench.it.settings.desk.clone();
-    desk.ask(question, Box::new(move |answer| tell.send(answer).unwrap())).expect("it is open");
-    bench.it.plan(&answer_key(), &bench.caches, bench.now);
+    let desk = bench.it.settings.visibility.clone();
+    desk.query(question, Box::new(move |answer| tell.send(answer).unwrap())).expect("it is open");
+    bench.it.reconcile(&visibility_key(), &bench.caches, bench.now);
     told.try_recv().expect("whoever asks is answered in the next turn")
 }
 
-fn explained(answer: Answer) -> Pending {
-    let Answer::Why(pending) = answer else { panic!("{answer:?}") };
+fn explained(answer: VisibilityResult) -> Explanation {
+    let VisibilityResult::Explanation(pending) = answer else { panic!("{answer:?}") };
     *pending
 }
 
 #[test]
 fn whoever_asks_is_answered_between_two_keys() {
     let mut bench = Bench::new();
-    let desk = bench.it.settings.desk.clone();
+    let desk = bench.it.settings.visibility.clone();
     let never = Box::new(|_| panic!("nobody answers"));
-    assert_eq!(desk.ask(Question::InClusterQueue("cq".into()), never), Err(Closed::Nobody));
+    assert_eq!(
+        desk.query(VisibilityQuery::ClusterQueuePending("cq".into()), never),
+        Err(VisibilityQueryError::NotRunning)
+    );
     let (ring, rung) = std::sync::mpsc::channel();
-    bench.it.hears(std::sync::Arc::new(move |key| ring.send(key).unwrap()));
+    bench.it.set_trigger(std::sync::Arc::new(move |key| ring.send(key).unwrap()));
     for name in ["a", "b", "c"] {
         bench.job(name);
     }
     bench.settle(None);
-    let Answer::Waiting(all) = asked(&mut bench, Question::InClusterQueue("cq".into())) else { panic!() };
-    assert_eq!(rung.try_recv(), Ok(answer_key()));
+    let VisibilityResult::Pending(all) = asked(&mut bench, VisibilityQuery::ClusterQueuePending("cq".into()))
+    else {
+        panic!()
+    };
+    assert_eq!(rung.try_recv(), Ok(visibility_key()));
     let places: Vec<usize> = all.iter().map(|it| it.position_in_local_queue).collect();
     assert_eq!(places, [0, 1]);
     let second = all[1].key.clone();
-    let why = explained(asked(&mut bench, Question::Why(second.namespace, second.name)));
-    assert_eq!((why.standing, why.reason.as_str()), (Standing::Pending, "WaitingForQuota"), "{why:#?}");
+    let why = explained(asked(&mut bench, VisibilityQuery::Explain(second.namespace, second.name)));
+    assert_eq!((why.state, why.reason.as_str()), (ExplanationState::Pending, "WaitingForQuota"), "{why:#?}");
     assert_eq!(why.position.map(|it| it.in_cluster_queue), Some(1));
     assert_eq!(why.sets[0].flavors[0].resources[0].shortfall(), CPU * 1000, "shared with the one before it");
     assert_eq!((why.holders.len(), why.no_estimate.is_empty()), (1, false));
-    assert!(matches!(asked(&mut bench, Question::Why("ns".into(), "nobody".into())), Answer::NotFound));
+    assert!(matches!(
+        asked(&mut bench, VisibilityQuery::Explain("ns".into(), "nobody".into())),
+        VisibilityResult::NotFound
+    ));
     let service = tree!({"apiVersion": "v1", "kind": "Service"});
-    assert!(matches!(asked(&mut bench, Question::Try("ns".into(), service)), Answer::Wrong(_)));
+    assert!(matches!(
+        asked(&mut bench, VisibilityQuery::DryRun("ns".into(), service)),
+        VisibilityResult::Invalid(_)
+    ));
     drop(bench);
     assert!(!desk.is_open(), "nobody answers after the end");
 }
@@ -369,38 +385,38 @@ fn whoever_asks_is_answered_between_two_keys() {
 /// Many questions do not keep the loop from its work: some are answered, then it is others' turn.
 #[test]
 fn only_so_many_are_answered_between_two_keys() {
-    use super::desk::{ANSWERS_PER_TURN_MAX, OWNERS_MAX, QUESTIONS_MAX};
+    use super::visibility_query::{OWNERS_MAX, QUERIES_MAX, QUERIES_PER_RECONCILE_MAX};
     let mut bench = Bench::new();
-    bench.it.hears(std::sync::Arc::new(|_| {}));
+    bench.it.set_trigger(std::sync::Arc::new(|_| {}));
     let (tell, told) = std::sync::mpsc::channel();
     let ask = |bench: &Bench, n: usize| {
         let tell = tell.clone();
         let reply = Box::new(move |_| tell.send(n).unwrap());
-        bench.it.settings.desk.ask(Question::InClusterQueue("cq".into()), reply)
+        bench.it.settings.visibility.query(VisibilityQuery::ClusterQueuePending("cq".into()), reply)
     };
-    assert!((0..QUESTIONS_MAX).all(|n| ask(&bench, n).is_ok()));
-    assert_eq!(ask(&bench, QUESTIONS_MAX), Err(Closed::Full));
+    assert!((0..QUERIES_MAX).all(|n| ask(&bench, n).is_ok()));
+    assert_eq!(ask(&bench, QUERIES_MAX), Err(VisibilityQueryError::TooManyQueries));
     let mut turns = 0;
     loop {
-        let plan = bench.it.plan(&answer_key(), &bench.caches, bench.now);
+        let plan = bench.it.reconcile(&visibility_key(), &bench.caches, bench.now);
         turns += 1;
-        assert_eq!(told.try_iter().count(), ANSWERS_PER_TURN_MAX);
-        if plan.wake.is_empty() {
+        assert_eq!(told.try_iter().count(), QUERIES_PER_RECONCILE_MAX);
+        if plan.enqueue.is_empty() {
             break;
         }
-        assert_eq!(plan.wake, [answer_key()], "the others are not forgotten");
+        assert_eq!(plan.enqueue, [visibility_key()], "the others are not forgotten");
     }
-    assert_eq!(turns, QUESTIONS_MAX / ANSWERS_PER_TURN_MAX);
-    let nobody = || muster_queue::engine::workload::Key::new("ns", "nobody");
+    assert_eq!(turns, QUERIES_MAX / QUERIES_PER_RECONCILE_MAX);
+    let nobody = || muster_queue::engine::workload::NamespacedName::new("ns", "nobody");
     let many = std::iter::repeat_with(nobody).take(OWNERS_MAX + 1).collect();
-    let Answer::Owners(owners) = asked(&mut bench, Question::Owners(many)) else { panic!() };
+    let VisibilityResult::Owners(owners) = asked(&mut bench, VisibilityQuery::Owners(many)) else { panic!() };
     assert_eq!(owners.len(), OWNERS_MAX);
 }
 
 #[test]
 fn those_who_run_must_end_by_their_limits() {
     let mut bench = Bench::new();
-    bench.it.hears(std::sync::Arc::new(|_| {}));
+    bench.it.set_trigger(std::sync::Arc::new(|_| {}));
     bench.job("a");
     bench.settle(None);
     let running = bench.caches.all(&kinds::WORKLOADS).next().expect("it is there").tree.clone();
@@ -409,9 +425,9 @@ fn those_who_run_must_end_by_their_limits() {
     bench.settle(None);
     let waits = bench.caches.all(&kinds::WORKLOADS).map(|it| WorkloadFacts::of(&it.tree));
     let waits = waits.into_iter().find(|it| !it.has_quota()).expect("one waits");
-    let why = explained(asked(&mut bench, Question::Why("ns".into(), waits.name)));
+    let why = explained(asked(&mut bench, VisibilityQuery::Explain("ns".into(), waits.name)));
     let estimate = why.estimate.expect("there is a limit");
-    assert_eq!(estimate.basis, Basis::RunTimeLimits);
+    assert_eq!(estimate.basis, EstimateBasis::RunTimeLimits);
     assert!(estimate.wait.as_secs() <= 100, "{estimate:?}");
 }
 
@@ -421,23 +437,23 @@ fn a_job_is_told_once_why_it_waits() {
     bench.job("a");
     bench.job("b");
     bench.settle(None);
-    bench.it.engine.flush();
+    bench.it.engine.requeue_all_inadmissible();
     bench.due.insert(decide_key());
     bench.settle(None);
-    let waits = |it: &&Event| it.about.kind == "Job" && it.reason == "WaitingForQuota";
+    let waits = |it: &&Event| it.regarding.kind == "Job" && it.reason == "WaitingForQuota";
     let told: Vec<&Event> = bench.notes.iter().filter(waits).collect();
     assert_eq!(told.len(), 1, "{:#?}", bench.notes);
     assert!(told[0].message.contains("insufficient unused quota for cpu in flavor f"), "{}", told[0].message);
 }
 
-/// Of many who wait one is told at a time, and nobody is told what it need not know.
+/// Status updates of many pending Workloads are rate-limited, and unneeded ones are not sent.
 #[test]
 fn many_who_wait_take_turns_to_be_told_why() {
     let mut bench = Bench::new();
-    let many = usize::try_from(AT_ONCE).unwrap() + 10;
+    let many = usize::try_from(BURST).unwrap() + 10;
     (0..=many).for_each(|n| bench.job(&format!("job-{n:02}")));
     let told = |bench: &Bench| {
-        let about = |it: &&Event| it.about.kind == "Workload" && it.reason == "WaitingForQuota";
+        let about = |it: &&Event| it.regarding.kind == "Workload" && it.reason == "WaitingForQuota";
         bench.notes.iter().filter(about).count()
     };
     let began = bench.now;
@@ -447,8 +463,8 @@ fn many_who_wait_take_turns_to_be_told_why() {
     assert_eq!((bench.now, told(&bench)), (began, many - 9), "at once");
     bench.settle(None);
     assert_eq!(told(&bench), many, "all but the one that runs");
-    assert!(bench.now.since(began) >= EVERY * 9, "one after another");
-    let unsaid = |it: &&Object| {
+    assert!(bench.now.since(began) >= UPDATE_INTERVAL * 9, "one after another");
+    let unsaid = |it: &&ApiObject| {
         let conditions = it.tree.items_at(&["status", "conditions"]);
         conditions.iter().any(|it| it.str_at(&["reason"]) == "PendingEvaluation")
     };
@@ -467,11 +483,12 @@ fn pods_of_nobody_we_know_are_not_kept() {
     let queued = tree!({"labels": {"kueue.x-k8s.io/managed": "true"}});
     let held = queued.merge(&tree!({"finalizers": ["kueue.x-k8s.io/managed"]}));
     let none = tree!({});
-    let mut it = Loop::new(vec![Box::new(Queueing::new(settings()))], &[], LoopOptions::default());
+    let mut it =
+        ControlLoop::new(vec![Box::new(QueueController::new(settings()))], &[], RuntimeOptions::default());
     let mut revision = 0;
     let mut put = |tree: Tree| {
         revision += 1;
-        Object { tree, revision }
+        ApiObject { tree, revision }
     };
     let list = vec![
         put(pod("runs", &held, "Running")),
@@ -480,42 +497,42 @@ fn pods_of_nobody_we_know_are_not_kept() {
         put(pod("other", &none, "Running")),
         put(pod("over", &none, "Succeeded")),
     ];
-    it.take(Input::Changed(PODS.clone(), Batch::Reset(list)), Time(0));
-    let kept = |it: &Loop| -> Vec<String> {
+    it.observe(RuntimeInput::Watched(PODS.clone(), WatchBatch::Restarted(list)), Time(0));
+    let kept = |it: &ControlLoop| -> Vec<String> {
         it.caches().all(&PODS).map(|pod| meta::name(&pod.tree).to_string()).collect()
     };
     assert_eq!(kept(&it), ["ended", "runs"], "a list");
     let changes = vec![
-        Change::Put(put(pod("ended", &queued, "Failed"))),
-        Change::Put(put(pod("other", &queued, "Running"))),
-        Change::Put(put(pod("late", &none, "Pending"))),
+        WatchChange::Applied(put(pod("ended", &queued, "Failed"))),
+        WatchChange::Applied(put(pod("other", &queued, "Running"))),
+        WatchChange::Applied(put(pod("late", &none, "Pending"))),
     ];
-    it.take(Input::Changed(PODS.clone(), Batch::Changes(changes)), Time(0));
+    it.observe(RuntimeInput::Watched(PODS.clone(), WatchBatch::Changes(changes)), Time(0));
     assert_eq!(kept(&it), ["other", "runs"], "one is let go, and one is queued after all");
 }
 
 impl Bench {
-    /// How many pods were let go, as it is told.
+    /// The number of ungated pods in the metrics.
     fn counted_open(&self) -> u64 {
-        let samples = self.it.counting.numbers().samples();
+        let samples = self.it.recorder.numbers().samples();
         let found = samples.iter().find(|it| it.name == "kueue_pod_scheduling_gate_removal_seconds");
         match found.map(|it| &it.value) {
-            Some(Value::Spans(spans)) => spans.count(),
+            Some(MetricValue::Spans(spans)) => spans.count(),
             _ => 0,
         }
     }
 
-    /// All that is told of a ClusterQueue, by the names of the numbers.
+    /// All metrics of a ClusterQueue, by name.
     fn told_of(&self, queue: &str) -> Vec<String> {
-        let samples = self.it.counting.numbers().samples();
-        let its = |it: &&Sample| it.labels.iter().any(|(_, value)| value.as_str() == queue);
+        let samples = self.it.recorder.numbers().samples();
+        let its = |it: &&MetricSample| it.labels.iter().any(|(_, value)| value.as_str() == queue);
         samples.iter().filter(its).map(|it| it.name.clone()).collect()
     }
 
     fn gone(&mut self, kind: &Kind, namespace: &str, name: &str) {
         let old = self.caches.get(kind, &namespace.into(), &name.into()).expect("it is there").clone();
-        if let Some(taken) = self.caches.change(kind, Change::Gone(old)) {
-            let wakes = self.it.wakes(&taken.seen(), &self.caches);
+        if let Some(change) = self.caches.apply_watch_change(kind, WatchChange::Deleted(old)) {
+            let wakes = self.it.map_event(&change.event(), &self.caches);
             self.due.extend(wakes.into_iter().map(|wake| wake.key));
         }
     }
@@ -527,8 +544,10 @@ fn a_pod_that_is_let_go_counts_when_that_is_seen() {
     let mut bench = Bench::new();
     bench.member("a");
     bench.member("b");
-    let group =
-        pods::key_of(&muster_queue::pods::plan::Key::Group { namespace: "ns".into(), name: "g".into() });
+    let group = pods::key_of(&muster_queue::pods::reconciler::PodReconcileKey::Group {
+        namespace: "ns".into(),
+        name: "g".into(),
+    });
     bench.settle(None);
     assert_eq!((bench.opened(), bench.counted_open()), (2, 2));
     let gates = tree!([{"name": "kueue.x-k8s.io/admission"}]);
@@ -536,13 +555,15 @@ fn a_pod_that_is_let_go_counts_when_that_is_seen() {
     bench.it.pods = pods::Pods::default();
     bench.member("b");
     bench.put(&PODS, open.with(&["spec", "schedulingGates"], gates));
-    let plan = bench.it.plan(&group, &bench.caches, bench.now);
-    let told =
-        plan.steps.iter().find_map(|step| if let Step::EachTold(told) = step { Some(told) } else { None });
+    let plan = bench.it.reconcile(&group, &bench.caches, bench.now);
+    let told = plan
+        .steps
+        .iter()
+        .find_map(|step| if let Step::ParallelWithEvents(told) = step { Some(told) } else { None });
     let told = told.unwrap_or_else(|| panic!("they are let go again: {:?}", plan.steps));
     assert_eq!(bench.counted_open(), 2, "it is only planned");
-    let why = Refusal::Invalid("no".to_owned());
-    bench.it.refused(&group, &told[0].0, &why, &bench.caches);
+    let why = ApiError::Invalid("no".to_owned());
+    bench.it.on_request_error(&group, &told[0].0, &why, &bench.caches);
     bench.put(&PODS, open);
     assert_eq!(bench.counted_open(), 2, "what was refused is not counted, whoever did it instead");
 }
@@ -550,7 +571,7 @@ fn a_pod_that_is_let_go_counts_when_that_is_seen() {
 #[test]
 fn a_queue_that_is_gone_is_not_told_of_when_its_last_ones_end() {
     let mut bench = Bench::new();
-    bench.it.starts(&Caches::default(), Time(0));
+    bench.it.initial_requests(&Caches::default(), Time(0));
     bench.job("a");
     bench.settle(None);
     assert!(
@@ -573,12 +594,12 @@ fn a_job_that_cannot_be_queued_is_told_once_a_minute() {
     bench.job("a");
     let job = bench.caches.get(&JOBS, &"ns".into(), &"a".into()).expect("it is there").tree.clone();
     bench.put(&JOBS, job.with(&["metadata", "labels", "kueue.x-k8s.io/priority-class"], "none"));
-    let key = Key::new(&JOBS, &"ns".into(), &"a".into());
+    let key = ObjectKey::new(&JOBS, &"ns".into(), &"a".into());
     let mut told = Vec::new();
     for secs in [0, 1, 59, 60] {
         let now = bench.now + std::time::Duration::from_secs(secs);
-        let plan = bench.it.plan(&key, &bench.caches, now);
-        told.push(plan.steps.iter().filter(|step| matches!(step, Step::Note(_))).count());
+        let plan = bench.it.reconcile(&key, &bench.caches, now);
+        told.push(plan.steps.iter().filter(|step| matches!(step, Step::Event(_))).count());
     }
     assert_eq!(told, [1, 0, 0, 1]);
 }
@@ -604,28 +625,28 @@ fn a_priority_that_a_user_writes_stays_until_its_class_changes() {
     assert_eq!(bench.settled_priority(), 20, "a new leader sees the class for the first time");
     // The first of two values is written, and that is seen, after the second one is.
     bench.put(&kinds::PRIORITY_CLASSES, class(30));
-    let key = Key::new(&kinds::PRIORITY_CLASSES, &Text::new(), &"high".into());
+    let key = ObjectKey::new(&kinds::PRIORITY_CLASSES, &Text::new(), &"high".into());
     bench.look_at(key, None);
-    let workload = Key::new(&kinds::WORKLOADS, &"ns".into(), &"w".into());
-    let written = bench.it.plan(&workload, &bench.caches, bench.now);
+    let workload = ObjectKey::new(&kinds::WORKLOADS, &"ns".into(), &"w".into());
+    let written = bench.it.reconcile(&workload, &bench.caches, bench.now);
     assert_eq!(written.steps.len(), 1, "{:?}", written.steps);
     bench.put(&kinds::PRIORITY_CLASSES, class(40));
     bench.prioritize(30);
     assert_eq!(bench.settled_priority(), 40, "the last one counts");
 }
 
-/// What a LocalQueue has is counted when it may be told, however often its Workloads change.
+/// The status of a LocalQueue is computed when it may be written, however often its Workloads change.
 #[test]
 fn a_queue_whose_numbers_were_just_told_is_not_counted() {
     let mut bench = Bench::new();
     bench.job("a");
     bench.settle(None);
     for (kind, namespace, name) in [(&kinds::LOCAL_QUEUES, "ns", "lq"), (&kinds::CLUSTER_QUEUES, "", "cq")] {
-        let key = Key::new(kind, &namespace.into(), &name.into());
+        let key = ObjectKey::new(kind, &namespace.into(), &name.into());
         let told = bench.now;
-        bench.it.told_at.insert(key.clone(), told);
-        let plan = bench.it.plan(&key, &bench.caches, told);
-        assert!(plan.steps.is_empty() && plan.again_at > Some(told), "{name}: {plan:?}");
+        bench.it.status_written_at.insert(key.clone(), told);
+        let plan = bench.it.reconcile(&key, &bench.caches, told);
+        assert!(plan.steps.is_empty() && plan.requeue_at > Some(told), "{name}: {plan:?}");
     }
 }
 
@@ -653,47 +674,55 @@ fn the_workload_of_a_pod_that_is_gone_is_found() {
     assert_eq!(held(&bench), [0], "nothing keeps it any more");
 }
 
-/// What the server does not let us make is told to whoever it was for: once, however often it is tried.
+/// A failed creation is reported to the owner once, however often it is retried.
 #[test]
 fn whoever_gets_no_workload_is_told_why() {
     let mut bench = Bench::new();
     bench.job("j");
     bench.member("a");
     bench.member("b");
-    let job = Key::new(&JOBS, &"ns".into(), &"j".into());
-    let group =
-        pods::key_of(&muster_queue::pods::plan::Key::Group { namespace: "ns".into(), name: "g".into() });
-    let full = || Refusal::Forbidden("quota is used up".to_owned());
+    let job = ObjectKey::new(&JOBS, &"ns".into(), &"j".into());
+    let group = pods::key_of(&muster_queue::pods::reconciler::PodReconcileKey::Group {
+        namespace: "ns".into(),
+        name: "g".into(),
+    });
+    let full = || ApiError::Forbidden("quota is used up".to_owned());
     let mut refused = Vec::new();
     for (key, about) in [(&job, "Job j"), (&group, "Pod a")] {
-        let plan = bench.it.plan(key, &bench.caches, bench.now);
+        let plan = bench.it.reconcile(key, &bench.caches, bench.now);
         let create = plan.steps.into_iter().find_map(|step| match step {
-            Step::One(call) if matches!(call.act, Act::Create(_)) => Some(call),
+            Step::Request(call) if matches!(call.verb, RequestVerb::Create(_)) => Some(call),
             _ => None,
         });
         let create = create.expect("a Workload is made");
-        let mut told = |why: Refusal| {
-            let event = bench.it.refused(key, &create, &why, &bench.caches)?;
-            assert_eq!(event.severity, Severity::Warning);
-            Some(format!("{} {}: {}: {}", event.about.kind, event.about.name, event.reason, event.message))
+        let mut told = |why: ApiError| {
+            let event = bench.it.on_request_error(key, &create, &why, &bench.caches)?;
+            assert_eq!(event.event_type, EventType::Warning);
+            Some(format!(
+                "{} {}: {}: {}",
+                event.regarding.kind, event.regarding.name, event.reason, event.message
+            ))
         };
-        assert_eq!(told(Refusal::Unknown("lost".to_owned())), None, "it may have been made");
-        assert_eq!(told(Refusal::AlreadyExists("there".to_owned())), None, "somebody was quicker");
-        let leaving = Refusal::Forbidden("no new content because it is being terminated".to_owned());
+        assert_eq!(told(ApiError::Indeterminate("lost".to_owned())), None, "it may have been made");
+        assert_eq!(told(ApiError::AlreadyExists("there".to_owned())), None, "somebody was quicker");
+        let leaving = ApiError::Forbidden("no new content because it is being terminated".to_owned());
         assert_eq!(told(leaving), None, "all of it goes");
         let want = format!(
             "{about}: ErrWorkloadCompose: Failed to create Workload {}: quota is used up",
-            create.on.name
+            create.target.name
         );
         assert_eq!(told(full()), Some(want));
         assert_eq!(told(full()), None, "the same words once");
-        assert!(told(Refusal::Invalid("spec: wrong".to_owned())).is_some(), "other words are news");
+        assert!(told(ApiError::Invalid("spec: wrong".to_owned())).is_some(), "other words are news");
         assert!(told(full()).is_some(), "and so are the first ones after them");
         refused.push((key, create));
     }
     bench.settle(None);
     assert_eq!(bench.caches.count(&kinds::WORKLOADS), 2, "both are made at last");
     for (key, create) in refused {
-        assert!(bench.it.refused(key, &create, &full(), &bench.caches).is_some(), "it had one meanwhile");
+        assert!(
+            bench.it.on_request_error(key, &create, &full(), &bench.caches).is_some(),
+            "it had one meanwhile"
+        );
     }
 }

@@ -1,56 +1,61 @@
-//! TrainJobs in queues: what they become, of the runtime that they kept or else of the one there is, and whom a change of
-//! either concerns.
+//! TrainJobs in queues: the JobSet that a TrainJob is built into, from its runtime snapshot or else from the live runtime, and
+//! the TrainJobs that an event of either reconciles.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What a TrainJob becomes is built anew only when its user, or what it is built of, changed.
+//! - A TrainJob is built again only when its spec or the revision of its source changed.
 
 use std::collections::BTreeMap;
 
-use muster_api::event::{About, Event, Severity};
-use muster_api::gang_make::Gangs;
+use muster_api::client::{ApiError, ApiObject, ApiRequest, Kind, Revision, Uid};
+use muster_api::event::{Event, EventType, ObjectReference};
+use muster_api::gang_objects::GangSupport;
 use muster_api::kinds::{CONFIG_MAPS, JOBS, JOBSETS};
 use muster_api::meta;
-use muster_api::port::{Call, Kind, Object, Refusal, Revision, Uid};
+use muster_api::train::consts::{GROUP, TRAIN_JOB, messages};
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS, TRAINING_RUNTIMES};
-use muster_api::train::words::{GROUP, TRAIN_JOB, messages};
 use muster_api::train::{RuntimeKind, RuntimeRef, TrainJobFacts, snapshot_name};
 use muster_queue::jobs::batch::BatchJob;
-use muster_queue::jobs::jobset::SetOfJobs;
-use muster_queue::jobs::trainjob::{Makes, unpatched};
-use muster_queue::jobs::work::Work;
-use muster_trainer::build::{Asked, build};
-use muster_trainer::life::snapshot;
+use muster_queue::jobs::generic_job::GenericJob;
+use muster_queue::jobs::jobset::QueuedJobSet;
+use muster_queue::jobs::trainjob::{BuiltJobSet, without_queue_patch};
+use muster_trainer::build::{BuildRequest, build};
+use muster_trainer::controller::snapshot;
 use muster_tree::{Text, Tree};
 
-use super::calls;
-use crate::cache::{Caches, Seen};
-use crate::plan::{Key, Wake};
+use super::requests;
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{ObjectKey, ReconcileRequest};
 
-/// What has to be known of TrainJobs.
+/// The kinds to watch for TrainJobs.
 pub(super) const KINDS: [&Kind; 4] =
     [&TRAIN_JOBS, &TRAINING_RUNTIMES, &CLUSTER_TRAINING_RUNTIMES, &CONFIG_MAPS];
 
-/// What TrainJobs become.
+/// Cached builds of TrainJobs.
 #[derive(Debug, Default)]
 pub(super) struct Trainings {
     built: BTreeMap<Uid, Built>,
 }
 
-/// What was built, and of what.
+/// A cached build and its inputs.
 #[derive(Debug)]
 struct Built {
-    /// The TrainJob's part in it.
+    /// The spec of the TrainJob without the patches of the manager.
     spec: Tree,
     /// The revision of the snapshot or the runtime.
     of: Option<Revision>,
-    makes: Result<Makes, String>,
+    makes: Result<BuiltJobSet, String>,
 }
 
 impl Trainings {
-    /// What a TrainJob becomes, or why that cannot be told.
-    pub fn makes(&mut self, object: &Object, gangs: Option<Gangs>, caches: &Caches) -> Result<Makes, String> {
-        let (job, source) = (unpatched(&object.tree), source(&object.tree, caches));
+    /// The pod sets of a TrainJob, or the build error.
+    pub fn makes(
+        &mut self,
+        object: &ApiObject,
+        gangs: Option<GangSupport>,
+        caches: &Caches,
+    ) -> Result<BuiltJobSet, String> {
+        let (job, source) = (without_queue_patch(&object.tree), source(&object.tree, caches));
         let spec = job.get("spec").cloned().unwrap_or_default();
         let of = source.as_ref().ok().map(|it| it.object().revision);
         let uid = meta::uid(&object.tree);
@@ -64,37 +69,37 @@ impl Trainings {
         makes
     }
 
-    /// Hears that a TrainJob is gone.
+    /// Drops the build of a deleted TrainJob.
     pub fn forget(&mut self, uid: &Uid) {
         self.built.remove(uid);
     }
 }
 
-/// What a TrainJob that is not there yet would become, or why that cannot be told.
-pub(super) fn makes(job: &Tree, gangs: Option<Gangs>, caches: &Caches) -> Result<Makes, String> {
-    made(&unpatched(job), &source(job, caches)?, gangs)
+/// The pod sets of a TrainJob that does not exist yet, or the build error.
+pub(super) fn makes(job: &Tree, gangs: Option<GangSupport>, caches: &Caches) -> Result<BuiltJobSet, String> {
+    made(&without_queue_patch(job), &source(job, caches)?, gangs)
 }
 
-/// Of what a TrainJob is built.
+/// The source of a build.
 enum Source<'a> {
-    /// Of the runtime that it kept.
-    Snapshot(&'a Object),
-    /// Of the runtime itself.
-    Runtime(&'a Object),
+    /// The ConfigMap with the runtime as it was when the TrainJob started.
+    Snapshot(&'a ApiObject),
+    /// The live TrainingRuntime or ClusterTrainingRuntime.
+    Runtime(&'a ApiObject),
 }
 
 impl<'a> Source<'a> {
-    fn object(&self) -> &'a Object {
+    fn object(&self) -> &'a ApiObject {
         match self {
             Source::Snapshot(it) | Source::Runtime(it) => it,
         }
     }
 }
 
-/// Of what a TrainJob is built, or why it cannot be.
+/// The source to build a TrainJob from, or the error.
 fn source<'a>(job: &Tree, caches: &'a Caches) -> Result<Source<'a>, String> {
     let (namespace, reference) = (meta::namespace(job), RuntimeRef::of(job));
-    let Some(kind) = reference.known() else {
+    let Some(kind) = reference.runtime_kind() else {
         return Err(messages::unsupported_runtime(&reference.kind, &reference.group));
     };
     if let Some(kept) = caches.get(&CONFIG_MAPS, &namespace, &snapshot_name(&meta::name(job))) {
@@ -105,7 +110,7 @@ fn source<'a>(job: &Tree, caches: &'a Caches) -> Result<Source<'a>, String> {
     runtime.map(Source::Runtime).ok_or_else(|| format!("runtime '{}' not found", reference.name))
 }
 
-/// Where a runtime lives that is named in this namespace.
+/// The namespace of a runtime that is referenced from this namespace; empty for a ClusterTrainingRuntime.
 fn place_of(kind: RuntimeKind, namespace: &Text) -> Text {
     match kind {
         RuntimeKind::Namespaced => namespace.clone(),
@@ -113,7 +118,7 @@ fn place_of(kind: RuntimeKind, namespace: &Text) -> Text {
     }
 }
 
-fn made(job: &Tree, source: &Source<'_>, gangs: Option<Gangs>) -> Result<Makes, String> {
+fn made(job: &Tree, source: &Source<'_>, gangs: Option<GangSupport>) -> Result<BuiltJobSet, String> {
     let kept;
     let runtime = match source {
         Source::Snapshot(it) => {
@@ -122,72 +127,77 @@ fn made(job: &Tree, source: &Source<'_>, gangs: Option<Gangs>) -> Result<Makes, 
         }
         Source::Runtime(it) => &it.tree,
     };
-    let built = build(&Asked { gangs, ..Asked::new(job, runtime) }).map_err(|why| why.to_string())?;
+    let built =
+        build(&BuildRequest { gangs, ..BuildRequest::new(job, runtime) }).map_err(|why| why.to_string())?;
     let sets = built.pod_sets();
-    built.jobset().map(|jobset| Makes::of(jobset, sets)).ok_or_else(|| "nothing is made of it".to_owned())
+    built
+        .jobset()
+        .map(|jobset| BuiltJobSet::of(jobset, sets))
+        .ok_or_else(|| "nothing is made of it".to_owned())
 }
 
-/// Whether something of what a TrainJob was made into runs, or may run: its status tells that late.
+/// Whether a JobSet or Job of a TrainJob runs or may run: the status of the TrainJob lags behind.
 pub(super) fn runs(train_job: &Uid, caches: &Caches) -> bool {
     let of = |uid: &Uid, kind: &'static Kind| {
-        let owned: Vec<&Object> =
+        let owned: Vec<&ApiObject> =
             caches.owned_by(uid).filter(|(key, _)| key.kind == *kind).map(|(_, it)| it).collect();
         owned
     };
-    let may_run = |work: &dyn Work| work.ended().is_none() && (!work.is_suspended() || work.is_active());
+    let may_run =
+        |work: &dyn GenericJob| work.outcome().is_none() && (!work.is_suspended() || work.is_active());
     of(train_job, &JOBSETS).into_iter().any(|set| {
         let jobs = of(&meta::uid(&set.tree), &JOBS);
-        may_run(&SetOfJobs::of(&set.tree)) || jobs.iter().any(|job| may_run(&BatchJob::of(&job.tree)))
+        may_run(&QueuedJobSet::of(&set.tree)) || jobs.iter().any(|job| may_run(&BatchJob::of(&job.tree)))
     })
 }
 
-/// Event: what admission gives, or takes back, could not be written.
+/// Event reason: the suspend field or the patches of a TrainJob could not be written.
 const UPDATE_REFUSED: &str = "UpdateRefused";
 
-/// What is told when a TrainJob is not written as it should be: whoever else judges it knows a reason, and it may hold its
-/// share for as long as that stands.
-pub(super) fn refused(call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
-    let is_no = matches!(why, Refusal::Invalid(_) | Refusal::Forbidden(_));
-    let on = Some(&call.on).filter(|on| on.kind == TRAIN_JOBS && is_no)?;
+/// The event that an update of a TrainJob was rejected, for example by another webhook: it may hold its quota until that
+/// changes.
+pub(super) fn refused(call: &ApiRequest, why: &ApiError, caches: &Caches) -> Option<Event> {
+    let is_no = matches!(why, ApiError::Invalid(_) | ApiError::Forbidden(_));
+    let on = Some(&call.target).filter(|on| on.kind == TRAIN_JOBS && is_no)?;
     let job = caches.get(&on.kind, &on.namespace, &on.name)?;
-    let about = About::of(&TRAIN_JOBS, TRAIN_JOB, &job.tree);
-    Some(calls::told_of(about, Severity::Warning, UPDATE_REFUSED, why.words()))
+    let about = ObjectReference::of(&TRAIN_JOBS, TRAIN_JOB, &job.tree);
+    Some(requests::told_of(about, EventType::Warning, UPDATE_REFUSED, why.message()))
 }
 
-/// Of ConfigMaps, those in which TrainJobs keep their runtime.
+/// Whether a ConfigMap is the runtime snapshot of a TrainJob.
 pub(super) fn concerns(object: &Tree) -> bool {
     keeper(object).is_some()
 }
 
-/// The name of the TrainJob that keeps its runtime in this ConfigMap.
+/// The name of the TrainJob that owns this runtime snapshot.
 fn keeper(object: &Tree) -> Option<Text> {
-    let owner = meta::controller(object).filter(|it| (it.group(), &*it.kind) == (GROUP, TRAIN_JOB))?;
+    let owner = meta::controller_of(object).filter(|it| (it.group(), &*it.kind) == (GROUP, TRAIN_JOB))?;
     (meta::name(object) == snapshot_name(&owner.name)).then_some(owner.name)
 }
 
-/// The TrainJobs that a change of a runtime or a snapshot concerns.
-pub(super) fn hear(seen: &Seen<'_>, caches: &Caches) -> Vec<Wake> {
+/// The TrainJobs to reconcile after an event of a runtime or a snapshot.
+pub(super) fn map_event(seen: &WatchEvent<'_>, caches: &Caches) -> Vec<ReconcileRequest> {
     let (kind, namespace) = (&seen.key.kind, &seen.key.namespace);
     if *kind == CONFIG_MAPS {
-        let keepers = [seen.before, seen.after].into_iter().flatten().filter_map(|it| keeper(&it.tree));
-        return keepers.map(|name| Key::new(&TRAIN_JOBS, namespace, &name).into()).collect();
+        let keepers = [seen.old, seen.new].into_iter().flatten().filter_map(|it| keeper(&it.tree));
+        return keepers.map(|name| ObjectKey::new(&TRAIN_JOBS, namespace, &name).into()).collect();
     }
-    let names = |job: &&Object| {
+    let names = |job: &&ApiObject| {
         let (reference, own) = (RuntimeRef::of(&job.tree), meta::namespace(&job.tree));
         let is_it = |of: RuntimeKind| of.kind() == kind && place_of(of, &own) == *namespace;
-        reference.name == seen.key.name && reference.known().is_some_and(is_it)
+        reference.name == seen.key.name && reference.runtime_kind().is_some_and(is_it)
     };
     let jobs = caches.all(&TRAIN_JOBS).filter(names);
-    jobs.map(|job| Key::of(&TRAIN_JOBS, &job.tree).into()).collect()
+    jobs.map(|job| ObjectKey::of(&TRAIN_JOBS, &job.tree).into()).collect()
 }
 
-/// The TrainJob that a JobSet, or a Job of one, was made for.
-pub(super) fn above(object: &Tree, caches: &Caches) -> Option<Key> {
-    let owner = meta::controller(object)?;
+/// The TrainJob that controls a JobSet, or the JobSet of a Job.
+pub(super) fn above(object: &Tree, caches: &Caches) -> Option<ObjectKey> {
+    let owner = meta::controller_of(object)?;
     let (key, above) = caches.by_uid(&owner.uid)?;
     if key.kind == TRAIN_JOBS {
         return Some(key.clone());
     }
-    let owner = meta::controller(&above.tree).filter(|_| key.kind == JOBSETS)?;
+    let owner = meta::controller_of(&above.tree).filter(|_| key.kind == JOBSETS)?;
     caches.by_uid(&owner.uid).map(|(key, _)| key.clone()).filter(|key| key.kind == TRAIN_JOBS)
 }

@@ -1,134 +1,139 @@
-//! Gives the pods of a gang their nodes, all in one stroke.
+//! Binds the pods of a gang all or none.
 //!
-//! All pods of a group that have places and are not bound yet are looked at together. Each waits until what it needs
-//! beforehand is there. As soon as those that are ready, with those that are on nodes, are enough, they are bound by
-//! calls that happen together; the others go on waiting, and follow.
+//! The pods of a group that have a node and are not bound yet are reconciled together. Each waits for its PreBind requests. As
+//! soon as the ready pods, with those that are bound already, reach the quorum, they are bound in one transaction; the others
+//! follow when they are ready.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Bindings that are sent together, with those that have happened, are enough: whoever looks sees none or enough.
-//! - Who cannot be bound as decided is given back to the scheduler alone, if there are enough without it; else all are.
+//! - The bindings of a transaction, with those before it, reach the quorum: a watcher sees either none or enough pods bound.
+//! - A pod that cannot be bound as decided is returned to the scheduler alone, if the others reach the quorum without it;
+//!   otherwise all pods of the group are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::port::{Call, Object, Part, Refusal, Target, Uid};
+use muster_api::client::{ApiError, ApiObject, ApiRequest, RequestTarget, Subresource, Uid};
 use muster_api::time::Time;
 use muster_api::{kinds, meta};
 use muster_scheduler::{GroupKey, PodKey, Scheduler};
 use muster_tree::{Text, literal};
 
-use super::{ERRANDS_TIMEOUT, Ready, errands, steps};
+use super::{PREBIND_TIMEOUT, PreBind, prebind, steps};
 use crate::cache::Caches;
-use crate::plan::{Key, Plan, Step};
+use crate::controller::{ObjectKey, Reconciled, Step};
 
-/// The kind of keys that stand for the bindings of a group: no object has it.
-static BINDINGS: muster_api::port::Kind = muster_api::port::Kind {
+/// The kind of the keys for the bindings of a group: no object has it.
+static BINDINGS: muster_api::client::Kind = muster_api::client::Kind {
     group: literal!("muster.dev"),
     version: literal!("v1"),
     plural: literal!("bindings"),
 };
 
-/// The key that stands for the bindings of a group.
-pub fn key_of(group: &GroupKey) -> Key {
-    Key::new(&BINDINGS, &group.0, &group.1)
+/// The key that binds the pods of a group.
+pub fn key_of(group: &GroupKey) -> ObjectKey {
+    ObjectKey::new(&BINDINGS, &group.0, &group.1)
 }
 
-/// The group whose bindings a key stands for.
-pub fn group_of(key: &Key) -> Option<GroupKey> {
+/// The group whose pods a key binds.
+pub fn group_of(key: &ObjectKey) -> Option<GroupKey> {
     (key.kind == BINDINGS).then(|| (key.namespace.clone(), key.name.clone()))
 }
 
-/// Pods that were decided about and are not bound yet.
+/// Pods of gangs that have a node and are not bound yet.
 #[derive(Debug, Default)]
 pub struct Bindings {
-    open: BTreeMap<GroupKey, BTreeMap<PodKey, Slot>>,
+    open: BTreeMap<GroupKey, BTreeMap<PodKey, PendingBinding>>,
     of_pod: BTreeMap<PodKey, GroupKey>,
 }
 
-/// A pod with a place.
+/// A pod that is assumed on a node.
 #[derive(Debug)]
-struct Slot {
+struct PendingBinding {
     node: Text,
-    /// Which incarnation of the pod is meant.
+    /// UID of the pod: one that was recreated under its name is not bound.
     uid: Uid,
     /// When it was decided.
     since: Time,
-    /// What was to be written for it before it can be bound.
-    asked: Option<Target>,
-    /// Whether its binding was sent when its group was last looked at.
+    /// The target of its PreBind request in flight.
+    written: Option<RequestTarget>,
+    /// Whether its binding was sent by the last reconciliation of its group.
     sent: bool,
-    /// Whether a binding was sent whose reply told nothing, or not all: it may have happened.
-    unheard: bool,
-    /// Whether some that were sent with it are bound: it need not wait for others any more.
-    passed: bool,
+    /// Whether the reply to its binding was lost or only partly known: the pod may be bound.
+    reply_lost: bool,
+    /// Whether pods of the same batch are bound: it need not wait for the quorum any more.
+    quorum_bound: bool,
 }
 
-impl Slot {
-    /// When it has waited for too long.
+impl PendingBinding {
     fn until(&self) -> Time {
-        self.since + ERRANDS_TIMEOUT
+        self.since + PREBIND_TIMEOUT
     }
 }
 
-/// What became of the bindings of a group at a look.
+/// The result of reconciling the bindings of a group.
 #[derive(Debug, Default)]
-pub struct Looked {
-    /// What to do.
-    pub plan: Plan,
-    /// When pods were decided about that are all bound now.
+pub struct BindingProgress {
+    /// The steps.
+    pub plan: Reconciled,
+    /// The decision times of batches whose pods are all bound now.
     pub bound: Vec<Time>,
-    /// Whether somebody was given back.
+    /// Whether a pod was returned to the scheduler.
     pub given_back: bool,
 }
 
-/// Where a pod with a place is.
-enum Place {
-    /// On its node.
-    There,
-    /// Gone, or not meant for that node any more.
+/// Where an assumed pod is.
+enum PodLocation {
+    Bound,
+    /// Deleted, or no longer assumed on that node.
     Lost,
-    /// On its way.
-    Waits,
+    /// Not bound yet.
+    Pending,
 }
 
-/// How far the pods of a group are.
+/// The PreBind state of the pods of a group.
 #[derive(Debug, Default)]
 struct Progress {
-    /// They may be bound.
     ready: BTreeSet<PodKey>,
-    /// What they were decided for cannot be had.
+    /// Pods whose volumes or devices are no longer available.
     never: BTreeSet<PodKey>,
-    /// What is to be written for the others.
-    calls: BTreeMap<Target, Call>,
-    /// When the first of the others has waited for too long.
+    /// PreBind requests of the others, by target: two pods may need the same object, one after the other.
+    calls: BTreeMap<RequestTarget, ApiRequest>,
+    /// When the first of the others times out.
     until: Option<Time>,
 }
 
 impl Bindings {
-    /// Takes down who has a place.
+    /// Records the assumed pods of a decision.
     pub fn open(&mut self, group: &GroupKey, pods: &[(PodKey, Text)], caches: &Caches, now: Time) {
         let open = self.open.entry(group.clone()).or_default();
         for (pod, node) in pods {
             let object = caches.get(&kinds::PODS, &pod.0, &pod.1);
             let uid = object.map(|it| meta::uid(&it.tree)).unwrap_or_default();
             let (node, since) = (node.clone(), now);
-            let slot = Slot { node, uid, since, asked: None, sent: false, unheard: false, passed: false };
-            open.insert(pod.clone(), slot);
+            let binding = PendingBinding {
+                node,
+                uid,
+                since,
+                written: None,
+                sent: false,
+                reply_lost: false,
+                quorum_bound: false,
+            };
+            open.insert(pod.clone(), binding);
             self.of_pod.insert(pod.clone(), group.clone());
         }
     }
 
-    /// The group that a pod is bound with.
     pub fn group_of(&self, pod: &PodKey) -> Option<&GroupKey> {
         self.of_pod.get(pod)
     }
 
-    /// Whether pods of a group have places and are not bound yet.
+    /// Whether pods of a group are assumed and not bound yet.
     pub fn is_open(&self, group: &GroupKey) -> bool {
         self.open.contains_key(group)
     }
 
-    /// What to do about the bindings of a group of which so many pods with nodes are enough.
+    /// Reconciles the bindings of a group with the quorum `enough`.
     pub fn look(
         &mut self,
         group: &GroupKey,
@@ -136,67 +141,74 @@ impl Bindings {
         scheduler: &mut Scheduler,
         caches: &Caches,
         now: Time,
-    ) -> Looked {
-        let mut looked = Looked::default();
-        self.settle(group, scheduler, caches, &mut looked);
-        let Some(open) = self.open.get_mut(group) else { return looked };
+    ) -> BindingProgress {
+        let mut progress_result = BindingProgress::default();
+        self.settle(group, scheduler, caches, &mut progress_result);
+        let Some(open) = self.open.get_mut(group) else { return progress_result };
         let progress = Progress::of(open, scheduler, caches, now);
-        looked.given_back = self.give_back(group, &progress.never, enough, scheduler, now);
-        let Some(open) = self.open.get_mut(group) else { return looked };
+        progress_result.given_back = self.give_back(group, &progress.never, enough, scheduler, now);
+        let Some(open) = self.open.get_mut(group) else { return progress_result };
         let assigned = scheduler.group_counts(group).assigned;
         let reached = assigned + progress.ready.len() >= enough;
         let (mut calls, mut notes) = (Vec::new(), Vec::new());
-        for (name, slot) in open.iter_mut() {
-            slot.sent = (reached || slot.passed) && progress.ready.contains(name);
-            if let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1).filter(|_| slot.sent) {
-                calls.push(steps::binding(pod, &slot.node));
-                notes.push(steps::bound(pod, &slot.node));
+        for (name, binding) in open.iter_mut() {
+            binding.sent = (reached || binding.quorum_bound) && progress.ready.contains(name);
+            if let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1).filter(|_| binding.sent) {
+                calls.push(steps::binding(pod, &binding.node));
+                notes.push(steps::bound(pod, &binding.node));
             }
         }
-        let steps = &mut looked.plan.steps;
+        let steps = &mut progress_result.plan.steps;
         if !calls.is_empty() {
-            steps.push(Step::Together(calls));
+            steps.push(Step::Transaction(calls));
             steps.extend(notes);
         }
         if !progress.calls.is_empty() {
-            steps.push(Step::Each(progress.calls.into_values().collect()));
+            steps.push(Step::Parallel(progress.calls.into_values().collect()));
         }
-        looked.plan.again_at = progress.until;
-        looked
+        progress_result.plan.requeue_at = progress.until;
+        progress_result
     }
 
-    /// A call of these bindings was refused; whether somebody was given back.
+    /// Handles a failed request; returns whether a pod was returned to the scheduler.
     pub fn refused(
         &mut self,
         group: &GroupKey,
         enough: usize,
-        (call, why): (&Call, &Refusal),
+        (call, why): (&ApiRequest, &ApiError),
         all_or_none: bool,
         scheduler: &mut Scheduler,
         now: Time,
     ) -> bool {
         let Some(open) = self.open.get_mut(group) else { return false };
-        let binds = call.on.part == Part::Binding;
-        // A lost reply may still have done it; who was overtaken or told to wait looks again.
-        let doubtful = matches!(why, Refusal::Unknown(_) | Refusal::Conflict(_) | Refusal::Busy { .. });
+        let binds = call.target.subresource == Subresource::Binding;
+        // A request whose reply was lost may have happened; a conflict and a busy server are retried with fresh caches.
+        let doubtful = matches!(
+            why,
+            ApiError::Indeterminate(_) | ApiError::Conflict(_) | ApiError::TooManyRequests { .. }
+        );
         if binds && (doubtful || !all_or_none) {
-            for slot in open.values_mut().filter(|slot| slot.sent) {
-                slot.unheard = true;
-                // The others are bound, or will be: the one that was refused comes after them.
-                slot.passed |= !doubtful;
+            for binding in open.values_mut().filter(|binding| binding.sent) {
+                binding.reply_lost = true;
+                // Without transactions the other bindings of the batch happen: the quorum no longer applies to them.
+                binding.quorum_bound |= !doubtful;
             }
         }
         if doubtful {
             return false;
         }
-        let concerned = |(name, slot): &(&PodKey, &Slot)| {
-            if binds { **name == pod_of(&call.on) } else { slot.asked.as_ref() == Some(&call.on) }
+        let concerned = |(name, binding): &(&PodKey, &PendingBinding)| {
+            if binds {
+                **name == pod_of(&call.target)
+            } else {
+                binding.written.as_ref() == Some(&call.target)
+            }
         };
         let lost: BTreeSet<PodKey> = open.iter().filter(concerned).map(|(name, _)| name.clone()).collect();
         self.give_back(group, &lost, enough, scheduler, now)
     }
 
-    /// Gives these back to the scheduler, and the others too unless there are enough without them. Whether it did.
+    /// Returns these pods to the scheduler, and the others too unless the quorum holds without them. Whether any was returned.
     fn give_back(
         &mut self,
         group: &GroupKey,
@@ -210,40 +222,46 @@ impl Bindings {
         let alone = scheduler.group_counts(group).assigned + left >= enough;
         let back: Vec<PodKey> = open
             .iter()
-            .filter(|(name, slot)| lost.contains(*name) || !alone && !slot.passed)
+            .filter(|(name, binding)| lost.contains(*name) || !alone && !binding.quorum_bound)
             .map(|(name, _)| name.clone())
             .collect();
         back.iter().for_each(|pod| self.leave(pod, group));
         if !back.is_empty() {
-            scheduler.retry_group(group, &back, now);
+            scheduler.group_binding_failed(group, &back, now);
         }
         !back.is_empty()
     }
 
-    /// Takes out who has arrived or is lost. What was to be told of those whose arrival nobody heard of is told.
-    fn settle(&mut self, group: &GroupKey, scheduler: &Scheduler, caches: &Caches, looked: &mut Looked) {
+    /// Removes bound and lost pods. A pod whose binding reply was lost gets its Scheduled event now.
+    fn settle(
+        &mut self,
+        group: &GroupKey,
+        scheduler: &Scheduler,
+        caches: &Caches,
+        progress_result: &mut BindingProgress,
+    ) {
         let Some(open) = self.open.get(group) else { return };
         let (mut gone, mut since) = (Vec::new(), BTreeSet::new());
-        for (name, slot) in open {
+        for (name, binding) in open {
             let pod = caches.get(&kinds::PODS, &name.0, &name.1);
-            match place(pod, name, slot, scheduler) {
-                Place::Waits => continue,
-                Place::Lost => {}
-                Place::There => {
-                    let told = pod.filter(|_| slot.unheard).map(|pod| steps::bound(pod, &slot.node));
-                    looked.plan.steps.extend(told);
-                    since.insert(slot.since);
+            match locate(pod, name, binding, scheduler) {
+                PodLocation::Pending => continue,
+                PodLocation::Lost => {}
+                PodLocation::Bound => {
+                    let told = pod.filter(|_| binding.reply_lost).map(|pod| steps::bound(pod, &binding.node));
+                    progress_result.plan.steps.extend(told);
+                    since.insert(binding.since);
                 }
             }
             gone.push(name.clone());
         }
         gone.iter().for_each(|pod| self.leave(pod, group));
         let open = self.open.get(group);
-        let waits = |since: &Time| open.is_some_and(|open| open.values().any(|slot| slot.since == *since));
-        looked.bound.extend(since.into_iter().filter(|since| !waits(since)));
+        let waits =
+            |since: &Time| open.is_some_and(|open| open.values().any(|binding| binding.since == *since));
+        progress_result.bound.extend(since.into_iter().filter(|since| !waits(since)));
     }
 
-    /// A pod needs no binding any more.
     fn leave(&mut self, pod: &PodKey, group: &GroupKey) {
         self.of_pod.remove(pod);
         if let Some(open) = self.open.get_mut(group) {
@@ -256,32 +274,32 @@ impl Bindings {
 }
 
 impl Progress {
-    /// Looks how far each is, and takes down what is written for whom.
+    /// Runs PreBind for each pod and remembers the target of its request.
     fn of(
-        open: &mut BTreeMap<PodKey, Slot>,
+        open: &mut BTreeMap<PodKey, PendingBinding>,
         scheduler: &mut Scheduler,
         caches: &Caches,
         now: Time,
     ) -> Progress {
         let mut progress = Progress::default();
-        for (name, slot) in open {
-            slot.asked = None;
+        for (name, binding) in open {
+            binding.written = None;
             let pod = caches.get(&kinds::PODS, &name.0, &name.1);
-            let ready = pod.map_or(Ready::Never, |pod| errands(scheduler, name, pod, caches, now));
+            let ready = pod.map_or(PreBind::Failed, |pod| prebind(scheduler, name, pod, caches, now));
             match ready {
-                Ready::Now => {
+                PreBind::Done => {
                     progress.ready.insert(name.clone());
                 }
-                Ready::After(plan) if now < slot.until() => {
-                    let until = progress.until.map_or(slot.until(), |at| at.min(slot.until()));
+                PreBind::Pending(plan) if now < binding.until() => {
+                    let until = progress.until.map_or(binding.until(), |at| at.min(binding.until()));
                     progress.until = Some(until);
-                    // Two of them may want the same object: one after the other.
-                    if let Some(Step::One(call)) = plan.steps.into_iter().next() {
-                        slot.asked = Some(call.on.clone());
-                        progress.calls.entry(call.on.clone()).or_insert(call);
+                    // Two pods may write the same claim: one request per target, the other follows.
+                    if let Some(Step::Request(call)) = plan.steps.into_iter().next() {
+                        binding.written = Some(call.target.clone());
+                        progress.calls.entry(call.target.clone()).or_insert(call);
                     }
                 }
-                Ready::After(_) | Ready::Never => {
+                PreBind::Pending(_) | PreBind::Failed => {
                     progress.never.insert(name.clone());
                 }
             }
@@ -290,18 +308,23 @@ impl Progress {
     }
 }
 
-fn place(pod: Option<&Object>, name: &PodKey, slot: &Slot, scheduler: &Scheduler) -> Place {
-    let Some(pod) = pod.filter(|it| meta::uid(&it.tree) == slot.uid) else { return Place::Lost };
+fn locate(
+    pod: Option<&ApiObject>,
+    name: &PodKey,
+    binding: &PendingBinding,
+    scheduler: &Scheduler,
+) -> PodLocation {
+    let Some(pod) = pod.filter(|it| meta::uid(&it.tree) == binding.uid) else { return PodLocation::Lost };
     let on = pod.tree.str_at(muster_api::paths::pod::NODE_NAME);
-    if on == slot.node.as_str() {
-        Place::There
-    } else if on.is_empty() && scheduler.node_of(name) == Some(&slot.node) {
-        Place::Waits
+    if on == binding.node.as_str() {
+        PodLocation::Bound
+    } else if on.is_empty() && scheduler.node_of(name) == Some(&binding.node) {
+        PodLocation::Pending
     } else {
-        Place::Lost
+        PodLocation::Lost
     }
 }
 
-fn pod_of(on: &Target) -> PodKey {
+fn pod_of(on: &RequestTarget) -> PodKey {
     (on.namespace.clone(), on.name.clone())
 }

@@ -1,138 +1,151 @@
-//! What the scheduler hears of devices, and what is done about them before a pod is bound.
+//! ResourceClaims: watch events for the scheduler, and the requests before a pod is bound.
 //!
-//! A claim gets its finalizer first, then its devices together with the reservation for the pod, in one write that
-//! means one revision of the claim: two writers cannot both succeed. The pod is bound when all its claims say so.
+//! A claim gets its finalizer first, then its allocation together with the reservation for the pod, in one write with a
+//! `resourceVersion` precondition: two writers cannot both succeed. The pod is bound when all its claims are reserved for it.
 
+use muster_api::client::{ApiError, ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource};
+use muster_api::consts::{finalizers, managers};
 use muster_api::paths::{meta as meta_path, resource_claim as path};
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
 use muster_api::time::Time;
-use muster_api::words::{finalizers, managers};
-use muster_api::{claim, kinds, meta};
+use muster_api::{kinds, meta, resource_claim};
 use muster_scheduler::Scheduler;
-use muster_scheduler::devices::{ClaimKey, Does, Errand, News};
+use muster_scheduler::devices::{ClaimAction, ClaimBindTask, ClaimKey, RequeueScope};
 use muster_tree::Text;
 
-use super::{Ready, steps};
-use crate::cache::{Caches, Seen};
-use crate::plan::{Key, Plan, Step};
+use super::{PreBind, steps};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{ObjectKey, Reconciled, Step};
 
-/// The kinds it must see.
+/// The kinds to watch.
 pub fn kinds() -> Vec<Kind> {
     [&kinds::RESOURCE_CLAIMS, &kinds::RESOURCE_SLICES, &kinds::DEVICE_CLASSES].map(Clone::clone).to_vec()
 }
 
-/// Tells the scheduler of a change; the pods whose errands it may concern.
-pub fn hear(scheduler: &mut Scheduler, seen: &Seen<'_>, _caches: &Caches) -> Vec<Key> {
+/// Feeds a watch event to the scheduler; returns the pods that may wait for it.
+pub fn on_event(scheduler: &mut Scheduler, seen: &WatchEvent<'_>, _caches: &Caches) -> Vec<ObjectKey> {
     let name = &seen.key.name;
     match &seen.key.kind {
-        kind if *kind == kinds::RESOURCE_CLAIMS => return hear_claim(scheduler, seen),
-        kind if *kind == kinds::RESOURCE_SLICES => scheduler.devices(|book| match seen.after {
-            Some(_) if same_spec(seen) => News::default(),
-            Some(slice) => book.slice(&slice.tree),
-            None => book.slice_gone(name),
+        kind if *kind == kinds::RESOURCE_CLAIMS => return on_claim_event(scheduler, seen),
+        kind if *kind == kinds::RESOURCE_SLICES => scheduler.update_devices(|book| match seen.new {
+            Some(_) if same_spec(seen) => RequeueScope::default(),
+            Some(slice) => book.update_slice(&slice.tree),
+            None => book.delete_slice(name),
         }),
-        kind if *kind == kinds::DEVICE_CLASSES => scheduler.devices(|book| match seen.after {
-            Some(_) if same_spec(seen) => News::default(),
-            Some(class) => book.class(&class.tree),
-            None => book.class_gone(name),
+        kind if *kind == kinds::DEVICE_CLASSES => scheduler.update_devices(|book| match seen.new {
+            Some(_) if same_spec(seen) => RequeueScope::default(),
+            Some(class) => book.update_class(&class.tree),
+            None => book.delete_class(name),
         }),
         _ => {}
     }
     Vec::new()
 }
 
-fn same_spec(seen: &Seen<'_>) -> bool {
-    let spec = |object: Option<&Object>| object.and_then(|it| it.tree.get("spec")).cloned();
-    seen.before.is_some() && spec(seen.before) == spec(seen.after)
+fn same_spec(seen: &WatchEvent<'_>) -> bool {
+    let spec = |object: Option<&ApiObject>| object.and_then(|it| it.tree.get("spec")).cloned();
+    seen.old.is_some() && spec(seen.old) == spec(seen.new)
 }
 
-fn hear_claim(scheduler: &mut Scheduler, seen: &Seen<'_>) -> Vec<Key> {
+fn on_claim_event(scheduler: &mut Scheduler, seen: &WatchEvent<'_>) -> Vec<ObjectKey> {
     let key: ClaimKey = (seen.key.namespace.clone(), seen.key.name.clone());
-    let users = scheduler.users_of_claim(&key);
-    scheduler.devices(|book| match seen.after {
-        Some(claim) => book.claim(claim),
-        None => book.claim_gone(&key),
+    let users = scheduler.pods_using_claim(&key);
+    scheduler.update_devices(|book| match seen.new {
+        Some(claim) => book.update_claim(claim),
+        None => book.delete_claim(&key),
     });
-    users.iter().map(|(namespace, name)| Key::new(&kinds::PODS, namespace, name)).collect()
+    users.iter().map(|(namespace, name)| ObjectKey::new(&kinds::PODS, namespace, name)).collect()
 }
 
-/// What is to be done about an errand.
-pub fn run(scheduler: &mut Scheduler, pod: &Object, errand: &Errand, caches: &Caches, now: Time) -> Ready {
+/// Allocates and reserves a claim for a pod.
+pub fn run(
+    scheduler: &mut Scheduler,
+    pod: &ApiObject,
+    errand: &ClaimBindTask,
+    caches: &Caches,
+    now: Time,
+) -> PreBind {
     let (namespace, name) = &errand.claim;
     let claim = caches.get(&kinds::RESOURCE_CLAIMS, namespace, name);
-    let Some(claim) = claim.filter(|it| meta::deleting(&it.tree).is_none()) else { return Ready::Never };
-    let allocation = match &errand.does {
-        Does::Lost => return Ready::Never,
-        Does::Reserve => None,
-        Does::Give(_) if !meta::has_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION) => {
-            let act = Act::Merge(claim::protection(&claim.tree));
-            return after(call(steps::scheduler_of(pod), claim, Part::Main, act));
+    let Some(claim) = claim.filter(|it| meta::deletion_timestamp(&it.tree).is_none()) else {
+        return PreBind::Failed;
+    };
+    let allocation = match &errand.action {
+        ClaimAction::Stale => return PreBind::Failed,
+        ClaimAction::Reserve => None,
+        ClaimAction::Allocate(_) if !meta::has_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION) => {
+            let act = RequestVerb::MergePatch(resource_claim::add_finalizer_patch(&claim.tree));
+            return after(call(steps::scheduler_of(pod), claim, Subresource::Main, act));
         }
-        Does::Give(allocation) => {
-            scheduler.devices(|book| {
-                book.sent(&errand.claim, claim.revision);
-                News::default()
+        ClaimAction::Allocate(allocation) => {
+            scheduler.update_devices(|book| {
+                book.allocation_sent(&errand.claim, claim.revision);
+                RequeueScope::default()
             });
             Some(allocation)
         }
     };
-    let patch = claim::reservation(&claim.tree, &pod.tree, allocation, now);
-    after(call(steps::scheduler_of(pod), claim, Part::Status, Act::Merge(patch)))
+    let patch = resource_claim::reserve_patch(&claim.tree, &pod.tree, allocation, now);
+    after(call(steps::scheduler_of(pod), claim, Subresource::Status, RequestVerb::MergePatch(patch)))
 }
 
-/// A call of an errand was refused, or its answer lost.
-pub fn refused(scheduler: &mut Scheduler, call: &Call, why: &Refusal) {
-    let writes = call.on.kind == kinds::RESOURCE_CLAIMS && call.on.part == Part::Status;
-    // A lost reply may still have done it; and who was overtaken may have been overtaken by a lost call of his own.
+/// A PreBind request failed. The assumed allocation is dropped only if the request certainly did not happen.
+pub fn on_request_error(scheduler: &mut Scheduler, call: &ApiRequest, why: &ApiError) {
+    let writes = call.target.kind == kinds::RESOURCE_CLAIMS && call.target.subresource == Subresource::Status;
+    // A request whose reply was lost may have happened, and a conflict may be caused by an own request whose reply was lost.
     let never = matches!(
         why,
-        Refusal::NotFound(_) | Refusal::Invalid(_) | Refusal::Forbidden(_) | Refusal::Busy { .. }
+        ApiError::NotFound(_)
+            | ApiError::Invalid(_)
+            | ApiError::Forbidden(_)
+            | ApiError::TooManyRequests { .. }
     );
     if writes && never {
-        let key = (call.on.namespace.clone(), call.on.name.clone());
-        scheduler.devices(|book| book.unsent(&key));
+        let key = (call.target.namespace.clone(), call.target.name.clone());
+        scheduler.update_devices(|book| book.allocation_not_written(&key));
     }
 }
 
-/// Gives back devices that keep a refused pod from other nodes and are of no use to anybody else. Where we do not know
-/// whether they were given, taking the finalizer away makes sure that they will not be.
-pub fn give_back(scheduler: &Scheduler, pod: &Object, caches: &Caches) -> Option<Step> {
+/// Deallocates devices that keep an unschedulable pod from other nodes and that no other pod uses. Where it is not known
+/// whether they were allocated, removing the finalizer makes the outstanding allocation fail with a conflict.
+pub fn deallocate(scheduler: &Scheduler, pod: &ApiObject, caches: &Caches) -> Option<Step> {
     let by = steps::scheduler_of(pod);
-    let (namespace, name) = scheduler.useless_claim(&(meta::namespace(&pod.tree), meta::name(&pod.tree)))?;
+    let (namespace, name) =
+        scheduler.deallocatable_claim(&(meta::namespace(&pod.tree), meta::name(&pod.tree)))?;
     let claim = caches.get(&kinds::RESOURCE_CLAIMS, &namespace, &name)?;
     let given = claim.tree.at(path::ALLOCATION).is_some();
     let step = if given {
-        call(by, claim, Part::Status, Act::Merge(claim::deallocation()))
+        call(by, claim, Subresource::Status, RequestVerb::MergePatch(resource_claim::deallocate_patch()))
     } else {
-        let bare = meta::without_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION);
-        call(by, claim, Part::Main, Act::Merge(bare))
+        let bare = meta::remove_finalizer_merge_patch(&claim.tree, finalizers::CLAIM_PROTECTION);
+        call(by, claim, Subresource::Main, RequestVerb::MergePatch(bare))
     };
-    Some(Step::One(step))
+    Some(Step::Request(step))
 }
 
-/// Makes sure of claims that nobody waits for any more and of which we do not know whether devices were given to them:
-/// a write to them, whichever way it ends, tells.
-pub fn make_sure(scheduler: &Scheduler, caches: &Caches) -> Vec<Step> {
-    let doubtful = scheduler.doubtful_claims();
+/// Resolves claims whose allocation is unknown and that no pod waits for any more: whether a write to them succeeds or
+/// conflicts, the result shows the live allocation.
+pub fn resolve_unknown_allocations(scheduler: &Scheduler, caches: &Caches) -> Vec<Step> {
+    let doubtful = scheduler.indeterminate_claims();
     let claims =
         doubtful.iter().filter_map(|(namespace, name)| caches.get(&kinds::RESOURCE_CLAIMS, namespace, name));
-    let bare =
-        |claim: &Object| Act::Merge(meta::without_finalizer(&claim.tree, finalizers::CLAIM_PROTECTION));
-    let touch = claims.map(|claim| call(managers::SCHEDULER.clone(), claim, Part::Main, bare(claim)));
-    let touch: Vec<Call> = touch.collect();
-    if touch.is_empty() { Vec::new() } else { vec![Step::Each(touch)] }
+    let bare = |claim: &ApiObject| {
+        RequestVerb::MergePatch(meta::remove_finalizer_merge_patch(&claim.tree, finalizers::CLAIM_PROTECTION))
+    };
+    let touch = claims.map(|claim| call(managers::SCHEDULER.clone(), claim, Subresource::Main, bare(claim)));
+    let touch: Vec<ApiRequest> = touch.collect();
+    if touch.is_empty() { Vec::new() } else { vec![Step::Parallel(touch)] }
 }
 
-fn after(call: Call) -> Ready {
-    Ready::After(Plan::of(vec![Step::One(call)]))
+fn after(call: ApiRequest) -> PreBind {
+    PreBind::Pending(Reconciled::with_steps(vec![Step::Request(call)]))
 }
 
-fn call(by: Text, claim: &Object, part: Part, act: Act) -> Call {
+fn call(by: Text, claim: &ApiObject, part: Subresource, act: RequestVerb) -> ApiRequest {
     debug_assert!(claim.tree.at(meta_path::UID).is_some(), "a claim in a cache was created");
-    Call {
-        by,
-        on: meta::target(&kinds::RESOURCE_CLAIMS, &claim.tree, part),
-        guard: Guard { uid: Some(meta::uid(&claim.tree)), revision: Some(claim.revision) },
-        act,
+    ApiRequest {
+        field_manager: by,
+        target: meta::target(&kinds::RESOURCE_CLAIMS, &claim.tree, part),
+        preconditions: Preconditions { uid: Some(meta::uid(&claim.tree)), revision: Some(claim.revision) },
+        verb: act,
     }
 }

@@ -1,87 +1,88 @@
-//! What is known of gangs, what the scheduler hears of them, and what is said in their status.
+//! The group cache of the scheduler: PodGroups, Workloads and their pods, and the status of PodGroups.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A pod belongs for ever to the group that it named when it was first seen; a later change is told and ignored.
-//! - A group is looked at again the moment that something it refers to appears or changes. Nothing polls.
-//! - Only groups whose pods are ours are written to, a while after the first of several changes, and only when there
-//!   is something new to say. Workloads are never written.
+//! - A pod stays in the group that it named when it was first seen; a later change is reported by an event and ignored.
+//! - A group is scheduled again as soon as an object that it refers to appears or changes. Nothing polls.
+//! - Only PodGroups with pods of this scheduler are written, batched over [`STATUS_BATCH_PERIOD`], and only when the status
+//!   changes. Workloads are never written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::gang::status::{self, Verdict};
+use muster_api::client::{ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource, Uid};
+use muster_api::consts::managers;
+use muster_api::gang::status::{self, SchedulingResult};
 use muster_api::gang::{
-    self, Belongs, Disruption, Form, GroupFacts, Membership, Missing, Origin, Policy, Reads, Resolved,
-    WorkloadFacts,
+    self, DisruptionMode, EnabledMarkers, GangApi, GangWorkloadFacts, GroupId, GroupMembership,
+    GroupResolution, MissingReference, PodGroupApi, PodGroupFacts, SchedulingPolicy,
 };
 use muster_api::kinds;
 use muster_api::meta;
 use muster_api::paths::{pod as path, pod_group};
-use muster_api::pod::Phase;
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Uid};
+use muster_api::pod::PodPhase;
 use muster_api::time::Time;
-use muster_api::words::managers;
 use muster_scheduler::{
-    self as scheduler, Group, GroupCounts, GroupKey, GroupOutcome, GroupVerdict, Held, Pod, PodKey,
-    Scheduler, Standing, Waiting,
+    self as scheduler, GroupCounts, GroupKey, GroupOutcome, GroupReadiness, GroupSpec, GroupStatus,
+    HoldReason, Pod, PodKey, Scheduler,
 };
 use muster_tree::Text;
 
 use super::steps;
-use crate::cache::{Caches, Seen};
-use crate::counters::GroupNumbers;
-use crate::plan::{Key, Plan, Step, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{ObjectKey, ReconcileRequest, Reconciled, Step};
+use crate::metrics::PodGroupMetrics;
 
-/// How long changes of a group are gathered before its status is written.
-pub const GATHER: Duration = Duration::from_millis(100);
-/// How long a group or a pod may wait before that is said: most gangs are whole a moment after their first pod.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long changes of a group are batched before its status is written.
+pub const STATUS_BATCH_PERIOD: Duration = Duration::from_millis(100);
+/// How long a group or a pod may be pending before the status shows it: most gangs are complete a moment after their first
+/// pod.
+pub const PENDING_STATUS_DELAY: Duration = Duration::from_secs(1);
 
-/// What is known of all gangs.
+/// The groups, their Workloads and their pods.
 #[derive(Debug)]
 pub struct Groups {
-    form: Form,
-    reads: Reads,
-    workloads: BTreeMap<PodKey, WorkloadFacts>,
-    groups: BTreeMap<GroupKey, Known>,
+    form: GangApi,
+    reads: EnabledMarkers,
+    workloads: BTreeMap<PodKey, GangWorkloadFacts>,
+    groups: BTreeMap<GroupKey, GroupState>,
     members: BTreeMap<PodKey, Member>,
-    /// Groups by the Workload that they name.
+    /// Groups by the Workload that they reference.
     of_workload: BTreeMap<PodKey, BTreeSet<GroupKey>>,
-    numbers: GroupNumbers,
-    /// How often the members of a group were judged.
+    metrics: PodGroupMetrics,
+    /// How often the members of a group were checked again.
     #[cfg(test)]
-    pub judged: usize,
+    pub rechecks: usize,
 }
 
-/// A group that there is an object of, or that pods name.
+/// A group that exists as an object, or that pods name.
 #[derive(Debug)]
-struct Known {
-    belongs: Belongs,
-    object: Option<(Kind, GroupFacts)>,
+struct GroupState {
+    belongs: GroupId,
+    object: Option<(Kind, PodGroupFacts)>,
     pods: BTreeSet<PodKey>,
     /// Pods with a node that have not failed.
     placed: usize,
-    /// Pods that are ours to place.
+    /// Pods of this scheduler.
     ours: usize,
-    told: Told,
+    status: GroupStatusState,
 }
 
-/// What was decided about a group, and who says so.
+/// The last decision about a group, for its status.
 #[derive(Debug, Default)]
-struct Told {
-    verdict: Verdict,
-    /// How many were enough when enough had nodes: it may lose some again before that is said.
-    reached: Option<usize>,
-    /// Since when there is nothing to say but that it waits.
-    waits_since: Option<Time>,
-    /// Whether something was decided that is to be gathered with what follows.
-    fresh: bool,
-    /// Whether pods of ours were seen since there is this object.
-    mine: bool,
-    /// Who places its pods.
-    by: Option<Text>,
-    /// Who evicts it as a whole.
+struct GroupStatusState {
+    result: SchedulingResult,
+    /// The quorum at the time when enough pods had nodes: the group may lose pods before the status is written.
+    scheduled_max: Option<usize>,
+    /// Since when the group is only pending.
+    pending_since: Option<Time>,
+    /// Whether a decision waits for the end of its batch period.
+    pending_batch: bool,
+    /// Whether pods of this scheduler were seen since the object exists.
+    is_own: bool,
+    /// The scheduler of its pods, used as the field manager of its status.
+    scheduler: Option<Text>,
+    /// The scheduler that preempts it as a whole.
     evicted_by: Option<Text>,
 }
 
@@ -89,7 +90,7 @@ struct Told {
 struct Member {
     uid: Uid,
     group: GroupKey,
-    membership: Membership,
+    membership: GroupMembership,
     hold: Option<Text>,
     placed: bool,
     ours: bool,
@@ -97,16 +98,16 @@ struct Member {
 
 impl Default for Groups {
     fn default() -> Groups {
-        Groups::new(Form::Proposal, Reads::default())
+        Groups::new(GangApi::Proposal, EnabledMarkers::default())
     }
 }
 
 impl Groups {
-    /// Gangs that are spelled so, as far as their marks count.
-    pub fn new(form: Form, reads: Reads) -> Groups {
+    /// Groups of this API, as far as their markers are enabled.
+    pub fn new(form: GangApi, reads: EnabledMarkers) -> Groups {
         Groups {
             form,
-            reads: Reads {
+            reads: EnabledMarkers {
                 groups: reads.groups && form.groups().is_some(),
                 entries: reads.entries && form.reads_workloads(),
                 ..reads
@@ -115,13 +116,13 @@ impl Groups {
             groups: BTreeMap::new(),
             members: BTreeMap::new(),
             of_workload: BTreeMap::new(),
-            numbers: GroupNumbers::default(),
+            metrics: PodGroupMetrics::default(),
             #[cfg(test)]
-            judged: 0,
+            rechecks: 0,
         }
     }
 
-    /// The kinds it must see.
+    /// The kinds to watch.
     pub fn kinds(&self) -> Vec<Kind> {
         let groups = self.form.groups().filter(|_| self.reads.groups);
         let reads = self.form.reads_workloads() && (self.reads.groups || self.reads.entries);
@@ -129,7 +130,7 @@ impl Groups {
         groups.into_iter().chain(workloads).cloned().collect()
     }
 
-    /// The kinds it sees where they are.
+    /// The kinds to watch where they are served.
     pub fn kinds_if_served(&self) -> Vec<Kind> {
         let foreign = [
             (self.reads.coscheduling, &gang::COSCHEDULING_GROUPS),
@@ -138,23 +139,23 @@ impl Groups {
         foreign.into_iter().filter(|(reads, _)| *reads).map(|(_, kind)| kind.clone()).collect()
     }
 
-    /// Hears of a Workload or a group; the keys to look at.
-    pub fn hear(
+    /// Handles an event of a Workload or a PodGroup; returns the keys to reconcile.
+    pub fn on_event(
         &mut self,
         scheduler: &mut Scheduler,
-        seen: &Seen<'_>,
+        seen: &WatchEvent<'_>,
         names: &[&str],
         caches: &Caches,
-    ) -> Vec<Wake> {
+    ) -> Vec<ReconcileRequest> {
         if self.form.reads_workloads() && seen.key.kind == *self.form.workloads() {
-            return self.hear_workload(scheduler, seen);
+            return self.on_workload_event(scheduler, seen);
         }
-        match Origin::of(&seen.key.kind) {
+        match PodGroupApi::of(&seen.key.kind) {
             Some(origin) => {
-                // Our own words in its status change nothing.
-                let Some(group) = self.hear_group(origin, scheduler, seen) else { return Vec::new() };
-                self.judge_members(scheduler, &group, names, caches);
-                let wake = self.wake_of(&group);
+                // A status update changes nothing that the scheduler uses.
+                let Some(group) = self.on_group_event(origin, scheduler, seen) else { return Vec::new() };
+                self.recheck_members(scheduler, &group, names, caches);
+                let wake = self.request_for(&group);
                 self.forget_if_empty(&group);
                 wake.into_iter().collect()
             }
@@ -162,9 +163,13 @@ impl Groups {
         }
     }
 
-    fn hear_workload(&mut self, scheduler: &mut Scheduler, seen: &Seen<'_>) -> Vec<Wake> {
+    fn on_workload_event(
+        &mut self,
+        scheduler: &mut Scheduler,
+        seen: &WatchEvent<'_>,
+    ) -> Vec<ReconcileRequest> {
         let name = (seen.key.namespace.clone(), seen.key.name.clone());
-        let facts = seen.after.map(|it| WorkloadFacts::of(&it.tree));
+        let facts = seen.new.map(|it| GangWorkloadFacts::of(&it.tree));
         if self.workloads.get(&name) == facts.as_ref() {
             return Vec::new();
         }
@@ -174,32 +179,38 @@ impl Groups {
         };
         let users: Vec<GroupKey> = self.of_workload.get(&name).into_iter().flatten().cloned().collect();
         users.iter().for_each(|group| self.feed(scheduler, group));
-        users.iter().filter_map(|group| self.wake_of(group)).collect()
+        users.iter().filter_map(|group| self.request_for(group)).collect()
     }
 
-    /// Takes in a group; which one, if it is not as it was.
-    fn hear_group(&mut self, origin: Origin, scheduler: &mut Scheduler, seen: &Seen<'_>) -> Option<GroupKey> {
-        let belongs = origin.belongs(&seen.key.name);
+    /// Updates a group; returns it if anything but its status changed.
+    fn on_group_event(
+        &mut self,
+        origin: PodGroupApi,
+        scheduler: &mut Scheduler,
+        seen: &WatchEvent<'_>,
+    ) -> Option<GroupKey> {
+        let belongs = origin.group_id(&seen.key.name);
         let group = (seen.key.namespace.clone(), belongs.key());
-        let facts = seen.after.map(|it| GroupFacts::of(origin, &it.tree));
+        let facts = seen.new.map(|it| PodGroupFacts::of(origin, &it.tree));
         let known = self.groups.get(&group).and_then(|it| it.object.as_ref()).map(|(_, facts)| facts);
         if known == facts.as_ref() {
             return None;
         }
         let another = known.map(|it| &it.uid) != facts.as_ref().map(|it| &it.uid);
         self.unlink(&group);
-        let known = self.groups.entry(group.clone()).or_insert_with(|| Known::new(belongs));
+        let known = self.groups.entry(group.clone()).or_insert_with(|| GroupState::new(belongs));
         known.object = facts.map(|facts| (seen.key.kind.clone(), facts));
         if another {
-            let by = known.told.by.take();
-            known.told = Told { mine: known.ours > 0, by, ..Told::default() };
+            let scheduler = known.status.scheduler.take();
+            known.status =
+                GroupStatusState { is_own: known.ours > 0, scheduler, ..GroupStatusState::default() };
         }
         self.link(&group);
         self.feed(scheduler, &group);
         Some(group)
     }
 
-    /// Notes which Workload a group names.
+    /// Indexes a group by the Workload that it references.
     fn link(&mut self, group: &GroupKey) {
         if let Some(workload) = self.workload_of(group) {
             self.of_workload.entry(workload).or_default().insert(group.clone());
@@ -219,50 +230,55 @@ impl Groups {
     fn workload_of(&self, group: &GroupKey) -> Option<PodKey> {
         let known = self.groups.get(group)?;
         let name = match (&known.belongs, &known.object) {
-            (Belongs::Entry { workload, .. }, _) => workload.clone(),
+            (GroupId::Entry { workload, .. }, _) => workload.clone(),
             (_, object) => object.as_ref()?.1.reference.as_ref()?.workload.clone(),
         };
         Some((group.0.clone(), name))
     }
 
-    /// Tells the scheduler of a group as it is now.
+    /// Feeds the current state of a group to the scheduler.
     fn feed(&self, scheduler: &mut Scheduler, group: &GroupKey) {
         match self.resolved(group) {
-            Some(resolved) => scheduler.group(group, standing(resolved)),
+            Some(resolved) => scheduler.update_group(group, readiness(resolved)),
             None => match self.missing(group) {
-                Some(words) => scheduler.group(group, Standing::Waiting { why: Waiting::Group, words }),
-                None => scheduler.group_gone(group),
+                Some(words) => scheduler.update_group(
+                    group,
+                    GroupReadiness::Waiting { why: scheduler::MissingReference::Group, words },
+                ),
+                None => scheduler.delete_group(group),
             },
         }
     }
 
-    /// What pods of others' groups are told while theirs is missing: its name, not the one that we gave it.
+    /// The message of pods whose coscheduling or Volcano PodGroup is missing: with the name as the pod spells it, not the
+    /// internal key.
     fn missing(&self, group: &GroupKey) -> Option<Text> {
         let known = self.groups.get(group).filter(|it| !it.pods.is_empty())?;
-        let (Belongs::Coscheduling(name) | Belongs::Volcano(name)) = &known.belongs else { return None };
+        let (GroupId::Coscheduling(name) | GroupId::Volcano(name)) = &known.belongs else { return None };
         let words = format!("waiting for pods's pod group \"{name}\" to appear in scheduling queue");
         Some(Text::from(words))
     }
 
-    fn resolved(&self, group: &GroupKey) -> Option<Resolved> {
+    fn resolved(&self, group: &GroupKey) -> Option<GroupResolution> {
         let known = self.groups.get(group)?;
         let workload = self.workload_of(group).and_then(|name| self.workloads.get(&name));
-        if let Belongs::Entry { workload: name, entry, .. } = &known.belongs {
+        if let GroupId::Entry { workload: name, entry, .. } = &known.belongs {
             return (!known.pods.is_empty()).then(|| gang::resolve_entry(workload, name, entry));
         }
         known.object.as_ref().map(|(_, facts)| gang::resolve(facts, workload))
     }
 
-    /// How many pods with nodes are enough for a group; no number is, while that is not known.
+    /// The quorum of a group; `usize::MAX` while its policy is unknown.
     pub fn enough(&self, group: &GroupKey) -> usize {
         match self.resolved(group) {
-            Some(Resolved::Settled(it)) => it.policy.enough(),
+            Some(GroupResolution::Resolved(it)) => it.policy.min_count(),
             _ => usize::MAX,
         }
     }
 
-    /// A group may name another Workload than its pods do, and then another again.
-    fn judge_members(
+    /// Checks the members of a group again: whether a pod contradicts its group depends on the Workload that the group
+    /// references, which may change.
+    fn recheck_members(
         &mut self,
         scheduler: &mut Scheduler,
         group: &GroupKey,
@@ -271,7 +287,7 @@ impl Groups {
     ) {
         #[cfg(test)]
         {
-            self.judged += 1;
+            self.rechecks += 1;
         }
         let pods: Vec<PodKey> = self.groups.get(group).into_iter().flat_map(|it| &it.pods).cloned().collect();
         for name in pods {
@@ -284,40 +300,40 @@ impl Groups {
                 member.hold = hold;
             }
             if let Some(pod) = caches.get(&kinds::PODS, &name.0, &name.1) {
-                scheduler.pod(&self.read_pod(pod, names));
+                scheduler.update_pod(&self.read_pod(pod, names));
             }
         }
     }
 
-    /// Reads a pod as the scheduler wants it, with what is to be known of its group.
-    pub fn read_pod(&self, pod: &Object, names: &[&str]) -> Pod {
+    /// A pod as the scheduler takes it, with its group.
+    pub fn read_pod(&self, pod: &ApiObject, names: &[&str]) -> Pod {
         let mut pod = Pod::of(&pod.tree, names);
         if let Some(member) = self.members.get(&pod.key) {
             pod.group = Some(member.group.clone());
-            pod.hold.clone_from(&member.hold);
+            pod.pre_enqueue_error.clone_from(&member.hold);
         }
         pod
     }
 
-    fn hold_of(&self, membership: &Membership, group: &GroupKey) -> Option<Text> {
+    fn hold_of(&self, membership: &GroupMembership, group: &GroupKey) -> Option<Text> {
         let (_, facts) = self.groups.get(group)?.object.as_ref()?;
-        gang::contradiction(membership, facts).map(Text::from)
+        gang::workload_mismatch(membership, facts).map(Text::from)
     }
 
-    /// Takes in a pod that is new or changed. The keys to look at, and whether it named another group in vain.
-    pub fn take_in(
+    /// Handles a pod event. Returns the keys to reconcile, and whether the pod names another group now, which is ignored.
+    pub fn on_pod_event(
         &mut self,
         scheduler: &mut Scheduler,
-        seen: &Seen<'_>,
+        seen: &WatchEvent<'_>,
         names: &[&str],
         caches: &Caches,
-    ) -> (Vec<Wake>, bool) {
+    ) -> (Vec<ReconcileRequest>, bool) {
         let name = (seen.key.namespace.clone(), seen.key.name.clone());
-        let Some(pod) = seen.after else { return (self.pod_gone(scheduler, &name), false) };
+        let Some(pod) = seen.new else { return (self.pod_gone(scheduler, &name), false) };
         let uid = meta::uid(&pod.tree);
-        let is_new = seen.before.is_none_or(|before| meta::uid(&before.tree) != uid);
+        let is_new = seen.old.is_none_or(|before| meta::uid(&before.tree) != uid);
         if !is_new {
-            let moved = self.is_moved(&name, seen, caches);
+            let moved = self.changed_group(&name, seen, caches);
             return (self.count(&name, pod, names), moved);
         }
         let mut wakes = self.pod_gone(scheduler, &name);
@@ -328,21 +344,20 @@ impl Groups {
         (wakes, false)
     }
 
-    /// What a pod says of its group, where such groups can be.
-    fn read(&self, pod: &Object, caches: &Caches) -> Option<Membership> {
-        let membership = Membership::of(&pod.tree, self.reads)?;
+    /// The group membership of a pod, if the API of that group is served.
+    fn read(&self, pod: &ApiObject, caches: &Caches) -> Option<GroupMembership> {
+        let membership = GroupMembership::of(&pod.tree, self.reads)?;
         let known = |kind: &Kind| caches.kinds().any(|it| it == kind);
-        let is = match &membership.belongs {
-            Belongs::Native(_) | Belongs::Entry { .. } => true,
-            Belongs::Coscheduling(_) => known(&gang::COSCHEDULING_GROUPS),
-            Belongs::Volcano(_) => known(&gang::VOLCANO_GROUPS),
+        let is = match &membership.group {
+            GroupId::Native(_) | GroupId::Entry { .. } => true,
+            GroupId::Coscheduling(_) => known(&gang::COSCHEDULING_GROUPS),
+            GroupId::Volcano(_) => known(&gang::VOLCANO_GROUPS),
         };
         is.then_some(membership)
     }
 
-    /// Whether a pod that was seen before names another group now.
-    fn is_moved(&self, name: &PodKey, seen: &Seen<'_>, caches: &Caches) -> bool {
-        let (Some(before), Some(after)) = (seen.before, seen.after) else { return false };
+    fn changed_group(&self, name: &PodKey, seen: &WatchEvent<'_>, caches: &Caches) -> bool {
+        let (Some(before), Some(after)) = (seen.old, seen.new) else { return false };
         if before.tree.get("metadata") == after.tree.get("metadata") {
             return false;
         }
@@ -355,17 +370,17 @@ impl Groups {
         scheduler: &mut Scheduler,
         name: &PodKey,
         uid: Uid,
-        membership: Membership,
-        pod: &Object,
+        membership: GroupMembership,
+        pod: &ApiObject,
     ) {
-        let group = (name.0.clone(), membership.belongs.key());
+        let group = (name.0.clone(), membership.group.key());
         let known =
-            self.groups.entry(group.clone()).or_insert_with(|| Known::new(membership.belongs.clone()));
-        known.told.by = Some(steps::scheduler_of(pod));
+            self.groups.entry(group.clone()).or_insert_with(|| GroupState::new(membership.group.clone()));
+        known.status.scheduler = Some(steps::scheduler_of(pod));
         let first = known.pods.is_empty();
         known.pods.insert(name.clone());
-        // A group that is no object, or none of ours, begins with its first pod.
-        if first && !matches!(membership.belongs, Belongs::Native(_)) {
+        // A group without an own object starts with its first pod.
+        if first && !matches!(membership.group, GroupId::Native(_)) {
             self.link(&group);
             self.feed(scheduler, &group);
         }
@@ -374,12 +389,12 @@ impl Groups {
         self.members.insert(name.clone(), member);
     }
 
-    /// Counts a pod as it is now.
-    fn count(&mut self, name: &PodKey, pod: &Object, names: &[&str]) -> Vec<Wake> {
+    /// Updates the counts of a pod's group.
+    fn count(&mut self, name: &PodKey, pod: &ApiObject, names: &[&str]) -> Vec<ReconcileRequest> {
         let Some(member) = self.members.get_mut(name) else { return Vec::new() };
         debug_assert_eq!(member.uid, meta::uid(&pod.tree), "a namesake is another member");
-        let phase = Phase::of(pod.tree.str_at(path::PHASE));
-        let placed = !pod.tree.str_at(path::NODE_NAME).is_empty() && phase != Phase::Failed;
+        let phase = PodPhase::of(pod.tree.str_at(path::PHASE));
+        let placed = !pod.tree.str_at(path::NODE_NAME).is_empty() && phase != PodPhase::Failed;
         let ours = names.contains(&pod.tree.str_at(path::SCHEDULER));
         let was = (std::mem::replace(&mut member.placed, placed), std::mem::replace(&mut member.ours, ours));
         let group = member.group.clone();
@@ -387,27 +402,27 @@ impl Groups {
             known.recount(was, (placed, ours));
         }
         if placed && !was.0 {
-            self.note_reached(&group);
+            self.record_scheduled(&group);
         }
-        self.wake_of(&group).into_iter().collect()
+        self.request_for(&group).into_iter().collect()
     }
 
-    /// Remembers that a group has enough pods with nodes.
-    fn note_reached(&mut self, group: &GroupKey) {
+    /// Remembers that a group has reached its quorum.
+    fn record_scheduled(&mut self, group: &GroupKey) {
         let enough = self.enough(group);
         if let Some(known) = self.groups.get_mut(group).filter(|it| it.placed >= enough) {
-            known.told.reached = known.told.reached.max(Some(enough));
+            known.status.scheduled_max = known.status.scheduled_max.max(Some(enough));
         }
     }
 
-    fn pod_gone(&mut self, scheduler: &mut Scheduler, name: &PodKey) -> Vec<Wake> {
+    fn pod_gone(&mut self, scheduler: &mut Scheduler, name: &PodKey) -> Vec<ReconcileRequest> {
         let Some(member) = self.members.remove(name) else { return Vec::new() };
         let group = member.group;
         if let Some(known) = self.groups.get_mut(&group) {
             known.pods.remove(name);
             known.recount((member.placed, member.ours), (false, false));
         }
-        let wake = self.wake_of(&group);
+        let wake = self.request_for(&group);
         let ends = self.groups.get(&group).is_some_and(|it| it.pods.is_empty() && it.object.is_none());
         if ends {
             self.unlink(&group);
@@ -423,194 +438,226 @@ impl Groups {
         }
     }
 
-    /// The UID of a group's object; empty when it has none.
+    /// The UID of the PodGroup; empty without an object.
     pub fn uid_of(&self, group: &GroupKey) -> Uid {
         let object = self.groups.get(group).and_then(|it| it.object.as_ref());
         object.map(|(_, facts)| facts.uid.clone()).unwrap_or_default()
     }
 
-    /// Who places the pods of a group.
+    /// The scheduler of the pods of a group.
     pub fn scheduler_of(&self, group: &GroupKey) -> Text {
-        let by = self.groups.get(group).and_then(|it| it.told.by.clone());
+        let by = self.groups.get(group).and_then(|it| it.status.scheduler.clone());
         by.unwrap_or_else(|| managers::SCHEDULER.clone())
     }
 
-    /// Something was decided about a group; the keys to look at.
-    pub fn decided(&mut self, group: &GroupKey, outcome: &GroupOutcome, counts: GroupCounts) -> Vec<Key> {
-        self.numbers.tried(&outcome.verdict);
+    /// Records a decision about a group; returns the keys to reconcile.
+    pub fn decided(
+        &mut self,
+        group: &GroupKey,
+        outcome: &GroupOutcome,
+        counts: GroupCounts,
+    ) -> Vec<ObjectKey> {
+        self.metrics.observe_attempt(&outcome.status);
         let by = self.scheduler_of(group);
         let enough = self.enough(group);
-        let mut keys = self.evicted(&outcome.evict, &by);
+        let mut keys = self.evicted(&outcome.victims, &by);
         if let Some(known) = self.groups.get_mut(group) {
-            let told = &mut known.told;
-            told.fresh = true;
-            // Who has enough on their way is not refused because others found no place.
+            let status = &mut known.status;
+            status.pending_batch = true;
+            // A group with its quorum assumed is not unschedulable because further pods found no node.
             let on_their_way = counts.assigned + counts.assumed >= enough;
-            match verdict(outcome) {
-                Verdict::Unschedulable(_) if on_their_way => {}
-                verdict => told.verdict = verdict,
+            match scheduling_result(outcome) {
+                SchedulingResult::Unschedulable(_) if on_their_way => {}
+                result => status.result = result,
             }
         }
         keys.extend(self.key_of(group));
         keys
     }
 
-    /// Somebody has these pods evicted: groups that go as a whole say so. The keys to look at.
-    pub fn evicted(&mut self, victims: &[PodKey], by: &Text) -> Vec<Key> {
+    /// Records the preemption of groups whose disruption mode is `All`; returns their keys.
+    pub fn evicted(&mut self, victims: &[PodKey], by: &Text) -> Vec<ObjectKey> {
         let groups: BTreeSet<GroupKey> =
             victims.iter().filter_map(|pod| Some(self.members.get(pod)?.group.clone())).collect();
-        let whole = |group: &GroupKey| matches!(self.resolved(group), Some(Resolved::Settled(it)) if it.disruption == Disruption::All);
+        let whole = |group: &GroupKey| matches!(self.resolved(group), Some(GroupResolution::Resolved(it)) if it.disruption == DisruptionMode::All);
         let groups: Vec<GroupKey> = groups.into_iter().filter(whole).collect();
         for group in &groups {
             if let Some(known) = self.groups.get_mut(group) {
-                known.told.evicted_by = Some(by.clone());
+                known.status.evicted_by = Some(by.clone());
             }
         }
         groups.iter().filter_map(|group| self.key_of(group)).collect()
     }
 
-    /// A batch of pods that was decided about then has its nodes now.
+    /// The batch of pods that was placed at `since` is bound now.
     pub fn bound(&mut self, since: Time, now: Time) {
-        self.numbers.times.add(now.since(since));
+        self.metrics.times.observe(now.since(since));
     }
 
-    /// The key under which the status of a group is written.
-    fn key_of(&self, group: &GroupKey) -> Option<Key> {
+    /// The key of the PodGroup, which reconciles its status.
+    fn key_of(&self, group: &GroupKey) -> Option<ObjectKey> {
         let known = self.groups.get(group)?;
-        let (Belongs::Native(name) | Belongs::Coscheduling(name) | Belongs::Volcano(name)) = &known.belongs
+        let (GroupId::Native(name) | GroupId::Coscheduling(name) | GroupId::Volcano(name)) = &known.belongs
         else {
             return None;
         };
         let (kind, _) = known.object.as_ref()?;
-        Some(Key::new(kind, &group.0, name))
+        Some(ObjectKey::new(kind, &group.0, name))
     }
 
-    fn wake_of(&self, group: &GroupKey) -> Option<Wake> {
-        Some(Wake { key: self.key_of(group)?, after: GATHER })
+    fn request_for(&self, group: &GroupKey) -> Option<ReconcileRequest> {
+        Some(ReconcileRequest { key: self.key_of(group)?, after: STATUS_BATCH_PERIOD })
     }
 
-    /// Says in the status of a group what is known of it, unless it says so already.
-    pub fn say(&mut self, key: &Key, scheduler: &Scheduler, caches: &Caches, now: Time) -> Plan {
-        let Some(origin) = Origin::of(&key.kind) else { return Plan::nothing() };
-        let group = (key.namespace.clone(), origin.belongs(&key.name).key());
-        let Some(object) = caches.find(key) else { return Plan::nothing() };
+    /// Updates the status of a PodGroup, if it differs.
+    pub fn reconcile_status(
+        &mut self,
+        key: &ObjectKey,
+        scheduler: &Scheduler,
+        caches: &Caches,
+        now: Time,
+    ) -> Reconciled {
+        let Some(origin) = PodGroupApi::of(&key.kind) else { return Reconciled::done() };
+        let group = (key.namespace.clone(), origin.group_id(&key.name).key());
+        let Some(object) = caches.find(key) else { return Reconciled::done() };
         let resolved = self.resolved(&group);
-        let Some(known) = self.groups.get_mut(&group) else { return Plan::nothing() };
-        if std::mem::take(&mut known.told.fresh) {
-            return Plan::nothing().again(now + GATHER);
+        let Some(known) = self.groups.get_mut(&group) else { return Reconciled::done() };
+        if std::mem::take(&mut known.status.pending_batch) {
+            return Reconciled::done().requeue_at(now + STATUS_BATCH_PERIOD);
         }
-        known.told.mine |= known.ours > 0;
+        known.status.is_own |= known.ours > 0;
         let counted = object.tree.int_at(pod_group::SCHEDULED).unwrap_or(0) > 0;
-        let left_over = known.pods.is_empty() && counted;
-        if !known.told.mine && !left_over {
-            return Plan::nothing();
+        let has_stale_count = known.pods.is_empty() && counted;
+        if !known.status.is_own && !has_stale_count {
+            return Reconciled::done();
         }
         let enough = match &resolved {
-            Some(Resolved::Settled(it)) => Ok(it.policy.enough()),
-            Some(Resolved::Waits { words, .. }) => Err(words.as_str()),
-            None => return Plan::nothing(),
+            Some(GroupResolution::Resolved(it)) => Ok(it.policy.min_count()),
+            Some(GroupResolution::Pending { message: words, .. }) => Err(words.as_str()),
+            None => return Reconciled::done(),
         };
-        let seen = status::Seen {
-            enough,
+        let seen = status::GroupObservation {
+            required: enough,
             alive: scheduler.group_counts(&group).all,
-            placed: known.placed,
-            reached: known.told.reached,
-            verdict: &known.told.verdict,
-            evicted_by: known.told.evicted_by.as_ref(),
+            scheduled: known.placed,
+            scheduled_max: known.status.scheduled_max,
+            result: &known.status.result,
+            evicted_by: known.status.evicted_by.as_ref(),
         };
-        let waits = status::said(origin, &object.tree, &seen).is_some_and(|it| it.status == "Unknown");
+        let waits =
+            status::desired_condition(origin, &object.tree, &seen).is_some_and(|it| it.status == "Unknown");
         let patch = status::patch(origin, &object.tree, &seen, now);
-        let Some(patch) = patch else { return Plan::nothing() };
+        let Some(patch) = patch else { return Reconciled::done() };
         if !waits {
-            known.told.waits_since = None;
+            known.status.pending_since = None;
         } else {
-            let until = *known.told.waits_since.get_or_insert(now) + PATIENCE;
+            let until = *known.status.pending_since.get_or_insert(now) + PENDING_STATUS_DELAY;
             if now < until {
-                return Plan::nothing().again(until);
+                return Reconciled::done().requeue_at(until);
             }
         }
-        let by = known.told.by.clone().unwrap_or_else(|| managers::SCHEDULER.clone());
+        let by = known.status.scheduler.clone().unwrap_or_else(|| managers::SCHEDULER.clone());
         if is_first_time(origin, object, &object.tree.merge(&patch)) {
             let created = known.pods.iter().filter_map(|(namespace, name)| {
-                meta::created(&caches.get(&kinds::PODS, namespace, name)?.tree)
+                meta::creation_timestamp(&caches.get(&kinds::PODS, namespace, name)?.tree)
             });
-            self.numbers.waits.add(created.min().map(|first| now.since(first)).unwrap_or_default());
+            self.metrics.waits.observe(created.min().map(|first| now.since(first)).unwrap_or_default());
         }
-        Plan::of(vec![Step::One(Call {
-            by,
-            on: key.target(Part::Status),
-            guard: Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
-            act: Act::Merge(patch),
+        Reconciled::with_steps(vec![Step::Request(ApiRequest {
+            field_manager: by,
+            target: key.target(Subresource::Status),
+            preconditions: Preconditions {
+                uid: Some(meta::uid(&object.tree)),
+                revision: Some(object.revision),
+            },
+            verb: RequestVerb::MergePatch(patch),
         })])
     }
 
-    /// What is counted of groups, and how many there are now.
-    pub fn numbers(&self) -> GroupNumbers {
-        let mut numbers = self.numbers.clone();
+    /// The metrics of groups, with the gauges of those that exist now.
+    pub fn metrics(&self) -> PodGroupMetrics {
+        let mut metrics = self.metrics.clone();
         for (group, known) in self.groups.iter().filter(|(_, known)| known.object.is_some()) {
-            let Some(Resolved::Settled(it)) = self.resolved(group) else {
-                *numbers.groups.entry(("unknown", false)).or_default() += 1;
+            let Some(GroupResolution::Resolved(it)) = self.resolved(group) else {
+                *metrics.groups.entry(("unknown", false)).or_default() += 1;
                 continue;
             };
-            let policy = if it.policy == Policy::Basic { "basic" } else { "gang" };
-            let scheduled = known.placed >= it.policy.enough();
-            *numbers.groups.entry((policy, scheduled)).or_default() += 1;
+            let policy = if it.policy == SchedulingPolicy::Basic { "basic" } else { "gang" };
+            let scheduled = known.placed >= it.policy.min_count();
+            *metrics.groups.entry((policy, scheduled)).or_default() += 1;
         }
-        numbers
+        metrics
     }
 }
 
-impl Known {
-    fn new(belongs: Belongs) -> Known {
-        Known { belongs, object: None, pods: BTreeSet::new(), placed: 0, ours: 0, told: Told::default() }
+impl GroupState {
+    fn new(belongs: GroupId) -> GroupState {
+        GroupState {
+            belongs,
+            object: None,
+            pods: BTreeSet::new(),
+            placed: 0,
+            ours: 0,
+            status: GroupStatusState::default(),
+        }
     }
 
-    /// One pod was counted so and is counted otherwise now.
+    /// Replaces the counts (placed, own) of one pod.
     fn recount(&mut self, was: (bool, bool), is: (bool, bool)) {
         self.placed = self.placed - usize::from(was.0) + usize::from(is.0);
         self.ours = self.ours - usize::from(was.1) + usize::from(is.1);
-        self.told.mine |= self.ours > 0;
+        self.status.is_own |= self.ours > 0;
     }
 }
 
-fn is_first_time(origin: Origin, before: &Object, after: &muster_tree::Tree) -> bool {
+fn is_first_time(origin: PodGroupApi, before: &ApiObject, after: &muster_tree::Tree) -> bool {
     !status::is_scheduled(origin, &before.tree) && status::is_scheduled(origin, after)
 }
 
-fn standing(resolved: Resolved) -> Standing {
+fn readiness(resolved: GroupResolution) -> GroupReadiness {
     let settled = match resolved {
-        Resolved::Settled(settled) => settled,
-        Resolved::Waits { missing: Missing::Workload | Missing::Template, words } => {
-            return Standing::Waiting { why: Waiting::Workload, words: Text::from(words) };
+        GroupResolution::Resolved(settled) => settled,
+        GroupResolution::Pending {
+            missing: MissingReference::Workload | MissingReference::Template,
+            message: words,
+        } => {
+            return GroupReadiness::Waiting {
+                why: scheduler::MissingReference::Workload,
+                words: Text::from(words),
+            };
         }
     };
-    Standing::Ready(Group {
+    GroupReadiness::Ready(GroupSpec {
         policy: match settled.policy {
-            Policy::Basic => scheduler::Policy::Basic,
-            Policy::Gang { min } => scheduler::Policy::Gang { min },
+            SchedulingPolicy::Basic => scheduler::SchedulingPolicy::Basic,
+            SchedulingPolicy::Gang { min } => scheduler::SchedulingPolicy::Gang { min },
         },
         priority: settled.priority,
         preempts: settled.preempts,
         disruption: match settled.disruption {
-            Disruption::Single => scheduler::Disruption::Single,
-            Disruption::All => scheduler::Disruption::All,
+            DisruptionMode::Single => scheduler::DisruptionMode::Single,
+            DisruptionMode::All => scheduler::DisruptionMode::All,
         },
         topology: settled.topology,
         deadline: settled.deadline,
     })
 }
 
-fn verdict(outcome: &GroupOutcome) -> Verdict {
-    match &outcome.verdict {
-        GroupVerdict::Placed => Verdict::Placed,
-        // What is missing is counted, or resolved, when it is said.
-        GroupVerdict::Held(Held::Pods | Held::Group | Held::Workload) => Verdict::None,
-        GroupVerdict::Held(Held::Gated) => {
-            let words = outcome.refused.first().map(|it| it.message.clone());
-            Verdict::Held(words.unwrap_or_else(|| "a pod of the group cannot be queued yet".to_owned()))
+fn scheduling_result(outcome: &GroupOutcome) -> SchedulingResult {
+    match &outcome.status {
+        GroupStatus::Placed => SchedulingResult::Scheduled,
+        // The status itself shows what is missing: pods are counted, references resolved when it is written.
+        GroupStatus::Held(HoldReason::Pods | HoldReason::Group | HoldReason::Workload) => {
+            SchedulingResult::None
         }
-        GroupVerdict::Unschedulable(why) => Verdict::Unschedulable(why.clone()),
-        GroupVerdict::Error(why) => Verdict::Error(why.clone()),
-        GroupVerdict::Late(why) => Verdict::Late(why.clone()),
+        GroupStatus::Held(HoldReason::Gated) => {
+            let words = outcome.unschedulable.first().map(|it| it.message.clone());
+            SchedulingResult::Gated(
+                words.unwrap_or_else(|| "a pod of the group cannot be queued yet".to_owned()),
+            )
+        }
+        GroupStatus::Unschedulable(why) => SchedulingResult::Unschedulable(why.clone()),
+        GroupStatus::Error(why) => SchedulingResult::Error(why.clone()),
+        GroupStatus::DeadlineExceeded(why) => SchedulingResult::TimedOut(why.clone()),
     }
 }

@@ -1,104 +1,121 @@
-//! The calls and notes that carry out what the scheduler decided.
+//! The requests and events that carry out scheduling decisions.
 
-use muster_api::condition::{self, Wanted};
-use muster_api::event::{About, Event, Severity};
+use muster_api::client::{
+    ApiObject, ApiRequest, DeletionPropagation, Preconditions, RequestVerb, Subresource,
+};
+use muster_api::condition::{self, DesiredCondition};
+use muster_api::consts::{conditions, gang, managers, reasons};
+use muster_api::event::{Event, EventType, ObjectReference};
 use muster_api::paths::{condition as condition_path, pod as path};
 use muster_api::pod;
-use muster_api::port::{Act, Call, Cascade, Guard, Object, Part};
 use muster_api::time::Time;
-use muster_api::words::{conditions, gang, managers, reasons};
 use muster_api::{kinds, meta};
 use muster_tree::{Text, Tree};
 
-use crate::plan::{Plan, Step};
+use crate::controller::{Reconciled, Step};
 
-/// What a gated pod's condition says.
+/// Message of the PodScheduled condition of a gated pod.
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
-/// What a victim's condition says after the scheduler's name.
+/// Message of the DisruptionTarget condition of a victim, after the scheduler's name.
 const MAKING_ROOM: &str = "preempting to accommodate a higher priority pod";
 
-/// Gives a pod its node.
-pub fn bind(pod: &Object, node: &Text) -> Plan {
-    Plan::of(vec![Step::One(binding(pod, node)), bound(pod, node)])
+/// Binds a pod to a node.
+pub fn bind(pod: &ApiObject, node: &Text) -> Reconciled {
+    Reconciled::with_steps(vec![Step::Request(binding(pod, node)), bound(pod, node)])
 }
 
-/// The call that gives a pod its node.
-pub fn binding(pod: &Object, node: &Text) -> Call {
+/// The request that binds a pod to a node.
+pub fn binding(pod: &ApiObject, node: &Text) -> ApiRequest {
     let (namespace, name, uid) = (meta::namespace(&pod.tree), meta::name(&pod.tree), meta::uid(&pod.tree));
-    call(pod, Part::Binding, Act::Create(pod::binding(&namespace, &name, &uid, node)))
+    call(pod, Subresource::Binding, RequestVerb::Create(pod::binding(&namespace, &name, &uid, node)))
 }
 
-/// Says that a pod names another group now, in vain.
-pub fn change_ignored(pod: &Object) -> Step {
+/// The event that a change of the pod's group label has no effect.
+pub fn change_ignored(pod: &ApiObject) -> Step {
     let message = "a pod stays in the group that it named when it was made; the change is ignored".to_owned();
-    Step::Note(note(pod, Severity::Warning, gang::CHANGE_IGNORED, message))
+    Step::Event(note(pod, EventType::Warning, gang::CHANGE_IGNORED, message))
 }
 
-/// Says that a pod has its node.
-pub fn bound(pod: &Object, node: &Text) -> Step {
+/// The Scheduled event.
+pub fn bound(pod: &ApiObject, node: &Text) -> Step {
     let (namespace, name) = (meta::namespace(&pod.tree), meta::name(&pod.tree));
     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-    Step::Note(note(pod, Severity::Normal, reasons::SCHEDULED, message))
+    Step::Event(note(pod, EventType::Normal, reasons::SCHEDULED, message))
 }
 
-/// Says in a gated pod's condition that it is.
-pub fn gate(pod: &Object, now: Time) -> Plan {
+/// Sets the PodScheduled condition of a gated pod.
+pub fn gate(pod: &ApiObject, now: Time) -> Reconciled {
     match condition_patch(pod, reasons::SCHEDULING_GATED, GATED, now) {
-        Some(patch) => Plan::of(vec![Step::One(call(pod, Part::Status, Act::Strategic(patch)))]),
-        None => Plan::nothing(),
+        Some(patch) => Reconciled::with_steps(vec![Step::Request(call(
+            pod,
+            Subresource::Status,
+            RequestVerb::StrategicMergePatch(patch),
+        ))]),
+        None => Reconciled::done(),
     }
 }
 
-/// Says in a pod's condition why it has no node, and where room is being made for it, unless it says so already.
-/// A `quiet` word is no event.
-pub fn explain(pod: &Object, reason: &str, message: &str, nominated: &str, quiet: bool, now: Time) -> Plan {
+/// Sets the PodScheduled condition and the nominated node of an unschedulable pod, if they differ. `quiet` writes no event.
+pub fn explain(
+    pod: &ApiObject,
+    reason: &str,
+    message: &str,
+    nominated: &str,
+    quiet: bool,
+    now: Time,
+) -> Reconciled {
     let patch = condition_patch(pod, reason, message, now);
     let told = pod.tree.str_at(path::NOMINATED) == nominated;
     let mut steps = Vec::new();
     if patch.is_some() || !told {
         let whole = patch.clone().unwrap_or_default();
         let whole = if told { whole } else { pod::nomination_patch(&whole, nominated) };
-        steps.push(Step::One(call(pod, Part::Status, Act::Strategic(whole))));
+        steps.push(Step::Request(call(pod, Subresource::Status, RequestVerb::StrategicMergePatch(whole))));
     }
     if patch.is_some() && !quiet {
-        let note = note(pod, Severity::Warning, reasons::FAILED_SCHEDULING, message.to_owned());
-        steps.push(Step::Note(note));
+        let note = note(pod, EventType::Warning, reasons::FAILED_SCHEDULING, message.to_owned());
+        steps.push(Step::Event(note));
     }
-    Plan::of(steps)
+    Reconciled::with_steps(steps)
 }
 
-/// Ends the nomination of a pod.
-pub fn end_nomination(pod: &Object) -> Plan {
+/// Clears `status.nominatedNodeName`.
+pub fn end_nomination(pod: &ApiObject) -> Reconciled {
     if pod.tree.str_at(path::NOMINATED).is_empty() {
-        return Plan::nothing();
+        return Reconciled::done();
     }
     let patch = pod::nomination_patch(&Tree::Null, "");
-    Plan::of(vec![Step::One(call(pod, Part::Status, Act::Strategic(patch)))])
+    Reconciled::with_steps(vec![Step::Request(call(
+        pod,
+        Subresource::Status,
+        RequestVerb::StrategicMergePatch(patch),
+    ))])
 }
 
-/// Has a pod make room; `told` says for whom.
-pub fn evict(pod: &Object, by: &Text, told: &str, now: Time) -> Plan {
+/// Preempts a pod: condition, delete, event with the message `told`.
+pub fn evict(pod: &ApiObject, by: &Text, told: &str, now: Time) -> Reconciled {
     let message = format!("{by}: {MAKING_ROOM}");
-    let wanted = Wanted {
-        kind: conditions::DISRUPTION_TARGET,
-        holds: true,
+    let wanted = DesiredCondition {
+        condition_type: conditions::DISRUPTION_TARGET,
+        status: true,
         reason: reasons::PREEMPTION_BY_SCHEDULER,
         message: &message,
     };
-    let said = condition::holds(pod.tree.items_at(path::CONDITIONS), conditions::DISRUPTION_TARGET);
+    let said = condition::is_true(pod.tree.items_at(path::CONDITIONS), conditions::DISRUPTION_TARGET);
     let mut steps = Vec::new();
     if !said {
-        let act = Act::Strategic(pod::condition_patch(&pod.tree, &wanted, now));
-        steps.push(Step::One(call_by(by.clone(), pod, Part::Status, act)));
+        let act = RequestVerb::StrategicMergePatch(pod::condition_patch(&pod.tree, &wanted, now));
+        steps.push(Step::Request(call_by(by.clone(), pod, Subresource::Status, act)));
     }
-    let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-    steps.push(Step::One(call_by(by.clone(), pod, Part::Main, act)));
-    steps.push(Step::Note(note_by(by.clone(), pod, Severity::Normal, reasons::PREEMPTED, told.to_owned())));
-    Plan::of(steps)
+    let act = RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+    steps.push(Step::Request(call_by(by.clone(), pod, Subresource::Main, act)));
+    steps.push(Step::Event(note_by(by.clone(), pod, EventType::Normal, reasons::PREEMPTED, told.to_owned())));
+    Reconciled::with_steps(steps)
 }
 
-fn condition_patch(pod: &Object, reason: &str, message: &str, now: Time) -> Option<Tree> {
-    let wanted = Wanted { kind: conditions::POD_SCHEDULED, holds: false, reason, message };
+fn condition_patch(pod: &ApiObject, reason: &str, message: &str, now: Time) -> Option<Tree> {
+    let wanted =
+        DesiredCondition { condition_type: conditions::POD_SCHEDULED, status: false, reason, message };
     let mut all = pod.tree.items_at(path::CONDITIONS).to_vec();
     if !condition::set(&mut all, &wanted, now) {
         return None;
@@ -108,30 +125,37 @@ fn condition_patch(pod: &Object, reason: &str, message: &str, now: Time) -> Opti
     Some(pod::condition_patch(&pod.tree, &wanted, since.unwrap_or(now)))
 }
 
-/// Whose pod it is: the scheduler it names, which is the usual one when it names none.
-pub fn scheduler_of(pod: &Object) -> Text {
+/// The scheduler of a pod; the default scheduler when it names none.
+pub fn scheduler_of(pod: &ApiObject) -> Text {
     let named = pod.tree.text_at(path::SCHEDULER);
     if named.is_empty() { managers::SCHEDULER.clone() } else { named }
 }
 
-fn call(pod: &Object, part: Part, act: Act) -> Call {
+fn call(pod: &ApiObject, part: Subresource, act: RequestVerb) -> ApiRequest {
     call_by(scheduler_of(pod), pod, part, act)
 }
 
-fn call_by(by: Text, pod: &Object, part: Part, act: Act) -> Call {
-    Call {
-        by,
-        on: meta::target(&kinds::PODS, &pod.tree, part),
-        guard: Guard { uid: Some(meta::uid(&pod.tree)), revision: None },
-        act,
+fn call_by(by: Text, pod: &ApiObject, part: Subresource, act: RequestVerb) -> ApiRequest {
+    ApiRequest {
+        field_manager: by,
+        target: meta::target(&kinds::PODS, &pod.tree, part),
+        preconditions: Preconditions { uid: Some(meta::uid(&pod.tree)), revision: None },
+        verb: act,
     }
 }
 
-fn note(pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
+fn note(pod: &ApiObject, severity: EventType, reason: &str, message: String) -> Event {
     note_by(scheduler_of(pod), pod, severity, reason, message)
 }
 
-fn note_by(by: Text, pod: &Object, severity: Severity, reason: &str, message: String) -> Event {
-    let about = About::of(&kinds::PODS, "Pod", &pod.tree);
-    Event { action: Text::new(), by, about, severity, reason: reason.into(), message: message.into() }
+fn note_by(by: Text, pod: &ApiObject, severity: EventType, reason: &str, message: String) -> Event {
+    let about = ObjectReference::of(&kinds::PODS, "Pod", &pod.tree);
+    Event {
+        action: Text::new(),
+        reporting_controller: by,
+        regarding: about,
+        event_type: severity,
+        reason: reason.into(),
+        message: message.into(),
+    }
 }

@@ -1,22 +1,22 @@
 //! Gangs as the controller carries them out, one look after another.
 
+use muster_api::client::{RequestTarget, RequestVerb, WatchChange};
 use muster_api::gang::{COSCHEDULING_GROUPS, RELEASED_GROUPS};
-use muster_api::port::{Act, Change, Target};
 use muster_tree::{Tree, tree};
 
 use super::*;
-use crate::plan::Step;
+use crate::controller::Step;
 
 /// A scheduler and what it has seen.
 struct Bench {
-    it: Schedule,
+    it: SchedulerController,
     caches: Caches,
     revision: u64,
     now: Time,
 }
 
 impl Bench {
-    fn new(it: Schedule) -> Bench {
+    fn new(it: SchedulerController) -> Bench {
         let mut caches = Caches::default();
         it.kinds().iter().chain(&it.kinds_if_served()).for_each(|kind| caches.add_kind(kind));
         let mut bench = Bench { it, caches, revision: 0, now: Time(1_000_000) };
@@ -31,20 +31,20 @@ impl Bench {
         bench
     }
 
-    fn hear(&mut self, kind: &Kind, change: Change) -> Vec<Wake> {
-        let Some(taken) = self.caches.change(kind, change) else { return Vec::new() };
-        self.it.wakes(&taken.seen(), &self.caches)
+    fn hear(&mut self, kind: &Kind, change: WatchChange) -> Vec<ReconcileRequest> {
+        let Some(change) = self.caches.apply_watch_change(kind, change) else { return Vec::new() };
+        self.it.map_event(&change.event(), &self.caches)
     }
 
-    fn put(&mut self, kind: &Kind, tree: Tree) -> Vec<Wake> {
+    fn put(&mut self, kind: &Kind, tree: Tree) -> Vec<ReconcileRequest> {
         self.revision += 1;
-        self.hear(kind, Change::Put(Object { tree, revision: self.revision }))
+        self.hear(kind, WatchChange::Applied(ApiObject { tree, revision: self.revision }))
     }
 
-    fn gone(&mut self, kind: &Kind, name: &str) -> Vec<Wake> {
+    fn gone(&mut self, kind: &Kind, name: &str) -> Vec<ReconcileRequest> {
         self.revision += 1;
         let object = self.caches.get(kind, &"ns".into(), &name.into()).expect("it is there").clone();
-        self.hear(kind, Change::Gone(Object { revision: self.revision, ..object }))
+        self.hear(kind, WatchChange::Deleted(ApiObject { revision: self.revision, ..object }))
     }
 
     fn pod(&self, name: &str) -> Tree {
@@ -52,19 +52,19 @@ impl Bench {
     }
 
     /// Decides about everybody; the keys to look at.
-    fn decide(&mut self) -> Vec<Key> {
+    fn decide(&mut self) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
-        while self.it.scheduler.has_waiting() {
-            keys.extend(self.plan(&decide_key()).wake);
+        while self.it.scheduler.has_pending() {
+            keys.extend(self.plan(&decide_key()).enqueue);
         }
         keys
     }
 
-    fn plan(&mut self, key: &Key) -> Plan {
-        self.it.plan(key, &self.caches, self.now)
+    fn plan(&mut self, key: &ObjectKey) -> Reconciled {
+        self.it.reconcile(key, &self.caches, self.now)
     }
 
-    fn binding(&mut self) -> Plan {
+    fn binding(&mut self) -> Reconciled {
         self.plan(&binding::key_of(&("ns".into(), "g".into())))
     }
 
@@ -102,7 +102,7 @@ fn member(name: &str) -> Tree {
 }
 
 /// A gang of three, all of them there.
-fn three(it: Schedule) -> Bench {
+fn three(it: SchedulerController) -> Bench {
     let mut bench = Bench::new(it);
     bench.put(&kinds::WORKLOADS, workload(3));
     bench.put(&kinds::POD_GROUPS, group());
@@ -112,65 +112,69 @@ fn three(it: Schedule) -> Bench {
     bench
 }
 
-fn bindings(plan: &Plan) -> Vec<&Call> {
-    let of = |step: &'_ Step| matches!(step, Step::Together(_));
+fn bindings(plan: &Reconciled) -> Vec<&ApiRequest> {
+    let of = |step: &'_ Step| matches!(step, Step::Transaction(_));
     let together = plan.steps.iter().find(|step| of(step));
     match together {
-        Some(Step::Together(calls)) => calls.iter().collect(),
+        Some(Step::Transaction(calls)) => calls.iter().collect(),
         _ => Vec::new(),
     }
 }
 
-fn refusal() -> Refusal {
-    Refusal::NotFound("gone".to_owned())
+fn refusal() -> ApiError {
+    ApiError::NotFound("gone".to_owned())
 }
 
 /// Shows: 5832-37.
 #[test]
 fn a_gang_is_bound_by_calls_that_happen_together() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     let keys = bench.decide();
     assert!(keys.contains(&binding::key_of(&("ns".into(), "g".into()))), "{keys:?}");
     let plan = bench.binding();
     assert_eq!(bindings(&plan).len(), 3);
-    let notes = plan.steps.iter().filter(|step| matches!(step, Step::Note(_))).count();
+    let notes = plan.steps.iter().filter(|step| matches!(step, Step::Event(_))).count();
     assert_eq!((plan.steps.len(), notes), (4, 3), "all in one step, then what is told of each");
-    assert!(matches!(plan.steps[0], Step::Together(_)), "told when it is done");
+    assert!(matches!(plan.steps[0], Step::Transaction(_)), "told when it is done");
     for name in ["a", "b", "c"] {
         let node = bench.it.scheduler.node_of(&("ns".into(), name.into())).cloned().expect("placed");
         let wakes = bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], node));
-        assert!(wakes.iter().any(|wake| wake.key.kind == kinds::POD_GROUPS && wake.after == groups::GATHER));
+        assert!(
+            wakes
+                .iter()
+                .any(|wake| wake.key.kind == kinds::POD_GROUPS && wake.after == groups::STATUS_BATCH_PERIOD)
+        );
     }
-    assert_eq!(bench.binding(), Plan::nothing(), "all have arrived");
+    assert_eq!(bench.binding(), Reconciled::done(), "all have arrived");
     assert!(bench.it.bindings.group_of(&("ns".into(), "a".into())).is_none(), "and are forgotten");
 }
 
 #[test]
 fn what_happened_unheard_is_told_when_it_is_seen() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.decide();
     let plan = bench.binding();
     let call = bindings(&plan)[0].clone();
     let key = binding::key_of(&("ns".into(), "g".into()));
-    bench.it.refused(&key, &call, &Refusal::Unknown("lost".to_owned()), &bench.caches);
+    bench.it.on_request_error(&key, &call, &ApiError::Indeterminate("lost".to_owned()), &bench.caches);
     for name in ["a", "b", "c"] {
         let node = bench.it.scheduler.node_of(&("ns".into(), name.into())).cloned().expect("still meant");
         bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], node));
     }
     let told = bench.binding();
     assert_eq!(told.steps.len(), 3);
-    assert!(told.steps.iter().all(|step| matches!(step, Step::Note(_))));
+    assert!(told.steps.iter().all(|step| matches!(step, Step::Event(_))));
 }
 
 #[test]
 fn one_that_cannot_be_bound_takes_all_back_where_all_or_none_happen() {
-    for (it, stay) in [(Schedule::default(), false), (cluster(), true)] {
+    for (it, stay) in [(SchedulerController::default(), false), (cluster(), true)] {
         let mut bench = three(it);
         bench.decide();
         let plan = bench.binding();
         let failed = bindings(&plan)[1].clone();
         let key = binding::key_of(&("ns".into(), "g".into()));
-        bench.it.refused(&key, &failed, &refusal(), &bench.caches);
+        bench.it.on_request_error(&key, &failed, &refusal(), &bench.caches);
         assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
         if stay {
             // Two are bound; the third is an additional one.
@@ -188,13 +192,13 @@ fn one_that_cannot_be_bound_takes_all_back_where_all_or_none_happen() {
 }
 
 /// The same beside another scheduler, for pods that ask for none.
-fn cluster() -> Schedule {
-    Schedule { all_or_none: false, ..Schedule::default() }
+fn cluster() -> SchedulerController {
+    SchedulerController { has_transactions: false, ..SchedulerController::default() }
 }
 
 #[test]
 fn a_pod_that_goes_before_it_is_bound_takes_the_others_back() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.decide();
     bench.gone(&kinds::PODS, "b");
     assert_eq!(bindings(&bench.binding()).len(), 0);
@@ -203,14 +207,14 @@ fn a_pod_that_goes_before_it_is_bound_takes_the_others_back() {
 
 /// A gang of three, all of them there, of which `b` needs a volume that is made when its node is known.
 fn three_and_a_volume(policy: &Tree) -> Bench {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.put(&kinds::WORKLOADS, workload_of(policy));
     bench.put(
         &kinds::STORAGE_CLASSES,
         tree!({"metadata": {"name": "s", "uid": "s"}, "provisioner": "p",
         "volumeBindingMode": "WaitForFirstConsumer"}),
     );
-    bench.put(&kinds::CLAIMS, claim());
+    bench.put(&kinds::PERSISTENT_VOLUME_CLAIMS, claim());
     let volumes = tree!([{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]);
     bench.put(&kinds::PODS, member("b").with(&["spec", "volumes"], volumes));
     bench.decide();
@@ -229,14 +233,14 @@ fn gang_of(min: i64) -> Tree {
 }
 
 /// The names of the pods that a plan binds.
-fn bound_by(plan: &Plan) -> Vec<&str> {
-    bindings(plan).into_iter().map(|call| call.on.name.as_str()).collect()
+fn bound_by(plan: &Reconciled) -> Vec<&str> {
+    bindings(plan).into_iter().map(|call| call.target.name.as_str()).collect()
 }
 
 /// What a plan writes before others can be bound.
-fn errands_of(plan: &Plan) -> Vec<&Call> {
+fn errands_of(plan: &Reconciled) -> Vec<&ApiRequest> {
     let each = plan.steps.iter().filter_map(|step| match step {
-        Step::Each(calls) => Some(calls),
+        Step::Parallel(calls) => Some(calls),
         _ => None,
     });
     each.flatten().collect()
@@ -255,7 +259,7 @@ impl Bench {
 
 #[test]
 fn nobody_sees_less_than_enough_when_one_goes_and_another_comes() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.decide();
     bench.put(&kinds::PODS, member("d"));
     bench.decide();
@@ -303,12 +307,12 @@ fn pods_above_the_least_and_pods_of_loose_groups_do_not_wait_for_others() {
         let there = tree!({"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"},
             "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}});
         bench.put(
-            &kinds::VOLUMES,
+            &kinds::PERSISTENT_VOLUMES,
             tree!({"metadata": {"name": "pv", "uid": "pv"}, "spec": {"storageClassName": "s",
                 "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
                 "claimRef": {"namespace": "ns", "name": "v", "uid": "v"}}, "status": {"phase": "Bound"}}),
         );
-        bench.put(&kinds::CLAIMS, claim().merge(&there));
+        bench.put(&kinds::PERSISTENT_VOLUME_CLAIMS, claim().merge(&there));
         assert_eq!(bound_by(&bench.binding()), ["b"], "{policy}");
     }
 }
@@ -319,7 +323,7 @@ fn who_cannot_have_its_volume_goes_back_alone_if_there_are_enough_without() {
         // Its volume shall be made elsewhere.
         let mut bench = three_and_a_volume(&gang_of(min));
         let elsewhere = tree!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n7"}}});
-        bench.put(&kinds::CLAIMS, claim().merge(&elsewhere));
+        bench.put(&kinds::PERSISTENT_VOLUME_CLAIMS, claim().merge(&elsewhere));
         let plan = bench.binding();
         assert_eq!(bound_by(&plan).len(), if stay { 2 } else { 0 });
         assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
@@ -328,39 +332,39 @@ fn who_cannot_have_its_volume_goes_back_alone_if_there_are_enough_without() {
         let plan = bench.binding();
         let asked = errands_of(&plan)[0].clone();
         let key = binding::key_of(&("ns".into(), "g".into()));
-        bench.it.refused(&key, &asked, &refusal(), &bench.caches);
+        bench.it.on_request_error(&key, &asked, &refusal(), &bench.caches);
         assert_eq!((bench.on("a"), bench.on("b"), bench.on("c")), (stay, false, stay));
     }
 }
 
 #[test]
 fn one_more_that_cannot_be_bound_does_not_keep_the_others() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.put(&kinds::WORKLOADS, workload(2));
     bench.decide();
     let plan = bench.binding();
     let failed = bindings(&plan)[1].clone();
     let key = binding::key_of(&("ns".into(), "g".into()));
-    bench.it.refused(&key, &failed, &refusal(), &bench.caches);
+    bench.it.on_request_error(&key, &failed, &refusal(), &bench.caches);
     assert_eq!(bound_by(&bench.binding()), ["a", "c"]);
     assert!(!bench.on("b"));
 }
 
 #[test]
 fn what_is_refused_of_a_group_is_not_refused_of_its_namesake() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.put(&kinds::PODS, member("g").without(&["spec", "workloadRef"]));
     bench.decide();
-    let pod = Key::new(&kinds::PODS, &"ns".into(), &"g".into());
+    let pod = ObjectKey::new(&kinds::PODS, &"ns".into(), &"g".into());
     assert_eq!(bench.plan(&pod).steps.len(), 2, "it is bound, and that is told");
-    let call = Call {
-        by: managers::SCHEDULER.clone(),
-        on: status_key().target(Part::Status),
-        guard: muster_api::port::Guard::default(),
-        act: Act::Merge(tree!({})),
+    let call = ApiRequest {
+        field_manager: managers::SCHEDULER.clone(),
+        target: status_key().target(Subresource::Status),
+        preconditions: muster_api::client::Preconditions::default(),
+        verb: RequestVerb::MergePatch(tree!({})),
     };
-    bench.it.refused(&status_key(), &call, &refusal(), &bench.caches);
-    assert!(bench.on("g") && bench.it.open.contains_key(&("ns".into(), "g".into())));
+    bench.it.on_request_error(&status_key(), &call, &refusal(), &bench.caches);
+    assert!(bench.on("g") && bench.it.decisions.contains_key(&("ns".into(), "g".into())));
 }
 
 #[test]
@@ -374,31 +378,33 @@ fn members_that_wait_for_volumes_give_their_places_back_when_the_time_of_the_gro
     bench.plan(&decide_key());
     assert!(bench.on("a"), "there is time");
     bench.later(1);
-    let keys = bench.plan(&decide_key()).wake;
+    let keys = bench.plan(&decide_key()).enqueue;
     assert!(["a", "b", "c"].iter().all(|name| !bench.on(name)));
     assert!(keys.contains(&binding::key_of(&("ns".into(), "g".into()))), "{keys:?}");
-    assert_eq!(bench.binding(), Plan { wake: vec![decide_key()], ..Plan::nothing() });
+    assert_eq!(bench.binding(), Reconciled { enqueue: vec![decide_key()], ..Reconciled::done() });
     assert_eq!(reason(&said(&mut bench).expect("something to say")), "SchedulingTimeout");
 }
 
 #[test]
 fn members_are_not_judged_again_when_nothing_of_their_group_changed() {
-    let mut bench = three(Schedule::default());
-    let before = bench.it.groups.judged;
+    let mut bench = three(SchedulerController::default());
+    let before = bench.it.groups.rechecks;
     let status = tree!({"status": {"scheduledPods": 1}});
     bench.put(&kinds::POD_GROUPS, group().merge(&status));
-    assert_eq!(bench.it.groups.judged, before, "our own words");
+    assert_eq!(bench.it.groups.rechecks, before, "our own words");
     let limit =
         tree!({"metadata": {"annotations": {"scheduling.muster.dev/schedule-timeout-seconds": "60"}}});
     bench.put(&kinds::POD_GROUPS, group().merge(&limit));
-    assert_eq!(bench.it.groups.judged, before + 1);
+    assert_eq!(bench.it.groups.rechecks, before + 1);
 }
 
 /// Shows: 5832-58.
 #[test]
 fn where_groups_do_not_count_pods_are_alone() {
-    let mut bench =
-        three(Schedule::default().gangs(Form::Proposal, Reads { groups: false, ..Reads::default() }));
+    let mut bench = three(
+        SchedulerController::default()
+            .gangs(GangApi::Proposal, EnabledMarkers { groups: false, ..EnabledMarkers::default() }),
+    );
     assert!(!bench.it.kinds().contains(&kinds::POD_GROUPS), "nothing is asked for");
     let keys = bench.decide();
     let mut pods: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
@@ -411,20 +417,25 @@ fn where_groups_do_not_count_pods_are_alone() {
 #[test]
 fn each_form_is_followed_by_its_own_kinds() {
     for (form, want) in [
-        (Form::Proposal, vec![&kinds::POD_GROUPS, &kinds::WORKLOADS]),
-        (Form::Released, vec![&RELEASED_GROUPS]),
-        (Form::Legacy, vec![&kinds::WORKLOADS]),
+        (GangApi::Proposal, vec![&kinds::POD_GROUPS, &kinds::WORKLOADS]),
+        (GangApi::Released, vec![&RELEASED_GROUPS]),
+        (GangApi::Legacy, vec![&kinds::WORKLOADS]),
     ] {
-        let all = Schedule::default().gangs(form, Reads::default()).kinds();
+        let all = SchedulerController::default().gangs(form, EnabledMarkers::default()).kinds();
         let found: Vec<&Kind> = all.iter().filter(|kind| kind.group.starts_with("scheduling.")).collect();
         assert_eq!(found, want, "{form:?}");
     }
-    assert!(Schedule::beside_another().kinds().iter().all(|kind| !kind.group.starts_with("scheduling.")));
-    assert!(Schedule::default().kinds_if_served().contains(&COSCHEDULING_GROUPS));
+    assert!(
+        SchedulerController::beside_another()
+            .kinds()
+            .iter()
+            .all(|kind| !kind.group.starts_with("scheduling."))
+    );
+    assert!(SchedulerController::default().kinds_if_served().contains(&COSCHEDULING_GROUPS));
 }
 
-fn status_key() -> Key {
-    Key::new(&kinds::POD_GROUPS, &"ns".into(), &"g".into())
+fn status_key() -> ObjectKey {
+    ObjectKey::new(&kinds::POD_GROUPS, &"ns".into(), &"g".into())
 }
 
 /// What is written to the status of the group, after what was decided was gathered.
@@ -434,7 +445,12 @@ fn said(bench: &mut Bench) -> Option<Tree> {
         bench.plan(&status_key()).steps.pop()
     });
     let step = looks?;
-    let Step::One(Call { on: Target { part: Part::Status, .. }, act: Act::Merge(patch), .. }) = step else {
+    let Step::Request(ApiRequest {
+        target: RequestTarget { subresource: Subresource::Status, .. },
+        verb: RequestVerb::MergePatch(patch),
+        ..
+    }) = step
+    else {
         panic!("one merge of the status");
     };
     Some(patch)
@@ -447,16 +463,16 @@ fn reason(patch: &Tree) -> &str {
 /// Shows: 5832-25, 5832-31, 5832-32, 5832-42.
 #[test]
 fn what_is_missing_is_said_and_its_coming_is_enough() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.gone(&kinds::WORKLOADS, "w");
     bench.decide();
     assert_eq!(reason(&said(&mut bench).expect("something to say")), "WaitingForWorkload");
     bench.put(&kinds::WORKLOADS, workload(4));
     bench.decide();
     assert_eq!(reason(&said(&mut bench).expect("something to say")), "WaitingForPods");
-    assert!(!bench.it.scheduler.has_waiting() && bench.it.scheduler.wake_at().is_none(), "nothing polls");
+    assert!(!bench.it.scheduler.has_pending() && bench.it.scheduler.requeue_at().is_none(), "nothing polls");
     bench.put(&kinds::WORKLOADS, workload(3));
-    assert!(bench.it.scheduler.has_waiting(), "the change is enough");
+    assert!(bench.it.scheduler.has_pending(), "the change is enough");
     bench.decide();
     assert!(bench.on("a"));
     bench.gone(&kinds::POD_GROUPS, "g");
@@ -466,7 +482,7 @@ fn what_is_missing_is_said_and_its_coming_is_enough() {
 /// Shows: 5832-22, 5832-26.
 #[test]
 fn a_group_that_was_whole_for_a_moment_says_so() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     bench.decide();
     for name in ["a", "b", "c"] {
         bench.put(&kinds::PODS, member(name).with(&["spec", "nodeName"], "n"));
@@ -479,7 +495,7 @@ fn a_group_that_was_whole_for_a_moment_says_so() {
 
 #[test]
 fn groups_of_other_schedulers_are_left_alone() {
-    let mut bench = Bench::new(Schedule::default());
+    let mut bench = Bench::new(SchedulerController::default());
     bench.put(&kinds::WORKLOADS, workload(3));
     bench.put(&kinds::POD_GROUPS, group());
     assert_eq!(said(&mut bench), None, "nobody knows whose it is");
@@ -492,21 +508,21 @@ fn groups_of_other_schedulers_are_left_alone() {
 #[test]
 fn groups_of_others_count_where_they_are_served() {
     let label = tree!({"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "c"}}});
-    let mut bench = Bench::new(Schedule::default());
+    let mut bench = Bench::new(SchedulerController::default());
     for name in ["a", "b"] {
         bench.put(&kinds::PODS, member(name).without(&["spec", "workloadRef"]).merge(&label));
     }
     bench.decide();
-    let open = bench.it.open.get(&("ns".into(), "a".into()));
+    let open = bench.it.decisions.get(&("ns".into(), "a".into()));
     assert!(
-        matches!(open, Some(Open::Explain { message, held: Some(_), .. }) if message.contains("\"c\"")),
+        matches!(open, Some(PodDecision::Unschedulable { message, held_since: Some(_), .. }) if message.contains("\"c\"")),
         "{open:?}"
     );
     bench.put(&COSCHEDULING_GROUPS, named("c", &tree!({"spec": {"minMember": 2}})));
     bench.decide();
     assert!(bench.on("a") && bench.on("b"));
     // Where nobody serves them, the label is a label.
-    let mut bare = Bench::new(Schedule::default());
+    let mut bare = Bench::new(SchedulerController::default());
     bare.caches.remove_kind(&COSCHEDULING_GROUPS);
     bare.put(&kinds::PODS, member("a").without(&["spec", "workloadRef"]).merge(&label));
     bare.decide();
@@ -515,7 +531,7 @@ fn groups_of_others_count_where_they_are_served() {
 
 #[test]
 fn a_namesake_belongs_where_it_says() {
-    let mut bench = three(Schedule::default());
+    let mut bench = three(SchedulerController::default());
     let alone = member("a").without(&["spec", "workloadRef"]).with(&["metadata", "uid"], "other");
     bench.put(&kinds::PODS, alone);
     bench.decide();

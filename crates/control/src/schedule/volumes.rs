@@ -1,105 +1,113 @@
-//! What the scheduler hears of volumes, and what is done about them before a pod is bound.
+//! PersistentVolumeClaims: watch events for the scheduler, and the requests before a pod is bound.
 //!
-//! A claim is given a volume, or the node on which one shall be made; the binder and the provisioner do the rest, and
-//! the pod waits for them.
+//! A claim is bound to a volume, or annotated with the selected node; the volume binder and the provisioner do the rest, and the
+//! pod waits for them.
 
+use muster_api::client::{ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource};
+use muster_api::consts::storage;
 use muster_api::paths::{csi_driver, csi_node, volume as volume_path};
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part};
 use muster_api::time::Time;
-use muster_api::words::storage;
 use muster_api::{kinds, meta, volume};
-use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, Errand, VolumeFacts};
+use muster_scheduler::volumes::{ClaimFacts, ClaimKey, StorageClassFacts, VolumeBindTask, VolumeFacts};
 use muster_scheduler::{PodKey, Scheduler};
 use muster_tree::{Text, Tree};
 
-use super::{Ready, steps};
-use crate::cache::{Caches, Seen};
-use crate::plan::{Key, Plan, Step};
+use super::{PreBind, steps};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{ObjectKey, Reconciled, Step};
 
-/// The kinds it must see.
+/// The kinds to watch.
 pub fn kinds() -> Vec<Kind> {
-    [&kinds::CLAIMS, &kinds::VOLUMES, &kinds::STORAGE_CLASSES, &kinds::CSI_NODES].map(Clone::clone).into()
+    [&kinds::PERSISTENT_VOLUME_CLAIMS, &kinds::PERSISTENT_VOLUMES, &kinds::STORAGE_CLASSES, &kinds::CSI_NODES]
+        .map(Clone::clone)
+        .into()
 }
 
-/// Tells the scheduler of a change; the pods whose errands it may concern.
-pub fn hear(scheduler: &mut Scheduler, seen: &Seen<'_>, _caches: &Caches) -> Vec<Key> {
-    let (name, after) = (&seen.key.name, seen.after.map(|it| &it.tree));
+/// Feeds a watch event to the scheduler; returns the pods that may wait for it.
+pub fn on_event(scheduler: &mut Scheduler, seen: &WatchEvent<'_>, _caches: &Caches) -> Vec<ObjectKey> {
+    let (name, after) = (&seen.key.name, seen.new.map(|it| &it.tree));
     let mut waiting: Vec<PodKey> = Vec::new();
     match &seen.key.kind {
-        kind if *kind == kinds::CLAIMS => {
+        kind if *kind == kinds::PERSISTENT_VOLUME_CLAIMS => {
             let key: ClaimKey = (seen.key.namespace.clone(), name.clone());
-            scheduler.volumes(|book| {
-                waiting = book.waiting_for(&key).to_vec();
-                book.claim(&key, after.map(ClaimFacts::of))
+            scheduler.update_volumes(|book| {
+                waiting = book.pods_relying_on(&key).to_vec();
+                book.update_claim(&key, after.map(ClaimFacts::of))
             });
         }
-        kind if *kind == kinds::VOLUMES => scheduler.volumes(|book| {
+        kind if *kind == kinds::PERSISTENT_VOLUMES => scheduler.update_volumes(|book| {
             waiting =
-                book.promised_to(name).map(|claim| book.waiting_for(claim).to_vec()).unwrap_or_default();
-            book.volume(name, after.map(VolumeFacts::of))
+                book.assumed_for(name).map(|claim| book.pods_relying_on(claim).to_vec()).unwrap_or_default();
+            book.update_volume(name, after.map(VolumeFacts::of))
         }),
         kind if *kind == kinds::STORAGE_CLASSES => {
-            scheduler.volumes(|book| book.class(name, after.map(ClassFacts::of)));
+            scheduler.update_volumes(|book| book.update_class(name, after.map(StorageClassFacts::of)));
         }
         kind if *kind == kinds::CSI_NODES => {
             let limits =
                 after.map(|tree| tree.items_at(csi_node::DRIVERS).iter().filter_map(limit).collect());
-            scheduler.volumes(|book| book.limits(name, limits));
+            scheduler.update_volumes(|book| book.update_limits(name, limits));
         }
         _ => {}
     }
-    waiting.iter().map(|(namespace, name)| Key::new(&kinds::PODS, namespace, name)).collect()
+    waiting.iter().map(|(namespace, name)| ObjectKey::new(&kinds::PODS, namespace, name)).collect()
 }
 
 fn limit(driver: &Tree) -> Option<(Text, i64)> {
     Some((driver.text_at(csi_driver::NAME), driver.int_at(csi_driver::COUNT)?))
 }
 
-/// What is to be done about an errand.
-pub fn run(pod: &Object, errand: &Errand, caches: &Caches, _now: Time) -> Ready {
+/// Binds or provisions a claim for a pod.
+pub fn run(pod: &ApiObject, errand: &VolumeBindTask, caches: &Caches, _now: Time) -> PreBind {
     let by = steps::scheduler_of(pod);
-    let claim_of = |(namespace, name): &ClaimKey| caches.get(&kinds::CLAIMS, namespace, name);
+    let claim_of =
+        |(namespace, name): &ClaimKey| caches.get(&kinds::PERSISTENT_VOLUME_CLAIMS, namespace, name);
     match errand {
-        Errand::Hopeless => Ready::Never,
-        Errand::Bind { claim, volume } => {
-            let volume = caches.get(&kinds::VOLUMES, &Text::new(), volume);
-            claim_of(claim).zip(volume).map_or(Ready::Never, |(claim, volume)| give(by, claim, volume))
+        VolumeBindTask::Infeasible => PreBind::Failed,
+        VolumeBindTask::Bind { claim, volume } => {
+            let volume = caches.get(&kinds::PERSISTENT_VOLUMES, &Text::new(), volume);
+            claim_of(claim).zip(volume).map_or(PreBind::Failed, |(claim, volume)| give(by, claim, volume))
         }
-        Errand::Provision { claim, node } => {
-            claim_of(claim).map_or(Ready::Never, |claim| ask(by, claim, node))
+        VolumeBindTask::Provision { claim, node } => {
+            claim_of(claim).map_or(PreBind::Failed, |claim| ask(by, claim, node))
         }
     }
 }
 
 /// Gives a volume to a claim, or waits for the binder to complete it.
-fn give(by: Text, claim: &Object, it: &Object) -> Ready {
+fn give(by: Text, claim: &ApiObject, it: &ApiObject) -> PreBind {
     let (facts, of) = (ClaimFacts::of(&claim.tree), VolumeFacts::of(&it.tree));
     if of.reserved.is_some() && !of.is_for(&facts) || of.deleting {
-        return Ready::Never;
+        return PreBind::Failed;
     }
     if it.tree.text_at(volume_path::CLAIM_UID) == facts.uid {
-        return Ready::After(Plan::nothing());
+        return PreBind::Pending(Reconciled::done());
     }
-    write(by, &kinds::VOLUMES, it, volume::give(claim, of.reserved.is_none()))
+    write(by, &kinds::PERSISTENT_VOLUMES, it, volume::bind_patch(claim, of.reserved.is_none()))
 }
 
 /// Says on which node a volume shall be made, or waits until it is.
-fn ask(by: Text, claim: &Object, node: &Text) -> Ready {
+fn ask(by: Text, claim: &ApiObject, node: &Text) -> PreBind {
     match meta::annotation(&claim.tree, storage::SELECTED_NODE) {
-        Some(selected) if selected == node => Ready::After(Plan::nothing()),
-        Some(_) => Ready::Never,
-        None => write(by, &kinds::CLAIMS, claim, volume::annotation(storage::SELECTED_NODE, Some(node))),
+        Some(selected) if selected == node => PreBind::Pending(Reconciled::done()),
+        Some(_) => PreBind::Failed,
+        None => write(
+            by,
+            &kinds::PERSISTENT_VOLUME_CLAIMS,
+            claim,
+            volume::annotation(storage::SELECTED_NODE, Some(node)),
+        ),
     }
 }
 
-fn write(by: Text, kind: &Kind, object: &Object, patch: Tree) -> Ready {
-    let call = Call {
-        by,
-        on: meta::target(kind, &object.tree, Part::Main),
-        guard: Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
-        act: Act::Merge(patch),
+fn write(by: Text, kind: &Kind, object: &ApiObject, patch: Tree) -> PreBind {
+    let call = ApiRequest {
+        field_manager: by,
+        target: meta::target(kind, &object.tree, Subresource::Main),
+        preconditions: Preconditions { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
+        verb: RequestVerb::MergePatch(patch),
     };
-    Ready::After(Plan::of(vec![Step::One(call)]))
+    PreBind::Pending(Reconciled::with_steps(vec![Step::Request(call)]))
 }
 
 #[cfg(test)]
@@ -108,18 +116,18 @@ mod tests {
 
     use super::*;
 
-    fn claim(change: &Tree) -> Object {
+    fn claim(change: &Tree) -> ApiObject {
         let tree = tree!({"metadata": {"namespace": "ns", "name": "c", "uid": "u"}, "spec": {}});
-        Object { tree: tree.merge(change), revision: 5 }
+        ApiObject { tree: tree.merge(change), revision: 5 }
     }
 
     fn by() -> Text {
         "me".into()
     }
 
-    fn calls(ready: &Ready) -> Option<usize> {
+    fn calls(ready: &PreBind) -> Option<usize> {
         match ready {
-            Ready::After(plan) => Some(plan.steps.len()),
+            PreBind::Pending(plan) => Some(plan.steps.len()),
             _ => None,
         }
     }
@@ -130,16 +138,17 @@ mod tests {
             |node: &str| tree!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
         assert_eq!(calls(&ask(by(), &claim(&tree!({})), &"n".into())), Some(1));
         assert_eq!(calls(&ask(by(), &claim(&selected("n")), &"n".into())), Some(0), "only waits");
-        assert_eq!(ask(by(), &claim(&selected("m")), &"n".into()), Ready::Never);
+        assert_eq!(ask(by(), &claim(&selected("m")), &"n".into()), PreBind::Failed);
     }
 
     #[test]
     fn a_volume_is_given_once_and_never_taken_from_another() {
-        let volume = |claim: Tree| Object {
+        let volume = |claim: Tree| ApiObject {
             tree: tree!({"metadata": {"name": "v", "uid": "vu"}, "spec": {"claimRef": claim}}),
             revision: 6,
         };
-        let free = Object { tree: tree!({"metadata": {"name": "v", "uid": "vu"}, "spec": {}}), revision: 6 };
+        let free =
+            ApiObject { tree: tree!({"metadata": {"name": "v", "uid": "vu"}, "spec": {}}), revision: 6 };
         let claim = claim(&tree!({}));
         assert_eq!(calls(&give(by(), &claim, &free)), Some(1));
         let mine = volume(tree!({"namespace": "ns", "name": "c", "uid": "u"}));
@@ -147,8 +156,8 @@ mod tests {
         let meant = volume(tree!({"namespace": "ns", "name": "c"}));
         assert_eq!(calls(&give(by(), &claim, &meant)), Some(1), "its author meant it so");
         let others = volume(tree!({"namespace": "ns", "name": "d", "uid": "w"}));
-        assert_eq!(give(by(), &claim, &others), Ready::Never);
+        assert_eq!(give(by(), &claim, &others), PreBind::Failed);
         let namesake = volume(tree!({"namespace": "ns", "name": "c", "uid": "old"}));
-        assert_eq!(give(by(), &claim, &namesake), Ready::Never);
+        assert_eq!(give(by(), &claim, &namesake), PreBind::Failed);
     }
 }

@@ -1,26 +1,28 @@
-//! What a claim needs next: a volume that fits, somebody who makes one, or to be told that it lost its own.
+//! Reconciles PersistentVolumeClaims: binds a matching volume, requests provisioning, or sets the phase to Lost.
 
-use muster_api::event::Severity;
+use muster_api::client::{ApiObject, Subresource};
+use muster_api::consts::{managers, storage};
+use muster_api::event::EventType;
 use muster_api::paths::{claim as path, pod as pod_path, volume as volume_path};
-use muster_api::pod::Phase;
-use muster_api::port::{Object, Part};
-use muster_api::words::{managers, storage};
+use muster_api::pod::PodPhase;
 use muster_api::{kinds, meta, volume};
-use muster_scheduler::volumes::{ClaimFacts, From, VolumeFacts, best, has_modes};
+use muster_scheduler::volumes::{
+    ClaimFacts, VolumeFacts, VolumeSearch, find_matching_volume, has_access_modes,
+};
 use muster_tree::{Text, Tree};
 
 use super::known::Known;
 use super::{look, note, write};
 use crate::cache::Caches;
-use crate::plan::{Plan, Step, Want};
+use crate::controller::{Precondition, Reconciled, Step};
 
 /// The next step of a claim; `None` when it needs nothing.
-pub fn plan<'a, I: Iterator<Item = &'a Object>>(
-    claim: &Object,
+pub fn plan<'a, I: Iterator<Item = &'a ApiObject>>(
+    claim: &ApiObject,
     known: &Known,
     using: impl Fn() -> I,
     caches: &Caches,
-) -> Option<Plan> {
+) -> Option<Reconciled> {
     let facts = ClaimFacts::of(&claim.tree);
     let it = Look { claim, facts: &facts, known, caches };
     let steps = match (facts.complete, facts.volume.is_empty()) {
@@ -32,29 +34,32 @@ pub fn plan<'a, I: Iterator<Item = &'a Object>>(
         (false, true) => it.unbound(using()),
         (false, false) => it.asks_for(&facts.volume),
     };
-    (!steps.is_empty()).then(|| Plan::of(steps))
+    (!steps.is_empty()).then(|| Reconciled::with_steps(steps))
 }
 
-/// All that is looked at.
 struct Look<'a> {
-    claim: &'a Object,
+    claim: &'a ApiObject,
     facts: &'a ClaimFacts,
     known: &'a Known,
     caches: &'a Caches,
 }
 
 impl Look<'_> {
-    fn unbound<'a>(&self, using: impl Iterator<Item = &'a Object>) -> Vec<Step> {
+    fn unbound<'a>(&self, using: impl Iterator<Item = &'a ApiObject>) -> Vec<Step> {
         let class = self.known.classes.get(self.facts.class());
         let waits = class.is_some_and(|it| it.waits);
-        let found = best(self.facts, self.known.volumes.candidates(self.facts), From::Anywhere { waits });
+        let found = find_matching_volume(
+            self.facts,
+            self.known.volumes.candidates(self.facts),
+            VolumeSearch::Anywhere { waits },
+        );
         if let Some(volume) = found.and_then(|it| self.volume(&it.name)) {
             return self.bind(volume);
         }
         if self.facts.class.is_none()
             && let Some(default) = self.known.default_class()
         {
-            return vec![self.write(Part::Main, volume::classed(default))];
+            return vec![self.write(Subresource::Main, volume::set_storage_class(default))];
         }
         if waits && self.facts.node.is_empty() {
             return self.pending(vec![self.waits_for(using)]);
@@ -63,35 +68,35 @@ impl Look<'_> {
             return self.provision(class.map(|it| it.provisioner.as_str()));
         }
         let words = "no persistent volumes available for this claim and no storage class is set";
-        self.pending(vec![self.note(Severity::Normal, "FailedBinding", words.to_owned())])
+        self.pending(vec![self.note(EventType::Normal, "FailedBinding", words.to_owned())])
     }
 
-    /// Says for whom a claim waits.
-    fn waits_for<'a>(&self, using: impl Iterator<Item = &'a Object>) -> Step {
-        let waits = |pod: &&Object| {
+    /// The event about what a claim waits for.
+    fn waits_for<'a>(&self, using: impl Iterator<Item = &'a ApiObject>) -> Step {
+        let waits = |pod: &&ApiObject| {
             pod.tree.str_at(pod_path::NODE_NAME).is_empty()
-                && !Phase::of(pod.tree.str_at(pod_path::PHASE)).ended()
+                && !PodPhase::of(pod.tree.str_at(pod_path::PHASE)).is_terminal()
         };
         let names: Vec<Text> = using.filter(waits).map(|pod| meta::name(&pod.tree)).collect();
         let words = match names.as_slice() {
             [] => {
                 let words = "waiting for first consumer to be created before binding";
-                return self.note(Severity::Normal, "WaitForFirstConsumer", words.to_owned());
+                return self.note(EventType::Normal, "WaitForFirstConsumer", words.to_owned());
             }
             [one] => format!("waiting for pod {one} to be scheduled"),
             many => format!("waiting for pods {} to be scheduled", many.join(",")),
         };
-        self.note(Severity::Normal, "WaitForPodScheduled", words)
+        self.note(EventType::Normal, "WaitForPodScheduled", words)
     }
 
     fn provision(&self, provisioner: Option<&str>) -> Vec<Step> {
         let Some(provisioner) = provisioner else {
             let words = format!("storageclass.storage.k8s.io {:?} not found", self.facts.class());
-            return vec![self.note(Severity::Warning, "ProvisioningFailed", words)];
+            return vec![self.note(EventType::Warning, "ProvisioningFailed", words)];
         };
         if provisioner.starts_with(storage::IN_TREE) {
             let words = format!("no volume plugin matched name: {provisioner}");
-            return vec![self.note(Severity::Warning, "ProvisioningFailed", words)];
+            return vec![self.note(EventType::Warning, "ProvisioningFailed", words)];
         }
         let words = format!(
             "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
@@ -99,13 +104,13 @@ impl Look<'_> {
         let told = meta::annotation(&self.claim.tree, storage::PROVISIONER) == Some(provisioner);
         let mut steps: Vec<Step> = Vec::new();
         if !told {
-            steps.push(self.write(Part::Main, volume::wanted_from(provisioner)));
+            steps.push(self.write(Subresource::Main, volume::set_provisioner(provisioner)));
         }
-        steps.push(self.note(Severity::Normal, "ExternalProvisioning", words));
+        steps.push(self.note(EventType::Normal, "ExternalProvisioning", words));
         steps
     }
 
-    /// The claim names its volume itself.
+    /// A claim with `spec.volumeName`.
     fn asks_for(&self, name: &Text) -> Vec<Step> {
         let Some((volume, facts)) = self.volume(name).zip(self.known.volumes.get(name)) else {
             return self.pending(Vec::new());
@@ -115,13 +120,13 @@ impl Look<'_> {
         }
         if facts.reserved.is_some() {
             let words = format!("volume {:?} already bound to a different claim.", name.as_str());
-            return self.pending(vec![self.note(Severity::Warning, "FailedBinding", words)]);
+            return self.pending(vec![self.note(EventType::Warning, "FailedBinding", words)]);
         }
         match mismatch(self.facts, facts) {
             None => self.bind(volume),
             Some(why) => {
                 let words = format!("Cannot bind to requested volume {:?}: {why}", name.as_str());
-                self.pending(vec![self.note(Severity::Warning, "VolumeMismatch", words)])
+                self.pending(vec![self.note(EventType::Warning, "VolumeMismatch", words)])
             }
         }
     }
@@ -131,9 +136,9 @@ impl Look<'_> {
             let words = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
             let mut steps = self.lost("ClaimLost", words);
             if !steps.is_empty() {
-                // The watch of volumes may lag behind that of claims.
-                let live = look(&kinds::VOLUMES, &Text::new(), &self.facts.volume);
-                steps.insert(0, Step::Look(live, Want::Absent));
+                // The watch of volumes may lag behind that of claims: read the volume live before the claim is lost.
+                let live = look(&kinds::PERSISTENT_VOLUMES, &Text::new(), &self.facts.volume);
+                steps.insert(0, Step::Precondition(live, Precondition::NotFound));
             }
             return steps;
         };
@@ -145,24 +150,30 @@ impl Look<'_> {
     }
 
     /// The next write that binds claim and volume to each other.
-    fn bind(&self, volume: &Object) -> Vec<Step> {
+    fn bind(&self, volume: &ApiObject) -> Vec<Step> {
         let facts = VolumeFacts::of(&volume.tree);
         let given =
             facts.reserved.as_ref().is_some_and(|it| it.key == self.facts.key && it.uid == self.facts.uid);
         let by = &managers::VOLUME_BINDER;
         if !given {
-            let patch = volume::give(self.claim, !facts.is_for(self.facts));
-            return vec![write(by, &kinds::VOLUMES, volume, Part::Main, patch)];
+            let patch = volume::bind_patch(self.claim, !facts.is_for(self.facts));
+            return vec![write(by, &kinds::PERSISTENT_VOLUMES, volume, Subresource::Main, patch)];
         }
         if volume.tree.str_at(volume_path::PHASE) != "Bound" {
-            return vec![write(by, &kinds::VOLUMES, volume, Part::Status, volume::in_phase("Bound", ""))];
+            return vec![write(
+                by,
+                &kinds::PERSISTENT_VOLUMES,
+                volume,
+                Subresource::Status,
+                volume::in_phase("Bound", ""),
+            )];
         }
         let named = self.facts.volume == facts.name;
         if !named || !self.facts.complete {
-            return vec![self.write(Part::Main, volume::name_volume(&facts.name, !named))];
+            return vec![self.write(Subresource::Main, volume::name_volume(&facts.name, !named))];
         }
         let patch = volume::with_volume(&self.claim.tree, &volume.tree);
-        patch.map(|patch| self.write(Part::Status, patch)).into_iter().collect()
+        patch.map(|patch| self.write(Subresource::Status, patch)).into_iter().collect()
     }
 
     fn lost(&self, reason: &str, words: &str) -> Vec<Step> {
@@ -170,30 +181,37 @@ impl Look<'_> {
             return Vec::new();
         }
         let patch = volume::without_volume(&self.claim.tree, "Lost").unwrap_or_default();
-        vec![self.write(Part::Status, patch), self.note(Severity::Warning, reason, words.to_owned())]
+        vec![self.write(Subresource::Status, patch), self.note(EventType::Warning, reason, words.to_owned())]
     }
 
     /// These steps, and a status that says that the claim waits.
     fn pending(&self, mut steps: Vec<Step>) -> Vec<Step> {
         let patch = volume::without_volume(&self.claim.tree, "Pending");
-        steps.extend(patch.map(|patch| self.write(Part::Status, patch)));
+        steps.extend(patch.map(|patch| self.write(Subresource::Status, patch)));
         steps
     }
 
-    fn volume(&self, name: &Text) -> Option<&Object> {
-        self.caches.get(&kinds::VOLUMES, &Text::new(), name)
+    fn volume(&self, name: &Text) -> Option<&ApiObject> {
+        self.caches.get(&kinds::PERSISTENT_VOLUMES, &Text::new(), name)
     }
 
-    fn write(&self, part: Part, patch: Tree) -> Step {
-        write(&managers::VOLUME_BINDER, &kinds::CLAIMS, self.claim, part, patch)
+    fn write(&self, part: Subresource, patch: Tree) -> Step {
+        write(&managers::VOLUME_BINDER, &kinds::PERSISTENT_VOLUME_CLAIMS, self.claim, part, patch)
     }
 
-    fn note(&self, severity: Severity, reason: &str, message: String) -> Step {
-        note(&managers::VOLUME_BINDER, &kinds::CLAIMS, self.claim, severity, reason, message)
+    fn note(&self, severity: EventType, reason: &str, message: String) -> Step {
+        note(
+            &managers::VOLUME_BINDER,
+            &kinds::PERSISTENT_VOLUME_CLAIMS,
+            self.claim,
+            severity,
+            reason,
+            message,
+        )
     }
 }
 
-/// Why a volume that a claim names will not do.
+/// Why the volume that a claim names does not match.
 fn mismatch(claim: &ClaimFacts, volume: &VolumeFacts) -> Option<String> {
     let words = if volume.deleting {
         return Some(format!("the volume is marked for deletion {:?}", volume.name.as_str()));
@@ -205,7 +223,7 @@ fn mismatch(claim: &ClaimFacts, volume: &VolumeFacts) -> Option<String> {
         "volumeAttributesClassName does not match"
     } else if volume.mode != claim.mode {
         "incompatible volumeMode"
-    } else if !has_modes(claim, volume) {
+    } else if !has_access_modes(claim, volume) {
         "incompatible accessMode"
     } else {
         return None;

@@ -1,28 +1,28 @@
-//! Which claim concerns which volume, class and pod: indexes over the caches.
+//! Indexes of claims by volume, storage class and pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::client::ApiObject;
+use muster_api::consts::storage;
 use muster_api::meta;
-use muster_api::port::Object;
 use muster_api::time::Time;
-use muster_api::words::storage;
-use muster_scheduler::volumes::{ClaimFacts, ClaimKey, ClassFacts, Shelf, VolumeFacts};
+use muster_scheduler::volumes::{ClaimFacts, ClaimKey, PvIndex, StorageClassFacts, VolumeFacts};
 use muster_tree::Text;
 
-/// What is known.
+/// Indexes over the volume caches.
 #[derive(Debug, Default)]
 pub struct Known {
     /// Volumes.
-    pub volumes: Shelf,
+    pub volumes: PvIndex,
     /// Classes by name.
-    pub classes: BTreeMap<Text, ClassFacts>,
-    /// Classes of claims that name none: when made, and the name in reverse order.
+    pub classes: BTreeMap<Text, StorageClassFacts>,
+    /// Default storage classes, by creation time and then by name in reverse order.
     defaults: BTreeMap<Text, Time>,
-    /// Claims that are not bound yet, by class.
+    /// Unbound claims, by class.
     pending: BTreeMap<Text, BTreeSet<ClaimKey>>,
     /// Claims that name a volume.
     naming: BTreeMap<Text, BTreeSet<ClaimKey>>,
-    /// What was last known of a claim: its class and volume.
+    /// The indexed class and volume of each claim.
     claims: BTreeMap<ClaimKey, (Option<Text>, Text)>,
     /// Pods that use a claim.
     users: BTreeMap<ClaimKey, BTreeSet<Text>>,
@@ -30,7 +30,7 @@ pub struct Known {
 
 impl Known {
     /// A claim changed.
-    pub fn claim(&mut self, key: &ClaimKey, after: Option<&Object>) {
+    pub fn claim(&mut self, key: &ClaimKey, after: Option<&ApiObject>) {
         if let Some((class, volume)) = self.claims.remove(key) {
             drop_from(&mut self.pending, &class.unwrap_or_default(), key);
             drop_from(&mut self.naming, &volume, key);
@@ -46,8 +46,8 @@ impl Known {
         self.claims.insert(key.clone(), (facts.class, facts.volume));
     }
 
-    /// A volume changed; the class whose claims it may serve now.
-    pub fn volume(&mut self, name: &Text, after: Option<&Object>) -> Option<Text> {
+    /// A volume changed; returns the class of the claims that it may match now.
+    pub fn volume(&mut self, name: &Text, after: Option<&ApiObject>) -> Option<Text> {
         let facts = after.map(|it| VolumeFacts::of(&it.tree));
         let old = self.volumes.put(name, facts);
         let facts = self.volumes.get(name)?;
@@ -56,18 +56,18 @@ impl Known {
     }
 
     /// A class changed.
-    pub fn class(&mut self, name: &Text, after: Option<&Object>) {
+    pub fn class(&mut self, name: &Text, after: Option<&ApiObject>) {
         self.classes.remove(name);
         self.defaults.remove(name);
         if let Some(class) = after {
-            self.classes.insert(name.clone(), ClassFacts::of(&class.tree));
+            self.classes.insert(name.clone(), StorageClassFacts::of(&class.tree));
             if meta::annotation(&class.tree, storage::DEFAULT_CLASS) == Some("true") {
-                self.defaults.insert(name.clone(), meta::created(&class.tree).unwrap_or_default());
+                self.defaults.insert(name.clone(), meta::creation_timestamp(&class.tree).unwrap_or_default());
             }
         }
     }
 
-    /// The class of claims that name none: the youngest, then the first by name.
+    /// The default storage class: the newest one, then the first by name, as upstream.
     pub fn default_class(&self) -> Option<&Text> {
         let mut best: Option<(&Text, &Time)> = None;
         for (name, made) in &self.defaults {
@@ -78,7 +78,7 @@ impl Known {
         best.map(|(name, _)| name)
     }
 
-    /// Claims that are not bound, of this class or of none.
+    /// Unbound claims of this class or without a class.
     pub fn pending(&self, class: Option<&Text>) -> impl Iterator<Item = &ClaimKey> {
         let none = Text::new();
         let of = |class: &Text| self.pending.get(class).into_iter().flatten();

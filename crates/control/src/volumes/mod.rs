@@ -1,17 +1,15 @@
-//! Claims and the volumes they get, as the kube-controller-manager looks after them.
+//! The volume controllers of kube-controller-manager: binding and reclaiming of PersistentVolumes and claims (`claims`,
+//! `reclaim`), protection of volumes and claims in use (`protect`), and generic ephemeral volumes (`ephemeral`).
 //!
-//! Three things under one name: claims and volumes are bound to each other and reclaimed (`claims`, `reclaim`), what
-//! is in use is kept (`protect`), and pods that bring a template get a claim of their own (`ephemeral`).
+//! # Guarantees
 //!
-//! # Invariants
-//!
-//! - One look, at most one write, guarded by the revision that was looked at: whoever dies in between leaves a state from
-//!   which the next look goes on. A volume is written before its claim.
-//! - What would let go of data (a claim is lost, a volume released, a protection ended) is checked against live state first.
+//! - A reconciliation sends at most one write, with a `resourceVersion` precondition: after a crash the next one continues. A
+//!   volume is written before its claim.
+//! - Steps that may lose data (claim lost, volume released, protection removed) read the live state first.
 //!
 //! # Deliberately absent
 //!
-//! Volumes that are made or wiped here: that is the business of provisioners.
+//! Creating and deleting the storage behind a volume: provisioners do that.
 
 mod claims;
 mod ephemeral;
@@ -19,56 +17,58 @@ mod known;
 mod protect;
 mod reclaim;
 
-use muster_api::event::{About, Event, Severity};
+use muster_api::client::{ApiError, ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource};
+use muster_api::consts::managers;
+use muster_api::event::{Event, EventType, ObjectReference};
 use muster_api::paths::{claim as claim_path, pod as pod_path, volume as volume_path};
-use muster_api::pod::{self, Phase};
-use muster_api::port::{Act, Call, Guard, Kind, Object, Part, Refusal};
+use muster_api::pod::{self, PodPhase};
 use muster_api::time::Time;
-use muster_api::words::managers;
 use muster_api::{kinds, meta};
 use muster_tree::{Text, Tree};
 
-use crate::cache::{Caches, Seen};
-use crate::plan::{Controller, Key, Plan, Step, Wake};
+use crate::cache::{Caches, WatchEvent};
+use crate::controller::{Controller, ObjectKey, ReconcileRequest, Reconciled, Step};
 use known::Known;
 
 /// The controllers of volumes.
 #[derive(Debug, Default)]
-pub struct Volumes {
+pub struct VolumeController {
     known: Known,
 }
 
-impl Controller for Volumes {
+impl Controller for VolumeController {
     fn name(&self) -> &'static str {
         "volume"
     }
 
     fn kinds(&self) -> Vec<Kind> {
-        [&kinds::CLAIMS, &kinds::VOLUMES, &kinds::STORAGE_CLASSES, &kinds::PODS].map(Clone::clone).into()
+        [&kinds::PERSISTENT_VOLUME_CLAIMS, &kinds::PERSISTENT_VOLUMES, &kinds::STORAGE_CLASSES, &kinds::PODS]
+            .map(Clone::clone)
+            .into()
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, _caches: &Caches) -> Vec<ReconcileRequest> {
         let keys = match &seen.key.kind {
-            kind if *kind == kinds::CLAIMS => self.claim_changed(seen),
-            kind if *kind == kinds::VOLUMES => self.volume_changed(seen),
+            kind if *kind == kinds::PERSISTENT_VOLUME_CLAIMS => self.claim_changed(seen),
+            kind if *kind == kinds::PERSISTENT_VOLUMES => self.volume_changed(seen),
             kind if *kind == kinds::STORAGE_CLASSES => {
-                self.known.class(&seen.key.name, seen.after);
+                self.known.class(&seen.key.name, seen.new);
                 self.known.pending(Some(&seen.key.name)).map(claim_key).collect()
             }
             kind if *kind == kinds::PODS => self.pod_changed(seen),
             _ => Vec::new(),
         };
-        keys.into_iter().map(Wake::from).collect()
+        keys.into_iter().map(ReconcileRequest::from).collect()
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         let Some(object) = caches.find(key) else {
-            return Plan::nothing();
+            return Reconciled::done();
         };
         if key.kind == kinds::PODS {
             return ephemeral::plan(object, caches);
         }
-        if key.kind == kinds::VOLUMES {
+        if key.kind == kinds::PERSISTENT_VOLUMES {
             let kept = protect::volume(object);
             return kept.unwrap_or_else(|| reclaim::plan(object, caches));
         }
@@ -79,36 +79,43 @@ impl Controller for Volumes {
             .unwrap_or_default()
     }
 
-    fn refused(&mut self, key: &Key, call: &Call, why: &Refusal, caches: &Caches) -> Option<Event> {
+    fn on_request_error(
+        &mut self,
+        key: &ObjectKey,
+        call: &ApiRequest,
+        why: &ApiError,
+        caches: &Caches,
+    ) -> Option<Event> {
         ephemeral::refused(caches.find(key)?, call, why)
     }
 }
 
-impl Volumes {
-    fn claim_changed(&mut self, seen: &Seen<'_>) -> Vec<Key> {
+impl VolumeController {
+    fn claim_changed(&mut self, seen: &WatchEvent<'_>) -> Vec<ObjectKey> {
         let key = (seen.key.namespace.clone(), seen.key.name.clone());
-        self.known.claim(&key, seen.after);
+        self.known.claim(&key, seen.new);
         let mut keys = vec![seen.key.clone()];
-        let named =
-            [seen.before, seen.after].into_iter().flatten().map(|it| it.tree.text_at(claim_path::VOLUME));
+        let named = [seen.old, seen.new].into_iter().flatten().map(|it| it.tree.text_at(claim_path::VOLUME));
         keys.extend(named.filter(|name| !name.is_empty()).map(|name| volume_key(&name)));
-        keys.extend(self.known.volumes.meant_for(&key).map(volume_key));
-        if seen.after.is_none() {
-            // A pod that had it made for itself wants it made anew.
-            keys.extend(self.known.users(&key.0, &key.1).map(|pod| Key::new(&kinds::PODS, &key.0, pod)));
+        keys.extend(self.known.volumes.reserved_for(&key).map(volume_key));
+        if seen.new.is_none() {
+            // The pod that owns the ephemeral claim creates it again.
+            keys.extend(
+                self.known.users(&key.0, &key.1).map(|pod| ObjectKey::new(&kinds::PODS, &key.0, pod)),
+            );
         }
         keys
     }
 
-    fn volume_changed(&mut self, seen: &Seen<'_>) -> Vec<Key> {
+    fn volume_changed(&mut self, seen: &WatchEvent<'_>) -> Vec<ObjectKey> {
         let mut keys = vec![seen.key.clone()];
-        let claims = [seen.before, seen.after].into_iter().flatten().filter_map(|it| {
+        let claims = [seen.old, seen.new].into_iter().flatten().filter_map(|it| {
             let name = it.tree.text_at(volume_path::CLAIM_NAME);
             let namespace = it.tree.text_at(volume_path::CLAIM_NAMESPACE);
-            (!name.is_empty()).then(|| Key::new(&kinds::CLAIMS, &namespace, &name))
+            (!name.is_empty()).then(|| ObjectKey::new(&kinds::PERSISTENT_VOLUME_CLAIMS, &namespace, &name))
         });
         keys.extend(claims);
-        let freed = self.known.volume(&seen.key.name, seen.after);
+        let freed = self.known.volume(&seen.key.name, seen.new);
         if let Some(class) = freed {
             keys.extend(self.known.pending(Some(&class)).map(claim_key));
         }
@@ -116,83 +123,93 @@ impl Volumes {
         keys
     }
 
-    fn pod_changed(&mut self, seen: &Seen<'_>) -> Vec<Key> {
-        let place = |it: &Object| {
-            let ended = Phase::of(it.tree.str_at(pod_path::PHASE)).ended();
+    fn pod_changed(&mut self, seen: &WatchEvent<'_>) -> Vec<ObjectKey> {
+        let place = |it: &ApiObject| {
+            let ended = PodPhase::of(it.tree.str_at(pod_path::PHASE)).is_terminal();
             (
                 it.tree.text_at(pod_path::NODE_NAME),
                 ended,
-                meta::deleting(&it.tree),
-                meta::grace_secs(&it.tree),
+                meta::deletion_timestamp(&it.tree),
+                meta::deletion_grace_secs(&it.tree),
                 meta::uid(&it.tree),
             )
         };
-        if seen.before.map(place) == seen.after.map(place) {
+        if seen.old.map(place) == seen.new.map(place) {
             return Vec::new();
         }
         let (namespace, name) = (&seen.key.namespace, &seen.key.name);
-        let claims = |it: Option<&Object>| it.map(|it| pod::claims(&it.tree).collect()).unwrap_or_default();
-        let (before, after): (Vec<_>, Vec<_>) = (claims(seen.before), claims(seen.after));
-        let mut keys: Vec<Key> = Vec::new();
+        let claims =
+            |it: Option<&ApiObject>| it.map(|it| pod::volume_claims(&it.tree).collect()).unwrap_or_default();
+        let (before, after): (Vec<_>, Vec<_>) = (claims(seen.old), claims(seen.new));
+        let mut keys: Vec<ObjectKey> = Vec::new();
         before.iter().for_each(|used| self.known.unuse(namespace, &used.claim, name));
         after.iter().for_each(|used| self.known.r#use(namespace, &used.claim, name));
-        if after.iter().any(|used| used.made_for.is_some()) {
+        if after.iter().any(|used| used.ephemeral_volume.is_some()) {
             keys.push(seen.key.clone());
         }
         let used = before.iter().chain(&after);
-        keys.extend(used.map(|used| Key::new(&kinds::CLAIMS, namespace, &used.claim)));
+        keys.extend(
+            used.map(|used| ObjectKey::new(&kinds::PERSISTENT_VOLUME_CLAIMS, namespace, &used.claim)),
+        );
         keys
     }
 }
 
-fn claim_key((namespace, name): &(Text, Text)) -> Key {
-    Key::new(&kinds::CLAIMS, namespace, name)
+fn claim_key((namespace, name): &(Text, Text)) -> ObjectKey {
+    ObjectKey::new(&kinds::PERSISTENT_VOLUME_CLAIMS, namespace, name)
 }
 
-fn volume_key(name: &Text) -> Key {
-    Key::new(&kinds::VOLUMES, &Text::new(), name)
+fn volume_key(name: &Text) -> ObjectKey {
+    ObjectKey::new(&kinds::PERSISTENT_VOLUMES, &Text::new(), name)
 }
 
-fn pod_of<'a>(claim: &Key, pod: &Text, caches: &'a Caches) -> Option<&'a Object> {
+fn pod_of<'a>(claim: &ObjectKey, pod: &Text, caches: &'a Caches) -> Option<&'a ApiObject> {
     caches.get(&kinds::PODS, &claim.namespace, pod)
 }
 
-/// A merge of a part of an object, as it was looked at.
-fn write(by: &Text, kind: &Kind, object: &Object, part: Part, patch: Tree) -> Step {
-    Step::One(Call {
-        by: by.clone(),
-        on: meta::target(kind, &object.tree, part),
-        guard: Guard { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
-        act: Act::Merge(patch),
+/// Merge-patches an object, with preconditions on what was read.
+fn write(by: &Text, kind: &Kind, object: &ApiObject, part: Subresource, patch: Tree) -> Step {
+    Step::Request(ApiRequest {
+        field_manager: by.clone(),
+        target: meta::target(kind, &object.tree, part),
+        preconditions: Preconditions { uid: Some(meta::uid(&object.tree)), revision: Some(object.revision) },
+        verb: RequestVerb::MergePatch(patch),
     })
 }
 
-fn note(by: &Text, kind: &Kind, object: &Object, severity: Severity, reason: &str, message: String) -> Step {
-    let word = if *kind == kinds::CLAIMS {
+fn note(
+    by: &Text,
+    kind: &Kind,
+    object: &ApiObject,
+    severity: EventType,
+    reason: &str,
+    message: String,
+) -> Step {
+    let word = if *kind == kinds::PERSISTENT_VOLUME_CLAIMS {
         "PersistentVolumeClaim"
-    } else if *kind == kinds::VOLUMES {
+    } else if *kind == kinds::PERSISTENT_VOLUMES {
         "PersistentVolume"
     } else {
         "Pod"
     };
-    let about = About::of(kind, word, &object.tree);
-    Step::Note(Event {
+    let about = ObjectReference::of(kind, word, &object.tree);
+    Step::Event(Event {
         action: Text::new(),
-        by: by.clone(),
-        about,
-        severity,
+        reporting_controller: by.clone(),
+        regarding: about,
+        event_type: severity,
         reason: reason.into(),
         message: message.into(),
     })
 }
 
-/// A read of an object that decides whether the plan goes on.
-fn look(kind: &Kind, namespace: &Text, name: &Text) -> Call {
-    Call {
-        by: managers::VOLUME_BINDER.clone(),
-        on: Key::new(kind, namespace, name).target(Part::Main),
-        guard: Guard::default(),
-        act: Act::Get,
+/// A live read with a precondition.
+fn look(kind: &Kind, namespace: &Text, name: &Text) -> ApiRequest {
+    ApiRequest {
+        field_manager: managers::VOLUME_BINDER.clone(),
+        target: ObjectKey::new(kind, namespace, name).target(Subresource::Main),
+        preconditions: Preconditions::default(),
+        verb: RequestVerb::Get,
     }
 }
 

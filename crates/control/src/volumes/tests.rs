@@ -1,11 +1,11 @@
 //! One look, one write: each state of a claim and its volume, and what is written next.
 
+use muster_api::client::WatchBatch;
 use muster_api::kinds;
-use muster_api::port::Batch;
 use muster_tree::tree;
 
 use super::*;
-use crate::{Input, Loop, LoopOptions, Output};
+use crate::{ControlLoop, RuntimeInput, RuntimeOptions, RuntimeOutput};
 
 fn claim(change: &Tree) -> Tree {
     tree!({"metadata": {"namespace": "ns", "name": "c", "uid": "u", "finalizers": ["kubernetes.io/pvc-protection"]},
@@ -41,20 +41,21 @@ fn named() -> Tree {
 
 /// The first things that are sent, in words.
 fn sent(claims: Vec<Tree>, volumes: Vec<Tree>, classes: Vec<Tree>, pods: Vec<Tree>) -> Vec<String> {
-    let mut it = Loop::new(vec![Box::<Volumes>::default()], &[], LoopOptions::default());
+    let mut it = ControlLoop::new(vec![Box::<VolumeController>::default()], &[], RuntimeOptions::default());
     let mut outputs = Vec::new();
     for (kind, trees) in [
-        (&kinds::CLAIMS, claims),
-        (&kinds::VOLUMES, volumes),
+        (&kinds::PERSISTENT_VOLUME_CLAIMS, claims),
+        (&kinds::PERSISTENT_VOLUMES, volumes),
         (&kinds::STORAGE_CLASSES, classes),
         (&kinds::PODS, pods),
     ] {
-        let objects = trees.into_iter().map(|tree| Object { tree, revision: 3 }).collect();
-        outputs.extend(it.on(Input::Changed(kind.clone(), Batch::Reset(objects)), Time(0)));
+        let objects = trees.into_iter().map(|tree| ApiObject { tree, revision: 3 }).collect();
+        outputs
+            .extend(it.handle(RuntimeInput::Watched(kind.clone(), WatchBatch::Restarted(objects)), Time(0)));
     }
-    let mut calls: Vec<Call> = Vec::new();
+    let mut calls: Vec<ApiRequest> = Vec::new();
     for output in outputs {
-        if let Output::Send(_, sent) = output {
+        if let RuntimeOutput::Send(_, sent) = output {
             calls.extend_from_slice(sent.as_slice());
         }
     }
@@ -63,17 +64,19 @@ fn sent(claims: Vec<Tree>, volumes: Vec<Tree>, classes: Vec<Tree>, pods: Vec<Tre
     all
 }
 
-fn spoken(call: &Call) -> String {
-    let on = format!("{} {}", call.on.kind.plural, call.on.name);
-    match (&call.act, call.on.part) {
-        (Act::Create(tree), _) if call.on.kind == kinds::EVENTS => format!("! {}", tree.str_at(&["reason"])),
-        (Act::Create(_), _) => format!("create {on}"),
-        (Act::Get, _) => format!("look {on}"),
-        (Act::Merge(tree), Part::Status) => match tree.str_at(&["status", "phase"]) {
+fn spoken(call: &ApiRequest) -> String {
+    let on = format!("{} {}", call.target.kind.plural, call.target.name);
+    match (&call.verb, call.target.subresource) {
+        (RequestVerb::Create(tree), _) if call.target.kind == kinds::EVENTS => {
+            format!("! {}", tree.str_at(&["reason"]))
+        }
+        (RequestVerb::Create(_), _) => format!("create {on}"),
+        (RequestVerb::Get, _) => format!("look {on}"),
+        (RequestVerb::MergePatch(tree), Subresource::Status) => match tree.str_at(&["status", "phase"]) {
             "" => format!("status {on}"),
             phase => format!("{phase} {on}"),
         },
-        (Act::Merge(tree), _) => format!("{on} {}", tree.to_json()),
+        (RequestVerb::MergePatch(tree), _) => format!("{on} {}", tree.to_json()),
         other => format!("{other:?}"),
     }
 }

@@ -63,7 +63,7 @@ impl Bench {
 
     /// What was told about TrainJobs, in order.
     fn told_trained(&self) -> Vec<&str> {
-        let about = |it: &&Event| it.about.kind == "TrainJob";
+        let about = |it: &&Event| it.regarding.kind == "TrainJob";
         self.notes.iter().filter(about).map(|it| it.reason.as_str()).collect()
     }
 }
@@ -105,7 +105,7 @@ fn the_runtime_that_one_kept_counts_before_the_one_there_is() {
     bench.settle(None);
     assert_eq!(bench.asked_for(), [("node".to_owned(), 2)]);
     bench.put(&CLUSTER_TRAINING_RUNTIMES, runtime(1));
-    assert!(bench.due.contains(&Key::of(&TRAIN_JOBS, &job)), "it may be built of that");
+    assert!(bench.due.contains(&ObjectKey::of(&TRAIN_JOBS, &job)), "it may be built of that");
     let kept =
         |nodes: i64| snapshot(&TrainJobFacts::of(&job), &runtime(nodes)).with(&["metadata", "uid"], "c");
     let mut bench = Bench::with_runtime(2);
@@ -125,10 +125,10 @@ fn only_config_maps_that_keep_a_runtime_are_kept() {
     let job = train_job("a");
     let kept = snapshot(&TrainJobFacts::of(&job), &runtime(1));
     let it = controller();
-    assert!(it.concerns(&CONFIG_MAPS, &kept));
-    assert!(!it.concerns(&CONFIG_MAPS, &kept.with(&["metadata", "name"], "a-mpi-hostfile")));
-    assert!(!it.concerns(&CONFIG_MAPS, &kept.without(&["metadata", "ownerReferences"])));
-    assert!(it.concerns(&TRAIN_JOBS, &job));
+    assert!(it.predicate(&CONFIG_MAPS, &kept));
+    assert!(!it.predicate(&CONFIG_MAPS, &kept.with(&["metadata", "name"], "a-mpi-hostfile")));
+    assert!(!it.predicate(&CONFIG_MAPS, &kept.without(&["metadata", "ownerReferences"])));
+    assert!(it.predicate(&TRAIN_JOBS, &job));
 }
 
 #[test]
@@ -211,15 +211,17 @@ fn what_is_below_one_is_not_queued_again_and_does_not_run_ahead() {
 #[test]
 fn a_manifest_of_one_is_tried() {
     let mut bench = Bench::with_runtime(1);
-    bench.it.hears(std::sync::Arc::new(|_| {}));
+    bench.it.set_trigger(std::sync::Arc::new(|_| {}));
     let manifest = train_job("a").merge(&tree!({"apiVersion": TRAINER, "kind": "TrainJob"}));
-    let ask = |bench: &mut Bench, manifest: &Tree| asked(bench, Question::Try("ns".into(), manifest.clone()));
-    assert_eq!(explained(ask(&mut bench, &manifest)).standing, Standing::WouldStart);
+    let ask = |bench: &mut Bench, manifest: &Tree| {
+        asked(bench, VisibilityQuery::DryRun("ns".into(), manifest.clone()))
+    };
+    assert_eq!(explained(ask(&mut bench, &manifest)).state, ExplanationState::WouldStart);
     let wide = manifest.with(&["spec", "trainer", "numNodes"], CPU + 1);
     let why = explained(ask(&mut bench, &wide));
-    assert_eq!((why.standing, why.sets[0].count), (Standing::WouldWait, 3), "{why:#?}");
+    assert_eq!((why.state, why.sets[0].count), (ExplanationState::WouldWait, 3), "{why:#?}");
     let lost = manifest.with(&["spec", "runtimeRef", "name"], "missing");
-    let Answer::Wrong(words) = ask(&mut bench, &lost) else { panic!() };
+    let VisibilityResult::Invalid(words) = ask(&mut bench, &lost) else { panic!() };
     assert_eq!(words, "runtime 'missing' not found");
 }
 
@@ -227,17 +229,20 @@ fn a_manifest_of_one_is_tried() {
 fn a_start_that_is_refused_is_told() {
     let mut bench = Bench::with_runtime(1);
     bench.put(&TRAIN_JOBS, train_job("a"));
-    let key = Key::of(&TRAIN_JOBS, &train_job("a"));
-    let call = |key: &Key| {
-        calls::merge(&key.kind, bench.caches.find(key).expect("it is there"), Part::Main, tree!({}))
+    let key = ObjectKey::of(&TRAIN_JOBS, &train_job("a"));
+    let call = |key: &ObjectKey| {
+        requests::merge(&key.kind, bench.caches.find(key).expect("it is there"), Subresource::Main, tree!({}))
     };
-    let Step::One(call) = call(&key) else { panic!() };
-    let no = Refusal::Forbidden("no such job in the runtime".to_owned());
-    let told = bench.it.refused(&key, &call, &no, &bench.caches).expect("its user should know");
+    let Step::Request(call) = call(&key) else { panic!() };
+    let no = ApiError::Forbidden("no such job in the runtime".to_owned());
+    let told = bench.it.on_request_error(&key, &call, &no, &bench.caches).expect("its user should know");
     assert_eq!(
         (told.reason.as_str(), told.message.as_str()),
         ("UpdateRefused", "no such job in the runtime")
     );
-    let late = Refusal::Conflict("somebody was quicker".to_owned());
-    assert!(bench.it.refused(&key, &call, &late, &bench.caches).is_none(), "it is tried again at once");
+    let late = ApiError::Conflict("somebody was quicker".to_owned());
+    assert!(
+        bench.it.on_request_error(&key, &call, &late, &bench.caches).is_none(),
+        "it is tried again at once"
+    );
 }

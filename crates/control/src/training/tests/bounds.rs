@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
+use muster_api::client::ApiError;
 use muster_api::kinds::JOBSETS;
-use muster_api::port::Refusal;
 use muster_api::train::kinds::TRAIN_JOBS;
 use muster_tree::{Text, Tree, tree};
 
-use super::super::Settings;
-use super::bench::{Bench, is, word};
+use super::super::TrainJobControllerConfig;
+use super::fixture::{Fixture, is, word};
 
 /// A TrainJob that has ended.
-fn ended(name: &str, bench: &Bench, ttl: u32) -> Tree {
+fn ended(name: &str, bench: &Fixture, ttl: u32) -> Tree {
     let end =
         tree!({"type": "Complete", "status": "True", "lastTransitionTime": bench.now.to_seconds_text()});
     tree!({"metadata": {"name": name, "namespace": "ns"}, "status": {"conditions": [end]},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "ttlSecondsAfterFinished": ttl}})
 }
 
-fn flood(bench: &mut Bench, jobs: usize, ttl: u32) {
+fn flood(bench: &mut Fixture, jobs: usize, ttl: u32) {
     for n in 0..jobs {
         let job = ended(&format!("j{n}"), bench, ttl);
         bench.put(&TRAIN_JOBS, &job);
@@ -29,7 +29,10 @@ fn flood(bench: &mut Bench, jobs: usize, ttl: u32) {
 #[test]
 fn deletions_under_way_are_bounded() {
     for max in [1, 5] {
-        let mut bench = Bench::new(Settings { deletions_max: max, ..Settings::default() });
+        let mut bench = Fixture::new(TrainJobControllerConfig {
+            deletions_max: max,
+            ..TrainJobControllerConfig::default()
+        });
         flood(&mut bench, 200, 60);
         bench.run(Duration::from_secs(59));
         assert_eq!(bench.counted(), [""; 0]);
@@ -44,7 +47,8 @@ fn deletions_under_way_are_bounded() {
 /// Shows: 2899-44.
 #[test]
 fn a_server_that_keeps_up_gets_more_deletions_at_once() {
-    let mut bench = Bench::new(Settings { deletions_max: 48, ..Settings::default() });
+    let mut bench =
+        Fixture::new(TrainJobControllerConfig { deletions_max: 48, ..TrainJobControllerConfig::default() });
     flood(&mut bench, 200, 60);
     bench.run(Duration::from_secs(60));
     assert_eq!(bench.counted(), ["delete trainjobs 200"], "each once, and nothing is read");
@@ -54,7 +58,8 @@ fn a_server_that_keeps_up_gets_more_deletions_at_once() {
 /// Shows: 2899-20, 2899-44.
 #[test]
 fn deadlines_are_written_before_anything_is_deleted_that_is_due_with_them() {
-    let mut bench = Bench::new(Settings { deletions_max: 48, ..Settings::default() });
+    let mut bench =
+        Fixture::new(TrainJobControllerConfig { deletions_max: 48, ..TrainJobControllerConfig::default() });
     flood(&mut bench, 200, 60);
     (0..20).for_each(|n| bench.submit(&format!("late{n}"), &tree!({"activeDeadlineSeconds": 60})));
     bench.run(Duration::from_secs(59));
@@ -71,7 +76,7 @@ fn deadlines_are_written_before_anything_is_deleted_that_is_due_with_them() {
 /// Shows: 2899-38, 2899-45.
 #[test]
 fn five_thousand_due_in_one_second_go_in_that_second() {
-    let mut bench = Bench::new(Settings::default());
+    let mut bench = Fixture::new(TrainJobControllerConfig::default());
     for n in 0..5_000 {
         let space = if n < 1_000 { "crowded".to_owned() } else { format!("small{}", n % 40) };
         let job = ended(&format!("j{n}"), &bench, 60).with(&["metadata", "namespace"], space);
@@ -87,7 +92,7 @@ fn five_thousand_due_in_one_second_go_in_that_second() {
 /// Shows: 2899-46.
 #[test]
 fn a_hundred_a_minute_go_as_they_are_due_for_an_hour() {
-    let mut bench = Bench::new(Settings::default());
+    let mut bench = Fixture::new(TrainJobControllerConfig::default());
     let mut want: Vec<u64> = Vec::new();
     for minute in 0..60 {
         flood(&mut bench, 100, 30);
@@ -101,10 +106,11 @@ fn a_hundred_a_minute_go_as_they_are_due_for_an_hour() {
 /// Shows: 2899-44.
 #[test]
 fn whoever_is_refused_keeps_no_other_from_going() {
-    let mut bench = Bench::new(Settings { deletions_max: 2, ..Settings::default() });
+    let mut bench =
+        Fixture::new(TrainJobControllerConfig { deletions_max: 2, ..TrainJobControllerConfig::default() });
     bench.refuse(|call| {
-        let held = is(call, "delete", "trainjobs") && call.on.name.ends_with('0');
-        held.then(|| Refusal::Forbidden("no".to_owned()))
+        let held = is(call, "delete", "trainjobs") && call.target.name.ends_with('0');
+        held.then(|| ApiError::Forbidden("no".to_owned()))
     });
     flood(&mut bench, 100, 1);
     bench.run(Duration::from_secs(1));
@@ -120,7 +126,7 @@ fn whoever_is_refused_keeps_no_other_from_going() {
 /// Shows: 2899-42.
 #[test]
 fn fifty_thousand_that_wait_cost_nothing_while_they_wait() {
-    let mut bench = Bench::new(Settings::default());
+    let mut bench = Fixture::new(TrainJobControllerConfig::default());
     flood(&mut bench, 50_000, 86_400);
     bench.settle();
     assert_eq!(bench.number("trainjob_ttl_pending_deletions"), 50_000.0);
@@ -135,17 +141,23 @@ fn fifty_thousand_that_wait_cost_nothing_while_they_wait() {
 }
 
 /// What the controller keeps of TrainJobs, all told.
-fn kept(bench: &Bench) -> usize {
+fn kept(bench: &Fixture) -> usize {
     let it = bench.training();
     let (in_flight, waiting) = it.deletions.count();
     let samples = it.numbers.samples(bench.now).iter().filter(|sample| sample.labels.len() > 1).count();
-    it.kept.len() + it.news.len() + it.retries.len() + in_flight + waiting + it.numbers.kept() + samples
+    it.kept.len()
+        + it.news.len()
+        + it.retries.len()
+        + in_flight
+        + waiting
+        + it.numbers.tracked_jobs()
+        + samples
 }
 
 /// Shows: 2899-43.
 #[test]
 fn a_hundred_thousand_that_came_and_went_leave_nothing() {
-    let mut bench = Bench::new(Settings::default());
+    let mut bench = Fixture::new(TrainJobControllerConfig::default());
     for round in 0..100 {
         for n in 0..990 {
             let job = ended(&format!("j{round}-{n}"), &bench, n % 3);
@@ -156,8 +168,8 @@ fn a_hundred_thousand_that_came_and_went_leave_nothing() {
             bench.submit(&format!("whole{n}"), &tree!({"ttlSecondsAfterFinished": 1, "suspend": n == 3}));
         }
         bench.refuse(|call| {
-            let late = is(call, "apply", "jobsets") && call.on.name == "whole7";
-            late.then(|| Refusal::Forbidden("quota".to_owned()))
+            let late = is(call, "apply", "jobsets") && call.target.name == "whole7";
+            late.then(|| ApiError::Forbidden("quota".to_owned()))
         });
         bench.run(Duration::from_secs(1));
         assert!(kept(&bench) > 0);

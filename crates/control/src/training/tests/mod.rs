@@ -1,7 +1,7 @@
-//! The shell around the decisions: which calls are made, what is told and kept, and what crashes and refusals change.
+//! The TrainJob controller: requests, events and state, under crashes and failed requests.
 
-mod bench;
 mod bounds;
-mod lives;
-mod made;
-mod refusals;
+mod children;
+mod fixture;
+mod lifecycle;
+mod request_errors;
