@@ -1,32 +1,31 @@
-//! The port to an API server, made over the network: the one crate that knows a Kubernetes client.
+//! The [`Api`] port over HTTP: the only crate that knows a Kubernetes client.
 //!
-//! [`KubeApi`] turns calls into requests and watches into batches. Connection, TLS, credentials and the watch
-//! protocol are kube's; what a call means on the wire is in [`request`], what an answer means in [`reply`].
+//! [`KubeApi`] turns API requests into HTTP requests and watches into batches. Connection, TLS, credentials and the watch protocol
+//! are kube's; [`request`] builds HTTP requests, [`response`] reads HTTP responses.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - At most [`CALLS_IN_FLIGHT_MAX`] requests are under way; further ones wait their turn.
-//! - Every call gets exactly one reply. One that took longer than [`CALL_TIME_MAX`] is `Unknown`: it may have
-//!   happened.
-//! - While the server is away or asks for patience one call at a time finds out whether it is back; the others wait.
-//! - A kind that is followed holds back its socket when nobody pulls.
+//! - At most [`REQUESTS_IN_FLIGHT_MAX`] requests are in flight; further ones wait for a slot.
+//! - Every request gets exactly one reply. After [`REQUEST_TIMEOUT`] it is [`ApiError::Indeterminate`]: it may have happened.
+//! - While the server is unreachable or overloaded, one request at a time probes it and the others wait (a circuit breaker).
+//! - A watch applies backpressure: its task stops reading when its batches are not drained.
 //!
 //! # Deliberately absent
 //!
-//! Calls that happen all or none: a real API server has no such thing, and the abilities say so.
+//! Transactions: a Kubernetes API server has none, and the capabilities say so.
 
-mod discover;
-mod follow;
-mod gate;
-mod held;
-mod lead;
+mod circuit_breaker;
+mod discovery;
+mod dynamic_object;
+mod leader_election;
+mod leadership_epoch;
 mod list;
 mod logs;
-mod pace;
-pub mod reply;
+mod projection;
 pub mod request;
-mod share;
-mod term;
+pub mod response;
+mod watch;
+mod watch_backoff;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -37,131 +36,113 @@ use futures::future::join_all;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use muster_api::port::{Abilities, Act, Api, Call, Follow, Kind, Object, Refusal, Reply};
+use muster_api::client::{
+    Api, ApiCapabilities, ApiError, ApiObject, ApiRequest, Kind, ReplyCallback, RequestVerb, Watcher,
+};
 use muster_tree::{Sharing, Text, Tree};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::follow::Which;
-use crate::gate::{Gate, Said};
-use crate::share::Shares;
-use crate::term::Ended;
+use crate::circuit_breaker::{CircuitBreaker, ServerHealth};
+use crate::leadership_epoch::EpochEnd;
+use crate::projection::Projections;
+use crate::watch::WatchScope;
 
-pub use discover::Served;
-pub use lead::{Lead, LeadError, NAMESPACE};
-pub use logs::{LINE_BYTES_MAX, LogLines, LogOf, Piece, PieceEnd};
-pub use share::Share;
-pub use term::Term;
+pub use discovery::ServedResource;
+pub use leader_election::{DEFAULT_NAMESPACE, LeaderElectionError, LeaderElector};
+pub use leadership_epoch::LeadershipEpoch;
+pub use logs::{LINE_BYTES_MAX, LogChunk, LogChunkEnd, LogRequest, LogStream};
+pub use projection::Projection;
 
-/// Requests under way at any time.
-pub const CALLS_IN_FLIGHT_MAX: usize = 64;
-/// How long a request may take before its reply counts as lost.
-pub const CALL_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long a call may wait for a server that is away; then its caller may think of something else.
-const AWAY_TIME_MAX: Duration = Duration::from_secs(30);
-/// When such a caller may come again.
-const AWAY_AGAIN: Duration = Duration::from_secs(1);
+/// Requests in flight at any time.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
+/// After this time the reply to a request counts as lost.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a request may wait for an unavailable server before it fails.
+const UNAVAILABLE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The `Retry-After` of such a request.
+const UNAVAILABLE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig cannot be used.
     #[error("{path}: {problem}\n\nhint: give a kubeconfig with a current context", path = path.display())]
-    Kubeconfig {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// There is none.
+    Kubeconfig { path: PathBuf, problem: String },
     #[error("no cluster to talk to: {0}\n\nhint: name one with `--kubeconfig FILE` or in $KUBECONFIG")]
-    Nowhere(String),
-    /// The server does not answer.
+    NoCluster(String),
     #[error("{server} does not answer: {problem}\n\nhint: is it running, and is this the right kubeconfig?")]
-    Silent {
-        /// Its address.
-        server: String,
-        /// What happened.
-        problem: String,
-    },
-    /// The server answers, but not to us.
+    Unreachable { server: String, problem: String },
+    /// The server answers 401.
     #[error(
         "{server} does not accept the credentials: {problem}\n\nhint: is this the right kubeconfig, and is it still valid?"
     )]
-    Stranger {
-        /// Its address.
-        server: String,
-        /// What it said.
-        problem: String,
-    },
+    Unauthorized { server: String, problem: String },
 }
 
-/// The port over the network.
+/// A connection to a Kubernetes API server. Clones share the connection, its slots and its circuit breaker.
 #[derive(Clone)]
 pub struct KubeApi {
     client: Client,
     server: Arc<str>,
-    authority: Arc<str>,
+    ca_pem: Arc<str>,
     runtime: Handle,
-    slots: Arc<Semaphore>,
-    gate: Arc<Gate>,
-    ended: Ended,
-    /// What the caches hold shares its branches, as in the embedded store.
+    request_slots: Arc<Semaphore>,
+    breaker: Arc<CircuitBreaker>,
+    epoch_end: EpochEnd,
+    /// Interns the branches of cached objects, as the embedded store does.
     sharing: Arc<Mutex<Sharing>>,
-    shares: Shares,
+    shares: Projections,
 }
 
 impl KubeApi {
-    /// Connects with a kubeconfig, or as the environment says: `$KUBECONFIG`, the home folder, inside a cluster.
+    /// Connects with a kubeconfig, or with the default: `$KUBECONFIG`, `~/.kube/config`, the service account of a pod.
     ///
     /// # Errors
     /// There is no usable configuration, or the server does not answer.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<KubeApi, ConnectError> {
-        let mut config = configuration(kubeconfig).await?;
-        // How often and when to try again is decided here, by who knows what is at stake.
+        let mut config = load_config(kubeconfig).await?;
+        // Retries belong to the control loop and the circuit breaker; kube's own would multiply with them.
         config.default_retry = false;
         let server = config.cluster_url.to_string();
-        let authority: String = config.root_cert.iter().flatten().map(|der| pem(der)).collect();
-        let silent = |problem: String| ConnectError::Silent { server: server.clone(), problem };
-        let client = Client::try_from(config).map_err(|e| silent(in_full(&e)))?;
+        let ca_pem: String = config.root_cert.iter().flatten().map(|der| pem(der)).collect();
+        let silent = |problem: String| ConnectError::Unreachable { server: server.clone(), problem };
+        let client = Client::try_from(config).map_err(|e| silent(error_chain(&e)))?;
         client
             .apiserver_version()
             .await
-            .map_err(|e| stranger(&e, &server).unwrap_or_else(|| silent(in_full(&e))))?;
-        welcome(&client, &server).await?;
+            .map_err(|e| unauthorized(&e, &server).unwrap_or_else(|| silent(error_chain(&e))))?;
+        check_authenticated(&client, &server).await?;
         Ok(KubeApi {
             client,
             server: server.into(),
-            authority: authority.into(),
+            ca_pem: ca_pem.into(),
             runtime: Handle::current(),
-            slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
-            gate: Arc::default(),
-            ended: Ended::never(),
+            request_slots: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)),
+            breaker: Arc::default(),
+            epoch_end: EpochEnd::never(),
             sharing: Arc::default(),
             shares: Arc::default(),
         })
     }
 
-    /// The address of the server.
+    /// The URL of the server.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Host and port of the server.
     #[must_use]
     pub fn host(&self) -> Option<(Text, u16)> {
         let address: http::Uri = self.server.parse().ok()?;
         Some((address.host()?.into(), address.port_u16().unwrap_or(443)))
     }
 
-    /// The authority that certifies the server, in PEM; empty when the kubeconfig names none.
+    /// The CA certificates of the server, in PEM; empty when the kubeconfig has none.
     #[must_use]
-    pub fn authority(&self) -> &str {
-        &self.authority
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
     }
 
-    /// The namespace that the kubeconfig's context names.
+    /// The namespace of the kubeconfig's current context.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.client.default_namespace()
@@ -170,248 +151,261 @@ impl KubeApi {
     /// The version of the server, major and minor.
     ///
     /// # Errors
-    /// The server does not tell.
-    pub async fn version(&self) -> Result<(u32, u32), Refusal> {
-        let told = self.client.apiserver_version().await.map_err(|e| Refusal::Unknown(in_full(&e)))?;
-        // Some clouds write `30+`.
+    /// The request failed.
+    pub async fn version(&self) -> Result<(u32, u32), ApiError> {
+        let told =
+            self.client.apiserver_version().await.map_err(|e| ApiError::Indeterminate(error_chain(&e)))?;
+        // Some cloud providers write `30+`.
         let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
         let read = number(&told.major).zip(number(&told.minor));
-        read.ok_or_else(|| Refusal::Unknown(format!("{} is no version", told.git_version)))
+        read.ok_or_else(|| ApiError::Indeterminate(format!("{} is no version", told.git_version)))
     }
 
-    /// All kinds of which the server can make objects, in all versions.
+    /// All resources that support create, in all versions.
     ///
     /// # Errors
-    /// The server does not tell.
-    pub async fn served(&self) -> Result<Vec<Served>, Refusal> {
-        let late = |_| Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"));
-        let told = tokio::time::timeout(CALL_TIME_MAX, discover::served(&self.client)).await.map_err(late)?;
-        told.map_err(|e| Refusal::Unknown(in_full(&e)))
+    /// Discovery failed.
+    pub async fn served_resources(&self) -> Result<Vec<ServedResource>, ApiError> {
+        let late = |_| ApiError::Indeterminate(format!("no answer within {REQUEST_TIMEOUT:?}"));
+        let told =
+            tokio::time::timeout(REQUEST_TIMEOUT, discovery::served(&self.client)).await.map_err(late)?;
+        told.map_err(|e| ApiError::Indeterminate(error_chain(&e)))
     }
 
-    /// As [`Api::follow`], in one namespace only.
+    /// As [`Api::watch`], in one namespace only.
     #[must_use]
-    pub fn follow_in(&self, kind: &Kind, namespace: &str) -> Box<dyn Follow> {
+    pub fn watch_namespace(&self, kind: &Kind, namespace: &str) -> Box<dyn Watcher> {
         let client = self.client.clone();
-        let which = Which { namespace: Some(namespace), ..Which::default() };
-        Box::new(follow::start(&self.runtime, client, kind, &which, self.sharing.clone()))
+        let which = WatchScope { namespace: Some(namespace), ..WatchScope::default() };
+        Box::new(watch::start(&self.runtime, client, kind, &which, self.sharing.clone()))
     }
 
-    /// As [`Api::follow`], one object only; the namespace is empty where objects have none.
+    /// As [`Api::watch`], one object only; the namespace is empty for a cluster-scoped object.
     #[must_use]
-    pub fn follow_one(&self, kind: &Kind, namespace: &str, name: &str) -> Box<dyn Follow> {
+    pub fn watch_object(&self, kind: &Kind, namespace: &str, name: &str) -> Box<dyn Watcher> {
         let namespace = Some(namespace).filter(|it| !it.is_empty());
-        let which = Which { namespace, name: Some(name), ..Which::default() };
-        Box::new(follow::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
+        let which = WatchScope { namespace, name: Some(name), ..WatchScope::default() };
+        Box::new(watch::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
     }
 
-    /// Begins to read the log of a container.
+    /// Opens the log of a container.
     ///
     /// # Errors
-    /// There is none, or not yet.
-    pub async fn log(&self, of: &LogOf) -> Result<LogLines, Refusal> {
+    /// The container does not exist or has no log yet.
+    pub async fn log(&self, of: &LogRequest) -> Result<LogStream, ApiError> {
         logs::open(&self.client, of).await
     }
 
-    /// The same connection, over which of some kinds only a share is taken where they are followed as a whole.
+    /// This connection with projections for watches of some kinds in all namespaces.
     #[must_use]
-    pub fn taking(&self, shares: impl IntoIterator<Item = (Kind, Share)>) -> KubeApi {
+    pub fn with_projections(&self, shares: impl IntoIterator<Item = (Kind, Projection)>) -> KubeApi {
         KubeApi { shares: Arc::new(shares.into_iter().collect()), ..self.clone() }
     }
 
-    /// The same connection with slots of its own: for answers that calls of this one may be waiting for.
+    /// This connection with separate slots: for requests that requests of this one may depend on, such as those of a webhook.
     #[must_use]
-    pub fn beside(&self) -> KubeApi {
-        KubeApi { slots: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)), ..self.clone() }
+    pub fn with_separate_slots(&self) -> KubeApi {
+        KubeApi { request_slots: Arc::new(Semaphore::new(REQUESTS_IN_FLIGHT_MAX)), ..self.clone() }
     }
 
-    /// The same connection for calls that must not wait for others, whatever the server is like: their callers bound
-    /// their number and their time.
+    /// This connection with separate slots and without circuit breaker, for callers that bound the number and time of their
+    /// requests themselves: leader election.
     #[must_use]
-    pub fn unhindered(&self) -> KubeApi {
-        KubeApi { gate: Arc::new(Gate::open()), ..self.beside() }
+    pub fn without_circuit_breaker(&self) -> KubeApi {
+        KubeApi { breaker: Arc::new(CircuitBreaker::disabled()), ..self.with_separate_slots() }
     }
 
-    /// The same connection for calls that are to be made only until the term ends: those under way are broken off then.
+    /// This connection for one leadership epoch: when the epoch ends, requests in flight are canceled and no further one is sent.
     #[must_use]
-    pub fn for_a_term(&self) -> (KubeApi, Term) {
-        let (term, ended) = term::begin();
-        (KubeApi { ended, ..self.clone() }, term)
+    pub fn for_epoch(&self) -> (KubeApi, LeadershipEpoch) {
+        let (epoch, epoch_end) = leadership_epoch::start_epoch();
+        (KubeApi { epoch_end, ..self.clone() }, epoch)
     }
 
-    /// The objects of a namespace that have all of these labels.
+    /// Lists the objects of a namespace that have all of these labels.
     ///
     /// # Errors
-    /// Why they are not told.
-    pub async fn labelled(
+    /// The list failed.
+    pub async fn list_by_labels(
         &self,
         kind: &Kind,
         namespace: &str,
         labels: &[(&str, &str)],
-    ) -> Result<Vec<Object>, Refusal> {
-        self.in_turn(async |said| {
-            *said = Said::Away;
+    ) -> Result<Vec<ApiObject>, ApiError> {
+        self.with_permit(async |health| {
+            *health = ServerHealth::Unreachable;
             let listed = list::labelled(&self.client, kind, namespace, labels).await;
-            *said = reply::of_list(&listed);
+            *health = response::list_health(&listed);
             listed
         })
         .await
     }
 
-    /// Events about the object of this UID, at most one page of them.
+    /// Lists the Events about the object of this UID, at most one page.
     ///
     /// # Errors
-    /// Why they are not told.
-    pub async fn events_of(&self, namespace: &str, uid: &str) -> Result<Vec<Object>, Refusal> {
-        self.in_turn(async |said| {
-            *said = Said::Away;
+    /// The list failed.
+    pub async fn events_of(&self, namespace: &str, uid: &str) -> Result<Vec<ApiObject>, ApiError> {
+        self.with_permit(async |health| {
+            *health = ServerHealth::Unreachable;
             let listed = list::events_of(&self.client, namespace, uid).await;
-            *said = reply::of_list(&listed);
+            *health = response::list_health(&listed);
             listed
         })
         .await
     }
 
-    /// Has the server go through one call without keeping anything.
+    /// Performs one request with `dryRun=All`.
     ///
     /// # Errors
-    /// Why it would not be done, or that nobody knows.
-    pub async fn rehearse(&self, call: &Call) -> Result<Object, Refusal> {
-        let request = request::rehearsal(call)?;
-        self.in_turn(async |said| self.exchange(call, request, said).await).await
+    /// The server would reject the request, or the reply was lost.
+    pub async fn dry_run(&self, call: &ApiRequest) -> Result<ApiObject, ApiError> {
+        let request = request::build_dry_run(call)?;
+        self.with_permit(async |health| self.request_object(call, request, health).await).await
     }
 
-    /// The code and the body of the answer to a dry run of one call: the object, or a `Status` with its causes.
+    /// As [`KubeApi::dry_run`], with the status code and body as received: the object, or a `Status` with its causes.
     ///
     /// # Errors
-    /// The server did not answer.
-    pub async fn dry_run(&self, call: &Call) -> Result<(u16, Tree), Refusal> {
-        let request = request::rehearsal(call)?;
-        self.in_turn(async |said| {
-            let (code, _, bytes) = self.send(call, request, said).await?;
-            let unread = |e| Refusal::Unknown(format!("the answer cannot be read: {e}"));
+    /// The reply was lost.
+    pub async fn dry_run_raw(&self, call: &ApiRequest) -> Result<(u16, Tree), ApiError> {
+        let request = request::build_dry_run(call)?;
+        self.with_permit(async |health| {
+            let (code, _, bytes) = self.send_http(call, request, health).await?;
+            let unread = |e| ApiError::Indeterminate(format!("the answer cannot be read: {e}"));
             Ok((code, Tree::parse(bytes.as_ref()).map_err(unread)?))
         })
         .await
     }
 
-    /// Performs one call and waits for its reply.
+    /// Performs one request and waits for its reply.
     ///
     /// # Errors
-    /// Why it was not done, or that nobody knows.
-    pub async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
-        let request = request::of(call)?;
-        self.in_turn(async |said| self.exchange(call, request, said).await).await
+    /// The server rejected the request, or the reply was lost.
+    pub async fn perform(&self, call: &ApiRequest) -> Result<ApiObject, ApiError> {
+        let request = request::build(call)?;
+        self.with_permit(async |health| self.request_object(call, request, health).await).await
     }
 
-    /// Waits for a slot and for the gate, and no longer than a reply may take; `work` notes how the server was.
-    async fn in_turn<T>(
+    /// Runs `work` with a slot and a permit of the circuit breaker, within the request timeout; `work` records the health of the
+    /// server.
+    async fn with_permit<T>(
         &self,
-        work: impl AsyncFnOnce(&mut Said) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        work: impl AsyncFnOnce(&mut ServerHealth) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let exchange = async {
-            // The slot first: whoever waited for one must not go out through a gate that has closed meanwhile.
-            let _slot = self.slots.acquire().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
-            let entered = tokio::time::timeout(AWAY_TIME_MAX, self.gate.enter()).await;
-            let pass = entered.map_err(|_| Refusal::Busy { retry_after: AWAY_AGAIN })?;
-            let mut said = Said::Nothing;
-            let done = tokio::time::timeout(CALL_TIME_MAX, work(&mut said)).await;
-            // One call without an answer may have waited for a webhook of somebody else: that says nothing of the server.
-            pass.said(if done.is_ok() { said } else { Said::Nothing });
-            done.unwrap_or_else(|_| Err(Refusal::Unknown(format!("no answer within {CALL_TIME_MAX:?}"))))
+            // The slot comes first: the breaker may open while a request waits for a slot, and a permit taken before would let it
+            // through.
+            let _slot =
+                self.request_slots.acquire().await.map_err(|e| ApiError::Indeterminate(e.to_string()))?;
+            let entered = tokio::time::timeout(UNAVAILABLE_WAIT_MAX, self.breaker.acquire()).await;
+            let permit =
+                entered.map_err(|_| ApiError::TooManyRequests { retry_after: UNAVAILABLE_RETRY_AFTER })?;
+            let mut health = ServerHealth::Unknown;
+            let done = tokio::time::timeout(REQUEST_TIMEOUT, work(&mut health)).await;
+            // A single timeout says nothing about the server: the request may have waited for a slow webhook.
+            permit.report(if done.is_ok() { health } else { ServerHealth::Unknown });
+            done.unwrap_or_else(|_| {
+                Err(ApiError::Indeterminate(format!("no answer within {REQUEST_TIMEOUT:?}")))
+            })
         };
         tokio::select! {
             biased;
-            () = self.ended.wait() => Err(Refusal::Unknown("broken off: another may be in charge".to_owned())),
+            () = self.epoch_end.wait() => Err(ApiError::Indeterminate("canceled: leadership was lost".to_owned())),
             done = exchange => done,
         }
     }
 
-    async fn exchange(
+    async fn request_object(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         request: http::Request<Vec<u8>>,
-        said: &mut Said,
-    ) -> Result<Object, Refusal> {
-        let (code, asked, bytes) = self.send(call, request, said).await?;
-        let object = reply::read(code, asked, bytes.as_ref()).map_err(|refusal| call.understood(refusal))?;
-        if call.act == Act::Get {
-            // The server itself only checks writes.
-            call.check(&object)?;
+        health: &mut ServerHealth,
+    ) -> Result<ApiObject, ApiError> {
+        let (code, asked, bytes) = self.send_http(call, request, health).await?;
+        let object =
+            response::read(code, asked, bytes.as_ref()).map_err(|refusal| call.normalize_error(refusal))?;
+        if call.verb == RequestVerb::Get {
+            // The server checks preconditions of writes only.
+            call.check_preconditions(&object)?;
         }
-        Ok(held::share(&self.sharing, &object))
+        Ok(dynamic_object::share(&self.sharing, &object))
     }
 
-    /// The code, the patience that is asked for, and the body of an answer.
-    async fn send(
+    /// The status code, `Retry-After` and body of the response.
+    async fn send_http(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         request: http::Request<Vec<u8>>,
-        said: &mut Said,
-    ) -> Result<(u16, Option<Duration>, impl AsRef<[u8]>), Refusal> {
-        let unknown = |e: kube::Error| Refusal::Unknown(in_full(&e));
-        call.makes_sense()?;
-        *said = Said::Away;
-        let response = self.client.send(request.map(Body::from)).await.map_err(unknown)?;
+        health: &mut ServerHealth,
+    ) -> Result<(u16, Option<Duration>, impl AsRef<[u8]>), ApiError> {
+        let indeterminate = |e: kube::Error| ApiError::Indeterminate(error_chain(&e));
+        call.validate()?;
+        *health = ServerHealth::Unreachable;
+        let response = self.client.send(request.map(Body::from)).await.map_err(indeterminate)?;
         let code = response.status().as_u16();
-        let asked = reply::patience(response.headers());
-        *said = reply::of_server(code, asked, call.on.part);
-        let bytes = response.into_body().collect_bytes().await.map_err(unknown)?;
+        let asked = response::retry_after(response.headers());
+        *health = response::server_health(code, asked, call.target.subresource);
+        let bytes = response.into_body().collect_bytes().await.map_err(indeterminate)?;
         Ok((code, asked, bytes))
     }
 }
 
 impl Api for KubeApi {
-    fn call(&self, call: Call, reply: Reply<Result<Object, Refusal>>) {
+    fn send(&self, call: ApiRequest, reply: ReplyCallback<Result<ApiObject, ApiError>>) {
         let this = self.clone();
         self.runtime.spawn(async move { reply(this.perform(&call).await) });
     }
 
-    fn together(&self, calls: Vec<Call>, reply: Reply<Vec<Result<Object, Refusal>>>) {
+    fn send_transaction(
+        &self,
+        calls: Vec<ApiRequest>,
+        reply: ReplyCallback<Vec<Result<ApiObject, ApiError>>>,
+    ) {
         let this = self.clone();
         self.runtime.spawn(async move { reply(join_all(calls.iter().map(|call| this.perform(call))).await) });
     }
 
-    fn follow(&self, kind: &Kind) -> Box<dyn Follow> {
+    fn watch(&self, kind: &Kind) -> Box<dyn Watcher> {
         let share = self.shares.get(kind).copied().unwrap_or_default();
-        let which = Which { share, ..Which::default() };
-        Box::new(follow::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
+        let which = WatchScope { share, ..WatchScope::default() };
+        Box::new(watch::start(&self.runtime, self.client.clone(), kind, &which, self.sharing.clone()))
     }
 
-    fn abilities(&self) -> Abilities {
-        // The loop asks on its own thread, which is none of the runtime's.
+    fn capabilities(&self) -> ApiCapabilities {
+        // The control loop calls this on its own thread, outside the async runtime: blocking is allowed.
         let kinds = self
             .runtime
-            .block_on(async { tokio::time::timeout(CALL_TIME_MAX, discover::kinds(&self.client)).await });
+            .block_on(async { tokio::time::timeout(REQUEST_TIMEOUT, discovery::kinds(&self.client)).await });
         let problem = match kinds {
-            Ok(Ok(kinds)) => return Abilities { atomic: false, kinds },
-            Ok(Err(error)) => in_full(&error),
-            Err(_) => format!("no answer within {CALL_TIME_MAX:?}"),
+            Ok(Ok(kinds)) => return ApiCapabilities { atomic: false, kinds },
+            Ok(Err(error)) => error_chain(&error),
+            Err(_) => format!("no answer within {REQUEST_TIMEOUT:?}"),
         };
-        tracing::warn!(problem, "the kinds that the server has cannot be read");
-        Abilities { atomic: false, kinds: Vec::new() }
+        tracing::warn!(error = problem, "API discovery failed");
+        ApiCapabilities { atomic: false, kinds: Vec::new() }
     }
 }
 
-/// Everybody may ask for the version; whoever is not known at all would else wait for ever.
-async fn welcome(client: &Client, server: &str) -> Result<(), ConnectError> {
+/// Checks that the credentials are accepted. `/version` is public: without this check a client with invalid credentials would
+/// retry for ever.
+async fn check_authenticated(client: &Client, server: &str) -> Result<(), ConnectError> {
     let request = http::Request::get("/api").body(Vec::new()).expect("a path that never changes");
-    let refused = client.request_text(request).await.err().and_then(|error| stranger(&error, server));
-    // What else may be wrong shows, and may pass, when something is asked for.
+    let refused = client.request_text(request).await.err().and_then(|error| unauthorized(&error, server));
+    // Other errors are reported, and may pass, with later requests.
     refused.map_or(Ok(()), Err)
 }
 
-/// The server answers, but does not know us.
-fn stranger(error: &kube::Error, server: &str) -> Option<ConnectError> {
+/// The error of a 401 response.
+fn unauthorized(error: &kube::Error, server: &str) -> Option<ConnectError> {
     match error {
         kube::Error::Api(status) if status.code == 401 => {
-            Some(ConnectError::Stranger { server: server.to_owned(), problem: status.message.clone() })
+            Some(ConnectError::Unauthorized { server: server.to_owned(), problem: status.message.clone() })
         }
         _ => None,
     }
 }
 
-/// A certificate in PEM.
 fn pem(der: &[u8]) -> String {
     const LINE: usize = 64;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
@@ -420,18 +414,18 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+async fn load_config(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
     let Some(path) = kubeconfig else {
-        return Config::infer().await.map_err(|e| ConnectError::Nowhere(in_full(&e)));
+        return Config::infer().await.map_err(|e| ConnectError::NoCluster(error_chain(&e)));
     };
     let wrong = |problem: String| ConnectError::Kubeconfig { path: path.to_owned(), problem };
-    let file = Kubeconfig::read_from(path).map_err(|e| wrong(in_full(&e)))?;
+    let file = Kubeconfig::read_from(path).map_err(|e| wrong(error_chain(&e)))?;
     let options = KubeConfigOptions::default();
-    Config::from_custom_kubeconfig(file, &options).await.map_err(|e| wrong(in_full(&e)))
+    Config::from_custom_kubeconfig(file, &options).await.map_err(|e| wrong(error_chain(&e)))
 }
 
-/// An error with its causes, each said once.
-fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
+/// The text of an error with its causes, without repetitions.
+fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

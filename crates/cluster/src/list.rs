@@ -1,29 +1,29 @@
-//! Objects that are read together, once.
+//! One-off lists.
 
 use kube::Client;
+use muster_api::client::{ApiError, ApiObject, Kind};
 use muster_api::kinds::EVENTS;
-use muster_api::port::{Kind, Object, Refusal};
 use muster_tree::Tree;
 
-use crate::{in_full, request};
+use crate::{error_chain, request};
 
-/// Objects in one answer; the rest is asked for with the next.
+/// Objects per page; further pages are requested with `continue`.
 const PAGE: &str = "500";
 
-/// The objects of a namespace that have all of these labels.
+/// Lists the objects of a namespace that have all of these labels.
 ///
 /// # Errors
-/// The server does not tell.
+/// The list failed.
 pub async fn labelled(
     client: &Client,
     kind: &Kind,
     namespace: &str,
     labels: &[(&str, &str)],
-) -> Result<Vec<Object>, Refusal> {
+) -> Result<Vec<ApiObject>, ApiError> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
         let page = page(client, &address(kind, namespace, labels, &next)).await?;
-        all.extend(page.items_at(&["items"]).iter().map(Object::of_wire));
+        all.extend(page.items_at(&["items"]).iter().map(ApiObject::from_wire));
         page.str_at(&["metadata", "continue"]).clone_into(&mut next);
         if next.is_empty() {
             return Ok(all);
@@ -31,23 +31,24 @@ pub async fn labelled(
     }
 }
 
-/// The events of a namespace that are about the object of this UID.
+/// Lists the Events of a namespace about the object of this UID.
 ///
 /// # Errors
-/// The server does not tell.
-pub async fn events_of(client: &Client, namespace: &str, uid: &str) -> Result<Vec<Object>, Refusal> {
+/// The list failed.
+pub async fn events_of(client: &Client, namespace: &str, uid: &str) -> Result<Vec<ApiObject>, ApiError> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("limit", PAGE).append_pair("fieldSelector", &format!("involvedObject.uid={uid}"));
-    let address = format!("{}?{}", request::root(&EVENTS, namespace), query.finish());
+    let address = format!("{}?{}", request::collection_path(&EVENTS, namespace), query.finish());
     let page = page(client, &address).await?;
-    Ok(page.items_at(&["items"]).iter().map(Object::of_wire).collect())
+    Ok(page.items_at(&["items"]).iter().map(ApiObject::from_wire).collect())
 }
 
-async fn page(client: &Client, address: &str) -> Result<Tree, Refusal> {
+async fn page(client: &Client, address: &str) -> Result<Tree, ApiError> {
     let request = http::Request::get(address).body(Vec::new());
-    let request = request.map_err(|e| Refusal::Invalid(format!("{address} is no address: {e}")))?;
-    let text = client.request_text(request).await.map_err(refusal)?;
-    Tree::parse(text.as_bytes()).map_err(|e| Refusal::Unknown(format!("the answer cannot be read: {e}")))
+    let request = request.map_err(|e| ApiError::Invalid(format!("{address} is no address: {e}")))?;
+    let text = client.request_text(request).await.map_err(error_from_status)?;
+    Tree::parse(text.as_bytes())
+        .map_err(|e| ApiError::Indeterminate(format!("the answer cannot be read: {e}")))
 }
 
 fn address(kind: &Kind, namespace: &str, labels: &[(&str, &str)], next: &str) -> String {
@@ -60,13 +61,15 @@ fn address(kind: &Kind, namespace: &str, labels: &[(&str, &str)], next: &str) ->
     if !next.is_empty() {
         query.append_pair("continue", next);
     }
-    format!("{}?{}", request::root(kind, namespace), query.finish())
+    format!("{}?{}", request::collection_path(kind, namespace), query.finish())
 }
 
-fn refusal(error: kube::Error) -> Refusal {
+fn error_from_status(error: kube::Error) -> ApiError {
     match error {
-        kube::Error::Api(status) => Refusal::of(status.code, &status.reason, status.message.clone(), None),
-        other => Refusal::Unknown(in_full(&other)),
+        kube::Error::Api(status) => {
+            ApiError::from_status(status.code, &status.reason, status.message.clone(), None)
+        }
+        other => ApiError::Indeterminate(error_chain(&other)),
     }
 }
 

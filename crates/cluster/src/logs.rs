@@ -1,90 +1,85 @@
-//! The log of a container, line by line, and progress bars as they are drawn.
+//! The log of a container as lines, and progress bars as they are drawn.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A line longer than [`LINE_BYTES_MAX`] comes in parts: a reader holds no more than that.
-//! - Text without an end is handed over after [`PAUSE`], and again, longer, when more of it came.
+//! - A line longer than [`LINE_BYTES_MAX`] is split: memory is bounded.
+//! - A partial line is returned after [`PAUSE`], and again, extended, when more text arrives.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures::io::{AsyncBufRead, AsyncBufReadExt as _};
 use kube::Client;
+use muster_api::client::ApiError;
 use muster_api::kinds::PODS;
-use muster_api::port::Refusal;
 use muster_tree::Text;
 
-use crate::{in_full, request};
+use crate::{error_chain, request};
 
-/// The longest line that is handed over whole.
+/// The longest line that is not split.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// How long text waits for its end before it is handed over without one.
+/// How long a partial line is held back.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which log, and how much of it.
+/// The options of a log request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogOf {
-    /// Namespace of the pod.
+pub struct LogRequest {
     pub namespace: Text,
-    /// Its name.
     pub pod: Text,
-    /// The container.
     pub container: Text,
-    /// That of the run before this one.
+    /// The log of the previous container instance.
     pub previous: bool,
-    /// Whether to go on until the container ends.
+    /// Whether to stream until the container terminates.
     pub follow: bool,
 }
 
-impl LogOf {
+impl LogRequest {
     fn address(&self) -> String {
-        let LogOf { namespace, pod, container, previous, follow } = self;
-        let root = request::root(&PODS, namespace);
+        let LogRequest { namespace, pod, container, previous, follow } = self;
+        let root = request::collection_path(&PODS, namespace);
         format!("{root}/{pod}/log?container={container}&timestamps=true&follow={follow}&previous={previous}")
     }
 }
 
-/// Where a piece of a log ends.
+/// Where a chunk of a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PieceEnd {
+pub enum LogChunkEnd {
     /// At the end of a line, or of the log.
     Line,
     /// At a carriage return: what follows is drawn over it, as progress bars are.
     Return,
-    /// Nowhere yet. Nothing more came for a while; the next piece begins with the same text.
+    /// In the middle of a line, since nothing more arrived; the next chunk starts with the same text.
     Pause,
-    /// At [`LINE_BYTES_MAX`]: the line goes on in the next piece.
+    /// At [`LINE_BYTES_MAX`]: the line continues in the next chunk.
     Full,
 }
 
-/// A line of a log, or a part of one.
+/// A line of a log, or a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// The text, without what ends it.
+pub struct LogChunk {
+    /// The text without its terminator.
     pub text: String,
-    /// Where it ends.
-    pub end: PieceEnd,
+    pub end: LogChunkEnd,
 }
 
-/// A log that is being read.
-pub struct LogLines {
+pub struct LogStream {
     bytes: Pin<Box<dyn AsyncBufRead + Send>>,
-    /// Read and not yet handed over; no more than [`LINE_BYTES_MAX`] and one chunk.
+    /// Buffered bytes; at most [`LINE_BYTES_MAX`] and one read.
     held: Vec<u8>,
-    /// How much of `held` was handed over already, as a piece without an end.
+    /// How much of `held` was returned already, as a partial line.
     shown: usize,
 }
 
-impl LogLines {
-    fn new(bytes: Pin<Box<dyn AsyncBufRead + Send>>) -> LogLines {
-        LogLines { bytes, held: Vec::new(), shown: 0 }
+impl LogStream {
+    fn new(bytes: Pin<Box<dyn AsyncBufRead + Send>>) -> LogStream {
+        LogStream { bytes, held: Vec::new(), shown: 0 }
     }
 
-    /// The next piece; `None` at the end of the log.
+    /// The next chunk; `None` at the end of the log.
     ///
     /// # Errors
     /// The connection broke.
-    pub async fn next(&mut self) -> Result<Option<Piece>, String> {
+    pub async fn next(&mut self) -> Result<Option<LogChunk>, String> {
         loop {
             if let Some(piece) = self.take() {
                 return Ok(Some(piece));
@@ -98,12 +93,12 @@ impl LogLines {
             } else {
                 more.await
             };
-            let chunk = chunk.map_err(|e| in_full(&e))?;
+            let chunk = chunk.map_err(|e| error_chain(&e))?;
             if chunk.is_empty() {
                 let rest = std::mem::take(&mut self.held);
                 self.shown = 0;
                 let rest = rest.strip_suffix(b"\r").unwrap_or(&rest);
-                return Ok((!rest.is_empty()).then(|| Piece { text: text(rest), end: PieceEnd::Line }));
+                return Ok((!rest.is_empty()).then(|| LogChunk { text: text(rest), end: LogChunkEnd::Line }));
             }
             let used = chunk.len();
             self.held.extend_from_slice(chunk);
@@ -111,31 +106,31 @@ impl LogLines {
         }
     }
 
-    /// The next piece that has an end, of what was read.
-    fn take(&mut self) -> Option<Piece> {
+    /// The next complete line, or part of a long one, from the buffer.
+    fn take(&mut self) -> Option<LogChunk> {
         let seen = &self.held[..self.held.len().min(LINE_BYTES_MAX)];
         let (length, used, end) = match seen.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            Some(at) if seen[at] == b'\n' => (at, at + 1, PieceEnd::Line),
+            Some(at) if seen[at] == b'\n' => (at, at + 1, LogChunkEnd::Line),
             Some(at) => match self.held.get(at + 1) {
-                Some(b'\n') => (at, at + 2, PieceEnd::Line),
-                Some(_) => (at, at + 1, PieceEnd::Return),
+                Some(b'\n') => (at, at + 2, LogChunkEnd::Line),
+                Some(_) => (at, at + 1, LogChunkEnd::Return),
                 // A newline may follow.
                 None => return None,
             },
-            None if seen.len() == LINE_BYTES_MAX => (LINE_BYTES_MAX, LINE_BYTES_MAX, PieceEnd::Full),
+            None if seen.len() == LINE_BYTES_MAX => (LINE_BYTES_MAX, LINE_BYTES_MAX, LogChunkEnd::Full),
             None => return None,
         };
         let text = text(&self.held[..length]);
         self.held.drain(..used);
         self.shown = 0;
-        Some(Piece { text, end })
+        Some(LogChunk { text, end })
     }
 
-    /// What was read of a piece that has no end yet.
-    fn show(&mut self) -> Piece {
+    /// The buffered partial line.
+    fn show(&mut self) -> LogChunk {
         self.shown = self.held.len();
         let held = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
-        Piece { text: text(held), end: PieceEnd::Pause }
+        LogChunk { text: text(held), end: LogChunkEnd::Pause }
     }
 }
 
@@ -143,16 +138,15 @@ fn text(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-/// Asks for a log.
-pub async fn open(client: &Client, of: &LogOf) -> Result<LogLines, Refusal> {
-    let wrong = |e: &dyn std::fmt::Display| Refusal::Invalid(format!("{}: {e}", of.address()));
+pub async fn open(client: &Client, of: &LogRequest) -> Result<LogStream, ApiError> {
+    let wrong = |e: &dyn std::fmt::Display| ApiError::Invalid(format!("{}: {e}", of.address()));
     let request = http::Request::get(of.address()).body(Vec::new()).map_err(|e| wrong(&e))?;
     match client.request_stream(request).await {
-        Ok(bytes) => Ok(LogLines::new(Box::pin(bytes))),
+        Ok(bytes) => Ok(LogStream::new(Box::pin(bytes))),
         Err(kube::Error::Api(status)) => {
-            Err(Refusal::of(status.code, &status.reason, status.message.clone(), None))
+            Err(ApiError::from_status(status.code, &status.reason, status.message.clone(), None))
         }
-        Err(error) => Err(Refusal::Unknown(in_full(&error))),
+        Err(error) => Err(ApiError::Indeterminate(error_chain(&error))),
     }
 }
 
@@ -168,15 +162,15 @@ mod tests {
         let all = format!("a\n\nb\n{long}\nno end");
         // A small buffer: lines come in several reads.
         let bytes = BufReader::with_capacity(7, Cursor::new(all.into_bytes()));
-        let found = pieces(LogLines::new(Box::pin(bytes)));
+        let found = pieces(LogStream::new(Box::pin(bytes)));
         assert_eq!(found.len(), 6);
         let texts: Vec<&str> = found.iter().map(|piece| piece.text.as_str()).collect();
         assert_eq!((texts[0], texts[1], texts[2]), ("a", "", "b"));
         assert_eq!((texts[3].len(), texts[4], texts[5]), (LINE_BYTES_MAX, "xxx", "no end"));
-        assert_eq!(found[3].end, PieceEnd::Full);
+        assert_eq!(found[3].end, LogChunkEnd::Full);
     }
 
-    fn pieces(mut lines: LogLines) -> Vec<Piece> {
+    fn pieces(mut lines: LogStream) -> Vec<LogChunk> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut found = Vec::new();
         while let Some(piece) = runtime.block_on(lines.next()).unwrap() {
@@ -190,16 +184,16 @@ mod tests {
         let all = b"\r 10%\r 20%\r\nend\r\n\r 5%\r".to_vec();
         for capacity in [1, 3, 64] {
             let bytes = BufReader::with_capacity(capacity, Cursor::new(all.clone()));
-            let found = pieces(LogLines::new(Box::pin(bytes)));
-            let found: Vec<(&str, PieceEnd)> =
+            let found = pieces(LogStream::new(Box::pin(bytes)));
+            let found: Vec<(&str, LogChunkEnd)> =
                 found.iter().map(|piece| (piece.text.as_str(), piece.end)).collect();
             let want = [
-                ("", PieceEnd::Return),
-                (" 10%", PieceEnd::Return),
-                (" 20%", PieceEnd::Line),
-                ("end", PieceEnd::Line),
-                ("", PieceEnd::Return),
-                (" 5%", PieceEnd::Line),
+                ("", LogChunkEnd::Return),
+                (" 10%", LogChunkEnd::Return),
+                (" 20%", LogChunkEnd::Line),
+                ("end", LogChunkEnd::Line),
+                ("", LogChunkEnd::Return),
+                (" 5%", LogChunkEnd::Line),
             ];
             assert_eq!(found, want, "{capacity} bytes at once");
         }
@@ -211,25 +205,25 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let bytes = futures::TryStreamExt::into_async_read(read);
-            let mut lines = LogLines::new(Box::pin(bytes));
+            let mut lines = LogStream::new(Box::pin(bytes));
             let mut next = async |said: &[u8]| {
                 write.unbounded_send(Ok(said.to_vec())).unwrap();
                 let piece = lines.next().await.unwrap().unwrap();
                 (piece.text, piece.end)
             };
-            let pause = |text: &str| (text.to_owned(), PieceEnd::Pause);
+            let pause = |text: &str| (text.to_owned(), LogChunkEnd::Pause);
             assert_eq!(next(b"name? ").await, pause("name? "));
             assert_eq!(next(b"who").await, pause("name? who"));
-            assert_eq!(next(b"\n").await, ("name? who".to_owned(), PieceEnd::Line));
-            assert_eq!(next(b"\r 1%").await, (String::new(), PieceEnd::Return));
-            assert_eq!(next(b"\r 2%").await, (" 1%".to_owned(), PieceEnd::Return));
+            assert_eq!(next(b"\n").await, ("name? who".to_owned(), LogChunkEnd::Line));
+            assert_eq!(next(b"\r 1%").await, (String::new(), LogChunkEnd::Return));
+            assert_eq!(next(b"\r 2%").await, (" 1%".to_owned(), LogChunkEnd::Return));
             assert_eq!(next(b"").await, pause(" 2%"));
         });
     }
 
     #[test]
     fn what_is_asked_for() {
-        let of = LogOf {
+        let of = LogRequest {
             namespace: "n".into(),
             pod: "p".into(),
             container: "c".into(),

@@ -1,91 +1,91 @@
-//! JobSets and their pods.
+//! Admission of JobSets and their pods.
 //!
-//! What is wrong with fields is refused as the server refuses it for its own kinds; other refusals have the words of
-//! a webhook, as they would come from a cluster.
+//! Field errors are reported as the API server reports them for its own kinds; other rejections have the form of a webhook
+//! denial, as on a cluster.
 
+use muster_api::client::Kind;
+use muster_api::consts::jobset as words;
 use muster_api::kinds::JOBSETS;
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
-use muster_api::port::Kind;
-use muster_api::words::jobset as words;
-use muster_apiserver::admission::{AdmissionRequest, Hook, Operation, Verdict};
-use muster_apiserver::kinds::Look;
+use muster_apiserver::admission::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, Operation};
+use muster_apiserver::kinds::ObjectLister;
 use muster_jobset::admission::{
-    Answer, Asked, Cause, DryRun, Live, Settings, default_jobset, mutate_pod, validate_jobset, validate_pod,
+    AdmissionContext, AdmissionSettings, Answer, Cause, DryRun, LiveLister, default_jobset, mutate_pod,
+    validate_jobset, validate_pod,
 };
 use muster_store::Key;
 use muster_tree::{Text, Tree, literal};
 
 use super::verdict;
 
-/// Names of the webhooks that ask the same in a cluster.
-const FILL: &str = "mjobset.kb.io";
-const JUDGE: &str = "vjobset.kb.io";
-const PLACE: &str = "mpod.kb.io";
-const HOLD: &str = "vpod.kb.io";
+/// Names of the corresponding webhooks on a cluster.
+const MUTATING_JOBSET: &str = "mjobset.kb.io";
+const VALIDATING_JOBSET: &str = "vjobset.kb.io";
+const MUTATING_POD: &str = "mpod.kb.io";
+const VALIDATING_POD: &str = "vpod.kb.io";
 
-/// The step.
+/// The admission plugin for JobSets.
 #[derive(Debug, Clone, Copy)]
-pub struct JobSets {
-    settings: Settings,
+pub struct JobSetAdmission {
+    settings: AdmissionSettings,
 }
 
-/// A question that can be asked.
-type Question = fn(&Asked<'_>) -> Answer;
+/// A mutating or validating function.
+type ReviewFn = fn(&AdmissionContext<'_>) -> Answer;
 
-impl JobSets {
-    /// The name of the step.
+impl JobSetAdmission {
+    /// The name of the plugin.
     pub const NAME: &str = "jobset";
 
-    /// With these switches.
     #[must_use]
-    pub fn new(settings: Settings) -> JobSets {
-        JobSets { settings }
+    pub fn new(settings: AdmissionSettings) -> JobSetAdmission {
+        JobSetAdmission { settings }
     }
 
-    fn ask(&self, request: &AdmissionRequest<'_>, question: Question, webhook: &str) -> Verdict {
-        let Some(object) = request.object else { return Verdict::allow() };
-        let answer = question(&Asked {
+    fn review(&self, request: &AdmissionRequest<'_>, review: ReviewFn, webhook: &str) -> AdmissionDecision {
+        let Some(object) = request.object else { return AdmissionDecision::allow() };
+        let answer = review(&AdmissionContext {
             namespace: request.namespace,
             object,
             old: request.old,
-            live: &Around(request.look),
+            live: &StoreLister(request.lister),
             settings: &self.settings,
         });
         verdict(answer, request, object, webhook)
     }
 }
 
-impl Hook for JobSets {
+impl AdmissionPlugin for JobSetAdmission {
     fn name(&self) -> &str {
-        JobSets::NAME
+        JobSetAdmission::NAME
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         match (request.operation, subject(request)) {
             (Operation::Create | Operation::Update, Some(Subject::JobSet)) => {
-                self.ask(request, default_jobset, FILL)
+                self.review(request, default_jobset, MUTATING_JOBSET)
             }
-            (Operation::Create, Some(Subject::Pod)) => self.ask(request, mutate_pod, PLACE),
-            _ => Verdict::allow(),
+            (Operation::Create, Some(Subject::Pod)) => self.review(request, mutate_pod, MUTATING_POD),
+            _ => AdmissionDecision::allow(),
         }
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
+    fn validate(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
         match (request.operation, subject(request)) {
             (Operation::Create | Operation::Update, Some(Subject::JobSet)) => {
-                self.ask(request, validate_jobset, JUDGE)
+                self.review(request, validate_jobset, VALIDATING_JOBSET)
             }
-            (Operation::Create, Some(Subject::Pod)) => self.ask(request, validate_pod, HOLD),
-            _ => Verdict::allow(),
+            (Operation::Create, Some(Subject::Pod)) => self.review(request, validate_pod, VALIDATING_POD),
+            _ => AdmissionDecision::allow(),
         }
     }
 }
 
-/// Whom we have a say about.
+/// What the plugin handles.
 enum Subject {
     JobSet,
-    /// A pod of a JobSet; other pods cost no more than this look at them.
+    /// A pod with the JobSet name annotation; other pods cost one lookup of their annotations.
     Pod,
 }
 
@@ -97,27 +97,27 @@ fn subject(request: &AdmissionRequest<'_>) -> Option<Subject> {
     request.is(&JOBSETS.group, &JOBSETS.plural).then_some(Subject::JobSet)
 }
 
-/// Other objects, in this process: looking never fails.
-struct Around<'a>(&'a dyn Look);
+/// Reads other objects from the store of this process: a read never fails.
+struct StoreLister<'a>(&'a dyn ObjectLister);
 
-/// Where the store keeps device claims.
+/// The storage resource of ResourceClaims.
 const DEVICE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 static PODS: Text = literal!("pods");
 
-impl Around<'_> {
+impl StoreLister<'_> {
     fn one(&self, resource: Text, namespace: &str, name: &str) -> Option<Tree> {
         let key = Key { resource, namespace: Text::from(namespace), name: Text::from(name) };
         self.0.newest(&key).map(|object| object.tree)
     }
 }
 
-impl Live for Around<'_> {
+impl LiveLister for StoreLister<'_> {
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
         Ok(self.one(literal!("persistentvolumeclaims"), namespace, name))
     }
 
     fn device_claims(&self, namespace: &str, beginning: &str) -> Result<Vec<Tree>, String> {
-        let claims = self.0.named(DEVICE_CLAIMS, &Text::from(namespace), beginning);
+        let claims = self.0.with_name_prefix(DEVICE_CLAIMS, &Text::from(namespace), beginning);
         Ok(claims.into_iter().map(|claim| claim.tree).collect())
     }
 
@@ -126,7 +126,8 @@ impl Live for Around<'_> {
     }
 
     fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String> {
-        let pods = self.0.named(&PODS, &Text::from(namespace), beginning).into_iter().map(|pod| pod.tree);
+        let pods =
+            self.0.with_name_prefix(&PODS, &Text::from(namespace), beginning).into_iter().map(|pod| pod.tree);
         Ok(pods.filter(|pod| meta::label(pod, words::JOB_KEY) == Some(key)).collect())
     }
 

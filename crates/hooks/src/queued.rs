@@ -1,223 +1,220 @@
-//! Jobs and pods that are put into queues: whether they are taken in, and what they may say.
+//! Mutation and validation of jobs and pods that are submitted to a queue.
 //!
-//! Whoever asks is either the server itself or a webhook of ours; both bring a way to look at other objects.
+//! The caller is the embedded API server or a webhook; both bring a lister for related objects.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Others are looked at only where the answer depends on them.
-//! - What cannot be looked at is a refusal, never a guess.
+//! - Related objects are read only where the result depends on them.
+//! - If a read fails, the request is rejected: there is no guess.
 
 use std::cell::RefCell;
 
-use muster_api::gang::Gangs;
+use muster_api::gang::GangSupport;
 use muster_api::kinds::{JOBS, JOBSETS};
-use muster_api::meta::{self, Owner};
-use muster_api::queue::words::{annotations, finalizers, labels};
-use muster_api::selector::Selector;
+use muster_api::meta::{self, OwnerReference};
+use muster_api::queue::consts::{annotations, finalizers, labels};
+use muster_api::selector::LabelSelector;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_queue::jobs::admit::{self, Changed};
-use muster_queue::jobs::ancestors::{self, Above, Ancestor, Managed};
-use muster_queue::jobs::plan::queue_of;
+use muster_queue::jobs::owner_chain::{self, ManagedAncestor, ManagedKinds, OwnerInfo};
+use muster_queue::jobs::reconciler::queue_of;
+use muster_queue::jobs::webhook::{self, JobUpdate};
 use muster_queue::jobs::{batch, jobset, trainjob};
 use muster_queue::kinds::admission::Answer;
-use muster_queue::pods::admit::{self as taking, Ancestry, Live};
-use muster_queue::pods::check::{self, Caller};
+use muster_queue::pods::mutate::{self as taking, OwnerLookup, PodWebhookLister};
+use muster_queue::pods::validate::{self, PodWriter};
 use muster_tree::Tree;
 
-/// What is taken in.
+/// Which jobs and pods are managed.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Which kinds are managed.
-    pub managed: Managed,
-    /// The namespaces whose jobs and pods are managed.
-    pub namespaces: Selector,
-    /// Which pods, besides.
-    pub pods: taking::Settings,
+pub struct QueueWebhookConfig {
+    pub managed: ManagedKinds,
+    /// Selects the managed namespaces.
+    pub namespaces: LabelSelector,
+    /// Settings of the plain pod integration.
+    pub pods: taking::PodWebhookSettings,
 }
 
-/// What can be put into a queue.
+/// A kind that can be submitted to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Queued {
-    /// A Job.
+pub enum QueueableKind {
     Job,
-    /// A JobSet.
     JobSet,
-    /// A TrainJob.
     TrainJob,
-    /// A pod.
     Pod,
 }
 
-impl Queued {
-    /// What objects of this resource are.
+impl QueueableKind {
+    /// The kind of a resource; `None` if it cannot be submitted to a queue.
     #[must_use]
-    pub fn of(group: &str, plural: &str) -> Option<Queued> {
+    pub fn of(group: &str, plural: &str) -> Option<QueueableKind> {
         match (group, plural) {
-            ("", "pods") => Some(Queued::Pod),
-            it if it == (&*JOBS.group, &*JOBS.plural) => Some(Queued::Job),
-            it if it == (&*JOBSETS.group, &*JOBSETS.plural) => Some(Queued::JobSet),
-            it if it == (&*TRAIN_JOBS.group, &*TRAIN_JOBS.plural) => Some(Queued::TrainJob),
+            ("", "pods") => Some(QueueableKind::Pod),
+            it if it == (&*JOBS.group, &*JOBS.plural) => Some(QueueableKind::Job),
+            it if it == (&*JOBSETS.group, &*JOBSETS.plural) => Some(QueueableKind::JobSet),
+            it if it == (&*TRAIN_JOBS.group, &*TRAIN_JOBS.plural) => Some(QueueableKind::TrainJob),
             _ => None,
         }
     }
 
     fn suspend(self) -> &'static [&'static str] {
         match self {
-            Queued::JobSet => jobset::NAMED.suspend,
-            Queued::TrainJob => trainjob::NAMED.suspend,
-            Queued::Job | Queued::Pod => batch::NAMED.suspend,
+            QueueableKind::JobSet => jobset::NAMED.suspend,
+            QueueableKind::TrainJob => trainjob::NAMED.suspend,
+            QueueableKind::Job | QueueableKind::Pod => batch::NAMED.suspend,
         }
     }
 
     fn integration(self) -> &'static str {
         match self {
-            Queued::Job => batch::NAMED.integration,
-            Queued::JobSet => jobset::NAMED.integration,
-            Queued::TrainJob => trainjob::NAMED.integration,
-            Queued::Pod => "pod",
+            QueueableKind::Job => batch::NAMED.integration,
+            QueueableKind::JobSet => jobset::NAMED.integration,
+            QueueableKind::TrainJob => trainjob::NAMED.integration,
+            QueueableKind::Pod => "pod",
         }
     }
 
-    /// The webhook that says so in a cluster, without the letter of its stage.
+    /// The name of the webhook on a cluster, without the `m` or `v` in front.
     pub(crate) fn webhook(self) -> &'static str {
         match self {
-            Queued::Job => "job.kb.io",
-            Queued::JobSet => "jobset.kb.io",
-            Queued::TrainJob => "trainjob.kb.io",
-            Queued::Pod => "pod.kb.io",
+            QueueableKind::Job => "job.kb.io",
+            QueueableKind::JobSet => "jobset.kb.io",
+            QueueableKind::TrainJob => "trainjob.kb.io",
+            QueueableKind::Pod => "pod.kb.io",
         }
     }
 
-    /// Whether such objects are managed at all.
+    /// Whether the integration of this kind is enabled.
     #[must_use]
-    pub fn is_managed(self, settings: &Settings) -> bool {
+    pub fn is_managed(self, settings: &QueueWebhookConfig) -> bool {
         settings.managed.enabled.contains(self.integration())
     }
 }
 
-/// What surrounds an object that is written: an error is why nobody knows.
-pub trait Around {
-    /// Its namespace.
+/// Reads objects related to the one in the request. An error means that the state is unknown.
+pub trait RelatedObjects {
+    /// The Namespace of the object.
     ///
     /// # Errors
-    /// It could not be read, or is not there.
+    /// It cannot be read, or does not exist.
     fn namespace(&self) -> Result<Tree, String>;
-    /// An owner, which is in the same namespace.
+    /// An owner, which is in the same namespace; `None` if it does not exist.
     ///
     /// # Errors
-    /// It could not be read.
-    fn owner(&self, owner: &Owner) -> Result<Option<Tree>, String>;
-    /// Whether the namespace has a queue for those that name none.
+    /// It cannot be read.
+    fn owner(&self, owner: &OwnerReference) -> Result<Option<Tree>, String>;
+    /// Whether the namespace has a LocalQueue `default`.
     ///
     /// # Errors
-    /// It could not be read.
+    /// It cannot be read.
     fn has_default_queue(&self) -> Result<bool, String>;
-    /// Whether there is a class of priority for those that name none.
+    /// Whether a WorkloadPriorityClass `default` exists.
     ///
     /// # Errors
-    /// It could not be read.
+    /// It cannot be read.
     fn has_default_class(&self) -> Result<bool, String>;
-    /// Whether whoever writes may let pods go: we ourselves, and whoever could admit them as well.
+    /// Whether the user may ungate pods: the queue controller, and users that may write the admission of Workloads.
     ///
     /// # Errors
-    /// Nobody tells.
+    /// The authorization check failed.
     fn may_release(&self) -> Result<bool, String>;
-    /// Whether whoever writes makes objects for owners of this kind: its controllers, who write its status as well.
+    /// Whether the user acts as the controller of this owner: it may write the owner's status.
     ///
     /// # Errors
-    /// Nobody tells.
-    fn acts_for(&self, owner: &Owner) -> Result<bool, String>;
-    /// How pods name their gang; `None` where there are none.
+    /// The authorization check failed.
+    fn acts_for(&self, owner: &OwnerReference) -> Result<bool, String>;
+    /// The gang API of the server; `None` without one.
     ///
     /// # Errors
-    /// It could not be found out.
-    fn gangs(&self) -> Result<Option<Gangs>, String>;
+    /// Discovery failed.
+    fn gangs(&self) -> Result<Option<GangSupport>, String>;
 }
 
-/// What is asked about a write.
+/// A create or update under review.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
-    /// What it is.
-    pub queued: Queued,
-    /// The object as it would be.
+pub struct QueueReview<'a> {
+    pub queued: QueueableKind,
+    /// The object in the request.
     pub object: &'a Tree,
-    /// The object as it is; absent on create.
+    /// The stored object; `None` on create.
     pub old: Option<&'a Tree>,
-    /// What surrounds it.
-    pub around: &'a dyn Around,
-    /// What is taken in.
-    pub settings: &'a Settings,
+    pub around: &'a dyn RelatedObjects,
+    pub settings: &'a QueueWebhookConfig,
 }
 
-/// Something new that may be taken in.
+/// Mutates a new object: default queue and priority class, suspend or scheduling gate.
 #[must_use]
-pub fn take_in(asked: &Asked<'_>) -> Answer {
-    let looks = Looks::new(asked);
-    let Asked { queued, object, settings, .. } = *asked;
+pub fn mutate_queued(asked: &QueueReview<'_>) -> Answer {
+    let lister = RequestLister::new(asked);
+    let QueueReview { queued, object, settings, .. } = *asked;
     if is_elsewhere(queued, object) {
         return Answer::default();
     }
     let waits = !queue_of(object).is_empty() || settings.managed.without_queue;
     let parented = meta::annotation(object, annotations::SUSPENDING_PARENT).is_some();
-    // Whoever has no business with queues costs one look.
-    if !waits && !parented && !looks.has_default_queue() {
-        return looks.or_refused(Answer::default());
+    // An object without a queue costs one read.
+    if !waits && !parented && !lister.has_default_queue() {
+        return lister.or_rejected(Answer::default());
     }
     let answer = match queued {
-        Queued::Pod => match taking::admit(object, &looks, &settings.pods) {
-            taking::Verdict::LeftAlone => Answer::default(),
-            taking::Verdict::TakenIn(pod) => changed(pod, object),
-            taking::Verdict::Refused(why) => refused(why),
+        QueueableKind::Pod => match taking::mutate(object, &lister, &settings.pods) {
+            taking::PodMutation::NotManaged => Answer::default(),
+            taking::PodMutation::Mutated(pod) => changed(pod, object),
+            taking::PodMutation::Denied(why) => rejected(why),
         },
-        Queued::Job | Queued::JobSet | Queued::TrainJob => filled_in(asked, &looks),
+        QueueableKind::Job | QueueableKind::JobSet | QueueableKind::TrainJob => mutate_job(asked, &lister),
     };
-    looks.or_refused(answer)
+    lister.or_rejected(answer)
 }
 
-fn filled_in(asked: &Asked<'_>, looks: &Looks<'_>) -> Answer {
-    let Asked { queued, object, settings, .. } = *asked;
-    let ancestor = match looks.ancestor() {
+fn mutate_job(asked: &QueueReview<'_>, lister: &RequestLister<'_>) -> Answer {
+    let QueueReview { queued, object, settings, .. } = *asked;
+    let ancestor = match lister.ancestor() {
         Ok(ancestor) => ancestor,
-        Err(why) => return refused(why),
+        Err(why) => return rejected(why),
     };
-    let around = admit::Around {
-        is_selected: looks.noted(asked.around.namespace()).is_some_and(|it| settings.namespaces.selects(&it)),
-        has_default_queue: queue_of(object).is_empty() && looks.has_default_queue(),
-        has_default_class: looks.has_default_priority(),
+    let around = webhook::JobWebhookContext {
+        is_selected: lister
+            .recorded(asked.around.namespace())
+            .is_some_and(|it| settings.namespaces.matches(&it)),
+        has_default_queue: queue_of(object).is_empty() && lister.has_default_queue(),
+        has_default_class: lister.has_default_priority(),
         without_queue: settings.managed.without_queue,
         has_managed_owner: ancestor.is_some(),
     };
-    let filled = admit::filled_in(object, queued.suspend(), around);
-    let has_entry = queued == Queued::TrainJob && admit::is_taken_in(&filled, around);
-    changed(if has_entry { trainjob::with_entry(&filled) } else { filled }, object)
+    let filled = webhook::default_job(object, queued.suspend(), around);
+    let has_entry = queued == QueueableKind::TrainJob && webhook::is_managed(&filled, around);
+    changed(if has_entry { trainjob::with_empty_queue_patch(&filled) } else { filled }, object)
 }
 
-/// Whether something may be created, or changed as it would be.
+/// Validates a create or update.
 #[must_use]
-pub fn judge(asked: &Asked<'_>) -> Answer {
-    let Asked { queued, object, old, .. } = *asked;
-    let looks = Looks::new(asked);
-    // Who is queued in the stead of a Job has its share by what it made of it.
-    let grows = queued == Queued::Job && old.is_some_and(|old| admit::asks_for_more(old, object));
-    if let Some(why) = grows.then(|| looks.ancestor().err()).flatten() {
-        return refused(why);
+pub fn validate_queued(asked: &QueueReview<'_>) -> Answer {
+    let QueueReview { queued, object, old, .. } = *asked;
+    let lister = RequestLister::new(asked);
+    // The quota of a managed ancestor was computed from the Job as created: the Job must not grow beyond it.
+    let grows =
+        queued == QueueableKind::Job && old.is_some_and(|old| webhook::increases_requests(old, object));
+    if let Some(why) = grows.then(|| lister.ancestor().err()).flatten() {
+        return rejected(why);
     }
     if !is_keyed(object) && !old.is_some_and(is_keyed) || is_elsewhere(queued, object) {
         return Answer::default();
     }
-    // It matters only to those who change where they wait.
+    // The default queue matters only if the queue label changes.
     let moves = old.is_some_and(|old| meta::label(old, labels::QUEUE) != meta::label(object, labels::QUEUE));
-    let default_queue = moves && looks.has_default_queue();
+    let default_queue = moves && lister.has_default_queue();
     let answer = match queued {
-        Queued::Pod => judge_pod(asked, &looks, default_queue),
-        Queued::Job | Queued::JobSet | Queued::TrainJob => judge_job(asked, &looks, default_queue),
+        QueueableKind::Pod => validate_pod(asked, &lister, default_queue),
+        QueueableKind::Job | QueueableKind::JobSet | QueueableKind::TrainJob => {
+            validate_job(asked, &lister, default_queue)
+        }
     };
-    looks.or_refused(answer)
+    lister.or_rejected(answer)
 }
 
-/// Whether somebody else runs it, and queues it there. Who does never changes.
-fn is_elsewhere(queued: Queued, object: &Tree) -> bool {
-    queued == Queued::TrainJob && trainjob::is_elsewhere(object)
+/// Whether another cluster's controller manages it (`spec.managedBy`, immutable) and queues it there.
+fn is_elsewhere(queued: QueueableKind, object: &Tree) -> bool {
+    queued == QueueableKind::TrainJob && trainjob::is_managed_externally(object)
 }
 
 fn is_keyed(it: &Tree) -> bool {
@@ -228,10 +225,10 @@ fn is_keyed(it: &Tree) -> bool {
         || meta::has_finalizer(it, finalizers::POD)
 }
 
-fn judge_pod(asked: &Asked<'_>, looks: &Looks<'_>, default_queue: bool) -> Answer {
-    let owner = meta::controller(asked.object);
-    let check = |caller: Caller| {
-        check::check(&check::Asked {
+fn validate_pod(asked: &QueueReview<'_>, lister: &RequestLister<'_>, default_queue: bool) -> Answer {
+    let owner = meta::controller_of(asked.object);
+    let check = |caller: PodWriter| {
+        validate::validate(&validate::PodReview {
             pod: asked.object,
             old: asked.old,
             caller,
@@ -241,34 +238,34 @@ fn judge_pod(asked: &Asked<'_>, looks: &Looks<'_>, default_queue: bool) -> Answe
             default_queue,
         })
     };
-    let (mut answer, other) = (check(Caller::MayRelease), check(Caller::Other));
-    // Who writes is asked about only where it matters: seldom.
-    if answer != other && looks.noted(asked.around.may_release()) != Some(true) {
+    let (mut answer, other) = (check(PodWriter::MayRelease), check(PodWriter::Other));
+    // The user's permissions are checked only if the result depends on them.
+    if answer != other && lister.recorded(asked.around.may_release()) != Some(true) {
         answer = other;
     }
-    Answer { problems: answer.problems, warnings: answer.warnings, ..Answer::default() }
+    Answer { problems: answer.errors, warnings: answer.warnings, ..Answer::default() }
 }
 
-fn judge_job(asked: &Asked<'_>, looks: &Looks<'_>, has_default_queue: bool) -> Answer {
-    let Asked { queued, object, old, .. } = *asked;
-    let mut problems = admit::check_queue_words(object);
-    // A Job that runs with fewer pods than it asked for has what its annotations said of all of them.
+fn validate_job(asked: &QueueReview<'_>, lister: &RequestLister<'_>, has_default_queue: bool) -> Answer {
+    let QueueReview { queued, object, old, .. } = *asked;
+    let mut problems = webhook::validate_queue_metadata(object);
+    // A partially admitted Job runs with fewer pods than its annotations describe: validate them only when they change.
     let sizes = [annotations::JOB_MIN_PARALLELISM, annotations::JOB_COMPLETIONS_EQUAL_PARALLELISM];
     let same =
         |old: &Tree| sizes.iter().all(|key| meta::annotation(old, key) == meta::annotation(object, key));
-    if queued == Queued::Job && !old.is_some_and(same) {
-        problems.extend(admit::check_job(object));
+    if queued == QueueableKind::Job && !old.is_some_and(same) {
+        problems.extend(webhook::validate_job(object));
     }
     if let Some(old) = old {
         let is_suspended = object.bool_at(queued.suspend()) == Some(true);
-        let changed = Changed { old, new: object, is_suspended, has_default_queue };
-        problems.extend(admit::check_queue_change(&changed));
-        if queued == Queued::Job {
-            problems.extend(admit::check_job_change(old, object));
+        let changed = JobUpdate { old, new: object, is_suspended, has_default_queue };
+        problems.extend(webhook::validate_queue_metadata_update(&changed));
+        if queued == QueueableKind::Job {
+            problems.extend(webhook::validate_job_update(old, object));
         }
-        if queued == Queued::TrainJob {
-            let is_queue = || looks.noted(asked.around.may_release()) == Some(true);
-            problems.extend(trainjob::check_patches(old, object, is_queue));
+        if queued == QueueableKind::TrainJob {
+            let is_queue = || lister.recorded(asked.around.may_release()) == Some(true);
+            problems.extend(trainjob::validate_runtime_patches(old, object, is_queue));
         }
     }
     Answer { problems, ..Answer::default() }
@@ -278,42 +275,43 @@ fn changed(new: Tree, old: &Tree) -> Answer {
     Answer { changed: (new != *old).then_some(new), ..Answer::default() }
 }
 
-fn refused(why: String) -> Answer {
+fn rejected(why: String) -> Answer {
     Answer { refused: Some(why), ..Answer::default() }
 }
 
-/// Looks at what surrounds an object, and notes what could not be seen.
-struct Looks<'a> {
-    asked: &'a Asked<'a>,
-    unseen: RefCell<Option<String>>,
+/// Reads related objects and remembers the first error.
+struct RequestLister<'a> {
+    review: &'a QueueReview<'a>,
+    read_error: RefCell<Option<String>>,
 }
 
-impl<'a> Looks<'a> {
-    fn new(asked: &'a Asked<'a>) -> Looks<'a> {
-        Looks { asked, unseen: RefCell::default() }
+impl<'a> RequestLister<'a> {
+    fn new(review: &'a QueueReview<'a>) -> RequestLister<'a> {
+        RequestLister { review, read_error: RefCell::default() }
     }
 
-    fn noted<T>(&self, seen: Result<T, String>) -> Option<T> {
+    fn recorded<T>(&self, seen: Result<T, String>) -> Option<T> {
         match seen {
             Ok(seen) => Some(seen),
             Err(why) => {
-                self.unseen.borrow_mut().get_or_insert(why);
+                self.read_error.borrow_mut().get_or_insert(why);
                 None
             }
         }
     }
 
-    /// The answer, unless it was made without having seen all that counts.
-    fn or_refused(self, answer: Answer) -> Answer {
-        self.unseen.into_inner().map_or(answer, refused)
+    /// The response, or a rejection if a read failed.
+    fn or_rejected(self, answer: Answer) -> Answer {
+        self.read_error.into_inner().map_or(answer, rejected)
     }
 
-    /// Who is queued in its stead. Anybody can write down an owner: only those are believed who make what it has.
-    fn ancestor(&self) -> Result<Option<Ancestor>, String> {
+    /// The managed ancestor that is queued in the object's stead. Any user can write an owner reference, so it counts only if the
+    /// user acts as the controller of that owner.
+    fn ancestor(&self) -> Result<Option<ManagedAncestor>, String> {
         let found = self.named_ancestor()?;
-        let owner = meta::controller(self.asked.object).filter(|_| found.is_some());
+        let owner = meta::controller_of(self.review.object).filter(|_| found.is_some());
         match owner {
-            Some(owner) if !self.asked.around.acts_for(&owner)? => Err(format!(
+            Some(owner) if !self.review.around.acts_for(&owner)? => Err(format!(
                 "{} {} is queued with all that is made for it: only its controller makes something for it",
                 owner.kind, owner.name
             )),
@@ -321,45 +319,45 @@ impl<'a> Looks<'a> {
         }
     }
 
-    fn named_ancestor(&self) -> Result<Option<Ancestor>, String> {
-        let Asked { object, around, settings, .. } = self.asked;
-        let look = |owner: &Owner| {
+    fn named_ancestor(&self) -> Result<Option<ManagedAncestor>, String> {
+        let QueueReview { object, around, settings, .. } = self.review;
+        let look = |owner: &OwnerReference| {
             let found = around.owner(owner)?;
-            Ok(found.map(|it| Above {
+            Ok(found.map(|it| OwnerInfo {
                 uid: meta::uid(&it),
                 queue: queue_of(&it),
-                controller: meta::controller(&it),
+                controller: meta::controller_of(&it),
             }))
         };
-        let controller = meta::controller(object);
-        ancestors::find(&meta::uid(object), controller.as_ref(), &settings.managed, look)
+        let controller = meta::controller_of(object);
+        owner_chain::find_managed_ancestor(&meta::uid(object), controller.as_ref(), &settings.managed, look)
             .map_err(|lost| lost.to_string())
     }
 }
 
-impl Live for Looks<'_> {
+impl PodWebhookLister for RequestLister<'_> {
     fn namespace(&self) -> Result<Tree, String> {
-        self.asked.around.namespace()
+        self.review.around.namespace()
     }
 
-    fn ancestry(&self) -> Ancestry {
+    fn ancestry(&self) -> OwnerLookup {
         match self.ancestor() {
-            Ok(None) => Ancestry::Unmanaged,
-            Ok(Some(_)) => Ancestry::Managed,
-            Err(why) => Ancestry::Unknown(why),
+            Ok(None) => OwnerLookup::Unmanaged,
+            Ok(Some(_)) => OwnerLookup::Managed,
+            Err(why) => OwnerLookup::Unknown(why),
         }
     }
 
     fn has_default_queue(&self) -> bool {
-        self.noted(self.asked.around.has_default_queue()) == Some(true)
+        self.recorded(self.review.around.has_default_queue()) == Some(true)
     }
 
     fn has_default_priority(&self) -> bool {
-        self.noted(self.asked.around.has_default_class()) == Some(true)
+        self.recorded(self.review.around.has_default_class()) == Some(true)
     }
 
-    fn gangs(&self) -> Option<Gangs> {
-        self.noted(self.asked.around.gangs()).flatten()
+    fn gangs(&self) -> Option<GangSupport> {
+        self.recorded(self.review.around.gangs()).flatten()
     }
 }
 

@@ -1,70 +1,72 @@
-//! TrainJobs and their runtimes.
+//! Admission of TrainJobs and training runtimes.
 
 use muster_api::kinds::JOBSETS;
 use muster_api::train::RuntimeKind;
-use muster_api::train::words::GROUP;
-use muster_apiserver::admission::{AdmissionRequest, Hook, Operation, Verdict};
-use muster_apiserver::kinds::Look;
+use muster_api::train::consts::GROUP;
+use muster_apiserver::admission::{AdmissionDecision, AdmissionPlugin, AdmissionRequest, Operation};
+use muster_apiserver::kinds::ObjectLister;
 use muster_store::Key;
-use muster_trainer::kinds::admission::{Answer, Asked, Live, Question, mutate, validate, webhook};
+use muster_trainer::kinds::admission::{
+    Answer, TrainingLister, TrainingReview, TrainingWebhookType, mutate, validate, webhook_name,
+};
 use muster_tree::{Text, Tree};
 
 use super::verdict;
 
-/// The step.
+/// The admission plugin for TrainJobs and training runtimes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Trainings;
+pub struct TrainJobAdmission;
 
-impl Trainings {
-    /// The name of the step.
+impl TrainJobAdmission {
+    /// The name of the plugin.
     pub const NAME: &str = "trainer";
 }
 
-impl Hook for Trainings {
+impl AdmissionPlugin for TrainJobAdmission {
     fn name(&self) -> &str {
-        Trainings::NAME
+        TrainJobAdmission::NAME
     }
 
-    fn admit(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        ask(request, Question::FillIn, mutate)
+    fn admit(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        ask(request, TrainingWebhookType::Mutating, mutate)
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>) -> Verdict {
-        ask(request, Question::Judge, validate)
+    fn validate(&self, request: &AdmissionRequest<'_>) -> AdmissionDecision {
+        ask(request, TrainingWebhookType::Validating, validate)
     }
 }
 
-/// Statuses are not asked about: what runs is never held up.
+/// Runs a mutating or validating function. Subresources are skipped: admission must not block the status of a running TrainJob.
 fn ask(
     request: &AdmissionRequest<'_>,
-    question: Question,
-    answer: fn(&str, &Asked<'_>) -> Answer,
-) -> Verdict {
+    question: TrainingWebhookType,
+    answer: fn(&str, &TrainingReview<'_>) -> Answer,
+) -> AdmissionDecision {
     let writes = matches!(request.operation, Operation::Create | Operation::Update);
     let ours = request.resource.group == GROUP && request.subresource.is_empty();
-    let (true, Some(object)) = (writes && ours, request.object) else { return Verdict::allow() };
+    let (true, Some(object)) = (writes && ours, request.object) else { return AdmissionDecision::allow() };
     let kind = &request.resource.kind;
-    let asked = Asked {
+    let asked = TrainingReview {
         namespace: request.namespace,
         object,
         old: request.old,
-        live: &Around(request.look),
+        live: &StoreLister(request.lister),
         now: request.now,
     };
-    verdict(answer(kind, &asked), request, object, &webhook(question, kind))
+    verdict(answer(kind, &asked), request, object, &webhook_name(question, kind))
 }
 
-/// Other objects, in this process: looking never fails.
-struct Around<'a>(&'a dyn Look);
+/// Reads other objects from the store of this process: a read never fails.
+struct StoreLister<'a>(&'a dyn ObjectLister);
 
-impl Around<'_> {
+impl StoreLister<'_> {
     fn one(&self, resource: impl Into<Text>, namespace: &str, name: &str) -> Option<Tree> {
         let key = Key { resource: resource.into(), namespace: Text::from(namespace), name: Text::from(name) };
         self.0.newest(&key).map(|object| object.tree)
     }
 }
 
-impl Live for Around<'_> {
+impl TrainingLister for StoreLister<'_> {
     fn runtime(&self, kind: RuntimeKind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
         let namespace = match kind {
             RuntimeKind::Namespaced => namespace,

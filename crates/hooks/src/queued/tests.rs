@@ -1,23 +1,23 @@
 //! What is taken in and refused, and that nothing is guessed.
 
-use muster_api::queue::words::managers::RUNTIME_PATCH;
+use muster_api::queue::consts::managers::RUNTIME_PATCH;
 use muster_tree::tree;
 
 use super::*;
 
 /// A cluster of which nothing can be seen.
-struct Dark;
+struct UnavailableLister;
 
 fn dark<T>() -> Result<T, String> {
     Err("dark".to_owned())
 }
 
-impl Around for Dark {
+impl RelatedObjects for UnavailableLister {
     fn namespace(&self) -> Result<Tree, String> {
         dark()
     }
 
-    fn owner(&self, _: &Owner) -> Result<Option<Tree>, String> {
+    fn owner(&self, _: &OwnerReference) -> Result<Option<Tree>, String> {
         dark()
     }
 
@@ -33,21 +33,26 @@ impl Around for Dark {
         dark()
     }
 
-    fn acts_for(&self, _: &Owner) -> Result<bool, String> {
+    fn acts_for(&self, _: &OwnerReference) -> Result<bool, String> {
         dark()
     }
 
-    fn gangs(&self) -> Result<Option<Gangs>, String> {
+    fn gangs(&self) -> Result<Option<GangSupport>, String> {
         dark()
     }
 }
 
-fn ask(decide: fn(&Asked<'_>) -> Answer, queued: Queued, object: &Tree, old: Option<&Tree>) -> Answer {
+fn ask(
+    decide: fn(&QueueReview<'_>) -> Answer,
+    queued: QueueableKind,
+    object: &Tree,
+    old: Option<&Tree>,
+) -> Answer {
     let enabled = ["pod", "batch/job"].map(Into::into).into();
-    let managed = Managed { enabled, ..Managed::default() };
-    let namespaces = Selector::of(Some(&tree!({})));
-    let settings = Settings { managed, namespaces, pods: taking::Settings::default() };
-    decide(&Asked { queued, object, old, around: &Dark, settings: &settings })
+    let managed = ManagedKinds { enabled, ..ManagedKinds::default() };
+    let namespaces = LabelSelector::of(Some(&tree!({})));
+    let settings = QueueWebhookConfig { managed, namespaces, pods: taking::PodWebhookSettings::default() };
+    decide(&QueueReview { queued, object, old, around: &UnavailableLister, settings: &settings })
 }
 
 #[test]
@@ -55,33 +60,41 @@ fn what_cannot_be_seen_is_never_guessed() {
     let bare = tree!({"metadata": {"name": "p"}, "spec": {}});
     let keyed = bare.with(&["metadata", "labels", labels::QUEUE], "q");
     for (says, queued, object) in [
-        ("a pod that names no queue", Queued::Pod, &bare),
-        ("a pod that names one", Queued::Pod, &keyed),
-        ("a job that names none", Queued::Job, &bare),
-        ("a job that names one", Queued::Job, &keyed),
+        ("a pod that names no queue", QueueableKind::Pod, &bare),
+        ("a pod that names one", QueueableKind::Pod, &keyed),
+        ("a job that names none", QueueableKind::Job, &bare),
+        ("a job that names one", QueueableKind::Job, &keyed),
     ] {
-        let why = ask(take_in, queued, object, None).refused.expect(says);
+        let why = ask(mutate_queued, queued, object, None).refused.expect(says);
         assert!(why.contains("dark"), "{says}: {why}");
     }
-    assert_eq!(ask(judge, Queued::Pod, &bare, None), Answer::default(), "nobody's business");
-    assert_eq!(ask(judge, Queued::Pod, &keyed, None), Answer::default(), "nothing has to be seen");
+    assert_eq!(ask(validate_queued, QueueableKind::Pod, &bare, None), Answer::default(), "nobody's business");
+    assert_eq!(
+        ask(validate_queued, QueueableKind::Pod, &keyed, None),
+        Answer::default(),
+        "nothing has to be seen"
+    );
     let gated = keyed.with(&["spec", "schedulingGates"], tree!([{"name": "kueue.x-k8s.io/admission"}]));
-    assert_eq!(ask(judge, Queued::Pod, &gated, Some(&gated)), Answer::default(), "nor who writes");
-    let why = ask(judge, Queued::Pod, &keyed, Some(&gated)).refused;
+    assert_eq!(
+        ask(validate_queued, QueueableKind::Pod, &gated, Some(&gated)),
+        Answer::default(),
+        "nor who writes"
+    );
+    let why = ask(validate_queued, QueueableKind::Pod, &keyed, Some(&gated)).refused;
     assert_eq!(why.as_deref(), Some("dark"), "who opens a gate has to be known");
 }
 
 /// A cluster with one namespace and nothing else, and whether the queue itself writes.
-struct Lit {
+struct FixedLister {
     is_queue: bool,
 }
 
-impl Around for Lit {
+impl RelatedObjects for FixedLister {
     fn namespace(&self) -> Result<Tree, String> {
         Ok(tree!({"metadata": {"name": "n"}}))
     }
 
-    fn owner(&self, _: &Owner) -> Result<Option<Tree>, String> {
+    fn owner(&self, _: &OwnerReference) -> Result<Option<Tree>, String> {
         Ok(None)
     }
 
@@ -97,23 +110,34 @@ impl Around for Lit {
         Ok(self.is_queue)
     }
 
-    fn acts_for(&self, _: &Owner) -> Result<bool, String> {
+    fn acts_for(&self, _: &OwnerReference) -> Result<bool, String> {
         Ok(false)
     }
 
-    fn gangs(&self) -> Result<Option<Gangs>, String> {
+    fn gangs(&self) -> Result<Option<GangSupport>, String> {
         Ok(None)
     }
 }
 
 /// What is answered about a TrainJob.
-fn trained(decide: fn(&Asked<'_>) -> Answer, object: &Tree, old: Option<&Tree>, is_queue: bool) -> Answer {
+fn trained(
+    decide: fn(&QueueReview<'_>) -> Answer,
+    object: &Tree,
+    old: Option<&Tree>,
+    is_queue: bool,
+) -> Answer {
     let enabled = ["trainer.kubeflow.org/trainjob"].map(Into::into).into();
-    let managed = Managed { enabled, ..Managed::default() };
-    let namespaces = Selector::of(Some(&tree!({})));
-    let settings = Settings { managed, namespaces, pods: taking::Settings::default() };
-    assert!(Queued::TrainJob.is_managed(&settings) && !Queued::JobSet.is_managed(&settings));
-    decide(&Asked { queued: Queued::TrainJob, object, old, around: &Lit { is_queue }, settings: &settings })
+    let managed = ManagedKinds { enabled, ..ManagedKinds::default() };
+    let namespaces = LabelSelector::of(Some(&tree!({})));
+    let settings = QueueWebhookConfig { managed, namespaces, pods: taking::PodWebhookSettings::default() };
+    assert!(QueueableKind::TrainJob.is_managed(&settings) && !QueueableKind::JobSet.is_managed(&settings));
+    decide(&QueueReview {
+        queued: QueueableKind::TrainJob,
+        object,
+        old,
+        around: &FixedLister { is_queue },
+        settings: &settings,
+    })
 }
 
 fn train_job(queue: Option<&str>, spec: &Tree) -> Tree {
@@ -124,7 +148,7 @@ fn train_job(queue: Option<&str>, spec: &Tree) -> Tree {
 
 #[test]
 fn a_new_train_job_stands_still_and_has_an_entry_of_its_queue() {
-    assert_eq!(Queued::of("trainer.kubeflow.org", "trainjobs"), Some(Queued::TrainJob));
+    assert_eq!(QueueableKind::of("trainer.kubeflow.org", "trainjobs"), Some(QueueableKind::TrainJob));
     let other = tree!({"manager": "acme.io/x"});
     let forged = tree!({"manager": RUNTIME_PATCH, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [
         {"name": "node"}]}}}});
@@ -138,16 +162,20 @@ fn a_new_train_job_stands_still_and_has_an_entry_of_its_queue() {
             vec![other, entry],
         ),
     ] {
-        let made = trained(take_in, &train_job(Some("q"), &spec), None, false).changed.expect(says);
+        let made = trained(mutate_queued, &train_job(Some("q"), &spec), None, false).changed.expect(says);
         assert_eq!(made.bool_at(&["spec", "suspend"]), Some(true), "{says}");
         assert_eq!(made.items_at(&["spec", "runtimePatches"]), patches, "{says}");
-        assert_eq!(trained(take_in, &made, None, false), Answer::default(), "{says}: twice is once");
-        assert_eq!(trained(judge, &made, None, false), Answer::default(), "{says}: and it may be kept");
+        assert_eq!(trained(mutate_queued, &made, None, false), Answer::default(), "{says}: twice is once");
+        assert_eq!(
+            trained(validate_queued, &made, None, false),
+            Answer::default(),
+            "{says}: and it may be kept"
+        );
     }
     let free = train_job(None, &tree!({}));
-    assert_eq!(trained(take_in, &free, None, false), Answer::default(), "one without a queue");
+    assert_eq!(trained(mutate_queued, &free, None, false), Answer::default(), "one without a queue");
     let elsewhere = train_job(Some("q"), &tree!({"managedBy": "kueue.x-k8s.io/multikueue"}));
-    assert_eq!(trained(take_in, &elsewhere, None, false), Answer::default(), "one that others run");
+    assert_eq!(trained(mutate_queued, &elsewhere, None, false), Answer::default(), "one that others run");
 }
 
 #[test]
@@ -163,7 +191,7 @@ fn a_train_job_that_is_queued_changes_as_its_queue_allows() {
         train_job(Some(queue), &spec.merge(&tree!({"suspend": suspend})))
     };
     let words = |old: &Tree, new: &Tree, is_queue: bool| {
-        let answer = trained(judge, new, Some(old), is_queue);
+        let answer = trained(validate_queued, new, Some(old), is_queue);
         assert_eq!(answer.refused, None);
         answer.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
@@ -198,17 +226,17 @@ fn a_train_job_that_is_queued_changes_as_its_queue_allows() {
     assert_eq!(words(&elsewhere(&filled), &elsewhere(&empty), false), "", "what others run is theirs");
 }
 
-/// A cluster with a JobSet that is queued; whoever writes may be its controller.
-struct OfSet {
+/// A cluster with a queued JobSet; the user may act as its controller.
+struct OwnedByJobSet {
     is_controller: bool,
 }
 
-impl Around for OfSet {
+impl RelatedObjects for OwnedByJobSet {
     fn namespace(&self) -> Result<Tree, String> {
         Ok(tree!({}))
     }
 
-    fn owner(&self, owner: &Owner) -> Result<Option<Tree>, String> {
+    fn owner(&self, owner: &OwnerReference) -> Result<Option<Tree>, String> {
         let set = tree!({"metadata": {"name": &owner.name, "uid": "s-uid", "labels": {"kueue.x-k8s.io/queue-name": "q"}}});
         Ok((owner.kind == "JobSet").then_some(set))
     }
@@ -225,11 +253,11 @@ impl Around for OfSet {
         Ok(false)
     }
 
-    fn acts_for(&self, _: &Owner) -> Result<bool, String> {
+    fn acts_for(&self, _: &OwnerReference) -> Result<bool, String> {
         Ok(self.is_controller)
     }
 
-    fn gangs(&self) -> Result<Option<Gangs>, String> {
+    fn gangs(&self) -> Result<Option<GangSupport>, String> {
         Ok(None)
     }
 }
@@ -237,8 +265,8 @@ impl Around for OfSet {
 #[test]
 fn a_job_of_a_queued_jobset_does_not_grow_by_itself() {
     let enabled = ["batch/job", "jobset.x-k8s.io/jobset"].map(Into::into).into();
-    let managed = Managed { enabled, ..Managed::default() };
-    let settings = Settings { managed, ..Settings::default() };
+    let managed = ManagedKinds { enabled, ..ManagedKinds::default() };
+    let settings = QueueWebhookConfig { managed, ..QueueWebhookConfig::default() };
     let owner = tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s-uid", "controller": true});
     let job = tree!({"metadata": {"name": "j", "uid": "j-uid", "ownerReferences": [owner]},
         "spec": {"parallelism": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}});
@@ -250,15 +278,15 @@ fn a_job_of_a_queued_jobset_does_not_grow_by_itself() {
         ("it shrinks", pods(1), false, false),
         ("nobody is queued in its stead", free, false, false),
     ] {
-        let around = OfSet { is_controller };
-        let asked = Asked {
-            queued: Queued::Job,
+        let around = OwnedByJobSet { is_controller };
+        let asked = QueueReview {
+            queued: QueueableKind::Job,
             object: &object,
             old: Some(&job),
             around: &around,
             settings: &settings,
         };
-        let refused = judge(&asked).refused;
+        let refused = validate_queued(&asked).refused;
         assert_eq!(refused.is_some(), want, "{says}: {refused:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of JobSets.
 
-use muster_jobset::Gates;
-use muster_jobset::admission::Settings;
+use muster_jobset::FeatureGates;
+use muster_jobset::admission::AdmissionSettings;
 use muster_tree::{Tree, tree};
 
 use crate::world::{SETS, World, Written, asks, expect_denied, expect_invalid, job, mounting, set};
@@ -156,8 +156,8 @@ fn the_rest_is_free() {
 
 #[test]
 fn numbers_of_pods_are_elastic_when_that_is_on() {
-    let gates = Gates { elastic: true, ..Gates::default() };
-    let elastic = || World::with(Settings { gates, ..Settings::default() });
+    let gates = FeatureGates { elastic: true, ..FeatureGates::default() };
+    let elastic = || World::with(AdmissionSettings { gates, ..AdmissionSettings::default() });
     let sized = |parallelism: i64, completions: i64| {
         jobs(&tree!({"template": {"spec": {"parallelism": parallelism, "completions": completions,
             "completionMode": "Indexed", "template": {"spec": {"restartPolicy": "OnFailure"}}}}}))

@@ -1,7 +1,7 @@
 //! JobSets when they are created.
 
-use muster_jobset::Gates;
-use muster_jobset::admission::Settings;
+use muster_jobset::FeatureGates;
+use muster_jobset::admission::AdmissionSettings;
 use muster_tree::{Tree, tree};
 
 use crate::world::{SETS, World, asks, expect_denied, job, mounting, set};
@@ -230,8 +230,8 @@ fn rules_of_device_claims_reach_the_client() {
             "resource claim name s-a-0-b-0-c is generated twice",
         )],
     );
-    let gates = Gates { claim_templates: false, ..Gates::default() };
-    let off = World::with(Settings { gates, ..Settings::default() });
+    let gates = FeatureGates { claim_templates: false, ..FeatureGates::default() };
+    let off = World::with(AdmissionSettings { gates, ..AdmissionSettings::default() });
     expect_denied(
         "the gate",
         &off.create(SETS, &set("s", &claims(&tree!([(claim("a"))]), &tree!({})))),
@@ -271,7 +271,7 @@ fn warnings_stand_beside_what_is_accepted() {
             .unwrap_or_else(|status| panic!("{says}: {}", status.message));
         assert!(warnings.len() == 1 && warnings[0].contains(words), "{says}: {warnings:?}");
     }
-    let strict = World::with(Settings { reject_overrides: true, ..Settings::default() });
+    let strict = World::with(AdmissionSettings { reject_overrides: true, ..AdmissionSettings::default() });
     let place = "spec.replicatedJobs[0].template.spec.template.spec.resourceClaims[0].name";
     expect_denied(
         "refused instead",

@@ -1,7 +1,7 @@
-//! Pods of JobSets whose Jobs have places for themselves.
+//! Pods of JobSets with exclusive placement.
 
+use muster_api::consts::{jobset as words, labels};
 use muster_api::jobset::names::job_key;
-use muster_api::words::{jobset as words, labels};
 use muster_tree::{Tree, tree};
 
 use crate::world::World;

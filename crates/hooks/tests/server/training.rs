@@ -1,6 +1,6 @@
 //! TrainJobs and runtimes through the whole server: what is filled in, refusals with the words of webhooks, and warnings.
 
-use muster_trainer::kinds::shipped::shipped;
+use muster_trainer::kinds::bundled_runtimes::bundled_runtimes;
 use muster_tree::{Tree, tree};
 
 use crate::world::{World, Written};
@@ -10,7 +10,7 @@ const RUNTIMES: &str = "trainer.kubeflow.org/v1alpha1/-/clustertrainingruntimes"
 
 fn world() -> World {
     let world = World::training();
-    for runtime in shipped("") {
+    for runtime in bundled_runtimes("") {
         world.create(RUNTIMES, &runtime).unwrap_or_else(|status| panic!("{}", status.message));
     }
     world
@@ -82,7 +82,7 @@ fn a_status_is_written_without_being_asked_about() {
 
 #[test]
 fn a_runtime_is_judged_too() {
-    let two = shipped("").remove(0).with(&["metadata", "name"], "two");
+    let two = bundled_runtimes("").remove(0).with(&["metadata", "name"], "two");
     let path = ["spec", "template", "spec", "replicatedJobs"];
     let job = two.items_at(&path)[0].with(&["replicas"], 2);
     let status = world().create(RUNTIMES, &two.with(&path, Tree::list([job]))).expect_err("two of them");

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 use muster_api::time::Time;
-use muster_apiserver::engine::{Engine, EngineOptions};
+use muster_apiserver::engine::{ApiEngine, EngineOptions};
 use muster_apiserver::request::{
-    Body, Patch, Shown, Target, User, WriteAct, WriteOptions, WriteReply, WriteRequest,
+    Patch, ReplyObject, RequestBody, ResourcePath, UserInfo, WriteAct, WriteOptions, WriteReply, WriteRequest,
 };
 use muster_apiserver::status::Status;
-use muster_hooks::{JobSets, QueueSettings, Queues, Trainings};
-use muster_jobset::admission::Settings;
+use muster_hooks::{JobSetAdmission, QueueAdmission, QueueWebhookConfig, TrainJobAdmission};
+use muster_jobset::admission::AdmissionSettings;
 use muster_store::{Store, StoreOptions};
 use muster_tree::{Text, Tree, tree};
 
@@ -38,51 +38,51 @@ impl Entropy for Counting {
 pub const SETS: &str = "jobset.x-k8s.io/v1alpha2/default/jobsets";
 
 /// A server.
-pub struct World(Engine);
+pub struct World(ApiEngine);
 
-/// An object as it is shown, and what the client hears besides.
+/// The object in a response, and its warnings.
 pub type Written = Result<(Tree, Vec<String>), Status>;
 
 impl World {
     pub fn new() -> World {
-        World::with(Settings::default())
+        World::with(AdmissionSettings::default())
     }
 
-    pub fn with(settings: Settings) -> World {
+    pub fn with(settings: AdmissionSettings) -> World {
         let world = World::without_admission();
-        world.0.add_hook(Arc::new(JobSets::new(settings)));
+        world.0.add_admission_plugin(Arc::new(JobSetAdmission::new(settings)));
         world
     }
 
     /// Where there are queues.
     pub fn queueing() -> World {
         let world = World::of(EngineOptions {
-            definitions: muster_queue::kinds::definitions(),
+            crds: muster_queue::kinds::definitions(),
             conversions: vec![("kueue.x-k8s.io".into(), muster_queue::kinds::convert::convert)],
             ..EngineOptions::default()
         });
-        world.0.add_hook(Arc::new(Queues::new(QueueSettings::default())));
+        world.0.add_admission_plugin(Arc::new(QueueAdmission::new(QueueWebhookConfig::default())));
         world
     }
 
     /// Where there are TrainJobs.
     pub fn training() -> World {
-        let definitions = muster_trainer::kinds::definitions();
-        let world = World::of(EngineOptions { definitions, ..EngineOptions::default() });
-        world.0.add_hook(Arc::new(Trainings));
+        let definitions = muster_trainer::kinds::crds();
+        let world = World::of(EngineOptions { crds: definitions, ..EngineOptions::default() });
+        world.0.add_admission_plugin(Arc::new(TrainJobAdmission));
         world
     }
 
-    /// Where nobody looks at JobSets but their schema.
+    /// A server without the JobSet plugin: JobSets are validated by their schema only.
     pub fn without_admission() -> World {
-        let definitions = vec![muster_jobset::crd::definition()];
-        World::of(EngineOptions { definitions, ..EngineOptions::default() })
+        let definitions = vec![muster_jobset::crd::manifest()];
+        World::of(EngineOptions { crds: definitions, ..EngineOptions::default() })
     }
 
     fn of(options: EngineOptions) -> World {
         let clock = Arc::new(Still);
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        let engine = Engine::new(store, clock, Arc::new(Counting(AtomicU64::new(0))), options);
+        let engine = ApiEngine::new(store, clock, Arc::new(Counting(AtomicU64::new(0))), options);
         World(engine)
     }
 
@@ -110,7 +110,7 @@ impl World {
 
     fn send(&self, path: &str, act: WriteAct) -> Written {
         let reply = self.answer(path, act)?;
-        let Shown::Object(object) = reply.shown else { panic!("{path} shows no object") };
+        let ReplyObject::Object(object) = reply.shown else { panic!("{path} shows no object") };
         let (registry, target) = (self.0.registry(), target(path));
         let (resource, version) =
             registry.find(&target.group, &target.version, &target.resource).expect("served");
@@ -120,23 +120,23 @@ impl World {
     fn answer(&self, path: &str, act: WriteAct) -> Result<WriteReply, Status> {
         let (tx, rx) = mpsc::channel();
         let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
-        let user = User { name: "tester".into(), ..User::default() };
+        let user = UserInfo { name: "tester".into(), ..UserInfo::default() };
         let request = WriteRequest { target: target(path), act, options, user };
         self.0.write(request, Box::new(move |result| tx.send(result).expect("somebody waits")));
         rx.try_recv().expect("the store in memory answers at once")
     }
 }
 
-fn body(tree: &Tree) -> Body {
-    Body { tree: tree.clone(), duplicates: Vec::new() }
+fn body(tree: &Tree) -> RequestBody {
+    RequestBody { tree: tree.clone(), duplicates: Vec::new() }
 }
 
 /// `group/version/namespace/plural[/name[/subresource]]`, with `-` for the core group or no namespace.
-fn target(path: &str) -> Target {
+fn target(path: &str) -> ResourcePath {
     let mut parts = path.split('/').map(|part| if part == "-" { Text::new() } else { Text::from(part) });
     let mut next = || parts.next().unwrap_or_default();
     let (group, version, namespace, resource) = (next(), next(), next(), next());
-    Target { group, version, namespace, resource, name: next(), subresource: next() }
+    ResourcePath { group, version, namespace, resource, name: next(), subresource: next() }
 }
 
 /// A set that is right, changed by a merge patch of its spec.
@@ -174,7 +174,7 @@ pub fn expect_invalid(says: &str, written: &Written, want: &[(&str, &str)]) {
     expect_causes(says, written, "", want);
 }
 
-/// A 422 whose message begins so, with exactly these causes: the path, and some of the words.
+/// A 422 with this start of the message and exactly these causes: the path, and a part of the message.
 fn expect_causes(says: &str, written: &Written, before: &str, want: &[(&str, &str)]) {
     let Err(status) = written else { panic!("{says}: accepted, not refused with {want:?}") };
     assert_eq!((status.code, status.reason), (422, "Invalid"), "{says}: {}", status.message);

@@ -1,9 +1,9 @@
-//! A client for watches that a server, or somebody before it, ends again and again without an error: kube asks at once
-//! for the next, and this one waits.
+//! Backoff for watches that a server, or a proxy before it, ends again and again without an error: kube's watcher restarts them
+//! at once, and this client delays the restart.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A watch that lived for [`LIVED_WELL`] is followed by the next without a pause, and so is a first short one.
+//! - After a watch of at least [`HEALTHY_WATCH_MIN`] the next one starts without a delay, and so it does after a first short one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -19,48 +19,47 @@ use kube::runtime::utils::Backoff;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::share::Share;
+use crate::projection::Projection;
 
-/// A watch that lived so long was a good one.
-const LIVED_WELL: Duration = Duration::from_secs(10);
-/// The first pause; it doubles each time.
-const PAUSE_FIRST: Duration = Duration::from_millis(500);
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A watch of this duration resets the backoff.
+const HEALTHY_WATCH_MIN: Duration = Duration::from_secs(10);
+/// The first backoff; it doubles each time.
+const BACKOFF_BASE: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// How long a server may take to begin an answer: a connection that died without a word is given up then.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The timeout of response headers: detects a connection that died without a reset.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The same client, for one who follows one kind and takes this much of it.
-pub fn paced(client: Client, share: Share) -> Client {
+/// This client with watch backoff, for the watch of one kind with this projection.
+pub fn with_watch_backoff(client: Client, share: Projection) -> Client {
     let namespace = client.default_namespace().to_owned();
-    Client::new(Paced { client, share, watches: Arc::default() }, namespace)
+    Client::new(WatchBackoffService { client, share, watches: Arc::default() }, namespace)
 }
 
-struct Paced {
+struct WatchBackoffService {
     client: Client,
-    share: Share,
-    watches: Arc<Mutex<Watches>>,
+    share: Projection,
+    watches: Arc<Mutex<WatchHistory>>,
 }
 
-/// What is known of the watches so far.
+/// The watches so far.
 #[derive(Default)]
-struct Watches {
+struct WatchHistory {
     began: Option<Instant>,
     short: u32,
 }
 
-impl Watches {
-    /// How long the next one has to wait.
-    fn wait(&mut self, now: Instant) -> Duration {
-        // One that never began is an error, after which the stream pauses by itself.
+impl WatchHistory {
+    /// The delay of the next watch.
+    fn next_delay(&mut self, now: Instant) -> Duration {
+        // A watch that failed to start is an error, for which kube's watcher has a backoff of its own.
         let Some(began) = self.began.take() else { return Duration::ZERO };
-        self.short = if now.duration_since(began) < LIVED_WELL { self.short + 1 } else { 0 };
-        if self.short < 2 { Duration::ZERO } else { doubled(self.short - 2) }
+        self.short = if now.duration_since(began) < HEALTHY_WATCH_MIN { self.short + 1 } else { 0 };
+        if self.short < 2 { Duration::ZERO } else { backoff(self.short - 2) }
     }
 }
 
-impl Service<Request<Body>> for Paced {
+impl Service<Request<Body>> for WatchBackoffService {
     type Response = Response<Body>;
     type Error = kube::Error;
     type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
@@ -76,14 +75,14 @@ impl Service<Request<Body>> for Paced {
             request.headers_mut().insert(ACCEPT, accept);
         }
         if !is_watch {
-            return in_time(client, request).boxed();
+            return send_with_timeout(client, request).boxed();
         }
         let watches = self.watches.clone();
         async move {
             let lock = || watches.lock().unwrap_or_else(PoisonError::into_inner);
-            let wait = lock().wait(Instant::now());
+            let wait = lock().next_delay(Instant::now());
             tokio::time::sleep(wait).await;
-            let answer = in_time(client, request).await;
+            let answer = send_with_timeout(client, request).await;
             lock().began = answer.as_ref().is_ok_and(|it| it.status().is_success()).then(Instant::now);
             answer
         }
@@ -91,34 +90,34 @@ impl Service<Request<Body>> for Paced {
     }
 }
 
-async fn in_time(client: Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-    let late = |_| Err(kube::Error::Service(format!("no answer within {ANSWER_MAX:?}").into()));
-    tokio::time::timeout(ANSWER_MAX, client.send(request)).await.unwrap_or_else(late)
+async fn send_with_timeout(client: Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    let late = |_| Err(kube::Error::Service(format!("no answer within {RESPONSE_TIMEOUT:?}").into()));
+    tokio::time::timeout(RESPONSE_TIMEOUT, client.send(request)).await.unwrap_or_else(late)
 }
 
 fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|word| word == "watch=true"))
 }
 
-fn doubled(times: u32) -> Duration {
-    PAUSE_FIRST.saturating_mul(1 << times.min(16)).min(PAUSE_MAX)
+fn backoff(times: u32) -> Duration {
+    BACKOFF_BASE.saturating_mul(1 << times.min(16)).min(BACKOFF_MAX)
 }
 
-/// The pauses between tries to list and to watch that fail.
+/// The backoff between failed attempts to list or watch.
 #[derive(Default)]
-pub struct Patience(u32);
+pub struct RetryBackoff(u32);
 
-impl Iterator for Patience {
+impl Iterator for RetryBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let pause = doubled(self.0);
+        let pause = backoff(self.0);
         self.0 = self.0.saturating_add(1);
         Some(pause)
     }
 }
 
-impl Backoff for Patience {
+impl Backoff for RetryBackoff {
     fn reset(&mut self) {
         self.0 = 0;
     }
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn short_watches_are_asked_for_ever_more_slowly() {
-        let (mut watches, start) = (Watches::default(), Instant::now());
+        let (mut watches, start) = (WatchHistory::default(), Instant::now());
         for (says, began, ended, want) in [
             ("the first", None, 0, 0),
             ("after a first short one", Some(0), 1, 0),
@@ -143,17 +142,17 @@ mod tests {
             ("and again", Some(21), 22, 500),
         ] {
             watches.began = began.map(|at| start + Duration::from_secs(at));
-            let wait = watches.wait(start + Duration::from_secs(ended));
+            let wait = watches.next_delay(start + Duration::from_secs(ended));
             assert_eq!(wait, Duration::from_millis(want), "{says}");
         }
     }
 
     #[test]
     fn patience_has_a_bound_and_begins_anew() {
-        let mut patience = Patience::default();
+        let mut patience = RetryBackoff::default();
         let pauses: Vec<Duration> = patience.by_ref().take(40).collect();
-        assert_eq!((pauses[0], pauses[1], pauses[39]), (PAUSE_FIRST, PAUSE_FIRST * 2, PAUSE_MAX));
+        assert_eq!((pauses[0], pauses[1], pauses[39]), (BACKOFF_BASE, BACKOFF_BASE * 2, BACKOFF_MAX));
         patience.reset();
-        assert_eq!(patience.next(), Some(PAUSE_FIRST));
+        assert_eq!(patience.next(), Some(BACKOFF_BASE));
     }
 }

@@ -1,30 +1,30 @@
-//! Which kinds a server has.
+//! Aggregated discovery: the resources that a server serves.
 
 use kube::Client;
-use muster_api::port::Kind;
+use muster_api::client::Kind;
 use muster_tree::{Text, Tree};
 
-/// The form that lists everything in one answer.
+/// The media type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A kind that a server has, in one version, as manifests name it.
+/// A served resource in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Served {
-    /// The kind as paths name it.
+pub struct ServedResource {
+    /// Group, version and plural.
     pub kind: Kind,
-    /// The word in `kind:`.
-    pub word: Text,
-    /// Whether its objects live in namespaces.
+    /// The `kind` of manifests.
+    pub kind_name: Text,
+    /// Whether it is namespaced.
     pub namespaced: bool,
 }
 
-/// All kinds that can be followed, each in the version the server prefers.
+/// All resources that support list and watch, each in the preferred version.
 pub async fn kinds(client: &Client) -> Result<Vec<Kind>, kube::Error> {
     Ok(documents(client).await?.iter().flat_map(read).collect())
 }
 
-/// All kinds of which objects can be made, in all versions.
-pub async fn served(client: &Client) -> Result<Vec<Served>, kube::Error> {
+/// All resources that support create, in all versions.
+pub async fn served(client: &Client) -> Result<Vec<ServedResource>, kube::Error> {
     Ok(documents(client).await?.iter().flat_map(read_served).collect())
 }
 
@@ -38,13 +38,13 @@ async fn documents(client: &Client) -> Result<Vec<Tree>, kube::Error> {
     Ok(all)
 }
 
-/// The kinds in a discovery document. Versions stand in order of preference: the first that has a resource wins.
+/// The watchable kinds of a discovery document. Versions are in order of preference: the first with the resource wins.
 fn read(document: &Tree) -> Vec<Kind> {
     let mut all: Vec<Kind> = Vec::new();
     for group in document.items_at(&["items"]) {
         let name = group.text_at(&["metadata", "name"]);
         for version in group.items_at(&["versions"]) {
-            for resource in version.items_at(&["resources"]).iter().filter(|r| can_be_followed(r)) {
+            for resource in version.items_at(&["resources"]).iter().filter(|r| is_watchable(r)) {
                 let plural = resource.text_at(&["resource"]);
                 if !all.iter().any(|kind| kind.group == name && kind.plural == plural) {
                     all.push(Kind { group: name.clone(), version: version.text_at(&["version"]), plural });
@@ -55,8 +55,8 @@ fn read(document: &Tree) -> Vec<Kind> {
     all
 }
 
-/// The kinds in a discovery document of which objects can be made.
-fn read_served(document: &Tree) -> Vec<Served> {
+/// The creatable resources of a discovery document.
+fn read_served(document: &Tree) -> Vec<ServedResource> {
     let mut all = Vec::new();
     for group in document.items_at(&["items"]) {
         for version in group.items_at(&["versions"]) {
@@ -68,14 +68,14 @@ fn read_served(document: &Tree) -> Vec<Served> {
                 };
                 let word = resource.text_at(&["responseKind", "kind"]);
                 let namespaced = resource.str_at(&["scope"]) == "Namespaced";
-                all.push(Served { kind, word, namespaced });
+                all.push(ServedResource { kind, kind_name: word, namespaced });
             }
         }
     }
     all
 }
 
-fn can_be_followed(resource: &Tree) -> bool {
+fn is_watchable(resource: &Tree) -> bool {
     ["list", "watch"].iter().all(|want| can(resource, want))
 }
 
@@ -97,7 +97,9 @@ mod tests {
             {"version": "v1", "resources": [inside, {"resource": "cs", "verbs": ["get"]}]},
             {"version": "v1beta1", "resources": [outside]}]}]});
         let found = read_served(&document);
-        let words = |s: &Served| format!("{}/{} {} {}", s.kind.group, s.kind.version, s.word, s.namespaced);
+        let words = |s: &ServedResource| {
+            format!("{}/{} {} {}", s.kind.group, s.kind.version, s.kind_name, s.namespaced)
+        };
         assert_eq!(found.iter().map(words).collect::<Vec<_>>(), ["g/v1 A true", "g/v1beta1 A false"]);
     }
 

@@ -1,4 +1,4 @@
-//! An object as the client library hands it on: a tree, and of its metadata just what a watch needs.
+//! The object type for kube's client: a tree, and the part of the metadata that a watch needs.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -6,32 +6,31 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use muster_api::port::{Kind, Object};
+use muster_api::client::{ApiObject, Kind};
 use muster_tree::{Sharing, Tree};
 use serde::{Deserialize, Deserializer};
 
-/// The object.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct DynamicObject {
     meta: ObjectMeta,
-    object: Object,
+    object: ApiObject,
 }
 
-impl Held {
-    /// The object, made of branches that are already known where possible.
-    pub fn shared(self, sharing: &Mutex<Sharing>) -> Object {
+impl DynamicObject {
+    /// The object with interned branches.
+    pub fn shared(self, sharing: &Mutex<Sharing>) -> ApiObject {
         share(sharing, &self.object)
     }
 }
 
-/// The same object, made of known branches.
-pub fn share(sharing: &Mutex<Sharing>, object: &Object) -> Object {
+/// The same object with interned branches: equal subtrees of cached objects are stored once.
+pub fn share(sharing: &Mutex<Sharing>, object: &ApiObject) -> ApiObject {
     let tree = sharing.lock().unwrap_or_else(PoisonError::into_inner).share_below(&object.tree);
-    Object { tree, revision: object.revision }
+    ApiObject { tree, revision: object.revision }
 }
 
-/// How the client library names a kind. The word is only for its messages.
-pub fn named(kind: &Kind) -> ApiResource {
+/// A kind as kube's `ApiResource`. Its `kind` only appears in messages of kube: the plural will do.
+pub fn api_resource(kind: &Kind) -> ApiResource {
     let (group, version) = (kind.group.to_string(), kind.version.to_string());
     let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
     ApiResource {
@@ -43,7 +42,7 @@ pub fn named(kind: &Kind) -> ApiResource {
     }
 }
 
-impl<'de> Deserialize<'de> for Held {
+impl<'de> Deserialize<'de> for DynamicObject {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let tree = Tree::deserialize(source)?;
         let text = |key: &str| Some(tree.str_at(&["metadata", key]).to_owned()).filter(|t| !t.is_empty());
@@ -54,11 +53,11 @@ impl<'de> Deserialize<'de> for Held {
             uid: text("uid"),
             ..ObjectMeta::default()
         };
-        Ok(Held { meta, object: Object::of_wire(&tree) })
+        Ok(DynamicObject { meta, object: ApiObject::from_wire(&tree) })
     }
 }
 
-impl Resource for Held {
+impl Resource for DynamicObject {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
