@@ -1,79 +1,77 @@
-//! Decides what a batch Job needs next.
+//! Reconciles a `batch/v1` Job: decides which pods to create, delete and count, and which status to write.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - [`plan`] is pure: same picture, same steps, same order.
-//! - Each step is safe to repeat: the shell may die between any two of them.
-//! - A pod is counted exactly once: it is put on the list of uncounted pods, loses its finalizer, and only then
-//!   moves into the counters.
-//! - A finished Job is never touched again, except for its TTL.
-//!
-//! - A Job that failed takes its pods along and counts them; one that succeeded takes them along uncounted.
+//! - [`reconcile`] is pure: the same snapshot gives the same steps in the same order.
+//! - Every step is idempotent; the process may crash between any two of them.
+//! - A pod is counted exactly once: it enters `status.uncountedTerminatedPods`, loses its finalizer, and only then moves into
+//!   the counters, as upstream's job controller does with tracking finalizers.
+//! - A finished Job is never modified again, except to delete it when its TTL expires.
+//! - A failed Job deletes its remaining pods and counts them as failed; a succeeded Job deletes them uncounted.
 //!
 //! # Deliberately absent
 //!
-//! Events about pods and slow starts: those belong to the one who performs the steps. Placing gangs: a Job makes the
-//! group that its pods join, and that is all.
+//! Events about single pods: the controller that performs the steps records them. Gang placement: a Job creates the PodGroup
+//! that its pods join; the scheduler places it.
 
+mod backoff;
 mod conditions;
+mod finalizer_tracking;
+mod finished;
 mod gang;
-pub mod indexes;
-mod pause;
-mod picture;
+pub mod index_set;
 mod pods;
-mod policy;
-mod tally;
-mod verdict;
+mod policies;
+mod sync_context;
 
-use muster_api::condition::{self, Wanted};
-use muster_api::event::Severity;
-use muster_api::gang_make::Member;
-use muster_api::job::{JobFacts, JobStatus, Mode};
+use muster_api::client::{ApiObject, Kind, Uid};
+use muster_api::condition::{self, DesiredCondition};
+use muster_api::consts::{conditions as kinds, reasons};
+use muster_api::event::EventType;
+use muster_api::gang_objects::PodGroupMember;
+use muster_api::job::{CompletionMode, JobFacts, JobStatus};
 use muster_api::job_pod::{JobPod, NewPod};
-use muster_api::port::{Kind, Object, Uid};
 use muster_api::time::Time;
-use muster_api::words::{conditions as kinds, reasons};
 use muster_tree::{Text, Tree};
 
-use crate::gang::Gang;
-pub use crate::gang::Groups;
-pub use crate::pause::Past;
-use crate::picture::{Picture, number};
-use crate::pods::Change;
-use crate::tally::Tally;
-use crate::verdict::Verdict;
+pub use crate::backoff::BackoffRecord;
+use crate::finalizer_tracking::CountedPods;
+use crate::finished::FinishedCondition;
+use crate::gang::JobGangDecision;
+pub use crate::gang::JobGangSnapshot;
+use crate::pods::PodChanges;
+use crate::sync_context::{SyncContext, number};
 
-/// Pods created or deleted in one go.
-pub const PODS_PER_LOOK_MAX: usize = 500;
-/// Pods on the list of uncounted ones.
+/// Pods created or deleted in one reconciliation (upstream's `maxPodCreateDeletePerSync`).
+pub const PODS_PER_SYNC_MAX: usize = 500;
+/// Entries of `status.uncountedTerminatedPods` (upstream's `maxUncountedPods`).
 pub const UNCOUNTED_MAX: usize = 500;
 
-/// Everything one decision may look at, read at a single instant.
-pub struct Observed<'a> {
+/// Everything one reconciliation may look at, read at a single instant.
+pub struct JobSnapshot<'a> {
     /// The Job, defaulted and validated.
     pub job: &'a JobFacts,
-    /// The pods it controls.
+    /// Pods whose controller owner reference is the Job.
     pub pods: &'a [JobPod],
-    /// Pods of its namespace that nobody controls.
+    /// Pods of its namespace without a controller that the selector may adopt.
     pub orphans: &'a [JobPod],
-    /// What is remembered of earlier pods.
-    pub past: &'a Past,
-    /// Whether a pod name is in use, be it by a stranger.
-    pub taken: &'a dyn Fn(&Text) -> bool,
-    /// What concerns its gang; `None` where Jobs make none.
-    pub groups: Option<&'a Groups<'a>>,
-    /// Whether the last try to make pods was refused: the status is then told before the next try.
-    pub creates_refused: bool,
-    /// The instant of the reading.
+    /// Failures of pods that may be deleted by now, for the backoff.
+    pub backoff_record: &'a BackoffRecord,
+    /// Whether any pod of the namespace has this name, whatever its owner.
+    pub name_in_use: &'a dyn Fn(&Text) -> bool,
+    /// The objects of its gang; `None` where Jobs do not create gangs.
+    pub groups: Option<&'a JobGangSnapshot<'a>>,
+    /// Whether the last creation of pods failed: the status is then written before the next attempt, so that quota errors do
+    /// not keep it stale.
+    pub create_failed: bool,
+    /// The time of the snapshot.
     pub now: Time,
 }
 
-/// Exactly this pod: the UID guards against a namesake born meanwhile.
+/// A pod incarnation: the UID guards against a pod that was recreated under the same name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodRef {
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
 }
 
@@ -83,225 +81,240 @@ impl PodRef {
     }
 }
 
-/// One step towards the spec.
+/// One step of a reconciliation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Makes these orphans the Job's own, if the Job is still what it was.
+pub enum JobAction {
+    /// Adopts orphaned pods, provided that the Job is unchanged: a deleted Job must not adopt.
     Adopt(Vec<PodRef>),
-    /// Gives up these pods: the selector does not select them any more.
-    LetGo(Vec<PodRef>),
-    /// Makes the Workload or the group of its gang, and tells it.
-    Make {
-        /// The kind.
+    /// Removes the owner reference of pods that the selector no longer matches.
+    ReleaseOwnership(Vec<PodRef>),
+    /// Creates the Workload or the PodGroup of the gang and records the event.
+    CreateGangObject {
         kind: Kind,
-        /// The object.
         object: Box<Tree>,
         /// Reason and message of the event.
-        told: (&'static str, String),
+        event: (&'static str, String),
     },
-    /// Changes the size of its gang, if the object is what it was.
-    Resize {
-        /// The kind.
+    /// Patches the size of the gang, provided that the object is unchanged.
+    ResizeGang {
         kind: Kind,
-        /// The object.
-        object: Box<Object>,
-        /// A merge patch.
+        object: Box<ApiObject>,
         patch: Tree,
     },
-    /// Makes these pods.
-    Create(Vec<NewPod>),
-    /// Deletes these pods, which then count as failed.
-    Delete(Vec<PodRef>),
-    /// Takes the finalizer off these pods and deletes them: they do not count.
-    Discard(Vec<PodRef>),
-    /// Writes the status, if it differs.
-    Write(Box<JobStatus>),
-    /// Takes the finalizer off these pods: they are on the list.
-    Release(Vec<PodRef>),
-    /// Notes an event about the Job.
-    Note(Severity, Text, String),
-    /// Looks again at this time.
-    LookAgain(Time),
-    /// Deletes the Job, its pods first.
+    CreatePods(Vec<NewPod>),
+    /// Deletes pods, which then count as failed.
+    DeletePods(Vec<PodRef>),
+    /// Removes the tracking finalizer of pods and deletes them: they do not count.
+    DeleteUncounted(Vec<PodRef>),
+    /// Updates the status, if it differs.
+    UpdateStatus(Box<JobStatus>),
+    /// Removes the tracking finalizer of pods that are listed as uncounted.
+    RemoveFinalizer(Vec<PodRef>),
+    /// Records an event about the Job.
+    Event(EventType, Text, String),
+    /// Reconciles the Job again at this time.
+    RequeueAt(Time),
+    /// Deletes the Job with foreground propagation.
     DeleteJob,
 }
 
-/// What to do, and what to remember.
+/// The result of a reconciliation.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Decision {
-    /// The steps that bring the Job closer to its spec; none means converged.
-    pub steps: Vec<Action>,
-    /// What to hand in next time.
-    pub past: Past,
-    /// The gang that new pods join.
-    pub member: Option<Member>,
+pub struct JobReconciliation {
+    /// The steps in order; empty means converged.
+    pub steps: Vec<JobAction>,
+    /// The input of the next reconciliation.
+    pub backoff_record: BackoffRecord,
+    /// The gang that new pods join; `None` for pods without a gang.
+    pub member: Option<PodGroupMember>,
 }
 
-impl From<Vec<Action>> for Decision {
-    fn from(steps: Vec<Action>) -> Decision {
-        Decision { steps, ..Decision::default() }
+impl From<Vec<JobAction>> for JobReconciliation {
+    fn from(steps: Vec<JobAction>) -> JobReconciliation {
+        JobReconciliation { steps, ..JobReconciliation::default() }
     }
 }
 
-/// Decides what a Job needs next.
+/// Returns the steps that move the Job towards its spec.
 #[must_use]
-pub fn plan(seen: &Observed<'_>) -> Decision {
-    if seen.job.foreign {
-        return Decision::default();
+pub fn reconcile(snapshot: &JobSnapshot<'_>) -> JobReconciliation {
+    if snapshot.job.managed_externally {
+        return JobReconciliation::default();
     }
-    if seen.job.finished().is_some() {
-        return expire(seen).into();
+    if snapshot.job.finished_condition().is_some() {
+        return delete_after_ttl(snapshot).into();
     }
-    if seen.job.mode == Mode::Unknown {
+    if snapshot.job.mode == CompletionMode::Unknown {
         let message = "Skipped Job sync because completion mode is unknown".to_owned();
-        return vec![Action::Note(Severity::Warning, reasons::UNKNOWN_COMPLETION_MODE.into(), message)]
+        return vec![JobAction::Event(EventType::Warning, reasons::UNKNOWN_COMPLETION_MODE.into(), message)]
             .into();
     }
-    let claims = claim(seen);
+    let claims = claim(snapshot);
     if !claims.is_empty() {
-        return Decision { steps: claims, past: seen.past.clone(), member: None };
+        return JobReconciliation {
+            steps: claims,
+            backoff_record: snapshot.backoff_record.clone(),
+            member: None,
+        };
     }
-    let picture = Picture::of(seen);
-    let past = seen.past.with(&picture);
-    let (steps, member) = match verdict::before_managing(&picture) {
-        Some(verdict) => (finish(&picture, &verdict), None),
-        None => manage(seen, &picture, &past),
+    let ctx = SyncContext::of(snapshot);
+    let backoff_record = snapshot.backoff_record.with(&ctx);
+    let (steps, member) = match finished::find_finished(&ctx) {
+        Some(finished) => (finish(&ctx, &finished), None),
+        None => manage(snapshot, &ctx, &backoff_record),
     };
-    Decision { steps, past, member }
+    JobReconciliation { steps, backoff_record, member }
 }
 
-/// A finished Job lets go of its pods, and goes itself when its time has come.
-fn expire(seen: &Observed<'_>) -> Vec<Action> {
-    let held: Vec<PodRef> = seen.pods.iter().filter(|pod| pod.tracked).map(PodRef::of).collect();
-    let mut steps = if held.is_empty() { vec![] } else { vec![Action::Release(held)] };
-    let (Some(ttl), Some(end), false) = (seen.job.ttl_secs, seen.job.finished(), seen.job.deleting) else {
+/// A finished Job removes its remaining tracking finalizers and is deleted when `ttlSecondsAfterFinished` has passed.
+fn delete_after_ttl(snapshot: &JobSnapshot<'_>) -> Vec<JobAction> {
+    let held: Vec<PodRef> =
+        snapshot.pods.iter().filter(|pod| pod.has_tracking_finalizer).map(PodRef::of).collect();
+    let mut steps = if held.is_empty() { vec![] } else { vec![JobAction::RemoveFinalizer(held)] };
+    let (Some(ttl), Some(end), false) =
+        (snapshot.job.ttl_secs, snapshot.job.finished_condition(), snapshot.job.deleting)
+    else {
         return steps;
     };
-    let since = Time::of(end.at(muster_api::paths::condition::SINCE)).unwrap_or(seen.now);
+    let since = Time::of(end.at(muster_api::paths::condition::SINCE)).unwrap_or(snapshot.now);
     let at = since + std::time::Duration::from_secs(ttl.into());
-    steps.push(if at <= seen.now { Action::DeleteJob } else { Action::LookAgain(at) });
+    steps.push(if at <= snapshot.now { JobAction::DeleteJob } else { JobAction::RequeueAt(at) });
     steps
 }
 
-/// Which pods change hands: orphans that are selected, and own pods that are not. A Job that is being deleted
-/// neither takes nor gives.
-fn claim(seen: &Observed<'_>) -> Vec<Action> {
-    if seen.job.deleting {
+/// Adopts orphans that the selector matches and releases owned pods that it does not match, as upstream's `ClaimPods`. A Job
+/// that is being deleted does neither.
+fn claim(snapshot: &JobSnapshot<'_>) -> Vec<JobAction> {
+    if snapshot.job.deleting {
         return Vec::new();
     }
-    let lost: Vec<PodRef> = seen.pods.iter().filter(|pod| !pod.selected).map(PodRef::of).collect();
-    let found = seen.orphans.iter().filter(|pod| pod.selected && pod.deleting.is_none());
+    let lost: Vec<PodRef> =
+        snapshot.pods.iter().filter(|pod| !pod.matches_selector).map(PodRef::of).collect();
+    let found = snapshot.orphans.iter().filter(|pod| pod.matches_selector && pod.deleting.is_none());
     let found: Vec<PodRef> = found.map(PodRef::of).collect();
     let mut steps = Vec::new();
     if !lost.is_empty() {
-        steps.push(Action::LetGo(lost));
+        steps.push(JobAction::ReleaseOwnership(lost));
     }
     if !found.is_empty() {
-        steps.push(Action::Adopt(found));
+        steps.push(JobAction::Adopt(found));
     }
     if !steps.is_empty() {
-        steps.push(Action::LookAgain(seen.now));
+        steps.push(JobAction::RequeueAt(snapshot.now));
     }
     steps
 }
 
-/// Makes and deletes pods, counts those that ended, and perhaps finds that the goal is reached.
-fn manage(seen: &Observed<'_>, picture: &Picture<'_>, past: &Past) -> (Vec<Action>, Option<Member>) {
-    let change = if seen.job.deleting { Change::none() } else { pods::change(seen, picture, past) };
-    if verdict::complete(picture, change.active_after(picture)) {
-        return (finish(picture, &Verdict::completed()), None);
+/// Creates, deletes and counts pods; finishes the Job when its completions are reached.
+fn manage(
+    snapshot: &JobSnapshot<'_>,
+    ctx: &SyncContext<'_>,
+    backoff_record: &BackoffRecord,
+) -> (Vec<JobAction>, Option<PodGroupMember>) {
+    let change =
+        if snapshot.job.deleting { PodChanges::none() } else { pods::changes(snapshot, ctx, backoff_record) };
+    if finished::is_complete(ctx, change.active_after(ctx)) {
+        return (finish(ctx, &FinishedCondition::completed()), None);
     }
-    match gang::decide(seen, picture, &change) {
-        Gang::First(steps) => (steps, None),
-        Gang::Plain => (go_on(seen, picture, &change), None),
-        Gang::Joined(member, mut steps) => {
-            steps.extend(go_on(seen, picture, &change));
+    match gang::decide(snapshot, ctx, &change) {
+        JobGangDecision::CreateFirst(steps) => (steps, None),
+        JobGangDecision::NoGang => (sync_pods(snapshot, ctx, &change), None),
+        JobGangDecision::Join(member, mut steps) => {
+            steps.extend(sync_pods(snapshot, ctx, &change));
             (steps, Some(member))
         }
     }
 }
 
-/// Makes and deletes pods, and tells the status.
-fn go_on(seen: &Observed<'_>, picture: &Picture<'_>, change: &Change) -> Vec<Action> {
-    let Tally { mut status, release } = tally::count(picture, None);
-    let notes = started(seen, &mut status);
-    let (told, first, last) = match seen.creates_refused {
+/// The steps of a running Job: pods, status, finalizers.
+fn sync_pods(snapshot: &JobSnapshot<'_>, ctx: &SyncContext<'_>, change: &PodChanges) -> Vec<JobAction> {
+    let CountedPods { mut status, remove_finalizer } = finalizer_tracking::count(ctx, None);
+    let notes = suspend_or_resume(snapshot, &mut status);
+    let (reported, first, last) = match snapshot.create_failed {
         true => (change.without_creates(), None, change.creates()),
         false => (change.clone(), change.creates(), None),
     };
-    told.counts_after(picture, &mut status);
-    let mut steps: Vec<Action> = change.discards().into_iter().chain(first).collect();
-    steps.push(Action::Write(Box::new(status)));
+    reported.set_counts(ctx, &mut status);
+    let mut steps: Vec<JobAction> = change.discards().into_iter().chain(first).collect();
+    steps.push(JobAction::UpdateStatus(Box::new(status)));
     steps.extend(notes);
-    if !release.is_empty() {
-        steps.push(Action::Release(release));
+    if !remove_finalizer.is_empty() {
+        steps.push(JobAction::RemoveFinalizer(remove_finalizer));
     }
     steps.extend(last);
-    let deadline = verdict::deadline(seen.job).map(Action::LookAgain);
-    steps.extend(change.again_at.map(Action::LookAgain).into_iter().chain(deadline));
+    let deadline = finished::deadline(snapshot.job).map(JobAction::RequeueAt);
+    steps.extend(change.requeue_at.map(JobAction::RequeueAt).into_iter().chain(deadline));
     steps
 }
 
-/// Sets what suspending and resuming change: the condition, the start, and the event about it.
-fn started(seen: &Observed<'_>, status: &mut JobStatus) -> Option<Action> {
-    let now = seen.now.whole_seconds();
-    if status.start_time.is_none() && !seen.job.suspend {
+/// Sets the Suspended condition and the start time when the Job is suspended or resumed, and returns the event.
+fn suspend_or_resume(snapshot: &JobSnapshot<'_>, status: &mut JobStatus) -> Option<JobAction> {
+    let now = snapshot.now.whole_seconds();
+    if status.start_time.is_none() && !snapshot.job.suspend {
         status.start_time = Some(now);
     }
     let known = condition::find(&status.conditions, kinds::SUSPENDED).is_some();
-    if seen.job.deleting || !(seen.job.suspend || known) {
+    if snapshot.job.deleting || !(snapshot.job.suspend || known) {
         return None;
     }
-    let (reason, event, message) = match seen.job.suspend {
+    let (reason, event, message) = match snapshot.job.suspend {
         true => (reasons::JOB_SUSPENDED, reasons::SUSPENDED, "Job suspended"),
         false => (reasons::JOB_RESUMED, reasons::RESUMED, "Job resumed"),
     };
-    let wanted = Wanted { kind: kinds::SUSPENDED, holds: seen.job.suspend, reason, message };
+    let wanted =
+        DesiredCondition { condition_type: kinds::SUSPENDED, status: snapshot.job.suspend, reason, message };
     if !conditions::set(&mut status.conditions, &wanted, now) {
         return None;
     }
-    status.start_time = (!seen.job.suspend).then_some(now);
-    Some(Action::Note(Severity::Normal, event.into(), message.to_owned()))
+    status.start_time = (!snapshot.job.suspend).then_some(now);
+    Some(JobAction::Event(EventType::Normal, event.into(), message.to_owned()))
 }
 
-/// Brings a decided Job to its end: the interim condition first, the last one when no pod is left.
-fn finish(picture: &Picture<'_>, verdict: &Verdict) -> Vec<Action> {
-    let Tally { mut status, release } = tally::count(picture, Some(verdict));
-    let now = picture.now.whole_seconds();
-    let active: Vec<PodRef> = picture.active.iter().map(|pod| PodRef::of(pod)).collect();
-    let terminating = picture.terminating.saturating_add(number(active.len()));
-    status.start_time = status.start_time.or((!picture.job.suspend).then_some(now));
-    verdict.set_interim(&mut status, now);
+/// Finishes a Job: first the interim condition (SuccessCriteriaMet or FailureTarget), then, when no pod is left, the terminal
+/// one (Complete or Failed).
+fn finish(ctx: &SyncContext<'_>, finished: &FinishedCondition) -> Vec<JobAction> {
+    let CountedPods { mut status, remove_finalizer } = finalizer_tracking::count(ctx, Some(finished));
+    let now = ctx.now.whole_seconds();
+    let active: Vec<PodRef> = ctx.active.iter().map(|pod| PodRef::of(pod)).collect();
+    let terminating = ctx.terminating.saturating_add(number(active.len()));
+    status.start_time = status.start_time.or((!ctx.job.suspend).then_some(now));
+    finished.set_interim(&mut status, now);
     (status.active, status.ready, status.terminating) = (0, Some(0), Some(terminating));
     let uncounted = status.uncounted_succeeded.len() + status.uncounted_failed.len();
-    // Whoever waits for the announcement sees it in a status of its own.
-    let announced = verdict::is_announced(&picture.job.status);
-    let over = announced && terminating == 0 && uncounted == 0 && release.is_empty();
+    // The interim condition is written by a status update of its own: a watcher must see it before the terminal condition.
+    let announced = finished::has_interim_condition(&ctx.job.status);
+    let over = announced && terminating == 0 && uncounted == 0 && remove_finalizer.is_empty();
     if over {
-        verdict.set_last(&mut status, now);
+        finished.set_terminal(&mut status, now);
     }
-    let too_many = picture.job.completions.is_some_and(|wanted| status.succeeded > wanted);
-    let mut steps = vec![Action::Write(Box::new(status))];
-    steps.extend(go(verdict, active, release));
+    let too_many = ctx.job.completions.is_some_and(|wanted| status.succeeded > wanted);
+    let mut steps = vec![JobAction::UpdateStatus(Box::new(status))];
+    steps.extend(delete_pods(finished, active, remove_finalizer));
     if over {
-        steps.extend((too_many && verdict.is_success()).then(too_many_succeeded));
-        steps.push(verdict.note());
+        steps.extend((too_many && finished.is_success()).then(too_many_succeeded));
+        steps.push(finished.event());
     }
     steps
 }
 
-/// The pods of a Job that has ended go. Were those of a Job that succeeded deleted before they are released, a
-/// crash in between would count them as failures.
-fn go(verdict: &Verdict, active: Vec<PodRef>, release: Vec<PodRef>) -> Vec<Action> {
-    let delete = (!active.is_empty()).then_some(Action::Delete(active));
-    let release = (!release.is_empty()).then_some(Action::Release(release));
-    let (first, second) = if verdict.is_success() { (release, delete) } else { (delete, release) };
+/// Deletes the pods of a finished Job. Those of a succeeded Job lose the finalizer first: deleted before, a crash in between
+/// would count them as failures.
+fn delete_pods(
+    finished: &FinishedCondition,
+    active: Vec<PodRef>,
+    remove_finalizer: Vec<PodRef>,
+) -> Vec<JobAction> {
+    let delete = (!active.is_empty()).then_some(JobAction::DeletePods(active));
+    let remove_finalizer =
+        (!remove_finalizer.is_empty()).then_some(JobAction::RemoveFinalizer(remove_finalizer));
+    let (first, second) =
+        if finished.is_success() { (remove_finalizer, delete) } else { (delete, remove_finalizer) };
     first.into_iter().chain(second).collect()
 }
 
-fn too_many_succeeded() -> Action {
+fn too_many_succeeded() -> JobAction {
     let message = "Too many succeeded pods running after completion count reached".to_owned();
-    Action::Note(Severity::Warning, reasons::TOO_MANY_SUCCEEDED.into(), message)
+    JobAction::Event(EventType::Warning, reasons::TOO_MANY_SUCCEEDED.into(), message)
 }
 
 #[cfg(test)]

@@ -1,48 +1,47 @@
-//! The objects that a JobSet makes.
+//! Builds the child objects of a JobSet.
 
 use std::collections::BTreeMap;
 
-use muster_api::jobset::{ClaimTemplate, Exclusive, JobSetFacts, ReplicatedJob, VolumeTemplate, names};
-use muster_api::meta::Owner;
+use muster_api::client::Kind;
+use muster_api::consts::jobset as words;
+use muster_api::jobset::{
+    ClaimTemplate, ExclusivePlacement, JobSetFacts, ReplicatedJob, VolumeTemplate, names,
+};
+use muster_api::meta::OwnerReference;
 use muster_api::paths::{job as job_path, pod, pod_claim, replicated_job};
-use muster_api::port::Kind;
-use muster_api::words::jobset as words;
 use muster_api::{kinds, meta};
 use muster_tree::{Text, Tree, tree};
 
-use crate::Gates;
-use crate::children::Ref;
-use crate::gangs::Layout;
+use crate::FeatureGates;
+use crate::child_jobs::ObjectRef;
+use crate::gangs::GangLayout;
 
-/// Means all containers.
 pub const ALL_CONTAINERS: &str = "*";
 
-/// What all Jobs of a JobSet have in common, and where each stands among them.
+/// Builds child objects; holds what all Jobs of a JobSet share.
 pub struct Builder<'a> {
     set: &'a JobSetFacts,
-    gates: Gates,
-    /// Its gangs, if it has any.
-    pub gangs: Option<Layout<'a>>,
-    /// By replicatedJob.
-    places: BTreeMap<&'a str, Place>,
+    gates: FeatureGates,
+    /// The gangs that its pods join.
+    pub gangs: Option<GangLayout<'a>>,
+    places: BTreeMap<&'a str, JobOffsets>,
 }
 
-/// Where the Jobs of one replicatedJob stand.
-struct Place {
+/// Index offsets of the Jobs of one replicatedJob.
+struct JobOffsets {
     global: u64,
     in_group: u64,
     group_replicas: u64,
 }
 
 impl<'a> Builder<'a> {
-    /// For this JobSet.
     #[must_use]
-    pub fn new(set: &'a JobSetFacts, gates: Gates) -> Builder<'a> {
+    pub fn new(set: &'a JobSetFacts, gates: FeatureGates) -> Builder<'a> {
         let (mut global, mut groups) = (0, BTreeMap::<&str, u64>::new());
         let mut places = BTreeMap::new();
         for it in &set.jobs {
             let in_group = groups.entry(&it.group).or_default();
-            places.insert(it.name.as_str(), Place { global, in_group: *in_group, group_replicas: 0 });
+            places.insert(it.name.as_str(), JobOffsets { global, in_group: *in_group, group_replicas: 0 });
             *in_group += u64::from(it.replicas);
             global += u64::from(it.replicas);
         }
@@ -53,52 +52,53 @@ impl<'a> Builder<'a> {
         Builder { set, gates, gangs: None, places }
     }
 
-    /// The Job at a place.
+    /// The Job with this index.
     #[must_use]
     pub fn job(&self, of: &ReplicatedJob, index: u32) -> Tree {
         let set = self.set;
         let name = names::job(&set.name, &of.name, index);
-        let words = Tree::map(self.words(of, index, &name));
-        let own = Exclusive::of(of.template.at(&["metadata", "annotations"]));
-        // What the template says goes over what the JobSet says, each for itself.
-        let exclusive = Exclusive {
+        let words = Tree::map(self.labels(of, index, &name));
+        let own = ExclusivePlacement::of(of.template.at(&["metadata", "annotations"]));
+        // The annotations of the template override those of the JobSet, each on its own.
+        let exclusive = ExclusivePlacement {
             topology: own.topology.or_else(|| set.exclusive.topology.clone()),
             node_selector: own.node_selector.or_else(|| set.exclusive.node_selector.clone()),
         };
-        let notes = words.merge(&exclusive_notes(&exclusive));
+        let notes = words.merge(&exclusive_annotations(&exclusive));
         let metadata = tree!({"name": &name, "namespace": &set.namespace, "ownerReferences": Tree::list([self.owner()])})
             .with(&["labels"], over(of.template.at(&["metadata", "labels"]), &words))
             .with(&["annotations"], over(of.template.at(&["metadata", "annotations"]), &notes));
         let spec = of.template.at(&["spec"]).cloned().unwrap_or_else(Tree::empty_map);
         let pod = spec.at(&["template"]).cloned().unwrap_or_else(Tree::empty_map);
-        // A map of its own: labels that are the very ones of its pods would be taken for borrowed ones.
-        let own = Tree::map(self.words(of, index, &name));
+        // A separate map: trees are shared by reference, and a map shared with the Job would count as defaulted from it.
+        let own = Tree::map(self.labels(of, index, &name));
         let pod = pod
             .with(&["metadata", "labels"], over(pod.at(&["metadata", "labels"]), &own))
             .with(&["metadata", "annotations"], over(pod.at(&["metadata", "annotations"]), &notes))
             .with(&["spec"], self.pod_spec(of, &pod, &name, &exclusive));
         let pod = self.joined(of, index, pod);
-        // Pods name their claims, whose owner is the Job: it waits until it has them, or its pods could be given a claim of
-        // the same name that another object owns.
+        // Suspended until its claims exist: otherwise its pods could use a claim of the same name that another object owns.
         let waits = set.suspend || effective(of).next().is_some();
         let spec = spec.with(&["template"], pod).with(&["suspend"], waits);
         let spec = filled(spec, &["completionMode"], "Indexed");
         tree!({"apiVersion": "batch/v1", "kind": "Job"}).with(&["metadata"], metadata).with(&["spec"], spec)
     }
 
-    /// Pods that join the gang of their Job, so that its own controller makes none for it.
+    /// Adds the gang to the pod template, so that the Job controller creates no gang of its own.
     fn joined(&self, of: &ReplicatedJob, index: u32, pod: Tree) -> Tree {
         let Some(layout) = &self.gangs else { return pod };
-        layout.member(of, index).map_or_else(|| pod.clone(), |member| member.mark(layout.gangs(), &pod))
+        layout
+            .member(of, index)
+            .map_or_else(|| pod.clone(), |member| member.mark_template(layout.gangs(), &pod))
     }
 
-    /// The reference to the JobSet in what it owns.
+    /// The controller owner reference to the JobSet.
     #[must_use]
     pub fn owner(&self) -> Tree {
-        Owner::controller_tree(words::API_VERSION, words::KIND, &self.set.name, &self.set.uid)
+        OwnerReference::controller_reference(words::API_VERSION, words::KIND, &self.set.name, &self.set.uid)
     }
 
-    /// The headless Service that gives pods their names.
+    /// The headless Service for the hostnames of pods.
     #[must_use]
     pub fn service(&self) -> Tree {
         let set = self.set;
@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
             "spec": {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": set.network.publish_not_ready}})
     }
 
-    /// A shared volume's claim.
+    /// The PersistentVolumeClaim of a template.
     #[must_use]
     pub fn volume_claim(&self, of: &VolumeTemplate) -> Tree {
         let set = self.set;
@@ -122,17 +122,18 @@ impl<'a> Builder<'a> {
             .with(&["spec"], of.spec.clone())
     }
 
-    /// The device claim of a Job, in the shape of this version of the kind.
+    /// The ResourceClaim of a Job, in the served API version.
     #[must_use]
     pub fn device_claim(&self, kind: &Kind, job: &Tree, of: &ClaimTemplate) -> Tree {
-        let Ref { name, uid } = Ref::of(job);
+        let ObjectRef { name, uid } = ObjectRef::of(job);
         let keys =
             [words::NAME, words::UID, words::GROUP, words::JOB_INDEX, words::JOB_KEY, words::RESTART_ATTEMPT];
         let own = keys.into_iter().filter_map(|key| Some((key, meta::label(job, key)?.to_owned())));
         let own = own.chain([(words::CLAIM_TEMPLATE, of.name.to_string())]);
         let labels = of.labels.iter().fold(Tree::empty_map(), |all, more| all.merge(more));
         let notes = of.annotations.iter().fold(Tree::empty_map(), |all, more| all.merge(more));
-        let owner = Owner::controller_tree(&meta::api_version(&kinds::JOBS), "Job", &name, &uid);
+        let owner =
+            OwnerReference::controller_reference(&meta::api_version(&kinds::JOBS), "Job", &name, &uid);
         let metadata = tree!({"name": names::device_claim(&name, &of.name), "namespace": &self.set.namespace,
             "ownerReferences": Tree::list([owner])})
         .with(&["labels"], labels.merge(&Tree::map(own.collect::<Vec<_>>())))
@@ -142,8 +143,8 @@ impl<'a> Builder<'a> {
             .with(&["spec", "devices"], devices(&of.devices, kind.version != "v1beta1"))
     }
 
-    /// What stands in labels and in annotations of a Job and of its pods alike.
-    fn words(&self, of: &ReplicatedJob, index: u32, name: &Text) -> Vec<(&'static str, Text)> {
+    /// The labels and annotations that a Job and its pods have in common.
+    fn labels(&self, of: &ReplicatedJob, index: u32, name: &Text) -> Vec<(&'static str, Text)> {
         let set = self.set;
         let place = &self.places[of.name.as_str()];
         let number = |n: u64| Text::from(n.to_string());
@@ -170,7 +171,7 @@ impl<'a> Builder<'a> {
         all
     }
 
-    fn pod_spec(&self, of: &ReplicatedJob, pod: &Tree, job: &Text, exclusive: &Exclusive) -> Tree {
+    fn pod_spec(&self, of: &ReplicatedJob, pod: &Tree, job: &Text, exclusive: &ExclusivePlacement) -> Tree {
         let set = self.set;
         let mut spec = pod.at(&["spec"]).cloned().unwrap_or_else(Tree::empty_map);
         spec = filled(spec, &["restartPolicy"], "OnFailure");
@@ -178,7 +179,7 @@ impl<'a> Builder<'a> {
             spec = spec.with(&["subdomain"], &set.network.subdomain);
         }
         if exclusive.topology.is_some() && exclusive.node_selector.is_some() {
-            spec = beforehand(&spec, &set.namespace, job);
+            spec = with_prelabelled_nodes(&spec, &set.namespace, job);
         }
         let mounted: Vec<&VolumeTemplate> = set.volumes.iter().filter(|it| mounts(&spec, &it.name)).collect();
         if !mounted.is_empty() {
@@ -192,19 +193,19 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where the pod template has a claim of this name itself, which wins.
+/// The index of a claim of this name in the pod template, which overrides the claim template.
 #[must_use]
 pub fn own_claim(of: &ReplicatedJob, name: &str) -> Option<usize> {
     let own = of.template.at(job_path::TEMPLATE)?.items_at(pod::CLAIMS);
     own.iter().position(|it| it.str_at(pod_claim::NAME) == name)
 }
 
-/// The claim templates of a replicatedJob that count.
+/// The claim templates of a replicatedJob that the pod template does not override.
 pub fn effective(of: &ReplicatedJob) -> impl Iterator<Item = &ClaimTemplate> {
     of.claims.iter().filter(|it| own_claim(of, &it.name).is_none())
 }
 
-/// A map of ours over one of the user's.
+/// The user's map, overridden by ours.
 fn over(theirs: Option<&Tree>, ours: &Tree) -> Tree {
     theirs.filter(|it| it.is_map()).map_or_else(|| ours.clone(), |theirs| theirs.merge(ours))
 }
@@ -213,14 +214,14 @@ fn filled(tree: Tree, path: &[&str], word: &str) -> Tree {
     if tree.str_at(path).is_empty() { tree.with(path, word) } else { tree }
 }
 
-fn exclusive_notes(of: &Exclusive) -> Tree {
+fn exclusive_annotations(of: &ExclusivePlacement) -> Tree {
     let Some(topology) = &of.topology else { return Tree::empty_map() };
     let selector = of.node_selector.iter().map(|it| (words::NODE_SELECTOR, it.clone()));
     Tree::map([(words::EXCLUSIVE_TOPOLOGY, topology.clone())].into_iter().chain(selector))
 }
 
-/// Pods of nodes that somebody labelled and tainted for one Job.
-fn beforehand(spec: &Tree, namespace: &Text, job: &Text) -> Tree {
+/// Node selector and toleration for nodes that the user labelled and tainted per Job (`nodeSelector` strategy).
+fn with_prelabelled_nodes(spec: &Tree, namespace: &Text, job: &Text) -> Tree {
     let place = Text::from(format!("{namespace}_{job}"));
     let toleration = tree!({"key": words::NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"});
     let spec = spec.with(
@@ -237,7 +238,7 @@ fn appended(spec: &Tree, list: &str, more: impl IntoIterator<Item = Tree>) -> Tr
 
 const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
-/// Whether some container mounts a volume of this name.
+/// Whether any container mounts a volume of this name.
 #[must_use]
 pub fn mounts(pod_spec: &Tree, volume: &str) -> bool {
     let containers = CONTAINERS.iter().flat_map(|list| pod_spec.items_at(&[*list]));
@@ -266,11 +267,11 @@ fn with_claim(spec: &Tree, template: &ClaimTemplate, job: &Text) -> Tree {
     })
 }
 
-/// What a request says itself where it asks for one kind of devices only.
+/// Fields of a request that `resource.k8s.io/v1beta1` has in-line and later versions have under `exactly`.
 const FLAT: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
-/// The devices in the shape of today, or in that of old servers: what was written in either is moved.
+/// Converts device requests between the `v1beta1` shape and the `exactly` shape.
 fn devices(asked: &Tree, today: bool) -> Tree {
     let request = |it: &Tree| {
         let exactly = it.at(&["exactly"]).cloned();
@@ -290,14 +291,14 @@ fn devices(asked: &Tree, today: bool) -> Tree {
     }
 }
 
-/// A merge patch that makes the Job run again with what the template says now, or with nothing else changed.
+/// The merge patch that resumes a Job with the current pod template.
 #[must_use]
 pub fn resume(live: &Tree, wanted: &Tree) -> Tree {
     resume_template(live, wanted).unwrap_or_else(Tree::empty_map).with(job_path::SUSPEND, false)
 }
 
-/// What of the pod template differs from what is wanted, as a merge patch: labels and annotations come on top, where
-/// pods may run is as the template says and nothing else, so that nothing of an earlier admission stays.
+/// The merge patch of the pod template, if it differs. Labels and annotations are merged; node selector, tolerations and
+/// scheduling gates are replaced, so that nothing of an earlier Kueue admission remains.
 #[must_use]
 pub fn resume_template(live: &Tree, wanted: &Tree) -> Option<Tree> {
     let [live, wanted] = [live, wanted].map(|job| job.at(job_path::TEMPLATE).cloned().unwrap_or_default());
@@ -320,7 +321,7 @@ pub fn resume_template(live: &Tree, wanted: &Tree) -> Option<Tree> {
     (!patch.is_empty()).then(|| Tree::empty_map().with(job_path::TEMPLATE, patch))
 }
 
-/// A merge patch that makes a Job as wide as the template says, if it is not.
+/// The merge patch that sets parallelism and completions to those of the template, if they differ.
 #[must_use]
 pub fn resize(live: &Tree, of: &ReplicatedJob) -> Option<Tree> {
     if of.parallelism != of.completions {
@@ -334,7 +335,7 @@ pub fn resize(live: &Tree, of: &ReplicatedJob) -> Option<Tree> {
     })
 }
 
-/// Where the pod template of a replicatedJob is.
+/// The pod spec of a replicatedJob.
 #[must_use]
 pub fn pod_spec(replicated: &Tree) -> &Tree {
     replicated.at(replicated_job::POD_SPEC).unwrap_or(&Tree::Null)

@@ -1,68 +1,66 @@
-//! Which pods of a JobSet are placed together: its Workload, the templates in it, and the groups of an attempt.
+//! Gang scheduling of JobSets: the Workload, its pod group templates, and the PodGroups of a restart attempt.
 //!
 //! # Invariants
 //!
-//! - Nothing is grouped unless the JobSet asks for it, and no gang is asked for that cannot fill: what starts in order is
-//!   not one gang, and what has run for good is not counted.
-//! - A group is known by what its labels say, not by its name: names may be another's.
-//! - Jobs that are there keep the group they name; one that is lost is made again under that name.
+//! - Gangs are opt-in by annotation. No gang is created that cannot fill: with `InOrder` or `dependsOn` the JobSet is not
+//!   one gang, and finished pods are not counted in `minCount`.
+//! - A PodGroup is identified by its labels, not by its name: the name may belong to another object.
+//! - Existing Jobs keep the PodGroup they reference; if it was deleted it is created again under that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::gang_make::{
-    self, Gangs, Maker, Member, Need, NewGroup, Policy, TEMPLATES_MAX, Template, names, words as gang_words,
+use muster_api::client::ApiObject;
+use muster_api::consts::jobset as words;
+use muster_api::gang_objects::{
+    self, GangOwner, GangSupport, MinCountUpdate, NewPodGroup, PodGroupMember, PodGroupTemplate,
+    TEMPLATES_MAX, TemplatePolicy, consts as gang_words, names,
 };
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
 use muster_api::meta;
 use muster_api::paths::job as job_path;
-use muster_api::port::Object;
-use muster_api::words::jobset as words;
 use muster_tree::{Text, Tree};
 
-use crate::children::{Child, Sorted};
-use crate::plan::{Around, Held};
+use crate::child_jobs::{ChildJob, ChildJobs};
+use crate::reconcile::{ChildLister, ExistingObject};
 
-/// The template of a JobSet that is one gang.
+/// Name of the template if the whole JobSet is one gang.
 const ALL: &str = "all";
 const PRIORITY_CLASS: &str = "priorityClassName";
 
-/// Which pods are placed together.
+/// Which pods form one gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Together {
-    /// All.
+pub enum GangScope {
     AllReplicas,
-    /// Those of each replicatedJob.
+    /// The pods of each replicatedJob.
     PerReplicatedJob,
-    /// Those of each Job.
+    /// The pods of each Job.
     PerJob,
 }
 
-impl Together {
-    /// All words.
+impl GangScope {
     pub const WORDS: [&'static str; 3] = ["AllReplicas", "PerReplicatedJob", "PerJob"];
 
-    /// Reads a word.
     #[must_use]
-    pub fn of(word: &str) -> Option<Together> {
+    pub fn of(word: &str) -> Option<GangScope> {
         match word {
-            "AllReplicas" => Some(Together::AllReplicas),
-            "PerReplicatedJob" => Some(Together::PerReplicatedJob),
-            "PerJob" => Some(Together::PerJob),
+            "AllReplicas" => Some(GangScope::AllReplicas),
+            "PerReplicatedJob" => Some(GangScope::PerReplicatedJob),
+            "PerJob" => Some(GangScope::PerJob),
             _ => None,
         }
     }
 }
 
-/// What is told about a wish: reason and message.
-pub type Told = (&'static str, String);
+/// Reason and message of a warning event about the annotation.
+pub type GangEvent = (&'static str, String);
 
-/// How a JobSet is grouped, and what is to be told about it.
+/// The gang scope of a JobSet, with warning events.
 #[must_use]
-pub fn together(set: &JobSetFacts, is_served: bool) -> (Option<Together>, Vec<Told>) {
+pub fn resolve_scope(set: &JobSetFacts, is_served: bool) -> (Option<GangScope>, Vec<GangEvent>) {
     let Some(word) = &set.gang else { return (None, Vec::new()) };
     let key = gang_words::GANG;
-    let Some(wish) = Together::of(word) else {
-        let all = Together::WORDS.join(", ");
+    let Some(wish) = GangScope::of(word) else {
+        let all = GangScope::WORDS.join(", ");
         return (None, vec![(gang_words::GANG_IGNORED, format!("{key}: {word} is none of {all}"))]);
     };
     if !is_served {
@@ -73,15 +71,16 @@ pub fn together(set: &JobSetFacts, is_served: bool) -> (Option<Together>, Vec<To
     let many = set.jobs.iter().filter(|it| is_member(it)).count();
     let is_ordered =
         set.jobs.len() > 1 && (set.in_order || set.jobs.iter().any(|it| !it.depends_on.is_empty()));
-    let split = wish == Together::AllReplicas && is_ordered;
+    // With ordered startup later Jobs do not exist until earlier ones are ready: one gang over all would never fill.
+    let split = wish == GangScope::AllReplicas && is_ordered;
     if split {
         let message = format!(
             "{key}: {word} would wait for pods that come only after others run: each replicatedJob is a gang of its own"
         );
         told.push((gang_words::GANG_SPLIT, message));
     }
-    let wish = if split { Together::PerReplicatedJob } else { wish };
-    if wish == Together::AllReplicas || many <= TEMPLATES_MAX {
+    let wish = if split { GangScope::PerReplicatedJob } else { wish };
+    if wish == GangScope::AllReplicas || many <= TEMPLATES_MAX {
         return ((many > 0).then_some(wish), told);
     }
     let instead = if is_ordered { "pods are placed one by one" } else { "all are one gang" };
@@ -89,37 +88,34 @@ pub fn together(set: &JobSetFacts, is_served: bool) -> (Option<Together>, Vec<To
         "{key}: a Workload has {TEMPLATES_MAX} templates, and these are {many} replicatedJobs: {instead}"
     );
     told.push((gang_words::TOO_MANY_JOBS, message));
-    ((!is_ordered).then_some(Together::AllReplicas), told)
+    ((!is_ordered).then_some(GangScope::AllReplicas), told)
 }
 
-/// Whether the pods of a replicatedJob take part: there are some, and they have no group of their own.
+/// Whether a replicatedJob has pods and its template references no PodGroup of its own.
 fn is_member(of: &ReplicatedJob) -> bool {
-    let marked = of.template.at(job_path::TEMPLATE).is_some_and(gang_make::is_marked);
+    let marked = of.template.at(job_path::TEMPLATE).is_some_and(gang_objects::names_group);
     of.replicas > 0 && of.pods() > 0 && !marked
 }
 
-/// What there is of Workloads and groups.
-pub struct Groups<'a> {
-    /// How they are written here.
-    pub gangs: Gangs,
-    /// The Workloads that the JobSet controls.
-    pub workloads: Vec<&'a Object>,
-    /// The groups that it controls.
-    pub groups: Vec<&'a Object>,
+/// The existing Workloads and PodGroups of a JobSet.
+pub struct GangObjects<'a> {
+    /// The served API form.
+    pub gangs: GangSupport,
+    /// The Workloads with a controller owner reference to the JobSet.
+    pub workloads: Vec<&'a ApiObject>,
+    /// The PodGroups with a controller owner reference to it.
+    pub groups: Vec<&'a ApiObject>,
 }
 
-/// Where a group stands: of which replicatedJob (empty for all), of which Job of it, and of which attempt.
+/// The identity of a PodGroup: replicatedJob (empty for all), Job index, and restart attempt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The replicatedJob.
+pub struct GangSlot {
     pub job: Text,
-    /// The Job.
     pub index: Option<u32>,
-    /// The attempt.
     pub attempt: u32,
 }
 
-impl Place {
+impl GangSlot {
     fn labels(&self, set: &JobSetFacts) -> Tree {
         let mut all = vec![
             (words::NAME, set.name.clone()),
@@ -130,9 +126,9 @@ impl Place {
         Tree::map(all)
     }
 
-    fn of(group: &Tree) -> Option<Place> {
+    fn of(group: &Tree) -> Option<GangSlot> {
         let number = |key: &str| meta::label(group, key).map(str::parse::<u32>);
-        Some(Place {
+        Some(GangSlot {
             job: meta::label(group, words::GROUP).unwrap_or_default().into(),
             index: number(words::JOB_INDEX).transpose().ok()?,
             attempt: number(words::RESTART_ATTEMPT)?.ok()?,
@@ -140,41 +136,41 @@ impl Place {
     }
 }
 
-/// Whether an object that is wanted can be made.
+/// Whether a wanted object can be created.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Make {
-    /// It is there, or nobody wants it.
-    Nothing,
-    /// This, and what is told about its name.
-    This(Box<Tree>, Option<String>),
-    /// Not now: its name is held by something that only others can take away.
-    Wait(Option<String>),
+pub enum Creation {
+    /// It exists, or is not wanted.
+    NotNeeded,
+    /// Create this object; with a warning if its name had to be changed.
+    Create(Box<Tree>, Option<String>),
+    /// Its name is taken by another object, with a message, or by a terminating one.
+    Blocked(Option<String>),
 }
 
 /// The gangs of a JobSet.
-pub struct Layout<'a> {
+pub struct GangLayout<'a> {
     set: &'a JobSetFacts,
-    around: &'a dyn Around,
-    gangs: Gangs,
-    together: Together,
-    workload: Option<&'a Object>,
-    groups: BTreeMap<Place, &'a Object>,
-    /// The group that the Jobs of a place name; `None` where they were made without one.
-    named: BTreeMap<Place, Option<Text>>,
+    around: &'a dyn ChildLister,
+    gangs: GangSupport,
+    together: GangScope,
+    workload: Option<&'a ApiObject>,
+    groups: BTreeMap<GangSlot, &'a ApiObject>,
+    /// The PodGroup that existing Jobs reference; `None` if they were created without one.
+    named: BTreeMap<GangSlot, Option<Text>>,
 }
 
-impl<'a> Layout<'a> {
-    /// What it is for the Jobs that are there.
+impl<'a> GangLayout<'a> {
+    /// Computes the gangs for the existing Jobs.
     #[must_use]
     pub fn new(
         set: &'a JobSetFacts,
-        together: Together,
-        seen: &Groups<'a>,
-        around: &'a dyn Around,
-        sorted: &Sorted<'_>,
-    ) -> Layout<'a> {
-        let groups = seen.groups.iter().filter_map(|it| Some((Place::of(&it.tree)?, *it)));
-        let mut layout = Layout {
+        together: GangScope,
+        seen: &GangObjects<'a>,
+        around: &'a dyn ChildLister,
+        sorted: &ChildJobs<'_>,
+    ) -> GangLayout<'a> {
+        let groups = seen.groups.iter().filter_map(|it| Some((GangSlot::of(&it.tree)?, *it)));
+        let mut layout = GangLayout {
             set,
             around,
             gangs: seen.gangs,
@@ -184,7 +180,7 @@ impl<'a> Layout<'a> {
             named: BTreeMap::new(),
         };
         for child in sorted.present() {
-            let Some(place) = layout.place_of(child) else { continue };
+            let Some(place) = layout.slot_of(child) else { continue };
             let name = group_of(child);
             let known = layout.named.entry(place).or_default();
             *known = name.or_else(|| known.take());
@@ -192,24 +188,23 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// How gangs are written here.
     #[must_use]
-    pub fn gangs(&self) -> Gangs {
+    pub fn gangs(&self) -> GangSupport {
         self.gangs
     }
 
-    /// Where the group of a Job stands.
+    /// The identity of the PodGroup of a Job.
     #[must_use]
-    pub fn place(&self, of: &ReplicatedJob, index: u32) -> Place {
+    pub fn slot(&self, of: &ReplicatedJob, index: u32) -> GangSlot {
         let status = &self.set.status;
         let alone = status.job(&of.name).and_then(|it| it.restarts.get(index as usize)).copied();
         match self.together {
-            Together::AllReplicas => Place { job: Text::new(), index: None, attempt: status.restarts },
-            Together::PerReplicatedJob => {
-                Place { job: of.name.clone(), index: None, attempt: status.restarts }
+            GangScope::AllReplicas => GangSlot { job: Text::new(), index: None, attempt: status.restarts },
+            GangScope::PerReplicatedJob => {
+                GangSlot { job: of.name.clone(), index: None, attempt: status.restarts }
             }
-            // A Job that is made anew by itself begins another attempt, too.
-            Together::PerJob => Place {
+            // A Job that restarts alone is a new attempt, too.
+            GangScope::PerJob => GangSlot {
                 job: of.name.clone(),
                 index: Some(index),
                 attempt: status.restarts.saturating_add(alone.unwrap_or(0)),
@@ -217,30 +212,30 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn place_of(&self, child: &Child<'_>) -> Option<Place> {
+    fn slot_of(&self, child: &ChildJob<'_>) -> Option<GangSlot> {
         let of = self.set.job(child.group?).filter(|of| is_member(of))?;
-        Some(self.place(of, child.index()?))
+        Some(self.slot(of, child.index()?))
     }
 
-    /// The group that a new Job joins.
+    /// The gang reference for the pods of a new Job.
     #[must_use]
-    pub fn member(&self, of: &ReplicatedJob, index: u32) -> Option<Member> {
+    pub fn member(&self, of: &ReplicatedJob, index: u32) -> Option<PodGroupMember> {
         if !is_member(of) {
             return None;
         }
-        let place = self.place(of, index);
+        let place = self.slot(of, index);
         let (group, template) = (self.name(&place)?, template_name(&place).into());
-        Some(Member { workload: self.workload_name(), template, group, group_uid: None })
+        Some(PodGroupMember { workload: self.workload_name(), template, group, group_uid: None })
     }
 
-    /// The name of the group at a place; `None` where Jobs are without one.
-    fn name(&self, place: &Place) -> Option<Text> {
+    /// The name of a PodGroup; `None` if its Jobs were created without one.
+    fn name(&self, place: &GangSlot) -> Option<Text> {
         match (self.groups.get(place), self.named.get(place)) {
             (Some(group), _) => Some(meta::name(&group.tree)),
             (None, Some(named)) => named.clone(),
             (None, None) => {
                 let plain = names::set_group(&self.set.name, &place.job, place.index, place.attempt);
-                let held = self.around.group(&plain).filter(|held| !self.goes_soon(held));
+                let held = self.around.group(&plain).filter(|held| !self.is_terminating(held));
                 Some(if held.is_some() { names::hashed(&plain, &self.set.uid) } else { plain })
             }
         }
@@ -250,37 +245,39 @@ impl<'a> Layout<'a> {
         if let Some(workload) = self.workload {
             return meta::name(&workload.tree);
         }
-        let held = self.around.workload(&self.set.name).filter(|held| !self.goes_soon(held));
+        let held = self.around.workload(&self.set.name).filter(|held| !self.is_terminating(held));
         if held.is_some() { names::hashed(&self.set.name, &self.set.uid) } else { self.set.name.clone() }
     }
 
-    /// Whether an object belongs to an earlier JobSet of this name, or is on its way out: not worth another name.
-    fn goes_soon(&self, held: &Held) -> bool {
+    /// Whether an object is terminating, or belongs to a deleted JobSet of the same name: its name will be free.
+    fn is_terminating(&self, held: &ExistingObject) -> bool {
         let earlier = held.controller.as_ref().is_some_and(|owner| {
             owner.kind == words::KIND && owner.name == self.set.name && owner.uid != self.set.uid
         });
         held.deleting || earlier
     }
 
-    /// The Workload, if it is to be made.
+    /// The Workload to create, if any.
     #[must_use]
-    pub fn make_workload(&self) -> Make {
+    pub fn make_workload(&self) -> Creation {
         if self.workload.is_some() {
-            return Make::Nothing;
+            return Creation::NotNeeded;
         }
         let name = self.workload_name();
-        let (form, held) = (self.gangs.form, self.around.workload(&name));
+        let (form, held) = (self.gangs.api, self.around.workload(&name));
         self.make(held.as_ref(), gang_words::WORKLOAD_KIND, &self.set.name, &name, || {
-            gang_make::workload(form, &self.maker(), &name, &self.templates())
+            gang_objects::workload(form, &self.maker(), &name, &self.templates())
         })
     }
 
-    /// The group at a place, if it is to be made. Its Workload is there.
+    /// The PodGroup to create, if any; its Workload must exist.
     #[must_use]
-    pub fn make_group(&self, place: &Place) -> Make {
-        let (Some(name), Some(workload)) = (self.name(place), self.workload) else { return Make::Nothing };
-        if self.groups.contains_key(place) || self.gangs.form.groups().is_none() {
-            return Make::Nothing;
+    pub fn make_group(&self, place: &GangSlot) -> Creation {
+        let (Some(name), Some(workload)) = (self.name(place), self.workload) else {
+            return Creation::NotNeeded;
+        };
+        if self.groups.contains_key(place) || self.gangs.api.groups().is_none() {
+            return Creation::NotNeeded;
         }
         let plain = names::set_group(&self.set.name, &place.job, place.index, place.attempt);
         let (of, uid) = (meta::name(&workload.tree), meta::uid(&workload.tree));
@@ -288,39 +285,39 @@ impl<'a> Layout<'a> {
         let held = self.around.group(&name);
         self.make(held.as_ref(), gang_words::GROUP_KIND, &plain, &name, || {
             let labels = place.labels(self.set);
-            let new = NewGroup {
+            let new = NewPodGroup {
                 name: &name,
                 workload: &of,
                 workload_uid: Some(&uid),
                 template: &template,
                 labels,
             };
-            gang_make::group(self.gangs.form, &self.maker(), &new)
+            gang_objects::group(self.gangs.api, &self.maker(), &new)
         })
     }
 
     fn make(
         &self,
-        held: Option<&Held>,
+        held: Option<&ExistingObject>,
         word: &str,
         plain: &Text,
         name: &Text,
         object: impl FnOnce() -> Tree,
-    ) -> Make {
+    ) -> Creation {
         match held {
             None => {
                 let conflict =
                     (plain != name).then(|| format!("{word} {plain} is another's: {name} is made instead"));
-                Make::This(Box::new(object()), conflict)
+                Creation::Create(Box::new(object()), conflict)
             }
-            Some(held) if self.goes_soon(held) => Make::Wait(None),
-            Some(_) => Make::Wait(Some(format!("{word} {name} is another's: delete or rename it"))),
+            Some(held) if self.is_terminating(held) => Creation::Blocked(None),
+            Some(_) => Creation::Blocked(Some(format!("{word} {name} is another's: delete or rename it"))),
         }
     }
 
-    fn maker(&self) -> Maker {
+    fn maker(&self) -> GangOwner {
         let set = self.set;
-        Maker {
+        GangOwner {
             api_version: words::API_VERSION.into(),
             kind: words::KIND,
             namespace: set.namespace.clone(),
@@ -329,75 +326,77 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The templates of the Workload. Their priority classes must be the same where they have any.
-    fn templates(&self) -> Vec<Template> {
-        let mut all: Vec<Template> = self.template_names().map(|name| self.template(name)).collect();
-        let classes: BTreeSet<&str> = all.iter().map(|it| it.more.str_at(&[PRIORITY_CLASS])).collect();
+    /// The pod group templates of the Workload. The API requires equal priority classes, so different ones are dropped.
+    fn templates(&self) -> Vec<PodGroupTemplate> {
+        let mut all: Vec<PodGroupTemplate> = self.template_names().map(|name| self.template(name)).collect();
+        let classes: BTreeSet<&str> = all.iter().map(|it| it.passthrough.str_at(&[PRIORITY_CLASS])).collect();
         if classes.len() > 1 {
-            all.iter_mut().for_each(|it| it.more = it.more.without_key(PRIORITY_CLASS));
+            all.iter_mut().for_each(|it| it.passthrough = it.passthrough.without_key(PRIORITY_CLASS));
         }
         all
     }
 
     fn template_names(&self) -> impl Iterator<Item = &str> {
-        let one = (self.together == Together::AllReplicas).then_some(ALL);
+        let one = (self.together == GangScope::AllReplicas).then_some(ALL);
         let each = self.set.jobs.iter().filter(move |it| one.is_none() && is_member(it));
         one.into_iter().chain(each.map(|it| it.name.as_str()))
     }
 
-    fn template(&self, name: &str) -> Template {
+    fn template(&self, name: &str) -> PodGroupTemplate {
         let classes: BTreeSet<&str> = self.jobs(name).map(priority_class).collect();
         let class = classes.first().filter(|it| classes.len() == 1 && !it.is_empty());
-        let class = class.filter(|_| gang_make::is_inline(self.gangs.form)).map(|it| Tree::from(*it));
-        Template {
-            more: Tree::empty_map().with_option(&[PRIORITY_CLASS], class),
-            ..Template::new(name, Policy::Gang { min: self.whole(name) })
+        let class = class.filter(|_| gang_objects::is_inline(self.gangs.api)).map(|it| Tree::from(*it));
+        PodGroupTemplate {
+            passthrough: Tree::empty_map().with_option(&[PRIORITY_CLASS], class),
+            ..PodGroupTemplate::new(name, TemplatePolicy::Gang { min: self.whole(name) })
         }
     }
 
     /// The replicatedJobs of a template.
     fn jobs<'b>(&'b self, template: &'b str) -> impl Iterator<Item = &'b ReplicatedJob> {
-        let all = self.together == Together::AllReplicas;
+        let all = self.together == GangScope::AllReplicas;
         self.set.jobs.iter().filter(move |it| is_member(it) && (all || it.name == template))
     }
 
-    /// How many pods a gang of this template has.
+    /// The number of pods of a gang of this template.
     fn whole(&self, template: &str) -> u32 {
         let one = |of: &ReplicatedJob| match self.together {
-            Together::PerJob => of.pods(),
+            GangScope::PerJob => of.pods(),
             _ => of.pods().saturating_mul(of.replicas),
         };
         let sum = self.jobs(template).map(one).fold(0, u32::saturating_add);
         sum.clamp(1, i32::MAX.unsigned_abs())
     }
 
-    /// What of the Workload and the groups has to change before any pod does: each object, and a merge patch.
+    /// The merge patches of the Workload (`true`) and the PodGroups (`false`) before Jobs are resized.
     #[must_use]
-    pub fn resizes(&self, sorted: &Sorted<'_>) -> Vec<(&'a Object, bool, Tree)> {
-        let Some(workload) = self.workload.filter(|_| gang_make::is_elastic(self.gangs.form)) else {
+    pub fn resizes(&self, sorted: &ChildJobs<'_>) -> Vec<(&'a ApiObject, bool, Tree)> {
+        let Some(workload) = self.workload.filter(|_| gang_objects::is_elastic(self.gangs.api)) else {
             return Vec::new();
         };
         let (mut tree, mut patch, mut sizes) = (workload.tree.clone(), None, BTreeMap::new());
         for name in self.template_names() {
-            let Some(Policy::Gang { min: old }) = Template::find(&tree, name).map(|it| it.policy) else {
+            let Some(TemplatePolicy::Gang { min: old }) =
+                PodGroupTemplate::find(&tree, name).map(|it| it.policy)
+            else {
                 continue;
             };
-            let new = self.need(name, sorted).change(old).unwrap_or(old);
+            let new = self.need(name, sorted).new_min_count(old).unwrap_or(old);
             sizes.insert(name, new);
-            if let Some(next) = gang_make::resize_template(&tree, name, new) {
+            if let Some(next) = gang_objects::resize_template(&tree, name, new) {
                 tree = tree.merge(&next);
                 patch = Some(next);
             }
         }
         let groups = self.groups.iter().filter_map(|(place, group)| {
             let min = sizes.get(template_name(place)).filter(|_| self.is_current(place))?;
-            Some((*group, false, gang_make::resize_group(&group.tree, *min)?))
+            Some((*group, false, gang_objects::resize_group(&group.tree, *min)?))
         });
         patch.map(|patch| (workload, true, patch)).into_iter().chain(groups).collect()
     }
 
-    /// How many pods a gang of this template needs, now that some Jobs have done their work.
-    fn need(&self, template: &str, sorted: &Sorted<'_>) -> Need {
+    /// The pods that a gang of this template still needs after some Jobs finished.
+    fn need(&self, template: &str, sorted: &ChildJobs<'_>) -> MinCountUpdate {
         let whole = self.whole(template);
         let (mut room, mut least, mut waiting) = (u64::from(whole), whole, false);
         for child in sorted.present() {
@@ -411,52 +410,54 @@ impl<'a> Layout<'a> {
             least = if waits { least.min(left.max(1)) } else { least };
         }
         let room = match self.together {
-            Together::PerJob => least,
+            GangScope::PerJob => least,
             _ => u32::try_from(room).unwrap_or(whole),
         };
-        Need { asked: whole, room, waiting }
+        MinCountUpdate { requested: whole, possible: room, waiting }
     }
 
-    /// Groups that nobody names and nobody is going to: of attempts that are over, and of Jobs that are gone for good.
+    /// PodGroups that no Job references and no new Job will: those of earlier attempts and of removed Jobs.
     #[must_use]
-    pub fn left_over(&self, children: &[Child<'_>]) -> Vec<&'a Object> {
+    pub fn orphaned(&self, children: &[ChildJob<'_>]) -> Vec<&'a ApiObject> {
         let named: BTreeSet<Text> = children.iter().filter_map(group_of).collect();
-        let over = self.set.status.ended().is_some() && self.together == Together::PerJob;
-        let stays = |place: &Place, group: &Object| {
+        let over = self.set.status.terminal_condition().is_some() && self.together == GangScope::PerJob;
+        let stays = |place: &GangSlot, group: &ApiObject| {
             let comes_again = self.is_current(place) && !over;
-            comes_again || meta::deleting(&group.tree).is_some() || named.contains(&meta::name(&group.tree))
+            comes_again
+                || meta::deletion_timestamp(&group.tree).is_some()
+                || named.contains(&meta::name(&group.tree))
         };
         self.groups.iter().filter(|(place, group)| !stays(place, group)).map(|(_, group)| *group).collect()
     }
 
-    /// Whether Jobs of the present attempt would stand there.
-    fn is_current(&self, place: &Place) -> bool {
+    /// Whether Jobs of the current attempt use this PodGroup.
+    fn is_current(&self, place: &GangSlot) -> bool {
         let index = place.index.unwrap_or(0);
         let all = self.set.jobs.iter().filter(|of| is_member(of) && index < of.replicas);
-        all.into_iter().any(|of| self.place(of, index) == *place)
+        all.into_iter().any(|of| self.slot(of, index) == *place)
     }
 
-    /// The places of Jobs that are there, have a gang and are not done.
-    pub fn in_use<'b>(&'b self, sorted: &'b Sorted<'_>) -> impl Iterator<Item = Place> + 'b {
-        let places = sorted.active.iter().filter_map(|child| self.place_of(child));
+    /// The PodGroups that active Jobs reference.
+    pub fn active_slots<'b>(&'b self, sorted: &'b ChildJobs<'_>) -> impl Iterator<Item = GangSlot> + 'b {
+        let places = sorted.active.iter().filter_map(|child| self.slot_of(child));
         places.filter(|place| self.named.get(place).is_some_and(Option::is_some))
     }
 }
 
-fn template_name(place: &Place) -> &str {
+fn template_name(place: &GangSlot) -> &str {
     if place.job.is_empty() { ALL } else { &place.job }
 }
 
-fn group_of(child: &Child<'_>) -> Option<Text> {
-    gang_make::group_of(child.tree.at(job_path::TEMPLATE)?)
+fn group_of(child: &ChildJob<'_>) -> Option<Text> {
+    gang_objects::group_of(child.tree.at(job_path::TEMPLATE)?)
 }
 
 fn priority_class(of: &ReplicatedJob) -> &str {
     of.template.at(job_path::TEMPLATE).map_or("", |it| it.str_at(&["spec", PRIORITY_CLASS]))
 }
 
-/// Pods that a Job may still have at once.
-fn left(of: &ReplicatedJob, child: &Child<'_>) -> u32 {
+/// The pods that a Job may still run at once.
+fn left(of: &ReplicatedJob, child: &ChildJob<'_>) -> u32 {
     match of.completions {
         _ if child.ended.is_some() => 0,
         Some(all) => of.pods().min(all.saturating_sub(child.succeeded)),

@@ -1,41 +1,41 @@
-//! JobSets: what one needs next, what is accepted, and their definition.
+//! The JobSet API: reconciliation, admission and the CRD, without I/O.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Everything here is a function of its arguments: same picture, same steps, same order.
-//! - Each step of a plan is safe to repeat, and the status that says "once more" is written before anything is deleted
-//!   for it: a crash between any two steps restarts nothing twice.
-//! - Nothing of a stranger's is touched: Jobs are told by the UID of their owner, claims too.
-//! - A volume that is to be kept is never given an owner, and nothing here deletes a volume.
+//! - Pure functions: the same snapshot gives the same steps in the same order.
+//! - Every step is idempotent, and the restart count is written to the status before any Job is deleted: a crash between
+//!   two steps restarts nothing twice.
+//! - Objects of another owner are never modified: Jobs and claims are matched by the UID of their controller.
+//! - A PersistentVolumeClaim with `whenDeleted: Retain` gets no owner reference, and no claim is deleted here.
 //!
 //! # Deliberately absent
 //!
-//! Who performs the steps, and who asks for admission: the embedded server does both in process, an operator through
-//! the API of a cluster.
+//! The execution of the steps and the webhook server: the embedded server calls this crate in process, the operator
+//! through the API of a cluster.
 
 pub mod admission;
 pub mod build;
-pub mod children;
+pub mod child_jobs;
 pub mod crd;
 pub mod gangs;
-pub mod plan;
-pub mod rights;
+pub mod rbac;
+pub mod reconcile;
 
-/// Switches of single features.
+/// The upstream feature gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gates {
-    /// `InPlaceRestart`.
+pub struct FeatureGates {
+    /// The gate `InPlaceRestart`: restart strategy.
     pub in_place_restart: bool,
-    /// `RestartJob`.
+    /// The gate `RestartJob`: failure policy actions for one Job.
     pub restart_job: bool,
-    /// `ElasticJobSet`.
+    /// The gate `ElasticJobSet`: mutable parallelism.
     pub elastic: bool,
-    /// `JobSetResourceClaimTemplates`.
+    /// The gate `JobSetResourceClaimTemplates`: claims per Job.
     pub claim_templates: bool,
 }
 
-impl Default for Gates {
-    fn default() -> Gates {
-        Gates { in_place_restart: false, restart_job: false, elastic: false, claim_templates: true }
+impl Default for FeatureGates {
+    fn default() -> FeatureGates {
+        FeatureGates { in_place_restart: false, restart_job: false, elastic: false, claim_templates: true }
     }
 }

@@ -5,7 +5,6 @@ use super::*;
 struct Case {
     says: &'static str,
     job: Tree,
-    /// Name, phase, index.
     pods: &'static [(&'static str, &'static str, Option<u32>)],
     now: i64,
     want: &'static [&'static str],
@@ -132,7 +131,7 @@ fn pods_come_and_go() {
 fn the_same_picture_names_the_same_pods() {
     let first = look(&job(tree!({})), &[], at(0));
     assert_eq!(first, look(&job(tree!({})), &[], at(0)));
-    let Action::Create(pods) = &first[0] else { panic!("{first:?}") };
+    let JobAction::CreatePods(pods) = &first[0] else { panic!("{first:?}") };
     assert_ne!(pods[0].suffix, pods[1].suffix);
 }
 

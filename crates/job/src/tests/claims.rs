@@ -51,7 +51,7 @@ fn pods_change_hands() {
     for (says, job, own, orphans, want) in cases {
         let facts = JobFacts::of(job);
         let read = |pods: &[&Tree]| pods.iter().map(|pod| JobPod::of(pod, &facts)).collect::<Vec<_>>();
-        let decision = decide(&facts, &read(own), &read(orphans), &Past::default(), at(0));
+        let decision = decide(&facts, &read(own), &read(orphans), &BackoffRecord::default(), at(0));
         assert_eq!(short(&decision.steps), want, "{says}");
     }
 }

@@ -132,11 +132,11 @@ fn a_failure_is_remembered_when_its_pod_is_gone_but_pods_we_took_away_are_no_fai
     let facts = JobFacts::of(&job);
     let deleted = pod(&job, "a", "Running", None).with(meta_path::DELETED, at(5).to_seconds_text());
     let read = |pod: &Tree| JobPod::of(pod, &facts);
-    let first = decide(&facts, &[read(&deleted)], &[], &Past::default(), at(6));
+    let first = decide(&facts, &[read(&deleted)], &[], &BackoffRecord::default(), at(6));
     assert_eq!(short(&first.steps), ["write", "release a", "again 15"], "deleted by hand: a failure");
-    let later = decide(&facts, &[], &[], &first.past, at(7));
+    let later = decide(&facts, &[], &[], &first.backoff_record, at(7));
     assert_eq!(short(&later.steps), ["write", "again 15"], "it is gone, the pause is not over");
-    let over = decide(&facts, &[], &[], &later.past, at(15));
+    let over = decide(&facts, &[], &[], &later.backoff_record, at(15));
     assert_eq!(short(&over.steps), ["create 1 []", "write"]);
     let ours = deleted.without(meta_path::FINALIZERS);
     assert_eq!(short(&look(&job, &[ours], at(6))), ["create 1 []", "write"], "taken away by us: no pause");
@@ -173,17 +173,17 @@ fn any_restart_is_too_many_where_no_failure_is_tolerated() {
 #[test]
 fn after_refused_creates_the_status_is_told_first() {
     let facts = JobFacts::of(&job(tree!({"completions": 1})));
-    let seen = Observed {
+    let snapshot = JobSnapshot {
         job: &facts,
         pods: &[],
         orphans: &[],
-        past: &Past::default(),
-        taken: &|_| false,
+        backoff_record: &BackoffRecord::default(),
+        name_in_use: &|_| false,
         groups: None,
-        creates_refused: true,
+        create_failed: true,
         now: at(0),
     };
-    let steps = plan(&seen).steps;
+    let steps = reconcile(&snapshot).steps;
     assert_eq!(short(&steps), ["write", "create 1 []"]);
     assert_eq!(
         written(&steps),

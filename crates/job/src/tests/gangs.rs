@@ -1,28 +1,30 @@
-//! Gangs of Jobs: who has one, in which order it is made, and how large it is.
+//! Gangs of Jobs: which Jobs have one, the order of creation, and the size.
 
 use std::collections::BTreeMap;
 
-use muster_api::gang_make::{self, Form, Gangs, JobAsks, Mark, Member, Template, names, words};
+use muster_api::client::Kind;
+use muster_api::gang_objects::{
+    self, GangApi, GangSupport, GroupMarker, JobGang, PodGroupMember, PodGroupTemplate, consts, names,
+};
 use muster_api::meta;
-use muster_api::port::Kind;
 
 use super::*;
 
 /// A Job played with what its plan makes and changes, one look after the other.
 struct Played {
-    gangs: Option<Gangs>,
+    gangs: Option<GangSupport>,
     job: Tree,
     pods: Vec<Tree>,
-    objects: BTreeMap<(Text, Text), Object>,
+    objects: BTreeMap<(Text, Text), ApiObject>,
     now: Time,
-    member: Option<Member>,
+    member: Option<PodGroupMember>,
     done: Vec<String>,
 }
 
 impl Played {
     fn new(spec: Tree) -> Played {
         Played {
-            gangs: Some(Gangs::default()),
+            gangs: Some(GangSupport::default()),
             job: job(spec),
             pods: Vec::new(),
             objects: BTreeMap::new(),
@@ -36,34 +38,36 @@ impl Played {
         tree!({"scheduling": {"schedulingPolicy": {"gang": min}}})
     }
 
-    fn of(&self, kind: &Kind) -> Vec<&Object> {
+    fn of(&self, kind: &Kind) -> Vec<&ApiObject> {
         self.objects.iter().filter(|((plural, _), _)| *plural == kind.plural).map(|(_, it)| it).collect()
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> JobReconciliation {
         let facts = JobFacts::of(&self.job);
         let pods: Vec<JobPod> = self.pods.iter().map(|pod| JobPod::of(pod, &facts)).collect();
-        let asks = JobAsks::of(&self.job);
+        let asks = JobGang::of(&self.job);
         let taken =
             |kind: &Kind, name: &Text| self.objects.contains_key(&(kind.plural.clone(), name.clone()));
-        let ours = |it: &&&Object| meta::controller(&it.tree).is_some_and(|owner| owner.uid == facts.uid);
+        let ours =
+            |it: &&&ApiObject| meta::controller_of(&it.tree).is_some_and(|owner| owner.uid == facts.uid);
         let groups = self.gangs.map(|gangs| {
-            let workloads = self.of(gangs.form.workloads());
-            let delegated = matches!(asks.makes, gang_make::Makes::Group { .. });
-            let kept: Vec<&Object> = workloads.iter().filter(|it| delegated || ours(it)).copied().collect();
-            let groups = gangs.form.groups().map(|kind| self.of(kind)).unwrap_or_default();
+            let workloads = self.of(gangs.api.workloads());
+            let delegated = matches!(asks.objects, gang_objects::ObjectsToCreate::Group { .. });
+            let kept: Vec<&ApiObject> =
+                workloads.iter().filter(|it| delegated || ours(it)).copied().collect();
+            let groups = gangs.api.groups().map(|kind| self.of(kind)).unwrap_or_default();
             let groups = groups.iter().filter(ours).copied().collect();
-            Groups { gangs, asks: &asks, workloads: kept, groups, taken: &taken }
+            JobGangSnapshot { gangs, asks: &asks, workloads: kept, groups, name_in_use: &taken }
         });
         let names: BTreeSet<Text> = self.pods.iter().map(meta::name).collect();
-        plan(&Observed {
+        reconcile(&JobSnapshot {
             job: &facts,
             pods: &pods,
             orphans: &[],
-            past: &Past::default(),
-            taken: &|name| names.contains(name),
+            backoff_record: &BackoffRecord::default(),
+            name_in_use: &|name| names.contains(name),
             groups: groups.as_ref(),
-            creates_refused: false,
+            create_failed: false,
             now: self.now,
         })
     }
@@ -79,37 +83,42 @@ impl Played {
         }
     }
 
-    fn apply(&mut self, step: Action) {
+    fn apply(&mut self, step: JobAction) {
         match step {
-            Action::Make { kind, object, .. } => {
+            JobAction::CreateGangObject { kind, object, .. } => {
                 let uid = format!("uid-{}", self.objects.len());
                 let key = (kind.plural.clone(), meta::name(&object));
-                let object = Object { tree: object.with(meta_path::UID, uid), revision: 1 };
+                let object = ApiObject { tree: object.with(meta_path::UID, uid), revision: 1 };
                 assert!(self.objects.insert(key, object).is_none(), "made twice");
             }
-            Action::Resize { kind, object, patch } => {
+            JobAction::ResizeGang { kind, object, patch } => {
                 let key = (kind.plural.clone(), meta::name(&object.tree));
                 let old = self.objects.get_mut(&key).unwrap();
                 assert_eq!(*old, *object);
-                *old = Object { tree: old.tree.merge(&patch), revision: old.revision + 1 };
+                *old = ApiObject { tree: old.tree.merge(&patch), revision: old.revision + 1 };
             }
-            Action::Create(new) => {
+            JobAction::CreatePods(new) => {
                 for it in new {
                     let name = format!("p{}", self.pods.len());
                     let made = pod(&self.job, &name, "Running", it.index);
                     let member = self.member.as_ref().zip(self.gangs);
-                    self.pods.push(member.map_or(made.clone(), |(member, gangs)| member.join(gangs, &made)));
+                    self.pods
+                        .push(member.map_or(made.clone(), |(member, gangs)| member.mark_pod(gangs, &made)));
                 }
             }
-            Action::Discard(gone) => self.pods.retain(|pod| !gone.iter().any(|it| it.uid == meta::uid(pod))),
-            Action::Release(pods) => {
+            JobAction::DeleteUncounted(gone) => {
+                self.pods.retain(|pod| !gone.iter().any(|it| it.uid == meta::uid(pod)));
+            }
+            JobAction::RemoveFinalizer(pods) => {
                 for pod in &mut self.pods {
                     if pods.iter().any(|it| it.uid == meta::uid(pod)) {
                         *pod = pod.without(meta_path::FINALIZERS);
                     }
                 }
             }
-            Action::Write(status) => self.job = self.job.with(path::STATUS, status.tree(&Tree::Null)),
+            JobAction::UpdateStatus(status) => {
+                self.job = self.job.with(path::STATUS, status.tree(&Tree::Null));
+            }
             _ => {}
         }
     }
@@ -121,15 +130,15 @@ impl Played {
     }
 
     fn min(&self) -> Option<u32> {
-        let workload = self.of(Form::Proposal.workloads()).first()?.tree.clone();
-        match Template::find(&workload, &names::job_template("j"))?.policy {
-            gang_make::Policy::Gang { min } => Some(min),
-            gang_make::Policy::Basic => None,
+        let workload = self.of(GangApi::Proposal.workloads()).first()?.tree.clone();
+        match PodGroupTemplate::find(&workload, &names::job_template("j"))?.policy {
+            gang_objects::TemplatePolicy::Gang { min } => Some(min),
+            gang_objects::TemplatePolicy::Basic => None,
         }
     }
 
     fn members(&self) -> usize {
-        self.pods.iter().filter(|pod| gang_make::is_marked(pod)).count()
+        self.pods.iter().filter(|pod| gang_objects::names_group(pod)).count()
     }
 
     fn made(&self) -> usize {
@@ -294,7 +303,7 @@ fn nothing_is_made_twice_whenever_it_dies() {
 fn a_stranger_is_left_alone() {
     let workload = names::job_workload("j", "u");
     let mut played = Played::new(Played::gang(tree!({})));
-    let strange = Object { tree: tree!({"metadata": {"name": &workload}}), revision: 1 };
+    let strange = ApiObject { tree: tree!({"metadata": {"name": &workload}}), revision: 1 };
     played.objects.insert(("workloads".into(), workload.clone()), strange.clone());
     played.settle();
     assert_eq!(played.objects[&("workloads".into(), workload.clone())], strange);
@@ -314,27 +323,27 @@ fn a_stranger_is_left_alone() {
 fn an_owner_makes_the_workload_and_the_job_its_group() {
     let owner =
         tree!({"apiVersion": "x.dev/v1", "kind": "Train", "name": "t", "uid": "t", "controller": true});
-    let notes = Tree::map([(words::GROUP_TEMPLATE, "workers")]);
+    let notes = Tree::map([(consts::GROUP_TEMPLATE, "workers")]);
     let mut played = Played::new(tree!({}));
     played.job = played.job.with(meta_path::OWNERS, Tree::list([owner])).with(meta_path::ANNOTATIONS, notes);
     played.settle();
     assert_eq!((played.made(), played.pods.len()), (0, 0), "it waits for its owner");
     assert_eq!(played.done.last().map(String::as_str), Some("note FailedWorkloadCompilation"));
-    let train = gang_make::Maker {
+    let train = gang_objects::GangOwner {
         api_version: "x.dev/v1".into(),
         kind: "Train",
         namespace: "ns".into(),
         name: "t".into(),
         uid: "t".into(),
     };
-    let templates = [Template::new("workers", gang_make::Policy::Gang { min: 2 })];
-    let workload = gang_make::workload(Form::Proposal, &train, &"t".into(), &templates);
-    played.objects.insert(("workloads".into(), "t".into()), Object { tree: workload, revision: 1 });
+    let templates = [PodGroupTemplate::new("workers", gang_objects::TemplatePolicy::Gang { min: 2 })];
+    let workload = gang_objects::workload(GangApi::Proposal, &train, &"t".into(), &templates);
+    played.objects.insert(("workloads".into(), "t".into()), ApiObject { tree: workload, revision: 1 });
     played.settle();
     assert_eq!((played.made(), played.members()), (2, 2));
-    let group = &played.of(Form::Proposal.groups().unwrap())[0].tree;
+    let group = &played.of(GangApi::Proposal.groups().unwrap())[0].tree;
     assert_eq!(group.str_at(&["spec", "podGroupTemplateRef", "name"]), "workers");
-    assert_eq!(meta::controller(group).map(|it| it.uid), Some("u".into()));
+    assert_eq!(meta::controller_of(group).map(|it| it.uid), Some("u".into()));
     assert!(!played.done.iter().any(|it| it.starts_with("resize")), "its owner says how large it is");
 }
 
@@ -342,19 +351,23 @@ fn an_owner_makes_the_workload_and_the_job_its_group() {
 #[test]
 fn released_groups_carry_their_size_themselves() {
     let mut played = Played::new(Played::gang(tree!({})).merge(&tree!({"parallelism": 4, "completions": 8})));
-    played.gangs = Some(Gangs { form: Form::Released, mark: Mark::Field });
+    played.gangs = Some(GangSupport { api: GangApi::Released, marker: GroupMarker::Field });
     played.settle();
     played.job = played.job.with(path::PARALLELISM, 6);
     // It dies between the two.
     played.look(1);
     played.settle();
-    let group = &played.of(Form::Released.groups().unwrap())[0].tree;
-    let owners: Vec<bool> = meta::owners(group).map(|it| it.controller).collect();
+    let group = &played.of(GangApi::Released.groups().unwrap())[0].tree;
+    let owners: Vec<bool> = meta::owner_references(group).map(|it| it.controller).collect();
     assert_eq!(owners, [true, false]);
     assert_eq!(group.int_at(&["spec", "schedulingPolicy", "gang", "minCount"]), Some(6));
-    let template = Template::find(&played.of(Form::Released.workloads())[0].tree, "j-pgt-0").unwrap();
-    assert_eq!(template.policy, gang_make::Policy::Gang { min: 6 });
-    assert!(played.pods.iter().all(|pod| meta::owners(pod).count() == 2), "pods go with their group");
+    let template =
+        PodGroupTemplate::find(&played.of(GangApi::Released.workloads())[0].tree, "j-pgt-0").unwrap();
+    assert_eq!(template.policy, gang_objects::TemplatePolicy::Gang { min: 6 });
+    assert!(
+        played.pods.iter().all(|pod| meta::owner_references(pod).count() == 2),
+        "pods go with their group"
+    );
 }
 
 #[test]

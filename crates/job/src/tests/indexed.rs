@@ -28,12 +28,12 @@ fn running(job: &Tree, index: u32) -> Tree {
 /// The index of a new pod, and the failures it is told of: those that count and those that do not.
 type Made = (Option<u32>, Option<(u32, u32)>);
 
-fn created(steps: &[Action]) -> Vec<Made> {
+fn created(steps: &[JobAction]) -> Vec<Made> {
     let pods = steps.iter().find_map(|step| match step {
-        Action::Create(pods) => Some(pods),
+        JobAction::CreatePods(pods) => Some(pods),
         _ => None,
     });
-    let one = |pod: &NewPod| (pod.index, pod.before.map(|before| (before.counted, before.ignored)));
+    let one = |pod: &NewPod| (pod.index, pod.index_failures.map(|before| (before.counted, before.ignored)));
     pods.into_iter().flatten().map(one).collect()
 }
 

@@ -9,7 +9,7 @@ mod successes;
 
 use std::collections::BTreeSet;
 
-use muster_api::job_pod::pod_of;
+use muster_api::job_pod::new_pod;
 use muster_api::paths::{job as path, meta as meta_path, pod as pod_path};
 use muster_tree::{Tree, tree};
 
@@ -32,7 +32,7 @@ fn begun(spec: Tree) -> Tree {
 }
 
 fn pod(job: &Tree, name: &str, phase: &str, index: Option<u32>) -> Tree {
-    let made = pod_of(job, &NewPod { index, suffix: "x".into(), before: None });
+    let made = new_pod(job, &NewPod { index, suffix: "x".into(), index_failures: None });
     let stamp = at(1).to_seconds_text();
     made.with(meta_path::NAME, name)
         .with(meta_path::UID, format!("uid-{name}"))
@@ -41,39 +41,54 @@ fn pod(job: &Tree, name: &str, phase: &str, index: Option<u32>) -> Tree {
         .with(pod_path::NODE_NAME, "n")
 }
 
-fn look(job: &Tree, pods: &[Tree], now: Time) -> Vec<Action> {
+fn look(job: &Tree, pods: &[Tree], now: Time) -> Vec<JobAction> {
     let facts = JobFacts::of(job);
     let pods: Vec<JobPod> = pods.iter().map(|pod| JobPod::of(pod, &facts)).collect();
-    decide(&facts, &pods, &[], &Past::default(), now).steps
+    decide(&facts, &pods, &[], &BackoffRecord::default(), now).steps
 }
 
-fn decide(job: &JobFacts, pods: &[JobPod], orphans: &[JobPod], past: &Past, now: Time) -> Decision {
+fn decide(
+    job: &JobFacts,
+    pods: &[JobPod],
+    orphans: &[JobPod],
+    backoff_record: &BackoffRecord,
+    now: Time,
+) -> JobReconciliation {
     let names: BTreeSet<Text> = pods.iter().map(|pod| pod.name.clone()).collect();
     let taken = |name: &Text| names.contains(name);
-    plan(&Observed { job, pods, orphans, past, taken: &taken, groups: None, creates_refused: false, now })
+    reconcile(&JobSnapshot {
+        job,
+        pods,
+        orphans,
+        backoff_record,
+        name_in_use: &taken,
+        groups: None,
+        create_failed: false,
+        now,
+    })
 }
 
 /// The actions in short: what, and how many.
-fn short(steps: &[Action]) -> Vec<String> {
-    let words = |step: &Action| match step {
-        Action::Adopt(pods) => format!("adopt {}", names(pods)),
-        Action::LetGo(pods) => format!("let go {}", names(pods)),
-        Action::Make { object, .. } => {
+fn short(steps: &[JobAction]) -> Vec<String> {
+    let words = |step: &JobAction| match step {
+        JobAction::Adopt(pods) => format!("adopt {}", names(pods)),
+        JobAction::ReleaseOwnership(pods) => format!("let go {}", names(pods)),
+        JobAction::CreateGangObject { object, .. } => {
             format!("make {} {}", object.str_at(&["kind"]), muster_api::meta::name(object))
         }
-        Action::Resize { object, .. } => format!("resize {}", muster_api::meta::name(&object.tree)),
-        Action::Create(pods) => {
+        JobAction::ResizeGang { object, .. } => format!("resize {}", muster_api::meta::name(&object.tree)),
+        JobAction::CreatePods(pods) => {
             let indexes: Vec<String> =
                 pods.iter().filter_map(|pod| pod.index).map(|i| i.to_string()).collect();
             format!("create {} [{}]", pods.len(), indexes.join(","))
         }
-        Action::Delete(pods) => format!("delete {}", names(pods)),
-        Action::Discard(pods) => format!("discard {}", names(pods)),
-        Action::Release(pods) => format!("release {}", names(pods)),
-        Action::Write(_) => "write".to_owned(),
-        Action::Note(_, reason, _) => format!("note {reason}"),
-        Action::LookAgain(time) => format!("again {}", (time.0 - at(0).0) / 1_000_000),
-        Action::DeleteJob => "delete job".to_owned(),
+        JobAction::DeletePods(pods) => format!("delete {}", names(pods)),
+        JobAction::DeleteUncounted(pods) => format!("discard {}", names(pods)),
+        JobAction::RemoveFinalizer(pods) => format!("release {}", names(pods)),
+        JobAction::UpdateStatus(_) => "write".to_owned(),
+        JobAction::Event(_, reason, _) => format!("note {reason}"),
+        JobAction::RequeueAt(time) => format!("again {}", (time.0 - at(0).0) / 1_000_000),
+        JobAction::DeleteJob => "delete job".to_owned(),
     };
     steps.iter().map(words).collect()
 }
@@ -82,9 +97,9 @@ fn names(pods: &[PodRef]) -> String {
     pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
-fn written(steps: &[Action]) -> Tree {
+fn written(steps: &[JobAction]) -> Tree {
     let status = steps.iter().find_map(|step| match step {
-        Action::Write(status) => Some(status.tree(&Tree::Null)),
+        JobAction::UpdateStatus(status) => Some(status.tree(&Tree::Null)),
         _ => None,
     });
     status.unwrap_or_else(|| panic!("no status in {steps:?}"))
@@ -94,7 +109,7 @@ fn condition_types(status: &Tree) -> Vec<&str> {
     status.items_at(&["conditions"]).iter().map(|c| c.str_at(&["type"])).collect()
 }
 
-/// Runs a Job by hand: applies what the actions say to the trees, as the shell and the server would.
+/// Runs a Job by hand: applies what the actions say to the trees, as the controller and the API server would.
 struct World {
     job: Tree,
     pods: Vec<Tree>,
@@ -102,7 +117,7 @@ struct World {
 }
 
 impl World {
-    fn look(&mut self) -> Vec<Action> {
+    fn look(&mut self) -> Vec<JobAction> {
         let steps = look(&self.job, &self.pods, self.now);
         for step in &steps {
             self.apply(step);
@@ -110,22 +125,24 @@ impl World {
         steps
     }
 
-    fn apply(&mut self, step: &Action) {
+    fn apply(&mut self, step: &JobAction) {
         match step {
-            Action::Create(new) => {
+            JobAction::CreatePods(new) => {
                 let count = self.pods.len();
                 let names = new.iter().enumerate().map(|(n, _)| format!("p{}", count + n));
                 let made: Vec<Tree> = names.map(|name| pod(&self.job, &name, "Running", None)).collect();
                 self.pods.extend(made);
             }
-            Action::Write(status) => self.job = self.job.with(path::STATUS, status.tree(&Tree::Null)),
-            Action::Release(pods) => {
+            JobAction::UpdateStatus(status) => {
+                self.job = self.job.with(path::STATUS, status.tree(&Tree::Null));
+            }
+            JobAction::RemoveFinalizer(pods) => {
                 let released = |pod: &Tree| pods.iter().any(|one| one.uid == muster_api::meta::uid(pod));
                 for pod in self.pods.iter_mut().filter(|pod| released(pod)) {
                     *pod = pod.without(meta_path::FINALIZERS);
                 }
             }
-            Action::Delete(pods) => {
+            JobAction::DeletePods(pods) => {
                 self.pods.retain(|pod| !pods.iter().any(|one| one.uid == muster_api::meta::uid(pod)));
             }
             _ => {}

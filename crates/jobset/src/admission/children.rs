@@ -9,7 +9,7 @@
 //! - An object that cannot be validated never refuses the JobSet. A warning reports it, and the `Stalled` condition reports a
 //!   creation that fails later.
 //! - A container without an image draws a warning: a mutating webhook may set the image of the Job.
-//! - An update is refused for what it makes wrong: a template that was accepted as it is stays accepted.
+//! - An update is rejected only for errors that it introduces: a template that was accepted stays accepted.
 //!
 //! # Deliberately absent
 //!
@@ -17,24 +17,24 @@
 
 use std::collections::BTreeSet;
 
+use muster_api::client::Kind;
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
 use muster_api::kinds;
 use muster_api::paths::{
     jobset as path, jobset_claim as claim, jobset_volumes as volumes, meta, replicated_job as job,
 };
-use muster_api::port::Kind;
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
 use super::create::NewSet;
-use super::{Answer, Asked, Live, claims};
-use crate::Gates;
+use super::{AdmissionContext, Answer, LiveLister, claims};
+use crate::FeatureGates;
 use crate::build::{Builder, own_claim};
 
 /// Most problems in one refusal.
 const PROBLEMS_MAX: usize = 32;
 
-/// How the API server answers a dry run of a create.
+/// The result of a dry-run create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DryRun {
     /// The object is valid.
@@ -56,10 +56,10 @@ pub struct Cause {
     pub message: String,
 }
 
-/// Validates what a JobSet creates, or what an update makes it create otherwise. The JobSet itself is valid.
-pub(super) fn check(asked: &Asked<'_>, answer: &mut Answer) {
+/// Validates the objects that a JobSet creates, or the changed ones on update. The JobSet itself is valid.
+pub(super) fn check(asked: &AdmissionContext<'_>, answer: &mut Answer) {
     let set = NewSet::of(asked);
-    if set.facts.foreign || set.facts.deleting {
+    if set.facts.managed_externally || set.facts.deleting {
         return;
     }
     let mut review = Review { live: asked.live, gates: asked.settings.gates, found: Found::default() };
@@ -70,10 +70,10 @@ pub(super) fn check(asked: &Asked<'_>, answer: &mut Answer) {
     review.found.report(answer);
 }
 
-/// Dry runs for one JobSet.
+/// The dry runs for one JobSet.
 struct Review<'a> {
-    live: &'a dyn Live,
-    gates: Gates,
+    live: &'a dyn LiveLister,
+    gates: FeatureGates,
     found: Found,
 }
 
@@ -118,12 +118,12 @@ impl Review<'_> {
         for (template, (policy, at)) in set.facts.volumes.iter().zip(places) {
             let path = format!("spec.volumeClaimPolicies[{policy}].templates[{at}]");
             let claim = builder.volume_claim(template);
-            let causes = self.dry_run(&kinds::CLAIMS, &claim, &path).unwrap_or_default();
+            let causes = self.dry_run(&kinds::PERSISTENT_VOLUME_CLAIMS, &claim, &path).unwrap_or_default();
             self.found.add(causes.iter(), |field| format!("{path}.{field}"));
         }
     }
 
-    /// Jobs whose template changes. What was wrong with it before is no reason to refuse.
+    /// Validates Jobs with a changed template; errors of the old template are ignored.
     fn changed(&mut self, new: &JobSetFacts, old: &JobSetFacts) {
         let (builder, before) = (Builder::new(new, self.gates), Builder::new(old, self.gates));
         for (at, one) in new.jobs.iter().enumerate().filter(|(_, it)| it.replicas > 0) {
@@ -233,7 +233,7 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::admission::testing::{NAMESPACE, Nothing, asked, set};
+    use crate::admission::testing::{FakeLister, NAMESPACE, asked, set};
     use crate::admission::validate_jobset;
 
     fn cause(field: &str, message: &str) -> Cause {
@@ -241,9 +241,9 @@ mod tests {
     }
 
     /// A cluster in which dry runs of these objects (version, plural and name) are answered so.
-    fn cluster<const N: usize>(answers: [(&str, &str, DryRun); N]) -> Nothing {
+    fn cluster<const N: usize>(answers: [(&str, &str, DryRun); N]) -> FakeLister {
         let answers = answers.map(|(kind, name, answer)| ((kind.to_owned(), name.to_owned()), answer));
-        Nothing { dry_runs: answers.into_iter().collect(), ..Nothing::default() }
+        FakeLister { dry_runs: answers.into_iter().collect(), ..FakeLister::default() }
     }
 
     fn template(image: &str) -> Tree {
@@ -272,14 +272,14 @@ mod tests {
     }
 
     /// The dry runs of a review: plural and name.
-    fn dry_runs(live: &Nothing) -> Vec<String> {
+    fn dry_runs(live: &FakeLister) -> Vec<String> {
         let asked = live.asked.borrow();
         asked.iter().map(|(kind, it)| format!("{} {}", kind.plural, it.str_at(meta::NAME))).collect()
     }
 
     #[test]
     fn each_template_is_dry_run_once() {
-        let live = Nothing::default();
+        let live = FakeLister::default();
         let answer = validate_jobset(&asked(&whole(), None, &live));
         assert_eq!(problems(&answer), Vec::<String>::new());
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
         let foreign = whole().with(path::MANAGED_BY, "a.b/c");
         let empty = set(&tree!({"replicatedJobs": [{"name": "a", "replicas": 0}]}));
         for (says, set) in [("refused", refused), ("of another controller", foreign), ("no Jobs", empty)] {
-            let live = Nothing::default();
+            let live = FakeLister::default();
             let _ = validate_jobset(&asked(&set, None, &live));
             assert_eq!(dry_runs(&live), Vec::<String>::new(), "{says}");
         }
@@ -413,7 +413,7 @@ mod tests {
             let live = Changing { now: answers, before: vec![image.clone()], asked: Default::default() };
             let new = selector(&old);
             let settings = Default::default();
-            let question = Asked {
+            let question = AdmissionContext {
                 namespace: &NAMESPACE,
                 object: &new,
                 old: Some(&old),
@@ -437,7 +437,7 @@ mod tests {
         asked: std::cell::Cell<usize>,
     }
 
-    impl Live for Changing {
+    impl LiveLister for Changing {
         fn volume_claim(&self, _: &str, _: &str) -> Result<Option<Tree>, String> {
             Ok(None)
         }

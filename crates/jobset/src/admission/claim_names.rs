@@ -1,8 +1,8 @@
-//! Two device claims of a JobSet may not get one name.
+//! Validation that no two ResourceClaims of a JobSet generate the same name.
 //!
-//! A claim is named after its replicatedJob, the place of its Job and its template, with dashes between. All three
-//! may hold dashes themselves: `a`, 0 and `b-0-c` make the same name as `a-0-b`, 0 and `c`. There may be any number of
-//! Jobs, so names are not made and compared, but taken apart.
+//! The name of a claim joins replicatedJob, Job index and template with dashes. All three
+//! may contain dashes themselves: `a`, 0 and `b-0-c` generate the same name as `a-0-b`, 0 and `c`. The number of Jobs is
+//! not bounded, so names are parsed instead of generated and compared.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     let by_name: BTreeMap<&str, (usize, &ReplicatedJob)> =
         with_claims.map(|(at, job)| (job.name.as_str(), (at, job))).collect();
     for (at, long) in by_name.values().copied() {
-        // Of two equal names one replicatedJob must begin with the other's name and a dash.
+        // For two names to be equal, one replicatedJob name must be a prefix of the other, followed by a dash.
         for (end, _) in long.name.match_indices('-') {
             let Some((_, short)) = by_name.get(&long.name[..end]).copied() else { continue };
             pair(set, short, (at, long), &long.name[end + 1..], answer);
@@ -30,7 +30,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     }
 }
 
-/// `rest` is what the long name has after the short one and a dash: the place of a Job, and maybe more.
+/// `rest` is the long name without the short one and a dash: a Job index, and possibly more.
 fn pair(
     set: &NewSet<'_>,
     short: &ReplicatedJob,
@@ -90,7 +90,7 @@ mod tests {
 
     /// Shows: 762-32.
     #[test]
-    fn names_that_meet_are_refused() {
+    fn colliding_claim_names_are_rejected() {
         let words = "spec.replicatedJobs[1].resourceClaimTemplates[0].metadata.name: Invalid value: \"c\": resource \
                      claim name s-a-0-b-0-c is generated twice";
         expect(&with(&[("a", 1, &["b-0-c"]), ("a-0-b", 1, &["c"])]), &[words]);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_pods_bring_themselves_is_not_made() {
+    fn a_claim_of_the_pod_template_is_not_generated() {
         let meeting = with(&[("a", 1, &["b-0-c"]), ("a-0-b", 1, &["c"])]);
         let own = ["template", "spec", "template", "spec", "resourceClaims"];
         let jobs = meeting.at(path::JOBS).unwrap().map_items(|at, job| match at {

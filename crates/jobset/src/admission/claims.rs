@@ -1,4 +1,4 @@
-//! Device claims of the Jobs of a JobSet.
+//! Validation of `resourceClaimTemplates`.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::create::NewSet;
 use super::{Answer, claim_names, devices, live_claims};
 use crate::build::{ALL_CONTAINERS, own_claim};
 
-/// Most pods that can share a claim.
+/// Maximum of pods that share a claim.
 const CONSUMERS_MAX: u32 = 256;
 
-/// Where the claims of a replicatedJob are said.
+/// The path of a claim template.
 pub(super) fn place(at: usize, template: usize) -> String {
     format!("spec.replicatedJobs[{at}].resourceClaimTemplates[{template}]")
 }
@@ -52,7 +52,7 @@ fn template_names(set: &NewSet<'_>, one: &ReplicatedJob, at: usize, answer: &mut
         let (name, path) = (&template.name, format!("{}.metadata.name", place(at, template_at)));
         let wrong = names::label(name);
         if !seen.insert(name) {
-            // Also when they aim at different containers: names of claims are the whole pod's.
+            // Also for different containers: claim names are unique per pod.
             let why = format!("duplicate resourceClaimTemplate name {name}");
             answer.problems.push(FieldError::invalid(path, name, why));
         } else if wrong.is_empty() {
@@ -66,7 +66,7 @@ fn template_names(set: &NewSet<'_>, one: &ReplicatedJob, at: usize, answer: &mut
     }
 }
 
-/// Names and places are ours to give.
+/// The controller sets name and namespace of the claim.
 fn identity(template: &Tree, path: &str, answer: &mut Answer) {
     for unset in [claim::NAMESPACE, claim::GENERATE_NAME, claim::SPEC_NAME] {
         if template.at(unset).is_some_and(|it| !it.is_empty()) {
@@ -76,7 +76,7 @@ fn identity(template: &Tree, path: &str, answer: &mut Answer) {
     }
 }
 
-/// The containers that it names must be there.
+/// The containers that it references must exist.
 fn targets(template: &Tree, job: &Tree, path: &str, answer: &mut Answer) {
     let pods = job.at(job::POD_TEMPLATE).unwrap_or(&Tree::Null);
     let there = |name: &str| {
@@ -101,7 +101,7 @@ fn targets(template: &Tree, job: &Tree, path: &str, answer: &mut Answer) {
     }
 }
 
-/// A claim that the pods bring themselves wins.
+/// A claim of the pod template overrides the claim template.
 fn overridden(set: &NewSet<'_>, template: &Tree, one: &ReplicatedJob, at: usize, answer: &mut Answer) {
     let name = template.str_at(claim::NAME);
     let Some(own) = own_claim(one, name) else { return };
@@ -133,8 +133,8 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, asked, expect, expect_with, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, asked, expect, expect_with, set};
     use crate::admission::validate_jobset;
 
     const AT: &str = "spec.replicatedJobs[0].resourceClaimTemplates";
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn warnings(set: &Tree) -> Vec<String> {
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         let answer = validate_jobset(&asked(set, None, &nothing));
         assert!(answer.problems.is_empty(), "{:?}", answer.problems);
         answer.warnings
@@ -166,7 +166,7 @@ mod tests {
     /// Shows: 762-38, 762-39, 762-40.
     #[test]
     fn the_gate() {
-        let off = Nothing::gated(Gates { claim_templates: false, ..Gates::default() });
+        let off = FakeLister::gated(FeatureGates { claim_templates: false, ..FeatureGates::default() });
         let words = format!(
             "{AT}: Forbidden: resourceClaimTemplates cannot be set when JobSetResourceClaimTemplates feature gate is \
              disabled"
@@ -246,7 +246,7 @@ mod tests {
         let words =
             "pod-level resource claim a overrides the JobSet resource claim template of the same name";
         assert_eq!(warnings(&set), [words]);
-        let mut strict = Nothing::default();
+        let mut strict = FakeLister::default();
         strict.settings.reject_overrides = true;
         let path = "spec.replicatedJobs[0].template.spec.template.spec.resourceClaims[1].name";
         expect_with(&set, &strict, &[&format!("{path}: Invalid value: \"a\": {words}")]);
@@ -255,7 +255,7 @@ mod tests {
 
     /// Shows: 762-50.
     #[test]
-    fn more_pods_than_can_share_a_claim_are_told() {
+    fn more_pods_than_can_share_a_claim_draw_a_warning() {
         let crowd = |pods: i64| changed(&with([template("a")]), job::PARALLELISM, &pods.into());
         assert_eq!(warnings(&crowd(256)), Vec::<String>::new());
         assert!(warnings(&crowd(257))[0].contains("at most 256 pods"), "{:?}", warnings(&crowd(257)));

@@ -1,9 +1,9 @@
-//! The one pod by which others find each other.
+//! Validation of the coordinator pod.
 
-use muster_api::job::Mode;
+use muster_api::consts::jobset::COORDINATOR;
+use muster_api::job::CompletionMode;
 use muster_api::jobset::ReplicatedJob;
 use muster_api::paths::{jobset as path, jobset_coordinator as coordinator};
-use muster_api::words::jobset::COORDINATOR;
 use muster_schema::error::FieldError;
 use muster_schema::selector::label_value_problems;
 use muster_tree::Tree;
@@ -28,7 +28,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     endpoint(set, answer);
 }
 
-/// Why there is no such pod.
+/// Why the coordinator pod cannot exist.
 fn place(said: &Tree, job: &ReplicatedJob) -> Option<(&'static str, String)> {
     let is_below = |index: i64, count: u32| (0..i64::from(count)).contains(&index);
     let at = said.int_at(coordinator::JOB_INDEX).unwrap_or(0);
@@ -36,7 +36,7 @@ fn place(said: &Tree, job: &ReplicatedJob) -> Option<(&'static str, String)> {
         let why = format!("coordinator job index {at} is invalid for replicatedJob {}", job.name);
         return Some(("spec.coordinator.jobIndex", why));
     }
-    let (Mode::Indexed, Some(completions)) = (job.mode, job.completions) else {
+    let (CompletionMode::Indexed, Some(completions)) = (job.mode, job.completions) else {
         let why =
             "job for coordinator pod must be indexed completion mode, and completions number must be set";
         return Some(("spec.coordinator.replicatedJob", why.to_owned()));
@@ -47,7 +47,7 @@ fn place(said: &Tree, job: &ReplicatedJob) -> Option<(&'static str, String)> {
     (!is_below(pod, completions)).then(|| ("spec.coordinator.podIndex", why()))
 }
 
-/// Its address becomes a label.
+/// The address of the coordinator becomes a label value.
 fn endpoint(set: &NewSet<'_>, answer: &mut Answer) {
     let Some(address) = &set.facts.coordinator else { return };
     for why in label_value_problems(address) {

@@ -1,71 +1,69 @@
-//! What a new JobSet may ask for.
+//! Validation of a new JobSet.
 //!
-//! All that is wrong is told at once. What concerns no single field is told as an internal error, as clients of
-//! JobSets know it, with the path of what caused it.
+//! All errors are returned at once. An error that concerns no single field is an `Internal error` with the path of its
+//! cause, as the upstream webhook returns it.
 
-use muster_api::jobset::{JobSetFacts, Strategy};
+use muster_api::jobset::{JobSetFacts, RestartStrategy};
 use muster_api::paths::meta;
 use muster_schema::error::FieldError;
 use muster_schema::names;
 use muster_tree::{Text, Tree};
 
-use super::{Answer, Asked, claims, coordinator, failure, gang, jobs, network, volumes};
+use super::{AdmissionContext, Answer, claims, coordinator, failure, gang, jobs, network, volumes};
 
-/// Longest beginning of a name that the server completes.
+/// The longest `generateName` prefix that the API server keeps.
 const BASE_MAX: usize = 58;
-/// Stands for the letters by which it does.
+/// Stands for the generated suffix.
 const SUFFIX: &str = "xxxxx";
-/// Most warnings in one answer; nobody reads more.
+/// Maximum of warnings in one response.
 const WARNINGS_MAX: usize = 16;
 
-/// A JobSet under check.
+/// A new JobSet under validation.
 pub(super) struct NewSet<'a> {
-    /// The question.
-    pub asked: &'a Asked<'a>,
-    /// What is read of it; its name is the one that it will have, or one of the same form.
+    pub asked: &'a AdmissionContext<'a>,
+    /// The parsed JobSet; with `generateName` the name has the length of the final one.
     pub facts: JobSetFacts,
-    /// Whether that name is the one it will have.
+    /// Whether `metadata.name` is set.
     pub is_named: bool,
 }
 
 impl<'a> NewSet<'a> {
-    pub fn of(asked: &'a Asked<'a>) -> NewSet<'a> {
+    pub fn of(asked: &'a AdmissionContext<'a>) -> NewSet<'a> {
         let given = asked.object.text_at(meta::NAME);
         let is_named = !given.is_empty();
-        let name = if is_named { given } else { stand_in(asked.object.str_at(meta::GENERATE_NAME)) };
+        let name = if is_named { given } else { generated_name(asked.object.str_at(meta::GENERATE_NAME)) };
         let mut facts = JobSetFacts::of(&asked.object.with(meta::NAME, name));
         facts.namespace = asked.namespace.clone();
         NewSet { asked, facts, is_named }
     }
 
-    /// The JobSet as it was sent.
+    /// The JobSet as received.
     pub fn tree(&self) -> &'a Tree {
         self.asked.object
     }
 
-    /// Whether there is such a replicatedJob.
     pub fn has_job(&self, name: &str) -> bool {
         self.facts.job(name).is_some()
     }
 
-    /// Whether pods restart where they are.
+    /// Whether the restart strategy is `InPlaceRestart`.
     pub fn is_in_place(&self) -> bool {
-        self.facts.strategy() == Strategy::InPlace
+        self.facts.strategy() == RestartStrategy::InPlace
     }
 }
 
-/// A name as the server would make it.
-fn stand_in(base: &str) -> Text {
+/// A name of the form that `generateName` gives.
+fn generated_name(base: &str) -> Text {
     if base.is_empty() {
         return Text::new();
     }
-    // Beginnings are ASCII or refused elsewhere.
+    // A prefix that is not ASCII is rejected elsewhere.
     let base = base.get(..base.len().min(BASE_MAX)).unwrap_or(base);
     Text::from(format!("{base}{SUFFIX}"))
 }
 
-/// Everything about a new JobSet.
-pub(super) fn check(asked: &Asked<'_>) -> Answer {
+/// Validates a new JobSet.
+pub(super) fn check(asked: &AdmissionContext<'_>) -> Answer {
     let set = NewSet::of(asked);
     let mut answer = Answer::default();
     if set.is_in_place() && !asked.settings.gates.in_place_restart {
@@ -84,7 +82,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
     answer
 }
 
-/// Leaves so many warnings that a client can show them.
+/// Truncates the warnings to the maximum.
 pub(super) fn shorten(warnings: &mut Vec<String>) {
     let more = warnings.len().saturating_sub(WARNINGS_MAX);
     if more > 0 {
@@ -102,8 +100,8 @@ fn success(set: &NewSet<'_>, answer: &mut Answer) {
     }
 }
 
-/// What is wrong with a DNS-1035 label; `too_long` are the words when it is that.
-pub(super) fn word(path: &str, value: &str, too_long: &str) -> Vec<FieldError> {
+/// Validates a DNS-1035 label; `too_long` is the message for its length.
+pub(super) fn dns_label_errors(path: &str, value: &str, too_long: &str) -> Vec<FieldError> {
     let words = names::word(value).into_iter();
     words
         .map(|why| match value.len() > names::LABEL_MAX && why.starts_with("must be no more than") {
@@ -118,8 +116,8 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, asked, problems, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, asked, problems, set};
     use crate::admission::validate_jobset;
 
     #[test]
@@ -135,7 +133,7 @@ mod tests {
             "spec.failurePolicy.restartStrategy: Internal error: InPlaceRestart restart strategy cannot be set when \
              InPlaceRestart feature gate is disabled"
         );
-        let on = Nothing::gated(Gates { in_place_restart: true, ..Gates::default() });
+        let on = FakeLister::gated(FeatureGates { in_place_restart: true, ..FeatureGates::default() });
         let refused = validate_jobset(&asked(&set, None, &on)).problems;
         assert!(refused.iter().all(|it| !it.detail.contains("feature gate")), "{refused:?}");
     }
@@ -179,11 +177,11 @@ mod tests {
             let made = set(&tree!({})).without(meta::NAME).with(meta::GENERATE_NAME, base);
             assert_eq!(problems(&made).len(), words, "{base}");
         }
-        assert_eq!(stand_in(&"b".repeat(60)).len(), 63);
+        assert_eq!(generated_name(&"b".repeat(60)).len(), 63);
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn all_errors_are_returned_at_once() {
         let set = set(&tree!({"managedBy": "x", "network": {"subdomain": "A"},
             "successPolicy": {"targetReplicatedJobs": ["x"]}, "coordinator": {"replicatedJob": "x"}}));
         assert_eq!(problems(&set).len(), 5, "{:?}", problems(&set));

@@ -1,65 +1,66 @@
-//! What is filled in when a JobSet is written.
+//! Defaulting of JobSets.
 //!
-//! Most of it when it is created. Lists that are replaced as a whole, by an apply or an update, lose what was filled
-//! into their items: that is filled in again, or the same manifest could not be applied twice. A JobSet that nobody
-//! filled in when it was created is left as it is: what is filled in may not change later, and it could not be written
-//! any more.
+//! Most fields are defaulted on create. An apply or update that replaces a list loses the defaults of its items: they are
+//! set again, otherwise the same manifest could not be applied twice. A JobSet that was created without defaulting stays
+//! without: the defaulted fields are immutable, so it could not be updated any more.
 //!
-//! Doing it twice changes nothing: whoever applies the same manifest again does not raise its generation. What is of
-//! another type than the schema wants is left for the schema to refuse.
+//! Defaulting is idempotent: applying the same manifest again does not change `metadata.generation`. A value of the wrong
+//! type is left for schema validation to reject.
 
 use muster_api::paths::{jobset as path, jobset_failure, jobset_rule, jobset_volumes, replicated_job as job};
 use muster_tree::{Tree, tree};
 
-use super::{Answer, Asked};
+use super::{AdmissionContext, Answer};
 
-/// Fills in what a JobSet leaves out; on an update only in lists that are replaced as a whole.
+/// Defaults a JobSet; on update only items of lists.
 #[must_use]
-pub fn default_jobset(asked: &Asked<'_>) -> Answer {
+pub fn default_jobset(asked: &AdmissionContext<'_>) -> Answer {
     if !asked.object.is_map() {
         return Answer::default();
     }
     let filled = match asked.old {
-        None => lists(&born(asked.object)),
+        None => lists(&default_on_create(asked.object)),
         Some(old) if lists(old) == *old => lists(asked.object),
         Some(_) => return Answer::default(),
     };
     Answer { changed: (filled != *asked.object).then_some(filled), ..Answer::default() }
 }
 
-fn born(set: &Tree) -> Tree {
-    let set = absent_is(set, path::SUCCESS, || tree!({"operator": "All"}));
-    let set = absent_is(&set, path::STARTUP, || tree!({"startupPolicyOrder": "AnyOrder"}));
-    // Where the pods' domain is not named it stays so: the name of the JobSet may not be known yet.
-    let set = absent_is(&set, path::HOSTNAMES, || true.into());
-    absent_is(&set, path::PUBLISH_NOT_READY, || true.into())
+fn default_on_create(set: &Tree) -> Tree {
+    let set = default_if_absent(set, path::SUCCESS, || tree!({"operator": "All"}));
+    let set = default_if_absent(&set, path::STARTUP, || tree!({"startupPolicyOrder": "AnyOrder"}));
+    // The subdomain is not defaulted: with `generateName` the name of the JobSet is not known yet.
+    let set = default_if_absent(&set, path::HOSTNAMES, || true.into());
+    default_if_absent(&set, path::PUBLISH_NOT_READY, || true.into())
 }
 
 fn lists(set: &Tree) -> Tree {
     let rules = [path::FAILURE, jobset_failure::RULES].concat();
     let set = each(set, path::JOBS, |_, one| replicated_job(one));
     let set = each(&set, &rules, rule);
-    each(&set, path::VOLUMES, |_, policy| absent_is(policy, jobset_volumes::WHEN_DELETED, || "Delete".into()))
+    each(&set, path::VOLUMES, |_, policy| {
+        default_if_absent(policy, jobset_volumes::WHEN_DELETED, || "Delete".into())
+    })
 }
 
 fn replicated_job(one: &Tree) -> Tree {
-    // The two templates are the user's to write: what is filled in must not make one.
+    // A default must not create a template that the user left out.
     let one = match one.at(job::JOB_SPEC) {
-        Some(_) => absent_is(one, job::MODE, || "Indexed".into()),
+        Some(_) => default_if_absent(one, job::MODE, || "Indexed".into()),
         None => one.clone(),
     };
     match one.at(job::POD_TEMPLATE) {
-        Some(_) => empty_is(&one, job::RESTART_POLICY, || "OnFailure".into()),
+        Some(_) => default_if_empty(&one, job::RESTART_POLICY, || "OnFailure".into()),
         None => one,
     }
 }
 
 fn rule(at: usize, rule: &Tree) -> Tree {
-    empty_is(rule, jobset_rule::NAME, || format!("failurePolicyRule{at}").into())
+    default_if_empty(rule, jobset_rule::NAME, || format!("failurePolicyRule{at}").into())
 }
 
 /// Sets what is absent, unless something on the way there is no map.
-fn absent_is(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
+fn default_if_absent(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
     match path.split_last() {
         Some((_, way)) if tree.at(path).is_none_or(Tree::is_null) && is_way(tree, way) => {
             tree.with(path, value())
@@ -69,10 +70,10 @@ fn absent_is(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
 }
 
 /// The same for empty text.
-fn empty_is(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
+fn default_if_empty(tree: &Tree, path: &[&str], value: impl FnOnce() -> Tree) -> Tree {
     match tree.at(path) {
         Some(Tree::Text(text)) if text.is_empty() => tree.with(path, value()),
-        _ => absent_is(tree, path, value),
+        _ => default_if_absent(tree, path, value),
     }
 }
 
@@ -91,10 +92,10 @@ fn each(tree: &Tree, path: &[&str], change: impl FnMut(usize, &Tree) -> Tree) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::testing::{Nothing, asked};
+    use crate::admission::testing::{FakeLister, asked};
 
     fn filled(set: &Tree) -> Tree {
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         default_jobset(&asked(set, None, &nothing)).changed.unwrap_or_else(|| set.clone())
     }
 
@@ -129,13 +130,13 @@ mod tests {
             "replicatedJobs": [{"name": "a", "template": {"spec": {"completionMode": "NonIndexed",
                 "template": {"spec": {"restartPolicy": "Never"}}}}}],
             "startupPolicy": {"startupPolicyOrder": "InOrder"}, "successPolicy": {"operator": "Any"}}});
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         assert_eq!(default_jobset(&asked(&set, None, &nothing)), Answer::default());
     }
 
     #[test]
     fn filling_in_twice_changes_nothing() {
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         for set in [
             tree!({}),
             tree!({"spec": {}}),
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn updates_get_what_is_lost_with_a_list() {
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         let update = |old: &Tree, new: &Tree| default_jobset(&asked(new, Some(old), &nothing)).changed;
         let empty = tree!({"spec": {}});
         assert_eq!(update(&empty, &empty), None, "what is no list is filled in at the beginning only");

@@ -1,6 +1,6 @@
-//! What the template of a device claim asks for.
+//! Validation of the shape of ResourceClaim templates.
 //!
-//! Only its shape is looked at: the server judges the claim when it is made.
+//! Only the shape is validated: the API server validates the ResourceClaim when it is created.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use muster_tree::Tree;
 
 use super::Answer;
 
-/// What a request has when it asks for one thing in the older, flat form.
+/// Fields of a request in the flat `v1beta1` form.
 const FLAT: [&[&str]; 7] = [
     device_ask::CLASS,
     device_ask::SELECTORS,
@@ -22,7 +22,6 @@ const FLAT: [&[&str]; 7] = [
     &["capacity"],
 ];
 
-/// Requests, below devices.
 const REQUESTS: &[&str] = &["requests"];
 const ONE_SHAPE: &str = "exactly one of spec.devices and spec.spec.devices must be set";
 

@@ -1,9 +1,9 @@
-//! What a JobSet says about failures.
+//! Validation of the failure policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::jobset::{Failure, Rule};
-use muster_api::words::reasons;
+use muster_api::consts::reasons;
+use muster_api::jobset::{FailurePolicy, FailurePolicyRule};
 use muster_schema::error::FieldError;
 use muster_schema::pattern;
 use muster_tree::Text;
@@ -11,15 +11,15 @@ use muster_tree::Text;
 use super::Answer;
 use super::create::NewSet;
 
-/// Most Jobs of a replicatedJob whose restarts can be counted one by one.
+/// Maximum of Jobs per replicatedJob with individual restart counts.
 const COUNTED_JOBS_MAX: u32 = 1024;
 const RULE_NAME_MAX: usize = 128;
-/// Most patterns that are tried at once: each takes time and memory.
+/// Maximum of patterns that are compiled: each costs time and memory.
 const TRIED_PATTERNS_MAX: usize = 64;
-/// Most characters of a pattern that are shown.
+/// Maximum of characters of a pattern in a message.
 const SHOWN_PATTERN_MAX: usize = 100;
 const RULES: &str = "spec.failurePolicy.rules";
-/// Why a Job can have failed.
+/// The reasons of the `Failed` condition of a Job.
 const REASONS: [&str; 5] = [
     reasons::BACKOFF_LIMIT_EXCEEDED,
     reasons::DEADLINE_EXCEEDED,
@@ -52,7 +52,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     repeated(policy, answer);
 }
 
-fn name(rule: &Rule, path: &str, answer: &mut Answer) {
+fn name(rule: &FailurePolicyRule, path: &str, answer: &mut Answer) {
     let (path, name) = (format!("{path}.name"), &rule.name);
     if name.is_empty() || name.len() > RULE_NAME_MAX {
         let why = format!(
@@ -79,7 +79,7 @@ fn is_rule_name(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"_,:".contains(b))
 }
 
-fn targets(set: &NewSet<'_>, rule: &Rule, path: &str, answer: &mut Answer) {
+fn targets(set: &NewSet<'_>, rule: &FailurePolicyRule, path: &str, answer: &mut Answer) {
     for (at, target) in rule.targets.iter().enumerate().filter(|(_, it)| !set.has_job(it)) {
         answer.problems.push(FieldError::internal(
             format!("{path}.targetReplicatedJobs[{at}]"),
@@ -90,7 +90,7 @@ fn targets(set: &NewSet<'_>, rule: &Rule, path: &str, answer: &mut Answer) {
     }
 }
 
-fn causes(rule: &Rule, path: &str, answer: &mut Answer) {
+fn causes(rule: &FailurePolicyRule, path: &str, answer: &mut Answer) {
     for (at, reason) in rule.reasons.iter().enumerate().filter(|(_, it)| !REASONS.contains(&it.as_str())) {
         answer.problems.push(FieldError::internal(
             format!("{path}.onJobFailureReasons[{at}]"),
@@ -101,8 +101,8 @@ fn causes(rule: &Rule, path: &str, answer: &mut Answer) {
     }
 }
 
-/// A pattern that does not compile matches nothing: who wrote it hears of it, but nothing is refused.
-fn patterns(policy: &Failure, answer: &mut Answer) {
+/// Warns about patterns that do not compile: they never match, and upstream accepts them.
+fn patterns(policy: &FailurePolicy, answer: &mut Answer) {
     let mut seen = BTreeSet::new();
     for (rule, text) in policy.rules.iter().flat_map(|rule| rule.patterns.iter().map(move |it| (rule, it))) {
         if !seen.insert(text) || seen.len() > TRIED_PATTERNS_MAX {
@@ -124,7 +124,7 @@ fn patterns(policy: &Failure, answer: &mut Answer) {
     }
 }
 
-fn repeated(policy: &Failure, answer: &mut Answer) {
+fn repeated(policy: &FailurePolicy, answer: &mut Answer) {
     let mut places: BTreeMap<&Text, Vec<String>> = BTreeMap::new();
     for (at, rule) in policy.rules.iter().enumerate() {
         places.entry(&rule.name).or_default().push(at.to_string());
@@ -143,8 +143,8 @@ mod tests {
     use muster_tree::{Tree, tree};
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, asked, expect, expect_with, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, asked, expect, expect_with, set};
     use crate::admission::validate_jobset;
 
     fn with(rules: &Tree) -> Tree {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn restarts_of_single_jobs_need_their_gate() {
-        let on = Nothing::gated(Gates { restart_job: true, ..Gates::default() });
+        let on = FakeLister::gated(FeatureGates { restart_job: true, ..FeatureGates::default() });
         for action in ["RestartJob", "RestartJobAndIgnoreMaxRestarts"] {
             let rules = with(&tree!([{"name": "r", "action": action, "targetReplicatedJobs": ["x"]}]));
             let words = "spec.failurePolicy.rules: Internal error: RestartJob and RestartJobAndIgnoreMaxRestarts \
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn jobs_that_are_counted_one_by_one() {
-        let on = Nothing::gated(Gates { restart_job: true, ..Gates::default() });
+        let on = FakeLister::gated(FeatureGates { restart_job: true, ..FeatureGates::default() });
         let sized = |replicas: i64, action: &str| {
             set(&tree!({"failurePolicy": {"rules": [{"name": "r", "action": action}]},
                 "replicatedJobs": [{"name": "w", "replicas": replicas}]}))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_names_are_told_with_their_places() {
+    fn duplicate_names_are_reported_with_their_indices() {
         let rule = |name: &str| tree!({"name": name, "action": "FailJobSet"});
         let rules = Tree::list([rule("a"), rule("b"), rule("a"), rule("a")]);
         expect(
@@ -233,28 +233,28 @@ mod tests {
     fn a_pattern_that_does_not_compile_is_a_warning() {
         let rules = with(&tree!([{"name": "r", "action": "FailJobSet",
             "onJobFailureMessagePatterns": ["^ok.*[0-9]+$", "(open"]}]));
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         let answer = validate_jobset(&asked(&rules, None, &nothing));
         assert!(answer.problems.is_empty());
         assert_eq!(answer.warnings.len(), 1);
         assert!(answer.warnings[0].contains("\"(open\" does not compile"), "{:?}", answer.warnings);
     }
 
-    /// What a client hears about rules with these patterns.
+    /// The warnings for rules with these patterns.
     fn warnings(rules: &[Vec<String>]) -> Vec<String> {
         let rule = |(at, patterns): (usize, &Vec<String>)| {
             tree!({"name": format!("r{at}"), "action": "FailJobSet",
                 "onJobFailureMessagePatterns": Tree::list(patterns.iter().map(String::as_str))})
         };
         let set = with(&Tree::list(rules.iter().enumerate().map(rule)));
-        let nothing = Nothing::default();
+        let nothing = FakeLister::default();
         let answer = validate_jobset(&asked(&set, None, &nothing));
         assert!(answer.problems.is_empty(), "{:?}", answer.problems);
         answer.warnings
     }
 
     #[test]
-    fn patterns_are_tried_and_told_in_bounds() {
+    fn the_number_of_compiled_and_reported_patterns_is_bounded() {
         let broken = |count: usize| (0..count).map(|at| format!("({at}")).collect::<Vec<_>>();
         let good = |count: usize| (0..count).map(|at| format!("a{at}")).collect::<Vec<_>>();
         assert_eq!(warnings(&[broken(1), broken(1)]).len(), 1, "the same twice");

@@ -1,6 +1,6 @@
-//! Names, sizes and order of the Jobs that a JobSet makes.
+//! Validation of replicatedJobs: generated names, sizes and dependencies.
 
-use muster_api::job::Mode;
+use muster_api::job::CompletionMode;
 use muster_api::jobset::{ReplicatedJob, names};
 use muster_api::paths::{jobset as path, replicated_job as job};
 use muster_schema::error::FieldError;
@@ -8,11 +8,11 @@ use muster_schema::quantities;
 use muster_tree::Tree;
 
 use super::Answer;
-use super::create::{NewSet, word};
+use super::create::{NewSet, dns_label_errors};
 
-/// Most pods of one replicatedJob.
+/// Maximum of pods per replicatedJob.
 const PODS_MAX: u64 = i32::MAX as u64;
-/// What the Job controller puts after the name of a pod.
+/// Stands for the suffix that the Job controller adds to pod names.
 const POD_SUFFIX: &str = "abcde";
 const GROUP_TOO_LONG: &str = ".spec.replicatedJob[].groupName is too long, must be less than 63 characters";
 const JOB_TOO_LONG: &str =
@@ -29,7 +29,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     for (at, (one, tree)) in set.facts.jobs.iter().zip(trees).enumerate() {
         let path = format!("spec.replicatedJobs[{at}]");
         size(one, &path, answer);
-        answer.problems.extend(word(&format!("{path}.groupName"), &one.group, GROUP_TOO_LONG));
+        answer.problems.extend(dns_label_errors(&format!("{path}.groupName"), &one.group, GROUP_TOO_LONG));
         made_names(&set.facts.name, one, &path, answer);
         order(one, &set.facts.jobs[..at], &path, answer);
         let pods = format!("{path}.template.spec.template.spec");
@@ -50,20 +50,20 @@ fn size(one: &ReplicatedJob, path: &str, answer: &mut Answer) {
     }
 }
 
-/// The longest names of Jobs and pods that it makes.
+/// Validates the longest generated names of Jobs and pods.
 fn made_names(set: &str, one: &ReplicatedJob, path: &str, answer: &mut Answer) {
     let path = format!("{path}.name");
     let last = names::job(set, &one.name, one.replicas.saturating_sub(1));
-    answer.problems.extend(word(&path, &last, JOB_TOO_LONG));
-    if let (Mode::Indexed, Some(completions)) = (one.mode, one.completions) {
+    answer.problems.extend(dns_label_errors(&path, &last, JOB_TOO_LONG));
+    if let (CompletionMode::Indexed, Some(completions)) = (one.mode, one.completions) {
         let pod = format!("{last}-{}-{POD_SUFFIX}", completions.saturating_sub(1));
-        answer.problems.extend(word(&path, &pod, POD_TOO_LONG));
+        answer.problems.extend(dns_label_errors(&path, &pod, POD_TOO_LONG));
     }
 }
 
-/// It may only wait for those before it: a cycle, or waiting for itself, would never end.
+/// A replicatedJob may only depend on earlier ones, which excludes cycles.
 fn order(one: &ReplicatedJob, before: &[ReplicatedJob], path: &str, answer: &mut Answer) {
-    for (at, on) in one.depends_on.iter().map(|it| &it.on).enumerate() {
+    for (at, on) in one.depends_on.iter().map(|it| &it.replicated_job).enumerate() {
         if !before.iter().any(|it| it.name == *on) {
             answer.problems.push(FieldError::internal(
                 format!("{path}.dependsOn[{at}].name"),
@@ -73,7 +73,7 @@ fn order(one: &ReplicatedJob, before: &[ReplicatedJob], path: &str, answer: &mut
     }
 }
 
-/// Pods that restart where they are must never be replaced because of that.
+/// With in-place restarts the Job controller must never replace a pod because a container failed.
 fn in_place(one: &ReplicatedJob, tree: &Tree, path: &str, answer: &mut Answer) {
     let path = format!("{path}.template.spec");
     let backoff = tree.int_at(job::BACKOFF_LIMIT);
@@ -106,8 +106,8 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, expect, expect_with, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, expect, expect_with, set};
 
     fn with(job: &Tree) -> Tree {
         set(&tree!({"replicatedJobs": [job]}))
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_whom() {
+    fn dependencies_must_be_earlier_jobs() {
         expect(&waiting(&[("a", &[]), ("b", &["a"]), ("c", &["a", "b"])]), &[]);
         let at = |i: usize, j: usize, this: &str, that: &str| {
             format!(
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_restarts_in_place() {
-        let on = Nothing::gated(Gates { in_place_restart: true, ..Gates::default() });
+        let on = FakeLister::gated(FeatureGates { in_place_restart: true, ..FeatureGates::default() });
         let made = |spec: &Tree| {
             set(&tree!({"failurePolicy": {"restartStrategy": "InPlaceRestart"},
                 "replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}))

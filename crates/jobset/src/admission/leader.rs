@@ -1,27 +1,27 @@
-//! The first pod of a Job, which has the place that the others follow to.
+//! The leader pod of a Job (completion index 0), which its followers are placed with.
 
+use muster_api::consts::{jobset as words, labels};
 use muster_api::jobset::names;
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, pod as pod_path};
-use muster_api::words::{jobset as words, labels};
 use muster_tree::{Text, Tree};
 
-use super::Asked;
+use super::AdmissionContext;
 
-/// Whether this pod is the first of its Job.
+/// Whether this pod is the leader of its Job.
 pub(super) fn is_leader(pod: &Tree) -> bool {
     meta::annotation(pod, labels::COMPLETION_INDEX) == Some("0")
 }
 
-/// The first pod of a follower's Job.
+/// Finds the leader pod of a follower.
 ///
 /// # Errors
-/// There is none, it is not clear which it is, or it is another Job's of the same name. All of that passes.
-pub(super) fn find(asked: &Asked<'_>) -> Result<Tree, String> {
+/// There is none, there are several, or it belongs to an earlier Job of the same name. All of these are transient.
+pub(super) fn find(asked: &AdmissionContext<'_>) -> Result<Tree, String> {
     let follower = asked.object;
     let said = |key: &str| meta::annotation(follower, key).unwrap_or_default();
     let job =
-        format!("{}-{}-{}", names::dashed(said(words::NAME)), said(words::GROUP), said(words::JOB_INDEX));
+        format!("{}-{}-{}", names::dns_label(said(words::NAME)), said(words::GROUP), said(words::JOB_INDEX));
     let name = format!("{job}-0");
     let key = names::job_key(asked.namespace, &job);
     let pods = asked.live.first_pods(asked.namespace, &name, &key)?;
@@ -45,9 +45,9 @@ fn is_named(pod: &Tree, name: &str) -> bool {
 }
 
 fn is_alive(pod: &Tree) -> bool {
-    meta::deleting(pod).is_none() && !matches!(pod.str_at(pod_path::PHASE), "Failed" | "Succeeded")
+    meta::deletion_timestamp(pod).is_none() && !matches!(pod.str_at(pod_path::PHASE), "Failed" | "Succeeded")
 }
 
 fn owner(pod: &Tree) -> Option<Text> {
-    meta::controller(pod).map(|owner| owner.uid)
+    meta::controller_of(pod).map(|owner| owner.uid)
 }

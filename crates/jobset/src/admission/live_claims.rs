@@ -1,7 +1,7 @@
-//! Device claims that are there already.
+//! Validation against existing ResourceClaims.
 //!
-//! A claim of another object is never adopted, so a JobSet that would need its name could not run. Claims that an earlier
-//! Job of the same name left behind go with that Job and are no reason to refuse.
+//! A claim of another object is never adopted, so a JobSet that generates its name could not run. A claim of an earlier
+//! Job of the same name is garbage collected with that Job and is no error.
 
 use muster_api::jobset::{ReplicatedJob, names};
 use muster_api::meta;
@@ -19,7 +19,7 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     if !has_claims || !set.is_named || !set.asked.settings.gates.claim_templates {
         return;
     }
-    let beginning = format!("{}-", names::dashed(&set.facts.name));
+    let beginning = format!("{}-", names::dns_label(&set.facts.name));
     let there = match set.asked.live.device_claims(set.asked.namespace, &beginning) {
         Ok(there) => there,
         Err(why) => {
@@ -28,14 +28,14 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
             return;
         }
     };
-    for claim in there.iter().filter(|it| meta::deleting(it).is_none()) {
+    for claim in there.iter().filter(|it| meta::deletion_timestamp(it).is_none()) {
         for (at, one) in set.facts.jobs.iter().enumerate() {
             taken(claim, &format!("{beginning}{}-", one.name), (at, one), answer);
         }
     }
 }
 
-/// Refuses the template that would make a claim of the name of this one; `beginning` is that of the names of the Jobs.
+/// Rejects the template that generates the name of this claim; `beginning` is the prefix of the Job names.
 fn taken(claim: &Tree, beginning: &str, (at, one): (usize, &ReplicatedJob), answer: &mut Answer) {
     let name = meta::name(claim);
     let Some((index, template)) = name.strip_prefix(beginning).and_then(|rest| rest.split_once('-')) else {
@@ -45,7 +45,7 @@ fn taken(claim: &Tree, beginning: &str, (at, one): (usize, &ReplicatedJob), answ
     let Some(template_at) = one.claims.iter().position(|it| is_made(&it.name)) else { return };
     let Some(index) = place_of_job(index, one) else { return };
     let job = format!("{beginning}{index}");
-    let owner = meta::controller(claim);
+    let owner = meta::controller_of(claim);
     if owner.as_ref().is_some_and(|it| it.kind == "Job" && it.name == job.as_str()) {
         return;
     }
@@ -63,16 +63,16 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, expect_with, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, expect_with, set};
 
     fn with(job: &str, template: &str) -> Tree {
         set(&tree!({"replicatedJobs": [{"name": job, "replicas": 2, "resourceClaimTemplates": [
             {"metadata": {"name": template}, "spec": {"devices": {"requests": [{"name": "r"}]}}}]}]}))
     }
 
-    fn there(claim: Tree) -> Nothing {
-        Nothing { device_claims: vec![claim], ..Nothing::default() }
+    fn there(claim: Tree) -> FakeLister {
+        FakeLister { device_claims: vec![claim], ..FakeLister::default() }
     }
 
     fn owned(name: &str, job: &str) -> Tree {
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn not_knowing_is_a_refusal_where_it_matters() {
-        let dark = || Nothing { broken: Some("the server is away"), ..Nothing::default() };
+        let dark = || FakeLister { broken: Some("the server is away"), ..FakeLister::default() };
         let words = "spec.replicatedJobs: Internal error: failed to check for existing ResourceClaims: the server is away";
         expect_with(&with("w", "c"), &dark(), &[words]);
         expect_with(&set(&tree!({})), &dark(), &[]);
         let mut off = dark();
-        off.settings.gates = Gates { claim_templates: false, ..Gates::default() };
+        off.settings.gates = FeatureGates { claim_templates: false, ..FeatureGates::default() };
         expect_with(&with("w", "c"), &off, &["feature gate is disabled"]);
     }
 }

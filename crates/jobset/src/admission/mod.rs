@@ -1,8 +1,7 @@
-//! What is filled in and refused when JobSets and their pods are written.
+//! Defaulting and validation of JobSets and of their pods.
 //!
-//! The same functions answer in process and as webhooks of a cluster.
+//! The embedded API server calls these functions in process, the operator from its admission webhooks.
 
-mod alike;
 mod children;
 mod claim_names;
 mod claims;
@@ -17,14 +16,15 @@ mod leader;
 mod live_claims;
 mod network;
 mod pods;
-mod reuse;
+mod retained_claims;
+mod template_diff;
 #[cfg(test)]
 mod testing;
 mod update;
 mod volumes;
 
+use muster_api::client::Kind;
 use muster_api::kinds;
-use muster_api::port::Kind;
 use muster_tree::{Text, Tree};
 
 pub use children::{Cause, DryRun};
@@ -32,72 +32,65 @@ pub use defaults::default_jobset;
 pub use muster_schema::admission::Answer;
 pub use pods::{mutate_pod, validate_pod};
 
-use crate::Gates;
+use crate::FeatureGates;
 
-/// What can be switched.
+/// Feature gates and options of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// Features.
-    pub gates: Gates,
-    /// Whether a pod template that overrides a claim template is refused.
+pub struct AdmissionSettings {
+    pub gates: FeatureGates,
+    /// Reject a pod template that overrides a claim template.
     pub reject_overrides: bool,
 }
 
-/// Objects that admission may look at. The errors are words for the client.
-pub trait Live {
-    /// A volume claim.
+/// Live reads of other objects. Errors are messages for the client.
+pub trait LiveLister {
+    /// Gets a PersistentVolumeClaim.
     ///
     /// # Errors
-    /// It cannot be told whether there is one.
+    /// The read failed.
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
 
-    /// The device claims of a namespace whose names begin so; more than those do no harm, and there are none where no such
-    /// kind is served.
+    /// Lists the ResourceClaims with this name prefix, or a superset; empty if ResourceClaims are not served.
     ///
     /// # Errors
-    /// They cannot be listed.
+    /// The list failed.
     fn device_claims(&self, namespace: &str, beginning: &str) -> Result<Vec<Tree>, String>;
 
-    /// A node.
+    /// Gets a Node.
     ///
     /// # Errors
-    /// It cannot be told whether there is one.
+    /// The read failed.
     fn node(&self, name: &str) -> Result<Option<Tree>, String>;
 
-    /// The pods of index 0 of the Job with this key, whose names begin so: looked up by either, and more than those do
-    /// no harm.
+    /// Lists the pods with completion index 0 of the Job with this key or name prefix, or a superset.
     ///
     /// # Errors
-    /// They cannot be listed.
+    /// The list failed.
     fn first_pods(&self, namespace: &str, beginning: &str, key: &str) -> Result<Vec<Tree>, String>;
 
-    /// What the API server finds wrong with an object of this kind when it is created. Nothing is stored.
+    /// Creates an object with `dryRun: All` and returns the validation errors.
     fn dry_run(&self, kind: &Kind, object: &Tree) -> DryRun;
 
-    /// The versions in which device claims may be served, the best first.
+    /// The versions of ResourceClaims that may be served, the preferred one first.
     fn device_claim_kinds(&self) -> Vec<Kind> {
         vec![kinds::RESOURCE_CLAIMS.clone()]
     }
 }
 
-/// What is asked about a write.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
-    /// Namespace of the request: objects need not carry it.
+pub struct AdmissionContext<'a> {
+    /// The namespace of the request: the object may omit it.
     pub namespace: &'a Text,
-    /// The object as it would be.
     pub object: &'a Tree,
-    /// The object as it is; absent on create.
+    /// The stored object; `None` on create.
     pub old: Option<&'a Tree>,
-    /// Other objects.
-    pub live: &'a dyn Live,
-    /// Switches.
-    pub settings: &'a Settings,
+    pub live: &'a dyn LiveLister,
+    pub settings: &'a AdmissionSettings,
 }
 
-/// Whether a JobSet may be created, or changed as it would be.
+/// Validates the create or update of a JobSet.
 #[must_use]
-pub fn validate_jobset(asked: &Asked<'_>) -> Answer {
+pub fn validate_jobset(asked: &AdmissionContext<'_>) -> Answer {
     let mut answer = check_jobset(asked);
     if !answer.is_refused() {
         children::check(asked, &mut answer);
@@ -106,8 +99,8 @@ pub fn validate_jobset(asked: &Asked<'_>) -> Answer {
     answer
 }
 
-/// What is wrong with a JobSet itself.
-fn check_jobset(asked: &Asked<'_>) -> Answer {
+/// Validates a JobSet without its child objects.
+fn check_jobset(asked: &AdmissionContext<'_>) -> Answer {
     match asked.old {
         None => create::check(asked),
         Some(old) => update::check(asked, old),

@@ -1,11 +1,11 @@
-//! The domain of a JobSet's pods, and who manages it.
+//! Validation of the subdomain and of `managedBy`.
 
 use muster_api::paths::jobset as path;
 use muster_schema::error::FieldError;
 use muster_schema::names;
 
 use super::Answer;
-use super::create::{NewSet, word};
+use super::create::{NewSet, dns_label_errors};
 
 const SUBDOMAIN: &str = "spec.network.subdomain";
 const TOO_LONG: &str = ".spec.network.subdomain is too long, must be less than 63 characters";
@@ -15,8 +15,8 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     if !subdomain.is_empty() {
         let wrong = names::subdomain(subdomain).into_iter();
         answer.problems.extend(wrong.map(|why| FieldError::invalid(SUBDOMAIN, subdomain, why)));
-        // It is the name of a Service, too.
-        answer.problems.extend(word(SUBDOMAIN, subdomain, TOO_LONG));
+        // It is also the name of the headless Service, which is a DNS-1035 label.
+        answer.problems.extend(dns_label_errors(SUBDOMAIN, subdomain, TOO_LONG));
     }
     if let Some(manager) = set.tree().at(path::MANAGED_BY).and_then(|it| it.as_str()) {
         answer.problems.extend(names::manager("spec.managedBy", manager));

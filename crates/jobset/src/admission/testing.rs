@@ -1,40 +1,39 @@
-//! What tests of admission are made of.
+//! Fixtures of admission tests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use muster_api::port::Kind;
-use muster_api::words::jobset::JOB_KEY;
+use muster_api::client::Kind;
+use muster_api::consts::jobset::JOB_KEY;
 use muster_api::{kinds, meta};
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree, literal, tree};
 
-use super::{Answer, Asked, DryRun, Live, Settings, check_jobset};
-use crate::Gates;
+use super::{AdmissionContext, AdmissionSettings, Answer, DryRun, LiveLister, check_jobset};
+use crate::FeatureGates;
 
 /// The namespace of everything here.
 pub static NAMESPACE: Text = literal!("n");
 
-/// Other objects that tests put there; nothing, by default.
+/// A lister with the objects of a test; empty by default.
 #[derive(Default)]
-pub struct Nothing {
-    pub settings: Settings,
+pub struct FakeLister {
+    pub settings: AdmissionSettings,
     pub volume_claims: BTreeMap<String, Tree>,
     pub device_claims: Vec<Tree>,
     pub nodes: BTreeMap<String, Tree>,
     pub pods: Vec<Tree>,
-    /// How dry runs are answered, by kind and name; all others find nothing wrong.
+    /// Results of dry runs by kind and name; all others are valid.
     pub dry_runs: BTreeMap<(String, String), DryRun>,
-    /// The dry runs that were asked for.
+    /// The dry runs so far.
     pub asked: RefCell<Vec<(Kind, Tree)>>,
-    /// When set, every look fails with these words.
+    /// If set, every read fails with this message.
     pub broken: Option<&'static str>,
 }
 
-impl Nothing {
-    /// With these gates.
-    pub fn gated(gates: Gates) -> Nothing {
-        Nothing { settings: Settings { gates, reject_overrides: false }, ..Nothing::default() }
+impl FakeLister {
+    pub fn gated(gates: FeatureGates) -> FakeLister {
+        FakeLister { settings: AdmissionSettings { gates, reject_overrides: false }, ..FakeLister::default() }
     }
 
     fn whole(&self) -> Result<(), String> {
@@ -42,7 +41,7 @@ impl Nothing {
     }
 }
 
-impl Live for Nothing {
+impl LiveLister for FakeLister {
     fn volume_claim(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
         assert_eq!(namespace, NAMESPACE);
         self.whole().map(|()| self.volume_claims.get(name).cloned())
@@ -75,40 +74,40 @@ impl Live for Nothing {
     }
 }
 
-/// A question about an object.
-pub fn asked<'a>(object: &'a Tree, old: Option<&'a Tree>, live: &'a Nothing) -> Asked<'a> {
-    Asked { namespace: &NAMESPACE, object, old, live, settings: &live.settings }
+/// An admission request for an object.
+pub fn asked<'a>(object: &'a Tree, old: Option<&'a Tree>, live: &'a FakeLister) -> AdmissionContext<'a> {
+    AdmissionContext { namespace: &NAMESPACE, object, old, live, settings: &live.settings }
 }
 
-/// What is wrong, one line each.
+/// The errors, one line each.
 pub fn lines(problems: &[FieldError]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// A set that is right, changed by a part of its spec.
+/// A valid JobSet with part of its spec replaced.
 pub fn set(spec: &Tree) -> Tree {
     let good = tree!({"metadata": {"name": "s"}, "spec": {"replicatedJobs": [{"name": "w"}]}});
     good.merge(&tree!({"spec": spec}))
 }
 
-/// What is wrong with a new set, with nothing else there.
+/// The errors of a new JobSet without other objects.
 pub fn problems(set: &Tree) -> Vec<String> {
-    let nothing = Nothing::default();
+    let nothing = FakeLister::default();
     lines(&check_jobset(&asked(set, None, &nothing)).problems)
 }
 
-/// Exactly these problems, each told by some of its words.
+/// Expects exactly these errors, each given by a part of its message.
 pub fn expect(set: &Tree, want: &[&str]) {
-    expect_with(set, &Nothing::default(), want);
+    expect_with(set, &FakeLister::default(), want);
 }
 
-/// The same with other objects there.
-pub fn expect_with(set: &Tree, live: &Nothing, want: &[&str]) {
+/// The same with other objects.
+pub fn expect_with(set: &Tree, live: &FakeLister, want: &[&str]) {
     compare(set, &check_jobset(&asked(set, None, live)), want);
 }
 
-/// The same of a change.
-pub fn expect_update(old: &Tree, new: &Tree, live: &Nothing, want: &[&str]) {
+/// The same for an update.
+pub fn expect_update(old: &Tree, new: &Tree, live: &FakeLister, want: &[&str]) {
     compare(new, &check_jobset(&asked(new, Some(old), live)), want);
 }
 

@@ -1,24 +1,23 @@
-//! What may change in a JobSet.
+//! Validation of an update of a JobSet.
 //!
-//! Its replicatedJobs may not, but for where and how pods run while it is suspended, and for the number of pods when
-//! that may grow and shrink. Fields whose immutability the schema states are not looked at again.
+//! `replicatedJobs` is immutable, except for scheduling fields of the pod template while the JobSet is suspended, and for
+//! parallelism and completions of an elastic JobSet. Fields that the CRD schema makes immutable are not checked again.
 
-use muster_api::job::Mode;
+use muster_api::job::CompletionMode;
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
 use muster_api::paths::{jobset as path, meta, pod, replicated_job as job};
 use muster_schema::error::{FieldError, Problem};
 use muster_tree::{Text, Tree};
 
-use super::alike::difference;
-use super::{Answer, Asked, gang};
+use super::template_diff::difference;
+use super::{AdmissionContext, Answer, gang};
 
 const IMMUTABLE: &str = "field is immutable";
-/// What of the pods may change while nothing runs.
+/// Fields of the pod template that are mutable while the JobSet is suspended.
 const FREE_WHILE_SUSPENDED: [&[&str]; 5] =
     [meta::ANNOTATIONS, meta::LABELS, pod::NODE_SELECTOR, pod::TOLERATIONS, pod::GATES];
 
-/// Everything about a change.
-pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
+pub(super) fn check(asked: &AdmissionContext<'_>, old: &Tree) -> Answer {
     let (new, gates) = (asked.object, &asked.settings.gates);
     let mut answer = Answer::default();
     let is_suspended = [old, new].iter().any(|set| set.bool_at(path::SUSPEND) == Some(true));
@@ -37,7 +36,7 @@ pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
         let why = FieldError::invalid("spec.managedBy", manager(new), IMMUTABLE);
         answer.problems.push(why);
     }
-    // That it does not change once it is there is a rule of the schema.
+    // The schema makes it immutable once it is set; it does not prevent setting or removing it.
     if old.items_at(path::VOLUMES).is_empty() != new.items_at(path::VOLUMES).is_empty() {
         answer.problems.push(immutable("spec.volumeClaimPolicies", IMMUTABLE));
     }
@@ -45,7 +44,7 @@ pub(super) fn check(asked: &Asked<'_>, old: &Tree) -> Answer {
     answer
 }
 
-/// A list that may not change; it may be long, and is not shown.
+/// An immutable field, without its value: a list may be long.
 fn immutable(path: &str, why: &str) -> FieldError {
     FieldError {
         path: path.to_owned(),
@@ -55,7 +54,7 @@ fn immutable(path: &str, why: &str) -> FieldError {
     }
 }
 
-/// A replicatedJob without what may change.
+/// A replicatedJob without its mutable fields.
 fn fixed_part(one: &Tree, is_suspended: bool, is_elastic: bool) -> Tree {
     let mut fixed = one.clone();
     if is_suspended && let Some(pods) = one.at(job::POD_TEMPLATE) {
@@ -72,15 +71,16 @@ fn is_indexed(one: &Tree) -> bool {
     matches!(one.str_at(job::MODE), "" | "Indexed")
 }
 
-/// Numbers of pods that change.
+/// Validates changed parallelism and completions.
 fn elastic(old: &JobSetFacts, new: &Tree, answer: &mut Answer) {
     for (at, one) in new.items_at(path::JOBS).iter().enumerate() {
-        let before = old.job(one.str_at(job::NAME)).filter(|it| it.mode == Mode::Indexed && is_indexed(one));
+        let before =
+            old.job(one.str_at(job::NAME)).filter(|it| it.mode == CompletionMode::Indexed && is_indexed(one));
         let Some(before) = before else { continue };
         let counts = (one.int_at(job::PARALLELISM), one.int_at(job::COMPLETIONS));
         if counts != counts_of(before) {
             let path = format!("spec.replicatedJobs[{at}].template.spec");
-            resized(counts, old.status.ended().is_some(), &path, answer);
+            resized(counts, old.status.terminal_condition().is_some(), &path, answer);
         }
     }
 }
@@ -114,8 +114,8 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::Gates;
-    use crate::admission::testing::{Nothing, expect_update, set};
+    use crate::FeatureGates;
+    use crate::admission::testing::{FakeLister, expect_update, set};
 
     const JOBS: &str = "spec.replicatedJobs: Invalid value: field is immutable: replicatedJob";
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn expect(old: &Tree, new: &Tree, want: &[&str]) {
-        expect_update(old, new, &Nothing::default(), want);
+        expect_update(old, new, &FakeLister::default(), want);
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn numbers_of_pods_may_change_when_that_is_on() {
-        let on = Nothing::gated(Gates { elastic: true, ..Gates::default() });
+        let on = FakeLister::gated(FeatureGates { elastic: true, ..FeatureGates::default() });
         let old = usual();
         let sized = |set: &Tree, parallelism: i64, completions: i64| {
             first(&first(set, job::PARALLELISM, parallelism), job::COMPLETIONS, completions)

@@ -1,4 +1,4 @@
-//! Shared volumes of a JobSet.
+//! Validation of `volumeClaimPolicies`.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use muster_schema::names;
 use muster_tree::Tree;
 
 use super::create::NewSet;
-use super::{Answer, reuse};
+use super::{Answer, retained_claims};
 use crate::build;
 
-/// Where a template stands, and in what.
-pub(super) struct Place<'a> {
+/// A template with its position, for error paths.
+pub(super) struct TemplatePath<'a> {
     pub policy: &'a Tree,
     pub policy_at: usize,
     pub template: &'a Tree,
     pub template_at: usize,
 }
 
-impl Place<'_> {
-    /// A field of the template, as clients know its path.
+impl TemplatePath<'_> {
+    /// The path of a field of the template, as upstream reports it.
     pub fn field(&self, name: &str) -> String {
         format!("spec.volumeClaimPolicies[{}].template[{}].{name}", self.policy_at, self.template_at)
     }
@@ -33,18 +33,18 @@ pub(super) fn check(set: &NewSet<'_>, answer: &mut Answer) {
     let mut seen = BTreeSet::new();
     for (policy_at, policy) in set.tree().items_at(path::VOLUMES).iter().enumerate() {
         for (template_at, template) in policy.items_at(jobset_volumes::TEMPLATES).iter().enumerate() {
-            let place = Place { policy, policy_at, template, template_at };
+            let place = TemplatePath { policy, policy_at, template, template_at };
             let is_new = seen.insert(template.str_at(jobset_volume::NAME));
             one(set, &place, is_new, answer);
         }
     }
 }
 
-fn one(set: &NewSet<'_>, place: &Place<'_>, is_new: bool, answer: &mut Answer) {
+fn one(set: &NewSet<'_>, place: &TemplatePath<'_>, is_new: bool, answer: &mut Answer) {
     let name = place.template.str_at(jobset_volume::NAME);
     let path = place.field("name");
     if !is_new {
-        // Both would make the same claim. Whatever else is wrong with it was told of the first.
+        // Both generate the same claim name; further errors were reported for the first.
         let why = "names must be unique for VolumeClaimPolicies template";
         answer.problems.push(FieldError::invalid(&path, name, why));
         return;
@@ -68,11 +68,11 @@ fn one(set: &NewSet<'_>, place: &Place<'_>, is_new: bool, answer: &mut Answer) {
     mounts(set, name, answer);
     clashes(set, name, answer);
     if is_right && set.is_named {
-        reuse::check(set, place, &claim, answer);
+        retained_claims::check(set, place, &claim, answer);
     }
 }
 
-/// A volume that nobody mounts is a misspelt one.
+/// A volume that no container mounts is probably misspelt.
 fn mounts(set: &NewSet<'_>, name: &str, answer: &mut Answer) {
     if !set.tree().items_at(path::JOBS).iter().any(|it| build::mounts(build::pod_spec(it), name)) {
         let why = format!(
@@ -101,7 +101,7 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::admission::testing::{Nothing, asked, expect, set};
+    use crate::admission::testing::{FakeLister, asked, expect, set};
     use crate::admission::validate_jobset;
 
     /// Two policies with these templates; all of `mounted` are mounted.
@@ -118,7 +118,7 @@ mod tests {
 
     /// Shows: 572-31.
     #[test]
-    fn somebody_must_mount_it() {
+    fn a_volume_must_be_mounted() {
         expect(&with(&[&["a"]], &["a"]), &[]);
         expect(
             &with(&[&["a"]], &["b"]),
@@ -175,7 +175,7 @@ mod tests {
     /// Shows: 572-36.
     #[test]
     fn a_dotted_name_is_a_warning() {
-        let (set, nothing) = (with(&[&["a.b"]], &["a.b"]), Nothing::default());
+        let (set, nothing) = (with(&[&["a.b"]], &["a.b"]), FakeLister::default());
         let answer = validate_jobset(&asked(&set, None, &nothing));
         assert_eq!((answer.problems.len(), answer.warnings.len()), (0, 1));
         assert!(answer.warnings[0].starts_with("volume claim template a.b: "));
@@ -201,7 +201,7 @@ mod tests {
 
     /// Shows: 572-38.
     #[test]
-    fn two_faults_are_told_in_one_answer() {
+    fn two_errors_are_returned_at_once() {
         expect(
             &with(&[&["a", "B"]], &[]),
             &["matching volumeMount: a", "RFC 1123 subdomain", "matching volumeMount: B"],

@@ -1,64 +1,63 @@
-//! The definition of JobSets: what a server must know to serve them.
+//! The CRD of JobSets.
 //!
-//! The fields are said once, in `fields`, by the words of [`muster_api::definition`]. Types of Kubernetes stand there as references
-//! (`$ref`) to components of the schema table; `cargo xtask crds` puts their fields in place and writes `crd.json`,
-//! which is what is installed.
+//! `fields` declares every field once. Kubernetes types are references (`$ref`) to components of the schema table;
+//! `cargo xtask crds` resolves them and writes `crd.json`, which is installed.
 //!
 //! # Invariants
 //!
-//! - `crd.json` is what `source` says: a test of `codegen` makes it anew and compares.
-//! - It is structural: every server takes it, not ours alone.
+//! - `crd.json` equals the output of `source`: a test of `codegen` compares them.
+//! - The schema is structural: every API server accepts it.
 //!
 //! # Deliberately absent
 //!
-//! Prose, and rules that a schema cannot say: those are admission's.
+//! Rules that a schema cannot express: those are in `admission`.
 
 mod fields;
-mod lacks;
+mod missing_fields;
 
 use std::sync::OnceLock;
 
-use muster_api::definition::{Definition, Part};
+use muster_api::crd_schema::{CrdSource, FieldSchema};
 use muster_api::kinds::JOBSETS;
 use muster_tree::Tree;
 
-pub use lacks::lacks;
+pub use missing_fields::missing_fields;
 
-/// The definition, as `cargo xtask crds` writes it.
+/// The CRD that `cargo xtask crds` generates.
 const DEFINITION: &str = include_str!("../crd.json");
 
-/// The definition, ready to be installed.
+/// The CRD manifest to install.
 ///
 /// # Panics
-/// Never: the file is part of the build and a test reads it.
+/// Never: the file is part of the build and a test parses it.
 #[must_use]
-pub fn definition() -> Tree {
+pub fn manifest() -> Tree {
     static TREE: OnceLock<Tree> = OnceLock::new();
     TREE.get_or_init(|| Tree::parse(DEFINITION.as_bytes()).expect("crd.json is JSON")).clone()
 }
 
-/// The definition with types of Kubernetes still named instead of spelled out.
+/// The CRD with unresolved references to Kubernetes types.
 #[must_use]
 pub fn source() -> Tree {
     let fields = fields::root();
-    Definition {
+    CrdSource {
         kind: &JOBSETS,
-        word: "JobSet",
+        kind_name: "JobSet",
         singular: "jobset",
         has_status: true,
         columns: &COLUMNS,
         fields,
     }
-    .source()
+    .to_crd()
 }
 
-/// The fields of a JobSet's spec, for kinds that hold one.
+/// The schema of `spec`, for kinds that embed a JobSet.
 #[must_use]
-pub fn spec() -> Part {
+pub fn spec() -> FieldSchema {
     fields::spec()
 }
 
-/// Heading, type and path of what `kubectl get` shows.
+/// Name, type and path of the printer columns.
 const COLUMNS: [(&str, &str, &str); 5] = [
     ("TerminalState", "string", ".status.terminalState"),
     ("Restarts", "string", ".status.restarts"),
