@@ -1,15 +1,16 @@
-//! Queueing: who may run when, what is accepted, and the definitions of its kinds.
+//! Queueing in the manner of Kueue: the quota engine, the reconcilers of its kinds, the integrations of jobs and
+//! pods, and the CRDs.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Everything here is a function of what is passed in: no clock, no waiting, no chance.
+//! - Every function is pure: no clock, no I/O, no randomness. Time and lookups are arguments.
 //!
 //! # Deliberately absent
 //!
-//! Who performs what is decided: calls are made elsewhere.
+//! Clients and watches. `muster-control` feeds snapshots in and sends the resulting requests.
 
 pub mod engine;
 pub mod jobs;
 pub mod kinds;
-pub mod life;
 pub mod pods;
+pub mod reconcilers;

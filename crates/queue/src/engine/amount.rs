@@ -1,24 +1,22 @@
-//! Arithmetic of amounts, and how they are written.
+//! Saturating arithmetic of amounts, and their formatting as quantities.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nothing overflows: sums stop at the largest number, and [`UNLIMITED`] stays what it is.
+//! - Nothing overflows: sums saturate, and [`UNLIMITED`] absorbs.
 
 use super::spec::UNLIMITED;
 
-/// The sum.
 #[must_use]
 pub fn plus(a: i64, b: i64) -> i64 {
     if a == UNLIMITED || b == UNLIMITED { UNLIMITED } else { a.saturating_add(b) }
 }
 
-/// The difference; unlimited less something is still unlimited.
+/// [`UNLIMITED`] minus anything is [`UNLIMITED`].
 #[must_use]
 pub fn minus(a: i64, b: i64) -> i64 {
     if a == UNLIMITED { UNLIMITED } else { a.saturating_sub(b) }
 }
 
-/// The product.
 #[must_use]
 pub fn times(each: i64, count: i64) -> i64 {
     each.saturating_mul(count)
@@ -26,14 +24,14 @@ pub fn times(each: i64, count: i64) -> i64 {
 
 /// `total * part / whole`, rounded down, without overflow in between.
 #[must_use]
-pub fn share_of(total: i64, part: i64, whole: i64) -> i64 {
+pub fn prorate(total: i64, part: i64, whole: i64) -> i64 {
     let exact = i128::from(total) * i128::from(part) / i128::from(whole.max(1));
     i64::try_from(exact).unwrap_or(UNLIMITED)
 }
 
-/// An amount of a resource as a quantity, in the shortest exact form.
+/// Formats an amount as a quantity in the shortest exact form.
 #[must_use]
-pub fn text(resource: &str, amount: i64) -> String {
+pub fn quantity_string(resource: &str, amount: i64) -> String {
     if resource == "cpu" {
         return if amount % 1000 == 0 { decimal(amount / 1000) } else { format!("{amount}m") };
     }
@@ -49,7 +47,7 @@ fn decimal(amount: i64) -> String {
     scaled(amount, 1000, &DECIMAL)
 }
 
-/// The largest suffix that leaves a whole number.
+/// Uses the largest suffix that leaves an integer.
 fn scaled(amount: i64, base: i64, suffixes: &[&str]) -> String {
     let (mut left, mut level) = (amount, 0);
     while left != 0 && left % base == 0 && level + 1 < suffixes.len() {
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_written_short_and_exact() {
+    fn quantities_are_short_and_exact() {
         for (resource, amount, want) in [
             ("cpu", 0, "0"),
             ("cpu", 1500, "1500m"),
@@ -83,7 +81,7 @@ mod tests {
             ("nvidia.com/gpu", 4000, "4k"),
             ("pods", 10, "10"),
         ] {
-            assert_eq!(text(resource, amount), want, "{resource} {amount}");
+            assert_eq!(quantity_string(resource, amount), want, "{resource} {amount}");
         }
     }
 
@@ -93,6 +91,6 @@ mod tests {
         assert_eq!(minus(UNLIMITED, 7), UNLIMITED);
         assert_eq!(plus(UNLIMITED - 1, 7), UNLIMITED);
         assert_eq!(times(i64::MAX / 2, 3), UNLIMITED);
-        assert_eq!(share_of(i64::MAX, 3, 4), i64::MAX / 4 * 3 + 2);
+        assert_eq!(prorate(i64::MAX, 3, 4), i64::MAX / 4 * 3 + 2);
     }
 }

@@ -1,175 +1,160 @@
-//! What the engine decides, and why: reasons and texts as the conditions of a Workload carry them.
+//! The engine's decisions, and the reasons and messages that the conditions of a Workload carry.
 
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::assign::Assignment;
-use super::look::Obstacle;
-use super::preempt::Because;
-use super::workload::{Amounts, Key, SetAssignment};
+use super::assignment_trace::NoFitReason;
+use super::flavor_assigner::WorkloadAssignment;
+use super::preempt::PreemptionReason;
+use super::workload::{NamespacedName, PodSetResources, Requests};
 
-/// Why a workload has no quota: the reason of `QuotaReserved=False`, the most severe first.
+/// The reason of `QuotaReserved=False`, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// `spec.active` is false.
+pub enum RequeueReason {
     Deactivated,
-    /// Its queue is missing, its namespace is not taken, or its resources are wrong.
+    /// The LocalQueue or ClusterQueue is missing, the namespace does not match, or the resources are invalid.
     Misconfigured,
-    /// Its queue takes nothing.
+    /// The LocalQueue or ClusterQueue is inactive.
     Suspended,
-    /// Someone holds it back by annotation.
+    /// Annotation `admission-gated-by` is set.
     AdmissionGated,
     /// No flavor suits it.
     NoMatchingFlavor,
-    /// It asks for more than there is.
+    /// The request exceeds what the ClusterQueue could ever use.
     ExceedsMaxQuota,
-    /// Others have what it needs.
+    /// The request could fit, and other Workloads use the quota.
     WaitingForQuota,
-    /// Victims were told to go and are not gone.
+    /// Victims were evicted and have not released their quota.
     WaitingForPreemptedWorkloads,
-    /// Something admitted is not ready yet.
+    /// An admitted Workload is not ready and `blockAdmission` is on.
     WaitingForPodsReady,
-    /// It was not looked at yet.
     PendingEvaluation,
-    /// It is to be queued later.
+    /// In requeue backoff, or `Requeued` is False.
     OnHold,
 }
 
-impl Reason {
-    /// The word of the condition.
+impl RequeueReason {
+    /// The reason in condition `QuotaReserved`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Reason::Deactivated => "Deactivated",
-            Reason::Misconfigured => "Misconfigured",
-            Reason::Suspended => "Suspended",
-            Reason::AdmissionGated => "AdmissionGated",
-            Reason::NoMatchingFlavor => "NoMatchingFlavor",
-            Reason::ExceedsMaxQuota => "ExceedsMaxQuota",
-            Reason::WaitingForQuota => "WaitingForQuota",
-            Reason::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
-            Reason::WaitingForPodsReady => "WaitingForPodsReady",
-            Reason::PendingEvaluation => "PendingEvaluation",
-            Reason::OnHold => "OnHold",
+            RequeueReason::Deactivated => "Deactivated",
+            RequeueReason::Misconfigured => "Misconfigured",
+            RequeueReason::Suspended => "Suspended",
+            RequeueReason::AdmissionGated => "AdmissionGated",
+            RequeueReason::NoMatchingFlavor => "NoMatchingFlavor",
+            RequeueReason::ExceedsMaxQuota => "ExceedsMaxQuota",
+            RequeueReason::WaitingForQuota => "WaitingForQuota",
+            RequeueReason::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
+            RequeueReason::WaitingForPodsReady => "WaitingForPodsReady",
+            RequeueReason::PendingEvaluation => "PendingEvaluation",
+            RequeueReason::OnHold => "OnHold",
         }
     }
 
-    /// The word that older clients know.
+    /// The reason in the wording of Kueue's older releases.
     #[must_use]
-    pub fn older_word(self) -> &'static str {
+    pub fn as_legacy_str(self) -> &'static str {
         match self {
-            Reason::Misconfigured | Reason::Suspended => "Inadmissible",
-            Reason::WaitingForPodsReady => "Waiting",
-            Reason::Deactivated
-            | Reason::AdmissionGated
-            | Reason::NoMatchingFlavor
-            | Reason::ExceedsMaxQuota
-            | Reason::WaitingForQuota
-            | Reason::WaitingForPreemptedWorkloads
-            | Reason::PendingEvaluation
-            | Reason::OnHold => "Pending",
+            RequeueReason::Misconfigured | RequeueReason::Suspended => "Inadmissible",
+            RequeueReason::WaitingForPodsReady => "Waiting",
+            RequeueReason::Deactivated
+            | RequeueReason::AdmissionGated
+            | RequeueReason::NoMatchingFlavor
+            | RequeueReason::ExceedsMaxQuota
+            | RequeueReason::WaitingForQuota
+            | RequeueReason::WaitingForPreemptedWorkloads
+            | RequeueReason::PendingEvaluation
+            | RequeueReason::OnHold => "Pending",
         }
     }
 }
 
-impl From<Obstacle> for Reason {
-    fn from(obstacle: Obstacle) -> Reason {
+impl From<NoFitReason> for RequeueReason {
+    fn from(obstacle: NoFitReason) -> RequeueReason {
         match obstacle {
-            Obstacle::NoMatchingFlavor => Reason::NoMatchingFlavor,
-            Obstacle::ExceedsMaxQuota => Reason::ExceedsMaxQuota,
-            Obstacle::WaitingForQuota => Reason::WaitingForQuota,
+            NoFitReason::NoMatchingFlavor => RequeueReason::NoMatchingFlavor,
+            NoFitReason::ExceedsMaxQuota => RequeueReason::ExceedsMaxQuota,
+            NoFitReason::WaitingForQuota => RequeueReason::WaitingForQuota,
         }
     }
 }
 
-/// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Set quota aside. The engine counts it as taken already; see [`super::Engine::settle`].
-    Admit(Admission),
-    /// Stop the victims; the workload waits for them.
+    /// Reserve quota. The engine assumes the reservation until [`super::Engine::record_write_outcome`].
+    Admit(AdmitDecision),
+    /// Evict the victims; the preemptor stays pending until they have released their quota.
     Preempt {
-        /// Why the workload itself does not run yet.
-        refusal: Refusal,
-        /// Whom to tell now; those that were told before are not named again.
-        victims: Vec<Victim>,
+        /// The pending status of the preemptor.
+        pending: PendingStatus,
+        /// Victims to evict now. Victims with an open preemption expectation are left out.
+        victims: Vec<PreemptionVictim>,
     },
-    /// Tell why it waits.
-    Refuse(Refusal),
+    /// Write `QuotaReserved=False` with this status; the Workload stays in its queue.
+    Requeue(PendingStatus),
 }
 
-/// Quota for a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admission {
-    /// Who.
-    pub key: Key,
-    /// In which queue.
+pub struct AdmitDecision {
+    pub key: NamespacedName,
     pub queue: Text,
-    /// What each set gets.
-    pub sets: Vec<SetAssignment>,
-    /// From how high up it borrows; 0 if it does not.
-    pub height: usize,
-    /// Since when it waited.
+    /// The flavors and usage of each pod set.
+    pub sets: Vec<PodSetResources>,
+    /// The height of the cohort from which it borrows; 0 without borrowing.
+    pub borrowing_height: usize,
+    /// The queue-order timestamp, for wait-time metrics.
     pub queued_since: Time,
     /// The message of `QuotaReserved`.
     pub message: String,
 }
 
-/// Why a workload waits.
+/// The pending status of a Workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Who.
-    pub key: Key,
-    /// Reason of `QuotaReserved=False`.
-    pub reason: Reason,
-    /// Its message.
+pub struct PendingStatus {
+    pub key: NamespacedName,
+    pub reason: RequeueReason,
     pub message: String,
-    /// What each set asks for, for `status.resourceRequests`.
-    pub requests: Vec<(Text, Amounts)>,
+    /// Requests of each pod set, for `status.resourceRequests`.
+    pub requests: Vec<(Text, Requests)>,
 }
 
-/// Someone who has to go.
+/// A Workload to evict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Victim {
-    /// Who.
-    pub key: Key,
-    /// Its UID, for the guard of the write.
+pub struct PreemptionVictim {
+    pub key: NamespacedName,
+    /// Precondition of the eviction.
     pub uid: Text,
-    /// Why it was chosen.
-    pub because: Because,
+    /// Reason of condition `Preempted`.
+    pub reason: PreemptionReason,
     /// The message of `Evicted` and `Preempted`.
     pub message: String,
-    /// What the event adds to it.
+    /// Text that the event appends to the message.
     pub event_suffix: String,
 }
 
-/// The last look at a workload.
+/// The last scheduling attempt for a Workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    /// When.
+pub struct Evaluation {
     pub at: Time,
     /// Why it has no quota.
-    pub reason: Reason,
-    /// In words.
+    pub reason: RequeueReason,
     pub message: String,
-    /// All that was looked at.
-    pub assignment: Assignment,
+    /// The full flavor assignment trace.
+    pub assignment: WorkloadAssignment,
 }
 
-/// What is said to those who share the fate of another.
+/// Message for Workloads that share the result of an equivalent one.
 pub const BYPASSED: &str = "Bypassed scheduling evaluation because an equivalent workload recently failed";
-/// Another took the room in the same cycle.
+/// Message when a Workload processed earlier in the cycle took the quota.
 pub const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
-/// Another has the same victims.
+/// Message when another preemptor in the cycle has the same victims.
 pub const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
-/// Another has the same victims, and their going makes room for both.
+/// Message when the victims of another preemptor also make this Workload fit.
 pub const OVERLAPPING_FITS: &str = "Workload has overlapping preemption targets with another workload, but will fit \
                                     after these preemptions complete";
-/// Something admitted is not ready.
+/// An admitted Workload is not ready and `blockAdmission` is on.
 pub const NOT_ALL_READY: &str = "waiting for all admitted workloads to be in PodsReady condition";
-/// A check said Retry or Rejected.
 pub const CHECKS_FAILED: &str = "The workload has failed admission checks";
-/// Its namespace is not taken.
 pub const NAMESPACE_MISMATCH: &str = "workload namespace doesn't match ClusterQueue selector";
-/// Nobody looked at it yet.
 pub const PENDING_EVALUATION: &str = "Workload is pending evaluation in the scheduling queue";

@@ -1,45 +1,49 @@
-//! The queueing engine: who gets quota next, who has to go for it, and why everyone else waits.
+//! The quota engine: which pending Workload is admitted next, which Workloads are preempted for it, and why the
+//! others stay pending.
 //!
-//! It is fed with what is there ([`Engine::cluster_queue`], [`Engine::workload`] and their kin), asked for decisions
-//! ([`Engine::cycle`]) and told how their writes went ([`Engine::settle`]). Everything it counts can be counted anew
-//! from what it was fed ([`Engine::rebuilt`]).
+//! It plays the role of Kueue's cache, pending queues and scheduler. Objects are fed in
+//! ([`Engine::apply_cluster_queue`], [`Engine::apply_workload`] and so on), a scheduling cycle
+//! ([`Engine::run_cycle`]) returns decisions, and [`Engine::record_write_outcome`] reports whether they were
+//! written. All derived state can be recounted from what was fed in ([`Engine::rebuilt`]).
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Quota is never exceeded: what a cycle admits fits what is really used, victims that are still there included.
-//! - A cycle costs what changed: a tree of cohorts in which nothing happened is not looked at, and a head that was
-//!   looked at is not looked at again before something in its tree changes.
-//! - What is parked wakes when something that stopped it changes, and keeps its place. Where others were served first, or
-//!   kept for themselves what it needs, that is when they do so no more.
-//! - Same feed, same questions: same decisions in the same order.
+//! - Quota is never exceeded: an admission fits the actual usage, which includes victims until they have released
+//!   their quota.
+//! - The cost of a cycle is proportional to what changed: a cohort tree without changes is skipped, and a head is
+//!   nominated again only after something changed in its tree.
+//! - An inadmissible Workload is requeued when a flavor-resource that it lacked is released, and keeps its queue
+//!   position. A Workload skipped in favour of other Workloads is requeued when these are admitted or removed.
+//! - Deterministic: the same updates give the same decisions in the same order.
 //!
 //! # Deliberately absent
 //!
-//! Clocks, writes, and what a pod asks for: requests come in as numbers. Topology and usage over time are not known.
+//! Clocks, writes, and the computation of pod requests: requests arrive as integers. Topology-aware scheduling and
+//! usage history are not supported.
 
 pub mod amount;
-pub mod assign;
-mod board;
+pub mod assignment_trace;
 mod cycle;
+mod cycle_snapshot;
 pub mod decision;
-mod fair;
-mod feed;
-mod flavor;
-pub mod hold;
-mod holding;
-mod line;
-pub mod look;
+pub mod dominant_resource_share;
+mod entry_order;
+pub mod explain;
+mod fair_preemption;
+pub mod flavor_assigner;
+mod flavor_compatibility;
 mod nominate;
-mod order;
+mod pending_queue;
 pub mod preempt;
 pub mod report;
-pub mod share;
+pub mod snapshot;
 pub mod spec;
 pub mod tree;
-pub mod why;
+mod updates;
+mod usage;
 pub mod workload;
 
-pub use feed::Outcome;
+pub use updates::WriteOutcome;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,137 +52,137 @@ use std::sync::Arc;
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use assign::Tried;
-use decision::{Reason, Verdict};
-use hold::{Holder, Holders, Scene};
-use line::{Line, Place, Shape};
+use decision::{Evaluation, RequeueReason};
+use flavor_assigner::LastTriedFlavors;
 use nominate::Nomination;
-use spec::{CohortSpec, FlavorSpec, Idle, LocalQueueSpec, QueueSpec, Settings};
-use tree::{NodeId, QuotaTree, Usage};
-use workload::{Info, Key};
+use pending_queue::{EquivalenceKey, PendingQueue, QueuePosition};
+use snapshot::{QuotaSnapshot, ReservingWorkload, ReservingWorkloads};
+use spec::{ClusterQueueSpec, CohortSpec, EngineSettings, FlavorSpec, InactiveReason, LocalQueueSpec};
+use tree::{QuotaNodeId, QuotaTree, Usage};
+use workload::{NamespacedName, WorkloadInfo};
 
-/// What the engine did so far, in numbers: a quiet engine adds nothing to them.
+/// Counters for tests and benchmarks. They do not change while nothing is fed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Work {
-    /// Rounds in which some tree was looked at.
+pub struct EngineStats {
+    /// Scheduling rounds in which at least one cohort tree was processed.
     pub rounds: u64,
-    /// Workloads for which flavors were looked for.
+    /// Nominations computed; cached nominations are not counted.
     pub nominations: u64,
-    /// Times the tree was put up anew.
+    /// How often the quota tree was rebuilt because a spec changed.
     pub rebuilds: u64,
 }
 
-/// The queueing engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    settings: Settings,
-    queues: BTreeMap<Text, Arc<QueueSpec>>,
+    settings: EngineSettings,
+    queues: BTreeMap<Text, Arc<ClusterQueueSpec>>,
     cohorts: BTreeMap<Text, CohortSpec>,
     flavors: BTreeMap<Text, FlavorSpec>,
-    locals: BTreeMap<Key, LocalQueueSpec>,
+    locals: BTreeMap<NamespacedName, LocalQueueSpec>,
     namespaces: BTreeMap<Text, Vec<(Text, Text)>>,
-    workloads: BTreeMap<Key, Entry>,
-    /// Workloads by local queue, whether that is there or not.
-    by_local: BTreeMap<Key, BTreeSet<Key>>,
-    lines: BTreeMap<Text, Line>,
-    /// Lines in which someone shares a verdict and was not told.
-    untold: BTreeSet<Text>,
-    /// Holders whose pods are not ready.
-    unready: BTreeSet<Key>,
-    /// Someone waits for them.
-    ready_awaited: bool,
-    /// Victims that were named and not yet seen to be evicted, and for whom.
-    named: BTreeMap<Key, Key>,
-    /// What follows from the specs and holds per node; put up anew when they change.
-    ledger: Ledger,
-    /// What the ledger does not know yet; while there is something, nothing is counted.
+    workloads: BTreeMap<NamespacedName, WorkloadEntry>,
+    /// Workloads by LocalQueue, whether or not the LocalQueue exists.
+    by_local: BTreeMap<NamespacedName, BTreeSet<NamespacedName>>,
+    pending_queues: BTreeMap<Text, PendingQueue>,
+    /// ClusterQueues with Workloads that joined an inadmissible equivalence class and have no reported pending
+    /// status yet.
+    unreported: BTreeSet<Text>,
+    /// Workloads with a reservation and without ready pods.
+    pods_not_ready: BTreeSet<NamespacedName>,
+    /// A Workload is pending with `WaitingForPodsReady`: its tree is processed again when `unready` becomes empty.
+    pods_ready_awaited: bool,
+    /// Preemption expectations: victims issued and not yet observed as evicted, with their preemptor. As in Kueue,
+    /// they prevent issuing one eviction twice.
+    preemption_expectations: BTreeMap<NamespacedName, NamespacedName>,
+    /// State derived from specs and reservations, by node of the quota tree; rebuilt when a spec changes.
+    ledger: QuotaCache,
+    /// Which changes the derived state does not reflect yet. While it is set, usage is not updated incrementally.
     stale: Option<Stale>,
-    work: Work,
+    work: EngineStats,
 }
 
-/// Where something changed that the ledger follows from.
+/// Which trees have to be rebuilt.
 #[derive(Debug, Clone)]
 enum Stale {
-    /// In these queues.
     Queues(BTreeSet<Text>),
-    /// Anywhere.
     Everywhere,
 }
 
-/// Everything that is counted by node of the quota tree.
+/// Quota, usage and reservations, by node of the quota tree.
 #[derive(Debug, Clone, Default)]
-struct Ledger {
+struct QuotaCache {
     tree: QuotaTree,
-    specs: Vec<Arc<QueueSpec>>,
-    idle: Vec<Option<Idle>>,
-    holders: Vec<Holders>,
-    /// What is reserved, admitted or not.
+    specs: Vec<Arc<ClusterQueueSpec>>,
+    idle: Vec<Option<InactiveReason>>,
+    holders: Vec<ReservingWorkloads>,
+    /// Usage of all quota reservations, admitted or not.
     usage: Usage,
-    /// What is admitted; of queues only.
+    /// Usage of admitted Workloads; filled for ClusterQueues only.
     admitted: Usage,
-    /// By root of a tree.
+    /// Indexed by the root node of each cohort tree.
     trees: Vec<TreeState>,
-    /// The last nomination of a queue's head.
-    memo: Vec<Option<Memo>>,
+    /// The cached nomination of each ClusterQueue's head.
+    memo: Vec<Option<CachedNomination>>,
 }
 
-/// What happened in one tree of cohorts.
+/// Change counters of one cohort tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct TreeState {
-    /// Goes up with everything that may change a nomination.
+    /// Incremented by every change that can alter a nomination.
     generation: u64,
-    /// Goes up whenever somebody is no longer head, who may have kept something out of reach of others.
+    /// Incremented when a head is replaced: capacity reserved for the old head may be available to others.
     heads: u64,
-    /// Its heads have to be looked at.
+    /// The heads of this tree are processed in the next round.
     dirty: bool,
 }
 
 impl TreeState {
-    /// Whoever was passed over has no better chances before this is another.
-    fn chances(self) -> Chances {
+    /// A skipped Workload cannot fare better before this version changes.
+    fn version(self) -> TreeVersion {
         (self.generation, self.heads)
     }
 }
 
-/// On what it depends who is served: the generation of a tree, and how often a head of it was another.
-type Chances = (u64, u64);
+/// What the outcome of a round depends on: generation of the tree and number of head replacements.
+type TreeVersion = (u64, u64);
 
-/// How far the search for flavors of a workload has come, where it stopped before the last one.
+/// How far the flavor search of a Workload has come when it stopped before the last flavor (Kueue's
+/// `LastAssignment`).
 #[derive(Debug, Clone, Default)]
-struct Tour {
-    tried: Tried,
-    /// The generation of its tree in which that is so: in another one the search begins anew.
+struct LastAssignment {
+    tried: LastTriedFlavors,
+    /// The tree generation for which this holds; in a later one the search restarts at the first flavor.
     generation: u64,
-    /// One of the flavors fits, and others were served first: how things stood then.
-    passed_over: Option<Chances>,
+    /// Set when a flavor fitted and the Workload was skipped: the tree version at that time.
+    passed_over: Option<TreeVersion>,
 }
 
 #[derive(Debug, Clone)]
-struct Memo {
-    key: Key,
+struct CachedNomination {
+    key: NamespacedName,
     generation: u64,
     nomination: Arc<Nomination>,
 }
 
-/// A workload and what became of it here.
+/// A Workload with its scheduling state.
 #[derive(Debug, Clone)]
-struct Entry {
-    info: Info,
+struct WorkloadEntry {
+    info: WorkloadInfo,
     since: Time,
-    shape: Arc<Shape>,
-    /// The queue in whose line it is.
+    shape: Arc<EquivalenceKey>,
+    /// The ClusterQueue with the pending queue that contains it.
     line: Option<Text>,
-    /// Its quota was decided here and is not written yet.
+    /// Assumed: the engine admitted it and the status update is not confirmed yet.
     assumed: bool,
-    told: Option<(Reason, String)>,
-    tour: Tour,
-    verdict: Option<Arc<Verdict>>,
-    holder: Option<Arc<Holder>>,
+    reported: Option<(RequeueReason, String)>,
+    last_assignment: LastAssignment,
+    verdict: Option<Arc<Evaluation>>,
+    holder: Option<Arc<ReservingWorkload>>,
 }
 
-impl Entry {
-    fn place(&self) -> Place {
-        Place {
+impl WorkloadEntry {
+    fn place(&self) -> QueuePosition {
+        QueuePosition {
             priority: Reverse(self.info.priority),
             since: self.since,
             uid: self.info.uid.clone(),
@@ -188,9 +192,8 @@ impl Entry {
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
     #[must_use]
-    pub fn new(settings: Settings) -> Engine {
+    pub fn new(settings: EngineSettings) -> Engine {
         Engine {
             settings,
             queues: BTreeMap::new(),
@@ -200,90 +203,93 @@ impl Engine {
             namespaces: BTreeMap::new(),
             workloads: BTreeMap::new(),
             by_local: BTreeMap::new(),
-            lines: BTreeMap::new(),
-            untold: BTreeSet::new(),
-            unready: BTreeSet::new(),
-            ready_awaited: false,
-            named: BTreeMap::new(),
-            ledger: Ledger::default(),
+            pending_queues: BTreeMap::new(),
+            unreported: BTreeSet::new(),
+            pods_not_ready: BTreeSet::new(),
+            pods_ready_awaited: false,
+            preemption_expectations: BTreeMap::new(),
+            ledger: QuotaCache::default(),
             stale: None,
-            work: Work::default(),
+            work: EngineStats::default(),
         }
     }
 
-    /// What was done so far.
     #[must_use]
-    pub fn work(&self) -> Work {
+    pub fn stats(&self) -> EngineStats {
         self.work
     }
 
-    /// Everyone it was told of as it counts them, and whether what they hold was decided here and is not written yet.
-    pub fn known(&self) -> impl Iterator<Item = (&Info, bool)> {
+    /// All Workloads, and whether their reservation is assumed, that is decided by the engine and not confirmed
+    /// yet.
+    pub fn workload_infos(&self) -> impl Iterator<Item = (&WorkloadInfo, bool)> {
         self.workloads.values().map(|entry| (&entry.info, entry.assumed))
     }
 
-    /// Whether another cycle may decide something now.
+    /// Whether another cycle could make a decision now.
     #[must_use]
-    pub fn is_restless(&self) -> bool {
-        self.stale.is_some() || !self.untold.is_empty() || self.ledger.trees.iter().any(|tree| tree.dirty)
+    pub fn has_work(&self) -> bool {
+        self.stale.is_some() || !self.unreported.is_empty() || self.ledger.trees.iter().any(|tree| tree.dirty)
     }
 
-    /// When to ask again although nothing was fed: the end of the next backoff.
+    /// When to run a cycle although nothing was fed in: the end of the next requeue backoff.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Time> {
-        self.lines.values().filter_map(Line::next_due).min()
+    pub fn next_requeue_at(&self) -> Option<Time> {
+        self.pending_queues.values().filter_map(PendingQueue::next_due).min()
     }
 
-    fn scene(&self) -> Scene<'_> {
-        Scene {
+    fn snapshot(&self) -> QuotaSnapshot<'_> {
+        QuotaSnapshot {
             tree: &self.ledger.tree,
             specs: &self.ledger.specs,
             flavors: &self.flavors,
-            holders: &self.ledger.holders,
+            reserving: &self.ledger.holders,
             settings: &self.settings,
         }
     }
 
-    /// The tree has to be put up anew because of this queue.
-    fn stale_in(&mut self, queue: &Text) {
+    /// Marks the tree of this ClusterQueue for a rebuild.
+    fn mark_stale(&mut self, queue: &Text) {
         if let Stale::Queues(queues) = self.stale.get_or_insert_with(|| Stale::Queues(BTreeSet::new())) {
             queues.insert(queue.clone());
         }
     }
 
-    /// The tree has to be put up anew, and nobody knows whom that concerns.
-    fn stale_everywhere(&mut self) {
+    /// Marks all trees for a rebuild: the affected ClusterQueues are not known.
+    fn mark_all_stale(&mut self) {
         self.stale = Some(Stale::Everywhere);
     }
 
-    /// Puts the tree up anew after its specs changed: all is counted again, and whoever shares a tree with what changed
-    /// gets another look.
-    fn refresh(&mut self) {
+    /// Rebuilds the quota tree and recounts usage after a spec changed. Workloads that share a tree with a changed
+    /// spec are requeued.
+    fn rebuild_if_stale(&mut self) {
         let Some(stale) = self.stale.take() else { return };
         self.work.rebuilds += 1;
         let held = self.workloads.values().filter(|entry| entry.info.reservation().is_some());
-        let in_use: BTreeSet<(Text, Text)> = held.flat_map(|entry| entry.info.held().into_keys()).collect();
-        let specs: BTreeMap<Text, &QueueSpec> =
+        // Flavor-resources with reservations stay in the tree after a spec drops them: otherwise their usage would
+        // vanish from the cohort.
+        let in_use: BTreeSet<(Text, Text)> =
+            held.flat_map(|entry| entry.info.flavor_resource_usage().into_keys()).collect();
+        let specs: BTreeMap<Text, &ClusterQueueSpec> =
             self.queues.iter().map(|(k, v)| (k.clone(), v.as_ref())).collect();
         let tree = QuotaTree::new(&specs, &self.cohorts, &in_use);
-        let moved = moved(&self.ledger.tree, &tree, stale);
-        let states = self.ledger.states_in(&tree, &moved);
-        self.ledger = Ledger {
+        let moved = affected_queues(&self.ledger.tree, &tree, stale);
+        let states = self.ledger.carry_over_states(&tree, &moved);
+        self.ledger = QuotaCache {
             idle: self
                 .queues
                 .values()
                 .enumerate()
-                .map(|(node, spec)| self.idle_of(&tree, node, spec))
+                .map(|(node, spec)| self.inactive_reason_of(&tree, node, spec))
                 .collect(),
             specs: self.queues.values().cloned().collect(),
-            holders: vec![Holders::new(); tree.queues],
-            usage: tree.unused(),
-            admitted: tree.unused(),
+            holders: vec![ReservingWorkloads::new(); tree.cluster_queue_count],
+            usage: tree.zero_usage(),
+            admitted: tree.zero_usage(),
             trees: states.clone(),
-            memo: vec![None; tree.queues],
+            memo: vec![None; tree.cluster_queue_count],
             tree,
         };
-        let mut holders: Vec<Key> = Vec::new();
+        let mut holders: Vec<NamespacedName> = Vec::new();
         for (key, entry) in &mut self.workloads {
             entry.holder = None;
             if entry.info.reservation().is_some() {
@@ -291,81 +297,94 @@ impl Engine {
             }
         }
         holders.iter().for_each(|key| self.hold(key));
-        // Counting again what was counted before is no news.
+        // Recounting calls `touch`; unchanged trees must not become dirty by it.
         self.ledger.trees = states;
         self.flush_these(&moved);
     }
 
-    fn idle_of(&self, tree: &QuotaTree, node: NodeId, spec: &QueueSpec) -> Option<Idle> {
+    fn inactive_reason_of(
+        &self,
+        tree: &QuotaTree,
+        node: QuotaNodeId,
+        spec: &ClusterQueueSpec,
+    ) -> Option<InactiveReason> {
         let mut flavors = spec.groups.iter().flat_map(|group| &group.flavors);
+        // The engine checks flavors and cycles itself: the reconciler's view of them may be older than the specs
+        // applied here.
         let missing = flavors.any(|(flavor, _)| !self.flavors.contains_key(flavor));
         let found = [
-            spec.idle,
-            missing.then_some(Idle::FlavorNotFound),
-            tree.nodes[node].circular.then_some(Idle::CohortCycle),
+            spec.inactive,
+            missing.then_some(InactiveReason::FlavorNotFound),
+            tree.nodes[node].in_cycle.then_some(InactiveReason::CohortCycle),
         ];
         found.into_iter().flatten().min()
     }
 
-    /// Something in the tree of this queue changed that a nomination depends on.
-    fn touch(&mut self, node: NodeId) {
+    /// Invalidates the cached nominations of this queue's tree and schedules it for the next round.
+    fn invalidate_tree(&mut self, node: QuotaNodeId) {
         let root = self.ledger.tree.nodes[node].root;
         let tree = &mut self.ledger.trees[root];
         tree.generation += 1;
         tree.dirty = true;
     }
 
-    /// The head of this queue has to be looked at, nothing else changed.
-    fn look_at(&mut self, queue: &str) {
-        if let Some(node) = self.ledger.tree.queue(queue) {
+    /// Schedules this queue's tree for the next round. Cached nominations stay valid.
+    fn schedule_queue(&mut self, queue: &str) {
+        if let Some(node) = self.ledger.tree.cluster_queue(queue) {
             self.ledger.trees[self.ledger.tree.nodes[node].root].dirty = true;
         }
     }
 
-    /// The head of this queue is another: what the last one kept for itself is within reach of others.
+    /// The head was replaced: capacity reserved for the previous head is available to other queues.
     fn new_head(&mut self, queue: &str) {
-        if let Some(node) = self.ledger.tree.queue(queue) {
+        if let Some(node) = self.ledger.tree.cluster_queue(queue) {
             let tree = &mut self.ledger.trees[self.ledger.tree.nodes[node].root];
             tree.heads += 1;
             tree.dirty = true;
         }
     }
 
-    fn chances(&self, node: NodeId) -> Chances {
-        self.ledger.trees[self.ledger.tree.nodes[node].root].chances()
+    fn tree_version(&self, node: QuotaNodeId) -> TreeVersion {
+        self.ledger.trees[self.ledger.tree.nodes[node].root].version()
     }
 }
 
-/// The queues that share a tree, as it was or as it is, with one that changed. Where pairs have other numbers than before,
-/// nothing that was remembered of them is true any more: these are all queues.
-fn moved(old: &QuotaTree, new: &QuotaTree, stale: Stale) -> BTreeSet<Text> {
+/// The ClusterQueues that share a tree, before or after the change, with a changed one. If the flavor-resource ids
+/// changed, all cached state refers to other ids, so all ClusterQueues are returned.
+fn affected_queues(old: &QuotaTree, new: &QuotaTree, stale: Stale) -> BTreeSet<Text> {
     let mut found = match stale {
-        Stale::Queues(queues) if old.pairs == new.pairs => queues,
+        // With equal ids the change is local: only trees that contain a changed ClusterQueue are affected.
+        Stale::Queues(queues) if old.flavor_resources == new.flavor_resources => queues,
         Stale::Queues(_) | Stale::Everywhere => {
-            return [old, new].into_iter().flat_map(|it| it.nodes[..it.queues].iter().map(name)).collect();
+            return [old, new]
+                .into_iter()
+                .flat_map(|it| it.nodes[..it.cluster_queue_count].iter().map(name))
+                .collect();
         }
     };
     for tree in [old, new] {
-        let nodes = found.iter().filter_map(|queue| tree.queue(queue));
-        let roots: BTreeSet<NodeId> = nodes.map(|node| tree.nodes[node].root).collect();
-        let beside = tree.nodes[..tree.queues].iter().filter(|node| roots.contains(&node.root));
+        let nodes = found.iter().filter_map(|queue| tree.cluster_queue(queue));
+        let roots: BTreeSet<QuotaNodeId> = nodes.map(|node| tree.nodes[node].root).collect();
+        let beside = tree.nodes[..tree.cluster_queue_count].iter().filter(|node| roots.contains(&node.root));
         found.extend(beside.map(name));
     }
     found
 }
 
-fn name(node: &tree::Node) -> Text {
+fn name(node: &tree::QuotaNode) -> Text {
     node.name.clone()
 }
 
-impl Ledger {
-    /// The states of the trees of another ledger: those in which something moved are looked at, and those that were about
-    /// to be.
-    fn states_in(&self, tree: &QuotaTree, moved: &BTreeSet<Text>) -> Vec<TreeState> {
+impl QuotaCache {
+    /// Carries change counters over to a rebuilt tree: trees with changes, and trees already scheduled, stay dirty.
+    /// The new generation is above all old ones, so no cached nomination survives.
+    fn carry_over_states(&self, tree: &QuotaTree, moved: &BTreeSet<Text>) -> Vec<TreeState> {
+        // Above every old generation, so that no cached nomination of the old tree matches by accident.
         let generation = self.trees.iter().map(|it| it.generation).max().unwrap_or(0) + 1;
         let mut states = vec![TreeState { generation, ..TreeState::default() }; tree.nodes.len()];
-        for node in &tree.nodes[..tree.queues] {
-            let was = self.tree.queue(&node.name).map(|old| self.trees[self.tree.nodes[old].root].dirty);
+        for node in &tree.nodes[..tree.cluster_queue_count] {
+            let was =
+                self.tree.cluster_queue(&node.name).map(|old| self.trees[self.tree.nodes[old].root].dirty);
             states[node.root].dirty |= moved.contains(&node.name) || was == Some(true);
         }
         states

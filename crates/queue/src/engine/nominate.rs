@@ -1,66 +1,71 @@
-//! Nomination: flavors, victims if there must be any, and fewer pods if that helps.
+//! Nomination of a head: flavor assignment, preemption targets, and fewer pods by partial admission.
 
-use super::assign::{Applicant, Assignment, Mode, assign};
-use super::hold::Scene;
-use super::preempt::{self, Ask, Target};
+use super::flavor_assigner::{AssignmentMode, Nominee, WorkloadAssignment, assign_flavors};
+use super::preempt::{self, PreemptionRequest, PreemptionTarget};
+use super::snapshot::QuotaSnapshot;
 use super::tree::Usage;
 
-/// What a workload would get, and at whose expense.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Nomination {
-    /// Its flavors.
-    pub assignment: Assignment,
-    /// Who would have to go.
-    pub targets: Vec<Target>,
+    pub assignment: WorkloadAssignment,
+    pub targets: Vec<PreemptionTarget>,
 }
 
 impl Nomination {
-    fn helps(&self) -> bool {
-        match self.assignment.mode() {
-            Mode::Fit => true,
-            Mode::Preempt => !self.targets.is_empty(),
-            Mode::NoFit => false,
+    fn is_viable(&self) -> bool {
+        match self.assignment.representative_mode() {
+            AssignmentMode::Fit => true,
+            AssignmentMode::Preempt => !self.targets.is_empty(),
+            AssignmentMode::NoFit => false,
         }
     }
 }
 
-/// Nominates a workload as a whole, or with as many pods as can be had; if nothing helps, as a whole.
+/// Nominates a Workload with its full pod counts, else with the largest counts that help. If none do, returns the
+/// full one.
 #[must_use]
-pub fn nominate(scene: &Scene<'_>, usage: &mut Usage, who: &Applicant<'_>) -> Nomination {
-    let whole = with_counts(scene, usage, who, None);
-    if whole.helps() {
+pub fn nominate(snapshot: &QuotaSnapshot<'_>, usage: &mut Usage, nominee: &Nominee<'_>) -> Nomination {
+    let whole = nominate_with_counts(snapshot, usage, nominee, None);
+    if whole.is_viable() {
         return whole;
     }
-    fewer(scene, usage, who).unwrap_or(whole)
+    nominate_partially(snapshot, usage, nominee).unwrap_or(whole)
 }
 
-fn with_counts(
-    scene: &Scene<'_>,
+fn nominate_with_counts(
+    snapshot: &QuotaSnapshot<'_>,
     usage: &mut Usage,
-    who: &Applicant<'_>,
+    nominee: &Nominee<'_>,
     counts: Option<&[i64]>,
 ) -> Nomination {
-    let assignment = assign(scene, usage, who, counts);
-    let targets = match assignment.mode() {
-        Mode::Fit | Mode::NoFit => Vec::new(),
-        Mode::Preempt => {
-            let ask = Ask {
-                node: who.node,
-                priority: who.info.priority,
-                since: who.since,
-                uses: assignment.uses(),
-                contested: assignment.contested(),
+    let assignment = assign_flavors(snapshot, usage, nominee, counts);
+    let targets = match assignment.representative_mode() {
+        AssignmentMode::Fit | AssignmentMode::NoFit => Vec::new(),
+        AssignmentMode::Preempt => {
+            let request = PreemptionRequest {
+                node: nominee.node,
+                priority: nominee.info.priority,
+                since: nominee.since,
+                usage: assignment.total_usage(),
+                needs_preemption: assignment.needs_preemption(),
             };
-            preempt::targets(scene, usage, &ask)
+            preempt::targets(snapshot, usage, &request)
         }
     };
     Nomination { assignment, targets }
 }
 
-/// The largest sizes between the least and the full ones that help, found by halving: fewer pods never need more.
-fn fewer(scene: &Scene<'_>, usage: &mut Usage, who: &Applicant<'_>) -> Option<Nomination> {
-    let full: Vec<i64> = who.info.pod_sets.iter().map(super::workload::PodSet::left).collect();
-    let spare: Vec<i64> = who
+/// Partial admission: binary search for the largest counts between `minCount` and `count`. It relies on fewer pods
+/// never needing more quota.
+fn nominate_partially(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &mut Usage,
+    nominee: &Nominee<'_>,
+) -> Option<Nomination> {
+    let full: Vec<i64> =
+        nominee.info.pod_sets.iter().map(super::workload::PodSetSpec::count_after_reclaim).collect();
+    // Pods that may be left out, by pod set; all pod sets are reduced in proportion, as in Kueue.
+    let spare: Vec<i64> = nominee
         .info
         .pod_sets
         .iter()
@@ -74,8 +79,8 @@ fn fewer(scene: &Scene<'_>, usage: &mut Usage, who: &Applicant<'_>) -> Option<No
         let cut = low + (high - low) / 2;
         let counts: Vec<i64> =
             full.iter().zip(&spare).map(|(&count, &spare)| count - spare * cut / total).collect();
-        let tried = with_counts(scene, usage, who, Some(&counts));
-        if tried.helps() {
+        let tried = nominate_with_counts(snapshot, usage, nominee, Some(&counts));
+        if tried.is_viable() {
             best = Some(tried);
             high = cut - 1;
         } else {

@@ -1,11 +1,12 @@
-//! Classic preemption: whom to stop so that a workload fits.
+//! Classical preemption: which Workloads to preempt so that a nominated Workload fits.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A search leaves the usage as it found it.
-//! - Nobody is stopped in another queue that is within its own quota, nor for the sake of borrowing unless both
-//!   policy and priority allow it.
-//! - No victim in vain: without any one of them (the last one aside, which made it fit) there is no room.
+//! - A search restores the usage it simulates on.
+//! - No Workload is preempted in another ClusterQueue that is within its nominal quota, nor for a preemptor that
+//!   would borrow, unless both policy and priority allow it.
+//! - The result is minimal: without any one victim (except the last one, which made it fit) the request does not
+//!   fit.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,93 +15,94 @@ use muster_api::time::Time;
 use muster_tree::Text;
 
 use super::amount::minus;
-use super::hold::{Holder, Scene};
-use super::spec::{Reclaim, Within};
-use super::tree::{NodeId, PairId, Usage};
+use super::snapshot::{QuotaSnapshot, ReservingWorkload};
+use super::spec::{ReclaimWithinCohortPolicy, WithinClusterQueuePolicy};
+use super::tree::{FlavorResourceId, QuotaNodeId, Usage};
 
-/// What room is sought for.
+/// The request for which victims are searched.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    /// The queue.
-    pub node: NodeId,
-    /// The workload's priority.
+pub struct PreemptionRequest {
+    pub node: QuotaNodeId,
     pub priority: i64,
-    /// Since when it waits.
     pub since: Time,
     /// All that it takes.
-    pub uses: Vec<(PairId, i64)>,
-    /// The pairs on which there is no room.
-    pub contested: Vec<PairId>,
+    pub usage: Vec<(FlavorResourceId, i64)>,
+    /// Flavor-resources without enough quota; only Workloads that use one of them are candidates.
+    pub needs_preemption: Vec<FlavorResourceId>,
 }
 
-/// Why a victim was chosen.
+/// The reason of condition `Preempted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Because {
-    /// Lower rank in the same queue.
+pub enum PreemptionReason {
+    /// Lower priority or newer, in the same ClusterQueue.
     InClusterQueue,
-    /// Its queue borrows what the preemptor's owns.
+    /// The victim's ClusterQueue borrows quota that the preemptor's cohort side owns.
     InCohortReclamation,
-    /// Fair shares.
     InCohortFairSharing,
-    /// Lower priority, although the preemptor's queue borrows too.
+    /// The preemptor's ClusterQueue borrows as well; `borrowWithinCohort` allows it.
     InCohortReclaimWhileBorrowing,
 }
 
-impl Because {
-    /// The reason of the condition `Preempted`.
+impl PreemptionReason {
     #[must_use]
-    pub fn reason(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Because::InClusterQueue => "InClusterQueue",
-            Because::InCohortReclamation => "InCohortReclamation",
-            Because::InCohortFairSharing => "InCohortFairSharing",
-            Because::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            PreemptionReason::InClusterQueue => "InClusterQueue",
+            PreemptionReason::InCohortReclamation => "InCohortReclamation",
+            PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
+            PreemptionReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
         }
     }
 
-    /// The same in words.
+    /// The text of the preemption message.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn human_readable(self) -> &'static str {
         match self {
-            Because::InClusterQueue => "prioritization in the ClusterQueue",
-            Because::InCohortReclamation => "reclamation within the cohort",
-            Because::InCohortFairSharing => "Fair Sharing within the cohort",
-            Because::InCohortReclaimWhileBorrowing => "reclamation within the cohort while borrowing",
+            PreemptionReason::InClusterQueue => "prioritization in the ClusterQueue",
+            PreemptionReason::InCohortReclamation => "reclamation within the cohort",
+            PreemptionReason::InCohortFairSharing => "Fair Sharing within the cohort",
+            PreemptionReason::InCohortReclaimWhileBorrowing => {
+                "reclamation within the cohort while borrowing"
+            }
         }
     }
 }
 
-/// Someone to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// Who.
-    pub holder: Arc<Holder>,
-    /// Why.
-    pub because: Because,
+pub struct PreemptionTarget {
+    pub workload: Arc<ReservingWorkload>,
+    pub reason: PreemptionReason,
 }
 
-/// Whether the preemptor's queue may end up borrowing.
+/// Whether the preemptor's ClusterQueue may borrow after the preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Borrowing {
-    /// It may.
     Allowed,
-    /// It must end up within its own.
+    /// The preemptor's ClusterQueue must end up within its nominal quota.
     Forbidden,
 }
 
-/// Finds whom to stop; nobody if nothing helps.
+/// Returns the preemption targets; empty if preemption does not help.
 #[must_use]
-pub fn targets(scene: &Scene<'_>, usage: &mut Usage, ask: &Ask) -> Vec<Target> {
-    match &scene.settings.fair_sharing {
-        Some(rules) => super::fair::targets(scene, usage, ask, rules),
-        None => classic(scene, usage, ask),
+pub fn targets(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &mut Usage,
+    request: &PreemptionRequest,
+) -> Vec<PreemptionTarget> {
+    match &snapshot.settings.fair_sharing_strategies {
+        Some(rules) => super::fair_preemption::targets(snapshot, usage, request, rules),
+        None => classical_targets(snapshot, usage, request),
     }
 }
 
-fn classic(scene: &Scene<'_>, usage: &mut Usage, ask: &Ask) -> Vec<Target> {
-    let pool = Pool::gather(scene, usage, ask);
-    for borrowing in attempts(scene, usage, ask, &pool) {
-        let found = attempt(scene, usage, ask, &pool, borrowing);
+fn classical_targets(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &mut Usage,
+    request: &PreemptionRequest,
+) -> Vec<PreemptionTarget> {
+    let candidates = Candidates::gather(snapshot, usage, request);
+    for borrowing in borrowing_attempts(snapshot, usage, request, &candidates) {
+        let found = try_candidates(snapshot, usage, request, &candidates, borrowing);
         if !found.is_empty() {
             return found;
         }
@@ -108,198 +110,242 @@ fn classic(scene: &Scene<'_>, usage: &mut Usage, ask: &Ask) -> Vec<Target> {
     Vec::new()
 }
 
-/// In which ways to try, in order.
-fn attempts(scene: &Scene<'_>, usage: &Usage, ask: &Ask, pool: &Pool) -> Vec<Borrowing> {
-    let forbidden = scene.specs[ask.node].preemption.while_borrowing.is_none();
+/// The borrowing modes to try, in order; the first one that finds victims is used.
+fn borrowing_attempts(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &Usage,
+    request: &PreemptionRequest,
+    candidates: &Candidates,
+) -> Vec<Borrowing> {
+    let forbidden = snapshot.specs[request.node].preemption.borrow_within_cohort.is_none();
     let below_nominal = || {
-        let mut pairs = ask.contested.iter();
-        pairs.all(|&pair| scene.tree.used(usage, ask.node, pair) < scene.tree.nominal(ask.node, pair))
+        let mut pairs = request.needs_preemption.iter();
+        pairs.all(|&pair| {
+            snapshot.tree.used(usage, request.node, pair) < snapshot.tree.nominal(request.node, pair)
+        })
     };
-    if !pool.has(Variant::is_elsewhere) || (forbidden && !below_nominal()) {
+    // One attempt is enough without candidates in other ClusterQueues, or if reclaiming is impossible: not below
+    // nominal quota and no `borrowWithinCohort`.
+    if !candidates.has(PreemptionVariant::is_in_cohort) || (forbidden && !below_nominal()) {
         vec![Borrowing::Allowed]
-    } else if forbidden && !pool.has(|variant| variant == Variant::Hierarchy) {
+    // Candidates of other ClusterQueues can only be reclaimed without borrowing: try that first.
+    } else if forbidden && !candidates.has(|variant| variant == PreemptionVariant::HierarchicalReclaim) {
         vec![Borrowing::Forbidden, Borrowing::Allowed]
     } else {
         vec![Borrowing::Allowed, Borrowing::Forbidden]
     }
 }
 
-fn attempt(
-    scene: &Scene<'_>,
+fn try_candidates(
+    snapshot: &QuotaSnapshot<'_>,
     usage: &mut Usage,
-    ask: &Ask,
-    pool: &Pool,
+    request: &PreemptionRequest,
+    candidates: &Candidates,
     borrowing: Borrowing,
-) -> Vec<Target> {
-    let mut taken: Vec<Target> = Vec::new();
+) -> Vec<PreemptionTarget> {
+    let mut victims: Vec<PreemptionTarget> = Vec::new();
     let mut enough = false;
-    for candidate in &pool.0 {
-        if !candidate.may_go(scene, usage, ask, borrowing) {
+    for candidate in &candidates.0 {
+        // Earlier victims may have brought its ClusterQueue within nominal quota.
+        if !candidate.is_valid(snapshot, usage, request, borrowing) {
             continue;
         }
-        scene.remove(usage, &candidate.holder);
-        taken.push(Target { holder: Arc::clone(&candidate.holder), because: candidate.variant.because() });
-        enough = has_room(scene, usage, ask, borrowing);
+        snapshot.remove_workload(usage, &candidate.holder);
+        victims.push(PreemptionTarget {
+            workload: Arc::clone(&candidate.holder),
+            reason: candidate.variant.because(),
+        });
+        enough = workload_fits(snapshot, usage, request, borrowing);
         if enough {
             break;
         }
     }
-    finish(scene, usage, ask, borrowing, if enough { Ok(taken) } else { Err(taken) })
+    fill_back_workloads(snapshot, usage, request, borrowing, if enough { Ok(victims) } else { Err(victims) })
 }
 
-/// Whether the whole request fits now.
 #[must_use]
-pub fn has_room(scene: &Scene<'_>, usage: &Usage, ask: &Ask, borrowing: Borrowing) -> bool {
-    let stays = |pair, amount| {
-        borrowing == Borrowing::Allowed || !scene.tree.borrows_with(usage, ask.node, pair, amount)
-    };
-    scene.fits(usage, ask.node, &ask.uses) && ask.uses.iter().all(|&(pair, amount)| stays(pair, amount))
-}
-
-/// Puts back whom nobody needs gone, the last one first, and restores the usage. An unsuccessful search names nobody.
-#[must_use]
-pub fn finish(
-    scene: &Scene<'_>,
-    usage: &mut Usage,
-    ask: &Ask,
+pub fn workload_fits(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &Usage,
+    request: &PreemptionRequest,
     borrowing: Borrowing,
-    taken: Result<Vec<Target>, Vec<Target>>,
-) -> Vec<Target> {
-    let mut taken = match taken {
-        Ok(taken) => taken,
-        Err(taken) => {
-            taken.iter().for_each(|target| scene.restore(usage, &target.holder));
+) -> bool {
+    let stays = |pair, amount| {
+        borrowing == Borrowing::Allowed || !snapshot.tree.is_borrowing_with(usage, request.node, pair, amount)
+    };
+    snapshot.fits(usage, request.node, &request.usage)
+        && request.usage.iter().all(|&(pair, amount)| stays(pair, amount))
+}
+
+/// Drops victims that are not needed, last one first, and restores the usage. A failed search returns no victims
+/// (Kueue's `fillBackWorkloads`).
+#[must_use]
+pub fn fill_back_workloads(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &mut Usage,
+    request: &PreemptionRequest,
+    borrowing: Borrowing,
+    victims: Result<Vec<PreemptionTarget>, Vec<PreemptionTarget>>,
+) -> Vec<PreemptionTarget> {
+    let mut victims = match victims {
+        Ok(victims) => victims,
+        Err(victims) => {
+            victims.iter().for_each(|target| snapshot.add_workload(usage, &target.workload));
             return Vec::new();
         }
     };
-    for index in (0..taken.len().saturating_sub(1)).rev() {
-        scene.restore(usage, &taken[index].holder);
-        if has_room(scene, usage, ask, borrowing) {
-            taken.remove(index);
+    // The last victim made it fit, so it is always needed.
+    for index in (0..victims.len().saturating_sub(1)).rev() {
+        snapshot.add_workload(usage, &victims[index].workload);
+        if workload_fits(snapshot, usage, request, borrowing) {
+            victims.remove(index);
         } else {
-            scene.remove(usage, &taken[index].holder);
+            snapshot.remove_workload(usage, &victims[index].workload);
         }
     }
-    taken.iter().for_each(|target| scene.restore(usage, &target.holder));
-    taken
+    victims.iter().for_each(|target| snapshot.add_workload(usage, &target.workload));
+    victims
 }
 
-/// On which grounds a candidate may be stopped.
+/// Kueue's `preemptionVariant`: the policy under which a candidate may be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Variant {
-    /// The preemptor's own branch is owed what the candidate's branch borrows.
-    Hierarchy,
-    /// Also if the preemptor ends up borrowing.
-    WhileBorrowing,
-    /// Only if it does not.
-    WithoutBorrowing,
-    /// Same queue.
-    Own,
+enum PreemptionVariant {
+    /// Hierarchical reclaim: the subtree of the preemptor owns what the candidate's subtree borrows.
+    HierarchicalReclaim,
+    /// Even if the preemptor borrows afterwards.
+    ReclaimWhileBorrowing,
+    /// Only if the preemptor does not borrow afterwards.
+    ReclaimWithoutBorrowing,
+    WithinClusterQueue,
 }
 
-impl Variant {
-    fn is_elsewhere(self) -> bool {
-        self != Variant::Own
+impl PreemptionVariant {
+    fn is_in_cohort(self) -> bool {
+        self != PreemptionVariant::WithinClusterQueue
     }
 
-    /// Which of the three lists it is in.
-    fn list(self) -> u8 {
+    /// The position of its candidate list: hierarchical reclaim, cohort, own ClusterQueue.
+    fn candidate_list(self) -> u8 {
         match self {
-            Variant::Hierarchy => 0,
-            Variant::WhileBorrowing | Variant::WithoutBorrowing => 1,
-            Variant::Own => 2,
+            PreemptionVariant::HierarchicalReclaim => 0,
+            PreemptionVariant::ReclaimWhileBorrowing | PreemptionVariant::ReclaimWithoutBorrowing => 1,
+            PreemptionVariant::WithinClusterQueue => 2,
         }
     }
 
-    fn because(self) -> Because {
+    fn because(self) -> PreemptionReason {
         match self {
-            Variant::Own => Because::InClusterQueue,
-            Variant::Hierarchy | Variant::WithoutBorrowing => Because::InCohortReclamation,
-            Variant::WhileBorrowing => Because::InCohortReclaimWhileBorrowing,
+            PreemptionVariant::WithinClusterQueue => PreemptionReason::InClusterQueue,
+            PreemptionVariant::HierarchicalReclaim | PreemptionVariant::ReclaimWithoutBorrowing => {
+                PreemptionReason::InCohortReclamation
+            }
+            PreemptionVariant::ReclaimWhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
         }
     }
 }
 
 struct Candidate {
-    holder: Arc<Holder>,
-    variant: Variant,
-    /// The lowest cohort that stands above both queues.
-    common: NodeId,
+    holder: Arc<ReservingWorkload>,
+    variant: PreemptionVariant,
+    /// The lowest common ancestor of both ClusterQueues.
+    common: QuotaNodeId,
 }
 
 impl Candidate {
-    /// Whether it may still go, now that others went before it.
-    fn may_go(&self, scene: &Scene<'_>, usage: &Usage, ask: &Ask, borrowing: Borrowing) -> bool {
-        if self.variant == Variant::Own {
+    /// Whether it is still a valid candidate after the removals so far: its subtree must still borrow.
+    fn is_valid(
+        &self,
+        snapshot: &QuotaSnapshot<'_>,
+        usage: &Usage,
+        request: &PreemptionRequest,
+        borrowing: Borrowing,
+    ) -> bool {
+        if self.variant == PreemptionVariant::WithinClusterQueue {
             return true;
         }
-        if self.variant == Variant::WithoutBorrowing && borrowing == Borrowing::Allowed {
+        if self.variant == PreemptionVariant::ReclaimWithoutBorrowing && borrowing == Borrowing::Allowed {
             return false;
         }
-        let below_common = scene.tree.path(self.holder.node).take_while(|&node| node != self.common);
+        let below_common = snapshot.tree.ancestors(self.holder.node).take_while(|&node| node != self.common);
         let mut branch = std::iter::once(self.holder.node).chain(below_common);
-        !branch.any(|node| scene.tree.within_own(usage, node, &ask.contested))
+        !branch.any(|node| snapshot.tree.is_within_nominal(usage, node, &request.needs_preemption))
     }
 }
 
-/// All candidates, in the order in which they go.
-struct Pool(Vec<Candidate>);
+/// All candidates in preemption order.
+struct Candidates(Vec<Candidate>);
 
-impl Pool {
-    fn gather(scene: &Scene<'_>, usage: &Usage, ask: &Ask) -> Pool {
-        let mut pool = Pool(Vec::new());
-        pool.gather_own(scene, ask);
-        pool.gather_elsewhere(scene, usage, ask);
-        pool.0.sort_by_cached_key(|candidate| {
+impl Candidates {
+    fn gather(snapshot: &QuotaSnapshot<'_>, usage: &Usage, request: &PreemptionRequest) -> Candidates {
+        let mut candidates = Candidates(Vec::new());
+        candidates.collect_own(snapshot, request);
+        candidates.collect_in_cohort(snapshot, usage, request);
+        candidates.0.sort_by_cached_key(|candidate| {
             let (priority, since, uid) = candidate.holder.rank();
-            (!candidate.holder.evicted, candidate.variant.list(), priority, since, uid)
+            (!candidate.holder.evicted, candidate.variant.candidate_list(), priority, since, uid)
         });
-        pool
+        candidates
     }
 
-    fn has(&self, which: impl Fn(Variant) -> bool) -> bool {
+    fn has(&self, which: impl Fn(PreemptionVariant) -> bool) -> bool {
         self.0.iter().any(|candidate| which(candidate.variant))
     }
 
-    fn gather_own(&mut self, scene: &Scene<'_>, ask: &Ask) {
-        let policy = scene.specs[ask.node].preemption.within;
-        let own = scene.holders[ask.node].values();
-        let own = own.filter(|it| may_preempt_own(policy, ask, it) && it.uses_any(&ask.contested));
+    fn collect_own(&mut self, snapshot: &QuotaSnapshot<'_>, request: &PreemptionRequest) {
+        let policy = snapshot.specs[request.node].preemption.within_cluster_queue;
+        let own = snapshot.reserving[request.node].values();
+        let own = own.filter(|it| {
+            satisfies_within_cluster_queue(policy, request, it) && it.uses_any(&request.needs_preemption)
+        });
         self.0.extend(own.map(|holder| Candidate {
             holder: Arc::clone(holder),
-            variant: Variant::Own,
-            common: ask.node,
+            variant: PreemptionVariant::WithinClusterQueue,
+            common: request.node,
         }));
     }
 
-    /// Walks up: whatever lies below an ancestor and was not seen yet is looked at with the advantage that the
-    /// preemptor's branch has there.
-    fn gather_elsewhere(&mut self, scene: &Scene<'_>, usage: &Usage, ask: &Ask) {
-        if scene.specs[ask.node].preemption.reclaim == Reclaim::Never {
+    /// Collects candidates ancestor by ancestor, with the advantage the preemptor's subtree has at that level.
+    fn collect_in_cohort(
+        &mut self,
+        snapshot: &QuotaSnapshot<'_>,
+        usage: &Usage,
+        request: &PreemptionRequest,
+    ) {
+        if snapshot.specs[request.node].preemption.reclaim_within_cohort == ReclaimWithinCohortPolicy::Never {
             return;
         }
-        let mut left = ask.uses.clone();
-        let mut advantage = absorb(scene, usage, ask.node, &mut left);
-        let mut seen = ask.node;
-        for ancestor in scene.tree.path(ask.node) {
-            self.gather_below(scene, usage, ask, &Branch { ancestor, seen, advantage });
-            advantage |= absorb(scene, usage, ancestor, &mut left);
-            seen = ancestor;
+        let mut left = request.usage.clone();
+        let mut advantage = consume_quota(snapshot, usage, request.node, &mut left);
+        let mut visited = request.node;
+        for ancestor in snapshot.tree.ancestors(request.node) {
+            self.collect_below(snapshot, usage, request, &Branch { ancestor, seen: visited, advantage });
+            advantage |= consume_quota(snapshot, usage, ancestor, &mut left);
+            visited = ancestor;
         }
     }
 
-    fn gather_below(&mut self, scene: &Scene<'_>, usage: &Usage, ask: &Ask, branch: &Branch) {
-        let mut left: Vec<NodeId> = scene.tree.nodes[branch.ancestor].children.clone();
+    fn collect_below(
+        &mut self,
+        snapshot: &QuotaSnapshot<'_>,
+        usage: &Usage,
+        request: &PreemptionRequest,
+        branch: &Branch,
+    ) {
+        let mut left: Vec<QuotaNodeId> = snapshot.tree.nodes[branch.ancestor].children.clone();
         while let Some(node) = left.pop() {
-            if node == branch.seen || scene.tree.within_own(usage, node, &ask.contested) {
+            // A subtree that borrows nothing has nothing to reclaim; its children cannot either.
+            if node == branch.seen || snapshot.tree.is_within_nominal(usage, node, &request.needs_preemption)
+            {
                 continue;
             }
-            left.extend(&scene.tree.nodes[node].children);
-            if node >= scene.tree.queues {
+            left.extend(&snapshot.tree.nodes[node].children);
+            if node >= snapshot.tree.cluster_queue_count {
                 continue;
             }
-            for holder in scene.holders[node].values().filter(|it| it.uses_any(&ask.contested)) {
-                if let Some(variant) = elsewhere(scene, ask, holder, branch.advantage) {
+            for holder in
+                snapshot.reserving[node].values().filter(|it| it.uses_any(&request.needs_preemption))
+            {
+                if let Some(variant) = cohort_variant(snapshot, request, holder, branch.advantage) {
                     let common = branch.ancestor;
                     self.0.push(Candidate { holder: Arc::clone(holder), variant, common });
                 }
@@ -309,63 +355,88 @@ impl Pool {
 }
 
 struct Branch {
-    ancestor: NodeId,
-    seen: NodeId,
+    ancestor: QuotaNodeId,
+    seen: QuotaNodeId,
     advantage: bool,
 }
 
-/// Whether what is left of a request fits into a node's own quota; what the node keeps for itself is spent on it.
-fn absorb(scene: &Scene<'_>, usage: &Usage, node: NodeId, left: &mut [(PairId, i64)]) -> bool {
+/// Whether the remaining request fits the node's subtree quota; its local quota is subtracted from the remainder.
+fn consume_quota(
+    snapshot: &QuotaSnapshot<'_>,
+    usage: &Usage,
+    node: QuotaNodeId,
+    left: &mut [(FlavorResourceId, i64)],
+) -> bool {
     let mut fits = true;
     for (pair, amount) in left {
-        fits &= !scene.tree.borrows_with(usage, node, *pair, *amount);
-        *amount = minus(*amount, scene.tree.local_available(usage, node, *pair)).max(0);
+        fits &= !snapshot.tree.is_borrowing_with(usage, node, *pair, *amount);
+        *amount = minus(*amount, snapshot.tree.local_available(usage, node, *pair)).max(0);
     }
     fits
 }
 
-/// On which grounds a holder of another queue may go, if on any.
-fn elsewhere(scene: &Scene<'_>, ask: &Ask, holder: &Holder, advantage: bool) -> Option<Variant> {
-    let policy = &scene.specs[ask.node].preemption;
-    if !may_preempt_elsewhere(policy.reclaim, ask, holder) {
+/// Kueue's `preemptionVariant`: the policy under which a candidate may be preempted.
+fn cohort_variant(
+    snapshot: &QuotaSnapshot<'_>,
+    request: &PreemptionRequest,
+    holder: &ReservingWorkload,
+    advantage: bool,
+) -> Option<PreemptionVariant> {
+    let policy = &snapshot.specs[request.node].preemption;
+    if !satisfies_reclaim_within_cohort(policy.reclaim_within_cohort, request, holder) {
         return None;
     }
     if advantage {
-        return Some(Variant::Hierarchy);
+        return Some(PreemptionVariant::HierarchicalReclaim);
     }
-    let lower = holder.priority < ask.priority;
+    let lower = holder.priority < request.priority;
     let while_borrowing = policy
-        .while_borrowing
-        .is_some_and(|rule| lower && rule.threshold.is_none_or(|most| holder.priority <= most));
-    Some(if while_borrowing { Variant::WhileBorrowing } else { Variant::WithoutBorrowing })
+        .borrow_within_cohort
+        .is_some_and(|rule| lower && rule.max_priority_threshold.is_none_or(|most| holder.priority <= most));
+    Some(if while_borrowing {
+        PreemptionVariant::ReclaimWhileBorrowing
+    } else {
+        PreemptionVariant::ReclaimWithoutBorrowing
+    })
 }
 
-/// Whether the rule of the own queue lets this one be stopped.
+/// Whether `withinClusterQueue` allows preempting this Workload.
 #[must_use]
-pub fn may_preempt_own(policy: Within, ask: &Ask, holder: &Holder) -> bool {
-    let lower = holder.priority < ask.priority;
+pub fn satisfies_within_cluster_queue(
+    policy: WithinClusterQueuePolicy,
+    request: &PreemptionRequest,
+    holder: &ReservingWorkload,
+) -> bool {
+    let lower = holder.priority < request.priority;
     match policy {
-        Within::Never => false,
-        Within::LowerPriority => lower,
-        Within::LowerOrNewerEqualPriority => {
-            lower || (holder.priority == ask.priority && holder.queued_since > ask.since)
+        WithinClusterQueuePolicy::Never => false,
+        WithinClusterQueuePolicy::LowerPriority => lower,
+        WithinClusterQueuePolicy::LowerOrNewerEqualPriority => {
+            lower || (holder.priority == request.priority && holder.queued_since > request.since)
         }
     }
 }
 
-/// Whether the rule for other queues lets this one be stopped.
+/// Whether `reclaimWithinCohort` allows preempting this Workload.
 #[must_use]
-pub fn may_preempt_elsewhere(policy: Reclaim, ask: &Ask, holder: &Holder) -> bool {
+pub fn satisfies_reclaim_within_cohort(
+    policy: ReclaimWithinCohortPolicy,
+    request: &PreemptionRequest,
+    holder: &ReservingWorkload,
+) -> bool {
     match policy {
-        Reclaim::Never => false,
-        Reclaim::LowerPriority => holder.priority < ask.priority,
-        Reclaim::Any => true,
+        ReclaimWithinCohortPolicy::Never => false,
+        ReclaimWithinCohortPolicy::LowerPriority => holder.priority < request.priority,
+        ReclaimWithinCohortPolicy::Any => true,
     }
 }
 
-/// The order of candidates across queues: those told to go, then other queues, then who matters least.
+/// Candidate order across ClusterQueues: already evicted first, then other ClusterQueues, then by rank.
 #[must_use]
-pub fn order_across(ask: &Ask, holder: &Holder) -> (bool, bool, i64, Reverse<Time>, Text) {
+pub fn candidates_ordering(
+    request: &PreemptionRequest,
+    holder: &ReservingWorkload,
+) -> (bool, bool, i64, Reverse<Time>, Text) {
     let (priority, since, uid) = holder.rank();
-    (!holder.evicted, holder.node == ask.node, priority, since, uid)
+    (!holder.evicted, holder.node == request.node, priority, since, uid)
 }

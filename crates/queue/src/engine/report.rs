@@ -1,4 +1,4 @@
-//! What queues show: who waits in which order, what is used, and that counting anew gives the same.
+//! Status values of queues, positions of pending Workloads, and a recount for invariant checks.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,22 @@ use muster_api::time::Time;
 use muster_tree::Text;
 
 use super::amount::{minus, plus};
-use super::line::Line;
-use super::share::Share;
-use super::spec::Idle;
-use super::tree::NodeId;
-use super::workload::{Amounts, Key, Stand};
-use super::{Engine, Entry};
+use super::dominant_resource_share::DominantResourceShare;
+use super::pending_queue::PendingQueue;
+use super::spec::InactiveReason;
+use super::tree::QuotaNodeId;
+use super::workload::{NamespacedName, QuotaStatus, Requests};
+use super::{Engine, WorkloadEntry};
 
-/// One that waits, and where.
+/// A pending Workload and its positions; `PendingWorkload` of the visibility API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// Who.
-    pub key: Key,
-    /// Its priority.
+pub struct PendingWorkload {
+    pub key: NamespacedName,
     pub priority: i64,
-    /// Its local queue.
     pub local_queue: Text,
-    /// How many of its queue are before it.
+    /// Counted from 0, the head.
     pub position_in_cluster_queue: usize,
-    /// How many of its local queue are before it.
+    /// Counted from 0, the head.
     pub position_in_local_queue: usize,
     /// Since when it exists.
     pub created: Time,
@@ -32,76 +29,67 @@ pub struct Waiting {
 
 /// Usage of one resource in one flavor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceUsage {
-    /// The resource.
+pub struct ResourceUsageTotal {
     pub resource: Text,
-    /// All that is taken.
     pub total: i64,
-    /// The part of it that is beyond the queue's own.
+    /// Usage beyond the nominal quota.
     pub borrowed: i64,
 }
 
-/// Usage by flavor, in the order of the spec, every pair listed.
-pub type FlavorUsage = Vec<(Text, Vec<ResourceUsage>)>;
+/// In the order of the spec, all flavor-resources listed.
+pub type UsageByFlavor = Vec<(Text, Vec<ResourceUsageTotal>)>;
 
-/// The numbers of a queue's status.
+/// The usage and counts of a ClusterQueue or LocalQueue status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUsage {
-    /// `flavorsReservation`.
-    pub reserved: FlavorUsage,
-    /// `flavorsUsage`.
-    pub admitted: FlavorUsage,
-    /// `pendingWorkloads`.
+    pub flavors_reservation: UsageByFlavor,
+    pub flavors_usage: UsageByFlavor,
     pub pending: usize,
-    /// Of those, how many a coming cycle may look at.
+    /// Of those, Workloads that a coming cycle can nominate.
     pub active: usize,
-    /// `reservingWorkloads`.
     pub reserving: usize,
-    /// `admittedWorkloads`.
     pub admitted_workloads: usize,
-    /// `fairSharing.weightedShare`.
     pub weighted_share: i64,
 }
 
-/// What a queue has of one resource in one flavor.
+/// The quota of one flavor-resource as a ClusterQueue sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// What it may take now.
+pub struct Availability {
+    /// Quota available now, including borrowing.
     pub available: i64,
-    /// What it could take if nobody else had anything.
+    /// The most it could use in an otherwise empty tree.
     pub maximum: i64,
-    /// What it uses.
     pub used: i64,
 }
 
-/// All that is counted, to be compared with a count made anew.
+/// All incrementally maintained state, to compare with a recount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Books {
+pub struct RecountableState {
     used: BTreeMap<(Text, Text, Text), i64>,
     admitted: BTreeMap<(Text, Text, Text), i64>,
-    holders: BTreeMap<Text, Vec<Key>>,
-    waiting: BTreeMap<Text, Vec<Key>>,
-    unready: Vec<Key>,
+    holders: BTreeMap<Text, Vec<NamespacedName>>,
+    waiting: BTreeMap<Text, Vec<NamespacedName>>,
+    unready: Vec<NamespacedName>,
 }
 
 impl Engine {
-    /// Why a queue takes nothing; `None` if it does, or is not there.
+    /// `None` if the ClusterQueue is active or does not exist.
     #[must_use]
-    pub fn idle(&mut self, queue: &str) -> Option<Idle> {
-        self.refresh();
-        self.ledger.idle.get(self.ledger.tree.queue(queue)?).copied().flatten()
+    pub fn inactive_reason(&mut self, queue: &str) -> Option<InactiveReason> {
+        self.rebuild_if_stale();
+        self.ledger.idle.get(self.ledger.tree.cluster_queue(queue)?).copied().flatten()
     }
 
-    /// Who waits in a queue, in order.
+    /// Pending Workloads of a ClusterQueue in queue order.
     #[must_use]
-    pub fn pending(&self, queue: &str) -> Vec<Waiting> {
+    pub fn pending_workloads(&self, queue: &str) -> Vec<PendingWorkload> {
         let mut in_local: BTreeMap<(Text, Text), usize> = BTreeMap::new();
-        let places = self.lines.get(queue).map(Line::places).unwrap_or_default();
+        let places = self.pending_queues.get(queue).map(PendingQueue::positions).unwrap_or_default();
         let waiting = places.iter().enumerate().filter_map(|(at, place)| {
             let info = &self.workloads.get(&place.key)?.info;
             let count = in_local.entry((place.key.namespace.clone(), info.local_queue.clone())).or_default();
             *count += 1;
-            Some(Waiting {
+            Some(PendingWorkload {
                 key: place.key.clone(),
                 priority: info.priority,
                 local_queue: info.local_queue.clone(),
@@ -113,112 +101,115 @@ impl Engine {
         waiting.collect()
     }
 
-    /// Who waits in a local queue, in order.
     #[must_use]
-    pub fn pending_in_local(&self, namespace: &str, name: &str) -> Vec<Waiting> {
-        let Some(local) = self.locals.get(&Key::new(namespace, name)) else { return Vec::new() };
-        let mut all = self.pending(&local.queue);
+    pub fn pending_workloads_in_local_queue(&self, namespace: &str, name: &str) -> Vec<PendingWorkload> {
+        let Some(local) = self.locals.get(&NamespacedName::new(namespace, name)) else { return Vec::new() };
+        let mut all = self.pending_workloads(&local.cluster_queue);
         all.retain(|it| it.key.namespace == *namespace && it.local_queue == *name);
         all
     }
 
-    /// The numbers of a queue's status.
+    /// The usage and counts of a ClusterQueue or LocalQueue status.
     #[must_use]
-    pub fn usage(&mut self, queue: &str) -> Option<QueueUsage> {
-        self.refresh();
-        let node = self.ledger.tree.queue(queue)?;
-        let line = self.lines.get(queue);
+    pub fn cluster_queue_usage(&mut self, queue: &str) -> Option<QueueUsage> {
+        self.rebuild_if_stale();
+        let node = self.ledger.tree.cluster_queue(queue)?;
+        let line = self.pending_queues.get(queue);
         let holders = self.ledger.holders[node].values();
         let admitted = holders.filter(|holder| {
             let entry = self.workloads.get(&holder.key);
             entry.and_then(|entry| entry.info.reservation()).is_some_and(|it| it.admitted)
         });
         Some(QueueUsage {
-            reserved: self.flavor_usage(node, &self.ledger.usage),
-            admitted: self.flavor_usage(node, &self.ledger.admitted),
-            pending: line.map_or(0, Line::count),
-            active: line.map_or(0, Line::active),
+            flavors_reservation: self.flavor_usage(node, &self.ledger.usage),
+            flavors_usage: self.flavor_usage(node, &self.ledger.admitted),
+            pending: line.map_or(0, PendingQueue::count),
+            active: line.map_or(0, PendingQueue::active),
             reserving: self.ledger.holders[node].len(),
             admitted_workloads: admitted.count(),
-            weighted_share: Share::of(&self.ledger.tree, &self.ledger.usage, node).reported(),
+            weighted_share: DominantResourceShare::of(&self.ledger.tree, &self.ledger.usage, node).reported(),
         })
     }
 
-    /// What all who wait in a queue ask for.
+    /// Total requests of all pending Workloads of a ClusterQueue.
     #[must_use]
-    pub fn asked(&self, queue: &str) -> Amounts {
-        let mut all = Amounts::new();
-        let Some(line) = self.lines.get(queue) else { return all };
-        let mut add = |total: Amounts| {
+    pub fn pending_requests(&self, queue: &str) -> Requests {
+        let mut all = Requests::new();
+        let Some(line) = self.pending_queues.get(queue) else { return all };
+        let mut add = |total: Requests| {
             for (resource, amount) in total {
                 let sum = all.entry(resource).or_default();
                 *sum = plus(*sum, amount);
             }
         };
         line.shapes().for_each(|(shape, count)| add(shape.asked(count)));
-        let aside = line.aside_keys().filter_map(|key| self.workloads.get(key));
-        aside.for_each(|entry| add(entry.shape.asked(1)));
+        let ineligible = line.aside_keys().filter_map(|key| self.workloads.get(key));
+        ineligible.for_each(|entry| add(entry.shape.asked(1)));
         all
     }
 
-    /// What a queue has of one resource in one flavor.
+    /// The quota of one flavor-resource as a ClusterQueue sees it; None if the ClusterQueue or the flavor-resource
+    /// does not exist.
     #[must_use]
-    pub fn room(&mut self, queue: &str, flavor: &str, resource: &str) -> Option<Room> {
-        self.refresh();
+    pub fn availability(&mut self, queue: &str, flavor: &str, resource: &str) -> Option<Availability> {
+        self.rebuild_if_stale();
         let tree = &self.ledger.tree;
-        let node = tree.queue(queue)?;
-        let pair = tree.pair(&flavor.into(), &resource.into())?;
-        Some(Room {
+        let node = tree.cluster_queue(queue)?;
+        let pair = tree.flavor_resource(&flavor.into(), &resource.into())?;
+        Some(Availability {
             available: tree.available(&self.ledger.usage, node, pair),
-            maximum: tree.potential(node, pair),
+            maximum: tree.potential_available(node, pair),
             used: tree.used(&self.ledger.usage, node, pair),
         })
     }
 
-    /// The share of a cohort, as its status shows it.
     #[must_use]
-    pub fn cohort_share(&mut self, cohort: &str) -> Option<i64> {
-        self.refresh();
+    pub fn cohort_weighted_share(&mut self, cohort: &str) -> Option<i64> {
+        self.rebuild_if_stale();
         let tree = &self.ledger.tree;
-        let node = (tree.queues..tree.nodes.len()).find(|&node| tree.nodes[node].name == *cohort)?;
-        Some(Share::of(tree, &self.ledger.usage, node).reported())
+        let node =
+            (tree.cluster_queue_count..tree.nodes.len()).find(|&node| tree.nodes[node].name == *cohort)?;
+        Some(DominantResourceShare::of(tree, &self.ledger.usage, node).reported())
     }
 
-    /// The numbers of a local queue's status, as far as its queue has those flavors. Nothing there is borrowed.
+    /// Usage of a LocalQueue for the flavors of its ClusterQueue. `borrowed` is always 0.
     #[must_use]
-    pub fn local_usage(&mut self, namespace: &str, name: &str) -> Option<QueueUsage> {
-        self.refresh();
-        let key = Key::new(namespace, name);
-        let node = self.ledger.tree.queue(&self.locals.get(&key)?.queue)?;
-        let (mut usage, mut admitted) = (self.ledger.tree.unused(), self.ledger.tree.unused());
+    pub fn local_queue_usage(&mut self, namespace: &str, name: &str) -> Option<QueueUsage> {
+        self.rebuild_if_stale();
+        let key = NamespacedName::new(namespace, name);
+        let node = self.ledger.tree.cluster_queue(&self.locals.get(&key)?.cluster_queue)?;
+        let (mut usage, mut admitted) = (self.ledger.tree.zero_usage(), self.ledger.tree.zero_usage());
         let (mut reserving, mut admitted_workloads, mut pending, mut active) = (0, 0, 0, 0);
-        let line = self.lines.get(&self.ledger.tree.nodes[node].name);
-        let rests = |entry: &Entry| {
-            line.is_none_or(|it| it.verdict_of(&entry.shape).is_some() || it.aside(&entry.info.key).is_some())
+        let line = self.pending_queues.get(&self.ledger.tree.nodes[node].name);
+        // Inadmissible by class, or ineligible by itself: not nominated by a coming cycle.
+        let rests = |entry: &WorkloadEntry| {
+            line.is_none_or(|it| {
+                it.shared_evaluation(&entry.shape).is_some() || it.aside(&entry.info.key).is_some()
+            })
         };
         for entry in self.by_local.get(&key).into_iter().flatten().filter_map(|key| self.workloads.get(key)) {
-            let waits = entry.info.stand == Stand::Waiting;
+            let waits = entry.info.status == QuotaStatus::Pending;
             pending += usize::from(waits);
             active += usize::from(waits && !rests(entry));
             let Some(holder) = entry.holder.as_ref().filter(|holder| holder.node == node) else { continue };
             let runs = entry.info.reservation().is_some_and(|it| it.admitted);
             reserving += 1;
             admitted_workloads += usize::from(runs);
-            for &(pair, amount) in &holder.uses {
-                let cell = node * self.ledger.tree.pairs.len() + pair;
+            for &(pair, amount) in &holder.usage {
+                let cell = node * self.ledger.tree.flavor_resources.len() + pair;
                 usage[cell] = plus(usage[cell], amount);
                 if runs {
                     admitted[cell] = plus(admitted[cell], amount);
                 }
             }
         }
-        let unborrowed = |mut list: FlavorUsage| {
+        let unborrowed = |mut list: UsageByFlavor| {
             list.iter_mut().flat_map(|(_, resources)| resources).for_each(|it| it.borrowed = 0);
             list
         };
         Some(QueueUsage {
-            reserved: unborrowed(self.flavor_usage(node, &usage)),
-            admitted: unborrowed(self.flavor_usage(node, &admitted)),
+            flavors_reservation: unborrowed(self.flavor_usage(node, &usage)),
+            flavors_usage: unborrowed(self.flavor_usage(node, &admitted)),
             pending,
             active,
             reserving,
@@ -227,22 +218,23 @@ impl Engine {
         })
     }
 
-    fn flavor_usage(&self, node: NodeId, usage: &[i64]) -> FlavorUsage {
+    fn flavor_usage(&self, node: QuotaNodeId, usage: &[i64]) -> UsageByFlavor {
         let tree = &self.ledger.tree;
         let flavors = self.ledger.specs[node].groups.iter().flat_map(|group| &group.flavors);
         let list = flavors.map(|(flavor, quotas)| {
             let resources = quotas.iter().map(|(resource, quota)| {
-                let pair = tree.pair(flavor, resource);
-                let total = pair.map_or(0, |pair| usage[node * tree.pairs.len() + pair]);
+                let pair = tree.flavor_resource(flavor, resource);
+                let total = pair.map_or(0, |pair| usage[node * tree.flavor_resources.len() + pair]);
+                // Per ClusterQueue, without regard to lending, as Kueue reports it.
                 let borrowed = minus(total, quota.nominal).max(0);
-                ResourceUsage { resource: resource.clone(), total, borrowed }
+                ResourceUsageTotal { resource: resource.clone(), total, borrowed }
             });
             (flavor.clone(), resources.collect())
         });
         list.collect()
     }
 
-    /// An engine that was fed the same and counted everything anew.
+    /// An engine fed the same objects, with everything recounted.
     #[must_use]
     pub fn rebuilt(&self) -> Engine {
         let mut new = Engine::new(self.settings.clone());
@@ -250,33 +242,33 @@ impl Engine {
         new.cohorts.clone_from(&self.cohorts);
         new.namespaces.clone_from(&self.namespaces);
         for queue in self.queues.values() {
-            new.cluster_queue((**queue).clone());
+            new.apply_cluster_queue((**queue).clone());
         }
         for local in self.locals.values() {
-            new.local_queue(local.clone());
+            new.apply_local_queue(local.clone());
         }
         for (key, entry) in &self.workloads {
-            new.workload(entry.info.clone());
+            new.apply_workload(entry.info.clone());
             if let Some(copy) = new.workloads.get_mut(key) {
                 copy.assumed = entry.assumed;
             }
         }
-        new.named.clone_from(&self.named);
-        new.refresh();
+        new.preemption_expectations.clone_from(&self.preemption_expectations);
+        new.rebuild_if_stale();
         new
     }
 
-    /// All that is counted, as far as it follows from what was fed.
+    /// The recountable part of the state.
     #[must_use]
-    pub fn books(&mut self) -> Books {
-        self.refresh();
+    pub fn recountable_state(&mut self) -> RecountableState {
+        self.rebuild_if_stale();
         let tree = &self.ledger.tree;
         let by_name = |usage: &[i64]| {
             let mut found = BTreeMap::new();
             for (node, it) in tree.nodes.iter().enumerate() {
-                let kind = if node < tree.queues { "queue" } else { "cohort" };
-                for (pair, (flavor, resource)) in tree.pairs.iter().enumerate() {
-                    let amount = usage[node * tree.pairs.len() + pair];
+                let kind = if node < tree.cluster_queue_count { "queue" } else { "cohort" };
+                for (pair, (flavor, resource)) in tree.flavor_resources.iter().enumerate() {
+                    let amount = usage[node * tree.flavor_resources.len() + pair];
                     if amount != 0 {
                         let pair = format!("{flavor}/{resource}");
                         found.insert((Text::from(kind), it.name.clone(), Text::from(pair)), amount);
@@ -286,17 +278,20 @@ impl Engine {
             found
         };
         let holders = |node: usize| self.ledger.holders[node].values().map(|it| it.key.clone()).collect();
-        let waiting = |line: &Line| {
-            let mut keys: Vec<Key> = line.places().into_iter().map(|place| place.key.clone()).collect();
+        let waiting = |line: &PendingQueue| {
+            let mut keys: Vec<NamespacedName> =
+                line.positions().into_iter().map(|place| place.key.clone()).collect();
             keys.sort();
             keys
         };
-        Books {
+        RecountableState {
             used: by_name(&self.ledger.usage),
             admitted: by_name(&self.ledger.admitted),
-            holders: (0..tree.queues).map(|node| (tree.nodes[node].name.clone(), holders(node))).collect(),
-            waiting: self.lines.iter().map(|(name, line)| (name.clone(), waiting(line))).collect(),
-            unready: self.unready.iter().cloned().collect(),
+            holders: (0..tree.cluster_queue_count)
+                .map(|node| (tree.nodes[node].name.clone(), holders(node)))
+                .collect(),
+            waiting: self.pending_queues.iter().map(|(name, line)| (name.clone(), waiting(line))).collect(),
+            unready: self.pods_not_ready.iter().cloned().collect(),
         }
     }
 }

@@ -1,116 +1,110 @@
-//! What the engine is fed: queues, cohorts, flavors and local queues, as names and integers.
+//! The specs fed to the engine: ClusterQueues, Cohorts, ResourceFlavors and LocalQueues as names and integers.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Amounts are whole units, millicores for cpu; [`UNLIMITED`] absorbs whatever is added to or taken from it.
-//! - Two equal specs behave equally: feeding the same one again changes nothing and wakes nobody.
+//! - Amounts are whole units, millicores for cpu. [`UNLIMITED`] absorbs additions and subtractions.
+//! - Applying an equal spec again is a no-op: nothing is requeued.
 
 use std::collections::BTreeMap;
 
 use muster_api::node::Taint;
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_api::toleration::Toleration;
 use muster_tree::Text;
 
-/// More than any request; what a missing limit means.
+/// The value of a limit that is not set.
 pub const UNLIMITED: i64 = i64::MAX;
 
-/// The pseudo resource that counts pods.
+/// The pseudo resource `pods`: Kueue counts one per pod where a ClusterQueue covers it.
 pub const PODS: &str = "pods";
 
-/// The weight of a node that names none, in thousand millionths.
+/// The default `fairSharing.weight` of 1, in billionths.
 pub const WEIGHT_ONE: u64 = 1_000_000_000;
 
-/// How the engine behaves as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// How many workloads of one queue may be looked at in one cycle.
+pub struct EngineSettings {
+    /// How many Workloads of one ClusterQueue a cycle may process; Kueue processes one.
     pub heads_per_cycle: usize,
-    /// Fair sharing: which comparisons may preempt, in order. None: classic preemption and order.
-    pub fair_sharing: Option<Vec<ShareRule>>,
-    /// Nothing is admitted while the pods of something admitted are not ready.
+    /// `fairSharing.preemptionStrategies` in order. None: fair sharing is off, classical preemption applies.
+    pub fair_sharing_strategies: Option<Vec<FairSharingStrategy>>,
+    /// `waitForPodsReady.blockAdmission`: nothing is admitted while the pods of an admitted Workload are not ready.
     pub block_admission: bool,
-    /// Whether time spent in a queue counts anew after a time-out of ready pods.
-    pub requeue_from: RequeueFrom,
+    /// Field `requeuingStrategy.timestamp` of Kueue's configuration.
+    pub requeuing_timestamp: RequeuingTimestamp,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for EngineSettings {
+    fn default() -> EngineSettings {
+        EngineSettings {
             heads_per_cycle: 1,
-            fair_sharing: None,
+            fair_sharing_strategies: None,
             block_admission: false,
-            requeue_from: RequeueFrom::Eviction,
+            requeuing_timestamp: RequeuingTimestamp::Eviction,
         }
     }
 }
 
-/// From when a workload waits that was evicted because its pods were not ready in time.
+/// The queue-order timestamp of a Workload evicted by `PodsReadyTimeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequeueFrom {
-    /// From the eviction: it lost its place.
+pub enum RequeuingTimestamp {
+    /// Time of the eviction: the Workload moves behind those that queued meanwhile.
     Eviction,
-    /// From its creation: it keeps its place.
+    /// Creation time: the Workload keeps its position.
     Creation,
 }
 
-/// When a borrower of quota may be preempted for the sake of fair shares.
+/// When fair sharing may preempt a borrowing Workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShareRule {
-    /// The preemptor's share must not exceed what is left to the victim's side.
+pub enum FairSharingStrategy {
+    /// The preemptor's share, with its request, is at most the share of the victim's subtree without the victim.
     LessThanOrEqualToFinalShare,
-    /// The preemptor's share must be below what the victim's side has now.
+    /// The preemptor's share, with its request, is below the current share of the victim's subtree.
     LessThanInitialShare,
 }
 
-/// Quota of one resource in one flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// What is owned.
+pub struct FlavorResourceQuota {
     pub nominal: i64,
-    /// How much more may be borrowed; none: as much as there is.
-    pub borrowing: Option<i64>,
-    /// How much of the own may be lent; none: all of it.
-    pub lending: Option<i64>,
+    /// None means no limit is set.
+    pub borrowing_limit: Option<i64>,
+    /// None: all of the nominal quota may be lent.
+    pub lending_limit: Option<i64>,
 }
 
-/// Resources that are given out together from the same flavors.
+/// A resource group: resources assigned from the same list of flavors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Group {
+pub struct ResourceGroupSpec {
     /// Flavors in the order in which they are tried, with the quota of each resource.
-    pub flavors: Vec<(Text, BTreeMap<Text, Quota>)>,
+    pub flavors: Vec<(Text, BTreeMap<Text, FlavorResourceQuota>)>,
 }
 
-impl Group {
-    /// Whether this resource is given out by this group.
+impl ResourceGroupSpec {
     #[must_use]
     pub fn covers(&self, resource: &str) -> bool {
         self.flavors.iter().any(|(_, quotas)| quotas.contains_key(resource))
     }
 }
 
-/// In which order a queue is emptied.
+/// API field `spec.queueingStrategy` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// What does not fit now lets others pass.
+pub enum QueueingPolicy {
+    /// A Workload that does not fit lets later ones pass.
     #[default]
     BestEffortFifo,
-    /// What does not fit now holds up all behind it.
+    /// A head that does not fit blocks the Workloads behind it.
     StrictFifo,
 }
 
-/// Whether to be content with a flavor or to look at the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
-    /// Take it.
-    MayStop,
-    /// Look on; take it only if nothing better comes.
-    TryNext,
+pub enum FlavorSearchPolicy {
+    MayStopSearch,
+    /// Try the next flavor; use this one only if none is better.
+    TryNextFlavor,
 }
 
-/// What counts more when every flavor has a price.
+/// API field `flavorFungibility.preference` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Preference {
+pub enum FungibilityPreference {
     /// Rather borrow than preempt.
     #[default]
     BorrowingOverPreemption,
@@ -118,166 +112,144 @@ pub enum Preference {
     PreemptionOverBorrowing,
 }
 
-/// How flavors replace each other.
+/// API field `spec.flavorFungibility` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fungibility {
-    /// A flavor that fits by borrowing.
-    pub when_can_borrow: Search,
-    /// A flavor that fits by preempting.
-    pub when_can_preempt: Search,
+pub struct FungibilityPolicies {
+    pub when_can_borrow: FlavorSearchPolicy,
+    pub when_can_preempt: FlavorSearchPolicy,
     /// Which price is lower.
-    pub preference: Preference,
+    pub preference: FungibilityPreference,
 }
 
-impl Default for Fungibility {
-    fn default() -> Fungibility {
-        Fungibility {
-            when_can_borrow: Search::MayStop,
-            when_can_preempt: Search::TryNext,
-            preference: Preference::default(),
+impl Default for FungibilityPolicies {
+    fn default() -> FungibilityPolicies {
+        FungibilityPolicies {
+            when_can_borrow: FlavorSearchPolicy::MayStopSearch,
+            when_can_preempt: FlavorSearchPolicy::TryNextFlavor,
+            preference: FungibilityPreference::default(),
         }
     }
 }
 
-/// Whom a workload may preempt in its own queue.
+/// API field `preemption.withinClusterQueue` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Within {
-    /// Nobody.
+pub enum WithinClusterQueuePolicy {
     #[default]
     Never,
-    /// Who has a lower priority.
     LowerPriority,
-    /// Also who has the same and came later.
+    /// Lower priority, or equal priority and queued later.
     LowerOrNewerEqualPriority,
 }
 
-/// Whom a workload may preempt in other queues that borrow.
+/// API field `preemption.reclaimWithinCohort` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reclaim {
-    /// Nobody.
+pub enum ReclaimWithinCohortPolicy {
     #[default]
     Never,
-    /// Who has a lower priority.
     LowerPriority,
-    /// Anybody.
     Any,
 }
 
-/// The preemption rules of a queue.
+/// API field `spec.preemption` of Kueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Preemption {
+pub struct PreemptionPolicies {
     /// In the own queue.
-    pub within: Within,
-    /// In other queues of the cohort.
-    pub reclaim: Reclaim,
-    /// Whether others may be preempted even though the preemptor ends up borrowing.
-    pub while_borrowing: Option<WhileBorrowing>,
+    pub within_cluster_queue: WithinClusterQueuePolicy,
+    pub reclaim_within_cohort: ReclaimWithinCohortPolicy,
+    /// `preemption.borrowWithinCohort`; None for policy `Never`.
+    pub borrow_within_cohort: Option<BorrowWithinCohortPolicy>,
 }
 
 /// `borrowWithinCohort` with policy `LowerPriority`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WhileBorrowing {
-    /// Only victims up to this priority.
-    pub threshold: Option<i64>,
+pub struct BorrowWithinCohortPolicy {
+    /// `maxPriorityThreshold`: victims above this priority are excluded.
+    pub max_priority_threshold: Option<i64>,
 }
 
-/// A ClusterQueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueSpec {
-    /// Its name.
+pub struct ClusterQueueSpec {
     pub name: Text,
     /// The cohort it is in.
     pub cohort: Option<Text>,
-    /// What it may give out.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ResourceGroupSpec>,
     /// In which order it is emptied.
-    pub strategy: Strategy,
-    /// Whose workloads it takes.
-    pub namespaces: Selector,
-    /// How flavors replace each other.
-    pub fungibility: Fungibility,
-    /// Whom its workloads may preempt.
-    pub preemption: Preemption,
-    /// Its weight among its siblings, in thousand millionths.
+    pub strategy: QueueingPolicy,
+    /// API field `spec.namespaceSelector` of Kueue.
+    pub namespace_selector: LabelSelector,
+    /// API field `spec.flavorFungibility` of Kueue.
+    pub fungibility: FungibilityPolicies,
+    /// API field `spec.preemption` of Kueue.
+    pub preemption: PreemptionPolicies,
+    /// API field `fairSharing.weight` in billionths.
     pub weight: u64,
-    /// Why it takes nothing, as far as its caller knows: missing flavors and cohorts in a circle are found here.
-    pub idle: Option<Idle>,
+    /// Why it is inactive, as far as the caller knows. The engine itself adds missing flavors and cohort cycles.
+    pub inactive: Option<InactiveReason>,
 }
 
-impl QueueSpec {
-    /// A queue without quota, as its defaults have it.
+impl ClusterQueueSpec {
+    /// A ClusterQueue without quota and with API defaults.
     #[must_use]
-    pub fn named(name: &str) -> QueueSpec {
-        QueueSpec {
+    pub fn named(name: &str) -> ClusterQueueSpec {
+        ClusterQueueSpec {
             name: name.into(),
             cohort: None,
             groups: Vec::new(),
-            strategy: Strategy::default(),
-            namespaces: Selector::default(),
-            fungibility: Fungibility::default(),
-            preemption: Preemption::default(),
+            strategy: QueueingPolicy::default(),
+            namespace_selector: LabelSelector::default(),
+            fungibility: FungibilityPolicies::default(),
+            preemption: PreemptionPolicies::default(),
             weight: WEIGHT_ONE,
-            idle: None,
+            inactive: None,
         }
     }
 
-    /// The group that gives out a resource.
     #[must_use]
     pub fn group_of(&self, resource: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.covers(resource))
     }
 }
 
-/// Why a queue takes nothing in.
+/// Why a ClusterQueue is inactive; the first applicable variant is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Idle {
-    /// It is being deleted.
+pub enum InactiveReason {
     Terminating,
-    /// `Hold` or `HoldAndDrain`.
     Stopped,
-    /// It names a flavor that is not there.
     FlavorNotFound,
-    /// It names an admission check that is missing or inactive.
-    Checks,
-    /// Its cohorts are each other's parents.
+    /// An AdmissionCheck that it references is missing or inactive.
+    AdmissionChecks,
+    /// The ancestors of its cohort form a cycle.
     CohortCycle,
 }
 
-/// A Cohort object; a name that is only used is a cohort without quota and parent.
+/// A Cohort. A cohort that is only referenced has no quota and no parent, as in Kueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CohortSpec {
-    /// Its name.
     pub name: Text,
     /// The cohort above it.
     pub parent: Option<Text>,
-    /// What it owns beyond its members' quota.
-    pub groups: Vec<Group>,
-    /// Its weight among its siblings, in thousand millionths.
+    /// Quota in addition to that of its members.
+    pub groups: Vec<ResourceGroupSpec>,
+    /// API field `fairSharing.weight` in billionths.
     pub weight: u64,
 }
 
-/// A ResourceFlavor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlavorSpec {
-    /// Its name.
     pub name: Text,
     /// Labels of its nodes.
     pub labels: BTreeMap<Text, Text>,
     /// Taints of its nodes.
     pub taints: Vec<Taint>,
-    /// What it makes its pods tolerate.
+    /// Tolerations added to pods that use this flavor.
     pub tolerations: Vec<Toleration>,
 }
 
-/// A LocalQueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalQueueSpec {
-    /// Its namespace.
     pub namespace: Text,
-    /// Its name.
     pub name: Text,
     /// The queue it feeds.
-    pub queue: Text,
-    /// `Hold` or `HoldAndDrain`.
+    pub cluster_queue: Text,
     pub stopped: bool,
 }

@@ -1,9 +1,11 @@
-//! What the engine is told about one workload.
+//! A Workload as the engine sees it.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Requests are those of one pod, already adjusted (overhead, limits, transformations): here they are only multiplied.
-//! - Whether a workload waits, holds quota or is done is said by [`Stand`]; the rest never contradicts it.
+//! - Requests are those of one pod, already adjusted (overhead, limits, transformations). The engine only
+//!   multiplies them.
+//! - [`QuotaStatus`] alone says whether a Workload is pending, holds quota or is finished; other fields never
+//!   contradict it.
 
 use std::collections::BTreeMap;
 
@@ -12,184 +14,159 @@ use muster_api::toleration::Toleration;
 use muster_tree::Text;
 
 use super::amount;
-use super::spec::{PODS, RequeueFrom};
+use super::spec::{PODS, RequeuingTimestamp};
 
-/// A workload's name: namespace and name.
+/// Namespace and name of a Workload or LocalQueue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Namespace.
+pub struct NamespacedName {
     pub namespace: Text,
-    /// Name.
     pub name: Text,
 }
 
-impl Key {
-    /// A key.
+impl NamespacedName {
     #[must_use]
-    pub fn new(namespace: &str, name: &str) -> Key {
-        Key { namespace: namespace.into(), name: name.into() }
+    pub fn new(namespace: &str, name: &str) -> NamespacedName {
+        NamespacedName { namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// Amounts by resource.
-pub type Amounts = BTreeMap<Text, i64>;
+pub type Requests = BTreeMap<Text, i64>;
 
-/// One workload, as its object says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Info {
-    /// Its name.
-    pub key: Key,
-    /// Its UID: the last word in every order.
+pub struct WorkloadInfo {
+    pub key: NamespacedName,
+    /// Breaks ties in every order.
     pub uid: Text,
-    /// The UID of its job, for messages.
+    /// For the preemption message only.
     pub job_uid: Option<Text>,
-    /// The local queue it was sent to.
     pub local_queue: Text,
-    /// Its effective priority.
     pub priority: i64,
     /// Since when it exists.
     pub created: Time,
-    /// What it runs.
-    pub pod_sets: Vec<PodSet>,
-    /// Where it stands.
-    pub stand: Stand,
-    /// Its last eviction, while the condition says so.
+    pub pod_sets: Vec<PodSetSpec>,
+    pub status: QuotaStatus,
+    /// The last eviction while condition `Evicted` is True.
     pub evicted: Option<Eviction>,
-    /// `Requeued` is False: someone else decides when it queues again.
+    /// Condition `Requeued` is False: its controller decides when it may queue again.
     pub on_hold: bool,
-    /// Not before this instant.
+    /// API field `status.requeueState.requeueAt` of Kueue.
     pub requeue_at: Option<Time>,
-    /// One of its admission checks says Retry or Rejected.
+    /// An admission check is in state Retry or Rejected.
     pub checks_failed: bool,
-    /// What is wrong with its resources (requests above limits, limit ranges), if anything.
-    pub wrong: Option<String>,
-    /// All its pods are ready.
+    /// The message when requests exceed limits or violate a LimitRange.
+    pub invalid_resources: Option<String>,
+    /// Condition `PodsReady` is True.
     pub pods_ready: bool,
 }
 
-/// Where a workload stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stand {
-    /// It may be queued.
-    Waiting,
-    /// It must not be queued: deactivated, gated by annotation, waiting for replacement pods.
-    Barred,
-    /// Quota is set aside for it.
-    Reserved(Reservation),
-    /// It is done.
+pub enum QuotaStatus {
+    /// Pending: queueable, without a reservation.
+    Pending,
+    /// Not queueable: deactivated, admission-gated, or waiting for replacement pods.
+    Blocked,
+    QuotaReserved(QuotaReservation),
     Finished,
 }
 
-/// The quota a workload holds.
+/// The quota reserved for a Workload (`status.admission`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reservation {
-    /// In which queue.
+pub struct QuotaReservation {
     pub queue: Text,
-    /// What each set got.
-    pub sets: Vec<SetAssignment>,
-    /// Since when.
+    /// The flavors and usage of each pod set.
+    pub pod_sets: Vec<PodSetResources>,
     pub since: Time,
-    /// All checks are ready: it may run.
+    /// Condition `Admitted` is True.
     pub admitted: bool,
 }
 
-/// What one set of pods got.
+/// The quota reserved for one pod set (`podSetAssignments[]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAssignment {
-    /// The set.
+pub struct PodSetResources {
     pub name: Text,
-    /// The flavor of each resource.
     pub flavors: BTreeMap<Text, Text>,
-    /// What all its pods take together.
-    pub usage: Amounts,
-    /// How many pods are let in.
+    /// The total of all pods of the set.
+    pub usage: Requests,
+    /// The admitted pod count; below the spec's count after partial admission.
     pub count: i64,
 }
 
 /// Pods of one shape.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PodSet {
-    /// Name.
+pub struct PodSetSpec {
     pub name: Text,
-    /// How many.
     pub count: i64,
-    /// With how few it may start.
+    /// `minCount` of partial admission.
     pub min_count: Option<i64>,
-    /// How many are done and need nothing any more.
+    /// API field `status.reclaimablePods[].count` of Kueue.
     pub reclaimable: i64,
-    /// What one pod asks for.
-    pub requests: Amounts,
-    /// What its pods tolerate.
+    /// The requests of one pod.
+    pub requests: Requests,
     pub tolerations: Vec<Toleration>,
     /// Where its pods may run.
-    pub affinity: Affinity,
+    pub affinity: FlavorNodeRequirements,
 }
 
-/// What pods ask of their nodes' labels.
+/// Node selector and required node affinity of a pod template.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Affinity {
-    /// `nodeSelector`.
+pub struct FlavorNodeRequirements {
     pub selector: BTreeMap<Text, Text>,
-    /// Required node affinity: one of the terms must match; each is a conjunction. Empty: nothing is asked.
-    pub terms: Vec<Vec<Expression>>,
+    /// Required node affinity: terms are ORed, the expressions of a term are ANDed. Empty: no requirement.
+    pub terms: Vec<Vec<NodeSelectorRequirement>>,
 }
 
 /// One expression over node labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Expression {
-    /// The label.
+pub struct NodeSelectorRequirement {
     pub key: Text,
-    /// The comparison.
-    pub operator: Operator,
+    pub operator: NodeSelectorOperator,
     /// The values it is compared with.
     pub values: Vec<Text>,
 }
 
 /// How a label is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operator {
-    /// One of the values.
+pub enum NodeSelectorOperator {
+    /// The label has one of the values.
     In,
-    /// None of them, or no such label.
+    /// Also matches when the label is missing.
     NotIn,
     /// There is such a label.
     Exists,
-    /// There is none.
     DoesNotExist,
-    /// A whole number above the value.
+    /// The label value is an integer above the operand.
     Gt,
-    /// A whole number below the value.
+    /// The label value is an integer below the operand.
     Lt,
 }
 
 /// Why and when a workload was evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
-    /// Why.
     pub cause: EvictionCause,
-    /// When.
     pub at: Time,
 }
 
-/// Evictions, as far as they matter for the order of a queue.
+/// Causes of eviction that affect queue order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionCause {
-    /// Its pods were not ready in time.
     PodsReadyTimeout,
-    /// A check asked for another try.
+    /// An AdmissionCheck in state Retry.
     AdmissionCheck,
-    /// Anything else; the place in the queue is kept.
+    /// Any other cause; the Workload keeps its queue position.
     Other,
 }
 
-impl Info {
-    /// Since when it waits, as far as its place in a queue goes.
+impl WorkloadInfo {
+    /// The timestamp that orders the pending queue (Kueue's `GetQueueOrderTimestamp`).
     #[must_use]
-    pub fn queued_since(&self, from: RequeueFrom) -> Time {
+    pub fn queue_order_timestamp(&self, from: RequeuingTimestamp) -> Time {
         match &self.evicted {
+            // As in Kueue, an AdmissionCheck retry always moves the Workload behind those queued meanwhile; a
+            // PodsReady timeout only with `timestamp: Eviction`.
             Some(Eviction { cause: EvictionCause::AdmissionCheck, at }) => *at,
             Some(Eviction { cause: EvictionCause::PodsReadyTimeout, at })
-                if from == RequeueFrom::Eviction =>
+                if from == RequeuingTimestamp::Eviction =>
             {
                 *at
             }
@@ -197,25 +174,27 @@ impl Info {
         }
     }
 
-    /// The quota it holds, if any.
     #[must_use]
-    pub fn reservation(&self) -> Option<&Reservation> {
-        match &self.stand {
-            Stand::Reserved(reservation) => Some(reservation),
-            Stand::Waiting | Stand::Barred | Stand::Finished => None,
+    pub fn reservation(&self) -> Option<&QuotaReservation> {
+        match &self.status {
+            QuotaStatus::QuotaReserved(reservation) => Some(reservation),
+            QuotaStatus::Pending | QuotaStatus::Blocked | QuotaStatus::Finished => None,
         }
     }
 
-    /// What it holds by flavor and resource: what was admitted, less the pods that are done.
+    /// Usage by flavor and resource: the reserved amounts less those of reclaimable pods.
     #[must_use]
-    pub fn held(&self) -> BTreeMap<(Text, Text), i64> {
+    pub fn flavor_resource_usage(&self) -> BTreeMap<(Text, Text), i64> {
         let mut held = BTreeMap::new();
-        for set in self.reservation().into_iter().flat_map(|r| &r.sets) {
+        for set in self.reservation().into_iter().flat_map(|r| &r.pod_sets) {
             let own = self.pod_sets.iter().find(|own| own.name == set.name);
-            let left = own.map_or(set.count, |own| own.left().min(set.count));
+            // The reserved total is scaled down, so that a changed pod template does not change what an admitted
+            // Workload holds.
+            // After partial admission `count` is below the spec's count, so reclaimable pods may exceed it.
+            let left = own.map_or(set.count, |own| own.count_after_reclaim().min(set.count));
             for (resource, &total) in &set.usage {
                 let Some(flavor) = set.flavors.get(resource) else { continue };
-                let now = if set.count > 0 { amount::share_of(total, left, set.count) } else { 0 };
+                let now = if set.count > 0 { amount::prorate(total, left, set.count) } else { 0 };
                 let sum: &mut i64 = held.entry((flavor.clone(), resource.clone())).or_default();
                 *sum = amount::plus(*sum, now.max(0));
             }
@@ -224,17 +203,17 @@ impl Info {
     }
 }
 
-impl PodSet {
-    /// How many of its pods still need something.
+impl PodSetSpec {
+    /// The pod count without reclaimable pods.
     #[must_use]
-    pub fn left(&self) -> i64 {
+    pub fn count_after_reclaim(&self) -> i64 {
         (self.count - self.reclaimable).max(0)
     }
 
-    /// What `count` of its pods ask for together; pods themselves too, where the queue counts them.
+    /// The requests of `count` pods; `counts_pods` adds the resource `pods`.
     #[must_use]
-    pub fn asks(&self, count: i64, counts_pods: bool) -> Amounts {
-        let mut all: Amounts = self
+    pub fn total_requests(&self, count: i64, counts_pods: bool) -> Requests {
+        let mut all: Requests = self
             .requests
             .iter()
             .map(|(name, &each)| (name.clone(), amount::times(each.max(0), count)))

@@ -1,26 +1,28 @@
-//! Jobs of the batch group.
+//! The `batch/job` integration.
 //!
-//! A Job's template may change only while the Job is suspended, has no start and no active pods. So a stop takes three
-//! writes: suspend it and note that it is being stopped; once its pods are gone, take its start away; put the template
-//! back and the note away.
+//! The template of a Job is mutable only while the Job is suspended without `startTime` and active pods. So a stop
+//! takes three writes: suspend it with an annotation; once its pods are gone, clear `startTime`; restore the
+//! template and remove the annotation.
 
 use std::collections::BTreeMap;
 
-use muster_api::job::{JobFacts, Mode};
+use muster_api::client::Subresource;
+use muster_api::consts::{conditions, labels};
+use muster_api::job::{CompletionMode, JobFacts};
 use muster_api::meta;
 use muster_api::paths::{condition, job as path, job_status as status, meta as meta_path};
-use muster_api::port::Part;
 use muster_api::queue::PodSet;
-use muster_api::queue::words::{MAIN, TRUE, annotations};
-use muster_api::words::{conditions, labels};
+use muster_api::queue::consts::{MAIN, TRUE, annotations};
 use muster_tree::{Text, Tree};
 
 use super::construct::distinct_variables;
-use super::infos::Info;
-use super::work::{CannotStart, Change, Ended, Named, Step, Stop, Work, last_of_start, main_change};
+use super::generic_job::{
+    GenericJob, JobKind, JobOutcome, JobPatch, JobStartError, JobWrite, StopProgress, last_of_start,
+    main_change,
+};
+use super::podset_info::PodSetInfo;
 
-/// What Jobs are called.
-pub const NAMED: Named = Named {
+pub const NAMED: JobKind = JobKind {
     integration: "batch/job",
     api_version: "batch/v1",
     group: "batch",
@@ -28,16 +30,15 @@ pub const NAMED: Named = Named {
     suspend: path::SUSPEND,
 };
 
-/// Labels that the Job controller puts on the template.
+/// Labels that the Job controller adds to the template.
 const OF_CONTROLLER: [&str; 4] = [labels::JOB_UID, labels::JOB_NAME, OLD_JOB_NAME, OLD_JOB_UID];
-/// Those of them that a Workload does not show.
+/// Controller labels that are left out of the Workload.
 const HIDDEN: [&str; 3] = [labels::JOB_UID, OLD_JOB_NAME, OLD_JOB_UID];
-/// As older clients know the label with the Job's name.
+/// Deprecated label of the Job name.
 const OLD_JOB_NAME: &str = "job-name";
-/// As older clients know the label with the Job's UID.
+/// Deprecated label of the Job UID.
 const OLD_JOB_UID: &str = "controller-uid";
 
-/// A Job.
 #[derive(Debug, Clone)]
 pub struct BatchJob<'a> {
     object: &'a Tree,
@@ -45,7 +46,6 @@ pub struct BatchJob<'a> {
 }
 
 impl<'a> BatchJob<'a> {
-    /// Reads a Job.
     #[must_use]
     pub fn of(object: &'a Tree) -> BatchJob<'a> {
         BatchJob { object, facts: JobFacts::of(object) }
@@ -55,7 +55,7 @@ impl<'a> BatchJob<'a> {
         meta::annotation(self.object, annotations::STOPPING) == Some(TRUE)
     }
 
-    /// Pods that run at once, at most.
+    /// The maximum of concurrent pods.
     fn count(&self) -> u32 {
         let most = self.facts.parallelism;
         self.facts.completions.map_or(most, |completions| most.min(completions))
@@ -75,7 +75,7 @@ impl<'a> BatchJob<'a> {
         self.object.at(path::TEMPLATE).cloned().unwrap_or_default()
     }
 
-    /// The Job with so many pods, if their number is not fixed.
+    /// Sets the parallelism for partial admission.
     fn sized(&self, job: &Tree, count: u32) -> Tree {
         if self.min_parallelism().is_none() {
             return job.clone();
@@ -84,17 +84,17 @@ impl<'a> BatchJob<'a> {
         if self.completions_follow() { job.with(path::COMPLETIONS, count) } else { job }
     }
 
-    /// Takes the start away from a Job that stands still: its template may change then.
-    fn without_start(&self) -> Option<Change> {
+    /// Clears `startTime` of a suspended Job: then its template is mutable.
+    fn without_start(&self) -> Option<JobPatch> {
         self.facts.status.start_time?;
         let patch = Tree::Null.with(path::STATUS, Tree::Null.with(status::START_TIME, Tree::Null));
-        Some(Change { part: Part::Status, patch })
+        Some(JobPatch { part: Subresource::Status, patch })
     }
 
-    /// Successes and, where indexes may fail each for itself, failures: what needs no pod any more.
+    /// Succeeded pods and, with `backoffLimitPerIndex`, failed indexes: they need no pod any more.
     fn done(&self) -> u32 {
         match (self.facts.mode, self.facts.completions) {
-            (Mode::Indexed, Some(below)) => {
+            (CompletionMode::Indexed, Some(below)) => {
                 let failed = self.facts.status.failed_indexes.as_deref().unwrap_or_default();
                 indexes_below(&[&self.facts.status.completed_indexes, failed], below)
             }
@@ -103,8 +103,8 @@ impl<'a> BatchJob<'a> {
     }
 }
 
-impl Work for BatchJob<'_> {
-    fn named(&self) -> Named {
+impl GenericJob for BatchJob<'_> {
+    fn kind(&self) -> JobKind {
         NAMED
     }
 
@@ -113,6 +113,7 @@ impl Work for BatchJob<'_> {
     }
 
     fn is_suspended(&self) -> bool {
+        // While the annotation is set the stop is incomplete: the template is not restored yet.
         self.facts.suspend && !self.is_stopping()
     }
 
@@ -126,45 +127,48 @@ impl Work for BatchJob<'_> {
         }])
     }
 
-    fn start(&self, infos: &[Info]) -> Result<Step, CannotStart> {
-        let [info] = infos else { return Err(CannotStart::OtherSets { has: 1, admitted: infos.len() }) };
-        let template = info.put_into(&self.template())?;
+    fn start(&self, infos: &[PodSetInfo]) -> Result<JobWrite, JobStartError> {
+        let [info] = infos else { return Err(JobStartError::OtherSets { has: 1, admitted: infos.len() }) };
+        let template = info.merge_into(&self.template())?;
+        // The template is immutable while `startTime` is set, so clear it first, in a write of its own (status
+        // subresource).
         if template != self.template()
             && let Some(change) = self.without_start()
         {
-            return Ok(Step { change, is_told: false });
+            return Ok(JobWrite { change, emits_event: false });
         }
         let job =
             self.sized(self.object, info.count).with(path::TEMPLATE, template).with(path::SUSPEND, false);
         Ok(last_of_start(self.object, &job))
     }
 
-    fn stop(&self, infos: Option<&[Info]>) -> Stop {
+    fn stop(&self, infos: Option<&[PodSetInfo]>) -> StopProgress {
         let note = [meta_path::ANNOTATIONS, &[annotations::STOPPING]].concat();
+        // Without an original template there is nothing to restore, and no annotation is needed.
         let Some([info]) = infos else {
             let job = self.object.with(path::SUSPEND, true).without(&note);
-            return Stop::step(main_change(self.object, &job), !self.facts.suspend);
+            return StopProgress::step(main_change(self.object, &job), !self.facts.suspend);
         };
         if !self.facts.suspend {
             let job = self.object.with(path::SUSPEND, true).with(&note, TRUE);
-            return Stop::step(main_change(self.object, &job), true);
+            return StopProgress::step(main_change(self.object, &job), true);
         }
         let restored = keeping_labels(&self.template(), &info.restore(&self.template()), &OF_CONTROLLER);
         if restored != self.template() {
             if self.is_active() {
-                return Stop::Wait("pods are still active");
+                return StopProgress::Wait("pods are still active");
             }
             if let Some(change) = self.without_start() {
-                return Stop::step(Some(change), false);
+                return StopProgress::step(Some(change), false);
             }
         }
         let job = self.sized(self.object, info.count).with(path::TEMPLATE, restored).without(&note);
-        Stop::step(main_change(self.object, &job), false)
+        StopProgress::step(main_change(self.object, &job), false)
     }
 
-    fn ended(&self) -> Option<Ended> {
-        let end = self.facts.finished()?;
-        Some(Ended {
+    fn outcome(&self) -> Option<JobOutcome> {
+        let end = self.facts.finished_condition()?;
+        Some(JobOutcome {
             message: end.text_at(condition::MESSAGE),
             succeeded: end.str_at(condition::TYPE) == conditions::COMPLETE,
         })
@@ -177,12 +181,14 @@ impl Work for BatchJob<'_> {
     fn pods_ready(&self) -> bool {
         let status = &self.facts.status;
         let uncounted = u32::try_from(status.uncounted_succeeded.len()).unwrap_or(u32::MAX);
+        // Uncounted pods have succeeded and are not in `succeeded` yet.
         let there = status.succeeded.saturating_add(status.ready.unwrap_or(0)).saturating_add(uncounted);
         there >= self.count()
     }
 
-    fn reclaimable(&self) -> BTreeMap<Text, u32> {
+    fn reclaimable_pods(&self) -> BTreeMap<Text, u32> {
         let (count, done) = (self.count(), self.done());
+        // A Job with one pod at a time has nothing to reclaim before it finishes.
         if self.facts.parallelism <= 1 || done == 0 {
             return BTreeMap::new();
         }
@@ -192,7 +198,7 @@ impl Work for BatchJob<'_> {
     }
 }
 
-/// A switch as annotations spell it.
+/// Parses a boolean annotation.
 pub(super) fn read_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -208,7 +214,7 @@ fn without_labels(template: &Tree, keys: &[&str]) -> Tree {
     template.with_option(meta_path::LABELS, left)
 }
 
-/// The template `to` with those labels that `from` had: nobody but their controller may take them away.
+/// Keeps the controller's labels on a template: they are immutable.
 fn keeping_labels(from: &Tree, to: &Tree, keys: &[&str]) -> Tree {
     let label = |key: &str| from.at(meta_path::LABELS).and_then(|labels| labels.get(key)).cloned();
     let kept = keys.iter().filter_map(|key| Some((*key, label(key)?)));
@@ -218,7 +224,7 @@ fn keeping_labels(from: &Tree, to: &Tree, keys: &[&str]) -> Tree {
     if labels.is_empty() { to.clone() } else { to.with(meta_path::LABELS, labels) }
 }
 
-/// How many indexes below a bound stand in one of the texts (`0,2-4`).
+/// Counts the indexes below a bound in interval lists such as `0,2-4`.
 fn indexes_below(texts: &[&str], below: u32) -> u32 {
     let run = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

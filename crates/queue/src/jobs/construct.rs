@@ -1,45 +1,40 @@
-//! What every Workload consists of, whether a job or a group of pods stands behind it.
+//! Constructs Workloads from jobs and pod groups.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The same object gives the same Workload: what is made twice is made once.
-//! - A Workload of one object is controlled by it; that of a group belongs to all its pods and is controlled by none.
+//! - The same object gives the same Workload: a repeated create is a no-op.
+//! - The Workload of one object is controlled by it. The Workload of a group is owned by all its pods and
+//!   controlled by none.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use muster_api::meta::{self, Owner};
+use muster_api::meta::{self, OwnerReference};
 use muster_api::paths::{container, env, meta as meta_path, owner, pod};
-use muster_api::queue::words::{TRUE, annotations, labels};
+use muster_api::queue::consts::{TRUE, annotations, labels};
 use muster_api::queue::{NewPodSet, NewWorkload, PodSet};
 use muster_schema::selector::label_value_problems;
 use muster_tree::{Text, Tree};
 
-use super::priority::Resolved;
+use super::priority::ResolvedPriority;
 
-/// What is known of a Workload before it is made.
+/// The inputs of a new Workload.
 #[derive(Debug, Clone)]
-pub struct Making<'a> {
-    /// Its name.
+pub struct WorkloadParams<'a> {
     pub name: Text,
-    /// Its queue; empty for none.
+    /// Empty without a queue name.
     pub queue: Text,
-    /// Its pods.
     pub pod_sets: Vec<PodSet>,
-    /// How important it is.
-    pub priority: Resolved,
-    /// Labels that it takes over from its objects.
+    pub priority: ResolvedPriority,
+    /// Keys of labels copied from its objects.
     pub label_keys: &'a [Text],
 }
 
-/// The pods of a group do not agree on a label that the Workload takes over.
+/// The pods of a group have different values of a copied label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferentLabels {
-    /// Which label.
     pub key: Text,
-    /// Its value on one pod.
     pub one: Text,
-    /// And on another.
     pub other: Text,
 }
 
@@ -50,25 +45,26 @@ impl fmt::Display for DifferentLabels {
     }
 }
 
-/// The Workload of one object, which controls it.
+/// The Workload of one object, with the controller reference.
 #[must_use]
-pub fn of_object(api_version: &str, kind: &str, object: &Tree, making: Making<'_>) -> NewWorkload {
+pub fn of_object(api_version: &str, kind: &str, object: &Tree, making: WorkloadParams<'_>) -> NewWorkload {
     let (name, uid) = (meta::name(object), meta::uid(object));
-    // One object cannot disagree with itself.
+    // One object has one value per label: this cannot fail.
     let labels = copied_labels(&[object], making.label_keys).unwrap_or_default();
     let mut workload = common(&[object], labels, making);
+    // A foreign UID format must not make the Workload invalid.
     if is_label_value(&uid) {
         workload.labels.insert(labels::JOB_UID.into(), uid.clone());
     }
-    workload.owners = vec![Owner::controller_tree(api_version, kind, &name, &uid)];
+    workload.owners = vec![OwnerReference::controller_reference(api_version, kind, &name, &uid)];
     workload
 }
 
-/// The Workload of a group of pods, which all own it.
+/// The Workload of a pod group, with an owner reference to each pod.
 ///
 /// # Errors
-/// They have different values for a label that it takes over.
-pub fn of_group(pods: &[&Tree], making: Making<'_>) -> Result<NewWorkload, DifferentLabels> {
+/// The pods have different values of a copied label.
+pub fn of_group(pods: &[&Tree], making: WorkloadParams<'_>) -> Result<NewWorkload, DifferentLabels> {
     let labels = copied_labels(pods, making.label_keys)?;
     let mut workload = common(pods, labels, making);
     workload.annotations.insert(annotations::IS_GROUP_WORKLOAD.into(), TRUE.into());
@@ -76,7 +72,7 @@ pub fn of_group(pods: &[&Tree], making: Making<'_>) -> Result<NewWorkload, Diffe
     Ok(workload)
 }
 
-/// A pod as an owner of its group's Workload.
+/// The owner reference of a group's Workload to a pod.
 #[must_use]
 pub fn pod_owner(pod: &Tree) -> Tree {
     Tree::empty_map()
@@ -86,28 +82,27 @@ pub fn pod_owner(pod: &Tree) -> Tree {
         .with(owner::UID, meta::uid(pod))
 }
 
-/// For how long an object may run, in seconds, by its label.
 #[must_use]
 pub fn max_exec_secs(object: &Tree) -> Option<u32> {
     meta::label(object, labels::MAX_EXEC_SECONDS)?.parse().ok().filter(|secs| *secs > 0)
 }
 
-/// How pods name their gang: newer than what templates in Workloads have, and nothing that quota depends on.
+/// Gang references: not part of the Workload's template, since quota does not depend on them.
 const GANGS: [&[&str]; 2] = [pod::WORKLOAD.split_at(2).0, pod::SCHEDULING_GROUP.split_at(2).0];
 
-/// The template of the set of a pod: its spec as it is stored, gates and all, and nothing of its gang and its metadata.
+/// The pod set template of a pod: its stored spec, gates included, without gang references and metadata.
 #[must_use]
 pub fn template_of_pod(pod: &Tree) -> Tree {
     let spec = pod.get("spec").cloned().unwrap_or_default();
     distinct_variables(&without_gang(&Tree::map([("spec", spec)])))
 }
 
-/// A template that does not name its gang.
+/// A template without gang references.
 pub(super) fn without_gang(template: &Tree) -> Tree {
     GANGS.iter().fold(template.clone(), |template, path| template.without(path))
 }
 
-/// A template whose containers have every variable once: with its last value, where it stood first.
+/// Deduplicates environment variables: the last value at the first position. The CRD has a list map keyed by name.
 #[must_use]
 pub fn distinct_variables(template: &Tree) -> Tree {
     [pod::INIT_CONTAINERS, pod::CONTAINERS].iter().fold(template.clone(), |template, path| {
@@ -121,21 +116,21 @@ pub fn distinct_variables(template: &Tree) -> Tree {
 }
 
 fn with_distinct(item: &Tree, all: &[Tree]) -> Tree {
-    let mut kept: Vec<&Tree> = Vec::with_capacity(all.len());
+    let mut variables: Vec<&Tree> = Vec::with_capacity(all.len());
     for variable in all {
-        match kept.iter_mut().find(|it| it.str_at(env::NAME) == variable.str_at(env::NAME)) {
+        match variables.iter_mut().find(|it| it.str_at(env::NAME) == variable.str_at(env::NAME)) {
             Some(earlier) => *earlier = variable,
-            None => kept.push(variable),
+            None => variables.push(variable),
         }
     }
-    if kept.len() == all.len() {
+    if variables.len() == all.len() {
         item.clone()
     } else {
-        item.with(container::ENV, Tree::list(kept.into_iter().cloned()))
+        item.with(container::ENV, Tree::list(variables.into_iter().cloned()))
     }
 }
 
-fn common(objects: &[&Tree], labels: BTreeMap<Text, Text>, making: Making<'_>) -> NewWorkload {
+fn common(objects: &[&Tree], labels: BTreeMap<Text, Text>, making: WorkloadParams<'_>) -> NewWorkload {
     NewWorkload {
         namespace: objects.first().map(|it| meta::namespace(it)).unwrap_or_default(),
         name: making.name,
@@ -155,11 +150,11 @@ fn new_set(set: PodSet) -> NewPodSet {
     NewPodSet { name, template, count, min_count, topology }
 }
 
-/// Parameters of provisioning, and who else must let it in. The first object that says something counts.
+/// Copies ProvisioningRequest parameters and admission gates; the first object that has them counts.
 fn copied_annotations(objects: &[&Tree]) -> BTreeMap<Text, Text> {
     let mut all = BTreeMap::new();
-    let said = objects.iter().flat_map(|object| object.entries_at(meta_path::ANNOTATIONS));
-    for (key, value) in said {
+    let entries = objects.iter().flat_map(|object| object.entries_at(meta_path::ANNOTATIONS));
+    for (key, value) in entries {
         let is_ours =
             key.starts_with(annotations::PROVISIONING_PREFIX) || key == annotations::ADMISSION_GATED_BY;
         if let Some(value) = value.as_text().filter(|_| is_ours) {
@@ -182,7 +177,7 @@ fn copied_labels(objects: &[&Tree], keys: &[Text]) -> Result<BTreeMap<Text, Text
     Ok(all)
 }
 
-/// Whether a text may be the value of a label.
+/// Whether a text is a valid label value.
 pub(super) fn is_label_value(text: &str) -> bool {
     label_value_problems(text).is_empty()
 }

@@ -1,55 +1,55 @@
-//! JobSets: one pod set for each replicatedJob.
+//! The `jobset.x-k8s.io/jobset` integration: one pod set per replicatedJob.
 
 use std::collections::BTreeMap;
 
+use muster_api::consts::jobset as words;
 use muster_api::jobset::{JobSetFacts, ReplicatedJob};
 use muster_api::paths::{condition, jobset as path, replicated_job as job};
 use muster_api::queue::PodSet;
-use muster_api::words::jobset as words;
+use muster_api::queue::consts::JOBSET_INTEGRATION;
 use muster_tree::{Text, Tree};
 
 use super::construct::distinct_variables;
-use super::infos::{Clash, Info};
-use super::work::{CannotStart, Ended, Named, Step, Stop, Work, last_of_start, main_change};
+use super::generic_job::{
+    GenericJob, JobKind, JobOutcome, JobStartError, JobWrite, StopProgress, last_of_start, main_change,
+};
+use super::podset_info::{PodSetInfo, PodSetInfoConflict};
 
-/// What JobSets are called.
-pub const NAMED: Named = Named {
-    integration: "jobset.x-k8s.io/jobset",
+pub const NAMED: JobKind = JobKind {
+    integration: JOBSET_INTEGRATION,
     api_version: words::API_VERSION,
     group: "jobset.x-k8s.io",
     kind: words::KIND,
     suspend: path::SUSPEND,
 };
 
-/// A JobSet.
 #[derive(Debug, Clone)]
-pub struct SetOfJobs<'a> {
+pub struct QueuedJobSet<'a> {
     object: &'a Tree,
     facts: JobSetFacts,
 }
 
-impl<'a> SetOfJobs<'a> {
-    /// Reads a JobSet.
+impl<'a> QueuedJobSet<'a> {
     #[must_use]
-    pub fn of(object: &'a Tree) -> SetOfJobs<'a> {
-        SetOfJobs { object, facts: JobSetFacts::of(object) }
+    pub fn of(object: &'a Tree) -> QueuedJobSet<'a> {
+        QueuedJobSet { object, facts: JobSetFacts::of(object) }
     }
 
-    /// The JobSet with the pods of each replicatedJob changed by what there is for it.
+    /// Changes the pod template of each replicatedJob by its PodSetInfo.
     fn with_templates(
         &self,
-        infos: &[Info],
-        change: impl Fn(&Info, &Tree) -> Result<Tree, Clash>,
-    ) -> Result<Tree, CannotStart> {
+        infos: &[PodSetInfo],
+        change: impl Fn(&PodSetInfo, &Tree) -> Result<Tree, PodSetInfoConflict>,
+    ) -> Result<Tree, JobStartError> {
         let (has, admitted) = (self.facts.jobs.len(), infos.len());
         if has != admitted {
-            return Err(CannotStart::OtherSets { has, admitted });
+            return Err(JobStartError::OtherSets { has, admitted });
         }
         let mut jobs = Vec::with_capacity(has);
         for one in self.object.items_at(path::JOBS) {
             let name = set_name(&one.text_at(job::NAME));
             let Some(info) = infos.iter().find(|it| it.name == name) else {
-                return Err(CannotStart::OtherSets { has, admitted });
+                return Err(JobStartError::OtherSets { has, admitted });
             };
             let template = one.at(job::POD_TEMPLATE).cloned().unwrap_or_default();
             jobs.push(one.with(job::POD_TEMPLATE, change(info, &template)?));
@@ -58,7 +58,7 @@ impl<'a> SetOfJobs<'a> {
     }
 }
 
-/// Pod sets are called like DNS labels.
+/// Pod set names are DNS labels.
 fn set_name(replicated_job: &str) -> Text {
     Text::from(replicated_job.to_lowercase())
 }
@@ -67,8 +67,8 @@ fn pods(of: &ReplicatedJob) -> u32 {
     of.replicas.saturating_mul(of.pods())
 }
 
-impl Work for SetOfJobs<'_> {
-    fn named(&self) -> Named {
+impl GenericJob for QueuedJobSet<'_> {
+    fn kind(&self) -> JobKind {
         NAMED
     }
 
@@ -91,23 +91,23 @@ impl Work for SetOfJobs<'_> {
         Ok(self.facts.jobs.iter().zip(self.object.items_at(path::JOBS)).map(one).collect())
     }
 
-    fn start(&self, infos: &[Info]) -> Result<Step, CannotStart> {
-        let set = self.with_templates(infos, Info::put_into)?.with(path::SUSPEND, false);
+    fn start(&self, infos: &[PodSetInfo]) -> Result<JobWrite, JobStartError> {
+        let set = self.with_templates(infos, PodSetInfo::merge_into)?.with(path::SUSPEND, false);
         Ok(last_of_start(self.object, &set))
     }
 
-    fn stop(&self, infos: Option<&[Info]>) -> Stop {
+    fn stop(&self, infos: Option<&[PodSetInfo]>) -> StopProgress {
         let restored = infos.and_then(|infos| {
-            // Of another number of sets nobody knows which was which: it only stops.
+            // With another number of pod sets there is no mapping: only suspend.
             self.with_templates(infos, |info, template| Ok(info.restore(template))).ok()
         });
         let set = restored.unwrap_or_else(|| self.object.clone()).with(path::SUSPEND, true);
-        Stop::step(main_change(self.object, &set), !self.facts.suspend)
+        StopProgress::step(main_change(self.object, &set), !self.facts.suspend)
     }
 
-    fn ended(&self) -> Option<Ended> {
-        let end = self.facts.status.ended()?;
-        Some(Ended {
+    fn outcome(&self) -> Option<JobOutcome> {
+        let end = self.facts.status.terminal_condition()?;
+        Some(JobOutcome {
             message: end.text_at(condition::MESSAGE),
             succeeded: end.str_at(condition::TYPE) == words::conditions::COMPLETED,
         })
@@ -122,7 +122,7 @@ impl Work for SetOfJobs<'_> {
         there.sum::<u64>() == self.facts.replicas()
     }
 
-    fn reclaimable(&self) -> BTreeMap<Text, u32> {
+    fn reclaimable_pods(&self) -> BTreeMap<Text, u32> {
         let free = |of: &ReplicatedJob| {
             let done = self.facts.status.job(&of.name)?.succeeded.min(of.replicas);
             (done > 0).then(|| (set_name(&of.name), done.saturating_mul(of.pods())))

@@ -1,45 +1,45 @@
-//! Jobs in queues: what stands behind a Workload, and how it is started and stopped.
+//! Job integrations: what a Workload is created from, and how a job is started and stopped.
 //!
-//! [`work`] says what every kind of job supplies; [`batch`], [`jobset`] and [`trainjob`] supply it. [`plan`] decides what a job needs
-//! next, [`admit`] what is filled in and refused when one is written. [`naming`], [`construct`], [`requests`], [`infos`],
-//! [`priority`] and [`ancestors`] serve plain pods as well.
+//! [`work`] defines what an integration implements; [`batch`], [`jobset`] and [`trainjob`] implement it.
+//! [`plan`] is the job reconciler, [`admit`] defaults and validates jobs. [`naming`], [`construct`],
+//! [`requests`], [`infos`], [`priority`] and [`ancestors`] are also used by the pod integration.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A job runs only while a Workload that is like it is admitted.
-//! - What a start adds to templates, a stop takes away: they end up as their user wrote them.
-//! - Every step is safe to repeat, and may be the last one before a crash.
+//! - A job runs only while an equivalent Workload is admitted.
+//! - What a start adds to pod templates, a stop removes: the templates end up as the user wrote them.
+//! - Every action is idempotent, and the process may crash after any of them.
 
-pub mod admit;
-pub mod ancestors;
 pub mod batch;
 pub mod construct;
-pub mod equal;
-pub mod infos;
+pub mod equivalence;
+pub mod generic_job;
 pub mod jobset;
 pub mod naming;
-pub mod plan;
+pub mod owner_chain;
+pub mod podset_info;
 pub mod priority;
+pub mod reconciler;
 pub mod requests;
 pub mod trainjob;
-pub mod work;
+pub mod webhook;
 
 use muster_tree::Tree;
 
-use work::{Named, Work};
+use generic_job::{GenericJob, JobKind};
 
-/// Every kind of job that can be queued.
-pub const KINDS: [Named; 3] = [batch::NAMED, jobset::NAMED, trainjob::NAMED];
+/// The kinds of jobs that can be queued.
+pub const KINDS: [JobKind; 3] = [batch::NAMED, jobset::NAMED, trainjob::NAMED];
 
-/// The work behind an object of one of [`KINDS`] that tells all by itself: a TrainJob needs its runtime.
+/// The job behind an object of one of [`KINDS`] that is read without lookups: a TrainJob needs its runtime.
 #[must_use]
-pub fn work_of<'a>(group: &str, kind: &str, object: &'a Tree) -> Option<Box<dyn Work + 'a>> {
-    let is = |named: Named| (named.group, named.kind) == (group, kind);
+pub fn generic_job_of<'a>(group: &str, kind: &str, object: &'a Tree) -> Option<Box<dyn GenericJob + 'a>> {
+    let is = |named: JobKind| (named.group, named.kind) == (group, kind);
     if is(batch::NAMED) {
         return Some(Box::new(batch::BatchJob::of(object)));
     }
     if is(jobset::NAMED) {
-        return Some(Box::new(jobset::SetOfJobs::of(object)));
+        return Some(Box::new(jobset::QueuedJobSet::of(object)));
     }
     None
 }

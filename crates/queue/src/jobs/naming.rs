@@ -1,63 +1,59 @@
-//! The names of Workloads that belong to one object.
+//! Names of Workloads.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The name is a function of the owner alone: a create that is repeated meets its own object.
-//! - It is never longer than its [`Room`], and a legal object name if the owner's is.
+//! - The name is a function of the owner: a repeated create gets AlreadyExists for its own object.
+//! - It fits its limit, and is a valid object name if the owner's name is.
 
 use muster_tree::Text;
 use sha1::{Digest, Sha1};
 
-/// Digits of the hash at the end of a name.
+/// Length of the hash suffix in hex digits.
 const HASH_DIGITS: usize = 5;
 
-/// How long names may be.
+/// Length limit of Workload names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Room {
-    /// As long as object names.
+pub enum NameLimit {
     #[default]
     Long,
-    /// As long as DNS labels: the switch for short names is on.
+    /// 63: DNS labels, feature gate `ShortWorkloadNames`.
     Short,
 }
 
-impl Room {
-    /// The most bytes.
+impl NameLimit {
     #[must_use]
-    pub fn bytes(self) -> usize {
+    pub fn max_len(self) -> usize {
         match self {
-            Room::Long => 253,
-            Room::Short => 63,
+            NameLimit::Long => 253,
+            NameLimit::Short => 63,
         }
     }
 }
 
-/// Who a Workload belongs to.
+/// The owner of a Workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Maker<'a> {
-    /// Kind, as objects write it.
+pub struct WorkloadOwner<'a> {
     pub kind: &'a str,
-    /// API group; empty for core.
+    /// Empty for the core group.
     pub group: &'a str,
-    /// Name.
     pub name: &'a str,
-    /// UID; empty while a name is wanted for something that does not exist yet.
+    /// Empty for an object that does not exist yet.
     pub uid: &'a str,
 }
 
-/// The name of the Workload of `maker`.
+/// The name of the owner's Workload.
 #[must_use]
-pub fn workload(maker: Maker<'_>, room: Room) -> Text {
+pub fn workload_name(maker: WorkloadOwner<'_>, room: NameLimit) -> Text {
     with_hash(maker, &hash(maker, None), room)
 }
 
-/// The name of a further Workload of `maker`; `extra` tells it from the others.
+/// The name of a further Workload of the owner, distinguished by `extra`.
 #[must_use]
-pub fn another(maker: Maker<'_>, extra: &str, room: Room) -> Text {
+pub fn workload_name_with_suffix(maker: WorkloadOwner<'_>, extra: &str, room: NameLimit) -> Text {
     with_hash(maker, &hash(maker, Some(extra)), room)
 }
 
-fn hash(maker: Maker<'_>, extra: Option<&str>) -> String {
+fn hash(maker: WorkloadOwner<'_>, extra: Option<&str>) -> String {
     let mut words = [maker.kind, maker.group, maker.name, maker.uid].join("\n");
     if let Some(extra) = extra {
         words.push('\n');
@@ -67,12 +63,12 @@ fn hash(maker: Maker<'_>, extra: Option<&str>) -> String {
     all[..HASH_DIGITS].to_owned()
 }
 
-fn with_hash(maker: Maker<'_>, hash: &str, room: Room) -> Text {
+fn with_hash(maker: WorkloadOwner<'_>, hash: &str, room: NameLimit) -> Text {
     let front = format!("{}-{}", maker.kind.to_lowercase(), maker.name);
-    let most = room.bytes() - HASH_DIGITS - 1;
-    // Names of objects are ASCII; anything else is refused long before.
+    let most = room.max_len() - HASH_DIGITS - 1;
+    // Object names are ASCII; others are rejected earlier.
     let cut = front.get(..front.len().min(most)).unwrap_or(&front);
-    // A dot before the dash would make a name that no server takes.
+    // A dot before the dash would make the name invalid.
     Text::from(format!("{}-{hash}", cut.trim_end_matches('.')))
 }
 
@@ -80,46 +76,45 @@ fn with_hash(maker: Maker<'_>, hash: &str, room: Room) -> Text {
 mod tests {
     use super::*;
 
-    fn job<'a>(name: &'a str, uid: &'a str) -> Maker<'a> {
-        Maker { kind: "Job", group: "batch", name, uid }
-    }
-
-    /// Shows: 976-37.
-    #[test]
-    fn names_as_existing_clients_know_them() {
-        let pod = Maker { kind: "Pod", group: "", name: "pod", uid: "test-uid" };
-        assert_eq!(workload(pod, Room::Long), "pod-pod-43ebf");
-        assert_eq!(workload(job("name", "uid"), Room::Long), "job-name-ef3a1");
-        assert_eq!(another(job("name", "uid"), "1", Room::Long), "job-name-2514c");
+    fn job<'a>(name: &'a str, uid: &'a str) -> WorkloadOwner<'a> {
+        WorkloadOwner { kind: "Job", group: "batch", name, uid }
     }
 
     #[test]
-    fn long_names_give_way_before_the_hash() {
+    fn names_equal_kueue() {
+        let pod = WorkloadOwner { kind: "Pod", group: "", name: "pod", uid: "test-uid" };
+        assert_eq!(workload_name(pod, NameLimit::Long), "pod-pod-43ebf");
+        assert_eq!(workload_name(job("name", "uid"), NameLimit::Long), "job-name-ef3a1");
+        assert_eq!(workload_name_with_suffix(job("name", "uid"), "1", NameLimit::Long), "job-name-2514c");
+    }
+
+    #[test]
+    fn long_names_are_truncated_before_the_hash() {
         let long = "n".repeat(300);
-        for room in [Room::Long, Room::Short] {
-            let name = workload(job(&long, "u"), room);
-            assert_eq!(name.len(), room.bytes());
-            let other = workload(job(&long, "v"), room);
+        for room in [NameLimit::Long, NameLimit::Short] {
+            let name = workload_name(job(&long, "u"), room);
+            assert_eq!(name.len(), room.max_len());
+            let other = workload_name(job(&long, "v"), room);
             assert_ne!(name, other, "the hash tells owners apart");
             assert_eq!(name[..name.len() - 5], other[..other.len() - 5]);
         }
     }
 
     #[test]
-    fn a_cut_never_leaves_a_dot_before_the_dash() {
-        let dotted = format!("{}.{}", "n".repeat(Room::Short.bytes() - 6 - 5), "tail");
-        let name = workload(job(&dotted, "u"), Room::Short);
+    fn truncation_never_leaves_a_dot_before_the_dash() {
+        let dotted = format!("{}.{}", "n".repeat(NameLimit::Short.max_len() - 6 - 5), "tail");
+        let name = workload_name(job(&dotted, "u"), NameLimit::Short);
         assert!(name.starts_with("job-nnn") && !name.contains(".-"), "{name}");
     }
 
     #[test]
-    fn the_hash_tells_parts_apart() {
+    fn hash_distinguishes_owner_fields() {
         let all = [
-            workload(job("a", "b"), Room::Long),
-            workload(job("a", "c"), Room::Long),
-            workload(Maker { group: "x", ..job("a", "b") }, Room::Long),
-            another(job("a", "b"), "1", Room::Long),
-            another(job("a", "b"), "2", Room::Long),
+            workload_name(job("a", "b"), NameLimit::Long),
+            workload_name(job("a", "c"), NameLimit::Long),
+            workload_name(WorkloadOwner { group: "x", ..job("a", "b") }, NameLimit::Long),
+            workload_name_with_suffix(job("a", "b"), "1", NameLimit::Long),
+            workload_name_with_suffix(job("a", "b"), "2", NameLimit::Long),
         ];
         let mut distinct = all.to_vec();
         distinct.sort();

@@ -1,16 +1,15 @@
-//! The configuration of queueing: what a document of either version says, with everything that it leaves out.
+//! Kueue's configuration file in both versions, with defaults.
 //!
-//! Documents come as they were found in a file, with keys and types already checked by whoever reads files; what no
-//! table of keys can say is checked here.
+//! Documents are already checked for unknown keys and types by the file reader; everything else is validated here.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - All that is wrong is told at once, each with its path.
-//! - No selector lets in the namespaces of the system: their pods keep the cluster going.
+//! - All errors are reported at once, each with its path.
+//! - No selector matches system namespaces: their pods keep the cluster running.
 //!
 //! # Deliberately absent
 //!
-//! Ports, certificates, leader election and the like: they are the program's, not the queue's.
+//! Ports, certificates and leader election: options of the operator.
 
 mod read;
 #[cfg(test)]
@@ -18,23 +17,21 @@ mod tests;
 
 use std::time::Duration;
 
-use muster_api::selector::Selector;
+use muster_api::queue::consts::{CONFIG_V1BETA1, CONFIG_V1BETA2, JOBSET_INTEGRATION, TRAINJOB_INTEGRATION};
+use muster_api::selector::LabelSelector;
 use muster_tree::{Text, Tree};
 
-/// The older version of the document.
-pub const V1BETA1: &str = "config.kueue.x-k8s.io/v1beta1";
-/// The newer one, whose keys our own document has too.
-pub const V1BETA2: &str = "config.kueue.x-k8s.io/v1beta2";
+pub const V1BETA1: &str = CONFIG_V1BETA1;
+/// Our own configuration file has the keys of this version.
+pub const V1BETA2: &str = CONFIG_V1BETA2;
 
-/// The label that every namespace has with its own name.
+/// The label that kube-apiserver sets on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// Namespaces that are never looked at.
+/// Namespaces that are never managed.
 const SYSTEM: [&str; 2] = ["kube-system", "kueue-system"];
 
-/// Integrations that are built in.
-pub const FRAMEWORKS: [&str; 4] =
-    ["pod", "batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"];
-/// Integrations that others have, and that documents may therefore name.
+pub const FRAMEWORKS: [&str; 4] = ["pod", "batch/job", JOBSET_INTEGRATION, TRAINJOB_INTEGRATION];
+/// Kueue integrations that are not supported here; documents may name them.
 const FOREIGN: [&str; 14] = [
     "deployment",
     "statefulset",
@@ -52,153 +49,141 @@ const FOREIGN: [&str; 14] = [
     "sparkoperator.k8s.io/sparkapplication",
 ];
 
-/// What is configured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Integrations that are on, of [`FRAMEWORKS`].
+pub struct QueueConfig {
+    /// Enabled integrations, of [`FRAMEWORKS`].
     pub frameworks: Vec<Text>,
-    /// Integrations that were asked for and are not built in.
-    pub unserved: Vec<Text>,
-    /// Kinds of others that manage their jobs by themselves.
-    pub external: Vec<External>,
-    /// Labels that Workloads take over.
+    /// Enabled integrations that are not supported.
+    pub unsupported_frameworks: Vec<Text>,
+    /// Field `integrations.externalFrameworks` of Kueue's configuration.
+    pub external: Vec<ExternalFrameworkConfig>,
+    /// Field `integrations.labelKeysToCopy` of Kueue's configuration.
     pub label_keys: Vec<Text>,
-    /// Further conditions on plain pods.
+    /// Field `integrations.podOptions` of Kueue's configuration.
     pub pods: PodOptions,
-    /// Whether work without a queue is held, too.
+    /// Field `manageJobsWithoutQueueName` of Kueue's configuration.
     pub without_queue_name: bool,
-    /// Namespaces whose work is looked at.
-    pub namespaces: Selector,
-    /// Whether, and how long, pods are waited for.
-    pub wait: Option<WaitForPodsReady>,
-    /// How resources are counted.
-    pub resources: Resources,
-    /// In which order fair sharing tries; off when absent.
-    pub fair_sharing: Option<Vec<ShareStrategy>>,
-    /// How long finished things stay.
-    pub retention: Retention,
+    /// Field `managedJobsNamespaceSelector` of Kueue's configuration.
+    pub namespaces: LabelSelector,
+    /// Field `waitForPodsReady` of Kueue's configuration; None: off.
+    pub wait_for_pods_ready: Option<WaitForPodsReady>,
+    /// Field `resources` of Kueue's configuration.
+    pub resources: ResourcesConfig,
+    /// Field `fairSharing.preemptionStrategies` of Kueue's configuration; None: off.
+    pub fair_sharing: Option<Vec<PreemptionStrategyConfig>>,
+    /// Field `objectRetentionPolicies` of Kueue's configuration.
+    pub retention: RetentionPolicies,
 }
 
-/// A kind of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct External {
-    /// Kind.
+pub struct ExternalFrameworkConfig {
     pub kind: Text,
-    /// Version.
     pub version: Text,
-    /// Group.
     pub group: Text,
 }
 
-/// Further conditions on plain pods; each holds where it is said.
+/// `integrations.podOptions`; each selector applies if set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodOptions {
-    /// Their namespaces.
-    pub namespaces: Option<Selector>,
-    /// They themselves.
-    pub pods: Option<Selector>,
+    pub namespaces: Option<LabelSelector>,
+    pub pods: Option<LabelSelector>,
 }
 
-/// How long pods are waited for.
+/// Field `waitForPodsReady` of Kueue's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitForPodsReady {
-    /// Until they are ready for the first time.
+    /// Time from admission until `PodsReady`.
     pub timeout: Duration,
-    /// Until they are ready again; not at all when absent.
+    /// Field `recoveryTimeout` of Kueue's configuration; None: unlimited.
     pub recovery: Option<Duration>,
-    /// Whether nobody else is let in meanwhile.
+    /// Field `blockAdmission` of Kueue's configuration.
     pub blocks: bool,
-    /// What happens to who is late.
-    pub requeuing: Requeuing,
+    pub requeuing: RequeuingStrategy,
 }
 
-/// How who was late queues again.
+/// Field `requeuingStrategy` of Kueue's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requeuing {
-    /// Behind those that came before the eviction; by creation otherwise.
+pub struct RequeuingStrategy {
+    /// `timestamp: Eviction`; otherwise `Creation`.
     pub by_eviction: bool,
-    /// How often; without end when absent.
+    /// Field `backoffLimitCount` of Kueue's configuration; None: unlimited.
     pub limit: Option<u32>,
-    /// The first pause, in seconds.
+    /// Field `backoffBaseSeconds` of Kueue's configuration.
     pub base_secs: u32,
-    /// The longest pause, in seconds.
+    /// Field `backoffMaxSeconds` of Kueue's configuration.
     pub max_secs: u32,
 }
 
-impl Default for Requeuing {
-    fn default() -> Requeuing {
-        Requeuing { by_eviction: true, limit: None, base_secs: 60, max_secs: 3600 }
+impl Default for RequeuingStrategy {
+    fn default() -> RequeuingStrategy {
+        RequeuingStrategy { by_eviction: true, limit: None, base_secs: 60, max_secs: 3600 }
     }
 }
 
-/// How resources are counted.
+/// Field `resources` of Kueue's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Resources {
-    /// Resources whose names begin so do not count.
+pub struct ResourcesConfig {
+    /// Field `excludeResourcePrefixes` of Kueue's configuration.
     pub excluded_prefixes: Vec<Text>,
-    /// Resources that count as others.
-    pub transformations: Vec<Transformation>,
+    pub transformations: Vec<TransformationConfig>,
 }
 
-/// A resource that counts as others.
+/// An entry of `resources.transformations`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transformation {
-    /// Which one.
+pub struct TransformationConfig {
     pub input: Text,
-    /// Whether it counts as itself, too.
+    /// Field `strategy: Retain` of Kueue's configuration.
     pub retains: bool,
-    /// How much of each other for one of it, as quantities.
+    /// The amount of each output per unit, as quantities.
     pub outputs: Vec<(Text, Tree)>,
-    /// Another resource by whose amount all this is multiplied.
+    /// The resource that multiplies the outputs by its amount.
     pub multiply_by: Option<Text>,
 }
 
-/// When fair sharing lets somebody go.
+/// Field `fairSharing.preemptionStrategies[]` of Kueue's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShareStrategy {
-    /// When the preemptor's share afterwards is not larger than the other's.
+pub enum PreemptionStrategyConfig {
+    /// The preemptor's share after the preemption is at most the victim's share after it.
     LessThanOrEqualToFinalShare,
-    /// When the preemptor's share afterwards is smaller than the other's was.
+    /// The preemptor's share after the preemption is below the victim's share before it.
     LessThanInitialShare,
 }
 
-/// How long finished things stay; for ever where nothing is said.
+/// `objectRetentionPolicies`; None: kept forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Retention {
-    /// Workloads that have ended.
+pub struct RetentionPolicies {
     pub after_finished: Option<Duration>,
-    /// Jobs whose Workload was deactivated by us.
+    /// Jobs with a Workload deactivated by the system.
     pub after_deactivated: Option<Duration>,
 }
 
-/// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
-    /// Where in the document.
+pub struct QueueConfigError {
+    /// Path of the field.
     pub path: String,
-    /// What is wrong, and what to do.
+    /// The problem and how to fix it.
     pub words: String,
 }
 
-impl Settings {
-    /// What a document says; everything by default without one. `own` is the namespace in which we run.
+impl QueueConfig {
+    /// Reads a document; None gives the defaults. `own` is the namespace we run in.
     ///
     /// # Errors
-    /// All that is wrong.
-    pub fn of(document: Option<&Tree>, own: &str) -> Result<Settings, Vec<Wrong>> {
+    /// All errors of the document.
+    pub fn of(document: Option<&Tree>, own: &str) -> Result<QueueConfig, Vec<QueueConfigError>> {
         read::settings(document.unwrap_or(&Tree::Null), own)
     }
 
-    /// What is configured when nothing is; `own` is the namespace in which we run.
+    /// The defaults; `own` is the namespace we run in.
     ///
     /// # Panics
-    /// Never: nothing is wrong with a document that says nothing.
+    /// Never: an empty document is valid.
     #[must_use]
-    pub fn standard(own: &str) -> Settings {
-        Settings::of(None, own).expect("nothing said is nothing wrong")
+    pub fn default_for(own: &str) -> QueueConfig {
+        QueueConfig::of(None, own).expect("nothing said is nothing wrong")
     }
 
-    /// Whether an integration is on.
+    /// Whether an integration is enabled.
     #[must_use]
     pub fn serves(&self, framework: &str) -> bool {
         self.frameworks.iter().any(|it| it == framework)

@@ -1,27 +1,27 @@
-//! Between the versions: `v1beta1` as clients may still speak it, `v1beta2` as everything is stored and read.
+//! Conversion between `v1beta1`, which clients may still use, and `v1beta2`, which is stored.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What both versions can say survives there and back. What only one of them can say is left out in the other.
-//! - Metadata is not touched.
+//! - Fields of both versions survive a round trip. A field of one version only is dropped in the other.
+//! - Metadata is not changed.
 
 mod topology;
 
-use muster_api::queue::words::{
+use muster_api::queue::consts::{
     API_VERSION, CLUSTER_QUEUE, COHORT, GROUP, LOCAL_QUEUE, OLD_API_VERSION, PRIORITY_CLASS,
     SCHEDULING_GROUP, WORKLOAD, WORKLOAD_PRIORITY_CLASS,
 };
 use muster_tree::{Tree, tree};
 
-/// The old words for where a class of priority comes from.
-const WORKLOAD_SOURCE: &str = "kueue.x-k8s.io/workloadpriorityclass";
-const POD_SOURCE: &str = "scheduling.k8s.io/priorityclass";
+/// The `v1beta1` values of `priorityClassSource`.
+const WORKLOAD_SOURCE: &str = muster_api::queue::consts::WORKLOAD_PRIORITY_SOURCE;
+const POD_SOURCE: &str = muster_api::queue::consts::POD_PRIORITY_SOURCE;
 
 const SEARCH_STOPS: &str = "MayStopSearch";
 const ASSIGNMENTS: &[&str] = &["status", "admission", "podSetAssignments"];
 const TOPOLOGY: &str = "topologyAssignment";
 
-/// An object of this group in another version; one that is in it already, or of no known version, is as it was.
+/// Converts an object; one already in the version, or of an unknown version, is returned unchanged.
 #[must_use]
 pub fn convert(object: &Tree, to: &str) -> Tree {
     let from = object.str_at(&["apiVersion"]);
@@ -33,7 +33,6 @@ pub fn convert(object: &Tree, to: &str) -> Tree {
     }
 }
 
-/// Whether objects of this group are converted here.
 #[must_use]
 pub fn converts(group: &str) -> bool {
     group == GROUP
@@ -58,7 +57,6 @@ fn to_old(kind: &str, object: &Tree) -> Tree {
     }
 }
 
-/// An object whose field is called otherwise.
 fn moved(object: &Tree, part: &str, from: &str, to: &str) -> Tree {
     match object.at(&[part, from]) {
         Some(value) => object.without(&[part, from]).with(&[part, to], value.clone()),
@@ -82,7 +80,7 @@ fn cluster_queue_to_new(object: &Tree) -> Tree {
         let rules = Tree::list(flat.iter().map(|name| tree!({"name": name})));
         return queue.with(&["spec", "admissionChecksStrategy"], tree!({"admissionChecks": rules}));
     }
-    // The newer version has no strategy without checks.
+    // `v1beta2` omits the strategy if there are no checks.
     let strategy = ["spec", "admissionChecksStrategy"];
     let idle = queue.at(&strategy).is_some_and(|it| it.items_at(&["admissionChecks"]).is_empty());
     if idle { queue.without(&strategy) } else { queue }
@@ -116,7 +114,7 @@ fn workload_to_old(object: &Tree) -> Tree {
             bare.with(&["spec", "priorityClassName"], class.text_at(&["name"]))
                 .with(&["spec", "priorityClassSource"], source)
         }
-        // Rules of the older version read it without asking whether it is there.
+        // CEL rules of `v1beta1` read it without `has()`.
         None if bare.at(&["spec"]).is_some() => bare.with(&["spec", "priorityClassSource"], ""),
         None => bare,
     };
@@ -125,7 +123,7 @@ fn workload_to_old(object: &Tree) -> Tree {
     assigned(&bare.without(&["spec", "preemptionGates"]), topology::domains)
 }
 
-/// A Workload whose topology assignments are said in another way.
+/// Converts the topology assignments of a Workload.
 fn assigned(object: &Tree, say: fn(&Tree) -> Tree) -> Tree {
     let Some(all) = object.at(ASSIGNMENTS).filter(|it| it.is_list()) else {
         return object.clone();

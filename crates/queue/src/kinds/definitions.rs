@@ -1,44 +1,44 @@
-//! The definitions: what a server must know to serve the kinds of queueing.
+//! The CRDs of the `kueue.x-k8s.io` group.
 //!
-//! The fields are said once, in `fields`; `cargo xtask crds` puts the fields of types of Kubernetes in place and writes
-//! `crds/*.json`, which is what is installed.
+//! Fields are declared once, in `fields`. `cargo xtask crds` inlines Kubernetes types and writes `crds/*.json`,
+//! which are installed.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The files are what [`sources`] says: a test of `codegen` makes them anew and compares.
-//! - Both versions are served, the newer one is stored.
+//! - The files equal what [`sources`] generates: a test of `codegen` regenerates and compares them.
+//! - Both versions are served; the newer one is stored.
 //!
 //! # Deliberately absent
 //!
-//! Who converts between versions: whoever installs the definitions says that.
+//! The conversion webhook: the installer adds it to the CRDs.
 
 use std::sync::OnceLock;
 
-use muster_api::definition::Part;
-use muster_api::port::Kind;
+use muster_api::client::Kind;
+use muster_api::crd_schema::FieldSchema;
+use muster_api::queue::consts::{GROUP, OLD_VERSION, VERSION};
 use muster_api::queue::kinds::{self, Scope};
-use muster_api::queue::words::{GROUP, OLD_VERSION, VERSION};
 use muster_tree::{Tree, tree};
 
 use super::fields::{self, Version};
 
-/// Heading, type, path, and whether only wide tables have it.
+/// Name, type, JSON path, and whether it has priority 1 (`-o wide`).
 type Column = (&'static str, &'static str, &'static str, bool);
 
-/// What is beside the fields.
-struct Kinded {
+/// The parts of a CRD beside its fields.
+struct CrdSource {
     kind: &'static Kind,
     short: &'static [&'static str],
     has_status: bool,
     columns: &'static [Column],
-    /// Paths by which lists can be narrowed.
+    /// Field `selectableFields` of the CRD version.
     selectable: &'static [&'static str],
-    fields: fn(Version) -> Part,
+    fields: fn(Version) -> FieldSchema,
     text: &'static str,
 }
 
-static ALL: [Kinded; 8] = [
-    Kinded {
+static ALL: [CrdSource; 8] = [
+    CrdSource {
         kind: &kinds::RESOURCE_FLAVORS,
         short: &["flavor", "flavors", "rf"],
         has_status: false,
@@ -47,7 +47,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::flavor,
         text: include_str!("crds/resourceflavors.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::CLUSTER_QUEUES,
         short: &["cq"],
         has_status: true,
@@ -61,7 +61,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::cluster_queue,
         text: include_str!("crds/clusterqueues.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::LOCAL_QUEUES,
         short: &["queue", "queues", "lq"],
         has_status: true,
@@ -74,7 +74,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::local_queue,
         text: include_str!("crds/localqueues.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::COHORTS,
         short: &["co"],
         has_status: true,
@@ -83,7 +83,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::cohort,
         text: include_str!("crds/cohorts.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::WORKLOADS,
         short: &["kwl", "kueueworkload", "kueueworkloads"],
         has_status: true,
@@ -98,7 +98,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::workload,
         text: include_str!("crds/workloads.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::PRIORITY_CLASSES,
         short: &["wpc"],
         has_status: false,
@@ -107,7 +107,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::priority_class,
         text: include_str!("crds/workloadpriorityclasses.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::ADMISSION_CHECKS,
         short: &["ac"],
         has_status: true,
@@ -116,7 +116,7 @@ static ALL: [Kinded; 8] = [
         fields: fields::check,
         text: include_str!("crds/admissionchecks.json"),
     },
-    Kinded {
+    CrdSource {
         kind: &kinds::TOPOLOGIES,
         short: &["topo"],
         has_status: false,
@@ -127,24 +127,24 @@ static ALL: [Kinded; 8] = [
     },
 ];
 
-/// All definitions, ready to be installed.
+/// All CRDs, ready to be installed.
 ///
 /// # Panics
-/// Never: the files are part of the build and a test reads them.
+/// Never: the files are part of the build and covered by a test.
 #[must_use]
 pub fn definitions() -> Vec<Tree> {
     static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
-    let parse = |it: &Kinded| Tree::parse(it.text.as_bytes()).expect("definitions are JSON");
+    let parse = |it: &CrdSource| Tree::parse(it.text.as_bytes()).expect("definitions are JSON");
     TREES.get_or_init(|| ALL.iter().map(parse).collect()).clone()
 }
 
-/// All definitions with types of Kubernetes still named instead of spelled out, with their files.
+/// All CRDs with references to Kubernetes types, and their file names.
 #[must_use]
 pub fn sources() -> Vec<(String, Tree)> {
     ALL.iter().map(|it| (format!("{}.json", it.kind.plural), it.source())).collect()
 }
 
-impl Kinded {
+impl CrdSource {
     fn source(&self) -> Tree {
         let plural = &self.kind.plural;
         let (word, scope) = self.named();
@@ -171,7 +171,7 @@ impl Kinded {
         })
     }
 
-    /// Its word and scope.
+    /// Plural name and scope.
     fn named(&self) -> (&'static str, Scope) {
         let all = kinds::all().into_iter().find(|(kind, _, _)| *kind == self.kind);
         all.map_or(("", Scope::Cluster), |(_, word, scope)| (word, scope))
@@ -185,7 +185,8 @@ impl Kinded {
         let columns = self.columns.iter().map(|it| column(it, version));
         let columns = (!self.columns.is_empty()).then(|| Tree::list(columns));
         let selectable = self.selectable.iter().map(|path| tree!({"jsonPath": *path}));
-        // Servers refuse the same list in all versions: they would take it for one of the definition as a whole.
+        // kube-apiserver rejects identical `selectableFields` in all versions: they would belong to the CRD as a
+        // whole.
         let selects = version == Version::New && !self.selectable.is_empty();
         let selectable = selects.then(|| Tree::list(selectable));
         let parts = self.has_status.then(|| tree!({"status": {}}));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_schema_they_are_what_the_source_says() {
+    fn crds_equal_their_source_except_schema() {
         let plain = |tree: &Tree| {
             let versions = tree.items_at(&["spec", "versions"]).iter();
             let versions = Tree::list(versions.map(|it| it.without_key("schema")));

@@ -1,9 +1,9 @@
-//! The kinds of queueing: their definitions, what is filled in and refused, their versions, and the configuration.
+//! The `kueue.x-k8s.io` kinds: CRDs, defaulting and validation, version conversion, and the configuration file.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What a definition's schema or its rules refuse is not refused a second time here.
-//! - Admission, like everything else, reads the stored version; [`convert`] comes before it.
+//! - What the CRD schema or its CEL rules reject is not validated again here.
+//! - Admission reads the stored version; [`convert`] runs before it.
 
 pub mod admission;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Every path and builder of queueing against the definitions: a misspelt field cannot pass.
+//! Checks every path constant and builder against the CRDs: a misspelled field fails.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn walk<'a>(view: View<'a>, path: &[&str]) -> Option<View<'a>> {
 }
 
 #[test]
-fn every_path_is_in_its_definition() {
+fn every_path_is_in_its_crd() {
     let mut schemas: BTreeMap<&str, SchemaRef> = BTreeMap::new();
     for table in paths::TABLES {
         let kind = table.kind.2;
@@ -40,7 +40,7 @@ fn every_path_is_in_its_definition() {
 }
 
 #[test]
-fn every_kind_is_defined_where_it_lives() {
+fn every_kind_has_a_crd_with_its_scope() {
     let all = definitions();
     for (kind, word, scope) in kinds::all() {
         let name = format!("{}.{}", kind.plural, kind.group);
@@ -88,7 +88,7 @@ fn admitted() -> Tree {
 }
 
 #[test]
-fn what_builders_make_has_no_unknown_field() {
+fn builders_write_no_unknown_field() {
     let now = Time::parse("2026-01-01T00:00:00Z").unwrap();
     let condition =
         Condition::new("WaitingForReplacementPods", true, "PodsFailed", "m", now).of_generation(3);

@@ -1,165 +1,169 @@
-//! Groups of pods that are placed together: which pods ask for it, and the gang that is made once a group is admitted.
+//! Gang scheduling of pod groups: creates the PodGroup and its Workload (`scheduling.k8s.io`) for an admitted
+//! group.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Workload, then PodGroup, then the gates: each is made when the one before it was seen.
-//! - A gang that could never fill is not made: workers that come when their driver runs are placed one by one, and pods
-//!   that did not ask, or have done their work, are not counted on.
-//! - Both objects belong to all pods of the group and go with the last one. What is another's is not used.
+//! - Objects are created in order: Workload, PodGroup, ungating. Each waits until the previous one is observed.
+//! - A gang that could never be complete is not created: workers created by a running driver are scheduled one by
+//!   one, and pods that did not opt in or have succeeded are not counted.
+//! - Both objects are owned by all pods of the group and are garbage-collected with the last one. Foreign objects
+//!   are not used.
 
-use muster_api::gang_make::{
-    self, Gangs, Maker, Member as Mark, Need, NewGroup, Policy, Template, names, words,
+use muster_api::client::{ApiObject, Kind};
+use muster_api::gang_objects::{
+    self, GangOwner, GangSupport, MinCountUpdate, NewPodGroup, PodGroupMember as Mark, PodGroupTemplate,
+    TemplatePolicy, consts, names,
 };
 use muster_api::meta;
 use muster_api::paths::{meta as meta_path, pod as pod_path};
-use muster_api::pod::Phase;
-use muster_api::port::{Kind, Object};
+use muster_api::pod::PodPhase;
 use muster_api::queue::WorkloadFacts;
+use muster_api::queue::consts::{GROUP, TRUE, WORKLOAD, annotations};
 use muster_api::queue::kinds::WORKLOADS;
-use muster_api::queue::words::{GROUP, TRUE, WORKLOAD, annotations};
 use muster_tree::{Text, Tree, tree};
 
-use super::decl;
+use super::group_metadata;
 
-/// Everything that concerns the gang of an admitted group.
+/// Everything a gang decision reads, taken at one instant.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// How gangs are written here.
-    pub gangs: Gangs,
-    /// What the queue admitted.
+pub struct GangSnapshot<'a> {
+    /// The gang API that the server supports.
+    pub gangs: GangSupport,
     pub admitted: &'a WorkloadFacts,
     /// All pods of the group.
     pub pods: &'a [&'a Tree],
-    /// The Workload of gangs that has the group's name.
-    pub workload: Option<&'a Object>,
-    /// The PodGroup of that name.
-    pub group: Option<&'a Object>,
+    /// The `scheduling.k8s.io` Workload with the group's name.
+    pub workload: Option<&'a ApiObject>,
+    pub group: Option<&'a ApiObject>,
 }
 
-/// What has to be done about a gang.
+/// The decision about the gang of a group.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Gang {
-    /// Nothing: nobody asked.
-    Plain,
-    /// These, and gates are opened when they were seen.
-    First(Vec<Step>),
-    /// Gates may be opened; these beside.
-    There(Vec<Step>),
-    /// A name is another's, in words.
-    Taken(String),
+pub enum GangDecision {
+    NotRequested,
+    /// Create these objects; ungate after they are observed.
+    CreateFirst(Vec<GangWrite>),
+    /// Pods may be ungated; apply these updates.
+    Ready(Vec<GangWrite>),
+    /// A foreign object has the name; the message.
+    NameConflict(String),
 }
 
-/// One thing to do.
+/// A write to a gang object.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    /// Makes an object of this kind.
+pub enum GangWrite {
     Make(&'static Kind, Tree),
-    /// Merges a patch into an object, over what was read.
-    Patch(&'static Kind, Object, Tree),
+    /// Merge patch, with the resourceVersion that was read.
+    Patch(&'static Kind, ApiObject, Tree),
 }
 
-/// Whether a new pod asks to be placed together with its group.
+/// Whether a new pod opts into gang scheduling.
 #[must_use]
-pub fn asks(pod: &Tree) -> bool {
-    wishes(pod) && meta::annotation(pod, annotations::POD_GROUP_SETS).is_none()
+pub fn requests_gang(pod: &Tree) -> bool {
+    has_gang_annotation(pod) && meta::annotation(pod, annotations::POD_GROUP_SETS).is_none()
 }
 
-/// Whether it asks in vain.
+/// Whether the opt-in is ignored, since the pod declares its pod sets.
 #[must_use]
-pub fn asks_in_vain(pod: &Tree) -> bool {
-    wishes(pod) && meta::annotation(pod, annotations::POD_GROUP_SETS).is_some()
+pub fn is_gang_request_ignored(pod: &Tree) -> bool {
+    has_gang_annotation(pod) && meta::annotation(pod, annotations::POD_GROUP_SETS).is_some()
 }
 
-fn wishes(pod: &Tree) -> bool {
-    meta::annotation(pod, words::GANG) == Some(TRUE) && decl::group_name(pod).is_some()
+fn has_gang_annotation(pod: &Tree) -> bool {
+    meta::annotation(pod, consts::GANG) == Some(TRUE) && group_metadata::group_name(pod).is_some()
 }
 
-/// A new pod that names its gang, unless it asks for none or names another.
+/// Adds the reference to its gang, unless the pod does not opt in or references another gang.
 #[must_use]
-pub fn marked(pod: &Tree, gangs: Gangs) -> Tree {
-    let named = decl::group_name(pod).filter(|_| asks(pod) && !gang_make::is_marked(pod));
-    named.map_or_else(|| pod.clone(), |(group, _)| mark_of(&group).mark(gangs, pod))
+pub fn with_gang(pod: &Tree, gangs: GangSupport) -> Tree {
+    let named =
+        group_metadata::group_name(pod).filter(|_| requests_gang(pod) && !gang_objects::names_group(pod));
+    named.map_or_else(|| pod.clone(), |(group, _)| mark_of(&group).mark_template(gangs, pod))
 }
 
 fn mark_of(group: &Text) -> Mark {
     Mark { workload: group.clone(), template: names::label(group), group: group.clone(), group_uid: None }
 }
 
-/// Decides about the gang of a group that was admitted.
+/// Decides about the gang of an admitted group.
 #[must_use]
-pub fn decide(seen: &Seen<'_>) -> Gang {
-    let Some(kind) = seen.gangs.form.groups() else { return Gang::Plain };
+pub fn reconcile(seen: &GangSnapshot<'_>) -> GangDecision {
+    let Some(kind) = seen.gangs.api.groups() else { return GangDecision::NotRequested };
     let name = &seen.admitted.name;
-    let (joined, others): (Vec<&Tree>, Vec<&Tree>) =
-        seen.pods.iter().partition(|pod| gang_make::group_of(pod).as_ref() == Some(name) && asks(pod));
-    // Once nobody is left to be placed there is nothing to make.
-    if !joined.iter().any(|pod| !ended(pod) && meta::deleting(pod).is_none()) {
-        return Gang::Plain;
+    let (joined, others): (Vec<&Tree>, Vec<&Tree>) = seen
+        .pods
+        .iter()
+        .partition(|pod| gang_objects::group_of(pod).as_ref() == Some(name) && requests_gang(pod));
+    // No unscheduled pod is left: nothing to create. Creating it now would leave objects that no pod uses.
+    if !joined.iter().any(|pod| !ended(pod) && meta::deletion_timestamp(pod).is_none()) {
+        return GangDecision::NotRequested;
     }
-    let look = Look { seen, kind, joined, others };
-    let Some(workload) = seen.workload else { return Gang::First(vec![look.make_workload()]) };
-    if !gang_make::is_for(&workload.tree, GROUP, WORKLOAD, name) {
-        return Gang::Taken(taken(words::WORKLOAD_KIND, name));
+    let look = GangReconciliation { seen, kind, joined, others };
+    let Some(workload) = seen.workload else { return GangDecision::CreateFirst(vec![look.make_workload()]) };
+    if !gang_objects::is_for(&workload.tree, GROUP, WORKLOAD, name) {
+        return GangDecision::NameConflict(name_conflict_message(consts::WORKLOAD_KIND, name));
     }
-    let Some(group) = seen.group else { return Gang::First(vec![look.make_group(workload)]) };
-    if gang_make::workload_of(&group.tree) != *name {
-        return Gang::Taken(taken(words::GROUP_KIND, name));
+    let Some(group) = seen.group else { return GangDecision::CreateFirst(vec![look.make_group(workload)]) };
+    if gang_objects::workload_of(&group.tree) != *name {
+        return GangDecision::NameConflict(name_conflict_message(consts::GROUP_KIND, name));
     }
-    // What is left of a group of that name that is going.
-    if [workload, group].iter().any(|it| meta::deleting(&it.tree).is_some()) {
-        return Gang::First(Vec::new());
+    // Objects of a deleted group with this name are terminating: wait until they are deleted.
+    if [workload, group].iter().any(|it| meta::deletion_timestamp(&it.tree).is_some()) {
+        return GangDecision::CreateFirst(Vec::new());
     }
-    let owners = [(seen.gangs.form.workloads(), workload), (kind, group)];
-    let owners = owners.into_iter().filter_map(|(kind, object)| look.own(kind, object));
-    Gang::There(owners.chain(look.resize(workload, group)).collect())
+    let owners = [(seen.gangs.api.workloads(), workload), (kind, group)];
+    let owners = owners.into_iter().filter_map(|(kind, object)| look.add_owners(kind, object));
+    GangDecision::Ready(owners.chain(look.resize(workload, group)).collect())
 }
 
-fn taken(word: &str, name: &Text) -> String {
+fn name_conflict_message(word: &str, name: &Text) -> String {
     format!("{word} {name} is another's: the group of that name cannot be placed together and waits")
 }
 
-struct Look<'a> {
-    seen: &'a Seen<'a>,
+struct GangReconciliation<'a> {
+    seen: &'a GangSnapshot<'a>,
     kind: &'static Kind,
-    /// The pods that name the gang.
+    /// Pods that reference the gang.
     joined: Vec<&'a Tree>,
     /// All others of the group.
     others: Vec<&'a Tree>,
 }
 
-impl Look<'_> {
-    fn template(&self) -> Template {
+impl GangReconciliation<'_> {
+    fn template(&self) -> PodGroupTemplate {
         let declared = |pod: &&&Tree| meta::annotation(pod, annotations::POD_GROUP_SETS).is_some();
+        // Workers that a running driver creates never exist all at once: no gang, only grouping.
         let policy = match self.others.iter().any(|pod| declared(&pod)) {
-            true => Policy::Basic,
-            false => Policy::Gang { min: self.asked().min(self.room()).max(1) },
+            true => TemplatePolicy::Basic,
+            false => TemplatePolicy::Gang { min: self.expected_pods().min(self.room()).max(1) },
         };
         let class = self.joined.first().map(|pod| pod.str_at(pod_path::PRIORITY_CLASS));
-        // There a pod of another priority than its group would never be placed.
-        let class = class.filter(|it| !it.is_empty() && gang_make::is_inline(self.seen.gangs.form));
+        // Such servers never schedule a pod with another priority than its group.
+        // Only the API version with inline templates has the field.
+        let class = class.filter(|it| !it.is_empty() && gang_objects::is_inline(self.seen.gangs.api));
         let more = Tree::empty_map().with_option(&["priorityClassName"], class.map(Tree::from));
-        Template { name: names::label(&self.seen.admitted.name), policy, more }
+        PodGroupTemplate { name: names::label(&self.seen.admitted.name), policy, passthrough: more }
     }
 
-    /// As many as were admitted, without those that did not ask.
-    fn asked(&self) -> u32 {
+    /// The admitted pod count without pods that did not opt in.
+    fn expected_pods(&self) -> u32 {
         let admitted = self.seen.admitted;
-        let given = admitted.admission.iter().flat_map(|it| &it.assignments);
+        let assignments = admitted.admission.iter().flat_map(|it| &it.assignments);
         let whole = |name: &str| admitted.pod_set(name).map_or(0, |set| set.count);
-        let counts = given.map(|it| it.count.unwrap_or_else(|| whole(&it.name)));
+        let counts = assignments.map(|it| it.count.unwrap_or_else(|| whole(&it.name)));
         let alone = self.others.iter().filter(|pod| !ended(pod)).count();
         counts.sum::<u32>().saturating_sub(number(alone))
     }
 
-    /// As many as there can be now that some have done their work for good.
+    /// The pod count that can still be reached, without succeeded pods.
     fn room(&self) -> u32 {
-        let done = self.joined.iter().filter(|pod| phase(pod) == Phase::Succeeded).count();
-        self.asked().saturating_sub(number(done))
+        let done = self.joined.iter().filter(|pod| phase(pod) == PodPhase::Succeeded).count();
+        self.expected_pods().saturating_sub(number(done))
     }
 
-    fn maker(&self) -> Maker {
+    fn maker(&self) -> GangOwner {
         let admitted = self.seen.admitted;
-        Maker {
+        GangOwner {
             api_version: meta::api_version(&WORKLOADS),
             kind: WORKLOAD,
             namespace: admitted.namespace.clone(),
@@ -168,35 +172,37 @@ impl Look<'_> {
         }
     }
 
-    fn make_workload(&self) -> Step {
-        let form = self.seen.gangs.form;
-        let made = gang_make::workload(form, &self.maker(), &self.seen.admitted.name, &[self.template()]);
-        Step::Make(form.workloads(), made.with(meta_path::OWNERS, self.owners([])))
+    fn make_workload(&self) -> GangWrite {
+        let form = self.seen.gangs.api;
+        let object =
+            gang_objects::workload(form, &self.maker(), &self.seen.admitted.name, &[self.template()]);
+        GangWrite::Make(form.workloads(), object.with(meta_path::OWNERS, self.owners([])))
     }
 
-    fn make_group(&self, workload: &Object) -> Step {
-        let (form, name) = (self.seen.gangs.form, &self.seen.admitted.name);
-        let new = NewGroup {
+    fn make_group(&self, workload: &ApiObject) -> GangWrite {
+        let (form, name) = (self.seen.gangs.api, &self.seen.admitted.name);
+        let new = NewPodGroup {
             name,
             workload: name,
             workload_uid: Some(&meta::uid(&workload.tree)),
             template: &self.template(),
             labels: Tree::empty_map(),
         };
-        let made = gang_make::group(form, &self.maker(), &new);
-        // The first owner is its maker, which the pods are instead.
-        let rest = made.items_at(meta_path::OWNERS).iter().skip(1).cloned().collect::<Vec<_>>();
-        Step::Make(self.kind, made.with(meta_path::OWNERS, self.owners(rest)))
+        let object = gang_objects::group(form, &self.maker(), &new);
+        // The first owner is replaced by the pods.
+        let rest = object.items_at(meta_path::OWNERS).iter().skip(1).cloned().collect::<Vec<_>>();
+        GangWrite::Make(self.kind, object.with(meta_path::OWNERS, self.owners(rest)))
     }
 
     fn owners(&self, beside: impl IntoIterator<Item = Tree>) -> Tree {
-        let living = self.seen.pods.iter().filter(|pod| !ended(pod) && meta::deleting(pod).is_none());
+        let living =
+            self.seen.pods.iter().filter(|pod| !ended(pod) && meta::deletion_timestamp(pod).is_none());
         Tree::list(living.map(|pod| owner(pod)).chain(beside))
     }
 
-    /// Owners that an object lacks.
-    fn own(&self, kind: &'static Kind, object: &Object) -> Option<Step> {
-        let known: Vec<_> = meta::owners(&object.tree).map(|it| it.uid).collect();
+    /// Adds missing owner references.
+    fn add_owners(&self, kind: &'static Kind, object: &ApiObject) -> Option<GangWrite> {
+        let known: Vec<_> = meta::owner_references(&object.tree).map(|it| it.uid).collect();
         let new: Vec<Tree> = self
             .owners([])
             .items()
@@ -208,22 +214,26 @@ impl Look<'_> {
             return None;
         }
         let all = object.tree.items_at(meta_path::OWNERS).iter().cloned().chain(new);
-        Some(Step::Patch(kind, object.clone(), Tree::Null.with(meta_path::OWNERS, Tree::list(all))))
+        Some(GangWrite::Patch(kind, object.clone(), Tree::Null.with(meta_path::OWNERS, Tree::list(all))))
     }
 
-    fn resize(&self, workload: &Object, group: &Object) -> Vec<Step> {
-        let form = self.seen.gangs.form;
+    fn resize(&self, workload: &ApiObject, group: &ApiObject) -> Vec<GangWrite> {
+        let form = self.seen.gangs.api;
         let template = names::label(&self.seen.admitted.name);
-        let Some(Policy::Gang { min }) = Template::find(&workload.tree, &template).map(|it| it.policy) else {
+        let Some(TemplatePolicy::Gang { min }) =
+            PodGroupTemplate::find(&workload.tree, &template).map(|it| it.policy)
+        else {
             return Vec::new();
         };
         let waiting = self.joined.iter().any(|pod| pod.str_at(pod_path::NODE_NAME).is_empty() && !ended(pod));
-        let need = Need { asked: self.asked(), room: self.room(), waiting };
-        let Some(new) = need.change(min).filter(|_| gang_make::is_elastic(form)) else { return Vec::new() };
-        let template = gang_make::resize_template(&workload.tree, &template, new)
-            .map(|patch| Step::Patch(form.workloads(), workload.clone(), patch));
-        let inline = gang_make::resize_group(&group.tree, new)
-            .map(|patch| Step::Patch(self.kind, group.clone(), patch));
+        let need = MinCountUpdate { requested: self.expected_pods(), possible: self.room(), waiting };
+        let Some(new) = need.new_min_count(min).filter(|_| gang_objects::is_elastic(form)) else {
+            return Vec::new();
+        };
+        let template = gang_objects::resize_template(&workload.tree, &template, new)
+            .map(|patch| GangWrite::Patch(form.workloads(), workload.clone(), patch));
+        let inline = gang_objects::resize_group(&group.tree, new)
+            .map(|patch| GangWrite::Patch(self.kind, group.clone(), patch));
         template.into_iter().chain(inline).collect()
     }
 }
@@ -232,12 +242,12 @@ fn owner(pod: &Tree) -> Tree {
     tree!({"apiVersion": "v1", "kind": "Pod", "name": meta::name(pod), "uid": meta::uid(pod)})
 }
 
-fn phase(pod: &Tree) -> Phase {
-    Phase::of(pod.str_at(pod_path::PHASE))
+fn phase(pod: &Tree) -> PodPhase {
+    PodPhase::of(pod.str_at(pod_path::PHASE))
 }
 
 fn ended(pod: &Tree) -> bool {
-    phase(pod).ended()
+    phase(pod).is_terminal()
 }
 
 fn number(many: usize) -> u32 {

@@ -1,26 +1,28 @@
-//! Plain pods: which are taken in, what is accepted of them, and what they need until they have ended.
+//! The plain pod integration: webhook, validation and reconciler of queued pods and pod groups.
 //!
-//! A pod with a queue waits behind a gate until its Workload is admitted. Several pods may say that they belong together
-//! ([`decl`]); then they have one Workload and start as one. [`admit`] and [`check`] answer when pods are written,
-//! [`plan`] decides what happens to them afterwards, [`expect`] remembers what was sent and not seen yet.
+//! A pod with a queue name has a scheduling gate until its Workload is admitted. Pods can declare a group
+//! ([`decl`]); a group has one Workload and is admitted as a whole. [`mutate`] and [`validate`] implement
+//! the webhooks, [`reconciler`] the controller, and [`expectations`] tracks requests that were sent and not
+//! observed yet.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Everything here is a function of its arguments.
-//! - A pod that nobody asked us to queue is left as it is.
+//! - Every function is pure.
+//! - A pod that is not managed is never modified.
 //!
 //! # Deliberately absent
 //!
-//! Topology. Places are not chosen pod by pod here; gates for it are taken off with ours unless a place was assigned.
+//! Topology ungating: the topology gate is removed together with the admission gate, unless the admission assigns a
+//! topology.
 
-pub mod admit;
-pub mod check;
 pub mod compose;
-pub mod decl;
-pub mod expect;
+pub mod declared_pod_sets;
+pub mod expectations;
 pub mod gang;
 pub mod group;
-pub mod hash;
-pub mod member;
-pub mod plan;
-pub mod sets;
+pub mod group_metadata;
+pub mod mutate;
+pub mod queued_pod;
+pub mod reconciler;
+pub mod role_hash;
+pub mod validate;

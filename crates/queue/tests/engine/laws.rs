@@ -1,22 +1,22 @@
-//! Laws that hold whatever is fed and decided.
+//! Properties of the engine under random updates.
 
 use std::collections::BTreeMap;
 
 use muster_api::time::Time;
-use muster_queue::engine::decision::{Admission, Decision};
-use muster_queue::engine::spec::{LocalQueueSpec, Settings, ShareRule};
-use muster_queue::engine::workload::{Info, Key, Reservation, Stand};
-use muster_queue::engine::{Engine, Outcome};
+use muster_queue::engine::decision::{AdmitDecision, Decision};
+use muster_queue::engine::spec::{EngineSettings, FairSharingStrategy, LocalQueueSpec};
+use muster_queue::engine::workload::{NamespacedName, QuotaReservation, QuotaStatus, WorkloadInfo};
+use muster_queue::engine::{Engine, WriteOutcome};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::read;
 
 const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
-/// More cycles than any of these worlds needs to come to rest.
+/// Bound on the cycles until the engine is idle.
 const CYCLES_MAX: usize = 400;
 
-/// The world before anything happens: options of each queue, cohorts, settings.
+/// The initial ClusterQueues, Cohorts and settings.
 #[derive(Debug, Clone)]
 struct Plan {
     queues: Vec<String>,
@@ -81,26 +81,31 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The engine and what its user knows.
+/// The engine and the state of its caller.
 struct Site {
     engine: Engine,
     plan: Plan,
-    infos: BTreeMap<Key, Info>,
+    infos: BTreeMap<NamespacedName, WorkloadInfo>,
     born: i64,
     admitted: usize,
 }
 
 impl Site {
     fn new(plan: &Plan) -> Site {
-        let rules = vec![ShareRule::LessThanOrEqualToFinalShare, ShareRule::LessThanInitialShare];
+        let rules =
+            vec![FairSharingStrategy::LessThanOrEqualToFinalShare, FairSharingStrategy::LessThanInitialShare];
         let fair_sharing = plan.fair.then_some(rules);
-        let settings = Settings { heads_per_cycle: plan.heads, fair_sharing, ..Settings::default() };
+        let settings = EngineSettings {
+            heads_per_cycle: plan.heads,
+            fair_sharing_strategies: fair_sharing,
+            ..EngineSettings::default()
+        };
         let (infos, plan) = (BTreeMap::new(), plan.clone());
         let mut site = Site { engine: Engine::new(settings), plan, infos, born: 0, admitted: 0 };
-        site.engine.flavor(read::flavor(read::FLAVOR, &[]));
+        site.engine.apply_flavor(read::flavor(read::FLAVOR, &[]));
         for cohort in site.plan.cohorts.clone() {
             let (name, words) = words(&cohort);
-            site.engine.cohort(read::cohort(name, &words));
+            site.engine.apply_cohort(read::cohort(name, &words));
         }
         for index in 0..QUEUES.len() {
             site.feed_queue(index);
@@ -111,16 +116,16 @@ impl Site {
     fn feed_queue(&mut self, index: usize) {
         let line = format!("{} {}", QUEUES[index], self.plan.queues[index]);
         let (name, words) = words(&line);
-        self.engine.cluster_queue(read::queue(name, &words));
-        self.engine.local_queue(LocalQueueSpec {
+        self.engine.apply_cluster_queue(read::queue(name, &words));
+        self.engine.apply_local_queue(LocalQueueSpec {
             namespace: read::NAMESPACE.into(),
             name: name.into(),
-            queue: name.into(),
+            cluster_queue: name.into(),
             stopped: false,
         });
     }
 
-    fn arrive(&mut self, queue: usize, cpu: i64, prio: i64) -> Key {
+    fn arrive(&mut self, queue: usize, cpu: i64, prio: i64) -> NamespacedName {
         self.born += 1;
         let (cpu, prio) = (cpu.to_string(), prio.to_string());
         let name = format!("w{:03}", self.born);
@@ -130,55 +135,57 @@ impl Site {
         key
     }
 
-    fn feed(&mut self, info: Info) {
+    fn feed(&mut self, info: WorkloadInfo) {
         self.infos.insert(info.key.clone(), info.clone());
-        self.engine.workload(info);
+        self.engine.apply_workload(info);
     }
 
     fn cycle(&mut self, fails: bool) -> Vec<Decision> {
-        let decisions = self.engine.cycle(Time(self.born * 1_000_000));
+        let decisions = self.engine.run_cycle(Time(self.born * 1_000_000));
         for decision in &decisions {
             match decision {
-                Decision::Admit(admission) if fails => self.engine.settle(&admission.key, Outcome::Failed),
+                Decision::Admit(admission) if fails => {
+                    self.engine.record_write_outcome(&admission.key, WriteOutcome::Failed);
+                }
                 Decision::Admit(admission) => self.confirm(admission),
                 Decision::Preempt { victims, .. } => {
-                    let keys: Vec<Key> = victims.iter().map(|victim| victim.key.clone()).collect();
+                    let keys: Vec<NamespacedName> = victims.iter().map(|victim| victim.key.clone()).collect();
                     keys.iter().for_each(|key| self.let_go(key));
                 }
-                Decision::Refuse(_) => {}
+                Decision::Requeue(_) => {}
             }
         }
         decisions
     }
 
-    fn confirm(&mut self, admission: &Admission) {
+    fn confirm(&mut self, admission: &AdmitDecision) {
         self.admitted += 1;
         let Some(mut info) = self.infos.get(&admission.key).cloned() else { return };
-        info.stand = Stand::Reserved(Reservation {
+        info.status = QuotaStatus::QuotaReserved(QuotaReservation {
             queue: admission.queue.clone(),
-            sets: admission.sets.clone(),
+            pod_sets: admission.sets.clone(),
             since: Time(self.born * 1_000_000),
             admitted: true,
         });
         self.feed(info);
-        self.engine.settle(&admission.key, Outcome::Written);
+        self.engine.record_write_outcome(&admission.key, WriteOutcome::Written);
     }
 
-    fn let_go(&mut self, key: &Key) {
+    fn let_go(&mut self, key: &NamespacedName) {
         if let Some(mut info) = self.infos.get(key).filter(|info| info.reservation().is_some()).cloned() {
-            info.stand = Stand::Waiting;
+            info.status = QuotaStatus::Pending;
             self.feed(info);
         }
     }
 
-    fn finish(&mut self, key: &Key) {
+    fn finish(&mut self, key: &NamespacedName) {
         self.infos.remove(key);
-        self.engine.workload_gone(key);
+        self.engine.delete_workload(key);
     }
 
-    fn nth(&self, index: usize, holds: bool) -> Option<Key> {
+    fn nth(&self, index: usize, holds: bool) -> Option<NamespacedName> {
         let found = self.infos.values().filter(|info| info.reservation().is_some() == holds);
-        let keys: Vec<Key> = found.map(|info| info.key.clone()).collect();
+        let keys: Vec<NamespacedName> = found.map(|info| info.key.clone()).collect();
         (!keys.is_empty()).then(|| keys[index % keys.len()].clone())
     }
 
@@ -217,28 +224,28 @@ impl Site {
         }
     }
 
-    /// Cycles until nothing is left to decide; victims go at once, failed writes do not happen.
+    /// Runs cycles until nothing is left to decide. Victims release their quota at once, and writes succeed.
     fn rest(&mut self) -> Result<Vec<Decision>, TestCaseError> {
         let mut all = Vec::new();
         for _ in 0..CYCLES_MAX {
             all.extend(self.cycle(false));
-            if !self.engine.is_restless() {
+            if !self.engine.has_work() {
                 return Ok(all);
             }
         }
         Err(TestCaseError::fail("cycles come to rest"))
     }
 
-    /// Nobody uses more than there could be, nor leaves less than nothing; and usage is what the holders hold.
+    /// Usage is within quota and never negative, and equals the sum of the reservations.
     fn check_quota(&mut self) -> Result<(), TestCaseError> {
         for queue in QUEUES {
             let held: i64 = self
                 .infos
                 .values()
                 .filter(|info| info.reservation().is_some_and(|r| r.queue == *queue))
-                .flat_map(|info| info.held().into_values())
+                .flat_map(|info| info.flavor_resource_usage().into_values())
                 .sum();
-            let room = self.engine.room(queue, read::FLAVOR, "cpu").expect("a queue has room");
+            let room = self.engine.availability(queue, read::FLAVOR, "cpu").expect("a queue has room");
             prop_assert_eq!(room.used, held, "usage of {} is what is held", queue);
             prop_assert!(room.used <= room.maximum.max(0), "{} uses {:?}", queue, room);
             prop_assert!(room.available >= 0, "{} has {:?}", queue, room);
@@ -247,8 +254,8 @@ impl Site {
     }
 
     fn check_books(&mut self) -> Result<(), TestCaseError> {
-        let anew = self.engine.rebuilt().books();
-        prop_assert_eq!(self.engine.books(), anew);
+        let anew = self.engine.rebuilt().recountable_state();
+        prop_assert_eq!(self.engine.recountable_state(), anew);
         Ok(())
     }
 }
@@ -262,9 +269,9 @@ fn words(line: &str) -> (&str, Vec<(&str, &str)>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Quota grows only, so nobody may ever have more than there is, whatever is admitted, preempted, lost or changed.
+    /// Quota only grows, so usage never exceeds it, whatever is admitted, preempted, deleted or updated.
     #[test]
-    fn quota_is_never_exceeded_and_books_never_drift(plan in plan(true), ops in vec(op(), 1..60)) {
+    fn quota_is_never_exceeded_and_state_equals_recount(plan in plan(true), ops in vec(op(), 1..60)) {
         let mut site = Site::new(&plan);
         for op in &ops {
             site.act(op);
@@ -273,23 +280,23 @@ proptest! {
         }
     }
 
-    /// A cycle on an engine to which nothing happened decides nothing and looks at nothing.
+    /// A cycle without preceding updates decides nothing and processes nothing.
     #[test]
-    fn a_quiet_engine_does_nothing(plan in plan(false), ops in vec(op(), 1..40)) {
+    fn idle_engine_does_nothing(plan in plan(false), ops in vec(op(), 1..40)) {
         let mut site = Site::new(&plan);
         for op in &ops {
             site.act(op);
         }
         site.rest()?;
-        let before = site.engine.work();
-        prop_assert!(site.engine.cycle(Time(0)).is_empty());
-        prop_assert_eq!(site.engine.work(), before);
+        let before = site.engine.stats();
+        prop_assert!(site.engine.run_cycle(Time(0)).is_empty());
+        prop_assert_eq!(site.engine.stats(), before);
     }
 
-    /// What an engine at rest refuses, one that knows nothing of the past refuses too: nobody who could be admitted
-    /// sleeps.
+    /// What an idle engine keeps pending, a new engine fed the same objects keeps pending too: no admissible
+    /// Workload is stuck.
     #[test]
-    fn nobody_sleeps_who_could_run(plan in plan(false), ops in vec(op(), 1..40)) {
+    fn no_admissible_workload_is_stuck(plan in plan(false), ops in vec(op(), 1..40)) {
         let mut site = Site::new(&plan);
         for op in &ops {
             site.act(op);
@@ -297,25 +304,25 @@ proptest! {
         site.rest()?;
         let mut twin = site.engine.rebuilt();
         for _ in 0..CYCLES_MAX {
-            for decision in twin.cycle(Time(site.born * 1_000_000)) {
+            for decision in twin.run_cycle(Time(site.born * 1_000_000)) {
                 prop_assert!(!matches!(decision, Decision::Admit(_)), "asleep: {decision:?}");
             }
-            if !twin.is_restless() {
+            if !twin.has_work() {
                 break;
             }
         }
     }
 
-    /// Once arrivals stop and work ends, everything that can ever run in a strict queue has run.
+    /// When no more Workloads arrive and running ones finish, every Workload that fits a StrictFIFO queue has run.
     #[test]
-    fn strict_queues_starve_nobody(plan in plan(false), loads in vec((0..QUEUES.len(), 0_i64..6, 0_i64..4), 1..30)) {
+    fn strict_fifo_never_starves(plan in plan(false), loads in vec((0..QUEUES.len(), 0_i64..6, 0_i64..4), 1..30)) {
         let mut plan = plan;
         for queue in &mut plan.queues {
             *queue = format!("{} strict", queue.replace(" strict", ""));
         }
         let mut site = Site::new(&plan);
         for &(queue, cpu, prio) in &loads {
-            let most = site.engine.room(QUEUES[queue], read::FLAVOR, "cpu").expect("a queue has room").maximum;
+            let most = site.engine.availability(QUEUES[queue], read::FLAVOR, "cpu").expect("a queue has room").maximum;
             site.arrive(queue, cpu.min(most / 1000), prio);
         }
         for _ in 0..=loads.len() {
@@ -328,10 +335,10 @@ proptest! {
         prop_assert!(site.infos.is_empty());
     }
 
-    /// Victims do not go in vain: when they are gone their preemptor, alone in the world, is admitted, and with any one
-    /// of them spared it is not, unless it borrows.
+    /// Preemption is effective and minimal: once the victims are gone their preemptor alone is admitted, and with
+    /// any one of them spared it is not, unless it borrows.
     #[test]
-    fn victims_do_not_go_in_vain(
+    fn preemption_is_effective_and_minimal(
         plan in plan(true),
         loads in vec((0..QUEUES.len(), 1_i64..5, 0_i64..4), 1..16),
         last in (0..QUEUES.len(), 1_i64..6, 0_i64..6),
@@ -339,7 +346,7 @@ proptest! {
         let mut site = Site::new(&plan);
         for &(queue, cpu, prio) in &loads {
             let key = site.arrive(queue, cpu, prio);
-            site.engine.cycle(Time(0)).iter().for_each(|decision| if let Decision::Admit(it) = decision {
+            site.engine.run_cycle(Time(0)).iter().for_each(|decision| if let Decision::Admit(it) = decision {
                 site.confirm(it);
             });
             if site.infos[&key].reservation().is_none() {
@@ -348,16 +355,16 @@ proptest! {
         }
         let (queue, cpu, prio) = last;
         let preemptor = site.arrive(queue, cpu, prio);
-        let decisions = site.engine.cycle(Time(1));
+        let decisions = site.engine.run_cycle(Time(1));
         let Some(Decision::Preempt { victims, .. }) = decisions.first() else { return Ok(()) };
         for spared in victims {
             let mut other = site.engine.clone();
-            victims.iter().filter(|it| it.key != spared.key).for_each(|it| other.workload_gone(&it.key));
-            let admitted = other.cycle(Time(2)).iter().any(|it| matches!(it, Decision::Admit(it) if it.height == 0));
+            victims.iter().filter(|it| it.key != spared.key).for_each(|it| other.delete_workload(&it.key));
+            let admitted = other.run_cycle(Time(2)).iter().any(|it| matches!(it, Decision::Admit(it) if it.borrowing_height == 0));
             prop_assert!(!admitted, "{:?} went in vain", spared.key);
         }
-        victims.iter().for_each(|it| site.engine.workload_gone(&it.key));
-        let after = site.engine.cycle(Time(3));
+        victims.iter().for_each(|it| site.engine.delete_workload(&it.key));
+        let after = site.engine.run_cycle(Time(3));
         prop_assert!(matches!(after.first(), Some(Decision::Admit(it)) if it.key == preemptor), "{after:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The engine against tables of cases. A case is a few lines: who is there, who waits, what a cycle must decide.
-//! After every line the books are compared with books made anew.
+//! Table tests of the engine. A case lists objects, pending Workloads and the expected decisions of a cycle. After
+//! every step the state is compared with a recount.
 
 mod laws;
 mod read;
@@ -9,7 +9,7 @@ use muster_tree::Tree;
 
 use world::World;
 
-/// One case: a sentence and its steps.
+/// A case: a name and its steps.
 struct Case {
     says: String,
     steps: Vec<Tree>,
@@ -22,8 +22,7 @@ fn cases(text: &str) -> Vec<Case> {
     file.items().iter().map(case).collect()
 }
 
-/// Runs all cases of a file, and tells of all that differ, not only of the first. `least` guards against a reader that
-/// finds nothing.
+/// Runs all cases of a file and reports every difference. `least` guards against a parser that finds no cases.
 fn run(name: &str, text: &str, least: usize) {
     let all = cases(text);
     assert!(all.len() >= least, "{name}: only {} cases were read", all.len());

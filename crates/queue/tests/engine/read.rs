@@ -1,27 +1,25 @@
-//! Reads the words of a case: `queue a cohort=team cpu=10:5:2 within=lower`.
+//! Parses the words of a case: `queue a cohort=team cpu=10:5:2 within=lower`.
 
 use std::collections::BTreeMap;
 
-use muster_api::node::{Effect, Taint};
-use muster_api::selector::Selector;
+use muster_api::node::{Taint, TaintEffect};
+use muster_api::selector::LabelSelector;
 use muster_api::time::Time;
 use muster_api::toleration::Toleration;
 use muster_queue::engine::spec::{
-    CohortSpec, FlavorSpec, Group, Idle, Preference, QueueSpec, Quota, Reclaim, Search, Settings, ShareRule,
-    Strategy, WEIGHT_ONE, WhileBorrowing, Within,
+    BorrowWithinCohortPolicy, ClusterQueueSpec, CohortSpec, EngineSettings, FairSharingStrategy,
+    FlavorResourceQuota, FlavorSearchPolicy, FlavorSpec, FungibilityPreference, InactiveReason,
+    QueueingPolicy, ReclaimWithinCohortPolicy, ResourceGroupSpec, WEIGHT_ONE, WithinClusterQueuePolicy,
 };
 use muster_queue::engine::workload::{
-    Affinity, Eviction, EvictionCause, Expression, Info, Key, Operator, PodSet, Reservation, SetAssignment,
-    Stand,
+    Eviction, EvictionCause, FlavorNodeRequirements, NamespacedName, NodeSelectorOperator,
+    NodeSelectorRequirement, PodSetResources, PodSetSpec, QuotaReservation, QuotaStatus, WorkloadInfo,
 };
 use muster_tree::{Text, tree};
 
-/// The flavor that is meant when none is named.
 pub const FLAVOR: &str = "std";
-/// The namespace of all workloads that name none.
 pub const NAMESPACE: &str = "ns";
 
-/// Seconds of the tables as an instant.
 pub fn seconds(text: &str) -> Time {
     Time(text.parse::<i64>().expect("seconds are a number") * 1_000_000)
 }
@@ -30,43 +28,46 @@ pub fn number(text: &str) -> i64 {
     text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 
-/// An amount as users write it: cpu in cores or millicores.
+/// Parses a quantity: cpu in cores or millicores.
 pub fn amount(resource: &str, text: &str) -> i64 {
     let read = if resource == "cpu" { muster_api::quantity::milli } else { muster_api::quantity::whole };
     read(text).unwrap_or_else(|| panic!("{text:?} is no quantity"))
 }
 
-pub fn key(name: &str) -> Key {
+pub fn key(name: &str) -> NamespacedName {
     let (namespace, name) = name.split_once('/').unwrap_or((NAMESPACE, name));
-    Key::new(namespace, name)
+    NamespacedName::new(namespace, name)
 }
 
-/// `cpu@spot` or `cpu`.
 pub fn pair(word: &str) -> (&str, &str) {
     word.split_once('@').unwrap_or((word, FLAVOR))
 }
 
-/// The words that are amounts: everything `resource[@flavor]=value` that is not an option.
-fn quotas<'a>(words: &[(&'a str, &'a str)], options: &[&str]) -> Vec<(&'a str, &'a str, Quota)> {
+/// The quota words: every `resource[@flavor]=value` that is not an option.
+fn quotas<'a>(
+    words: &[(&'a str, &'a str)],
+    options: &[&str],
+) -> Vec<(&'a str, &'a str, FlavorResourceQuota)> {
     let amounts = words.iter().filter(|(name, value)| !value.is_empty() && !options.contains(name));
     let quota = |(name, value): &(&'a str, &'a str)| {
         let (resource, flavor) = pair(name);
         let mut parts = value.split(':');
         let nominal = amount(resource, parts.next().expect("a nominal quota"));
         let mut limit = || parts.next().filter(|part| *part != "-").map(|part| amount(resource, part));
-        (resource, flavor, Quota { nominal, borrowing: limit(), lending: limit() })
+        (resource, flavor, FlavorResourceQuota { nominal, borrowing_limit: limit(), lending_limit: limit() })
     };
     amounts.map(quota).collect()
 }
 
-/// Resources that share a flavor are one group; flavors and groups stand in the order in which they are written.
-pub fn groups(words: &[(&str, &str)], options: &[&str]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+/// Resources that share a flavor form a resource group; flavors and groups keep their order.
+pub fn groups(words: &[(&str, &str)], options: &[&str]) -> Vec<ResourceGroupSpec> {
+    let mut groups: Vec<ResourceGroupSpec> = Vec::new();
     for (resource, flavor, quota) in quotas(words, options) {
-        let has =
-            |group: &Group| group.covers(resource) || group.flavors.iter().any(|(name, _)| name == flavor);
+        let has = |group: &ResourceGroupSpec| {
+            group.covers(resource) || group.flavors.iter().any(|(name, _)| name == flavor)
+        };
         let at = groups.iter().position(has).unwrap_or_else(|| {
-            groups.push(Group::default());
+            groups.push(ResourceGroupSpec::default());
             groups.len() - 1
         });
         let flavors = &mut groups[at].flavors;
@@ -97,32 +98,33 @@ const QUEUE_OPTIONS: &[&str] = &[
     "takes",
 ];
 
-pub fn queue(name: &str, words: &[(&str, &str)]) -> QueueSpec {
-    let mut spec = QueueSpec::named(name);
+pub fn queue(name: &str, words: &[(&str, &str)]) -> ClusterQueueSpec {
+    let mut spec = ClusterQueueSpec::named(name);
     spec.groups = groups(words, QUEUE_OPTIONS);
-    spec.namespaces = Selector::of(Some(&tree!({})));
+    spec.namespace_selector = LabelSelector::of(Some(&tree!({})));
     for &(word, value) in words {
         match word {
-            "strict" => spec.strategy = Strategy::StrictFifo,
+            "strict" => spec.strategy = QueueingPolicy::StrictFifo,
             "cohort" => spec.cohort = Some(value.into()),
-            "within" => spec.preemption.within = within(value),
-            "reclaim" => spec.preemption.reclaim = reclaim(value),
+            "within" => spec.preemption.within_cluster_queue = within(value),
+            "reclaim" => spec.preemption.reclaim_within_cohort = reclaim(value),
             "borrow" => {
                 let threshold = value.strip_prefix("lower:").map(number);
-                spec.preemption.while_borrowing = Some(WhileBorrowing { threshold });
+                spec.preemption.borrow_within_cohort =
+                    Some(BorrowWithinCohortPolicy { max_priority_threshold: threshold });
             }
             "weight" => spec.weight = weight(value),
             "canborrow" => spec.fungibility.when_can_borrow = search(value),
             "canpreempt" => spec.fungibility.when_can_preempt = search(value),
             "prefer" => {
                 assert_eq!(value, "preemption", "the other preference is the default");
-                spec.fungibility.preference = Preference::PreemptionOverBorrowing;
+                spec.fungibility.preference = FungibilityPreference::PreemptionOverBorrowing;
             }
-            "idle" => spec.idle = Some(idle(value)),
+            "idle" => spec.inactive = Some(idle(value)),
             "takes" => {
                 let (label, want) = value.split_once(':').expect("takes=label:value");
                 let map = tree!({}).with(&["matchLabels", label], want);
-                spec.namespaces = Selector::of(Some(&map).filter(|_| label != "-"));
+                spec.namespace_selector = LabelSelector::of(Some(&map).filter(|_| label != "-"));
             }
             _ => {}
         }
@@ -130,37 +132,37 @@ pub fn queue(name: &str, words: &[(&str, &str)]) -> QueueSpec {
     spec
 }
 
-fn within(word: &str) -> Within {
+fn within(word: &str) -> WithinClusterQueuePolicy {
     match word {
-        "never" => Within::Never,
-        "lower" => Within::LowerPriority,
-        "newer" => Within::LowerOrNewerEqualPriority,
+        "never" => WithinClusterQueuePolicy::Never,
+        "lower" => WithinClusterQueuePolicy::LowerPriority,
+        "newer" => WithinClusterQueuePolicy::LowerOrNewerEqualPriority,
         other => panic!("within={other}"),
     }
 }
 
-fn reclaim(word: &str) -> Reclaim {
+fn reclaim(word: &str) -> ReclaimWithinCohortPolicy {
     match word {
-        "never" => Reclaim::Never,
-        "lower" => Reclaim::LowerPriority,
-        "any" => Reclaim::Any,
+        "never" => ReclaimWithinCohortPolicy::Never,
+        "lower" => ReclaimWithinCohortPolicy::LowerPriority,
+        "any" => ReclaimWithinCohortPolicy::Any,
         other => panic!("reclaim={other}"),
     }
 }
 
-fn search(word: &str) -> Search {
+fn search(word: &str) -> FlavorSearchPolicy {
     match word {
-        "stop" => Search::MayStop,
-        "next" => Search::TryNext,
+        "stop" => FlavorSearchPolicy::MayStopSearch,
+        "next" => FlavorSearchPolicy::TryNextFlavor,
         other => panic!("{other}: stop or next"),
     }
 }
 
-fn idle(word: &str) -> Idle {
+fn idle(word: &str) -> InactiveReason {
     match word {
-        "stopped" => Idle::Stopped,
-        "terminating" => Idle::Terminating,
-        "checks" => Idle::Checks,
+        "stopped" => InactiveReason::Stopped,
+        "terminating" => InactiveReason::Terminating,
+        "checks" => InactiveReason::AdmissionChecks,
         other => panic!("idle={other}"),
     }
 }
@@ -184,7 +186,7 @@ pub fn flavor(name: &str, words: &[(&str, &str)]) -> FlavorSpec {
             }
             Some(("taint", key)) => {
                 let (value, effect) = value.split_once(':').expect("taint:key=value:effect");
-                let effect = Effect::of(effect).expect("an effect");
+                let effect = TaintEffect::of(effect).expect("an effect");
                 spec.taints.push(Taint { key: key.into(), value: value.into(), effect });
             }
             _ if word == "tolerates" => spec.tolerations.push(toleration(value)),
@@ -194,7 +196,7 @@ pub fn flavor(name: &str, words: &[(&str, &str)]) -> FlavorSpec {
     spec
 }
 
-/// `key` tolerates any value of it, `key:value` just that one.
+/// `key` tolerates any value, `key:value` only this one.
 fn toleration(text: &str) -> Toleration {
     match text.split_once(':') {
         Some((key, value)) => Toleration::of(&tree!({"key": key, "operator": "Equal", "value": value})),
@@ -202,18 +204,19 @@ fn toleration(text: &str) -> Toleration {
     }
 }
 
-pub fn settings(words: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    let (last, first) = (ShareRule::LessThanOrEqualToFinalShare, ShareRule::LessThanInitialShare);
+pub fn settings(words: &[(&str, &str)]) -> EngineSettings {
+    let mut settings = EngineSettings::default();
+    let (last, first) =
+        (FairSharingStrategy::LessThanOrEqualToFinalShare, FairSharingStrategy::LessThanInitialShare);
     for &(word, value) in words {
         match (word, value) {
-            ("fair", "final") => settings.fair_sharing = Some(vec![last]),
-            ("fair", "initial") => settings.fair_sharing = Some(vec![first]),
-            ("fair", "") => settings.fair_sharing = Some(vec![last, first]),
+            ("fair", "final") => settings.fair_sharing_strategies = Some(vec![last]),
+            ("fair", "initial") => settings.fair_sharing_strategies = Some(vec![first]),
+            ("fair", "") => settings.fair_sharing_strategies = Some(vec![last, first]),
             ("block", "") => settings.block_admission = true,
             ("heads", count) => settings.heads_per_cycle = count.parse().expect("a number of heads"),
             ("from", "creation") => {
-                settings.requeue_from = muster_queue::engine::spec::RequeueFrom::Creation;
+                settings.requeuing_timestamp = muster_queue::engine::spec::RequeuingTimestamp::Creation;
             }
             other => panic!("settings {other:?}"),
         }
@@ -241,9 +244,9 @@ const WORKLOAD_OPTIONS: &[&str] = &[
 ];
 
 /// `wait w a cpu=2 x=3 min=1`: three pods of two cores each, at least one. Sets by themselves: `set=driver*1:cpu=1`.
-pub fn workload(name: &str, queue: &str, words: &[(&str, &str)], seen: i64) -> Info {
+pub fn workload(name: &str, queue: &str, words: &[(&str, &str)], seen: i64) -> WorkloadInfo {
     let key = key(name);
-    let mut info = Info {
+    let mut info = WorkloadInfo {
         uid: key.name.clone(),
         key,
         job_uid: None,
@@ -251,15 +254,15 @@ pub fn workload(name: &str, queue: &str, words: &[(&str, &str)], seen: i64) -> I
         priority: 0,
         created: Time(seen * 1_000_000),
         pod_sets: Vec::new(),
-        stand: Stand::Waiting,
+        status: QuotaStatus::Pending,
         evicted: None,
         on_hold: false,
         requeue_at: None,
         checks_failed: false,
-        wrong: None,
+        invalid_resources: None,
         pods_ready: false,
     };
-    let mut main = PodSet { name: "main".into(), count: 1, ..PodSet::default() };
+    let mut main = PodSetSpec { name: "main".into(), count: 1, ..PodSetSpec::default() };
     for &(word, value) in words {
         match word {
             "prio" => info.priority = number(value),
@@ -274,8 +277,8 @@ pub fn workload(name: &str, queue: &str, words: &[(&str, &str)], seen: i64) -> I
             "hold" => info.on_hold = true,
             "until" => info.requeue_at = Some(seconds(value)),
             "failed-checks" => info.checks_failed = true,
-            "wrong" => info.wrong = Some(value.replace('-', " ")),
-            "barred" => info.stand = Stand::Barred,
+            "wrong" => info.invalid_resources = Some(value.replace('-', " ")),
+            "barred" => info.status = QuotaStatus::Blocked,
             "ready" => info.pods_ready = true,
             "evicted" => info.evicted = Some(eviction(value)),
             "tolerates" => main.tolerations.push(toleration(value)),
@@ -314,28 +317,28 @@ fn eviction(text: &str) -> Eviction {
 }
 
 /// `zone:In:a+b|disk:Exists`: terms by `|`, expressions of a term by `;`.
-fn affinity(text: &str) -> Affinity {
+fn affinity(text: &str) -> FlavorNodeRequirements {
     let expression = |text: &str| {
         let mut parts = text.split(':');
         let key = parts.next().expect("a label");
         let operator = match parts.next().expect("an operator") {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            "Gt" => Operator::Gt,
-            "Lt" => Operator::Lt,
+            "In" => NodeSelectorOperator::In,
+            "NotIn" => NodeSelectorOperator::NotIn,
+            "Exists" => NodeSelectorOperator::Exists,
+            "DoesNotExist" => NodeSelectorOperator::DoesNotExist,
+            "Gt" => NodeSelectorOperator::Gt,
+            "Lt" => NodeSelectorOperator::Lt,
             other => panic!("operator {other}"),
         };
         let values = parts.next().map(|all| all.split('+').map(Text::from).collect()).unwrap_or_default();
-        Expression { key: key.into(), operator, values }
+        NodeSelectorRequirement { key: key.into(), operator, values }
     };
     let terms = text.split('|').map(|term| term.split(';').map(expression).collect());
-    Affinity { terms: terms.collect(), ..Affinity::default() }
+    FlavorNodeRequirements { terms: terms.collect(), ..FlavorNodeRequirements::default() }
 }
 
-/// `worker*4/2:cpu=2,gpu=1`: four of them, at least two.
-fn pod_set(text: &str) -> PodSet {
+/// `worker*4/2:cpu=2,gpu=1`: count 4, `minCount` 2.
+fn pod_set(text: &str) -> PodSetSpec {
     let (head, requests) = text.split_once(':').unwrap_or((text, ""));
     let (name, count) = head.split_once('*').unwrap_or((head, "1"));
     let (count, least) = count.split_once('/').map_or((count, None), |(count, least)| (count, Some(least)));
@@ -343,34 +346,44 @@ fn pod_set(text: &str) -> PodSet {
         let (resource, value) = word.split_once('=').expect("resource=amount");
         (Text::from(resource), amount(resource, value))
     };
-    PodSet {
+    PodSetSpec {
         name: name.into(),
         count: number(count),
         min_count: least.map(number),
         requests: requests.split(',').filter(|word| !word.is_empty()).map(request).collect(),
-        ..PodSet::default()
+        ..PodSetSpec::default()
     }
 }
 
-/// What `run` says it holds: its requests, each in the flavor it names.
-pub fn reservation(info: &Info, queue: &str, words: &[(&str, &str)], admitted: bool) -> Reservation {
+/// The reservation of a `run` step: its requests, each in the flavor it names.
+pub fn reservation(
+    info: &WorkloadInfo,
+    queue: &str,
+    words: &[(&str, &str)],
+    admitted: bool,
+) -> QuotaReservation {
     let flavors: BTreeMap<Text, Text> = words
         .iter()
         .filter(|(word, value)| !value.is_empty() && !WORKLOAD_OPTIONS.contains(word))
         .map(|(word, _)| pair(word))
         .map(|(resource, flavor)| (resource.into(), flavor.into()))
         .collect();
-    let set = |set: &PodSet| SetAssignment {
+    let set = |set: &PodSetSpec| PodSetResources {
         name: set.name.clone(),
         flavors: set
             .requests
             .keys()
             .map(|r| (r.clone(), flavors.get(r).cloned().unwrap_or(FLAVOR.into())))
             .collect(),
-        usage: set.asks(set.count, false),
+        usage: set.total_requests(set.count, false),
         count: set.count,
     };
     let since =
         words.iter().find(|(word, _)| *word == "since").map_or(info.created, |(_, value)| seconds(value));
-    Reservation { queue: queue.into(), sets: info.pod_sets.iter().map(set).collect(), since, admitted }
+    QuotaReservation {
+        queue: queue.into(),
+        pod_sets: info.pod_sets.iter().map(set).collect(),
+        since,
+        admitted,
+    }
 }

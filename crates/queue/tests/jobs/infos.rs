@@ -1,12 +1,12 @@
-//! What admission adds to pods, and how it goes again.
+//! Applying and restoring PodSetInfo.
 
 use muster_api::queue::WorkloadFacts;
-use muster_queue::jobs::infos::{Info, of_workload};
+use muster_queue::jobs::podset_info::{PodSetInfo, of_workload};
 use muster_tree::{Tree, tree};
 
 use super::{cases, flavor, part, says};
 
-/// An admitted Workload with one set of these flavors and checks.
+/// An admitted Workload with one pod set, these flavors and checks.
 fn workload(case: &Tree) -> WorkloadFacts {
     let queue = case.get("clusterQueue").cloned().unwrap_or_else(|| "cq".into());
     let assignment = tree!({"name": "main", "flavors": part(case, "flavors")})
@@ -17,9 +17,8 @@ fn workload(case: &Tree) -> WorkloadFacts {
             "admissionChecks": part(case, "checks")}}))
 }
 
-/// Shows: 976-50.
 #[test]
-fn what_a_start_adds() {
+fn podset_info_of_a_start() {
     let stamp = |template: &Tree| {
         let stamped = template.merge(&tree!({"metadata": {
             "labels": {"kueue.x-k8s.io/podset": "main", "kueue.x-k8s.io/local-queue-name": "lq",
@@ -32,11 +31,11 @@ fn what_a_start_adds() {
         let template = part(&case, "template");
         let infos = of_workload(&workload, &flavor);
         let got = infos.map_err(|why| why.to_string()).and_then(|infos| {
-            let put = infos[0].put_into(template).map_err(|why| why.to_string())?;
-            let again = infos[0].put_into(&put).map_err(|why| why.to_string())?;
+            let put = infos[0].merge_into(template).map_err(|why| why.to_string())?;
+            let again = infos[0].merge_into(&put).map_err(|why| why.to_string())?;
             assert_eq!(again, put, "{}: twice is once", says(&case));
             assert_eq!(i64::from(infos[0].count), case.int_at(&["admitted"]).unwrap_or(4), "{}", says(&case));
-            let undone = Info::of_template(&"main".into(), 4, template).restore(&put);
+            let undone = PodSetInfo::of_template(&"main".into(), 4, template).restore(&put);
             assert_eq!(undone, *template, "{}: taken out again", says(&case));
             Ok(put)
         });

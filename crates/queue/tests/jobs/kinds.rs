@@ -1,36 +1,36 @@
-//! What Jobs, JobSets and TrainJobs supply.
+//! The Job, JobSet and TrainJob integrations.
 
 use muster_queue::jobs::batch::BatchJob;
-use muster_queue::jobs::construct::{self, Making};
-use muster_queue::jobs::infos::Info;
-use muster_queue::jobs::priority::Resolved;
-use muster_queue::jobs::work::{Step, Stop, Work};
-use muster_queue::jobs::{KINDS, work_of};
+use muster_queue::jobs::construct::{self, WorkloadParams};
+use muster_queue::jobs::generic_job::{GenericJob, JobWrite, StopProgress};
+use muster_queue::jobs::podset_info::PodSetInfo;
+use muster_queue::jobs::priority::ResolvedPriority;
+use muster_queue::jobs::{KINDS, generic_job_of};
 use muster_tree::{Text, Tree, tree};
 
 use super::trainjob::training;
 use super::{cases, part, says, text};
 
-/// The work behind an object, by its kind.
-pub fn work(object: &Tree) -> Box<dyn Work + '_> {
+/// The job behind an object, by kind.
+pub fn work(object: &Tree) -> Box<dyn GenericJob + '_> {
     let kind = object.str_at(&["kind"]);
     if kind == "TrainJob" {
         return Box::new(training(object, false));
     }
     let named = KINDS.into_iter().find(|it| it.kind == kind).unwrap();
-    work_of(named.group, kind, object).unwrap()
+    generic_job_of(named.group, kind, object).unwrap()
 }
 
-/// What is said of a job, as a tree that leaves out what is not so.
-fn told(work: &dyn Work) -> Tree {
+/// The state of a job as a tree, without default values.
+fn told(work: &dyn GenericJob) -> Tree {
     let sets = work.pod_sets().unwrap();
     let sets = sets.iter().map(|set| {
         Tree::map([(set.name.clone(), Tree::from(set.count))])
             .with_option(&["least"], set.min_count.map(Tree::from))
     });
-    let reclaimable = work.reclaimable();
+    let reclaimable = work.reclaimable_pods();
     let reclaimable = Tree::map(reclaimable.into_iter().map(|(name, count)| (name, Tree::from(count))));
-    let ended = work.ended().map(|it| {
+    let ended = work.outcome().map(|it| {
         Tree::from(format!("{}: {}", if it.succeeded { "succeeded" } else { "failed" }, it.message))
     });
     let yes = |it: bool| it.then_some(Tree::Bool(true));
@@ -43,7 +43,7 @@ fn told(work: &dyn Work) -> Tree {
 }
 
 #[test]
-fn what_kinds_say() {
+fn integrations() {
     for case in cases(include_str!("kinds.yaml")) {
         let kinds = [("job", "Job"), ("jobset", "JobSet"), ("trainjob", "TrainJob")];
         let object = kinds.iter().find_map(|(key, kind)| Some(case.get(key)?.merge(&tree!({"kind": *kind}))));
@@ -52,21 +52,20 @@ fn what_kinds_say() {
     }
 }
 
-/// The next write of a stop.
-fn stopped(work: &dyn Work, infos: &[Info]) -> Step {
+fn stopped(work: &dyn GenericJob, infos: &[PodSetInfo]) -> JobWrite {
     match work.stop(Some(infos)) {
-        Stop::Step(step) => step,
+        StopProgress::Step(step) => step,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_start_wants_as_many_sets_as_there_are() {
+fn start_requires_matching_pod_sets() {
     let job = tree!({"kind": "Job", "spec": {"suspend": true, "template": {"spec": {}}}});
     let set = tree!({"kind": "JobSet", "spec": {"replicatedJobs": [{"name": "a"}]}});
-    let info = |name: &str| Info { name: text(name), ..Info::default() };
-    let why = |object: &Tree, infos: &[Info]| work(object).start(infos).unwrap_err().to_string();
-    assert!(work_of("apps", "Deployment", &job).is_none());
+    let info = |name: &str| PodSetInfo { name: text(name), ..PodSetInfo::default() };
+    let why = |object: &Tree, infos: &[PodSetInfo]| work(object).start(infos).unwrap_err().to_string();
+    assert!(generic_job_of("apps", "Deployment", &job).is_none());
     assert_eq!(why(&job, &[]), "invalid podset infos: expecting 1 podset, got 0");
     assert_eq!(why(&set, &[info("a"), info("b")]), "invalid podset infos: expecting 1 podset, got 2");
     assert_eq!(why(&set, &[info("b")]), "invalid podset infos: expecting 1 podset, got 1");
@@ -79,7 +78,7 @@ fn a_start_wants_as_many_sets_as_there_are() {
 }
 
 #[test]
-fn labels_of_the_job_controller_are_hidden_and_kept() {
+fn job_controller_labels_are_hidden_and_kept() {
     let labels = tree!({"app": "x", "job-name": "j", "controller-uid": "u", "batch.kubernetes.io/controller-uid": "u",
         "batch.kubernetes.io/job-name": "j"});
     let job = tree!({"metadata": {"name": "j", "annotations": {"kueue.x-k8s.io/stopping": "true"}},
@@ -91,26 +90,25 @@ fn labels_of_the_job_controller_are_hidden_and_kept() {
         Some(&tree!({"app": "x", "batch.kubernetes.io/job-name": "j"}))
     );
     let plain = set.template.without(&["spec", "nodeSelector"]);
-    let stop = stopped(&work, &[Info::of_template(&set.name, set.count, &plain)]);
+    let stop = stopped(&work, &[PodSetInfo::of_template(&set.name, set.count, &plain)]);
     let after = job.merge(&stop.change.patch);
-    assert!(!stop.is_told && after.at(&["spec", "template", "metadata", "labels"]) == Some(&labels));
+    assert!(!stop.emits_event && after.at(&["spec", "template", "metadata", "labels"]) == Some(&labels));
     assert_eq!(after.at(&["spec", "template", "spec", "nodeSelector"]), None);
     assert_eq!(after.at(&["metadata", "annotations", "kueue.x-k8s.io/stopping"]), None);
 }
 
-fn making(keys: &[Text]) -> Making<'_> {
-    Making {
+fn making(keys: &[Text]) -> WorkloadParams<'_> {
+    WorkloadParams {
         name: text("wl"),
         queue: text("q"),
         pod_sets: Vec::new(),
-        priority: Resolved { class: None, priority: 7 },
+        priority: ResolvedPriority { class: None, priority: 7 },
         label_keys: keys,
     }
 }
 
-/// Shows: 976-38, 976-43.
 #[test]
-fn what_every_workload_consists_of() {
+fn common_workload_fields() {
     let keys = [text("team"), text("missing")];
     let pod = tree!({"metadata": {"name": "p", "namespace": "n", "uid": "u-1",
             "labels": {"team": "a", "other": "b", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
@@ -147,7 +145,7 @@ fn what_every_workload_consists_of() {
 }
 
 #[test]
-fn the_workload_of_a_group_belongs_to_all_its_pods() {
+fn group_workload_is_owned_by_all_pods() {
     let keys = [text("team")];
     let pod = |name: &str, team: &str| {
         let labels = if team.is_empty() { Tree::empty_map() } else { tree!({"team": team}) };
@@ -169,7 +167,7 @@ fn the_workload_of_a_group_belongs_to_all_its_pods() {
 }
 
 #[test]
-fn a_uid_that_is_no_label_is_not_made_one() {
+fn invalid_label_uid_is_not_copied() {
     let long = "u".repeat(64);
     for uid in [long.as_str(), "-u", "u/1"] {
         let job = tree!({"metadata": {"name": "j", "uid": uid}});

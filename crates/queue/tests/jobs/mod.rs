@@ -1,4 +1,4 @@
-//! Jobs in queues.
+//! Tests of the job integrations.
 
 mod admit;
 mod infos;
@@ -11,17 +11,16 @@ mod trainjob;
 mod world;
 
 use muster_api::queue::{FlavorFacts, PodSet};
-use muster_queue::jobs::priority::{Classes, PodClass};
+use muster_queue::jobs::priority::{PodPriorityClass, PriorityClassLister};
 use muster_tree::{Text, Tree, tree};
 
-/// The cases of a table.
 fn cases(text: &str) -> Vec<Tree> {
     let all = Tree::parse_yaml(text).unwrap_or_else(|why| panic!("{why}"));
     assert!(!all.items().is_empty(), "a table has cases");
     all.items().to_vec()
 }
 
-/// What a case says of itself.
+/// The name of a case.
 fn says(case: &Tree) -> String {
     case.str_at(&["says"]).to_owned()
 }
@@ -35,7 +34,7 @@ fn texts(tree: &Tree) -> Vec<String> {
     tree.items().iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The flavors of all tests: `spot` and `reserved`.
+/// The flavors `spot` and `reserved`.
 fn flavor(name: &str) -> Option<FlavorFacts> {
     let flavor = match name {
         "spot" => {
@@ -48,24 +47,22 @@ fn flavor(name: &str) -> Option<FlavorFacts> {
     Some(FlavorFacts::of(&flavor))
 }
 
-/// The classes of all tests.
 struct Known;
 
-impl Classes for Known {
-    fn of_queues(&self, name: &str) -> Option<i64> {
+impl PriorityClassLister for Known {
+    fn workload_priority_class(&self, name: &str) -> Option<i64> {
         [("gold", 100), ("silver", 50)].iter().find(|it| it.0 == name).map(|it| it.1)
     }
 
-    fn of_pods(&self, name: &str) -> Option<i64> {
+    fn priority_class(&self, name: &str) -> Option<i64> {
         (name == "high").then_some(10)
     }
 
-    fn default_of_pods(&self) -> Option<PodClass> {
+    fn default_priority_class(&self) -> Option<PodPriorityClass> {
         None
     }
 }
 
-/// Pod sets as a Workload writes them.
 fn pod_sets(tree: &Tree) -> Vec<PodSet> {
     tree.items().iter().map(PodSet::of).collect()
 }

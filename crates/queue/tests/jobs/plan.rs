@@ -1,19 +1,19 @@
-//! Single passes: a picture, and what is done about it.
+//! Single reconciliations: a snapshot and the expected actions.
 
-use muster_api::event::Severity;
-use muster_api::meta::Owner;
-use muster_api::port::Part;
-use muster_queue::jobs::ancestors::{Ancestor, Lost};
-use muster_queue::jobs::plan::{Above, Action, Settings};
+use muster_api::client::Subresource;
+use muster_api::event::EventType;
+use muster_api::meta::OwnerReference;
+use muster_queue::jobs::owner_chain::{ManagedAncestor, OwnerChainError};
+use muster_queue::jobs::reconciler::{JobAncestry, JobReconcilerAction, JobReconcilerSettings};
 use muster_tree::{Tree, tree};
 
 use super::world::World;
 use super::{cases, says, text, texts};
 
-/// A step as one line.
-fn line(step: &Action) -> String {
+/// Formats an action as a line.
+fn line(step: &JobReconcilerAction) -> String {
     match step {
-        Action::CreateWorkload(tree) => format!(
+        JobReconcilerAction::CreateWorkload(tree) => format!(
             "create {} in {} of priority {} {}",
             tree.str_at(&["metadata", "name"]),
             tree.str_at(&["spec", "queueName"]),
@@ -22,52 +22,54 @@ fn line(step: &Action) -> String {
         )
         .trim_end()
         .to_owned(),
-        Action::PatchWorkload(this, patch) => format!("patch {} {patch}", this.name),
-        Action::DropFinalizer(this) => format!("let go of {}", this.name),
-        Action::DeleteWorkload(this) => format!("delete {}", this.name),
-        Action::SetCondition(this, it) => {
+        JobReconcilerAction::PatchWorkload(this, patch) => format!("patch {} {patch}", this.name),
+        JobReconcilerAction::RemoveFinalizer(this) => format!("let go of {}", this.name),
+        JobReconcilerAction::DeleteWorkload(this) => format!("delete {}", this.name),
+        JobReconcilerAction::SetCondition(this, it) => {
             format!("{} of {} is {}: {}: {}", it.kind, this.name, it.holds, it.reason, it.message)
         }
-        Action::SetReclaimable(this, pods) => {
+        JobReconcilerAction::SetReclaimablePods(this, pods) => {
             let pods: Vec<String> = pods.iter().map(|(name, count)| format!("{name} {count}")).collect();
             format!("free of {}: {}", this.name, pods.join(", "))
         }
-        Action::ReleaseQuota(this) => format!("release {}", this.name),
-        Action::ChangeJob(change) => {
-            let part = if change.part == Part::Status { "status of job" } else { "job" };
+        JobReconcilerAction::ReleaseQuota(this) => format!("release {}", this.name),
+        JobReconcilerAction::PatchJob(change) => {
+            let part = if change.part == Subresource::Status { "status of job" } else { "job" };
             format!("{part} {}", change.patch)
         }
-        Action::Note(_, severity, reason, message) => {
-            let mark = if *severity == Severity::Warning { "!" } else { "-" };
+        JobReconcilerAction::Note(_, severity, reason, message) => {
+            let mark = if *severity == EventType::Warning { "!" } else { "-" };
             format!("{mark} {reason}: {message}")
         }
     }
 }
 
-fn owner() -> Owner {
-    Owner {
+fn owner() -> OwnerReference {
+    OwnerReference {
         api_version: text("jobset.x-k8s.io/v1alpha2"),
         kind: text("JobSet"),
         name: text("s"),
         uid: text("s"),
         controller: true,
-        blocks: true,
+        block_owner_deletion: true,
     }
 }
 
-fn above(word: &str) -> Above {
-    let managed =
-        |is_admitted| Above::Managed { ancestor: Ancestor { owner: owner(), queue: text("q") }, is_admitted };
+fn above(word: &str) -> JobAncestry {
+    let managed = |is_admitted| JobAncestry::Managed {
+        ancestor: ManagedAncestor { owner: owner(), queue: text("q") },
+        is_admitted,
+    };
     match word {
         "waits" => managed(false),
         "runs" => managed(true),
-        "too deep" => Above::Lost(Lost::TooDeep),
-        "missing" => Above::Lost(Lost::NotFound(owner())),
-        _ => Above::Nothing,
+        "too deep" => JobAncestry::Unknown(OwnerChainError::TooDeep),
+        "missing" => JobAncestry::Unknown(OwnerChainError::NotFound(owner())),
+        _ => JobAncestry::Unmanaged,
     }
 }
 
-/// The job of all cases: one pod of one container, suspended, in queue `q`.
+/// A suspended job in queue `q` with one pod of one container.
 fn job(case: &Tree) -> Tree {
     let usual = tree!({"kind": "Job", "metadata": {"name": "j", "namespace": "n", "uid": "u",
             "labels": {"kueue.x-k8s.io/queue-name": "q"}},
@@ -75,7 +77,7 @@ fn job(case: &Tree) -> Tree {
     usual.merge(case.get("job").unwrap_or(&Tree::empty_map()))
 }
 
-/// A Workload of that job, with these conditions.
+/// A Workload of that job with these conditions.
 fn workload(said: &Tree) -> Tree {
     let usual = tree!({"metadata": {"name": "wl", "namespace": "n", "uid": "w",
             "finalizers": ["kueue.x-k8s.io/resource-in-use"],
@@ -97,7 +99,7 @@ fn workload(said: &Tree) -> Tree {
 }
 
 #[test]
-fn one_pass_at_a_time() {
+fn single_reconciliations() {
     let mut wrong = Vec::new();
     for case in cases(include_str!("plan.yaml")) {
         let mut world = World::of(&job(&case));
@@ -109,10 +111,10 @@ fn one_pass_at_a_time() {
         }
         world.above = above(case.str_at(&["above"]));
         world.is_selected = case.bool_at(&["selected"]) != Some(false);
-        world.settings = Settings {
+        world.settings = JobReconcilerSettings {
             without_queue: case.bool_at(&["withoutQueue"]) == Some(true),
-            tells_pods_ready: case.bool_at(&["podsReady"]) == Some(true),
-            ..Settings::default()
+            reports_pods_ready: case.bool_at(&["podsReady"]) == Some(true),
+            ..JobReconcilerSettings::default()
         };
         let got: Vec<String> = world.plan().iter().map(line).collect();
         let want = texts(case.get("want").unwrap_or(&Tree::Null));

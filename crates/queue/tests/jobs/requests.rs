@@ -1,31 +1,36 @@
-//! What pod sets ask for.
+//! Requests of pod sets.
 
 use std::collections::BTreeMap;
 
 use muster_api::quantity;
 use muster_api::queue::{PodSet, WorkloadFacts};
 use muster_queue::jobs::requests::{
-    Accounting, Around, Limits, Strategy, Transformation, adjusted_sets, check, of_sets, of_workload,
+    NamespaceLimits, PodEnvironment, ResourceAccounting, ResourceTransformation, TransformationStrategy,
+    adjust_pod_sets, of_sets, of_workload, validate,
 };
 use muster_schema::formats::quantity_field;
 use muster_tree::{Text, Tree, tree};
 
 use super::{cases, part, says, text};
 
-fn transformation(tree: &Tree) -> Transformation {
+fn transformation(tree: &Tree) -> ResourceTransformation {
     let by = tree.text_at(&["multiplyBy"]);
     let output =
         |(name, value): &(Text, Tree)| (name.clone(), quantity::milli(value.as_str().unwrap()).unwrap());
-    Transformation {
+    ResourceTransformation {
         input: tree.text_at(&["input"]),
-        strategy: if tree.str_at(&["strategy"]) == "Replace" { Strategy::Replace } else { Strategy::Retain },
+        strategy: if tree.str_at(&["strategy"]) == "Replace" {
+            TransformationStrategy::Replace
+        } else {
+            TransformationStrategy::Retain
+        },
         multiply_by: (!by.is_empty()).then_some(by),
         outputs: tree.entries_at(&["outputs"]).iter().map(output).collect(),
     }
 }
 
-fn accounting(case: &Tree) -> Accounting {
-    Accounting {
+fn accounting(case: &Tree) -> ResourceAccounting {
+    ResourceAccounting {
         exclude_prefixes: case
             .items_at(&["exclude"])
             .iter()
@@ -35,18 +40,17 @@ fn accounting(case: &Tree) -> Accounting {
     }
 }
 
-/// Shows: 976-34, 976-49.
 #[test]
-fn what_pods_ask_for() {
+fn pod_requests() {
     for case in cases(include_str!("requests.yaml")) {
-        let limits = Limits::of(case.items_at(&["ranges"]));
+        let limits = NamespaceLimits::of(case.items_at(&["ranges"]));
         let classes = case.get("classes").cloned().unwrap_or_default();
         let runtime_class = |name: &str| classes.get(name).map(|it| tree!({"overhead": {"podFixed": it}}));
-        let around = Around { limits: &limits, runtime_class: &runtime_class };
+        let around = PodEnvironment { limits: &limits, runtime_class: &runtime_class };
         let template = Tree::map([("spec", part(&case, "spec").clone())]);
         let count = case.int_at(&["count"]).unwrap_or(1);
         let set = tree!({"name": "main", "count": count, "template": &template});
-        let sets = adjusted_sets(&[PodSet::of(&set)], &around);
+        let sets = adjust_pod_sets(&[PodSet::of(&set)], &around);
         let reclaimed: BTreeMap<Text, u32> = case
             .int_at(&["reclaimable"])
             .map(|it| (text("main"), u32::try_from(it).unwrap()))
@@ -60,12 +64,12 @@ fn what_pods_ask_for() {
         if let Some(want) = case.get("want") {
             assert_eq!(&total, want, "{}", says(&case));
         }
-        let verdict = check(&sets, &limits).err().map(|it| it.to_string()).unwrap_or_default();
+        let verdict = validate(&sets, &limits).err().map(|it| it.to_string()).unwrap_or_default();
         assert_eq!(verdict, case.str_at(&["refused"]), "{}", says(&case));
     }
 }
 
-/// What is refused as no quantity and what counts as none must be the same.
+/// Validation and accounting accept the same quantities.
 #[test]
 fn quantities_that_are_accepted_are_counted() {
     let texts = "1 +1 -1.5 .5 5. 1n 1u 1m 1k 1Ki 1E 1Ei 1e3 1E-3 1e+3 1e1.5 1e 1e99999999999 1e2147483648 1e2147483647 x \
@@ -77,7 +81,7 @@ fn quantities_that_are_accepted_are_counted() {
 }
 
 #[test]
-fn an_admitted_workload_holds_what_it_was_given() {
+fn admitted_workload_uses_its_admission() {
     let workload = |reclaimable: u32| {
         let reclaimable = tree!([{"name": "main", "count": reclaimable}]);
         WorkloadFacts::of(&tree!({"spec": {"podSets": [
@@ -87,8 +91,8 @@ fn an_admitted_workload_holds_what_it_was_given() {
                 {"name": "main", "count": 3, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "3", "memory": "6Gi"}},
                 {"name": "rest", "resourceUsage": {"cpu": "1"}}]}}}))
     };
-    let around = Around { limits: &Limits::default(), runtime_class: &|_| None };
-    let of = |reclaimable| of_workload(&workload(reclaimable), &around, &Accounting::default());
+    let around = PodEnvironment { limits: &NamespaceLimits::default(), runtime_class: &|_| None };
+    let of = |reclaimable| of_workload(&workload(reclaimable), &around, &ResourceAccounting::default());
     let whole = of(0);
     assert_eq!((whole[0].count, whole[0].total()[&text("cpu")]), (3, 3000), "admitted, not asked for");
     assert_eq!((whole[1].count, whole[1].total()[&text("cpu")]), (2, 1000), "no count: that of the set");
@@ -98,10 +102,10 @@ fn an_admitted_workload_holds_what_it_was_given() {
 }
 
 #[test]
-fn a_set_can_be_counted_smaller() {
+fn pod_set_can_be_counted_partially() {
     let set = tree!({"name": "main", "count": 10,
         "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}}});
-    let asked = of_sets(&[PodSet::of(&set)], &BTreeMap::new(), &Accounting::default());
+    let asked = of_sets(&[PodSet::of(&set)], &BTreeMap::new(), &ResourceAccounting::default());
     assert_eq!(asked[0].total_of(3)[&text("cpu")], 300);
     assert_eq!(asked[0].total_of(0)[&text("cpu")], 0);
 }

@@ -1,13 +1,13 @@
-//! Whether a Workload is still that of its job.
+//! Equivalence of Workloads and jobs.
 
 use muster_api::queue::WorkloadFacts;
-use muster_queue::jobs::equal::{Compared, is_of};
+use muster_queue::jobs::equivalence::{ComparedJob, is_workload_of};
 use muster_tree::{Tree, tree};
 
 use super::{cases, flavor, part, pod_sets, says};
 
 #[test]
-fn a_workload_is_like_its_job_or_not() {
+fn workload_equivalence() {
     for case in cases(include_str!("same.yaml")) {
         let usual = tree!([{"name": "main", "count": 3, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]);
         let sets = |key: &str| case.get(key).cloned().unwrap_or_else(|| usual.clone());
@@ -25,8 +25,8 @@ fn a_workload_is_like_its_job_or_not() {
             "status": {"conditions": conditions, "admission": part(&case, "admission")}});
         let pod_sets = pod_sets(&sets("job"));
         let is_suspended = case.bool_at(&["suspended"]) == Some(true);
-        let compared = Compared { object: &job, pod_sets: &pod_sets, is_suspended };
-        let got = is_of(&compared, &WorkloadFacts::of(&workload), &flavor);
+        let compared = ComparedJob { object: &job, pod_sets: &pod_sets, is_suspended };
+        let got = is_workload_of(&compared, &WorkloadFacts::of(&workload), &flavor);
         assert_eq!(got, case.bool_at(&["same"]) == Some(true), "{}", says(&case));
     }
 }

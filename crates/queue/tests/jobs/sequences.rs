@@ -1,4 +1,4 @@
-//! Whole lives of jobs in queues.
+//! Full lifecycles of queued jobs.
 
 use muster_api::meta;
 use muster_tree::{Tree, tree};
@@ -28,7 +28,7 @@ fn jobset() -> Tree {
         "spec": {"suspend": true, "replicatedJobs": [(replicated("driver", 1)), (replicated("worker", 3))]}})
 }
 
-/// What the job's own controller does once the job runs or stops.
+/// What the job's own controller writes when the job runs or stops.
 struct Controller {
     runs: Tree,
     stops: Tree,
@@ -56,10 +56,10 @@ fn of_jobset() -> Controller {
     }
 }
 
-/// How writes are carried out.
+/// How writes are performed.
 type Settle = fn(&mut World);
 
-/// The first template's node selector; a TrainJob's stands in our entry.
+/// The node selector of the first template; for a TrainJob, of our entry.
 fn selector(job: &Tree) -> Tree {
     if job.str_at(&["kind"]) == "TrainJob" {
         return ours(job)[0].at(&["template", "spec", "template", "spec", "nodeSelector"]).cloned().unwrap();
@@ -79,7 +79,7 @@ fn has(world: &World, words: &str) -> bool {
     world.events.iter().any(|it| it == words)
 }
 
-/// From the queue to the end, with an eviction between. Returns the world for a last look.
+/// From pending to finished, with an eviction in between. Returns the final world.
 fn live(job: &Tree, controller: &Controller, partial: Option<u32>, settle: Settle) -> World {
     let mut world = World::of(job);
     settle(&mut world);
@@ -143,7 +143,7 @@ fn all_ways(job: &Tree, controller: &Controller, partial: Option<u32>, look: imp
 }
 
 #[test]
-fn the_life_of_a_job() {
+fn job_lifecycle() {
     all_ways(&job(&tree!({}), &tree!({})), &of_job(), None, |says, world| {
         assert_eq!(world.job().int_at(&["spec", "parallelism"]), Some(3), "{says}");
     });
@@ -161,7 +161,7 @@ fn the_life_of_a_job() {
 }
 
 #[test]
-fn the_life_of_an_indexed_job() {
+fn indexed_job_lifecycle() {
     let indexed = job(&tree!({"completionMode": "Indexed"}), &tree!({}));
     let mut controller = of_job();
     controller.ends = controller.ends.merge(&tree!({"completedIndexes": "0-2"}));
@@ -169,7 +169,7 @@ fn the_life_of_an_indexed_job() {
 }
 
 #[test]
-fn the_life_of_a_job_with_fewer_pods() {
+fn partially_admitted_job_lifecycle() {
     let least = tree!({"kueue.x-k8s.io/job-min-parallelism": "1"});
     all_ways(&job(&tree!({"completions": 9}), &least), &of_job(), Some(2), |says, world| {
         assert_eq!(world.job().int_at(&["spec", "parallelism"]), Some(2), "{says}: as many as were admitted");
@@ -178,7 +178,7 @@ fn the_life_of_a_job_with_fewer_pods() {
 }
 
 #[test]
-fn the_life_of_an_indexed_job_whose_completions_follow() {
+fn indexed_job_with_completions_equal_parallelism_lifecycle() {
     let follow = tree!({"kueue.x-k8s.io/job-min-parallelism": "1",
         "kueue.x-k8s.io/job-completions-equal-parallelism": "true"});
     all_ways(&job(&tree!({"completionMode": "Indexed"}), &follow), &of_job(), Some(2), |says, world| {
@@ -188,7 +188,7 @@ fn the_life_of_an_indexed_job_whose_completions_follow() {
 }
 
 #[test]
-fn the_life_of_a_jobset() {
+fn jobset_lifecycle() {
     all_ways(&jobset(), &of_jobset(), None, |says, world| {
         let pods = world.job().items_at(&["spec", "replicatedJobs"])[1].at(&["template", "spec", "template"]);
         let label = pods.and_then(|it| meta::label(it, "kueue.x-k8s.io/podset").map(str::to_owned));
@@ -211,7 +211,7 @@ fn of_trainjob() -> Controller {
 }
 
 #[test]
-fn the_life_of_a_trainjob() {
+fn trainjob_lifecycle() {
     let job = trainjob("steps", &tree!([{"manager": "acme.io/x", "time": STARTED}]));
     all_ways(&job, &of_trainjob(), None, |says, world| {
         let entries = world.job().items_at(&["spec", "runtimePatches"]);
@@ -239,7 +239,7 @@ fn the_life_of_a_trainjob() {
 }
 
 #[test]
-fn a_job_that_is_changed_while_it_waits_has_its_workload_follow() {
+fn changed_pending_job_updates_its_workload() {
     let mut world = World::of(&job(&tree!({}), &tree!({})));
     world.settle();
     let wider = world.job().with(&["spec", "parallelism"], 2);
@@ -251,7 +251,7 @@ fn a_job_that_is_changed_while_it_waits_has_its_workload_follow() {
 }
 
 #[test]
-fn a_job_that_is_changed_while_it_has_a_share_gets_another_workload() {
+fn changed_job_with_quota_gets_a_new_workload() {
     let mut world = World::of(&job(&tree!({}), &tree!({})));
     world.settle();
     world.admit("reserved", None);
@@ -272,7 +272,7 @@ fn a_job_that_is_changed_while_it_has_a_share_gets_another_workload() {
 }
 
 #[test]
-fn a_workload_that_is_deleted_stops_its_job_and_comes_back() {
+fn deleted_workload_stops_its_job_and_is_recreated() {
     let mut world = World::of(&job(&tree!({}), &tree!({})));
     world.settle();
     world.admit("reserved", None);
@@ -289,7 +289,7 @@ fn a_workload_that_is_deleted_stops_its_job_and_comes_back() {
 }
 
 #[test]
-fn what_a_job_leaves_behind_ends() {
+fn workloads_of_deleted_jobs_are_finished() {
     let mut world = World::of(&job(&tree!({}), &tree!({})));
     world.settle();
     world.job = None;
@@ -299,7 +299,7 @@ fn what_a_job_leaves_behind_ends() {
 }
 
 #[test]
-fn a_share_that_is_free_stays_free_and_is_told() {
+fn reclaimable_pods_never_decrease() {
     let mut world = World::of(&job(&tree!({}), &tree!({})));
     world.settle();
     world.admit("reserved", None);

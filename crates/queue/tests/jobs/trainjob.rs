@@ -1,12 +1,15 @@
-//! TrainJobs: what admission gives stands in one entry of their patches, and nobody gets around that.
+//! TrainJobs: the PodSetInfo is in one entry of `runtimePatches`, and tenants cannot override it.
 
 use std::slice::from_ref;
 
-use muster_queue::jobs::infos::Info;
-use muster_queue::jobs::plan::Action;
-use muster_queue::jobs::trainjob::{Makes, Training, check_patches, is_elsewhere, unpatched, with_entry};
-use muster_queue::jobs::work::{Stop, Work};
-use muster_trainer::build::{Asked, build};
+use muster_queue::jobs::generic_job::{GenericJob, StopProgress};
+use muster_queue::jobs::podset_info::PodSetInfo;
+use muster_queue::jobs::reconciler::JobReconcilerAction;
+use muster_queue::jobs::trainjob::{
+    BuiltJobSet, QueuedTrainJob, is_managed_externally, validate_runtime_patches, with_empty_queue_patch,
+    without_queue_patch,
+};
+use muster_trainer::build::{BuildRequest, build};
 use muster_tree::{Tree, tree};
 
 use super::text;
@@ -14,7 +17,7 @@ use super::world::World;
 
 const OURS: &str = "kueue.x-k8s.io/manager";
 
-/// The runtimes of all tests, by name.
+/// The runtimes, by name.
 fn runtime(name: &str) -> Option<Tree> {
     let job = |name: &str, step: &str, spec: Tree| {
         let own =
@@ -49,32 +52,34 @@ fn runtime(name: &str) -> Option<Tree> {
         "metadata": {"name": name}, "spec": {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": Tree::list(jobs)}}}}))
 }
 
-/// The work behind a TrainJob; `runs` tells whether its Jobs do, whatever its status says.
-pub fn training(object: &Tree, runs: bool) -> Training<'_> {
+/// A TrainJob; `runs`: whether its Jobs run, whatever the status says.
+pub fn training(object: &Tree, runs: bool) -> QueuedTrainJob<'_> {
     let name = object.str_at(&["spec", "runtimeRef", "name"]);
     let makes = runtime(name).ok_or_else(|| format!("runtime '{name}' not found")).and_then(|runtime| {
-        let job = unpatched(object);
-        let built = build(&Asked::new(&job, &runtime)).map_err(|why| why.to_string())?;
-        Ok(Makes::of(built.jobset().unwrap(), built.pod_sets()))
+        let job = without_queue_patch(object);
+        let built = build(&BuildRequest::new(&job, &runtime)).map_err(|why| why.to_string())?;
+        Ok(BuiltJobSet::of(built.jobset().unwrap(), built.pod_sets()))
     });
-    Training::of(object, makes, runs)
+    QueuedTrainJob::of(object, makes, runs)
 }
 
-/// A TrainJob in queue `q`, with these patches of others and an empty entry of ours.
+/// A TrainJob in queue `q` with these foreign patches and an empty entry of ours.
 pub fn trainjob(runtime: &str, patches: &Tree) -> Tree {
-    with_entry(&tree!({"kind": "TrainJob", "metadata": {"name": "j", "namespace": "n", "uid": "u",
+    with_empty_queue_patch(
+        &tree!({"kind": "TrainJob", "metadata": {"name": "j", "namespace": "n", "uid": "u",
             "labels": {"kueue.x-k8s.io/queue-name": "q"}},
-        "spec": {"suspend": true, "runtimeRef": {"name": runtime}, "runtimePatches": patches}}))
+        "spec": {"suspend": true, "runtimeRef": {"name": runtime}, "runtimePatches": patches}}),
+    )
 }
 
-/// What our entry says of each replicatedJob.
+/// Our entry, by replicatedJob.
 pub fn ours(job: &Tree) -> Vec<Tree> {
     let mut all = job.items_at(&["spec", "runtimePatches"]).iter();
     let entry = all.find(|it| it.str_at(&["manager"]) == OURS).unwrap();
     entry.items_at(&["trainingRuntimeSpec", "template", "spec", "replicatedJobs"]).to_vec()
 }
 
-/// An entry of this manager that says something of one replicatedJob.
+/// An entry of this manager for one replicatedJob.
 fn entry(manager: &str, job: &str, pod: &Tree) -> Tree {
     tree!({"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [
         {"name": job, "template": {"spec": {"template": pod}}}]}}}})
@@ -94,7 +99,7 @@ fn is_suspended(world: &World) -> bool {
 }
 
 #[test]
-fn a_new_one_has_an_entry_of_ours_behind_all_others() {
+fn new_trainjob_gets_our_entry_last() {
     let other = entry("acme.io/x", "node", &tree!({}));
     let forged = entry(OURS, "node", &tree!({"spec": {"nodeSelector": {"pool": "gold"}}}));
     let want = |all: &[Tree]| patches(&[all, &[bare(OURS)]].concat());
@@ -105,52 +110,52 @@ fn a_new_one_has_an_entry_of_ours_behind_all_others() {
         ("what somebody wrote under our name", vec![forged.clone(), other.clone()], vec![other.clone()]),
         ("one that is not the last", vec![bare(OURS), other.clone()], vec![other]),
     ] {
-        let made = with_entry(&patches(&all));
+        let made = with_empty_queue_patch(&patches(&all));
         assert_eq!(made, want(&others), "{says}");
-        assert_eq!(with_entry(&made), made, "{says}: twice is once");
+        assert_eq!(with_empty_queue_patch(&made), made, "{says}: twice is once");
     }
     let timed = patches(&[bare(OURS).with(&["time"], "2026-01-01T00:00:00Z")]);
-    assert_eq!(with_entry(&timed), timed, "when it was written is not ours to say");
+    assert_eq!(with_empty_queue_patch(&timed), timed, "when it was written is not ours to say");
 }
 
 #[test]
-fn a_start_takes_two_writes_and_keeps_what_the_runtime_says() {
-    let info = Info {
+fn start_takes_two_writes_and_keeps_runtime_fields() {
+    let info = PodSetInfo {
         name: text("node"),
         labels: [(text("l"), text("1"))].into(),
         annotations: [(text("a"), text("2"))].into(),
         node_selector: [(text("pool"), text("spot"))].into(),
         tolerations: vec![tree!({"key": "spot"})],
         gates: vec![tree!({"name": "g"})],
-        ..Info::default()
+        ..PodSetInfo::default()
     };
     let other = entry("acme.io/x", "node", &tree!({"spec": {"tolerations": [{"key": "own"}]}}));
-    // Somebody put an entry behind ours: ours would count less.
+    // A later foreign entry would override ours.
     let job = patches(&[bare(OURS), other.clone()]);
     let first = training(&job, false).start(std::slice::from_ref(&info)).unwrap();
-    assert!(!first.is_told, "it still stands still");
+    assert!(!first.emits_event, "it still stands still");
     let filled = job.merge(&first.change.patch);
     let pod = tree!({"metadata": {"labels": {"l": "1"}, "annotations": {"a": "2"}}, "spec": {"nodeSelector": {"pool": "spot"},
         "tolerations": [{"key": "own"}, {"key": "spot"}], "schedulingGates": [{"name": "g"}]}});
     assert_eq!(filled, patches(&[other, entry(OURS, "node", &pod)]), "tolerations replace: all are there");
-    assert!(!training(&job, false).is_as_started() && training(&filled, false).is_as_started());
+    assert!(!training(&job, false).has_podset_info() && training(&filled, false).has_podset_info());
     let last = training(&filled, false).start(std::slice::from_ref(&info)).unwrap();
-    assert_eq!((last.change.patch, last.is_told), (tree!({"spec": {"suspend": false}}), true));
+    assert_eq!((last.change.patch, last.emits_event), (tree!({"spec": {"suspend": false}}), true));
     let timed = tree!({"spec": {"runtimePatches": filled.items_at(&["spec", "runtimePatches"])
         .iter().map(|it| it.with(&["time"], "2026-01-01T00:00:00Z")).collect::<Vec<_>>()}});
-    assert!(training(&filled.merge(&timed), false).start(&[info]).unwrap().is_told, "when is no matter");
+    assert!(training(&filled.merge(&timed), false).start(&[info]).unwrap().emits_event, "when is no matter");
 }
 
 #[test]
-fn nothing_is_written_that_admission_does_not_give() {
-    let info = Info { name: text("node"), ..Info::default() };
+fn only_podset_info_is_written() {
+    let info = PodSetInfo { name: text("node"), ..PodSetInfo::default() };
     let job = patches(&[]);
     let filled = job.merge(&training(&job, false).start(&[info]).unwrap().change.patch);
     assert_eq!(ours(&filled), [tree!({"name": "node"})], "the runtime keeps its selector and tolerations");
 }
 
 #[test]
-fn what_the_runtime_says_of_gangs_is_not_asked_of_the_queue() {
+fn runtime_gang_fields_are_not_in_the_workload() {
     let job = patches(&[]);
     let set = training(&job, false).pod_sets().unwrap().remove(0);
     assert_eq!(set.template.at(&["spec", "schedulingGroup"]), None);
@@ -158,11 +163,11 @@ fn what_the_runtime_says_of_gangs_is_not_asked_of_the_queue() {
 }
 
 #[test]
-fn what_contradicts_the_runtime_or_a_patch_never_starts() {
-    let info = |key: &str| Info {
+fn conflicting_podset_info_never_starts() {
+    let info = |key: &str| PodSetInfo {
         name: text("node"),
         node_selector: [(text(key), text("spot"))].into(),
-        ..Info::default()
+        ..PodSetInfo::default()
     };
     let evil = entry("acme.io/x", "node", &tree!({"spec": {"nodeSelector": {"pool": "gold"}}}));
     for (says, patched, key, want) in [
@@ -179,26 +184,26 @@ fn what_contradicts_the_runtime_or_a_patch_never_starts() {
         assert!(why.contains(want), "{says}: {why}");
     }
     let job = patches(&[]);
-    let why = |infos: &[Info]| training(&job, false).start(infos).unwrap_err().to_string();
-    let other = || Info { name: text("other"), ..Info::default() };
+    let why = |infos: &[PodSetInfo]| training(&job, false).start(infos).unwrap_err().to_string();
+    let other = || PodSetInfo { name: text("other"), ..PodSetInfo::default() };
     assert_eq!(why(&[]), "invalid podset infos: expecting 1 podset, got 0");
     assert_eq!(why(&[other()]), "invalid podset infos: expecting 1 podset, got 1");
     assert_eq!(why(&[info("x"), other()]), "invalid podset infos: expecting 1 podset, got 2");
 }
 
 #[test]
-fn a_stop_waits_until_nothing_runs_and_then_empties_our_entry() {
+fn stop_waits_for_active_jobs_then_empties_our_entry() {
     let other = entry("acme.io/x", "node", &tree!({}));
     let filled = [entry(OURS, "node", &tree!({"spec": {"nodeSelector": {"pool": "spot"}}})), other.clone()];
     let job = patches(&filled);
     let running = job.with(&["spec", "suspend"], false);
     let step = |job: &Tree, runs: bool| match training(job, runs).stop(None) {
-        Stop::Step(step) => Some((job.merge(&step.change.patch), step.is_told)),
-        Stop::Wait(why) => {
+        StopProgress::Step(step) => Some((job.merge(&step.change.patch), step.emits_event)),
+        StopProgress::Wait(why) => {
             assert_eq!(why, "jobs are still active");
             None
         }
-        Stop::Still => panic!("it is not still: {job}"),
+        StopProgress::Stopped => panic!("it is not still: {job}"),
     };
     assert_eq!(step(&running, true), Some((job.clone(), true)), "it is suspended first");
     let active = job.with(&["status", "jobsStatus"], tree!([{"name": "node", "active": 1}]));
@@ -206,12 +211,16 @@ fn a_stop_waits_until_nothing_runs_and_then_empties_our_entry() {
     assert_eq!(step(&job, true), None, "its status does not tell yet");
     let empty = patches(&[bare(OURS), other]);
     assert_eq!(step(&job, false), Some((empty.clone(), false)));
-    assert_eq!(training(&empty, false).stop(None), Stop::Still);
-    assert_eq!(training(&patches(&[]), false).stop(None), Stop::Still, "nor is an entry made for it");
+    assert_eq!(training(&empty, false).stop(None), StopProgress::Stopped);
+    assert_eq!(
+        training(&patches(&[]), false).stop(None),
+        StopProgress::Stopped,
+        "nor is an entry made for it"
+    );
 }
 
 #[test]
-fn who_may_write_what_of_patches() {
+fn runtime_patch_permissions() {
     let [own, others] =
         [OURS, "acme.io/x"].map(|who| entry(who, "node", &tree!({"spec": {"nodeSelector": {"a": "b"}}})));
     let stands = |all: &[Tree]| patches(all);
@@ -247,7 +256,7 @@ fn who_may_write_what_of_patches() {
     ];
     for (says, old, new, want) in cases {
         for is_queue in [false, true] {
-            let got = check_patches(&old, &new, || is_queue);
+            let got = validate_runtime_patches(&old, &new, || is_queue);
             let want: Vec<&&str> = want.iter().filter(|it| !is_queue || **it != only_queue).collect();
             assert_eq!(got.len(), want.len(), "{says}: {got:?}");
             assert!(
@@ -259,14 +268,14 @@ fn who_may_write_what_of_patches() {
 }
 
 #[test]
-fn what_others_run_they_queue() {
+fn externally_managed_trainjobs_are_not_queued() {
     let by = |who: &str| trainjob("plain", &tree!([])).with(&["spec", "managedBy"], who);
-    assert!(is_elsewhere(&by("kueue.x-k8s.io/multikueue")));
-    assert!(!is_elsewhere(&by("trainer.kubeflow.org/trainjob-controller")));
-    assert!(!is_elsewhere(&trainjob("plain", &tree!([]))));
+    assert!(is_managed_externally(&by("kueue.x-k8s.io/multikueue")));
+    assert!(!is_managed_externally(&by("trainer.kubeflow.org/trainjob-controller")));
+    assert!(!is_managed_externally(&trainjob("plain", &tree!([]))));
 }
 
-/// One that was admitted and runs.
+/// A world with an admitted, running TrainJob.
 fn running(patches: &Tree) -> World {
     let mut world = World::of(&trainjob("placed", patches));
     world.settle();
@@ -278,7 +287,7 @@ fn running(patches: &Tree) -> World {
 }
 
 #[test]
-fn one_that_somebody_else_let_run_begins_again() {
+fn externally_unsuspended_job_is_restarted() {
     for (says, forged) in [
         ("without an entry", tree!([])),
         ("with an empty one", Tree::list([bare(OURS)])),
@@ -293,7 +302,7 @@ fn one_that_somebody_else_let_run_begins_again() {
         world.job = Some(world.job().merge(&tree!({"spec": {"suspend": false, "runtimePatches": forged}})));
         let steps = world.plan();
         assert!(
-            matches!(&steps[0], Action::ChangeJob(it) if it.patch == tree!({"spec": {"suspend": true}})),
+            matches!(&steps[0], JobReconcilerAction::PatchJob(it) if it.patch == tree!({"spec": {"suspend": true}})),
             "{says}"
         );
         world.settle();
@@ -310,7 +319,7 @@ fn one_that_somebody_else_let_run_begins_again() {
 }
 
 #[test]
-fn one_that_was_not_admitted_is_stopped() {
+fn unadmitted_job_is_stopped() {
     let mut world = World::of(&trainjob("placed", &tree!([])));
     world.settle();
     world.job = Some(world.job().with(&["spec", "suspend"], false));
@@ -324,7 +333,7 @@ fn one_that_was_not_admitted_is_stopped() {
 }
 
 #[test]
-fn what_stands_in_our_entry_while_it_waits_is_taken_out() {
+fn our_entry_is_emptied_while_pending() {
     let forged = entry(OURS, "node", &tree!({"spec": {"nodeSelector": {"pool": "gold"}}}));
     let job = trainjob("placed", &tree!([])).with(&["spec", "runtimePatches"], Tree::list([forged]));
     let mut world = World::of(&job);
@@ -334,7 +343,7 @@ fn what_stands_in_our_entry_while_it_waits_is_taken_out() {
 }
 
 #[test]
-fn one_that_asks_for_something_else_while_it_has_a_share_gets_another_workload() {
+fn changed_requests_with_quota_get_a_new_workload() {
     let mut world = running(&tree!([]));
     let env = entry(
         "acme.io/x",
@@ -355,7 +364,7 @@ fn one_that_asks_for_something_else_while_it_has_a_share_gets_another_workload()
 }
 
 #[test]
-fn labels_of_pods_that_change_while_it_waits_for_its_start_do_not_matter_unless_they_are_ours() {
+fn only_our_labels_conflict_before_the_start() {
     for (label, starts) in [("team", true), ("kueue.x-k8s.io/podset", false)] {
         let mut world = World::of(&trainjob("placed", &tree!([])));
         world.settle();
@@ -377,11 +386,11 @@ fn labels_of_pods_that_change_while_it_waits_for_its_start_do_not_matter_unless_
 }
 
 #[test]
-fn a_runtime_that_is_not_there_is_waited_for() {
+fn missing_runtime_is_waited_for() {
     let mut world = World::of(&trainjob("missing", &tree!([])));
     let steps = world.plan();
     assert!(
-        matches!(&steps[..], [Action::Note(_, _, "ErrWorkloadCompose", why)] if why == "runtime 'missing' not found"),
+        matches!(&steps[..], [JobReconcilerAction::Note(_, _, "ErrWorkloadCompose", why)] if why == "runtime 'missing' not found"),
         "{steps:?}"
     );
     world.job = Some(world.job().with(&["spec", "suspend"], false));
@@ -393,7 +402,7 @@ fn a_runtime_that_is_not_there_is_waited_for() {
 }
 
 #[test]
-fn one_whose_runtime_is_gone_still_leaves_ends_and_waits() {
+fn missing_runtime_still_evicts_finishes_and_waits() {
     let gone = |world: &mut World| {
         world.job = Some(world.job().with(&["spec", "runtimeRef", "name"], "missing"));
     };
@@ -411,7 +420,7 @@ fn one_whose_runtime_is_gone_still_leaves_ends_and_waits() {
     world.settle();
     assert!(is_suspended(&world), "nobody can start it");
     let steps = world.plan();
-    assert!(matches!(&steps[..], [Action::Note(_, _, "ErrWorkloadCompose", _)]), "{steps:?}");
+    assert!(matches!(&steps[..], [JobReconcilerAction::Note(_, _, "ErrWorkloadCompose", _)]), "{steps:?}");
     assert!(!world.workload().to_json().contains("FailedToStart"), "the runtime may come back");
 
     let mut world = running(&tree!([]));

@@ -1,87 +1,79 @@
-//! A small world in which plans are carried out: one job, its Workloads, and hands that play the other parts.
+//! A simulated API server with one job and its Workloads; it performs actions and plays the other controllers.
 
 use std::collections::BTreeMap;
 
+use muster_api::client::Subresource;
 use muster_api::meta;
-use muster_api::port::Part;
-use muster_api::queue::words::finalizers;
+use muster_api::queue::consts::finalizers;
 use muster_api::queue::{AdmissionStatus, Condition, reclaimable_body};
 use muster_api::time::Time;
-use muster_queue::jobs::plan::{self, About, Above, Action, Observed, Seen, Settings, plan, prebuilt_of};
+use muster_queue::jobs::reconciler::{
+    self, JobAncestry, JobEventObject, JobReconcilerAction, JobReconcilerSettings, QueuedJobSnapshot,
+    WorkloadView, prebuilt_of,
+};
 use muster_tree::{Text, Tree, tree};
 
 use super::kinds::work;
 use super::{Known, flavor, text};
 
-/// The instant of all tests.
 pub fn now() -> Time {
     Time::parse("2026-01-01T00:00:00Z").unwrap()
 }
 
-/// One job and what belongs to it.
 #[derive(Clone)]
 pub struct World {
-    /// The job; `None` once it is gone.
+    /// None once it is deleted.
     pub job: Option<Tree>,
-    /// Workloads by name.
     pub workloads: BTreeMap<Text, Tree>,
-    /// Events, in order.
     pub events: Vec<String>,
-    /// What is configured.
-    pub settings: Settings,
-    /// What is above the job.
-    pub above: Above,
-    /// Whether its namespace is managed.
+    pub settings: JobReconcilerSettings,
+    pub above: JobAncestry,
     pub is_selected: bool,
-    /// Workloads made so far.
     made: u32,
 }
 
 impl World {
-    /// A world with this job.
     pub fn of(job: &Tree) -> World {
         World {
             job: Some(job.clone()),
             workloads: BTreeMap::new(),
             events: Vec::new(),
-            settings: Settings::default(),
-            above: Above::Nothing,
+            settings: JobReconcilerSettings::default(),
+            above: JobAncestry::Unmanaged,
             is_selected: true,
             made: 0,
         }
     }
 
-    /// Puts a Workload there.
     pub fn put(&mut self, workload: &Tree) {
         self.workloads.insert(meta::name(workload), workload.clone());
     }
 
-    /// The job as it is.
     pub fn job(&self) -> &Tree {
         self.job.as_ref().unwrap()
     }
 
-    /// The only Workload.
     pub fn workload(&self) -> &Tree {
         assert_eq!(self.workloads.len(), 1, "{:?}", self.workloads.keys());
         self.workloads.values().next().unwrap()
     }
 
-    /// What is planned now.
-    pub fn plan(&self) -> Vec<Action> {
+    /// The actions of a reconciliation now.
+    pub fn plan(&self) -> Vec<JobReconcilerAction> {
         let Some(job) = &self.job else {
-            let all: Vec<Seen<'_>> = self.workloads.values().map(Seen::of).collect();
-            return plan::plan_gone(&all, now());
+            let all: Vec<WorkloadView<'_>> = self.workloads.values().map(WorkloadView::of).collect();
+            return reconciler::reconcile_deleted(&all, now());
         };
         let job_uid = meta::uid(job);
-        let is_own = |it: &&Tree| meta::controller(it).is_some_and(|owner| owner.uid == job_uid);
-        let own: Vec<Seen<'_>> = self.workloads.values().filter(is_own).map(Seen::of).collect();
-        let prebuilt = prebuilt_of(job).and_then(|name| self.workloads.get(&name)).map(Seen::of);
+        let is_own = |it: &&Tree| meta::controller_of(it).is_some_and(|owner| owner.uid == job_uid);
+        let own: Vec<WorkloadView<'_>> =
+            self.workloads.values().filter(is_own).map(WorkloadView::of).collect();
+        let prebuilt = prebuilt_of(job).and_then(|name| self.workloads.get(&name)).map(WorkloadView::of);
         let work = work(job);
-        plan(&Observed {
+        reconciler::reconcile(&QueuedJobSnapshot {
             job: &*work,
             is_selected: self.is_selected,
-            above: self.above.clone(),
+            ancestry: self.above.clone(),
             workloads: &own,
             prebuilt: prebuilt.as_ref(),
             flavor: &flavor,
@@ -91,11 +83,10 @@ impl World {
         })
     }
 
-    /// Plans and does everything until nothing is left to do.
     pub fn settle(&mut self) {
         for _ in 0..20 {
             let steps = self.plan();
-            if steps.iter().all(|it| matches!(it, Action::Note(..))) {
+            if steps.iter().all(|it| matches!(it, JobReconcilerAction::Note(..))) {
                 return;
             }
             for step in &steps {
@@ -105,26 +96,28 @@ impl World {
         panic!("never settles: {:?}", self.plan());
     }
 
-    /// The same with a crash after each write: what was planned after it is lost.
+    /// Reconciles with a crash after each write: the remaining actions are lost.
     pub fn settle_with_crashes(&mut self) {
         for _ in 0..60 {
             let steps = self.plan();
-            let Some(step) = steps.iter().find(|it| !matches!(it, Action::Note(..))) else { return };
+            let Some(step) = steps.iter().find(|it| !matches!(it, JobReconcilerAction::Note(..))) else {
+                return;
+            };
             self.act(step);
         }
         panic!("never settles: {:?}", self.plan());
     }
 
-    /// The same with every write done twice, the second time on what the first one left, as far as it still can be.
+    /// Reconciles with every write done twice.
     pub fn settle_twice(&mut self) {
         for _ in 0..20 {
             let steps = self.plan();
-            if steps.iter().all(|it| matches!(it, Action::Note(..))) {
+            if steps.iter().all(|it| matches!(it, JobReconcilerAction::Note(..))) {
                 return;
             }
             for step in &steps {
                 self.act(step);
-                if !matches!(step, Action::Note(..)) {
+                if !matches!(step, JobReconcilerAction::Note(..)) {
                     self.act(step);
                 }
             }
@@ -132,38 +125,40 @@ impl World {
         panic!("never settles: {:?}", self.plan());
     }
 
-    /// Does one step, as an API server would.
-    pub fn act(&mut self, step: &Action) {
+    /// Performs one action as an API server would.
+    pub fn act(&mut self, step: &JobReconcilerAction) {
         match step {
-            Action::CreateWorkload(tree) => self.create(tree),
-            Action::PatchWorkload(this, patch) => self.change(&this.name, |it| it.merge(patch)),
-            Action::DropFinalizer(this) => {
-                self.change(&this.name, |it| it.merge(&meta::without_finalizer(it, finalizers::IN_USE)));
+            JobReconcilerAction::CreateWorkload(tree) => self.create(tree),
+            JobReconcilerAction::PatchWorkload(this, patch) => self.change(&this.name, |it| it.merge(patch)),
+            JobReconcilerAction::RemoveFinalizer(this) => {
+                self.change(&this.name, |it| {
+                    it.merge(&meta::remove_finalizer_merge_patch(it, finalizers::IN_USE))
+                });
                 self.sweep();
             }
-            Action::DeleteWorkload(this) => {
+            JobReconcilerAction::DeleteWorkload(this) => {
                 self.change(&this.name, |it| {
                     it.with(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z")
                 });
                 self.sweep();
             }
-            Action::SetCondition(this, condition) => self.tell(&this.name, condition.clone()),
-            Action::SetReclaimable(this, pods) => {
+            JobReconcilerAction::SetCondition(this, condition) => self.tell(&this.name, condition.clone()),
+            JobReconcilerAction::SetReclaimablePods(this, pods) => {
                 let body = reclaimable_body(&text("n"), &this.name, pods);
                 self.change(&this.name, |it| it.merge(&tree!({"status": body.get("status").unwrap()})));
             }
-            Action::ReleaseQuota(this) => self.release(&this.name),
-            Action::ChangeJob(change) => {
+            JobReconcilerAction::ReleaseQuota(this) => self.release(&this.name),
+            JobReconcilerAction::PatchJob(change) => {
                 let job = self.job();
                 let is_allowed = match change.part {
-                    Part::Main => may_change(job, &job.merge(&change.patch)),
+                    Subresource::Main => may_change(job, &job.merge(&change.patch)),
                     _ => change.patch.get("status").is_some(),
                 };
                 assert!(is_allowed, "no server takes {} of {job}", change.patch);
                 self.job = Some(job.merge(&change.patch));
             }
-            Action::Note(about, _, reason, message) => {
-                let on = if matches!(about, About::Job) { "" } else { "workload " };
+            JobReconcilerAction::Note(about, _, reason, message) => {
+                let on = if matches!(about, JobEventObject::Job) { "" } else { "workload " };
                 self.events.push(format!("{on}{reason}: {message}"));
             }
         }
@@ -178,7 +173,6 @@ impl World {
         self.workloads.insert(name, tree.with(&["metadata", "uid"], format!("wl-{}", self.made)));
     }
 
-    /// Changes a Workload that is there.
     pub fn change(&mut self, name: &Text, change: impl FnOnce(&Tree) -> Tree) {
         if let Some(old) = self.workloads.get(name) {
             let new = change(old);
@@ -187,10 +181,9 @@ impl World {
     }
 
     fn sweep(&mut self) {
-        self.workloads.retain(|_, it| meta::deleting(it).is_none() || meta::has_finalizers(it));
+        self.workloads.retain(|_, it| meta::deletion_timestamp(it).is_none() || meta::has_finalizers(it));
     }
 
-    /// Sets a condition that admission owns.
     pub fn tell(&mut self, name: &Text, condition: Condition) {
         self.change(name, |it| {
             let mut status = AdmissionStatus::of(it);
@@ -199,7 +192,7 @@ impl World {
         });
     }
 
-    /// Plays the queue: the Workload gets its share in one flavor, for `count` pods of each set if that is said.
+    /// Reserves quota in one flavor and admits the Workload, for `count` pods of each set if given.
     pub fn admit(&mut self, flavor: &str, count: Option<u32>) {
         let name = meta::name(self.workload());
         self.change(&name, |it| {
@@ -219,7 +212,6 @@ impl World {
         }
     }
 
-    /// Plays the queue: the Workload has to leave.
     pub fn evict(&mut self) {
         let name = meta::name(self.workload());
         self.tell(
@@ -239,7 +231,7 @@ impl World {
         });
     }
 
-    /// Plays the job's controller: a part of its status.
+    /// Merges a status as the job's controller would.
     pub fn status(&mut self, status: &Tree) {
         let job = self.job().merge(&tree!({"status": status}));
         self.job = Some(job);
@@ -252,8 +244,8 @@ fn applied(workload: &Tree, status: &AdmissionStatus) -> Tree {
     workload.with(&["status"], status.with_option(&["reclaimablePods"], others))
 }
 
-/// The rule of Jobs: templates change only while they stand still, have no start and no active pods; patches of TrainJobs
-/// only while those stand still and none of their Jobs is active.
+/// Immutability rules: templates of Jobs change only while suspended without `startTime` and active pods, patches
+/// of TrainJobs only while suspended without active Jobs.
 fn may_change(old: &Tree, new: &Tree) -> bool {
     if old.str_at(&["kind"]) == "TrainJob" {
         let is_active = |it: &Tree| it.int_at(&["active"]).is_some_and(|active| active > 0);

@@ -1,17 +1,17 @@
-//! Whatever happens in whatever order: a Workload never holds what it should not, and never waits for nothing.
+//! Properties of the Workload reconciler under random events: no leaked quota, no stuck Workload.
 
-use muster_api::queue::words::conditions;
-use muster_queue::life::steps::{is_queueable, may_be_tried};
+use muster_api::queue::consts::conditions;
+use muster_queue::reconcilers::transitions::{is_queueable, is_schedulable};
 use muster_tree::{Tree, tree};
 
 use super::world::{Crash, World};
 
 const SEEDS: u64 = 200;
 const EVENTS: usize = 40;
-/// More rounds of good luck than any Workload needs to get another chance.
+/// Bound on the rounds until a Workload can be nominated again.
 const ROUNDS_MAX: usize = 6;
 
-/// A small generator: the same seed gives the same story.
+/// A seeded random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -40,13 +40,13 @@ fn stop_cluster(policy: &str) -> Tree {
     tree!({"cluster": {"spec": {"stopPolicy": policy}, "status": {"conditions": [{"type": "Active", "status": active}]}}})
 }
 
-/// Something that may happen to a Workload as it is.
+/// A random event for a Workload in its current state.
 fn event(dice: &mut Dice, world: &World, secs: i64) -> Tree {
     let it = world.facts();
     let policy = dice.of(&["None", "None", "Hold", "HoldAndDrain"]);
     let check = |state: &str| tree!({"check": (format!("a={state} @{secs} \"m\" after 30"))});
     match dice.below(12) {
-        0 | 1 if may_be_tried(&it, world.now) && world.is_running() => tree!({"reserve": "default"}),
+        0 | 1 if is_schedulable(&it, world.now) && world.is_running() => tree!({"reserve": "default"}),
         2 if is_queueable(&it) => tree!({"refuse": {"why": "WaitingForQuota", "message": "no quota"}}),
         3 => tree!({"preempt": {"why": "InClusterQueue", "path": "/cq", "by": {"metadata": {"uid": "p"}}}}),
         4 | 5 => tree!({"release": "possible"}),
@@ -69,12 +69,12 @@ fn assert_lawful(world: &World, says: &str) {
     if !it.active {
         assert!(reason.is_some_and(|it| it.starts_with("Deactivated")), "it has to leave: {says}");
         assert!(it.requeue.is_none(), "it does not want to come back: {says}");
-        assert!(it.has_quota() || !may_be_tried(&it, world.now), "it does not queue: {says}");
+        assert!(it.has_quota() || !is_schedulable(&it, world.now), "it does not queue: {says}");
     }
     assert!(it.evictions.iter().all(|it| it.count > 0), "{says}");
 }
 
-/// Everybody does what a Workload waits for.
+/// Performs everything the Workload is waiting for.
 fn good_luck(world: &mut World, secs: i64) {
     let all = [
         tree!({"local": {"spec": {"stopPolicy": "None"}}}),
@@ -89,7 +89,7 @@ fn good_luck(world: &mut World, secs: i64) {
 }
 
 #[test]
-fn whatever_happens_it_keeps_the_laws_and_gets_another_chance() {
+fn random_events_never_leak_quota_or_block_a_workload() {
     let mut admitted = 0;
     for seed in 0..SEEDS {
         let mut dice = Dice(seed);
@@ -109,7 +109,7 @@ fn whatever_happens_it_keeps_the_laws_and_gets_another_chance() {
             admitted += u32::from(calm.facts().is_admitted());
         }
         let has_chance =
-            |world: &World| may_be_tried(&world.facts(), world.now) || world.facts().is_admitted();
+            |world: &World| is_schedulable(&world.facts(), world.now) || world.facts().is_admitted();
         let found = (0..ROUNDS_MAX).any(|_| {
             secs += 4000;
             good_luck(&mut calm, secs);

@@ -1,22 +1,19 @@
-//! Statuses and steps as lines of text, and back.
+//! Formats statuses and actions as lines, and parses them.
 
-use muster_api::event::Severity;
-use muster_api::queue::{AdmissionStatus, CheckState, Condition, amount_text};
+use muster_api::event::EventType;
+use muster_api::queue::{AdmissionCheckState, AdmissionStatus, Condition, amount_text};
 use muster_api::time::Time;
-use muster_queue::life::Note;
-use muster_queue::life::numbers::Happened;
+use muster_queue::reconcilers::WorkloadEvent;
+use muster_queue::reconcilers::metrics::MetricEvent;
 use muster_tree::{Tree, tree};
 
-/// When all stories begin.
 const START: &str = "2026-01-01T00:00:00Z";
 
-/// So many seconds after the start.
 pub fn at(secs: i64) -> Time {
     let start = Time::parse(START).expect("a time");
     Time(start.0 + secs * 1_000_000)
 }
 
-/// How it is written in lines.
 pub fn stamp(time: Time) -> String {
     format!("@{}", (time.0 - at(0).0) / 1_000_000)
 }
@@ -31,7 +28,7 @@ pub fn condition_tree(line: &str) -> Tree {
         "lastTransitionTime": time_of(since).to_seconds_text(), "observedGeneration": 1})
 }
 
-/// `name=Ready @10 "message" after 30 retries 1` as the state of a check.
+/// `name=Ready @10 "message" after 30 retries 1` as a check state.
 pub fn check_tree(line: &str) -> Tree {
     let (head, rest) = line.split_once(" \"").unwrap_or((line, "\""));
     let (message, tail) = rest.split_once('"').expect("an end of the message");
@@ -61,7 +58,7 @@ fn condition_line(it: &Condition) -> String {
     format!("{}={status} {} {since} \"{}\"", it.kind, it.reason, it.message)
 }
 
-fn check_line(it: &CheckState) -> String {
+fn check_line(it: &AdmissionCheckState) -> String {
     let since = it.since.map(stamp).unwrap_or_default();
     let mut line = format!("check {}={} {since} \"{}\"", it.name, it.state.word(), it.message);
     if let Some(n) = it.requeue_after_secs {
@@ -73,7 +70,7 @@ fn check_line(it: &CheckState) -> String {
     line
 }
 
-/// What differs between two statuses.
+/// The differences between two statuses.
 pub fn changes(old: &AdmissionStatus, new: &AdmissionStatus) -> Vec<String> {
     let mut out = Vec::new();
     let words = |all: &[Condition]| all.iter().map(condition_line).collect::<Vec<_>>();
@@ -82,7 +79,7 @@ pub fn changes(old: &AdmissionStatus, new: &AdmissionStatus) -> Vec<String> {
     let gone = |kind: &str| !new.conditions.iter().any(|it| it.kind == kind);
     out.extend(old.conditions.iter().filter(|it| gone(&it.kind)).map(|it| format!("-{}", it.kind)));
     if old.admission != new.admission {
-        let flavors = |it: &muster_api::queue::Assignment| format!("{}={:?}", it.name, it.flavors);
+        let flavors = |it: &muster_api::queue::PodSetAssignment| format!("{}={:?}", it.name, it.flavors);
         out.push(match &new.admission {
             None => "admission: none".to_owned(),
             Some(it) => {
@@ -123,31 +120,29 @@ pub fn changes(old: &AdmissionStatus, new: &AdmissionStatus) -> Vec<String> {
     out
 }
 
-/// An event.
-pub fn note_line(note: &Note) -> String {
+pub fn note_line(note: &WorkloadEvent) -> String {
     let severity = match note.severity {
-        Severity::Normal => "normal",
-        Severity::Warning => "warning",
+        EventType::Normal => "normal",
+        EventType::Warning => "warning",
     };
     format!("{severity} {} \"{}\"", note.reason, note.message)
 }
 
-/// Something counted.
-pub fn count_line(happened: &Happened) -> String {
+pub fn count_line(happened: &MetricEvent) -> String {
     match happened {
-        Happened::Attempted { result, .. } => format!("count attempt {result:?}"),
-        Happened::Reserved { queues, waited } => {
+        MetricEvent::AdmissionAttempt { result, .. } => format!("count attempt {result:?}"),
+        MetricEvent::Reserved { queues, waited } => {
             format!("count reserved {} {}s", queues.cluster, waited.as_secs())
         }
-        Happened::Admitted { queues, waited, checks } => {
+        MetricEvent::Admitted { queues, waited, checks } => {
             let checks = checks.map_or("-".to_owned(), |it| format!("{}s", it.as_secs()));
             format!("count admitted {} {}s checks {checks}", queues.cluster, waited.as_secs())
         }
-        Happened::Evicted { queues, reason, cause } => {
+        MetricEvent::Evicted { queues, reason, cause } => {
             format!("count evicted {} {reason}/{cause}", queues.cluster)
         }
-        Happened::Preempted { by, reason } => format!("count preempted by {by} {reason}"),
-        Happened::Finished { queues } => format!("count finished {}", queues.cluster),
-        Happened::Ungated { .. } | Happened::Created { .. } => "count other".to_owned(),
+        MetricEvent::Preempted { by, reason } => format!("count preempted by {by} {reason}"),
+        MetricEvent::Finished { queues } => format!("count finished {}", queues.cluster),
+        MetricEvent::Ungated { .. } | MetricEvent::WorkloadCreated { .. } => "count other".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! The life of Workloads and queues, told as tables: what is there, what happens, and each line that follows from it.
+//! Table tests of the reconcilers: objects, an event, and the expected writes.
 
 mod laws;
 mod lines;
@@ -18,7 +18,7 @@ const TABLES: &[(&str, &str)] = &[
     ("sequences", include_str!("sequences.yaml")),
 ];
 
-/// The least number of cases; a table that is not read any more would go unnoticed.
+/// Guards against a table that is not read.
 const CASES_MIN: usize = 200;
 
 fn cases(text: &str) -> Vec<Tree> {
@@ -49,9 +49,9 @@ fn tables() {
     assert!(told >= CASES_MIN, "only {told} cases");
 }
 
-/// Whoever dies after any write, having said nothing of it, ends with the same Workload as one who did not.
+/// A crash after any write, before its events are emitted, leads to the same Workload.
 #[test]
-fn a_crash_after_any_write_changes_nothing_that_is_kept() {
+fn a_crash_after_any_write_leads_to_the_same_workload() {
     for (table, text) in TABLES {
         for case in cases(text) {
             let [mut calm, mut troubled] = [World::of(&case), World::of(&case)];
@@ -65,9 +65,9 @@ fn a_crash_after_any_write_changes_nothing_that_is_kept() {
     }
 }
 
-/// A steady world writes nothing: whatever was told is not told again.
+/// A converged Workload is not written again.
 #[test]
-fn what_is_told_is_told_once() {
+fn converged_workload_is_not_written_again() {
     for (table, text) in TABLES {
         for case in cases(text) {
             let mut world = World::of(&case);
@@ -81,7 +81,7 @@ fn what_is_told_is_told_once() {
     }
 }
 
-/// A case is a step of its own, or has several.
+/// A case is one step or a list of steps.
 fn steps(case: &Tree) -> Vec<Tree> {
     match case.at(&["steps"]) {
         Some(steps) => steps.items().to_vec(),

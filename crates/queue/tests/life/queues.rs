@@ -1,34 +1,35 @@
-//! Queues, Cohorts and flavors, told as tables.
+//! Table tests of ClusterQueues, LocalQueues, Cohorts and flavors.
 
 use std::collections::BTreeMap;
 
 use muster_api::queue::{
-    CheckFacts, ClusterQueueFacts, FlavorFacts, FlavorUsage, LocalQueueFacts, QueueStatus, amount_text,
+    AdmissionCheckFacts, ClusterQueueFacts, FlavorFacts, FlavorUsage, LocalQueueFacts, QueueStatus,
+    amount_text,
 };
 use muster_api::time::Time;
-use muster_queue::life::cohorts::Parents;
-use muster_queue::life::queues::{
-    Action, Around, Counted, Moment, Taken, plan_cluster_queue, plan_flavor, plan_local_queue, readiness,
-    state,
+use muster_queue::reconcilers::cohorts::CohortParents;
+use muster_queue::reconcilers::queues::{
+    FlavorResourceUsage, QueueAction, QueueCounts, ReadinessLister, StatusTiming, cluster_queue_active,
+    cluster_queue_status, reconcile_cluster_queue, reconcile_flavor, reconcile_local_queue,
 };
 use muster_tree::{Text, Tree, tree};
 
 use super::lines;
 
-/// What there is beside the queue.
+/// The objects besides the queue.
 struct Objects {
     flavors: BTreeMap<String, FlavorFacts>,
-    checks: BTreeMap<String, CheckFacts>,
+    checks: BTreeMap<String, AdmissionCheckFacts>,
     topologies: Vec<Text>,
-    cohorts: Parents,
+    cohorts: CohortParents,
 }
 
-impl Around for Objects {
+impl ReadinessLister for Objects {
     fn flavor(&self, name: &str) -> Option<&FlavorFacts> {
         self.flavors.get(name)
     }
 
-    fn check(&self, name: &str) -> Option<&CheckFacts> {
+    fn check(&self, name: &str) -> Option<&AdmissionCheckFacts> {
         self.checks.get(name)
     }
 
@@ -36,7 +37,7 @@ impl Around for Objects {
         self.topologies.iter().any(|it| it == name)
     }
 
-    fn cohorts(&self) -> &Parents {
+    fn cohorts(&self) -> &CohortParents {
         &self.cohorts
     }
 }
@@ -57,7 +58,7 @@ impl Objects {
                     let status = if active.as_bool() == Some(true) { "True" } else { "False" };
                     let tree = tree!({"metadata": {"name": name},
                         "status": {"conditions": [{"type": "Active", "status": status}]}});
-                    (name.to_string(), CheckFacts::of(&tree))
+                    (name.to_string(), AdmissionCheckFacts::of(&tree))
                 })
                 .collect(),
             topologies: case
@@ -72,15 +73,18 @@ impl Objects {
     }
 }
 
-fn counted(case: &Tree) -> Counted {
+fn counted(case: &Tree) -> QueueCounts {
     let count = |key: &str| case.int_at(&["counted", key]).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let taken = case.entries_at(&["counted", "taken"]).iter().map(|(pair, it)| {
         let (flavor, resource) = pair.split_once('/').expect("flavor/resource");
         let amount = |at: usize| it.items()[at].as_int().expect("an amount");
-        ((Text::from(flavor), Text::from(resource)), Taken { reserved: amount(0), used: amount(1) })
+        (
+            (Text::from(flavor), Text::from(resource)),
+            FlavorResourceUsage { reserved: amount(0), used: amount(1) },
+        )
     });
-    Counted {
-        taken: taken.collect(),
+    QueueCounts {
+        usage: taken.collect(),
         pending: count("pending"),
         reserving: count("reserving"),
         admitted: count("admitted"),
@@ -104,14 +108,14 @@ fn usage_line(what: &str, all: &[FlavorUsage]) -> String {
     format!("{what}: {}", all.iter().map(one).collect::<Vec<_>>().join(" "))
 }
 
-fn told(old: &QueueStatus, actions: &[Action]) -> Vec<String> {
+fn told(old: &QueueStatus, actions: &[QueueAction]) -> Vec<String> {
     let mut out = Vec::new();
     for action in actions {
         match action {
-            Action::AddFinalizer => out.push("add finalizer".to_owned()),
-            Action::DropFinalizer => out.push("drop finalizer".to_owned()),
-            Action::LookAgain(at) => out.push(format!("again {}", lines::stamp(*at))),
-            Action::Write(status) => {
+            QueueAction::AddFinalizer => out.push("add finalizer".to_owned()),
+            QueueAction::RemoveFinalizer => out.push("drop finalizer".to_owned()),
+            QueueAction::RequeueAt(at) => out.push(format!("again {}", lines::stamp(*at))),
+            QueueAction::Write(status) => {
                 let words = |it: &muster_api::queue::Condition| {
                     let tree = it.tree();
                     format!(
@@ -143,33 +147,33 @@ fn told(old: &QueueStatus, actions: &[Action]) -> Vec<String> {
     out
 }
 
-fn moment(case: &Tree) -> Moment {
-    Moment {
-        told_at: case.int_at(&["toldAt"]).map(lines::at),
+fn moment(case: &Tree) -> StatusTiming {
+    StatusTiming {
+        last_written_at: case.int_at(&["toldAt"]).map(lines::at),
         now: lines::at(case.int_at(&["at"]).unwrap_or(0)),
     }
 }
 
-/// The queue of a case, its readiness told into a status, and the steps.
-fn play(case: &Tree) -> (Vec<String>, Vec<Action>) {
+/// The queue of a case with its `Active` condition in the status, and the actions.
+fn play(case: &Tree) -> (Vec<String>, Vec<QueueAction>) {
     let objects = Objects::of(case);
     let old = |tree: &Tree| QueueStatus::of(tree.at(&["status"]).unwrap_or(&Tree::Null));
     let cluster = case.get("cluster").map(ClusterQueueFacts::of);
-    let ready = cluster.as_ref().map(|it| readiness(it, &objects));
+    let ready = cluster.as_ref().map(|it| cluster_queue_active(it, &objects));
     if let Some(flavor) = case.get("flavor") {
         let used = case.bool_at(&["inUse"]) == Some(true);
-        let step: Vec<Action> = plan_flavor(&FlavorFacts::of(flavor), used).into_iter().collect();
+        let step: Vec<QueueAction> = reconcile_flavor(&FlavorFacts::of(flavor), used).into_iter().collect();
         return (told(&QueueStatus::default(), &step), step);
     }
     let (before, steps) = match (case.get("local"), &cluster, &ready) {
         (Some(local), _, _) => {
             let facts = LocalQueueFacts::of(local);
             let of = cluster.as_ref().zip(ready.as_ref());
-            (old(local), plan_local_queue(&facts, &old(local), of, &counted(case), moment(case)))
+            (old(local), reconcile_local_queue(&facts, &old(local), of, &counted(case), moment(case)))
         }
         (None, Some(cluster), Some(ready)) => {
             let before = old(case.get("cluster").expect("a queue"));
-            let steps = plan_cluster_queue(cluster, &before, ready, &counted(case), moment(case));
+            let steps = reconcile_cluster_queue(cluster, &before, ready, &counted(case), moment(case));
             (before, steps)
         }
         _ => panic!("neither queue nor flavor"),
@@ -193,13 +197,15 @@ fn queue_tables() {
     assert!(all.items().len() >= 35, "only {} cases", all.items().len());
 }
 
-/// What was written is read back as it was, and nothing more is written then.
+/// A written status is read back unchanged, and nothing is written again.
 #[test]
-fn a_queue_that_was_told_is_not_told_again() {
+fn converged_queue_is_not_written_again() {
     let all = Tree::parse_yaml(include_str!("queues.yaml")).expect("a table is YAML");
     for case in all.items() {
         let (_, steps) = play(case);
-        for status in steps.iter().filter_map(|it| if let Action::Write(it) = it { Some(it) } else { None }) {
+        for status in
+            steps.iter().filter_map(|it| if let QueueAction::Write(it) = it { Some(it) } else { None })
+        {
             let key = if case.get("local").is_some() { "local" } else { "cluster" };
             let written = case.with(&[key, "status"], status.tree(&Tree::Null));
             assert_eq!(play(&written).0, Vec::<String>::new(), "{}", case.str_at(&["says"]));
@@ -208,44 +214,45 @@ fn a_queue_that_was_told_is_not_told_again() {
 }
 
 #[test]
-fn the_state_of_a_queue_is_gauged() {
-    use muster_queue::life::numbers::QueueState;
+fn cluster_queue_status_gauge() {
+    use muster_queue::reconcilers::metrics::ClusterQueueStatus;
     let objects = Objects::of(&Tree::Null);
     let cases = [
-        (tree!({"metadata": {"name": "q"}}), QueueState::Active),
-        (tree!({"metadata": {"name": "q"}, "spec": {"stopPolicy": "Hold"}}), QueueState::Pending),
+        (tree!({"metadata": {"name": "q"}}), ClusterQueueStatus::Active),
+        (tree!({"metadata": {"name": "q"}, "spec": {"stopPolicy": "Hold"}}), ClusterQueueStatus::Pending),
         (
             tree!({"metadata": {"name": "q", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
-            QueueState::Terminating,
+            ClusterQueueStatus::Terminating,
         ),
     ];
     for (tree, want) in cases {
         let facts = ClusterQueueFacts::of(&tree);
-        assert_eq!(state(&facts, &readiness(&facts, &objects)), want);
+        assert_eq!(cluster_queue_status(&facts, &cluster_queue_active(&facts, &objects)), want);
     }
 }
 
 #[test]
-fn the_share_of_a_cohort_is_told_when_it_changed_and_not_too_often() {
-    use muster_queue::life::queues::{CohortAction, plan_cohort};
+fn cohort_share_updates_are_rate_limited() {
+    use muster_queue::reconcilers::queues::{CohortAction, reconcile_cohort};
     let told = tree!({"fairSharing": {"weightedShare": 5}});
-    let moment = |told_at: Option<i64>| Moment { told_at: told_at.map(lines::at), now: lines::at(10) };
+    let moment =
+        |told_at: Option<i64>| StatusTiming { last_written_at: told_at.map(lines::at), now: lines::at(10) };
     let patch = |share: Tree| Some(CohortAction::Patch(tree!({"status": {"fairSharing": share}})));
     for (says, status, share, told_at, want) in [
         ("new", &Tree::Null, Some(5), None, patch(tree!({"weightedShare": 5}))),
         ("the same", &told, Some(5), None, None),
         ("another", &told, Some(6), Some(9), patch(tree!({"weightedShare": 6}))),
-        ("another, a moment later", &told, Some(6), Some(10), Some(CohortAction::LookAgain(lines::at(11)))),
+        ("another, a moment later", &told, Some(6), Some(10), Some(CohortAction::RequeueAt(lines::at(11)))),
         ("switched off", &told, None, None, patch(Tree::Null)),
         ("never was on", &Tree::Null, None, None, None),
     ] {
-        assert_eq!(plan_cohort(status, share, moment(told_at)), want, "{says}");
+        assert_eq!(reconcile_cohort(status, share, moment(told_at)), want, "{says}");
     }
 }
 
-/// The definitions refuse a status with more flavors, and a queue without a status says nothing at all.
+/// The CRD rejects a status with more flavors, and then the ClusterQueue would have no status at all.
 #[test]
-fn a_status_has_the_first_flavors_of_a_queue_with_very_many() {
+fn status_lists_a_bounded_number_of_flavors() {
     let flavor =
         |n: i64| tree!({"name": (format!("f{n}")), "resources": [{"name": "cpu", "nominalQuota": 1}]});
     let group = |from: i64| tree!({"coveredResources": [(format!("r{from}"))], "flavors": (Tree::list((from..from + 40).map(flavor)))});
@@ -254,12 +261,12 @@ fn a_status_has_the_first_flavors_of_a_queue_with_very_many() {
         "spec": {"resourceGroups": (Tree::list([group(0), group(40)]))}}),
     );
     let around = Objects::of(&tree!({}));
-    let ready = readiness(&queue, &around);
+    let ready = cluster_queue_active(&queue, &around);
     let local = LocalQueueFacts::of(&tree!({"metadata": {"name": "lq"}, "spec": {"clusterQueue": "cq"}}));
     let none = QueueStatus::default();
-    let moment = Moment { told_at: None, now: Time(0) };
-    let all = plan_local_queue(&local, &none, Some((&queue, &ready)), &Counted::default(), moment);
-    let [Action::Write(status)] = &all[..] else { panic!("{all:?}") };
+    let moment = StatusTiming { last_written_at: None, now: Time(0) };
+    let all = reconcile_local_queue(&local, &none, Some((&queue, &ready)), &QueueCounts::default(), moment);
+    let [QueueAction::Write(status)] = &all[..] else { panic!("{all:?}") };
     assert_eq!((status.reservation.len(), status.usage.len()), (64, 64));
     assert_eq!(status.usage[63].name, "f63");
 }

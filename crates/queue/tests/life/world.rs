@@ -1,50 +1,52 @@
-//! One Workload, its queues, and a server that keeps revisions: plans are made and done until nothing is left to do.
+//! A simulated API server with one Workload and its queues: reconciles until converged.
 
 use std::time::Duration;
 
 use muster_api::queue::{
-    Admission, AdmissionStatus, Assignment, ClusterQueueFacts, LocalQueueFacts, PriorityClassFacts,
+    Admission, AdmissionStatus, ClusterQueueFacts, LocalQueueFacts, PodSetAssignment, PriorityClassFacts,
     StopPolicy, WorkloadFacts,
 };
 use muster_api::time::Time;
-use muster_queue::life::admission::{self, Party, Preemption, Refusal, Share};
-use muster_queue::life::blockers::Why;
-use muster_queue::life::settings::{ReadyRules, Settings, Wording};
-use muster_queue::life::steps::{self, Comeback};
-use muster_queue::life::told::Told;
-use muster_queue::life::workload::{Action, Observed, Queue, actions, plan, wake_at};
-use muster_queue::life::{At, Known, Written};
+use muster_queue::reconcilers::admission::{
+    self, NewReservation, PendingUpdate, PreemptedReason, PreemptionSide,
+};
+use muster_queue::reconcilers::event_dedup::EventDeduplicator;
+use muster_queue::reconcilers::pending_reason::PendingReason;
+use muster_queue::reconcilers::settings::{PodsReadyPolicy, ReasonFormat, ReconcilerSettings};
+use muster_queue::reconcilers::transitions::{self, Requeueability};
+use muster_queue::reconcilers::workload::{
+    Action, ClusterQueueView, WorkloadSnapshot, reconcile, status_update_actions, wake_at,
+};
+use muster_queue::reconcilers::{StatusBase, StatusUpdate, UpdateContext};
 use muster_tree::{Text, Tree, tree};
 
 use super::lines;
 
-/// More passes than any Workload needs until nothing is left to do.
+/// Bound on the reconciliations until convergence.
 const PASSES_MAX: usize = 12;
 
-/// When the controller dies.
+/// When the controller crashes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
     Never,
-    /// Nothing is said of what was written, and memory is lost.
+    /// After each write, before its events are emitted; memory is lost.
     AfterEachWrite,
 }
 
 pub struct World {
     pub workload: Tree,
-    /// How often something was written.
     pub writes: u64,
     is_gone: bool,
     local: Option<Tree>,
     cluster: Option<Tree>,
     class: Option<Tree>,
-    settings: Settings,
-    told: Told,
+    settings: ReconcilerSettings,
+    told: EventDeduplicator,
     pub now: Time,
     lines: Vec<String>,
 }
 
 impl World {
-    /// The world of a case.
     pub fn of(case: &Tree) -> World {
         let part = |key: &str, base: Tree| match case.get(key) {
             Some(Tree::Null) => None,
@@ -62,7 +64,7 @@ impl World {
             cluster: part("cluster", cluster_queue()),
             class: case.get("class").cloned(),
             settings: settings(case.get("settings").unwrap_or(&Tree::Null)),
-            told: Told::default(),
+            told: EventDeduplicator::default(),
             now: lines::at(0),
             lines: Vec::new(),
         };
@@ -70,7 +72,7 @@ impl World {
         world
     }
 
-    /// Lets something happen, and plans until nothing is left to do.
+    /// Applies an event and reconciles until converged.
     pub fn play(&mut self, step: &Tree, crash: Crash) -> Vec<String> {
         self.lines.clear();
         if let Some(secs) = step.int_at(&["at"]) {
@@ -83,7 +85,6 @@ impl World {
         std::mem::take(&mut self.lines)
     }
 
-    /// Plans until nothing is left to do.
     pub fn settle(&mut self, crash: Crash) {
         if self.is_gone {
             return;
@@ -105,8 +106,8 @@ impl World {
         let local = self.local.as_ref().map(LocalQueueFacts::of);
         let cluster = self.cluster.as_ref().map(ClusterQueueFacts::of);
         let class = self.class.as_ref().map(PriorityClassFacts::of);
-        let queue = cluster.as_ref().map(|facts| Queue { facts, active: facts.active });
-        plan(&Observed {
+        let queue = cluster.as_ref().map(|facts| ClusterQueueView { facts, active: facts.active });
+        reconcile(&WorkloadSnapshot {
             workload: &facts,
             status: &status,
             local_queue: local.as_ref(),
@@ -117,7 +118,7 @@ impl World {
         })
     }
 
-    /// Whether its queues take Workloads.
+    /// Whether its queues are active.
     pub fn is_running(&self) -> bool {
         let cluster = self.cluster.as_ref().map(ClusterQueueFacts::of);
         let local = self.local.as_ref().map(LocalQueueFacts::of);
@@ -132,7 +133,7 @@ impl World {
         AdmissionStatus::of(&self.workload)
     }
 
-    /// Does steps in order; whether one of them wrote.
+    /// Performs actions in order; returns whether one of them wrote.
     fn perform(&mut self, all: &[Action], crash: Crash) -> bool {
         let mut wrote = false;
         for action in all {
@@ -140,12 +141,12 @@ impl World {
             assert!(!(wrote && is_write), "one pass writes one thing: {all:?}");
             wrote |= is_write;
             if is_write && crash == Crash::AfterEachWrite {
-                self.told = Told::default();
+                self.told = EventDeduplicator::default();
                 return true;
             }
             match action {
                 Action::Note(note) => self.lines.push(lines::note_line(note)),
-                Action::Count(it) => self.lines.push(lines::count_line(it)),
+                Action::RecordMetric(it) => self.lines.push(lines::count_line(it)),
                 _ => (),
             }
         }
@@ -168,7 +169,7 @@ impl World {
                 let words = format!("priority {n}");
                 self.said(&words, &tree!({"spec": {"priority": *n}}))
             }
-            Action::DropFinalizer => {
+            Action::RemoveFinalizer => {
                 self.said("drop finalizer", &tree!({"metadata": {"finalizers": Tree::Null}}))
             }
             Action::Delete => {
@@ -177,7 +178,7 @@ impl World {
                 self.writes += 1;
                 return true;
             }
-            Action::Note(_) | Action::Count(_) | Action::LookAgain(_) => return false,
+            Action::Note(_) | Action::RecordMetric(_) | Action::RequeueAt(_) => return false,
         };
         assert_ne!(changed, self.workload, "a write that changes nothing: {action:?}");
         self.workload = changed;
@@ -191,48 +192,54 @@ impl World {
     }
 
     fn conditions_of_others(&self) -> Vec<Tree> {
-        let own = muster_api::queue::words::conditions::OF_ADMISSION;
+        let own = muster_api::queue::consts::conditions::OF_ADMISSION;
         let all = self.workload.items_at(&["status", "conditions"]).iter();
         all.filter(|it| !own.contains(&it.str_at(&["type"]))).cloned().collect()
     }
 
-    /// Something happens that is not the controller's doing.
+    /// Applies an external event.
     fn happen(&mut self, what: &str, how: &Tree, crash: Crash) {
-        let at = At { now: self.now, wording: self.settings.wording };
+        let at = UpdateContext { now: self.now, format: self.settings.wording };
         let (facts, status) = (self.facts(), self.status());
-        let known = Known { workload: &facts, status: &status };
+        let known = StatusBase { workload: &facts, status: &status };
         let written = match what {
             "reserve" => Some(self.reserve(known, how, at)),
             "refuse" => {
-                let why = Why::of(how.str_at(&["why"])).expect("a reason");
+                let why = PendingReason::from_condition_reason(how.str_at(&["why"])).expect("a reason");
                 let requests = vec![("main".into(), [("cpu".into(), 1500)].into())];
                 let refusal = match why {
-                    Why::WaitingForPodsReady => Refusal::waiting_for_pods_ready(requests),
-                    _ => Refusal { why, message: how.str_at(&["message"]).to_owned(), requests },
+                    PendingReason::WaitingForPodsReady => PendingUpdate::waiting_for_pods_ready(requests),
+                    _ => {
+                        PendingUpdate { reason: why, message: how.str_at(&["message"]).to_owned(), requests }
+                    }
                 };
-                Some(admission::refuse(known, &refusal, &mut self.told, at))
+                Some(admission::set_pending(known, &refusal, &mut self.told, at))
             }
             "preempt" => self.preempt(known, how, at),
             "release" => {
-                let comeback =
-                    if how.as_str() == Some("never") { Comeback::Never } else { Comeback::Possible };
-                steps::release(known, comeback, at)
+                let comeback = if how.as_str() == Some("never") {
+                    Requeueability::Never
+                } else {
+                    Requeueability::Possible
+                };
+                transitions::release_quota(known, comeback, at)
             }
-            "ready" => steps::pods_ready(known, how.as_bool() == Some(true), &self.settings, self.now),
-            "hold" => steps::hold(known, how.as_str().unwrap_or_default(), at),
-            "unhold" => steps::unhold(known, at),
-            "finish" => steps::finish(known, how.str_at(&["reason"]), how.str_at(&["message"]), at),
+            "ready" => {
+                transitions::set_pods_ready(known, how.as_bool() == Some(true), &self.settings, self.now)
+            }
+            "hold" => transitions::put_on_hold(known, how.as_str().unwrap_or_default(), at),
+            "unhold" => transitions::end_hold(known, at),
+            "finish" => transitions::finish(known, how.str_at(&["reason"]), how.str_at(&["message"]), at),
             other => {
                 self.change(other, how);
                 None
             }
         };
         if let Some(written) = written {
-            self.perform(&actions(written), crash);
+            self.perform(&status_update_actions(written), crash);
         }
     }
 
-    /// Others change objects.
     fn change(&mut self, what: &str, how: &Tree) {
         match what {
             "check" => {
@@ -252,27 +259,36 @@ impl World {
         }
     }
 
-    fn reserve(&self, known: Known<'_>, how: &Tree, at: At) -> Written {
+    fn reserve(&self, known: StatusBase<'_>, how: &Tree, at: UpdateContext) -> StatusUpdate {
         let queue = ClusterQueueFacts::of(self.cluster.as_ref().expect("a queue"));
-        let assignment = Assignment {
+        let assignment = PodSetAssignment {
             name: "main".into(),
             flavors: [("cpu".into(), Text::from(how.as_str().unwrap_or("default")))].into(),
             usage: [("cpu".into(), 1500)].into(),
             count: Some(1),
-            ..Assignment::default()
+            ..PodSetAssignment::default()
         };
         let admission = Admission { cluster_queue: "cq".into(), assignments: vec![assignment] };
-        admission::reserve(known, &Share { admission, queue: &queue, considered: String::new() }, at)
+        admission::reserve_quota(
+            known,
+            &NewReservation { admission, queue: &queue, considered: String::new() },
+            at,
+        )
     }
 
-    fn preempt(&mut self, known: Known<'_>, how: &Tree, at: At) -> Option<Written> {
-        let why = Preemption::ALL.into_iter().find(|it| it.reason() == how.str_at(&["why"]));
+    fn preempt(&mut self, known: StatusBase<'_>, how: &Tree, at: UpdateContext) -> Option<StatusUpdate> {
+        let why = PreemptedReason::ALL.into_iter().find(|it| it.condition_reason() == how.str_at(&["why"]));
         let other = WorkloadFacts::of(how.at(&["by"]).unwrap_or(&Tree::Null));
-        let preemptor =
-            Party { workload: &other, path: how.str_at(&["path"]), cluster_queue: "other", boost: 5 };
-        let victim = Party { workload: known.workload, path: "/all/cq", cluster_queue: "cq", boost: 0 };
+        let preemptor = PreemptionSide {
+            workload: &other,
+            path: how.str_at(&["path"]),
+            cluster_queue: "other",
+            boost: 5,
+        };
+        let victim =
+            PreemptionSide { workload: known.workload, path: "/all/cq", cluster_queue: "cq", boost: 0 };
         let done = admission::preempt(known, victim, preemptor, why.expect("a reason"), at)?;
-        self.lines.push(format!("preemptor {}", lines::note_line(&done.preemptor)));
+        self.lines.push(format!("preemptor {}", lines::note_line(&done.preemptor_event)));
         Some(done.victim)
     }
 }
@@ -309,21 +325,25 @@ fn cluster_queue() -> Tree {
         "status": {"conditions": [(lines::condition_tree("Active=True Ready @0 \"Can admit new workloads\""))]}})
 }
 
-fn settings(case: &Tree) -> Settings {
+fn settings(case: &Tree) -> ReconcilerSettings {
     let secs = |tree: &Tree, key: &str| {
         tree.int_at(&[key]).and_then(|n| u64::try_from(n).ok()).map(Duration::from_secs)
     };
-    let ready = case.get("ready").map(|it| ReadyRules {
+    let ready = case.get("ready").map(|it| PodsReadyPolicy {
         timeout: secs(it, "timeout").unwrap_or(Duration::from_secs(300)),
         recovery_timeout: secs(it, "recovery"),
         backoff_limit: it.int_at(&["limit"]).and_then(|n| u32::try_from(n).ok()),
         backoff_base: secs(it, "base").unwrap_or(Duration::from_secs(60)),
-        ..ReadyRules::default()
+        ..PodsReadyPolicy::default()
     });
-    Settings {
-        ready,
+    ReconcilerSettings {
+        pods_ready: ready,
         delete_finished_after: secs(case, "afterFinished"),
         delete_deactivated_after: None,
-        wording: if case.bool_at(&["old"]) == Some(true) { Wording::Old } else { Wording::Telling },
+        wording: if case.bool_at(&["old"]) == Some(true) {
+            ReasonFormat::Legacy
+        } else {
+            ReasonFormat::Detailed
+        },
     }
 }

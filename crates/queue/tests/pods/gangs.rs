@@ -1,13 +1,13 @@
-//! Gangs of admitted groups: what is made, for how many, and who owns it.
+//! Gangs of admitted groups: the created objects, their size and owners.
 
-use muster_api::gang_make::{Form, Gangs, Mark};
-use muster_api::port::Object;
+use muster_api::client::ApiObject;
+use muster_api::gang_objects::{GangApi, GangSupport, GroupMarker};
 use muster_api::queue::WorkloadFacts;
-use muster_queue::pods::gang::{Gang, Seen, Step, decide};
+use muster_queue::pods::gang::{GangDecision, GangSnapshot, GangWrite, reconcile};
 use muster_tree::{Tree, tree};
 
-const OWN: Gangs = Gangs { form: Form::Proposal, mark: Mark::Field };
-const RELEASED: Gangs = Gangs { form: Form::Released, mark: Mark::Field };
+const OWN: GangSupport = GangSupport { api: GangApi::Proposal, marker: GroupMarker::Field };
+const RELEASED: GangSupport = GangSupport { api: GangApi::Released, marker: GroupMarker::Field };
 
 fn admitted(count: i64) -> WorkloadFacts {
     WorkloadFacts::of(&tree!({"metadata": {"name": "g", "namespace": "ns", "uid": "w"},
@@ -15,14 +15,14 @@ fn admitted(count: i64) -> WorkloadFacts {
         "status": {"admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": count}]}}}))
 }
 
-/// A pod of the group that asks to be placed with it.
+/// A pod of the group that opts into gang scheduling.
 fn member(name: &str, phase: &str) -> Tree {
     tree!({"metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {"kueue.x-k8s.io/pod-group-name": "g"},
         "annotations": {"scheduling.muster.dev/gang": "true"}},
         "spec": {"workloadRef": {"name": "g", "podGroupName": "g"}}, "status": {"phase": phase}})
 }
 
-/// One that does not.
+/// A pod that does not opt in.
 fn other(name: &str) -> Tree {
     member(name, "Pending").without(&["metadata", "annotations"]).without(&["spec", "workloadRef"])
 }
@@ -32,12 +32,18 @@ fn driver() -> Tree {
     other("driver").with(&["metadata", "annotations"], sets)
 }
 
-fn decided(gangs: Gangs, count: i64, pods: &[Tree], workload: Option<&Tree>, group: Option<&Tree>) -> Gang {
-    let object = |tree: &Tree| Object { tree: tree.clone(), revision: 7 };
+fn decided(
+    gangs: GangSupport,
+    count: i64,
+    pods: &[Tree],
+    workload: Option<&Tree>,
+    group: Option<&Tree>,
+) -> GangDecision {
+    let object = |tree: &Tree| ApiObject { tree: tree.clone(), revision: 7 };
     let (workload, group) = (workload.map(object), group.map(object));
     let pods: Vec<&Tree> = pods.iter().collect();
     let admitted = admitted(count);
-    decide(&Seen {
+    reconcile(&GangSnapshot {
         gangs,
         admitted: &admitted,
         pods: &pods,
@@ -46,11 +52,11 @@ fn decided(gangs: Gangs, count: i64, pods: &[Tree], workload: Option<&Tree>, gro
     })
 }
 
-/// The only object that is made first.
-fn made(gang: Gang) -> Tree {
+/// The only object created first.
+fn made(gang: GangDecision) -> Tree {
     match gang {
-        Gang::First(steps) => match <[Step; 1]>::try_from(steps) {
-            Ok([Step::Make(_, object)]) => object,
+        GangDecision::CreateFirst(steps) => match <[GangWrite; 1]>::try_from(steps) {
+            Ok([GangWrite::Make(_, object)]) => object,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -58,7 +64,7 @@ fn made(gang: Gang) -> Tree {
 }
 
 /// Workload and PodGroup for these pods.
-fn both(gangs: Gangs, count: i64, pods: &[Tree]) -> [Tree; 2] {
+fn both(gangs: GangSupport, count: i64, pods: &[Tree]) -> [Tree; 2] {
     let workload = made(decided(gangs, count, pods, None, None)).with(&["metadata", "uid"], "gw");
     let group = made(decided(gangs, count, pods, Some(&workload), None)).with(&["metadata", "uid"], "gg");
     [workload, group]
@@ -69,7 +75,7 @@ fn owners(object: &Tree) -> Vec<&str> {
 }
 
 #[test]
-fn workload_then_group_then_gates() {
+fn workload_then_podgroup_then_ungate() {
     let pods = [member("a", "Pending"), member("b", "Pending")];
     let [workload, group] = both(OWN, 2, &pods);
     let names = |it: &Tree| [it.str_at(&["kind"]).to_owned(), it.str_at(&["metadata", "name"]).to_owned()];
@@ -82,11 +88,11 @@ fn workload_then_group_then_gates() {
             object.items_at(&["metadata", "ownerReferences"]).iter().any(|it| it.get("controller").is_some());
         assert!(!controls, "{object}");
     }
-    assert_eq!(decided(OWN, 2, &pods, Some(&workload), Some(&group)), Gang::There(Vec::new()));
+    assert_eq!(decided(OWN, 2, &pods, Some(&workload), Some(&group)), GangDecision::Ready(Vec::new()));
 }
 
 #[test]
-fn a_released_group_carries_its_policy_and_goes_with_its_workload() {
+fn podgroup_has_policy_and_workload_reference() {
     let pods = [member("a", "Pending").with(&["spec", "priorityClassName"], "high")];
     let [_, group] = both(RELEASED, 3, &pods);
     assert_eq!(owners(&group), ["a", "g"]);
@@ -95,14 +101,18 @@ fn a_released_group_carries_its_policy_and_goes_with_its_workload() {
 }
 
 #[test]
-fn nobody_asked() {
-    assert_eq!(decided(OWN, 1, &[other("a")], None, None), Gang::Plain);
-    let legacy = Gangs { form: Form::Legacy, ..OWN };
-    assert_eq!(decided(legacy, 1, &[member("a", "Pending")], None, None), Gang::Plain, "no groups there");
+fn not_requested() {
+    assert_eq!(decided(OWN, 1, &[other("a")], None, None), GangDecision::NotRequested);
+    let legacy = GangSupport { api: GangApi::Legacy, ..OWN };
+    assert_eq!(
+        decided(legacy, 1, &[member("a", "Pending")], None, None),
+        GangDecision::NotRequested,
+        "no groups there"
+    );
 }
 
 #[test]
-fn a_gang_counts_on_those_that_asked_and_still_work() {
+fn gang_counts_opted_in_active_pods() {
     let [a, b] = ["a", "b"].map(|name| member(name, "Pending"));
     for (says, count, pods, want) in [
         ("some are still to come", 5, vec![a.clone()], 5),
@@ -121,19 +131,19 @@ fn a_gang_counts_on_those_that_asked_and_still_work() {
 }
 
 #[test]
-fn replacements_own_and_size_follows() {
+fn replacement_pods_become_owners_and_size_follows() {
     let pods = [member("a", "Running"), member("b", "Running")];
     let [workload, group] = both(OWN, 2, &pods);
     let later = [member("a", "Succeeded"), member("b", "Failed"), member("c", "Pending")];
-    let Gang::There(steps) = decided(OWN, 2, &later, Some(&workload), Some(&group)) else { panic!() };
+    let GangDecision::Ready(steps) = decided(OWN, 2, &later, Some(&workload), Some(&group)) else { panic!() };
     let patches: Vec<&Tree> = steps
         .iter()
         .map(|step| match step {
-            Step::Patch(_, object, patch) => {
+            GangWrite::Patch(_, object, patch) => {
                 assert_eq!(object.revision, 7);
                 patch
             }
-            Step::Make(..) => panic!("{step:?}"),
+            GangWrite::Make(..) => panic!("{step:?}"),
         })
         .collect();
     assert_eq!(patches.len(), 3);
@@ -143,19 +153,21 @@ fn replacements_own_and_size_follows() {
 }
 
 #[test]
-fn what_is_anothers_is_not_used() {
+fn foreign_objects_are_not_used() {
     let pods = [member("a", "Pending")];
     let [workload, group] = both(OWN, 1, &pods);
     let strange = workload.with(&["spec", "controllerRef", "kind"], "JobSet");
-    let Gang::Taken(words) = decided(OWN, 1, &pods, Some(&strange), None) else { panic!() };
+    let GangDecision::NameConflict(words) = decided(OWN, 1, &pods, Some(&strange), None) else { panic!() };
     assert!(words.starts_with("Workload g is another's"), "{words}");
     let foreign = group.with(&["spec", "workloadRef", "name"], "mine");
-    let Gang::Taken(words) = decided(OWN, 1, &pods, Some(&workload), Some(&foreign)) else { panic!() };
+    let GangDecision::NameConflict(words) = decided(OWN, 1, &pods, Some(&workload), Some(&foreign)) else {
+        panic!()
+    };
     assert!(words.starts_with("PodGroup g is another's"), "{words}");
     let going = group.with(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(
         decided(OWN, 1, &pods, Some(&workload), Some(&going)),
-        Gang::First(Vec::new()),
+        GangDecision::CreateFirst(Vec::new()),
         "until it is gone"
     );
 }

@@ -1,22 +1,24 @@
-//! Pictures in short: pods and Workloads of a few words each, and steps as lines.
+//! Short notation of pods and Workloads, and actions as lines.
 
 use std::time::Duration;
 
-use muster_api::event::Severity;
-use muster_api::port::Object;
+use muster_api::client::ApiObject;
+use muster_api::event::EventType;
 use muster_api::queue::FlavorFacts;
 use muster_api::time::Time;
-use muster_queue::jobs::priority::{Classes, PodClass};
-use muster_queue::jobs::requests::{Around, Limits};
-use muster_queue::pods::expect::{Cleanups, Memory, Openings};
-use muster_queue::pods::member::{Above, Member, PodRef};
-use muster_queue::pods::plan::{Action, Comeback, Key, Note, Picture, SeenWorkload, Settings, Topic, plan};
+use muster_queue::jobs::priority::{PodPriorityClass, PriorityClassLister};
+use muster_queue::jobs::requests::{NamespaceLimits, PodEnvironment};
+use muster_queue::pods::expectations::{CleanupExpectations, PodExpectations, UngateExpectations};
+use muster_queue::pods::queued_pod::{PodAncestry, PodReference, QueuedPod};
+use muster_queue::pods::reconciler::{
+    ObservedWorkload, PodAction, PodEvent, PodEventObject, PodReconcileKey, PodReconcilerSettings,
+    PodRequeueability, PodSnapshot, reconcile,
+};
 use muster_tree::{Text, Tree, tree};
 
-/// The namespace of everything.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "n";
 
-/// An instant, in seconds.
 pub fn at(secs: i64) -> Time {
     Time(secs * 1_000_000)
 }
@@ -25,7 +27,7 @@ pub fn stamp(secs: i64) -> String {
     at(secs).to_seconds_text()
 }
 
-/// Keys of queueing in short.
+/// Short names of labels and annotations.
 const KEYS: [(&str, &str, &str); 22] = [
     ("queue", "labels", "kueue.x-k8s.io/queue-name"),
     ("managed", "labels", "kueue.x-k8s.io/managed"),
@@ -51,7 +53,7 @@ const KEYS: [(&str, &str, &str); 22] = [
     ("retriable", "annotations", "kueue.x-k8s.io/retriable-in-group"),
 ];
 
-/// A pod of a few words; what is not said is as of a pod that was just taken in.
+/// A pod in short notation; defaults are those of a pod that was just admitted by the webhook.
 pub fn pod(short: &Tree) -> Tree {
     let name = short.str_at(&["name"]);
     let yes = |key: &str| short.bool_at(&[key]) == Some(true);
@@ -114,7 +116,7 @@ pub fn pod(short: &Tree) -> Tree {
     }
 }
 
-/// A Workload of a few words: `sets: [main x2]`, and `is`: pending, reserved, admitted, evicted, finished.
+/// A Workload in short notation: `sets: [main x2]`, and `is`: pending, reserved, admitted, evicted, finished.
 pub fn workload(short: &Tree) -> Tree {
     let name = short.str_at(&["name"]);
     let set = |text: String| {
@@ -189,65 +191,63 @@ pub fn workload(short: &Tree) -> Tree {
     }
 }
 
-/// Classes of priority: `gold`.
 pub struct Known;
 
-impl Classes for Known {
-    fn of_queues(&self, name: &str) -> Option<i64> {
+impl PriorityClassLister for Known {
+    fn workload_priority_class(&self, name: &str) -> Option<i64> {
         (name == "gold").then_some(100)
     }
 
-    fn of_pods(&self, _: &str) -> Option<i64> {
+    fn priority_class(&self, _: &str) -> Option<i64> {
         None
     }
 
-    fn default_of_pods(&self) -> Option<PodClass> {
+    fn default_priority_class(&self) -> Option<PodPriorityClass> {
         None
     }
 }
 
-/// The flavor `f`, whose nodes are `big`.
+/// The flavor `f` with nodes labeled `big`.
 pub fn flavor(name: &str) -> Option<FlavorFacts> {
     let tree = tree!({"metadata": {"name": name}, "spec": {"nodeLabels": {"size": "big"},
         "tolerations": [{"key": "big", "operator": "Exists"}]}});
     (name == "f").then(|| FlavorFacts::of(&tree))
 }
 
-/// One look, with everything that is remembered.
+/// One reconciliation with expectations.
 pub fn look(
-    key: &Key,
-    pods: &[Member],
-    workloads: &[SeenWorkload],
-    memory: (&Openings, &Cleanups),
-    settings: &Settings,
+    key: &PodReconcileKey,
+    pods: &[QueuedPod],
+    workloads: &[ObservedWorkload],
+    memory: (&UngateExpectations, &CleanupExpectations),
+    settings: &PodReconcilerSettings,
     (retire_at, now): (Option<Time>, Time),
-) -> Vec<Action> {
-    let limits = Limits::default();
-    let around = Around { limits: &limits, runtime_class: &|_| None };
-    plan(&Picture {
+) -> Vec<PodAction> {
+    let limits = NamespaceLimits::default();
+    let around = PodEnvironment { limits: &limits, runtime_class: &|_| None };
+    reconcile(&PodSnapshot {
         key,
         pods,
         workloads,
         flavor: &flavor,
-        openings: memory.0,
+        ungates: memory.0,
         cleanups: memory.1,
         classes: &Known,
-        around: &around,
-        retire_at,
+        environment: &around,
+        delete_deactivated_at: retire_at,
         settings,
         now,
     })
 }
 
-/// A case of a table.
 pub struct Case {
     pub says: String,
     pub want: Vec<String>,
-    key: Key,
-    pods: Vec<Member>,
-    workloads: Vec<SeenWorkload>,
-    memory: Memory,
-    settings: Settings,
+    key: PodReconcileKey,
+    pods: Vec<QueuedPod>,
+    workloads: Vec<ObservedWorkload>,
+    memory: PodExpectations,
+    settings: PodReconcilerSettings,
     retire_at: Option<Time>,
     now: Time,
 }
@@ -257,28 +257,32 @@ impl Case {
         let defaults = case.get("each").cloned().unwrap_or_else(Tree::empty_map);
         let member = |short: &Tree| {
             let short = defaults.merge(short);
-            let above = if short.bool_at(&["below"]) == Some(true) { Above::Managed } else { Above::Nobody };
-            Member::of(&Object { tree: pod(&short), revision: 1 }, above)
+            let above = if short.bool_at(&["below"]) == Some(true) {
+                PodAncestry::Managed
+            } else {
+                PodAncestry::Unmanaged
+            };
+            QueuedPod::of(&ApiObject { tree: pod(&short), revision: 1 }, above)
         };
-        let seen = |short: &Tree| SeenWorkload::of(&Object { tree: workload(short), revision: 1 });
+        let seen = |short: &Tree| ObservedWorkload::of(&ApiObject { tree: workload(short), revision: 1 });
         let (kind, name) = case.str_at(&["key"]).split_once(' ').expect("a key is `group g` or `pod p`");
         let (namespace, name) = (Text::from(NAMESPACE), Text::from(name));
         let key = match kind {
-            "group" => Key::Group { namespace, name: name.clone() },
-            _ => Key::Pod { namespace, name: name.clone() },
+            "group" => PodReconcileKey::Group { namespace, name: name.clone() },
+            _ => PodReconcileKey::Pod { namespace, name: name.clone() },
         };
-        let this = |name: &str| PodRef {
+        let this = |name: &str| PodReference {
             name: Text::from(name),
             uid: Text::from(format!("{name}-uid")),
             revision: 1,
         };
-        let mut memory = Memory::default();
+        let mut memory = PodExpectations::default();
         for (set, pods) in case.entries_at(&["openings"]) {
             for pod in pods.items().iter().filter_map(Tree::as_str) {
-                memory.openings.sending(&Text::from(format!("{name}-wid")), set, &this(pod));
+                memory.ungates.sending(&Text::from(format!("{name}-wid")), set, &this(pod));
             }
         }
-        let gone: Vec<PodRef> = super::texts(case, "cleanups").iter().map(|it| this(it)).collect();
+        let gone: Vec<PodReference> = super::texts(case, "cleanups").iter().map(|it| this(it)).collect();
         memory.cleanups.sending(&(Text::from(NAMESPACE), name), &gone);
         super::texts(case, "unheard").iter().for_each(|it| memory.unheard(&this(it).uid));
         Case {
@@ -288,11 +292,11 @@ impl Case {
             pods: case.items_at(&["pods"]).iter().map(member).collect(),
             workloads: case.items_at(&["workloads"]).iter().map(seen).collect(),
             memory,
-            settings: Settings {
+            settings: PodReconcilerSettings {
                 label_keys: super::texts(case, "labelKeys").into_iter().map(Text::from).collect(),
-                tells_ready: case.bool_at(&["tellsReady"]) == Some(true),
-                only_parented: case.bool_at(&["onlyParented"]) == Some(true),
-                ..Settings::default()
+                reports_pods_ready: case.bool_at(&["tellsReady"]) == Some(true),
+                only_suspended_by_parent: case.bool_at(&["onlyParented"]) == Some(true),
+                ..PodReconcilerSettings::default()
             },
             retire_at: case.int_at(&["retireAt"]).map(at),
             now: at(case.int_at(&["now"]).unwrap_or(100)),
@@ -300,14 +304,14 @@ impl Case {
     }
 
     pub fn lines(&mut self) -> Vec<String> {
-        let memory = (&self.memory.openings, &self.memory.cleanups);
+        let memory = (&self.memory.ungates, &self.memory.cleanups);
         let when = (self.retire_at, self.now);
         let steps = look(&self.key, &self.pods, &self.workloads, memory, &self.settings, when);
         steps.iter().map(|step| line(step, self.now)).collect()
     }
 }
 
-fn names(pods: &[PodRef]) -> String {
+fn names(pods: &[PodReference]) -> String {
     pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -323,22 +327,21 @@ fn sets(spec: &Tree) -> String {
     spec.items_at(&["podSets"]).iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn note(note: &Note) -> String {
-    let (what, name) = match &note.topic {
-        Topic::Pod(pod) => ("pod", &pod.name),
-        Topic::Workload(workload) => ("workload", &workload.name),
+fn note(note: &PodEvent) -> String {
+    let (what, name) = match &note.object {
+        PodEventObject::Pod(pod) => ("pod", &pod.name),
+        PodEventObject::Workload(workload) => ("workload", &workload.name),
     };
     let how = match note.severity {
-        Severity::Normal => "tell",
-        Severity::Warning => "warn",
+        EventType::Normal => "tell",
+        EventType::Warning => "warn",
     };
     format!("{how} {what} {name}: {}: {}", note.reason, note.message)
 }
 
-/// A step as a line.
-pub fn line(step: &Action, now: Time) -> String {
+pub fn line(step: &PodAction, now: Time) -> String {
     match step {
-        Action::CreateWorkload(tree, told) => {
+        PodAction::CreateWorkload(tree, told) => {
             let spec = tree.get("spec").unwrap();
             format!(
                 "create {} in {}: {}; {}",
@@ -348,41 +351,41 @@ pub fn line(step: &Action, now: Time) -> String {
                 note(told)
             )
         }
-        Action::RewriteWorkload(this, spec) => {
+        PodAction::UpdateWorkloadSpec(this, spec) => {
             format!("rewrite {} in {}: {}", this.name, spec.str_at(&["queueName"]), sets(spec))
         }
-        Action::DeleteWorkload(this) => format!("delete workload {}", this.name),
-        Action::LetWorkloadGo(this) => format!("let workload {} go", this.name),
-        Action::AddOwners(this, owners) => {
+        PodAction::DeleteWorkload(this) => format!("delete workload {}", this.name),
+        PodAction::RemoveWorkloadFinalizer(this) => format!("let workload {} go", this.name),
+        PodAction::AddOwnerReferences(this, owners) => {
             let owners: Vec<&str> = owners.iter().map(|it| it.str_at(&["name"])).collect();
             format!("owners of {}: {}", this.name, owners.join(", "))
         }
-        Action::ChangeQueue(this, queue) => format!("queue of {}: {queue}", this.name),
-        Action::ChangePriority(this, to) => format!("priority of {}: {}", this.name, to.priority),
-        Action::Finish { workload, reason, message } => {
+        PodAction::ChangeQueue(this, queue) => format!("queue of {}: {queue}", this.name),
+        PodAction::ChangePriority(this, to) => format!("priority of {}: {}", this.name, to.priority),
+        PodAction::Finish { workload, reason, message } => {
             format!("finish {} {reason}: {message}", workload.name)
         }
-        Action::TellWaiting { workload, holds, reason, message } => {
+        PodAction::SetWaitingForReplacementPods { workload, holds, reason, message } => {
             format!("waiting {} {holds} {reason}: {message}", workload.name)
         }
-        Action::TellReclaimable(this, all) => {
+        PodAction::SetReclaimablePods(this, all) => {
             let all: Vec<String> = all.iter().map(|(set, count)| format!("{set}={count}")).collect();
             format!("reclaimable of {}: {}", this.name, all.join(", "))
         }
-        Action::TellReady(this, ready) => format!("ready {} {ready}", this.name),
-        Action::Release(this, Comeback::Possible) => format!("release {}", this.name),
-        Action::Release(this, Comeback::Never) => format!("release {} for good", this.name),
-        Action::Open(all) => {
+        PodAction::SetPodsReady(this, ready) => format!("ready {} {ready}", this.name),
+        PodAction::ReleaseQuota(this, PodRequeueability::Possible) => format!("release {}", this.name),
+        PodAction::ReleaseQuota(this, PodRequeueability::Never) => format!("release {} for good", this.name),
+        PodAction::Ungate(all) => {
             let all: Vec<String> = all.iter().map(|it| format!("{} in {}", it.pod.name, it.set)).collect();
             format!("open {}", all.join(", "))
         }
-        Action::LetGo(pods) => format!("let go {}", names(pods)),
-        Action::DeleteExcess(pods) => format!("excess {}", names(pods)),
-        Action::DeletePods(pods) => format!("delete {}", names(pods)),
-        Action::Stop { pods, reason, message } => format!("stop {}: {reason}: {message}", names(pods)),
-        Action::Note(told) => note(told),
-        Action::NoteOnce(told) => format!("once {}", note(told)),
-        Action::LookAgain(at) => format!("again in {:?}", at.since(now).max(Duration::ZERO)),
-        Action::Hold(why) => format!("hold: {why}"),
+        PodAction::RemoveFinalizer(pods) => format!("let go {}", names(pods)),
+        PodAction::DeleteExcess(pods) => format!("excess {}", names(pods)),
+        PodAction::DeletePods(pods) => format!("delete {}", names(pods)),
+        PodAction::Stop { pods, reason, message } => format!("stop {}: {reason}: {message}", names(pods)),
+        PodAction::Note(told) => note(told),
+        PodAction::NoteOnce(told) => format!("once {}", note(told)),
+        PodAction::RequeueAt(at) => format!("again in {:?}", at.since(now).max(Duration::ZERO)),
+        PodAction::Wait(why) => format!("hold: {why}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Lives that nobody thought of: users, nodes and the queue do what they like, in any order, and we die now and then.
+//! Random runs of users, kubelets, the queue and controller crashes.
 
 use muster_tree::{Tree, tree};
 
@@ -8,7 +8,7 @@ use super::world::{Lost, World};
 const SEEDS: u64 = 200;
 const ACTS: usize = 60;
 
-/// Chance that can be played again.
+/// A seeded random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -21,7 +21,7 @@ impl Dice {
 const SETS: &str =
     "[{name: a},{name: bs,count: 2,template: {spec: {containers: [{name: c, requests: {cpu: 1}}]}}}]";
 
-/// A pod of some dialect; now and then one that does not fit.
+/// A pod of a random dialect; sometimes an invalid one.
 fn short(mode: u64, dice: &mut Dice) -> Tree {
     let cpu = if dice.below(8) == 0 { "2" } else { "1" };
     let retriable = if dice.below(20) == 0 { "false" } else { "true" };
@@ -80,7 +80,7 @@ fn act(world: &mut World, mode: u64, born: &mut u32, dice: &mut Dice) {
 ///
 /// Shows: 976-52, 976-53, 976-63, 976-65.
 #[test]
-fn whatever_happens_nothing_is_booked_twice_and_nothing_is_stuck() {
+fn random_runs_never_over_admit_or_get_stuck() {
     for seed in 0..SEEDS {
         let mut dice = Dice(seed);
         let mode = dice.below(6);
@@ -99,7 +99,7 @@ fn whatever_happens_nothing_is_booked_twice_and_nothing_is_stuck() {
             world.now += 60;
             world.settle();
             if round == 1 && matches!(mode, 2 | 3) {
-                // Pods that we stopped wait for others in their place: whoever wants none deletes the Workload.
+                // A stopped pod waits for its replacement; a user that wants none deletes the Workload.
                 world
                     .workloads
                     .keys()

@@ -1,24 +1,23 @@
-//! The worked outcomes, played from the first pod to the last, and again with a crash before every single write.
+//! The scenarios of the proposal, each also run with a crash before every single write.
 
 use muster_tree::{Tree, tree};
 
 use super::picture::pod;
 use super::world::World;
 
-/// A pod as its user sends it.
+/// A pod as created by its user.
 fn sent(short: &Tree) -> Tree {
     let short = short.merge(&tree!({"bare": true, "queue": "user-queue"}));
     pod(&short).without(&["metadata", "uid"]).without(&["metadata", "creationTimestamp"])
 }
 
-/// Creates pods of these names.
 pub fn create(world: &mut World, each: &Tree, names: &[&str]) {
     for name in names {
         world.create(&sent(&each.merge(&tree!({"name": (*name)}))));
     }
 }
 
-/// Plays a story as it is, then with a crash before each of its writes.
+/// Runs a scenario, then again with a crash before each of its writes.
 fn everywhere(story: impl Fn(&mut World)) {
     let mut world = World::default();
     story(&mut world);
@@ -34,7 +33,7 @@ fn everywhere(story: impl Fn(&mut World)) {
 
 /// Outcome 1. Shows: 976-01, 976-09, 976-37, 976-38, 976-50, 976-61, 976-65.
 #[test]
-fn a_pod_by_itself_from_its_gate_to_its_end() {
+fn single_pod_lifecycle() {
     everywhere(|world| {
         create(world, &tree!({}), &["foo"]);
         world.settle();
@@ -155,7 +154,7 @@ const SETS: &str = "[
 
 /// Outcome 4. Shows: 976-24, 976-26, 976-42, 976-58, 976-60, 976-65.
 #[test]
-fn a_driver_that_makes_its_workers() {
+fn driver_creates_its_workers() {
     everywhere(|world| {
         let driver = tree!({"group": "pod-group", "role": "driver", "roleCount": 1, "sets": SETS, "retriable": "false"});
         create(world, &driver, &["job-driver"]);
@@ -192,7 +191,7 @@ fn a_driver_that_makes_its_workers() {
 
 /// Outcome 5. Shows: 976-57, 976-62, 976-65.
 #[test]
-fn one_of_two_fails_and_is_replaced() {
+fn failed_pod_is_replaced() {
     everywhere(|world| {
         let each = tree!({"group": "g", "total": 2});
         create(world, &each, &["a"]);
@@ -225,7 +224,7 @@ fn one_of_two_fails_and_is_replaced() {
 
 /// Outcome 6. Shows: 976-64, 976-65.
 #[test]
-fn a_preempted_group_waits_for_others() {
+fn preempted_group_waits_for_replacement_pods() {
     everywhere(|world| {
         let each = tree!({"group": "g", "total": 2});
         create(world, &each, &["a", "b"]);
@@ -257,9 +256,9 @@ fn a_preempted_group_waits_for_others() {
     });
 }
 
-/// As in Kueue, a pod that succeeds while its group is evicted counts: one replacement for the one that failed is enough.
+/// As in Kueue, a pod that succeeds while its group is evicted counts: one replacement of the failed pod is enough.
 #[test]
-fn a_pod_that_succeeds_while_its_group_is_evicted_needs_no_replacement() {
+fn pod_succeeding_during_eviction_needs_no_replacement() {
     everywhere(|world| {
         let each = tree!({"group": "g", "total": 2});
         create(world, &each, &["a", "b"]);
@@ -292,7 +291,7 @@ fn a_pod_that_succeeds_while_its_group_is_evicted_needs_no_replacement() {
 
 /// Outcome 6 in the proposal's dialect. Shows: 976-64, 976-65.
 #[test]
-fn a_preempted_group_of_equal_pods_comes_again() {
+fn preempted_group_of_equal_pods_is_requeued() {
     everywhere(|world| {
         let each = tree!({"group": "g", "count": 2});
         create(world, &each, &["a", "b"]);
@@ -317,7 +316,7 @@ fn a_preempted_group_of_equal_pods_comes_again() {
 
 /// Outcome 7. Shows: 976-59, 976-60, 976-61, 976-65.
 #[test]
-fn one_fails_and_nobody_comes() {
+fn failed_pod_without_replacement() {
     everywhere(|world| {
         create(world, &tree!({"group": "g", "count": 2}), &["a", "b"]);
         world.settle();
@@ -336,7 +335,7 @@ fn one_fails_and_nobody_comes() {
 
 /// Outcome 7, with a replacement. Shows: 976-46, 976-57, 976-60, 976-65.
 #[test]
-fn one_fails_and_somebody_comes_and_the_name_is_used_again() {
+fn failed_pod_is_replaced_and_the_group_name_reused() {
     everywhere(|world| {
         let each = tree!({"group": "g", "count": 2});
         create(world, &each, &["a", "b"]);
@@ -364,7 +363,7 @@ fn one_fails_and_somebody_comes_and_the_name_is_used_again() {
 
 /// Shows: 976-52, 976-54, 976-65.
 #[test]
-fn a_cache_that_stands_still_books_nothing_twice() {
+fn stale_cache_never_ungates_a_pod_twice() {
     for each in [tree!({"group": "g", "count": 3}), tree!({"group": "g", "total": 3})] {
         let mut world = World::default();
         create(&mut world, &each, &["a", "b", "c"]);
@@ -398,7 +397,7 @@ fn a_cache_that_stands_still_books_nothing_twice() {
 ///
 /// Shows: 976-52, 976-54.
 #[test]
-fn what_was_opened_counts_before_it_is_seen() {
+fn ungates_count_before_they_are_observed() {
     let mut world = World::default();
     let each = tree!({"group": "g", "count": 1});
     world.now = 10;
@@ -423,9 +422,8 @@ fn what_was_opened_counts_before_it_is_seen() {
     assert!(!world.pods.contains_key("old"), "it is one too many");
 }
 
-/// Shows: 976-53.
 #[test]
-fn nothing_is_remembered_for_ever() {
+fn no_state_leaks() {
     let mut world = World::default();
     for round in 0..50 {
         let each = tree!({"group": "g", "count": 2});
@@ -450,9 +448,8 @@ fn nothing_is_remembered_for_ever() {
     }
 }
 
-/// Shows: 976-63.
 #[test]
-fn a_deleted_workload_takes_its_pods_along() {
+fn deleted_workload_deletes_its_pods() {
     everywhere(|world| {
         create(world, &tree!({"group": "g", "count": 3}), &["a", "b"]);
         world.settle();

@@ -1,31 +1,33 @@
-//! A small world: pods, Workloads, who runs them and who collects what nobody owns. Steps are done to it one by one,
-//! and any of them may be the last before a crash.
+//! A simulated cluster: pods, Workloads, kubelets and garbage collection. Actions are performed one by one, with a
+//! possible crash before any of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::gang_make::Gangs;
+use muster_api::client::{ApiObject, Uid};
+use muster_api::gang_objects::GangSupport;
 use muster_api::meta;
-use muster_api::port::{Object, Uid};
 use muster_api::queue::WorkloadFacts;
-use muster_queue::pods::admit::{self, Ancestry, Live, Verdict};
-use muster_queue::pods::expect::Memory;
-use muster_queue::pods::member::{Above, Member, PodRef};
-use muster_queue::pods::plan::{Action, Comeback, Key, SeenWorkload, Settings, WorkloadRef};
+use muster_queue::pods::expectations::PodExpectations;
+use muster_queue::pods::mutate::{self, OwnerLookup, PodMutation, PodWebhookLister};
+use muster_queue::pods::queued_pod::{PodAncestry, PodReference, QueuedPod};
+use muster_queue::pods::reconciler::{
+    ObservedWorkload, PodAction, PodReconcileKey, PodReconcilerSettings, PodRequeueability, WorkloadRef,
+};
 use muster_tree::{Text, Tree, tree};
 
 use super::picture::{NAMESPACE, at, line, look, stamp};
 
-/// The most looks until everything must be quiet.
+/// Bound on the reconciliations until convergence.
 const LOOKS_MAX: usize = 100;
 
 struct Nothing;
 
-impl Live for Nothing {
+impl PodWebhookLister for Nothing {
     fn namespace(&self) -> Result<Tree, String> {
         Ok(tree!({"metadata": {"name": NAMESPACE}}))
     }
-    fn ancestry(&self) -> Ancestry {
-        Ancestry::Unmanaged
+    fn ancestry(&self) -> OwnerLookup {
+        OwnerLookup::Unmanaged
     }
     fn has_default_queue(&self) -> bool {
         false
@@ -34,61 +36,55 @@ impl Live for Nothing {
         false
     }
 
-    fn gangs(&self) -> Option<Gangs> {
+    fn gangs(&self) -> Option<GangSupport> {
         None
     }
 }
 
-/// Why a write was not done.
+/// Why a write failed.
 enum Not {
-    /// Somebody wrote first, or it is gone.
+    /// The resourceVersion changed, or the object was deleted.
     Conflict,
-    /// No reply came: it was done or not.
+    /// No reply: the outcome is unknown.
     Unheard,
-    /// We died.
     Crashed,
 }
 
-/// What is lost of a write.
+/// What is lost of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// The write itself.
     Call,
-    /// The reply to it.
     Reply,
 }
 
-/// Everything there is.
 #[derive(Default)]
 pub struct World {
-    pub pods: BTreeMap<String, Object>,
-    pub workloads: BTreeMap<String, Object>,
-    /// Events, each once.
+    pub pods: BTreeMap<String, ApiObject>,
+    pub workloads: BTreeMap<String, ApiObject>,
     pub notes: BTreeSet<String>,
-    /// Seconds.
     pub now: i64,
-    /// Writes that were done.
     pub writes: usize,
-    /// Dies before this write, once.
+    /// Crashes before this write, once.
     pub dies_before: Option<usize>,
-    /// No reply comes to the next write to a pod, which is done or not.
+    /// The next write to a pod gets no reply; it is performed or not.
     pub loses_next: Option<Lost>,
-    stalled: Option<Vec<Object>>,
-    memory: Memory,
-    settings: Settings,
+    stalled: Option<Vec<ApiObject>>,
+    memory: PodExpectations,
+    settings: PodReconcilerSettings,
     uids: BTreeSet<Uid>,
     revision: u64,
 }
 
 impl World {
-    fn revised(&mut self, tree: Tree) -> Object {
+    fn revised(&mut self, tree: Tree) -> ApiObject {
         self.revision += 1;
-        Object { tree, revision: self.revision }
+        ApiObject { tree, revision: self.revision }
     }
 
-    /// Creates a pod as a user sends it.
     pub fn create(&mut self, sent: &Tree) {
-        let Verdict::TakenIn(taken) = admit::admit(sent, &Nothing, &admit::Settings::default()) else {
+        let PodMutation::Mutated(taken) =
+            mutate::mutate(sent, &Nothing, &mutate::PodWebhookSettings::default())
+        else {
             panic!("not taken in: {sent}")
         };
         self.now += 1;
@@ -108,7 +104,7 @@ impl World {
             let object = self.revised(new);
             self.pods.insert(name.to_owned(), object);
         }
-        let member = Member::of(&self.pods[name], Above::Nobody);
+        let member = QueuedPod::of(&self.pods[name], PodAncestry::Unmanaged);
         let is_held = meta::has_finalizers(&self.pods[name].tree);
         if member.deleting.is_some() && !is_held && (member.terminated() || !member.bound) {
             self.pods.remove(name);
@@ -116,43 +112,42 @@ impl World {
         self.observe();
     }
 
-    /// What is forgotten when pods are seen as they are.
+    /// Lowers expectations by the observed pods.
     fn observe(&mut self) {
         if self.stalled.is_some() {
             return;
         }
-        self.pods.values().for_each(|pod| self.memory.saw(pod));
+        self.pods.values().for_each(|pod| self.memory.observe_pod(pod));
         let alive: BTreeSet<Uid> = self.pods.values().map(|pod| meta::uid(&pod.tree)).collect();
-        self.uids.difference(&alive).for_each(|uid| self.memory.gone(uid));
+        self.uids.difference(&alive).for_each(|uid| self.memory.observe_deletion(uid));
     }
 
-    /// The cache of pods stands still from now on.
+    /// Freezes the pod cache.
     pub fn stall(&mut self) {
         self.stalled = Some(self.snapshot());
     }
 
-    /// What a cache that is not behind holds.
-    pub fn snapshot(&self) -> Vec<Object> {
+    /// The content of an up-to-date cache.
+    pub fn snapshot(&self) -> Vec<ApiObject> {
         self.pods.values().cloned().collect()
     }
 
-    /// The cache of pods is as it was then.
-    pub fn see(&mut self, snapshot: Vec<Object>) {
+    /// Sets the pod cache to an earlier content.
+    pub fn see(&mut self, snapshot: Vec<ApiObject>) {
         self.stalled = Some(snapshot);
     }
 
-    /// The cache catches up.
     pub fn catch_up(&mut self) {
         self.stalled = None;
         self.observe();
     }
 
-    /// Nodes do their part: open pods run, deleted ones end.
+    /// Kubelets run ungated pods and terminate deleted ones.
     pub fn kubelet(&mut self) {
         for name in self.pods.keys().cloned().collect::<Vec<_>>() {
             self.change_pod(&name, |pod| {
                 let is_open = pod.items_at(&["spec", "schedulingGates"]).is_empty();
-                let deleting = meta::deleting(pod).is_some();
+                let deleting = meta::deletion_timestamp(pod).is_some();
                 match pod.str_at(&["status", "phase"]) {
                     "Pending" if is_open && !deleting => {
                         pod.with(&["spec", "nodeName"], "node").with(&["status", "phase"], "Running")
@@ -164,21 +159,18 @@ impl World {
         }
     }
 
-    /// Whether a pod runs.
     pub fn is_running(&self, name: &str) -> bool {
         self.pods.get(name).is_some_and(|pod| pod.tree.str_at(&["status", "phase"]) == "Running")
     }
 
-    /// A pod ends.
     pub fn end(&mut self, name: &str, phase: &str) {
         self.change_pod(name, |pod| pod.with(&["status", "phase"], phase));
     }
 
-    /// A pod is deleted.
     pub fn delete(&mut self, name: &str) {
         let now = stamp(self.now);
         self.change_pod(name, |pod| {
-            if meta::deleting(pod).is_some() {
+            if meta::deletion_timestamp(pod).is_some() {
                 return pod.clone();
             }
             let marked = pod.with(&["metadata", "deletionTimestamp"], now);
@@ -186,7 +178,7 @@ impl World {
         });
     }
 
-    /// Deletes a Workload; it goes once nobody holds it.
+    /// Deletes a Workload; it is removed once it has no finalizers.
     pub fn delete_workload(&mut self, name: &str) {
         let now = stamp(self.now);
         self.change_workload(name, |it| it.with(&["metadata", "deletionTimestamp"], now));
@@ -195,7 +187,7 @@ impl World {
     fn change_workload(&mut self, name: &str, change: impl FnOnce(&Tree) -> Tree) {
         let Some(old) = self.workloads.get(name) else { return };
         let new = change(&old.tree);
-        let is_gone = meta::deleting(&new).is_some() && !meta::has_finalizers(&new);
+        let is_gone = meta::deletion_timestamp(&new).is_some() && !meta::has_finalizers(&new);
         let object = self.revised(new);
         self.workloads.insert(name.to_owned(), object);
         if is_gone {
@@ -203,14 +195,14 @@ impl World {
         }
     }
 
-    /// Workloads whose owners are all gone are deleted.
+    /// Garbage collection of Workloads without owners.
     fn collect(&mut self) {
         let alive: BTreeSet<Text> = self.pods.values().map(|pod| meta::uid(&pod.tree)).collect();
         let lost = |it: &Tree| {
-            let owners: Vec<_> = meta::owners(it).collect();
+            let owners: Vec<_> = meta::owner_references(it).collect();
             !owners.is_empty()
                 && owners.iter().all(|owner| !alive.contains(&owner.uid))
-                && meta::deleting(it).is_none()
+                && meta::deletion_timestamp(it).is_none()
         };
         let all: Vec<String> =
             self.workloads.iter().filter(|(_, it)| lost(&it.tree)).map(|(name, _)| name.clone()).collect();
@@ -219,7 +211,6 @@ impl World {
         }
     }
 
-    /// Sets a condition of a Workload.
     pub fn tell(&mut self, name: &str, kind: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { "True" } else { "False" };
         let condition = tree!({"type": kind, "status": status, "reason": reason, "message": message,
@@ -232,17 +223,15 @@ impl World {
         });
     }
 
-    /// What is read of a Workload.
     pub fn workload(&self, name: &str) -> WorkloadFacts {
         WorkloadFacts::of(&self.workloads.get(name).unwrap_or_else(|| panic!("no Workload {name}")).tree)
     }
 
-    /// Reason and status of a condition.
     pub fn condition(&self, workload: &str, kind: &str) -> Option<(bool, String)> {
         self.workload(workload).condition(kind).map(|it| (it.holds, it.reason.to_string()))
     }
 
-    /// Admits a Workload if it may queue and `room` pods have quota; whether it does.
+    /// Admits a Workload if it is queueable and `room` pods have quota; returns whether it did.
     pub fn admit(&mut self, name: &str, room: u64) -> bool {
         let facts = self.workload(name);
         let asked: u64 = facts.pod_sets.iter().map(|set| u64::from(set.count)).sum();
@@ -265,50 +254,50 @@ impl World {
         true
     }
 
-    fn key_of(pod: &Object) -> Key {
-        Key::of_pod(&pod.tree)
+    fn key_of(pod: &ApiObject) -> PodReconcileKey {
+        PodReconcileKey::of_pod(&pod.tree)
     }
 
-    fn keys(&self) -> BTreeSet<Key> {
-        let mut keys: BTreeSet<Key> = self.pods.values().map(World::key_of).collect();
+    fn keys(&self) -> BTreeSet<PodReconcileKey> {
+        let mut keys: BTreeSet<PodReconcileKey> = self.pods.values().map(World::key_of).collect();
         for workload in self.workloads.values() {
             let facts = WorkloadFacts::of(&workload.tree);
             let namespace = facts.namespace.clone();
             keys.insert(match facts.controller() {
-                Some(owner) => Key::Pod { namespace, name: owner.name.clone() },
-                None => Key::Group { namespace, name: facts.name.clone() },
+                Some(owner) => PodReconcileKey::Pod { namespace, name: owner.name.clone() },
+                None => PodReconcileKey::Group { namespace, name: facts.name.clone() },
             });
         }
         keys
     }
 
-    fn plan(&self, key: &Key) -> Vec<Action> {
-        let all: Vec<Object> = match &self.stalled {
+    fn plan(&self, key: &PodReconcileKey) -> Vec<PodAction> {
+        let all: Vec<ApiObject> = match &self.stalled {
             Some(seen) => seen.clone(),
             None => self.pods.values().cloned().collect(),
         };
-        let pods: Vec<Member> = all
+        let pods: Vec<QueuedPod> = all
             .iter()
             .filter(|pod| World::key_of(pod) == *key)
-            .map(|pod| Member::of(pod, Above::Nobody))
+            .map(|pod| QueuedPod::of(pod, PodAncestry::Unmanaged))
             .collect();
         let is_of = |facts: &WorkloadFacts| match key {
-            Key::Group { name, .. } => facts.name == *name,
-            Key::Pod { name, .. } => facts.controller().is_some_and(|owner| owner.name == *name),
+            PodReconcileKey::Group { name, .. } => facts.name == *name,
+            PodReconcileKey::Pod { name, .. } => facts.controller().is_some_and(|owner| owner.name == *name),
         };
-        let workloads: Vec<SeenWorkload> =
-            self.workloads.values().map(SeenWorkload::of).filter(|it| is_of(&it.facts)).collect();
+        let workloads: Vec<ObservedWorkload> =
+            self.workloads.values().map(ObservedWorkload::of).filter(|it| is_of(&it.facts)).collect();
         look(
             key,
             &pods,
             &workloads,
-            (&self.memory.openings, &self.memory.cleanups),
+            (&self.memory.ungates, &self.memory.cleanups),
             &self.settings,
             (None, at(self.now)),
         )
     }
 
-    /// Looks at everything until nothing is left to do. A crash on the way is survived.
+    /// Reconciles until converged; survives crashes.
     pub fn settle(&mut self) {
         for _ in 0..LOOKS_MAX {
             if !self.look_once() {
@@ -320,7 +309,7 @@ impl World {
         panic!("it never becomes quiet: {left:#?}");
     }
 
-    /// One look at every key; whether anything was done.
+    /// Reconciles every key once; returns whether anything was done.
     pub fn look_once(&mut self) -> bool {
         let before = (self.writes, self.dies_before);
         for key in self.keys() {
@@ -336,7 +325,7 @@ impl World {
         before != (self.writes, self.dies_before)
     }
 
-    fn run(&mut self, key: &Key) -> Result<(), Not> {
+    fn run(&mut self, key: &PodReconcileKey) -> Result<(), Not> {
         for step in self.plan(key) {
             assert!(self.memory.sending(key, &step));
             self.take(step)?;
@@ -353,7 +342,7 @@ impl World {
         Ok(())
     }
 
-    /// Calls side by side: that one is refused does not keep the others.
+    /// Parallel requests: the failure of one does not stop the others.
     fn each<T>(
         &mut self,
         all: &[T],
@@ -370,10 +359,10 @@ impl World {
         if refused { Err(Not::Conflict) } else { Ok(()) }
     }
 
-    fn write_pod(&mut self, this: &PodRef, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
+    fn write_pod(&mut self, this: &PodReference, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
         self.write()?;
         let name = this.name.to_string();
-        let fits = |pod: &Object| meta::uid(&pod.tree) == this.uid && pod.revision == this.revision;
+        let fits = |pod: &ApiObject| meta::uid(&pod.tree) == this.uid && pod.revision == this.revision;
         let lost = self.loses_next.take();
         if lost == Some(Lost::Call) {
             self.memory.unheard(&this.uid);
@@ -394,7 +383,7 @@ impl World {
     fn write_workload(&mut self, this: &WorkloadRef, change: impl FnOnce(&Tree) -> Tree) -> Result<(), Not> {
         self.write()?;
         let name = this.name.to_string();
-        let fits = |it: &Object| meta::uid(&it.tree) == this.uid && it.revision == this.revision;
+        let fits = |it: &ApiObject| meta::uid(&it.tree) == this.uid && it.revision == this.revision;
         if !self.workloads.get(&name).is_some_and(fits) {
             return Err(Not::Conflict);
         }
@@ -402,8 +391,10 @@ impl World {
         Ok(())
     }
 
-    fn free(&mut self, this: &PodRef) -> Result<(), Not> {
-        self.write_pod(this, |pod| pod.merge(&meta::without_finalizer(pod, "kueue.x-k8s.io/managed")))
+    fn free(&mut self, this: &PodReference) -> Result<(), Not> {
+        self.write_pod(this, |pod| {
+            pod.merge(&meta::remove_finalizer_merge_patch(pod, "kueue.x-k8s.io/managed"))
+        })
     }
 
     fn condition_of(&mut self, this: &WorkloadRef, told: (&str, bool, &str, &str)) -> Result<(), Not> {
@@ -412,9 +403,9 @@ impl World {
         Ok(())
     }
 
-    fn take(&mut self, step: Action) -> Result<(), Not> {
+    fn take(&mut self, step: PodAction) -> Result<(), Not> {
         match step {
-            Action::CreateWorkload(tree, _) => {
+            PodAction::CreateWorkload(tree, _) => {
                 self.write()?;
                 let name = meta::name(&tree).to_string();
                 if self.workloads.contains_key(&name) {
@@ -425,60 +416,65 @@ impl World {
                 self.workloads.insert(name, object);
                 Ok(())
             }
-            Action::RewriteWorkload(this, spec) => self.write_workload(&this, |it| it.with(&["spec"], spec)),
-            Action::DeleteWorkload(this) => {
-                let bare =
-                    |it: &Tree| it.merge(&meta::without_finalizer(it, "kueue.x-k8s.io/resource-in-use"));
+            PodAction::UpdateWorkloadSpec(this, spec) => {
+                self.write_workload(&this, |it| it.with(&["spec"], spec))
+            }
+            PodAction::DeleteWorkload(this) => {
+                let bare = |it: &Tree| {
+                    it.merge(&meta::remove_finalizer_merge_patch(it, "kueue.x-k8s.io/resource-in-use"))
+                };
                 self.write_workload(&this, bare)?;
                 self.delete_workload(&this.name);
                 Ok(())
             }
-            Action::LetWorkloadGo(this) => self.write_workload(&this, |it| {
-                it.merge(&meta::without_finalizer(it, "kueue.x-k8s.io/resource-in-use"))
+            PodAction::RemoveWorkloadFinalizer(this) => self.write_workload(&this, |it| {
+                it.merge(&meta::remove_finalizer_merge_patch(it, "kueue.x-k8s.io/resource-in-use"))
             }),
-            Action::AddOwners(this, new) => self.write_workload(&this, |it| {
+            PodAction::AddOwnerReferences(this, new) => self.write_workload(&this, |it| {
                 let all = it.items_at(&["metadata", "ownerReferences"]).iter().cloned().chain(new);
                 it.with(&["metadata", "ownerReferences"], Tree::list(all))
             }),
-            Action::ChangeQueue(this, queue) => {
+            PodAction::ChangeQueue(this, queue) => {
                 self.write_workload(&this, |it| it.with(&["spec", "queueName"], queue))
             }
-            Action::ChangePriority(..) => panic!("nobody changes priorities here"),
-            Action::Finish { workload, reason, message } => {
+            PodAction::ChangePriority(..) => panic!("nobody changes priorities here"),
+            PodAction::Finish { workload, reason, message } => {
                 self.condition_of(&workload, ("Finished", true, reason, &message))
             }
-            Action::TellWaiting { workload, holds, reason, message } => {
+            PodAction::SetWaitingForReplacementPods { workload, holds, reason, message } => {
                 self.condition_of(&workload, ("WaitingForReplacementPods", holds, &reason, &message))
             }
-            Action::TellReclaimable(this, all) => {
+            PodAction::SetReclaimablePods(this, all) => {
                 let all = all.iter().map(|(name, count)| tree!({"name": name, "count": *count}));
                 let all = Tree::list(all);
                 self.write_workload(&this, |it| it.with(&["status", "reclaimablePods"], all))
             }
-            Action::TellReady(this, ready) => self.condition_of(&this, ("PodsReady", ready, "Started", "")),
-            Action::Release(this, comeback) => {
+            PodAction::SetPodsReady(this, ready) => {
+                self.condition_of(&this, ("PodsReady", ready, "Started", ""))
+            }
+            PodAction::ReleaseQuota(this, comeback) => {
                 self.write_workload(&this, |it| it.without(&["status", "admission"]))?;
                 self.tell(&this.name, "QuotaReserved", false, "Pending", "");
                 self.tell(&this.name, "Admitted", false, "NoReservation", "");
-                self.tell(&this.name, "Requeued", comeback == Comeback::Possible, "Preempted", "");
+                self.tell(&this.name, "Requeued", comeback == PodRequeueability::Possible, "Preempted", "");
                 Ok(())
             }
-            Action::Open(all) => {
+            PodAction::Ungate(all) => {
                 self.each(&all, |world, one| world.write_pod(&one.pod, |pod| pod.merge(&one.patch)))
             }
-            Action::LetGo(pods) => self.each(&pods, World::free),
-            Action::DeleteExcess(pods) => self.each(&pods, |world, pod| {
+            PodAction::RemoveFinalizer(pods) => self.each(&pods, World::free),
+            PodAction::DeleteExcess(pods) => self.each(&pods, |world, pod| {
                 world.notes.insert(format!("{} ExcessPodDeleted", pod.name));
                 world.free(pod)?;
                 world.delete(&pod.name);
                 Ok(())
             }),
-            Action::DeletePods(pods) => self.each(&pods, |world, pod| {
+            PodAction::DeletePods(pods) => self.each(&pods, |world, pod| {
                 world.free(pod)?;
                 world.delete(&pod.name);
                 Ok(())
             }),
-            Action::Stop { pods, reason, message } => {
+            PodAction::Stop { pods, reason, message } => {
                 let told = tree!([{"type": "TerminationTarget", "status": "True", "reason": &reason, "message": &message}]);
                 self.each(&pods, |world, pod| {
                     world.write_pod(pod, |pod| pod.with(&["status", "conditions"], told.clone()))?;
@@ -488,38 +484,37 @@ impl World {
                     Ok(())
                 })
             }
-            Action::Note(note) | Action::NoteOnce(note) => {
+            PodAction::Note(note) | PodAction::NoteOnce(note) => {
                 self.notes.insert(format!("{}: {}", note.reason, note.message));
                 Ok(())
             }
-            Action::LookAgain(_) | Action::Hold(_) => Ok(()),
+            PodAction::RequeueAt(_) | PodAction::Wait(_) => Ok(()),
         }
     }
 
-    /// Pods that are open and have not ended.
+    /// Ungated pods that have not terminated.
     pub fn open(&self) -> Vec<&str> {
-        let is_open = |pod: &Object| {
-            let pod = Member::of(pod, Above::Nobody);
+        let is_open = |pod: &ApiObject| {
+            let pod = QueuedPod::of(pod, PodAncestry::Unmanaged);
             !pod.gated && !pod.terminated()
         };
         self.pods.iter().filter(|(_, pod)| is_open(pod)).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether anything is still remembered.
+    /// Whether any expectation is open.
     pub fn remembers(&self) -> bool {
-        !self.memory.openings.is_empty() || !self.memory.cleanups.is_empty()
+        !self.memory.ungates.is_empty() || !self.memory.cleanups.is_empty()
     }
 
-    /// Whether our finalizer is on a pod.
     pub fn is_held(&self, pod: &str) -> bool {
         self.pods.get(pod).is_some_and(|pod| meta::has_finalizer(&pod.tree, "kueue.x-k8s.io/managed"))
     }
 
-    /// Never more pods of a set are open and alive than were admitted.
+    /// Never more pods of a pod set are ungated and alive than were admitted.
     pub fn check(&self) {
         let mut open: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for pod in self.pods.values().map(|pod| &pod.tree) {
-            let member = Member::of(&Object { tree: pod.clone(), revision: 0 }, Above::Nobody);
+            let member = QueuedPod::of(&ApiObject { tree: pod.clone(), revision: 0 }, PodAncestry::Unmanaged);
             let stamped = meta::annotation(pod, "kueue.x-k8s.io/workload")
                 .zip(meta::label(pod, "kueue.x-k8s.io/podset"));
             if let Some(place) = stamped.filter(|_| !member.gated && !member.terminated()) {

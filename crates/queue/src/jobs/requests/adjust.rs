@@ -1,22 +1,20 @@
-//! What the API server would fill in before a pod runs: overhead, defaults of the namespace, and requests from limits.
+//! Adjusts pod templates as the API server would: RuntimeClass overhead, LimitRange defaults, and requests from
+//! limits (Kueue's `AdjustResources`).
 
 use muster_api::paths::{container, pod, runtime_class};
 use muster_tree::{Text, Tree};
 
-use super::limits::Limits;
+use super::limits::NamespaceLimits;
 
-/// What surrounds the pods of a namespace.
-pub struct Around<'a> {
-    /// The bounds of the namespace.
-    pub limits: &'a Limits,
-    /// The RuntimeClass of a name.
+/// The objects that affect the requests of pods in a namespace.
+pub struct PodEnvironment<'a> {
+    pub limits: &'a NamespaceLimits,
     pub runtime_class: &'a dyn Fn(&str) -> Option<Tree>,
 }
 
-/// The template as its pods would be: what they cost on top, what containers get that name nothing, and limits where a
-/// request is missing.
+/// The template with overhead, LimitRange defaults, and requests defaulted from limits.
 #[must_use]
-pub fn adjusted(template: &Tree, around: &Around<'_>) -> Tree {
+pub fn adjust_resources(template: &Tree, around: &PodEnvironment<'_>) -> Tree {
     let template = with_overhead(template, around);
     let template = [pod::INIT_CONTAINERS, pod::CONTAINERS].iter().fold(template, |template, path| {
         let Some(list) = template.at(path) else { return template };
@@ -26,8 +24,9 @@ pub fn adjusted(template: &Tree, around: &Around<'_>) -> Tree {
     with_pod_requests(&template)
 }
 
-fn with_overhead(template: &Tree, around: &Around<'_>) -> Tree {
+fn with_overhead(template: &Tree, around: &PodEnvironment<'_>) -> Tree {
     let class = template.str_at(pod::RUNTIME_CLASS);
+    // An explicit overhead is kept.
     if class.is_empty() || !template.entries_at(pod::OVERHEAD).is_empty() {
         return template.clone();
     }
@@ -35,21 +34,22 @@ fn with_overhead(template: &Tree, around: &Around<'_>) -> Tree {
     found.map_or_else(|| template.clone(), |overhead| template.with(pod::OVERHEAD, overhead))
 }
 
-fn adjusted_container(item: &Tree, limits: &Limits) -> Tree {
+fn adjusted_container(item: &Tree, limits: &NamespaceLimits) -> Tree {
     let item = with_missing(item, container::LIMITS, &limits.default_limits);
     let item = with_missing(&item, container::REQUESTS, &limits.default_requests);
+    // After the LimitRange defaults, in the order of Kueue's `AdjustResources`: defaulted limits become requests,
+    // too.
     let own = item.entries_at(container::LIMITS).to_vec();
     with_missing(&item, container::REQUESTS, &own)
 }
 
-/// A pod that limits itself as a whole asks for as much where its pod-level requests name less, whatever its containers
-/// ask for by themselves or by the defaults of the namespace. Kueue counts the same.
+/// Pod-level limits default pod-level requests, whatever the containers request, as in Kueue.
 fn with_pod_requests(template: &Tree) -> Tree {
     let limits = template.entries_at(pod::LIMITS).to_vec();
     with_missing(template, pod::REQUESTS, &limits)
 }
 
-/// The tree with those of the entries that the map at `path` lacks.
+/// Adds the entries that the map at `path` lacks.
 fn with_missing(tree: &Tree, path: &[&str], entries: &[(Text, Tree)]) -> Tree {
     let old = tree.at(path);
     let missing = entries.iter().filter(|(name, _)| old.is_none_or(|map| map.get(name).is_none()));

@@ -1,4 +1,4 @@
-//! The bounds of a namespace, and whether pod sets keep them.
+//! LimitRanges of a namespace, and validation of pod sets against them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,33 +11,30 @@ use muster_schema::error::FieldError;
 use muster_schema::quantities;
 use muster_tree::{Text, Tree};
 
-/// Most and least of one sort of thing.
+/// Bounds of one LimitRange type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Bounds {
+pub struct LimitRangeBounds {
     /// Most of each resource.
     pub max: Amounts,
     /// Least of each resource.
     pub min: Amounts,
 }
 
-/// All LimitRanges of a namespace together: the narrowest bounds, and the first default of each resource.
+/// All LimitRanges of a namespace merged: the tightest bounds, and the first default of each resource.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Limits {
-    /// Of each container.
-    pub container: Bounds,
-    /// Of each pod as a whole.
-    pub pod: Bounds,
-    /// Limits of containers that name none.
+pub struct NamespaceLimits {
+    pub container: LimitRangeBounds,
+    pub pod: LimitRangeBounds,
+    /// Default limits of containers.
     pub default_limits: Vec<(Text, Tree)>,
-    /// Requests of containers that name none.
+    /// Default requests of containers.
     pub default_requests: Vec<(Text, Tree)>,
 }
 
-impl Limits {
-    /// Reads the LimitRanges of a namespace.
+impl NamespaceLimits {
     #[must_use]
-    pub fn of<'a>(ranges: impl IntoIterator<Item = &'a Tree>) -> Limits {
-        let mut all = Limits::default();
+    pub fn of<'a>(ranges: impl IntoIterator<Item = &'a Tree>) -> NamespaceLimits {
+        let mut all = NamespaceLimits::default();
         for item in ranges.into_iter().flat_map(|range| range.items_at(limit_range::LIMITS)) {
             match item.str_at(limit_item::TYPE) {
                 "Container" => {
@@ -46,7 +43,7 @@ impl Limits {
                     add_missing(&mut all.default_requests, item.entries_at(limit_item::DEFAULT_REQUEST));
                 }
                 "Pod" => all.pod.narrow(item),
-                // Claims to volumes are no business of quota.
+                // `PersistentVolumeClaim` bounds do not affect quota.
                 _ => {}
             }
         }
@@ -62,7 +59,7 @@ fn add_missing(to: &mut Vec<(Text, Tree)>, entries: &[(Text, Tree)]) {
     }
 }
 
-impl Bounds {
+impl LimitRangeBounds {
     fn narrow(&mut self, item: &Tree) {
         for (name, most) in amounts(item.entries_at(limit_item::MAX)) {
             let old = self.max.entry(name).or_insert(most);
@@ -75,25 +72,27 @@ impl Bounds {
     }
 }
 
-/// Why a Workload cannot be admitted as it stands.
+/// Why a Workload is inadmissible.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Inadmissible {
-    /// Its namespace is not one of the queue's.
+pub enum InvalidResources {
+    /// The ClusterQueue's namespace selector does not match.
     NamespaceMismatch,
-    /// Containers ask for more than their own limits, or for what is no quantity.
+    /// Requests exceed limits, or a quantity is invalid.
     InvalidResources(Vec<FieldError>),
-    /// Containers or pods leave the bounds of the namespace.
+    /// Requests violate a LimitRange.
     OutOfBounds(Vec<FieldError>),
 }
 
-impl fmt::Display for Inadmissible {
+impl fmt::Display for InvalidResources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Inadmissible::NamespaceMismatch => {
+            InvalidResources::NamespaceMismatch => {
                 f.write_str("workload namespace doesn't match ClusterQueue selector")
             }
-            Inadmissible::InvalidResources(all) => write!(f, "resources validation failed: {}", joined(all)),
-            Inadmissible::OutOfBounds(all) => {
+            InvalidResources::InvalidResources(all) => {
+                write!(f, "resources validation failed: {}", joined(all))
+            }
+            InvalidResources::OutOfBounds(all) => {
                 write!(f, "resources didn't satisfy LimitRange constraints: {}", joined(all))
             }
         }
@@ -105,13 +104,12 @@ fn joined(all: &[FieldError]) -> String {
     if words.len() == 1 { words[0].clone() } else { format!("[{}]", words.join(", ")) }
 }
 
-/// Whether the pod sets, adjusted, may be admitted at all: with readable quantities, within their own limits and within
-/// the bounds.
+/// Validates adjusted pod sets: quantities, limits and LimitRanges.
 ///
 /// # Errors
-/// They may not, and why.
-pub fn check(sets: &[PodSet], limits: &Limits) -> Result<(), Inadmissible> {
-    // What is no quantity counts as the most there can be; this says why.
+/// Why they are inadmissible.
+pub fn validate(sets: &[PodSet], limits: &NamespaceLimits) -> Result<(), InvalidResources> {
+    // An invalid quantity counts as unlimited; this reports it.
     let unreadable = sets
         .iter()
         .enumerate()
@@ -123,17 +121,17 @@ pub fn check(sets: &[PodSet], limits: &Limits) -> Result<(), Inadmissible> {
     });
     let invalid: Vec<FieldError> = unreadable.chain(above).collect();
     if !invalid.is_empty() {
-        return Err(Inadmissible::InvalidResources(invalid));
+        return Err(InvalidResources::InvalidResources(invalid));
     }
     let containers =
         each_container(sets).flat_map(|(path, item)| limits.container.broken(&path, &extremes(item)));
     let pods = sets.iter().enumerate().flat_map(|(at, set)| {
-        let asked = pod_requests::effective(&set.template, &[]);
-        let both = asked.into_iter().map(|(name, amount)| (name, (amount, amount))).collect();
+        let requests = pod_requests::effective(&set.template, &[]);
+        let both = requests.into_iter().map(|(name, amount)| (name, (amount, amount))).collect();
         limits.pod.broken(&set_path(at), &both)
     });
     let broken: Vec<FieldError> = containers.chain(pods).collect();
-    if broken.is_empty() { Ok(()) } else { Err(Inadmissible::OutOfBounds(broken)) }
+    if broken.is_empty() { Ok(()) } else { Err(InvalidResources::OutOfBounds(broken)) }
 }
 
 fn set_path(at: usize) -> String {
@@ -152,7 +150,7 @@ fn containers_of(at: usize, set: &PodSet) -> impl Iterator<Item = (String, &Tree
     })
 }
 
-/// What a container, or a pod as a whole, asks for above its own limits.
+/// Requests above the limits of a container or pod.
 fn above_own(path: &str, item: &Tree) -> Option<FieldError> {
     let limits = item.at(container::LIMITS)?;
     let is_above = |(name, asked): &&(Text, Tree)| {
@@ -163,20 +161,20 @@ fn above_own(path: &str, item: &Tree) -> Option<FieldError> {
     broken(path, &names.collect::<Vec<_>>(), "requests must not exceed its limits")
 }
 
-/// The least and the most that a container says of each resource.
+/// The minimum and maximum over requests and limits, by resource.
 fn extremes(item: &Tree) -> BTreeMap<Text, (i64, i64)> {
     let mut all: BTreeMap<Text, (i64, i64)> = BTreeMap::new();
-    let said =
+    let values =
         [container::REQUESTS, container::LIMITS].into_iter().flat_map(|path| amounts(item.entries_at(path)));
-    for (name, amount) in said {
+    for (name, amount) in values {
         let (least, most) = all.entry(name).or_insert((amount, amount));
         (*least, *most) = ((*least).min(amount), (*most).max(amount));
     }
     all
 }
 
-impl Bounds {
-    /// What leaves these bounds; nothing is said of resources that nobody asks for.
+impl LimitRangeBounds {
+    /// Violations of these bounds; resources that are not requested are ignored.
     fn broken(&self, path: &str, said: &BTreeMap<Text, (i64, i64)>) -> Vec<FieldError> {
         let leaves = |bounds: &Amounts, is_out: &dyn Fn((i64, i64), i64) -> bool| -> Vec<Text> {
             let out =

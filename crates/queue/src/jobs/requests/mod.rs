@@ -1,13 +1,13 @@
-//! What pod sets ask of a queue: one pod, and all of them.
+//! Requests of pod sets.
 //!
-//! [`adjusted`] fills in what the API server would, [`of_pod`] counts one pod, [`of_sets`] counts the sets of a Workload
-//! that waits and [`of_admission`] those of one that was admitted; [`of_workload`]
-//! chooses between them.
+//! [`adjusted`] applies what the API server would default, [`of_pod`] computes the requests of one pod,
+//! [`of_sets`] those of a pending Workload and [`of_admission`] those of an admitted one; [`of_workload`] selects
+//! between them.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Thousandths of `cpu`, whole units of everything else, rounded up; never negative, and at most what fits.
-//! - Counting changes no object: adjusted templates are made for counting alone and are never written.
+//! - Millicores of `cpu`, whole units of everything else, rounded up; never negative, saturating.
+//! - Adjusted templates are used for counting only and are never written.
 
 mod adjust;
 mod limits;
@@ -17,65 +17,64 @@ mod unsupported;
 use std::collections::BTreeMap;
 
 use muster_api::pod_requests;
-use muster_api::queue::words::PODS;
+use muster_api::queue::consts::PODS;
 use muster_api::queue::{Admission, Amounts, PodSet, WorkloadFacts};
 use muster_tree::{Text, Tree};
 
-pub use adjust::{Around, adjusted};
-pub use limits::{Bounds, Inadmissible, Limits, check};
-pub use transform::{Accounting, Strategy, Transformation};
-pub use unsupported::{Unsupported, unsupported};
+pub use adjust::{PodEnvironment, adjust_resources};
+pub use limits::{InvalidResources, LimitRangeBounds, NamespaceLimits, validate};
+pub use transform::{ResourceAccounting, ResourceTransformation, TransformationStrategy};
+pub use unsupported::{UnsupportedRequest, unsupported};
 
-/// What one pod set asks for.
+/// The requests of one pod set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetRequests {
-    /// Its name.
+pub struct PodSetRequests {
     pub name: Text,
-    /// Pods that count: those of the set without those that have given back their share.
+    /// The pod count without reclaimable pods.
     pub count: u32,
-    /// What one pod asks for.
+    /// The requests of one pod.
     pub per_pod: Amounts,
 }
 
-impl SetRequests {
-    /// What all its pods ask for.
+impl PodSetRequests {
+    /// The requests of all its pods.
     #[must_use]
     pub fn total(&self) -> Amounts {
         self.total_of(self.count)
     }
 
-    /// What so many of its pods ask for.
+    /// The requests of `count` pods.
     #[must_use]
     pub fn total_of(&self, count: u32) -> Amounts {
         self.per_pod.iter().map(|(name, amount)| (name.clone(), times(*amount, count))).collect()
     }
 
-    /// The same in a queue that covers [`PODS`]: each pod also asks for one of those.
+    /// Adds [`PODS`], for a ClusterQueue that covers it.
     #[must_use]
-    pub fn counting_pods(mut self) -> SetRequests {
+    pub fn counting_pods(mut self) -> PodSetRequests {
         self.per_pod.insert(Text::from(PODS), 1);
         self
     }
 }
 
-/// What one pod of this template asks for, by what is configured.
+/// The requests of one pod of this template, with resource transformations applied.
 #[must_use]
-pub fn of_pod(template: &Tree, accounting: &Accounting) -> Amounts {
-    let mut asked = pod_requests::effective(template, &[]);
-    for amount in asked.values_mut() {
+pub fn of_pod(template: &Tree, accounting: &ResourceAccounting) -> Amounts {
+    let mut requests = pod_requests::effective(template, &[]);
+    for amount in requests.values_mut() {
         *amount = (*amount).max(0);
     }
-    accounting.apply(asked)
+    accounting.apply(requests)
 }
 
-/// What the sets of a Workload without a reservation ask for. `reclaimable` pods count no more; templates are adjusted.
+/// The requests of pod sets without a reservation. Templates must be adjusted.
 #[must_use]
 pub fn of_sets(
     sets: &[PodSet],
     reclaimable: &BTreeMap<Text, u32>,
-    accounting: &Accounting,
-) -> Vec<SetRequests> {
-    let one = |set: &PodSet| SetRequests {
+    accounting: &ResourceAccounting,
+) -> Vec<PodSetRequests> {
+    let one = |set: &PodSet| PodSetRequests {
         name: set.name.clone(),
         count: remaining(set.count, &set.name, reclaimable),
         per_pod: of_pod(&set.template, accounting),
@@ -83,13 +82,14 @@ pub fn of_sets(
     sets.iter().map(one).collect()
 }
 
-/// What the sets of a Workload with a reservation hold: what they were admitted with, by the pods that are left.
+/// The requests of admitted pod sets: the admitted usage, scaled by the remaining pods.
 #[must_use]
-pub fn of_admission(admission: &Admission, workload: &WorkloadFacts) -> Vec<SetRequests> {
+pub fn of_admission(admission: &Admission, workload: &WorkloadFacts) -> Vec<PodSetRequests> {
     let assigned = admission.assignments.iter();
     let one = |(name, count, usage): (&Text, u32, &Amounts)| {
+        // Admitted usage is a total over all pods; divide it back to one pod.
         let share = |amount: i64| amount.max(0).checked_div(i64::from(count)).unwrap_or(0);
-        SetRequests {
+        PodSetRequests {
             name: name.clone(),
             count: remaining(count, name, &workload.reclaimable),
             per_pod: usage.iter().map(|(resource, amount)| (resource.clone(), share(*amount))).collect(),
@@ -99,23 +99,23 @@ pub fn of_admission(admission: &Admission, workload: &WorkloadFacts) -> Vec<SetR
     assigned.map(|it| one((&it.name, it.count.unwrap_or_else(|| whole(&it.name)), &it.usage))).collect()
 }
 
-/// What a Workload asks for, or holds: by its admission if it has one, else by its pod sets, adjusted.
+/// The requests of a Workload: by its admission if it has one, else by its adjusted pod sets.
 #[must_use]
 pub fn of_workload(
     workload: &WorkloadFacts,
-    around: &Around<'_>,
-    accounting: &Accounting,
-) -> Vec<SetRequests> {
+    around: &PodEnvironment<'_>,
+    accounting: &ResourceAccounting,
+) -> Vec<PodSetRequests> {
     match &workload.admission {
         Some(admission) => of_admission(admission, workload),
-        None => of_sets(&adjusted_sets(&workload.pod_sets, around), &workload.reclaimable, accounting),
+        None => of_sets(&adjust_pod_sets(&workload.pod_sets, around), &workload.reclaimable, accounting),
     }
 }
 
-/// Pod sets with templates as their pods would be.
+/// Pod sets with adjusted templates.
 #[must_use]
-pub fn adjusted_sets(sets: &[PodSet], around: &Around<'_>) -> Vec<PodSet> {
-    let one = |set: &PodSet| PodSet { template: adjusted(&set.template, around), ..set.clone() };
+pub fn adjust_pod_sets(sets: &[PodSet], around: &PodEnvironment<'_>) -> Vec<PodSet> {
+    let one = |set: &PodSet| PodSet { template: adjust_resources(&set.template, around), ..set.clone() };
     sets.iter().map(one).collect()
 }
 

@@ -1,20 +1,17 @@
-//! What several kinds are checked for.
+//! Validation shared by several kinds.
 
 use muster_schema::error::FieldError;
 use muster_schema::selector::{label_key_problems, label_value_problems};
 use muster_tree::Tree;
 
-/// Keys and values of all annotations together, in bytes.
+/// Bound on all annotation keys and values together, as in kube-apiserver.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// What is said of numbers below zero.
 pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
-/// What is said of what may not change.
 pub(super) const IMMUTABLE: &str = "field is immutable";
 
 pub(super) type Problems = Vec<FieldError>;
 
-/// A map of labels.
 pub(super) fn labels(labels: Option<&Tree>, path: &str, problems: &mut Problems) {
     for (key, value) in labels.map(Tree::entries).unwrap_or_default() {
         label_key(key, path, problems);
@@ -24,12 +21,10 @@ pub(super) fn labels(labels: Option<&Tree>, path: &str, problems: &mut Problems)
     }
 }
 
-/// The name of a label.
 pub(super) fn label_key(key: &str, path: &str, problems: &mut Problems) {
     problems.extend(label_key_problems(key).into_iter().map(|why| FieldError::invalid(path, key, why)));
 }
 
-/// A map of annotations.
 pub(super) fn annotations(annotations: Option<&Tree>, path: &str, problems: &mut Problems) {
     let mut bytes = 0;
     for (key, value) in annotations.map(Tree::entries).unwrap_or_default() {
@@ -42,7 +37,7 @@ pub(super) fn annotations(annotations: Option<&Tree>, path: &str, problems: &mut
     }
 }
 
-/// Keys of tolerations; the rest of them is said by rules.
+/// Validates the keys of tolerations; CEL rules validate the rest.
 pub(super) fn tolerations(all: &[Tree], path: &str, problems: &mut Problems) {
     for (at, toleration) in all.iter().enumerate() {
         let key = toleration.str_at(&["key"]);
@@ -52,7 +47,6 @@ pub(super) fn tolerations(all: &[Tree], path: &str, problems: &mut Problems) {
     }
 }
 
-/// A label selector.
 pub(super) fn selector(selector: Option<&Tree>, path: &str, problems: &mut Problems) {
     let Some(selector) = selector else { return };
     labels(selector.get("matchLabels"), &format!("{path}.matchLabels"), problems);
@@ -84,7 +78,7 @@ pub(super) fn selector(selector: Option<&Tree>, path: &str, problems: &mut Probl
     }
 }
 
-/// A quantity as messages show it.
+/// A quantity as printed in messages.
 pub(super) fn shown(quantity: &Tree) -> Tree {
     match quantity {
         Tree::Text(_) => quantity.clone(),
@@ -92,12 +86,12 @@ pub(super) fn shown(quantity: &Tree) -> Tree {
     }
 }
 
-/// A quantity in billionths, for comparing.
+/// A quantity in billionths, for comparison.
 pub(super) fn nano(quantity: &Tree) -> i64 {
     muster_api::quantity::nano(&muster_api::quantity::text(quantity)).unwrap_or(0)
 }
 
-/// Whether a quantity is below zero. Nothing is rounded away on that side of zero that matters.
+/// Whether a quantity is negative. Rounding never hides a negative value.
 pub(super) fn is_negative(quantity: &Tree) -> bool {
     nano(quantity) < 0
 }

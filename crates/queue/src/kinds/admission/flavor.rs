@@ -1,4 +1,4 @@
-//! What a ResourceFlavor may say.
+//! Validation of ResourceFlavors.
 
 use std::collections::BTreeSet;
 

@@ -1,15 +1,15 @@
-//! What is filled in and refused when objects of queueing are written.
+//! Defaulting and validation of the queueing kinds.
 //!
-//! The same functions answer in process and as webhooks of a cluster. Objects come in the stored version.
+//! The same functions run in the embedded API server and in the webhooks. Objects are in the stored version.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What the definitions refuse is not said again: they were asked before.
-//! - All that is wrong is told at once.
+//! - What the CRDs reject is not reported again: they are evaluated first.
+//! - All errors are reported at once.
 //!
 //! # Deliberately absent
 //!
-//! Pods and jobs; and anything that needs other objects: whether a queue or a flavor is there is told in a status.
+//! Pods and jobs, and everything that needs other objects: a missing queue or flavor is reported in a status.
 
 mod common;
 mod flavor;
@@ -20,34 +20,33 @@ mod tests;
 mod workload;
 
 use muster_api::meta;
+use muster_api::queue::consts::{CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, WORKLOAD, finalizers};
 use muster_api::queue::finalizer_added;
-use muster_api::queue::words::{CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, WORKLOAD, finalizers};
 pub use muster_schema::admission::Answer;
 use muster_schema::error::FieldError;
 use muster_schema::quantities;
 use muster_tree::Tree;
 
-/// What is asked about a write.
+/// A write to default or validate.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// The object as it would be.
+pub struct WriteReview<'a> {
     pub object: &'a Tree,
-    /// The object as it is; absent on create.
+    /// The old object; None on create.
     pub old: Option<&'a Tree>,
 }
 
-/// Fills in what an object of this kind (its word) has to have before it is kept.
+/// Defaults an object of this kind.
 #[must_use]
-pub fn mutate(kind: &str, asked: &Asked<'_>) -> Answer {
+pub fn mutate(kind: &str, asked: &WriteReview<'_>) -> Answer {
     let keeps = matches!(kind, CLUSTER_QUEUE | RESOURCE_FLAVOR);
-    let is_new = asked.old.is_none() && meta::deleting(asked.object).is_none();
+    let is_new = asked.old.is_none() && meta::deletion_timestamp(asked.object).is_none();
     let patch = (keeps && is_new).then(|| finalizer_added(asked.object, finalizers::IN_USE)).flatten();
     Answer { changed: patch.map(|patch| asked.object.merge(&patch)), ..Answer::default() }
 }
 
-/// Whether an object of this kind (its word) may be kept.
+/// Validates an object of this kind.
 #[must_use]
-pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
+pub fn validate(kind: &str, asked: &WriteReview<'_>) -> Answer {
     let mut answer = Answer::default();
     let problems = &mut answer.problems;
     problems.extend(unreadable(kind, asked));
@@ -61,14 +60,14 @@ pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
         CLUSTER_QUEUE => queues::check_cluster_queue(asked.object, problems),
         COHORT => queues::check_cohort(asked.object, problems),
         RESOURCE_FLAVOR => flavor::check(asked.object, problems),
-        // LocalQueues, AdmissionChecks, classes and topologies: their definitions say it all.
+        // LocalQueues, AdmissionChecks, priority classes and Topologies: the CRDs validate everything.
         _ => {}
     }
     answer
 }
 
-/// What is written and no quantity. The pattern of the definitions lets some of it pass.
-fn unreadable(kind: &str, asked: &Asked<'_>) -> Vec<FieldError> {
+/// Reports invalid quantities; the pattern in the CRDs accepts some.
+fn unreadable(kind: &str, asked: &WriteReview<'_>) -> Vec<FieldError> {
     let find: fn(&Tree) -> Vec<FieldError> = match kind {
         WORKLOAD => workload::unreadable,
         CLUSTER_QUEUE | COHORT => queues::unreadable,

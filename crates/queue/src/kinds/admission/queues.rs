@@ -1,4 +1,4 @@
-//! What ClusterQueues and Cohorts may say.
+//! Validation of ClusterQueues and Cohorts.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use muster_tree::{Text, Tree};
 
 use super::common::{self, NEGATIVE, Problems, is_negative, nano, shown};
 
-/// Flavors of all groups together.
+/// Bound on the flavors of all resource groups.
 const FLAVORS_MAX: usize = 256;
-/// Resources of all groups together.
+/// Bound on the resources of all resource groups.
 const RESOURCES_MAX: usize = 256;
-/// Quotas of one group.
+/// Bound on flavors times resources of one resource group.
 const QUOTAS_MAX: usize = 512;
-/// The least weight that is told from none, in billionths.
+/// The smallest nonzero weight, in billionths.
 const WEIGHT_MIN: i64 = 2;
 
 const GROUPS: &str = "spec.resourceGroups";
 
-/// What differs between a queue and a cohort.
+/// What differs between a ClusterQueue and a Cohort.
 struct Kinship {
-    /// The word for what may be missing, and is needed for limits.
+    /// The name that messages print for the parent, which borrowing and lending limits require.
     above: &'static str,
-    /// Whether it is there.
+    /// Whether that field is set.
     has_above: bool,
-    /// Whether more may be lent than there is.
+    /// Whether the lending limit may exceed the nominal quota.
     lends_more: bool,
 }
 
@@ -65,6 +65,7 @@ fn check_groups(groups: &[Tree], kin: &Kinship, problems: &mut Problems) {
         }
         for (index, flavor) in group.items_at(resource_group::FLAVORS).iter().enumerate() {
             let path = format!("{GROUPS}[{at}].flavors[{index}]");
+            // A resource belongs to one group, a flavor as well: both are collected over all groups.
             check_quotas(flavor.items_at(flavor_quotas::RESOURCES), covered, kin, &path, problems);
             let name = flavor.text_at(flavor_quotas::NAME);
             if !flavors.insert(name.clone()) {
@@ -75,6 +76,7 @@ fn check_groups(groups: &[Tree], kin: &Kinship, problems: &mut Problems) {
 }
 
 fn check_quotas(quotas: &[Tree], covered: &[Tree], kin: &Kinship, path: &str, problems: &mut Problems) {
+    // The CRD ensures equal lengths; here the order must match `coveredResources`.
     for (at, (one, want)) in quotas.iter().zip(covered).enumerate() {
         let path = format!("{path}.resources[{at}]");
         let name = one.text_at(quota::NAME);
@@ -92,6 +94,7 @@ fn check_quotas(quotas: &[Tree], covered: &[Tree], kin: &Kinship, path: &str, pr
                 let why = format!("must be nil when {} is empty", kin.above);
                 problems.push(FieldError::invalid(&path, shown(limit), why));
             }
+            // A Cohort may lend more than its own quota.
             if field == "lendingLimit" && !kin.lends_more && nano(limit) > nano(&nominal) {
                 let why = "must be less than or equal to the nominalQuota";
                 problems.push(FieldError::invalid(&path, shown(limit), why));
@@ -100,7 +103,7 @@ fn check_quotas(quotas: &[Tree], covered: &[Tree], kin: &Kinship, path: &str, pr
     }
 }
 
-/// Quotas and weights that are no quantities.
+/// Invalid quantities in quotas and weights.
 pub(super) fn unreadable(queue: &Tree) -> Problems {
     let mut problems = Problems::new();
     let mut check = |path: String, field: Option<&Tree>| {
@@ -130,6 +133,7 @@ fn weight(weight: Option<&Tree>, problems: &mut Problems) {
     let Some(weight) = weight.filter(|it| !it.is_null()) else { return };
     let path = "spec.fairSharing.weight";
     not_negative(weight, path, problems);
+    // Smaller weights would be indistinguishable from 0 after rounding.
     if (1..WEIGHT_MIN).contains(&nano(weight)) {
         let why = "When not 0, weight must be > 10e-9";
         problems.push(FieldError::invalid(path, shown(weight), why));
@@ -161,7 +165,7 @@ fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// Checks name flavors of the queue.
+/// Admission checks may name only flavors of the ClusterQueue.
 fn checks(queue: &Tree, groups: &[Tree], problems: &mut Problems) {
     let flavors = groups.iter().flat_map(|group| group.items_at(resource_group::FLAVORS));
     let known: BTreeSet<Text> = flavors.map(|it| it.text_at(flavor_quotas::NAME)).collect();

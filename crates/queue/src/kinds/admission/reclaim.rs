@@ -1,4 +1,5 @@
-//! Pods whose share is free again: of known sets, no more than there are, and never fewer while a share is held.
+//! Validation of `reclaimablePods`: known pod sets, at most their count, and never decreasing while quota is
+//! reserved.
 
 use muster_api::queue::WorkloadFacts;
 use muster_schema::error::FieldError;

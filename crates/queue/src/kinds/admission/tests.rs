@@ -1,22 +1,22 @@
-//! Plays the table of cases.
+//! Runs the table of validation cases.
 
 use muster_tree::{Tree, tree};
 
-use super::{Asked, mutate, validate};
+use super::{WriteReview, mutate, validate};
 
 const CASES: &str = include_str!("cases.yaml");
 
-/// A case names a kind, an object (`old` for a change: the object before, as a patch to `object`), and `wants`: what is
-/// told, line by line.
+/// A case has a kind, an object (`old` for an update: the old object as a patch to `object`), and `wants`: the
+/// reported errors, one per line.
 #[test]
-fn what_is_refused() {
+fn validation() {
     let cases = Tree::parse_yaml(CASES).unwrap();
     assert!(!cases.items().is_empty());
     for case in cases.items() {
         let says = case.str_at(&["says"]);
         let object = case.get("object").unwrap();
         let old = case.get("old").map(|patch| object.merge(patch));
-        let asked = Asked { object, old: old.as_ref() };
+        let asked = WriteReview { object, old: old.as_ref() };
         let answer = validate(case.str_at(&["kind"]), &asked);
         let told: Vec<String> = answer.problems.iter().map(ToString::to_string).collect();
         let want: Vec<&str> = case.items_at(&["wants"]).iter().filter_map(Tree::as_str).collect();
@@ -25,7 +25,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn what_must_outlive_its_users_gets_a_finalizer() {
+fn objects_in_use_get_a_finalizer() {
     let object = tree!({"metadata": {"name": "n"}});
     for (kind, old, want) in [
         ("ClusterQueue", false, true),
@@ -33,11 +33,11 @@ fn what_must_outlive_its_users_gets_a_finalizer() {
         ("LocalQueue", false, false),
         ("ClusterQueue", true, false),
     ] {
-        let asked = Asked { object: &object, old: old.then_some(&object) };
+        let asked = WriteReview { object: &object, old: old.then_some(&object) };
         let answer = mutate(kind, &asked);
         assert_eq!(answer.changed.is_some(), want, "{kind}");
         if let Some(changed) = answer.changed {
-            let again = mutate(kind, &Asked { object: &changed, old: None });
+            let again = mutate(kind, &WriteReview { object: &changed, old: None });
             assert_eq!(again.changed, None, "{kind} twice");
         }
     }

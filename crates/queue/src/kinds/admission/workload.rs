@@ -1,13 +1,13 @@
-//! What a Workload may say, and how it may change.
+//! Validation of Workloads and their updates.
 
 use std::collections::BTreeSet;
 
 use muster_api::node::amount;
+use muster_api::queue::consts::{PODS, TRUE, annotations, conditions};
 use muster_api::queue::paths::{
     admission, assignment, check_state, pod_set, pod_set_update, workload as path, workload_status as status,
 };
-use muster_api::queue::words::{PODS, TRUE, annotations, conditions};
-use muster_api::queue::{Admission, State, WorkloadFacts};
+use muster_api::queue::{Admission, CheckState, WorkloadFacts};
 use muster_schema::error::FieldError;
 use muster_schema::quantities;
 use muster_tree::{Text, Tree};
@@ -19,7 +19,7 @@ const SETS: &str = "spec.podSets";
 const ADMISSION: &str = "status.admission";
 const CHECKS: &str = "status.admissionChecks";
 
-/// Everything about a Workload by itself.
+/// Validation independent of the old object.
 pub(super) fn check(workload: &Tree, problems: &mut Problems) {
     let facts = WorkloadFacts::of(workload);
     let sets = workload.items_at(path::POD_SETS);
@@ -27,12 +27,14 @@ pub(super) fn check(workload: &Tree, problems: &mut Problems) {
         check_template(set, &format!("{SETS}[{at}].template"), problems);
     }
     let elastic = sets.iter().filter(|set| set.at(pod_set::MIN_COUNT).is_some()).count();
+    // As in Kueue, partial admission is limited to one pod set.
     if elastic > 1 {
         let count = i64::try_from(elastic).unwrap_or(i64::MAX);
         problems.push(FieldError::invalid(SETS, count, "at most one podSet can use minCount"));
     }
     let none = Tree::Null;
     let told = workload.at(path::STATUS).unwrap_or(&none);
+    // Without a reservation `status.admission` is ignored.
     if facts.holds(conditions::QUOTA_RESERVED) {
         check_admission(told.at(status::ADMISSION), &facts, problems);
     }
@@ -56,7 +58,7 @@ fn check_template(set: &Tree, path: &str, problems: &mut Problems) {
     }
 }
 
-/// What pods of it ask for that is no quantity.
+/// Invalid quantities in pod templates.
 pub(super) fn unreadable(workload: &Tree) -> Problems {
     let sets = workload.items_at(path::POD_SETS).iter().enumerate();
     sets.flat_map(|(at, set)| {
@@ -91,6 +93,7 @@ fn check_admission(given: Option<&Tree>, facts: &WorkloadFacts, problems: &mut P
         }
         let Some(count) = one.int_at(assignment::COUNT).filter(|count| *count > 0) else { continue };
         for (resource, quantity) in one.entries_at(assignment::USAGE) {
+            // Usage is scaled by pod count later; a remainder would be lost.
             if amount(resource, quantity).is_some_and(|n| n % count != 0) {
                 let path = format!("{path}.resourceUsage[{resource}]");
                 let why = format!("is not a multiple of {count}");
@@ -121,10 +124,11 @@ fn check_updates(checks: &[Tree], facts: &WorkloadFacts, problems: &mut Problems
     }
 }
 
-/// Everything about a change.
+/// Validation of an update.
 pub(super) fn check_change(new: &Tree, old: &Tree, problems: &mut Problems) {
     let (after, before) = (WorkloadFacts::of(new), WorkloadFacts::of(old));
     if before.holds(conditions::QUOTA_RESERVED) {
+        // Elastic jobs may scale down while admitted; everything else is immutable with quota.
         let shrinks = after.annotation(annotations::ELASTIC_JOB) == Some(TRUE);
         sets_stay(new.items_at(path::POD_SETS), old.items_at(path::POD_SETS), shrinks, problems);
         if after.holds(conditions::QUOTA_RESERVED) {
@@ -152,7 +156,7 @@ fn sets_stay(new: &[Tree], old: &[Tree], shrinks: bool, problems: &mut Problems)
     }
 }
 
-/// What was given can be taken as a whole. Otherwise only places may change.
+/// `status.admission` can be cleared as a whole; otherwise only topology assignments may change.
 fn admission_stays(new: &WorkloadFacts, old: &WorkloadFacts, object: &Tree, problems: &mut Problems) {
     let (Some(after), Some(before)) = (&new.admission, &old.admission) else { return };
     if without_places(after) != without_places(before) {
@@ -170,10 +174,11 @@ fn without_places(admission: &Admission) -> Admission {
     plain
 }
 
-/// What a check that agreed wants of the pods stays while it agrees.
+/// The PodSetUpdates of a check are immutable while it is Ready.
 fn updates_stay(new: &WorkloadFacts, old: &WorkloadFacts, problems: &mut Problems) {
-    for (at, before) in old.checks.iter().enumerate().filter(|(_, it)| it.state == State::Ready) {
-        let after = new.checks.iter().find(|it| it.name == before.name && it.state == State::Ready);
+    for (at, before) in old.checks.iter().enumerate().filter(|(_, it)| it.state == CheckState::Ready) {
+        let after = new.checks.iter().find(|it| it.name == before.name && it.state == CheckState::Ready);
+        // The pods may have been started with them.
         if let Some(after) = after.filter(|it| it.updates != before.updates) {
             let value = Tree::list(after.updates.iter().cloned());
             problems.push(FieldError::invalid(format!("{CHECKS}[{at}].podSetUpdates"), value, IMMUTABLE));

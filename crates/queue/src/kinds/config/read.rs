@@ -1,38 +1,38 @@
-//! Reads a document.
+//! Reads a configuration document.
 
 use std::time::Duration;
 
 use muster_api::quantity;
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_tree::{Text, Tree, literal, tree};
 
 use super::{
-    External, FOREIGN, FRAMEWORKS, NAMESPACE_NAME, PodOptions, Requeuing, Resources, Retention, SYSTEM,
-    Settings, ShareStrategy, Transformation, V1BETA1, WaitForPodsReady, Wrong,
+    ExternalFrameworkConfig, FOREIGN, FRAMEWORKS, NAMESPACE_NAME, PodOptions, PreemptionStrategyConfig,
+    QueueConfig, QueueConfigError, RequeuingStrategy, ResourcesConfig, RetentionPolicies, SYSTEM,
+    TransformationConfig, V1BETA1, WaitForPodsReady,
 };
 
-/// How long pods are waited for.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// A document under reading, and what was found wrong with it.
+/// A document with the errors found so far.
 struct Reading<'a> {
     document: &'a Tree,
     own: &'a str,
-    wrong: Vec<Wrong>,
+    wrong: Vec<QueueConfigError>,
 }
 
-pub(super) fn settings(document: &Tree, own: &str) -> Result<Settings, Vec<Wrong>> {
+pub(super) fn settings(document: &Tree, own: &str) -> Result<QueueConfig, Vec<QueueConfigError>> {
     let mut reading = Reading { document, own, wrong: Vec::new() };
     let (frameworks, unserved) = reading.frameworks();
-    let settings = Settings {
+    let settings = QueueConfig {
         frameworks,
-        unserved,
+        unsupported_frameworks: unserved,
         external: reading.external(),
         label_keys: texts(document.items_at(&["integrations", "labelKeysToCopy"])),
         pods: reading.pods(),
         without_queue_name: document.bool_at(&["manageJobsWithoutQueueName"]) == Some(true),
         namespaces: reading.namespaces(),
-        wait: reading.wait(),
+        wait_for_pods_ready: reading.wait(),
         resources: reading.resources(),
         fair_sharing: reading.fair_sharing(),
         retention: reading.retention(),
@@ -46,7 +46,7 @@ fn texts(items: &[Tree]) -> Vec<Text> {
 
 impl Reading<'_> {
     fn refuse(&mut self, path: impl Into<String>, words: impl Into<String>) {
-        self.wrong.push(Wrong { path: path.into(), words: words.into() });
+        self.wrong.push(QueueConfigError { path: path.into(), words: words.into() });
     }
 
     fn frameworks(&mut self) -> (Vec<Text>, Vec<Text>) {
@@ -58,6 +58,7 @@ impl Reading<'_> {
         for (at, name) in texts(asked.items()).into_iter().enumerate() {
             if FRAMEWORKS.contains(&name.as_str()) {
                 served.push(name);
+            // Not an error: a Kueue configuration must be usable as it is.
             } else if FOREIGN.contains(&name.as_str()) {
                 unserved.push(name);
             } else {
@@ -68,15 +69,18 @@ impl Reading<'_> {
         (served, unserved)
     }
 
-    /// `Kind.version.group`.
-    fn external(&mut self) -> Vec<External> {
+    fn external(&mut self) -> Vec<ExternalFrameworkConfig> {
         let names = texts(self.document.items_at(&["integrations", "externalFrameworks"]));
         let mut all = Vec::new();
         for (at, name) in names.iter().enumerate() {
             let mut parts = name.splitn(3, '.').filter(|it| !it.is_empty());
             match (parts.next(), parts.next(), parts.next()) {
                 (Some(kind), Some(version), Some(group)) => {
-                    all.push(External { kind: kind.into(), version: version.into(), group: group.into() });
+                    all.push(ExternalFrameworkConfig {
+                        kind: kind.into(),
+                        version: version.into(),
+                        group: group.into(),
+                    });
                 }
                 _ => {
                     let words = format!("Invalid value: {name:?}: must be of the form Kind.version.group");
@@ -89,38 +93,40 @@ impl Reading<'_> {
 
     fn pods(&mut self) -> PodOptions {
         let options = self.document.at(&["integrations", "podOptions"]).cloned().unwrap_or_default();
-        let read = |key: &str| options.get(key).filter(|it| it.is_map()).map(|it| Selector::of(Some(it)));
+        let read =
+            |key: &str| options.get(key).filter(|it| it.is_map()).map(|it| LabelSelector::of(Some(it)));
         let namespaces = read("namespaceSelector");
         if let Some(selector) = &namespaces {
-            let said = options.get("namespaceSelector").cloned().unwrap_or_default();
-            self.spares_the_system(selector, &said, "integrations.podOptions.namespaceSelector");
+            let configured = options.get("namespaceSelector").cloned().unwrap_or_default();
+            self.spares_the_system(selector, &configured, "integrations.podOptions.namespaceSelector");
         }
         for key in ["namespaceSelector", "podSelector"] {
-            let said = options.get(key).cloned().unwrap_or_default();
-            self.expressions(&said, &format!("integrations.podOptions.{key}"));
+            let configured = options.get(key).cloned().unwrap_or_default();
+            self.expressions(&configured, &format!("integrations.podOptions.{key}"));
         }
         PodOptions { namespaces, pods: read("podSelector") }
     }
 
-    fn namespaces(&mut self) -> Selector {
+    fn namespaces(&mut self) -> LabelSelector {
         let path = "managedJobsNamespaceSelector";
         let Some(tree) = self.document.get(path).filter(|it| it.is_map()) else {
+            // The default selects every namespace but the system ones and our own.
             let mut spared: Vec<&str> = SYSTEM.to_vec();
             if !self.own.is_empty() && !spared.contains(&self.own) {
                 spared.push(self.own);
             }
-            return Selector::of(Some(
+            return LabelSelector::of(Some(
                 &tree!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "NotIn",
                 "values": Tree::list(spared)}]}),
             ));
         };
-        let (selector, said) = (Selector::of(Some(tree)), tree.clone());
+        let (selector, said) = (LabelSelector::of(Some(tree)), tree.clone());
         self.spares_the_system(&selector, &said, path);
         self.expressions(&said, path);
         selector
     }
 
-    /// Each expression of a selector names a key, and values where it compares.
+    /// Validates the expressions of a selector.
     fn expressions(&mut self, selector: &Tree, path: &str) {
         for (at, it) in selector.items_at(&["matchExpressions"]).iter().enumerate() {
             let path = format!("{path}.matchExpressions[{at}]");
@@ -145,10 +151,10 @@ impl Reading<'_> {
         }
     }
 
-    /// A selector must let in neither `kube-system` nor our own namespace.
-    fn spares_the_system(&mut self, selector: &Selector, said: &Tree, path: &str) {
+    /// A selector must match neither `kube-system` nor our own namespace.
+    fn spares_the_system(&mut self, selector: &LabelSelector, said: &Tree, path: &str) {
         for name in [SYSTEM[0], self.own].into_iter().filter(|it| !it.is_empty()) {
-            if selector.selects_labels(&[(literal!("kubernetes.io/metadata.name"), name.into())]) {
+            if selector.matches_labels(&[(literal!("kubernetes.io/metadata.name"), name.into())]) {
                 let words = format!(
                     "Invalid value: {}: should not match the {name:?} namespace: leave it out with {{key: {NAMESPACE_NAME}, operator: \
                      NotIn, values: [{name}]}}",
@@ -162,15 +168,17 @@ impl Reading<'_> {
     fn wait(&mut self) -> Option<WaitForPodsReady> {
         let wait = self.document.get("waitForPodsReady").filter(|it| it.is_map())?.clone();
         let is_old = self.document.str_at(&["apiVersion"]) == V1BETA1;
+        // `v1beta1` needs `enable: true`; in `v1beta2` presence is enough.
         if is_old && wait.bool_at(&["enable"]) != Some(true) {
             return None;
         }
         let timeout = self.span(&wait, "timeout", "waitForPodsReady").unwrap_or(TIMEOUT);
+        // The recovery timeout defaults to the start timeout; 0 disables it.
         let recovery = self.span(&wait, "recoveryTimeout", "waitForPodsReady").unwrap_or(timeout);
         let strategy = wait.get("requeuingStrategy").cloned().unwrap_or_default();
         let number = |key: &str| strategy.int_at(&[key]).and_then(|n| u32::try_from(n).ok());
-        let standard = Requeuing::default();
-        let requeuing = Requeuing {
+        let standard = RequeuingStrategy::default();
+        let requeuing = RequeuingStrategy {
             by_eviction: strategy.str_at(&["timestamp"]) != "Creation",
             limit: number("backoffLimitCount"),
             base_secs: number("backoffBaseSeconds").unwrap_or(standard.base_secs),
@@ -184,34 +192,38 @@ impl Reading<'_> {
         })
     }
 
-    fn resources(&mut self) -> Resources {
-        let given = self.document.get("resources").cloned().unwrap_or_default();
-        let mut seen: Vec<Text> = Vec::new();
+    fn resources(&mut self) -> ResourcesConfig {
+        let section = self.document.get("resources").cloned().unwrap_or_default();
+        let mut inputs: Vec<Text> = Vec::new();
         let mut transformations = Vec::new();
-        for (at, one) in given.items_at(&["transformations"]).iter().enumerate() {
+        for (at, one) in section.items_at(&["transformations"]).iter().enumerate() {
             let path = format!("resources.transformations[{at}]");
             let input = one.text_at(&["input"]);
             if input.is_empty() {
                 self.refuse(format!("{path}.input"), "Required value: name a resource");
-            } else if seen.contains(&input) {
+            } else if inputs.contains(&input) {
                 self.refuse(format!("{path}.input"), format!("Duplicate value: {:?}", input.as_str()));
             }
-            seen.push(input.clone());
+            inputs.push(input.clone());
             transformations.push(self.transformation(one, input, &path));
         }
-        Resources { excluded_prefixes: texts(given.items_at(&["excludeResourcePrefixes"])), transformations }
+        ResourcesConfig {
+            excluded_prefixes: texts(section.items_at(&["excludeResourcePrefixes"])),
+            transformations,
+        }
     }
 
-    fn transformation(&mut self, one: &Tree, input: Text, path: &str) -> Transformation {
+    fn transformation(&mut self, one: &Tree, input: Text, path: &str) -> TransformationConfig {
         for (name, value) in one.entries_at(&["outputs"]) {
             let text = value.as_str().map_or_else(|| value.to_json(), str::to_owned);
+            // Outputs are added to requests, which are never negative.
             if quantity::milli(&text).is_none_or(|n| n < 0) {
                 let words = format!("Invalid value: {text:?}: must be a quantity that is not negative");
                 self.refuse(format!("{path}.outputs[{name}]"), words);
             }
         }
         let multiply_by = one.text_at(&["multiplyBy"]);
-        Transformation {
+        TransformationConfig {
             input,
             retains: one.str_at(&["strategy"]) != "Replace",
             outputs: one.entries_at(&["outputs"]).to_vec(),
@@ -219,14 +231,17 @@ impl Reading<'_> {
         }
     }
 
-    fn fair_sharing(&mut self) -> Option<Vec<ShareStrategy>> {
-        use ShareStrategy::{LessThanInitialShare as Initial, LessThanOrEqualToFinalShare as Final};
-        let given = self.document.get("fairSharing").filter(|it| it.is_map())?.clone();
+    fn fair_sharing(&mut self) -> Option<Vec<PreemptionStrategyConfig>> {
+        use PreemptionStrategyConfig::{
+            LessThanInitialShare as Initial, LessThanOrEqualToFinalShare as Final,
+        };
+        let section = self.document.get("fairSharing").filter(|it| it.is_map())?.clone();
         let is_old = self.document.str_at(&["apiVersion"]) == V1BETA1;
-        if is_old && given.bool_at(&["enable"]) != Some(true) {
+        // As for `waitForPodsReady`: `v1beta1` needs `enable: true`.
+        if is_old && section.bool_at(&["enable"]) != Some(true) {
             return None;
         }
-        let names = texts(given.items_at(&["preemptionStrategies"]));
+        let names = texts(section.items_at(&["preemptionStrategies"]));
         let names: Vec<&str> = names.iter().map(Text::as_str).collect();
         match names[..] {
             [] | ["LessThanOrEqualToFinalShare", "LessThanInitialShare"] => Some(vec![Final, Initial]),
@@ -241,12 +256,13 @@ impl Reading<'_> {
         }
     }
 
-    fn retention(&mut self) -> Retention {
+    fn retention(&mut self) -> RetentionPolicies {
         let path = "objectRetentionPolicies.workloads";
-        let given = self.document.at(&["objectRetentionPolicies", "workloads"]).cloned().unwrap_or_default();
-        Retention {
-            after_finished: self.span(&given, "afterFinished", path),
-            after_deactivated: self.span(&given, "afterDeactivatedByKueue", path),
+        let section =
+            self.document.at(&["objectRetentionPolicies", "workloads"]).cloned().unwrap_or_default();
+        RetentionPolicies {
+            after_finished: self.span(&section, "afterFinished", path),
+            after_deactivated: self.span(&section, "afterDeactivatedByKueue", path),
         }
     }
 
@@ -261,7 +277,7 @@ impl Reading<'_> {
     }
 }
 
-/// Reads `90s`, `1h30m`, `1.5h`, `0`.
+/// Parses a Go duration: `90s`, `1h30m`, `1.5h`, `0`.
 pub(super) fn span(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_tree::{Tree, tree};
 
 use super::read::span;
-use super::{FRAMEWORKS, Requeuing, Settings, ShareStrategy, V1BETA1, V1BETA2};
+use super::{FRAMEWORKS, PreemptionStrategyConfig, QueueConfig, RequeuingStrategy, V1BETA1, V1BETA2};
 
-fn read(document: &Tree) -> Settings {
-    Settings::of(Some(document), "own").unwrap()
+fn read(document: &Tree) -> QueueConfig {
+    QueueConfig::of(Some(document), "own").unwrap()
 }
 
 fn wrong(document: &Tree) -> Vec<String> {
-    let wrong = Settings::of(Some(document), "own").err().unwrap_or_default();
+    let wrong = QueueConfig::of(Some(document), "own").err().unwrap_or_default();
     wrong.iter().map(|it| format!("{}: {}", it.path, it.words)).collect()
 }
 
-fn lets_in(selector: &Selector, namespace: &str) -> bool {
-    selector.selects_labels(&[("kubernetes.io/metadata.name".into(), namespace.into())])
+fn lets_in(selector: &LabelSelector, namespace: &str) -> bool {
+    selector.matches_labels(&[("kubernetes.io/metadata.name".into(), namespace.into())])
 }
 
 #[test]
-fn without_a_document_everything_is_on_but_for_the_system() {
-    let all = Settings::standard("own");
+fn defaults_enable_all_but_system_namespaces() {
+    let all = QueueConfig::default_for("own");
     assert_eq!(all.frameworks, FRAMEWORKS);
-    assert!(!all.without_queue_name && all.wait.is_none() && all.fair_sharing.is_none());
+    assert!(!all.without_queue_name && all.wait_for_pods_ready.is_none() && all.fair_sharing.is_none());
     for (namespace, want) in [("team", true), ("kube-system", false), ("kueue-system", false), ("own", false)]
     {
         assert_eq!(lets_in(&all.namespaces, namespace), want, "{namespace}");
@@ -33,13 +33,15 @@ fn without_a_document_everything_is_on_but_for_the_system() {
 }
 
 #[test]
-fn waiting_is_asked_for_in_other_ways_by_either_version() {
-    let of = |version: &str, wait: Tree| read(&tree!({"apiVersion": version, "waitForPodsReady": wait})).wait;
+fn wait_for_pods_ready_in_both_versions() {
+    let of = |version: &str, wait: Tree| {
+        read(&tree!({"apiVersion": version, "waitForPodsReady": wait})).wait_for_pods_ready
+    };
     assert_eq!(of(V1BETA1, tree!({"timeout": "5m"})), None, "older: only when enabled");
     assert!(of(V1BETA1, tree!({"enable": true})).is_some());
     let plain = of(V1BETA2, tree!({})).unwrap();
     assert_eq!((plain.timeout, plain.recovery), (Duration::from_secs(1800), Some(Duration::from_secs(1800))));
-    assert_eq!((plain.blocks, plain.requeuing), (false, Requeuing::default()));
+    assert_eq!((plain.blocks, plain.requeuing), (false, RequeuingStrategy::default()));
     let said = of(
         V1BETA2,
         tree!({"timeout": "5m", "recoveryTimeout": "0s", "blockAdmission": true,
@@ -47,12 +49,12 @@ fn waiting_is_asked_for_in_other_ways_by_either_version() {
     )
     .unwrap();
     assert_eq!((said.timeout, said.recovery, said.blocks), (Duration::from_secs(300), None, true));
-    let want = Requeuing { by_eviction: false, limit: Some(3), base_secs: 1, max_secs: 3600 };
+    let want = RequeuingStrategy { by_eviction: false, limit: Some(3), base_secs: 1, max_secs: 3600 };
     assert_eq!(said.requeuing, want);
 }
 
 #[test]
-fn the_rest_of_a_document() {
+fn remaining_configuration_fields() {
     let all = read(&tree!({"manageJobsWithoutQueueName": true,
         "managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}},
         "integrations": {"frameworks": ["batch/job", "ray.io/rayjob"], "externalFrameworks": ["Foo.v1.example.com"],
@@ -62,27 +64,27 @@ fn the_rest_of_a_document() {
         "fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]},
         "objectRetentionPolicies": {"workloads": {"afterFinished": "1h", "afterDeactivatedByKueue": "90s"}}}));
     assert!(all.without_queue_name && all.serves("batch/job") && !all.serves("pod"));
-    assert_eq!(all.unserved, ["ray.io/rayjob"]);
+    assert_eq!(all.unsupported_frameworks, ["ray.io/rayjob"]);
     let external = &all.external[0];
     let parts = (external.kind.as_str(), external.version.as_str(), external.group.as_str());
     assert_eq!(parts, ("Foo", "v1", "example.com"));
     assert_eq!(all.label_keys, ["l"]);
     assert!(all.pods.namespaces.is_none() && all.pods.pods.is_some());
     assert!(!all.resources.transformations[0].retains);
-    assert_eq!(all.fair_sharing, Some(vec![ShareStrategy::LessThanInitialShare]));
+    assert_eq!(all.fair_sharing, Some(vec![PreemptionStrategyConfig::LessThanInitialShare]));
     assert_eq!(all.retention.after_finished, Some(Duration::from_secs(3600)));
     assert_eq!(all.retention.after_deactivated, Some(Duration::from_secs(90)));
 }
 
 #[test]
-fn fair_sharing_of_the_older_version_wants_to_be_enabled() {
+fn v1beta1_fair_sharing_needs_enable() {
     let of = |fair: Tree| read(&tree!({"apiVersion": V1BETA1, "fairSharing": fair})).fair_sharing;
     assert_eq!(of(tree!({})), None);
     assert_eq!(of(tree!({"enable": true})).map(|all| all.len()), Some(2));
 }
 
 #[test]
-fn all_that_is_wrong_is_told_with_its_path() {
+fn all_errors_have_their_path() {
     let everything = tree!({"matchLabels": {}});
     let told = wrong(&tree!({"managedJobsNamespaceSelector": everything.clone(),
         "integrations": {"frameworks": ["nothing"], "externalFrameworks": ["Foo"],

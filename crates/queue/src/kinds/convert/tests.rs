@@ -1,6 +1,6 @@
 //! There and back for every kind, and what is left out on the way.
 
-use muster_api::queue::words::{API_VERSION, OLD_API_VERSION};
+use muster_api::queue::consts::{API_VERSION, OLD_API_VERSION};
 use muster_tree::{Tree, tree};
 
 use super::convert;
@@ -13,9 +13,9 @@ fn new(kind: &str, rest: &Tree) -> Tree {
     tree!({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "n"}}).merge(rest)
 }
 
-/// What both versions can say: it must come back as it was, from either side.
+/// Fields of both versions survive a round trip from either side.
 #[test]
-fn there_and_back() {
+fn round_trip() {
     let cases = [
         (
             "ClusterQueue",
@@ -74,7 +74,7 @@ fn there_and_back() {
 }
 
 #[test]
-fn what_only_the_older_version_says() {
+fn v1beta1_only_fields() {
     let cases = [
         (
             "flat checks take the place of a strategy",
@@ -124,7 +124,7 @@ fn placed(topology: &Tree) -> Tree {
 }
 
 #[test]
-fn places_are_said_in_columns() {
+fn topology_slices_are_columnar() {
     let cases = [
         (
             "one domain",
@@ -150,7 +150,7 @@ fn places_are_said_in_columns() {
 }
 
 #[test]
-fn slices_of_others_are_understood() {
+fn foreign_slices_are_converted() {
     let slices = tree!({"levels": ["host"], "slices": [
         {"domainCount": 2, "podCounts": {"universal": 1},
             "valuesPerLevel": [{"individual": {"prefix": "node-", "roots": ["1", "2"], "suffix": ".x"}}]},

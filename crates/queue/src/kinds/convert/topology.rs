@@ -1,11 +1,11 @@
-//! Topology assignments: a list of domains in the older version, slices of them in columns in the newer one.
+//! Topology assignments: a list of domains in `v1beta1`, slices in columnar form in `v1beta2`.
 
 use muster_tree::{Text, Tree, tree};
 
-/// Domains of one slice, at most.
+/// Bound on the domains of one slice.
 const DOMAINS_MAX: usize = 100_000;
 
-/// Domains as slices. What all domains of a slice have in common is said once.
+/// Converts domains to slices; a value common to all domains of a slice is stored once.
 pub(super) fn slices(assignment: &Tree) -> Tree {
     let levels = assignment.items_at(&["levels"]).len();
     let slices = assignment.items_at(&["domains"]).chunks(DOMAINS_MAX).map(|domains| slice(domains, levels));
@@ -23,7 +23,7 @@ fn slice(domains: &[Tree], levels: usize) -> Tree {
         "valuesPerLevel": Tree::list(values)})
 }
 
-/// The values of all domains at one level.
+/// The values of one level over all domains.
 fn column(domains: &[Tree], level: usize) -> Tree {
     let value = |it: &Tree| it.items_at(&["values"]).get(level).and_then(Tree::as_text).cloned();
     let values: Vec<Text> = domains.iter().map(|it| value(it).unwrap_or_default()).collect();
@@ -33,12 +33,11 @@ fn column(domains: &[Tree], level: usize) -> Tree {
     }
 }
 
-/// What all of them are, if they are alike.
+/// The common value, if all are equal.
 fn common<T: PartialEq>(all: &[T]) -> Option<&T> {
     all.first().filter(|first| all.iter().all(|it| it == *first))
 }
 
-/// Slices as domains.
 pub(super) fn domains(assignment: &Tree) -> Tree {
     let domains = assignment.items_at(&["slices"]).iter().flat_map(of_slice);
     assignment.without_key("slices").with(&["domains"], Tree::list(domains))

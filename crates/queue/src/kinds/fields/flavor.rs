@@ -1,17 +1,16 @@
-//! Fields of flavors, checks, classes of priority and topologies.
+//! Fields of ResourceFlavors, AdmissionChecks, WorkloadPriorityClasses and Topologies.
 
-use muster_api::definition::{Part, atoms, int32, int64, label_key, labels, object, text};
+use muster_api::crd_schema::{FieldSchema, atomic_list, int32, int64, label_key, object, string, string_map};
 
 use super::Version;
 use super::parts::{bare, conditions, reference, root, taints, tolerations};
 
-/// Labels of the nodes of a flavor.
+/// Bound on node labels.
 const LABELS_MAX: i64 = 8;
-/// Levels of a topology.
+/// Bound on topology levels.
 const LEVELS_MAX: i64 = 16;
-/// A group of a kind.
+/// An API group name.
 const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-/// A kind.
 const KIND: &str = "^(?i)[a-z]([-a-z0-9]*[a-z0-9])?$";
 
 const LABELLED: &str = "!has(self.topologyName) || (has(self.nodeLabels) && size(self.nodeLabels) >= 1)";
@@ -23,102 +22,102 @@ const UNIQUE: &str = "self.all(one, self.exists_one(other, other.nodeLabel == on
 const HOST_LAST: &str = "!self.exists(it, it.nodeLabel == 'kubernetes.io/hostname') || \
      self[size(self) - 1].nodeLabel == 'kubernetes.io/hostname'";
 
-/// A ResourceFlavor.
-pub(in super::super) fn flavor(_: Version) -> Part {
+pub(in super::super) fn flavor(_: Version) -> FieldSchema {
     let spec = object([
         (
             "nodeLabels",
-            labels().max_entries(LABELS_MAX).whole().about(
+            string_map().max_properties(LABELS_MAX).atomic_map().description(
                 "Labels of the flavor's nodes. Pods admitted to the flavor get them as node selector; a pod whose own \
-                 selector or affinity asks for other values does not fit the flavor.",
+                 selector or affinity requires other values does not fit the flavor.",
             ),
         ),
         (
             "nodeTaints",
-            taints().about("Taints of the flavor's nodes. Pods that do not tolerate them do not fit the flavor."),
+            taints().description("Taints of the flavor's nodes. Pods that do not tolerate them do not fit the flavor."),
         ),
         (
             "tolerations",
-            tolerations().about("Tolerations that pods admitted to the flavor get, besides their own."),
+            tolerations().description("Tolerations that pods admitted to the flavor get, besides their own."),
         ),
         (
             "topologyName",
-            reference().about(
+            reference().description(
                 "The Topology of the flavor's nodes; without it the ClusterQueue is inactive. It cannot change once \
                  set, and needs a node label. Pods are not placed by it.",
             ),
         ),
     ])
-    .about("Which nodes the flavor stands for.");
+    .description("Which nodes the flavor stands for.");
     root(
         spec.rule(LABELLED, "at least one nodeLabel is required when topology is set")
             .rule(TOPOLOGY_STAYS, "topologyName is immutable once set"),
     )
-    .about("A ResourceFlavor is a sort of nodes for which ClusterQueues have quota, as spot or a100.")
+    .description("A ResourceFlavor is a sort of nodes for which ClusterQueues have quota, as spot or a100.")
 }
 
-/// An AdmissionCheck.
-pub(in super::super) fn check(version: Version) -> Part {
+pub(in super::super) fn check(version: Version) -> FieldSchema {
     let parameters = object([
-        ("apiGroup!", text().length(1, 253).pattern(SUBDOMAIN).about("The API group of the object.")),
-        ("kind!", text().length(1, 63).pattern(KIND).about("The kind of the object.")),
+        ("apiGroup!", string().length(1, 253).pattern(SUBDOMAIN).description("The API group of the object.")),
+        ("kind!", string().length(1, 63).pattern(KIND).description("The kind of the object.")),
         (
             "name!",
-            text().length(1, 63).pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").about("The name of the object."),
+            string()
+                .length(1, 63)
+                .pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+                .description("The name of the object."),
         ),
     ]);
-    let controller = text().length(1, 253).rule("self == oldSelf", "field is immutable");
+    let controller = string().length(1, 253).rule("self == oldSelf", "field is immutable");
     let spec = object([
         (
             "controllerName!",
-            controller.about("The controller that sets the state of this check on Workloads; immutable."),
+            controller
+                .description("The controller that sets the state of this check on Workloads; immutable."),
         ),
-        ("parameters", parameters.about("An object with further settings for that controller.")),
+        ("parameters", parameters.description("An object with further settings for that controller.")),
     ])
-    .about("Which controller performs the check.");
+    .description("Which controller performs the check.");
     let spec = match version {
-        Version::Old => spec.and(
+        Version::Old => spec.with_field(
             "retryDelayMinutes",
-            int64()
-                .default(15)
-                .about("Deprecated and without effect; use requeueAfterSeconds in the state of the check."),
+            int64().default(15).description(
+                "Deprecated and without effect; use requeueAfterSeconds in the state of the check.",
+            ),
         ),
         Version::New => spec,
     };
     let conditions = conditions("Active: whether the check's controller is ready to perform it.");
     root(spec)
-        .and("status", object([("conditions", conditions)]).about("Whether the check can be used."))
-        .about(
+        .with_field("status", object([("conditions", conditions)]).description("Whether the check can be used."))
+        .description(
             "An AdmissionCheck is a condition beside quota: a Workload that reserved quota is admitted when all its \
              checks are Ready.",
         )
 }
 
-/// A WorkloadPriorityClass.
-pub(in super::super) fn priority_class(_: Version) -> Part {
+pub(in super::super) fn priority_class(_: Version) -> FieldSchema {
     bare()
-        .and(
+        .with_field(
             "value!",
-            int32().about(
+            int32().description(
                 "The priority of Workloads of this class; higher ones are considered first. The priority of pods stays \
                  as it is.",
             ),
         )
-        .and("description", text().max_length(2048).about("When to use this class, for its users."))
-        .about(
+        .with_field("description", string().max_length(2048).description("When to use this class, for its users."))
+        .description(
             "A WorkloadPriorityClass is a priority in queues. Jobs name it by the label kueue.x-k8s.io/priority-class.",
         )
 }
 
-/// A Topology.
-pub(in super::super) fn topology(_: Version) -> Part {
+pub(in super::super) fn topology(_: Version) -> FieldSchema {
     let level = object([(
         "nodeLabel!",
-        label_key().max_length(316).about(
+        label_key().max_length(316).description(
             "The node label whose value names the domain; kubernetes.io/hostname only as the last level.",
         ),
     )]);
-    let levels = atoms(level)
+    let levels = atomic_list(level)
         .min_items(1)
         .max_items(LEVELS_MAX)
         .rule(
@@ -128,10 +127,10 @@ pub(in super::super) fn topology(_: Version) -> Part {
         .rule(UNIQUE, "must be unique")
         .rule(HOST_LAST, "the kubernetes.io/hostname label can only be used at the lowest level of topology");
     root(
-        object([("levels!", levels.about("Levels from the widest to the narrowest, as block, rack, host."))])
-            .about("How the nodes are grouped."),
+        object([("levels!", levels.description("Levels from the widest to the narrowest, as block, rack, host."))])
+            .description("How the nodes are grouped."),
     )
-    .about(
+    .description(
         "A Topology lists how nodes are grouped, as in blocks and racks. ResourceFlavors name it; pods are not placed \
          by it.",
     )

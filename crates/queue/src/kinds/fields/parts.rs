@@ -1,20 +1,17 @@
-//! What several kinds have.
+//! Fields shared by several kinds.
 
-use muster_api::definition::{
-    Part, atoms, condition, instant, int64, keyed, kubernetes, map, object, quantity, text, word,
+use muster_api::crd_schema::{
+    FieldSchema, atomic_list, condition, date_time, enumeration, int64, kubernetes, map, map_list, object,
+    quantity, string,
 };
 
-/// A DNS label.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-/// A DNS subdomain.
 const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-/// Conditions of one object.
 const CONDITIONS_MAX: i64 = 16;
-/// Tolerations, and taints.
 const TOLERATIONS_MAX: i64 = 8;
-/// Groups of resources of a queue.
+/// Bound on resource groups.
 const GROUPS_MAX: i64 = 16;
-/// Flavors of a group, resources of a flavor.
+/// Bound on flavors of a resource group, and on resources of a flavor.
 pub(super) const FLAVORS_MAX: i64 = 64;
 
 const EMPTY_KEY: &str = "self.all(it, has(it.key) || (has(it.operator) && it.operator == 'Exists'))";
@@ -27,42 +24,37 @@ const EFFECTS: &str =
 const EFFECTS_WORDS: &str = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'";
 const SAME_NUMBER: &str = "self.flavors.all(it, size(it.resources) == size(self.coveredResources))";
 
-/// A whole object.
-pub(super) fn root(spec: Part) -> Part {
-    bare().and("spec", spec)
+pub(super) fn root(spec: FieldSchema) -> FieldSchema {
+    bare().with_field("spec", spec)
 }
 
-/// An object without a spec.
-pub(super) fn bare() -> Part {
+pub(super) fn bare() -> FieldSchema {
     object([
-        ("apiVersion", text().about("The group and version of this object.")),
-        ("kind", text().about("The kind of this object.")),
+        ("apiVersion", string().description("The group and version of this object.")),
+        ("kind", string().description("The kind of this object.")),
         ("metadata", object([])),
     ])
 }
 
-/// The name of a queue, cohort, flavor or topology.
-pub(super) fn reference() -> Part {
-    text().max_length(253).pattern(SUBDOMAIN)
+/// A reference to a queue, cohort, flavor or topology.
+pub(super) fn reference() -> FieldSchema {
+    string().max_length(253).pattern(SUBDOMAIN)
 }
 
-/// The name of a pod set.
-pub(super) fn pod_set_name() -> Part {
-    text().max_length(63).pattern(LABEL)
+pub(super) fn pod_set_name() -> FieldSchema {
+    string().max_length(63).pattern(LABEL)
 }
 
-/// The name of a check.
-pub(super) fn check_name() -> Part {
-    text().length(1, 316)
+pub(super) fn check_name() -> FieldSchema {
+    string().length(1, 316)
 }
 
-/// Conditions of these types.
-pub(super) fn conditions(types: &str) -> Part {
-    keyed("type", condition()).max_items(CONDITIONS_MAX).about(types)
+pub(super) fn conditions(types: &str) -> FieldSchema {
+    map_list("type", condition()).max_items(CONDITIONS_MAX).description(types)
 }
 
-pub(super) fn tolerations() -> Part {
-    atoms(kubernetes("io.k8s.api.core.v1.Toleration"))
+pub(super) fn tolerations() -> FieldSchema {
+    atomic_list(kubernetes("io.k8s.api.core.v1.Toleration"))
         .max_items(TOLERATIONS_MAX)
         .rule(
             EMPTY_KEY,
@@ -74,79 +66,87 @@ pub(super) fn tolerations() -> Part {
         .rule(EFFECTS, EFFECTS_WORDS)
 }
 
-pub(super) fn taints() -> Part {
-    atoms(kubernetes("io.k8s.api.core.v1.Taint")).max_items(TOLERATIONS_MAX).rule(EFFECTS, EFFECTS_WORDS)
+pub(super) fn taints() -> FieldSchema {
+    atomic_list(kubernetes("io.k8s.api.core.v1.Taint"))
+        .max_items(TOLERATIONS_MAX)
+        .rule(EFFECTS, EFFECTS_WORDS)
 }
 
-pub(super) fn stop_policy() -> Part {
-    word(&["None", "Hold", "HoldAndDrain"]).default("None").about(
+pub(super) fn stop_policy() -> FieldSchema {
+    enumeration(&["None", "Hold", "HoldAndDrain"]).default("None").description(
         "Hold admits no further Workload and releases quota of Workloads that are not admitted yet; HoldAndDrain also \
          evicts admitted ones. None, the default, admits.",
     )
 }
 
-pub(super) fn fair_sharing() -> Part {
-    let weight = quantity().default(1).about(
+pub(super) fn fair_sharing() -> FieldSchema {
+    let weight = quantity().default(1).description(
         "Its weight: twice the weight may borrow twice as much before others of the cohort are preferred. 0 is \
          preempted first; 1 by default.",
     );
-    object([("weight", weight)])
-        .about("Its part in fair sharing; it counts only where the configuration turns fair sharing on.")
+    object([("weight", weight)]).description(
+        "Its part in fair sharing; it counts only where the configuration turns fair sharing on.",
+    )
 }
 
-/// What was used over time.
-pub(super) fn consumed() -> Part {
+/// Usage history of admission fair sharing.
+pub(super) fn consumed() -> FieldSchema {
     object([
-        ("consumedResources!", map(quantity()).about("Resources used over time, by resource.")),
-        ("lastUpdate!", instant().about("When consumedResources was last written.")),
+        ("consumedResources!", map(quantity()).description("Resources used over time, by resource.")),
+        ("lastUpdate!", date_time().description("When consumedResources was last written.")),
     ])
-    .about("Usage over time, for admission fair sharing. It is kept as it is: no controller here writes it.")
+    .description(
+        "Usage over time, for admission fair sharing. It is kept as it is: no controller here writes it.",
+    )
 }
 
-pub(super) fn share() -> Part {
-    let share = int64().about(
+pub(super) fn share() -> FieldSchema {
+    let share = int64().description(
         "What it borrows, in thousandths of what its parent can lend, divided by its weight; the largest over all \
          resources. 0: it borrows nothing.",
     );
     object([("weightedShare!", share)])
-        .about("Its standing in fair sharing; unset where fair sharing is off.")
+        .description("Its standing in fair sharing; unset where fair sharing is off.")
 }
 
-/// What a queue or a cohort has.
-pub(super) fn resource_groups() -> Part {
+/// API field `spec.resourceGroups` of Kueue.
+pub(super) fn resource_groups() -> FieldSchema {
     let quota = object([
-        ("name!", text().about("The resource, as cpu, memory or nvidia.com/gpu.")),
-        ("nominalQuota!", quantity().about("The quota of its own: what it can use without borrowing.")),
+        ("name!", string().description("The resource, as cpu, memory or nvidia.com/gpu.")),
+        ("nominalQuota!", quantity().description("The quota of its own: what it can use without borrowing.")),
         (
             "borrowingLimit",
-            quantity().about("How much it may borrow above nominalQuota. Left out, there is no limit."),
+            quantity().description("How much it may borrow above nominalQuota. Left out, there is no limit."),
         ),
         (
             "lendingLimit",
-            quantity().about(
+            quantity().description(
                 "How much of its unused quota others of the cohort may borrow. Left out, all of it may be borrowed.",
             ),
         ),
     ]);
-    let resources = keyed("name", quota).min_items(1).max_items(FLAVORS_MAX);
+    let resources = map_list("name", quota).min_items(1).max_items(FLAVORS_MAX);
     let flavor = object([
-        ("name!", reference().about("The ResourceFlavor.")),
+        ("name!", reference().description("The ResourceFlavor.")),
         (
             "resources!",
-            resources.about("The quota of each covered resource, in the order of coveredResources."),
+            resources.description("The quota of each covered resource, in the order of coveredResources."),
         ),
     ]);
-    let covered = atoms(text()).min_items(1).max_items(FLAVORS_MAX);
-    let flavors = keyed("name", flavor).min_items(1).max_items(FLAVORS_MAX);
+    let covered = atomic_list(string()).min_items(1).max_items(FLAVORS_MAX);
+    let flavors = map_list("name", flavor).min_items(1).max_items(FLAVORS_MAX);
     let group = object([
         (
             "coveredResources!",
-            covered.about("The resources of the group. A resource is covered by one group at most."),
+            covered.description("The resources of the group. A resource is covered by one group at most."),
         ),
-        ("flavors!", flavors.about("The flavors of these resources, in the order in which they are tried.")),
+        (
+            "flavors!",
+            flavors.description("The flavors of these resources, in the order in which they are tried."),
+        ),
     ]);
     let words = "flavors must have the same number of resources as the coveredResources";
-    atoms(group.rule(SAME_NUMBER, words)).max_items(GROUPS_MAX).about(
+    atomic_list(group.rule(SAME_NUMBER, words)).max_items(GROUPS_MAX).description(
         "Quotas. The resources of one group are assigned together: a pod set gets all of them in the same flavor.",
     )
 }

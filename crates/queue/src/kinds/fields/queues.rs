@@ -1,7 +1,8 @@
 //! Fields of ClusterQueues, LocalQueues and Cohorts.
 
-use muster_api::definition::{
-    Part, atoms, instant, int32, keyed, kubernetes, list, object, quantity, set, text, word,
+use muster_api::crd_schema::{
+    FieldSchema, atomic_list, date_time, enumeration, int32, kubernetes, list, map_list, object, quantity,
+    set, string,
 };
 use muster_tree::tree;
 
@@ -11,7 +12,7 @@ use super::parts::{
     stop_policy,
 };
 
-/// Checks of a queue.
+/// Bound on admission checks.
 const CHECKS_MAX: i64 = 64;
 
 const NO_LIMIT: &str = "!has(self.resourceGroups) || self.resourceGroups.all(group, group.flavors.all(flavor, \
@@ -21,8 +22,7 @@ const PREFERENCE: &str = "!has(self.preference) || \
 const BORROW_OR_NEVER: &str = "self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort) || \
      self.borrowWithinCohort.policy == 'Never'";
 
-/// A ClusterQueue.
-pub(in super::super) fn cluster_queue(version: Version) -> Part {
+pub(in super::super) fn cluster_queue(version: Version) -> FieldSchema {
     let cohort = match version {
         Version::Old => "cohort",
         Version::New => "cohortName",
@@ -31,14 +31,14 @@ pub(in super::super) fn cluster_queue(version: Version) -> Part {
         ("resourceGroups", resource_groups()),
         (
             cohort,
-            reference().about(
+            reference().description(
                 "The cohort whose ClusterQueues lend each other unused quota. It needs no Cohort object.",
             ),
         ),
         ("queueingStrategy", queueing_strategy()),
         (
             "namespaceSelector",
-            kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").about(
+            kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").description(
                 "The namespaces whose Workloads are admitted. {} selects all; left out, none is selected.",
             ),
         ),
@@ -49,11 +49,11 @@ pub(in super::super) fn cluster_queue(version: Version) -> Part {
         ("fairSharing", fair_sharing()),
         ("admissionScope", admission_scope()),
     ])
-    .about("Quotas, and how they are handed out.");
+    .description("Quotas, and how they are handed out.");
     let spec = match version {
-        Version::Old => spec.and(
+        Version::Old => spec.with_field(
             "admissionChecks",
-            list(text().max_length(316)).max_items(CHECKS_MAX).about(
+            list(string().max_length(316)).max_items(CHECKS_MAX).description(
                 "AdmissionChecks of all Workloads of this ClusterQueue. It is stored as admissionChecksStrategy, which \
                  it replaces where both are set.",
             ),
@@ -62,18 +62,18 @@ pub(in super::super) fn cluster_queue(version: Version) -> Part {
     };
     let rule = format!("has(self.{cohort}) || {NO_LIMIT}");
     root(spec.rule(&rule, "borrowingLimit must be nil when cohort is empty"))
-        .and("status", cluster_queue_status(version))
-        .about("A ClusterQueue has quotas and admits the Workloads of its LocalQueues within them.")
+        .with_field("status", cluster_queue_status(version))
+        .description("A ClusterQueue has quotas and admits the Workloads of its LocalQueues within them.")
 }
 
-fn queueing_strategy() -> Part {
-    word(&["StrictFIFO", "BestEffortFIFO"]).default("BestEffortFIFO").about(
+fn queueing_strategy() -> FieldSchema {
+    enumeration(&["StrictFIFO", "BestEffortFIFO"]).default("BestEffortFIFO").description(
         "Workloads are ordered by priority, then by time of creation. StrictFIFO: one that does not fit blocks those \
          behind it. BestEffortFIFO, the default: those behind it that fit are admitted.",
     )
 }
 
-fn fungibility(version: Version) -> Part {
+fn fungibility(version: Version) -> FieldSchema {
     let (borrow, preempt): (&[&str], &[&str]) = match version {
         Version::Old => {
             (&["MayStopSearch", "TryNextFlavor", "Borrow"], &["MayStopSearch", "TryNextFlavor", "Preempt"])
@@ -96,38 +96,38 @@ fn fungibility(version: Version) -> Part {
     );
     let words = "preference can only be set when both whenCanBorrow and whenCanPreempt are TryNextFlavor";
     object([
-        ("whenCanBorrow", word(borrow).default("MayStopSearch").about(&when_borrow)),
-        ("whenCanPreempt", word(preempt).default("TryNextFlavor").about(&when_preempt)),
+        ("whenCanBorrow", enumeration(borrow).default("MayStopSearch").description(&when_borrow)),
+        ("whenCanPreempt", enumeration(preempt).default("TryNextFlavor").description(&when_preempt)),
         (
             "preference",
-            word(&["BorrowingOverPreemption", "PreemptionOverBorrowing"]).about(
+            enumeration(&["BorrowingOverPreemption", "PreemptionOverBorrowing"]).description(
                 "Which flavor is better when both are looked at: one with borrowing, the default, or one with preemption.",
             ),
         ),
     ])
-    .about("When the search through the flavors of a group ends.")
+    .description("When the search through the flavors of a group ends.")
     .rule(PREFERENCE, words)
 }
 
-fn preemption() -> Part {
+fn preemption() -> FieldSchema {
     let borrow = object([
         (
             "policy",
-            word(&["Never", "LowerPriority"]).default("Never").about(
+            enumeration(&["Never", "LowerPriority"]).default("Never").description(
                 "LowerPriority: Workloads of lower priority in other ClusterQueues. Never, the default: no preemption \
                  while borrowing.",
             ),
         ),
         (
             "maxPriorityThreshold",
-            int32().about("Only Workloads of this priority or a lower one. Left out, there is no threshold."),
+            int32().description("Only Workloads of this priority or a lower one. Left out, there is no threshold."),
         ),
     ])
-    .about("Which Workloads of the cohort a Workload may preempt when it borrows afterwards.");
+    .description("Which Workloads of the cohort a Workload may preempt when it borrows afterwards.");
     object([
         (
             "reclaimWithinCohort",
-            word(&["Never", "LowerPriority", "Any"]).default("Never").about(
+            enumeration(&["Never", "LowerPriority", "Any"]).default("Never").description(
                 "Which Workloads of other ClusterQueues that borrow a Workload within nominal quota may preempt: none (the \
                  default), those of lower priority, or any.",
             ),
@@ -135,167 +135,174 @@ fn preemption() -> Part {
         ("borrowWithinCohort", borrow.default(tree!({}))),
         (
             "withinClusterQueue",
-            word(&["Never", "LowerPriority", "LowerOrNewerEqualPriority"]).default("Never").about(
+            enumeration(&["Never", "LowerPriority", "LowerOrNewerEqualPriority"]).default("Never").description(
                 "Which Workloads of this ClusterQueue a Workload that does not fit may preempt: none (the default), those \
                  of lower priority, or also newer ones of equal priority.",
             ),
         ),
     ])
-    .about("Which Workloads may be preempted for a pending Workload of this ClusterQueue.")
+    .description("Which Workloads may be preempted for a pending Workload of this ClusterQueue.")
     .rule(BORROW_OR_NEVER, "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never")
 }
 
-fn checks(version: Version) -> Part {
+fn checks(version: Version) -> FieldSchema {
     let flavors = set(reference()).max_items(FLAVORS_MAX);
     let rule = object([
-        ("name!", check_name().about("The AdmissionCheck.")),
+        ("name!", check_name().description("The AdmissionCheck.")),
         (
             "onFlavors",
-            flavors.about(
+            flavors.description(
                 "The check is for Workloads that are assigned one of these flavors; for all when empty.",
             ),
         ),
     ]);
-    let list = keyed("name", rule).max_items(CHECKS_MAX).about("The AdmissionChecks.");
+    let list = map_list("name", rule).max_items(CHECKS_MAX).description("The AdmissionChecks.");
     let strategy = match version {
         Version::Old => object([("admissionChecks", list)]),
         Version::New => object([("admissionChecks!", list.min_items(1))]),
     };
-    strategy.about("AdmissionChecks that must be Ready before a Workload with reserved quota is admitted.")
+    strategy
+        .description("AdmissionChecks that must be Ready before a Workload with reserved quota is admitted.")
 }
 
-fn admission_scope() -> Part {
-    let mode = word(&["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]).about(
+fn admission_scope() -> FieldSchema {
+    let mode = enumeration(&["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]).description(
         "UsageBasedAdmissionFairSharing prefers LocalQueues that used less, which is not implemented here: it is stored, \
          and Workloads are ordered by priority and creation.",
     );
-    object([("admissionMode!", mode)]).about("Fair sharing between the LocalQueues of this ClusterQueue.")
+    object([("admissionMode!", mode)])
+        .description("Fair sharing between the LocalQueues of this ClusterQueue.")
 }
 
-fn cluster_queue_status(version: Version) -> Part {
+fn cluster_queue_status(version: Version) -> FieldSchema {
     let flavors = || usage(true);
     let status = counters()
-        .and("conditions", conditions("Active: whether Workloads can be admitted, and if not, why."))
-        .and(
+        .with_field("conditions", conditions("Active: whether Workloads can be admitted, and if not, why."))
+        .with_field(
             "flavorsReservation",
-            flavors().about("Quota reserved by Workloads, admitted or not yet, by flavor and resource."),
+            flavors()
+                .description("Quota reserved by Workloads, admitted or not yet, by flavor and resource."),
         )
-        .and("flavorsUsage", flavors().about("Quota used by admitted Workloads, by flavor and resource."));
+        .with_field(
+            "flavorsUsage",
+            flavors().description("Quota used by admitted Workloads, by flavor and resource."),
+        );
     let status = match version {
         Version::Old => status
-            .and("fairSharing", share().and("admissionFairSharingStatus", consumed()))
-            .and("pendingWorkloadsStatus", pending_status()),
-        Version::New => status.and("fairSharing", share()),
+            .with_field("fairSharing", share().with_field("admissionFairSharingStatus", consumed()))
+            .with_field("pendingWorkloadsStatus", pending_status()),
+        Version::New => status.with_field("fairSharing", share()),
     };
-    status.about("How much of the quota is in use; written by the queue controller.")
+    status.description("How much of the quota is in use; written by the queue controller.")
 }
 
-/// Kueue stopped writing this field; a write of it by an older client succeeds.
-fn pending_status() -> Part {
+/// Kueue does not write this field any more; a write by an older client still succeeds.
+fn pending_status() -> FieldSchema {
     let one = object([
-        ("name!", text().about("The name of the Workload.")),
-        ("namespace!", text().about("The namespace of the Workload.")),
+        ("name!", string().description("The name of the Workload.")),
+        ("namespace!", string().description("The namespace of the Workload.")),
     ]);
     object([
-        ("clusterQueuePendingWorkload", atoms(one).about("The first pending Workloads.")),
-        ("lastChangeTime!", instant().about("When the list last changed.")),
+        ("clusterQueuePendingWorkload", atomic_list(one).description("The first pending Workloads.")),
+        ("lastChangeTime!", date_time().description("When the list last changed.")),
     ])
-    .about(
+    .description(
         "Deprecated; no controller here writes it. The API group visibility.kueue.x-k8s.io lists pending Workloads.",
     )
 }
 
-fn counters() -> Part {
+fn counters() -> FieldSchema {
     object([
-        ("pendingWorkloads", int32().about("Workloads that wait for quota.")),
+        ("pendingWorkloads", int32().description("Workloads that wait for quota.")),
         (
             "reservingWorkloads",
-            int32().about("Workloads that have reserved quota, admitted ones among them."),
+            int32().description("Workloads that have reserved quota, admitted ones among them."),
         ),
-        ("admittedWorkloads", int32().about("Workloads that are admitted and not finished.")),
+        ("admittedWorkloads", int32().description("Workloads that are admitted and not finished.")),
     ])
 }
 
-/// What is used of flavors; `borrowed` where quota can be. A status has as many flavors, and resources of each, as a group
-/// of quotas may have.
-fn usage(borrowed: bool) -> Part {
+/// Usage by flavor; `borrowed` where quota can be borrowed. Bounded like a resource group.
+fn usage(borrowed: bool) -> FieldSchema {
     let resource = object([
-        ("name!", text().about("The resource.")),
-        ("total", quantity().about("How much is in use, borrowed quota included.")),
+        ("name!", string().description("The resource.")),
+        ("total", quantity().description("How much is in use, borrowed quota included.")),
     ]);
     let resource = if borrowed {
-        resource.and(
+        resource.with_field(
             "borrowed",
-            quantity().about("How much of it is above nominalQuota, borrowed from the cohort."),
+            quantity().description("How much of it is above nominalQuota, borrowed from the cohort."),
         )
     } else {
         resource
     };
-    let resources = keyed("name", resource).max_items(FLAVORS_MAX);
+    let resources = map_list("name", resource).max_items(FLAVORS_MAX);
     let flavor = object([
-        ("name!", reference().about("The ResourceFlavor.")),
-        ("resources!", resources.about("Its resources, by name.")),
+        ("name!", reference().description("The ResourceFlavor.")),
+        ("resources!", resources.description("Its resources, by name.")),
     ]);
-    keyed("name", flavor).max_items(FLAVORS_MAX)
+    map_list("name", flavor).max_items(FLAVORS_MAX)
 }
 
-/// A LocalQueue.
-pub(in super::super) fn local_queue(version: Version) -> Part {
+pub(in super::super) fn local_queue(version: Version) -> FieldSchema {
     let spec = object([
         (
             "clusterQueue",
             reference()
                 .rule("self == oldSelf", "field is immutable")
-                .about("The ClusterQueue that admits the Workloads of this queue; immutable."),
+                .description("The ClusterQueue that admits the Workloads of this queue; immutable."),
         ),
         ("stopPolicy", stop_policy()),
         ("fairSharing", fair_sharing()),
     ])
-    .about("Which ClusterQueue it leads to.");
+    .description("Which ClusterQueue it leads to.");
     let used = match version {
         Version::Old => "flavorUsage",
         Version::New => "flavorsUsage",
     };
     let status = counters()
-        .and(
+        .with_field(
             "conditions",
             conditions("Active: whether Workloads of this queue can be admitted, and if not, why."),
         )
-        .and(
+        .with_field(
             "flavorsReservation",
-            usage(false).about("Quota reserved by Workloads of this queue, by flavor and resource."),
+            usage(false).description("Quota reserved by Workloads of this queue, by flavor and resource."),
         )
-        .and(
+        .with_field(
             used,
-            usage(false).about("Quota used by admitted Workloads of this queue, by flavor and resource."),
+            usage(false)
+                .description("Quota used by admitted Workloads of this queue, by flavor and resource."),
         )
-        .and("fairSharing", share().and("admissionFairSharingStatus", consumed()));
+        .with_field("fairSharing", share().with_field("admissionFairSharingStatus", consumed()));
     root(spec)
-        .and(
+        .with_field(
             "status",
-            status.about("The Workloads of this queue and what they use; written by the queue controller."),
+            status.description(
+                "The Workloads of this queue and what they use; written by the queue controller.",
+            ),
         )
-        .about(
+        .description(
             "A LocalQueue is the queue of a namespace. Jobs name it by the label kueue.x-k8s.io/queue-name.",
         )
 }
 
-/// A Cohort.
-pub(in super::super) fn cohort(_: Version) -> Part {
+pub(in super::super) fn cohort(_: Version) -> FieldSchema {
     let spec = object([
         (
             "parentName",
-            reference()
-                .about("The Cohort that this one belongs to, and can borrow from. Left out, it is a root."),
+            reference().description(
+                "The Cohort that this one belongs to, and can borrow from. Left out, it is a root.",
+            ),
         ),
         ("resourceGroups", resource_groups()),
         ("fairSharing", fair_sharing()),
     ])
-    .about("Its place in the tree of cohorts, and quota that its members share.");
+    .description("Its place in the tree of cohorts, and quota that its members share.");
     root(spec)
-        .and(
+        .with_field(
             "status",
-            object([("fairSharing", share())]).about("Its standing; written by the queue controller."),
+            object([("fairSharing", share())]).description("Its standing; written by the queue controller."),
         )
-        .about("A Cohort groups ClusterQueues and other Cohorts that lend each other unused quota.")
+        .description("A Cohort groups ClusterQueues and other Cohorts that lend each other unused quota.")
 }

@@ -1,34 +1,34 @@
 //! Fields of Workloads.
 
-use muster_api::definition::{
-    Part, atoms, instant, int32, keyed, keyed_by, kubernetes, labels, list, map, object, quantity, text,
-    truth, word,
+use muster_api::crd_schema::{
+    FieldSchema, atomic_list, boolean, date_time, enumeration, int32, kubernetes, list, map, map_list,
+    map_list_by, object, quantity, string, string_map,
 };
+use muster_api::queue::consts::{POD_PRIORITY_SOURCE, WORKLOAD_PRIORITY_SOURCE};
 
 use super::Version;
 use super::parts::{check_name, conditions, pod_set_name, reference, root, tolerations};
 
-/// Pod sets of a Workload.
+/// Bound on pod sets.
 const SETS_MAX: i64 = 18;
-/// Checks of a Workload.
+/// Bound on admission checks.
 const CHECKS_MAX: i64 = 8;
-/// Levels of a topology.
+/// Bound on topology levels.
 const LEVELS_MAX: i64 = 16;
-/// Slices of a topology assignment, and domains of one.
+/// Bound on slices of a topology assignment, and on domains per slice.
 const SLICES_MAX: i64 = 1000;
 const DOMAINS_MAX: i64 = 100_000;
-/// Kinds of evictions that are counted.
+/// Bound on eviction counters.
 const EVICTIONS_MAX: i64 = 256;
-/// Clusters that are nominated.
+/// Bound on nominated clusters (MultiKueue).
 const CLUSTERS_MAX: i64 = 10;
-/// Nodes that are told as failed.
+/// Bound on unhealthy nodes.
 const NODES_MAX: i64 = 8;
-/// A label's name with its domain.
+/// Maximum length of a label key with prefix.
 const LABEL_NAME_MAX: i64 = 317;
-/// A label's value.
 const VALUE_MAX: i64 = 63;
 
-/// Whether a condition holds of an object.
+/// A CEL expression: the condition is True.
 fn holds(object: &str, kind: &str) -> String {
     format!(
         "(has({object}.status) && has({object}.status.conditions) && {object}.status.conditions.exists(it, \
@@ -36,8 +36,7 @@ fn holds(object: &str, kind: &str) -> String {
     )
 }
 
-/// A Workload.
-pub(in super::super) fn workload(version: Version) -> Part {
+pub(in super::super) fn workload(version: Version) -> FieldSchema {
     let (was, is) = (holds("oldSelf", "QuotaReserved"), holds("self", "QuotaReserved"));
     let same_number = format!(
         "!{is} || !has(self.status.admission) || \
@@ -55,8 +54,10 @@ pub(in super::super) fn workload(version: Version) -> Part {
     };
     let time = format!("{ran} || {} == {}", secs("oldSelf"), secs("self"));
     let whole = root(spec(version))
-        .and("status", status(version))
-        .about("A Workload is the request of a job or a group of pods for quota; it is admitted as a whole.")
+        .with_field("status", status(version))
+        .description(
+            "A Workload is the request of a job or a group of pods for quota; it is admitted as a whole.",
+        )
         .rule(&same_number, "podSetAssignments must have the same number of podSets as the spec")
         .rule(&queue, "queueName is immutable while workload quota reserved")
         .rule(&time, "maximumExecutionTimeSeconds is immutable while workload quota reserved");
@@ -66,7 +67,7 @@ pub(in super::super) fn workload(version: Version) -> Part {
     }
 }
 
-fn priority_rules(whole: Part, was: &str) -> Part {
+fn priority_rules(whole: FieldSchema, was: &str) -> FieldSchema {
     let both = "!has(oldSelf.spec.priorityClassRef) || !has(self.spec.priorityClassRef)";
     let same = |field: &str| {
         format!(
@@ -85,7 +86,7 @@ fn priority_rules(whole: Part, was: &str) -> Part {
         )
 }
 
-fn old_priority_rules(whole: Part, was: &str) -> Part {
+fn old_priority_rules(whole: FieldSchema, was: &str) -> FieldSchema {
     let source = format!("!{was} || oldSelf.spec.priorityClassSource == self.spec.priorityClassSource");
     let name = format!(
         "!{was} || self.spec.priorityClassSource == 'kueue.x-k8s.io/workloadpriorityclass' || \
@@ -99,66 +100,75 @@ fn old_priority_rules(whole: Part, was: &str) -> Part {
     )
 }
 
-fn spec(version: Version) -> Part {
+fn spec(version: Version) -> FieldSchema {
     let spec = object([
         (
             "podSets",
-            keyed("name", pod_set())
+            map_list("name", pod_set())
                 .min_items(1)
                 .max_items(SETS_MAX)
-                .about("Sets of equal pods. They cannot change while quota is reserved."),
+                .description("Sets of equal pods. They cannot change while quota is reserved."),
         ),
         (
             "queueName",
-            reference().about("The LocalQueue of the namespace. It cannot change while quota is reserved."),
+            reference().description("The LocalQueue of the namespace. It cannot change while quota is reserved."),
         ),
         (
             "priority",
-            int32().about("The priority in the queue, and for preemption; required where a priority class is named."),
+            int32().description("The priority in the queue, and for preemption; required where a priority class is named."),
         ),
         (
             "active",
-            truth().default(true).about(
+            boolean().default(true).description(
                 "Whether the Workload may be admitted. false evicts an admitted Workload and keeps it out of the queue.",
             ),
         ),
         (
             "maximumExecutionTimeSeconds",
-            int32().min(1).about(
+            int32().min(1).description(
                 "Seconds that the Workload may be admitted, over all admissions; beyond them it is evicted and \
                  deactivated.",
             ),
         ),
     ])
-    .about("What the job asks for, and of which queue.");
+    .description("The resources that the job requests, and its LocalQueue.");
     match version {
         Version::Old => spec
-            .and("priorityClassName", reference().about("The priority class that priority was taken from."))
-            .and("priorityClassSource", priority_source())
+            .with_field(
+                "priorityClassName",
+                reference().description("The priority class that priority was taken from."),
+            )
+            .with_field("priorityClassSource", priority_source())
             .rule(
                 "!has(self.priorityClassName) || has(self.priority)",
                 "priority should not be nil when priorityClassName is set",
             ),
-        Version::New => spec.and("priorityClassRef", priority_ref()).rule(
+        Version::New => spec.with_field("priorityClassRef", priority_ref()).rule(
             "!has(self.priorityClassRef) || has(self.priority)",
             "priority should not be nil when priorityClassRef is set",
         ),
     }
 }
 
-fn priority_source() -> Part {
-    word(&["kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass", ""])
+fn priority_source() -> FieldSchema {
+    enumeration(&[WORKLOAD_PRIORITY_SOURCE, POD_PRIORITY_SOURCE, ""])
         .default("")
-        .about("Whether priorityClassName is a WorkloadPriorityClass or a PriorityClass of pods.")
+        .description("Whether priorityClassName is a WorkloadPriorityClass or a PriorityClass of pods.")
 }
 
-fn priority_ref() -> Part {
+fn priority_ref() -> FieldSchema {
     object([
-        ("group!", word(&["kueue.x-k8s.io", "scheduling.k8s.io"]).about("The API group of the class.")),
-        ("kind!", word(&["WorkloadPriorityClass", "PriorityClass"]).about("The kind of the class.")),
-        ("name!", reference().length(1, 253).about("The name of the class.")),
+        (
+            "group!",
+            enumeration(&["kueue.x-k8s.io", "scheduling.k8s.io"]).description("The API group of the class."),
+        ),
+        (
+            "kind!",
+            enumeration(&["WorkloadPriorityClass", "PriorityClass"]).description("The kind of the class."),
+        ),
+        ("name!", reference().length(1, 253).description("The name of the class.")),
     ])
-    .about("The priority class that priority was taken from.")
+    .description("The priority class that priority was taken from.")
     .rule(
         "self.group != 'scheduling.k8s.io' || self.kind == 'PriorityClass'",
         "only the PriorityClass kind is allowed for the scheduling.k8s.io group",
@@ -169,17 +179,17 @@ fn priority_ref() -> Part {
     )
 }
 
-fn pod_set() -> Part {
+fn pod_set() -> FieldSchema {
     object([
-        ("name", pod_set_name().default("main").about("The name of the pod set; main by default.")),
+        ("name", pod_set_name().default("main").description("The name of the pod set; main by default.")),
         (
             "template!",
-            kubernetes("io.k8s.api.core.v1.PodTemplateSpec").about("The pods; their requests count as usage of quota."),
+            kubernetes("io.k8s.api.core.v1.PodTemplateSpec").description("The pods; their requests count as usage of quota."),
         ),
-        ("count", int32().min(0).default(1).about("How many pods.")),
+        ("count", int32().min(0).default(1).description("How many pods.")),
         (
             "minCount",
-            int32().min(1).about(
+            int32().min(1).description(
                 "The fewest pods the job can run with: where count pods do not fit, fewer are admitted. At most one pod \
                  set may have it.",
             ),
@@ -192,27 +202,27 @@ fn pod_set() -> Part {
     )
 }
 
-fn topology_request() -> Part {
-    let level = || text().max_length(VALUE_MAX);
-    let label = || text().max_length(LABEL_NAME_MAX);
+fn topology_request() -> FieldSchema {
+    let level = || string().max_length(VALUE_MAX);
+    let label = || string().max_length(LABEL_NAME_MAX);
     object([
-        ("required", level().about("The level, as a node label, at which all pods must be in one domain.")),
-        ("preferred", level().about("The level at which all pods should be in one domain.")),
-        ("unconstrained", truth().about("Whether the pods may be in any domains, counted by topology.")),
-        ("podIndexLabel", label().about("The pod label with the index of the pod, by which pods are ordered.")),
-        ("subGroupIndexLabel", label().about("The pod label with the index of the Job that the pod belongs to.")),
-        ("subGroupCount", int32().about("How many Jobs the pod set is made of.")),
+        ("required", level().description("The level, as a node label, at which all pods must be in one domain.")),
+        ("preferred", level().description("The level at which all pods should be in one domain.")),
+        ("unconstrained", boolean().description("Whether the pods may be in any domains, counted by topology.")),
+        ("podIndexLabel", label().description("The pod label with the index of the pod, by which pods are ordered.")),
+        ("subGroupIndexLabel", label().description("The pod label with the index of the Job that the pod belongs to.")),
+        ("subGroupCount", int32().description("How many Jobs the pod set is made of.")),
         (
             "podSetGroupName",
-            text().max_length(256).about("Pod sets of the same group name get the same domain and flavor."),
+            string().max_length(256).description("Pod sets of the same group name get the same domain and flavor."),
         ),
-        ("podSetSliceRequiredTopology", level().about("The level at which each slice must be in one domain.")),
-        ("podSetSliceSize", int32().about("How many pods are one slice.")),
+        ("podSetSliceRequiredTopology", level().description("The level at which each slice must be in one domain.")),
+        ("podSetSliceSize", int32().description("How many pods are one slice.")),
     ])
-    .about("Placement by topology, which is not implemented: a Workload with such a request is held in its queue.")
+    .description("Placement by topology, which is not implemented: a Workload with such a request is held in its queue.")
 }
 
-fn status(version: Version) -> Part {
+fn status(version: Version) -> FieldSchema {
     let accumulated = match version {
         Version::Old => "accumulatedPastExexcutionTimeSeconds",
         Version::New => "accumulatedPastExecutionTimeSeconds",
@@ -227,41 +237,41 @@ fn status(version: Version) -> Part {
         ("requeueState", requeue_state()),
         (
             "reclaimablePods",
-            keyed("name", reclaimable())
+            map_list("name", reclaimable())
                 .max_items(SETS_MAX)
-                .about("Pods that have ended and are not replaced; their quota is released."),
+                .description("Pods that have ended and are not replaced; their quota is released."),
         ),
         (
             "admissionChecks",
-            keyed("name", check_state()).max_items(CHECKS_MAX).about("The state of each AdmissionCheck."),
+            map_list("name", check_state()).max_items(CHECKS_MAX).description("The state of each AdmissionCheck."),
         ),
         (
             "resourceRequests",
-            keyed("name", request())
+            map_list("name", request())
                 .max_items(SETS_MAX)
-                .about("What each pod set requests of quota, while the Workload has no reservation."),
+                .description("What each pod set requests of quota, while the Workload has no reservation."),
         ),
         (
             accumulated,
-            int32().about("Seconds that the Workload was admitted before, for maximumExecutionTimeSeconds."),
+            int32().description("Seconds that the Workload was admitted before, for maximumExecutionTimeSeconds."),
         ),
         ("schedulingStats", stats()),
         (
             "nominatedClusterNames",
-            atoms(text().max_length(256)).max_items(CLUSTERS_MAX).about(
+            atomic_list(string().max_length(256)).max_items(CLUSTERS_MAX).description(
                 "Clusters that a MultiKueue controller nominated for the Workload. It is kept as it is: no controller \
                  here acts on it.",
             ),
         ),
         (
             "clusterName",
-            text()
+            string()
                 .max_length(256)
-                .about("The cluster that a MultiKueue controller chose for the Workload; immutable once set."),
+                .description("The cluster that a MultiKueue controller chose for the Workload; immutable once set."),
         ),
         ("unhealthyNodes", unhealthy_nodes()),
     ])
-    .about("How far the Workload is; written by the queue controller and the controllers of its checks.")
+    .description("How far the Workload is; written by the queue controller and the controllers of its checks.")
     .rule(
         "!has(oldSelf.clusterName) || !has(self.clusterName) || oldSelf.clusterName == self.clusterName",
         "clusterName is immutable once set",
@@ -272,74 +282,83 @@ fn status(version: Version) -> Part {
     )
 }
 
-fn requeue_state() -> Part {
+fn requeue_state() -> FieldSchema {
     object([
         (
             "count",
             int32()
                 .min(0)
-                .about("How often the Workload was evicted because its pods were not ready in time."),
+                .description("How often the Workload was evicted because its pods were not ready in time."),
         ),
-        ("requeueAt", instant().about("Before this time the Workload is not considered again.")),
+        ("requeueAt", date_time().description("Before this time the Workload is not considered again.")),
     ])
-    .about("When an evicted Workload is considered again.")
+    .description("When an evicted Workload is considered again.")
 }
 
-fn unhealthy_nodes() -> Part {
-    let node = object([("name!", text().max_length(VALUE_MAX).about("The name of the node."))]);
-    keyed("name", node).max_items(NODES_MAX).about(
+fn unhealthy_nodes() -> FieldSchema {
+    let node = object([("name!", string().max_length(VALUE_MAX).description("The name of the node."))]);
+    map_list("name", node).max_items(NODES_MAX).description(
         "Nodes of the topology assignment that failed. It is kept as it is: no controller here acts on it.",
     )
 }
 
-fn admission(version: Version) -> Part {
+fn admission(version: Version) -> FieldSchema {
     let assignment = object([
-        ("name", pod_set_name().default("main").about("The pod set.")),
-        ("flavors", map(reference()).about("The flavor that each resource is assigned.")),
-        ("resourceUsage", map(quantity()).about("The quota that all pods of the set take, by resource.")),
+        ("name", pod_set_name().default("main").description("The pod set.")),
+        ("flavors", map(reference()).description("The flavor that each resource is assigned.")),
+        (
+            "resourceUsage",
+            map(quantity()).description("The quota that all pods of the set take, by resource."),
+        ),
         (
             "count",
             int32()
                 .min(0)
-                .about("How many pods are admitted; less than in the spec where minCount allows it."),
+                .description("How many pods are admitted; less than in the spec where minCount allows it."),
         ),
         ("topologyAssignment", topology_assignment(version)),
         (
             "delayedTopologyRequest",
-            word(&["Pending", "Ready"])
-                .about("Whether a topology assignment that waits for an AdmissionCheck is still Pending."),
+            enumeration(&["Pending", "Ready"]).description(
+                "Whether a topology assignment that waits for an AdmissionCheck is still Pending.",
+            ),
         ),
     ]);
     object([
-        ("clusterQueue", reference().about("The ClusterQueue whose quota is reserved.")),
+        ("clusterQueue", reference().description("The ClusterQueue whose quota is reserved.")),
         (
             "podSetAssignments",
-            keyed("name", assignment).max_items(SETS_MAX).about("Flavors and usage of each pod set."),
+            map_list("name", assignment)
+                .max_items(SETS_MAX)
+                .description("Flavors and usage of each pod set."),
         ),
     ])
-    .about("The reserved quota. Without it no quota is reserved.")
+    .description("The reserved quota. Without it no quota is reserved.")
 }
 
-fn topology_assignment(version: Version) -> Part {
-    let levels = atoms(text().max_length(LABEL_NAME_MAX))
+fn topology_assignment(version: Version) -> FieldSchema {
+    let levels = atomic_list(string().max_length(LABEL_NAME_MAX))
         .min_items(1)
         .max_items(LEVELS_MAX)
-        .about("Node labels of the levels, the widest first.");
+        .description("Node labels of the levels, the widest first.");
     let assignment = match version {
         Version::Old => {
-            let values = atoms(text()).min_items(1).max_items(LEVELS_MAX);
+            let values = atomic_list(string()).min_items(1).max_items(LEVELS_MAX);
             let domain = object([
-                ("values!", values.about("The label values of the domain, one for each level.")),
-                ("count!", int32().min(1).about("How many pods go to the domain.")),
+                ("values!", values.description("The label values of the domain, one for each level.")),
+                ("count!", int32().min(1).description("How many pods go to the domain.")),
             ]);
             let domains = list(domain).max_items(DOMAINS_MAX);
-            object([("levels!", levels), ("domains!", domains.about("The domains, and the pods of each."))])
-        }
-        Version::New => {
-            let slices = atoms(slice()).max_items(SLICES_MAX);
             object([
                 ("levels!", levels),
-                ("slices!", slices.about("The domains, in slices of similar names.")),
+                ("domains!", domains.description("The domains, and the pods of each.")),
+            ])
+        }
+        Version::New => {
+            let slices = atomic_list(slice()).max_items(SLICES_MAX);
+            object([
+                ("levels!", levels),
+                ("slices!", slices.description("The domains, in slices of similar names.")),
             ])
             .rule(
                 "self.slices.all(it, size(it.valuesPerLevel) == size(self.levels))",
@@ -347,51 +366,51 @@ fn topology_assignment(version: Version) -> Part {
             )
         }
     };
-    assignment.about("The domains that the pods go to, where another controller assigned them.")
+    assignment.description("The domains that the pods go to, where another controller assigned them.")
 }
 
-fn slice() -> Part {
-    let value = || text().max_length(VALUE_MAX);
-    let one = |part: Part| {
+fn slice() -> FieldSchema {
+    let value = || string().max_length(VALUE_MAX);
+    let one = |part: FieldSchema| {
         part.rule(
             "has(self.universal) != has(self.individual)",
             "exactly one of the fields in [universal individual] must be set",
         )
     };
     let counts = object([
-        ("universal", int32().min(1).about("The number of pods of every domain.")),
+        ("universal", int32().min(1).description("The number of pods of every domain.")),
         (
             "individual",
-            atoms(int32().min(1))
+            atomic_list(int32().min(1))
                 .min_items(1)
                 .max_items(DOMAINS_MAX)
-                .about("The number of pods of each domain, in the order of the domains."),
+                .description("The number of pods of each domain, in the order of the domains."),
         ),
     ]);
     let individual = object([
-        ("prefix", value().about("What all values begin with.")),
-        ("suffix", value().about("What all values end with.")),
+        ("prefix", value().description("What all values begin with.")),
+        ("suffix", value().description("What all values end with.")),
         (
             "roots!",
-            atoms(value())
+            atomic_list(value())
                 .min_items(1)
                 .max_items(DOMAINS_MAX)
-                .about("What is between prefix and suffix, one for each domain."),
+                .description("What is between prefix and suffix, one for each domain."),
         ),
     ]);
     let values = one(object([
-        ("universal", value().about("The value of every domain.")),
-        ("individual", individual.about("A value for each domain.")),
+        ("universal", value().description("The value of every domain.")),
+        ("individual", individual.description("A value for each domain.")),
     ]));
     object([
-        ("domainCount!", int32().min(1).about("How many domains are in the slice.")),
-        ("podCounts!", one(counts).about("How many pods each domain gets.")),
+        ("domainCount!", int32().min(1).description("How many domains are in the slice.")),
+        ("podCounts!", one(counts).description("How many pods each domain gets.")),
         (
             "valuesPerLevel!",
-            atoms(values)
+            atomic_list(values)
                 .min_items(1)
                 .max_items(LEVELS_MAX)
-                .about("The label values of the domains, one entry for each level."),
+                .description("The label values of the domains, one entry for each level."),
         ),
     ])
     .rule(
@@ -405,61 +424,61 @@ fn slice() -> Part {
     )
 }
 
-fn reclaimable() -> Part {
+fn reclaimable() -> FieldSchema {
     object([
-        ("name!", pod_set_name().about("The pod set.")),
-        ("count!", int32().min(0).about("How many of its pods need no quota any more.")),
+        ("name!", pod_set_name().description("The pod set.")),
+        ("count!", int32().min(0).description("How many of its pods need no quota any more.")),
     ])
 }
 
-fn check_state() -> Part {
+fn check_state() -> FieldSchema {
     let update = object([
-        ("name!", pod_set_name().about("The pod set.")),
-        ("labels", labels().about("Labels that its pods get.")),
-        ("annotations", labels().about("Annotations that its pods get.")),
-        ("nodeSelector", labels().about("Node selector that its pods get.")),
-        ("tolerations", tolerations().about("Tolerations that its pods get.")),
+        ("name!", pod_set_name().description("The pod set.")),
+        ("labels", string_map().description("Labels that its pods get.")),
+        ("annotations", string_map().description("Annotations that its pods get.")),
+        ("nodeSelector", string_map().description("Node selector that its pods get.")),
+        ("tolerations", tolerations().description("Tolerations that its pods get.")),
     ]);
     object([
-        ("name!", check_name().about("The AdmissionCheck.")),
+        ("name!", check_name().description("The AdmissionCheck.")),
         (
             "state!",
-            word(&["Pending", "Ready", "Retry", "Rejected"]).about(
+            enumeration(&["Pending", "Ready", "Retry", "Rejected"]).description(
                 "Pending: not decided. Ready: passed. Retry: the Workload is evicted and tried again. Rejected: it is \
                  evicted and deactivated.",
             ),
         ),
-        ("lastTransitionTime!", instant().about("When the state last changed.")),
-        ("message!", text().max_length(32_768).about("Why, in words for people.")),
+        ("lastTransitionTime!", date_time().description("When the state last changed.")),
+        ("message!", string().max_length(32_768).description("Why, in words for people.")),
         (
             "requeueAfterSeconds",
-            int32().min(0).about("With Retry: seconds after lastTransitionTime until the Workload is tried again."),
+            int32().min(0).description("With Retry: seconds after lastTransitionTime until the Workload is tried again."),
         ),
-        ("retryCount", int32().min(0).about("How often the check has asked for another try.")),
+        ("retryCount", int32().min(0).description("How often the admission check has requested a retry.")),
         (
             "podSetUpdates",
-            atoms(update).max_items(SETS_MAX).about("What the check adds to the pods when the Workload is admitted."),
+            atomic_list(update).max_items(SETS_MAX).description("What the check adds to the pods when the Workload is admitted."),
         ),
     ])
 }
 
-fn request() -> Part {
+fn request() -> FieldSchema {
     object([
-        ("name!", pod_set_name().about("The pod set.")),
-        ("resources", map(quantity()).about("What all its pods request, by resource.")),
+        ("name!", pod_set_name().description("The pod set.")),
+        ("resources", map(quantity()).description("What all its pods request, by resource.")),
     ])
 }
 
-fn stats() -> Part {
+fn stats() -> FieldSchema {
     let eviction = object([
-        ("reason!", text().max_length(316).about("The reason of the Evicted condition.")),
+        ("reason!", string().max_length(316).description("The reason of the Evicted condition.")),
         (
             "underlyingCause!",
-            text().max_length(316).about("What led to that reason; empty where it says all."),
+            string().max_length(316).description("What led to that reason; empty where it says all."),
         ),
-        ("count!", int32().min(0).about("How many evictions.")),
+        ("count!", int32().min(0).description("How many evictions.")),
     ]);
-    let evictions = keyed_by(&["reason", "underlyingCause"], eviction).max_items(EVICTIONS_MAX);
-    object([("evictions", evictions.about("How often the Workload was evicted, by reason and cause."))])
-        .about("What happened to the Workload so far, in numbers.")
+    let evictions = map_list_by(&["reason", "underlyingCause"], eviction).max_items(EVICTIONS_MAX);
+    object([("evictions", evictions.description("How often the Workload was evicted, by reason and cause."))])
+        .description("What happened to the Workload so far, in numbers.")
 }
