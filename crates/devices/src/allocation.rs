@@ -1,40 +1,37 @@
-//! What is given to a claim, as it is written into its status and read from there.
+//! `status.allocation` of a ResourceClaim: written and parsed.
 
-use muster_api::node_terms::Terms;
+use muster_api::node_selector::NodeSelector;
 use muster_api::paths::{allocation as path, device_config, device_result, expression, node_term};
 use muster_tree::{Text, Tree, tree};
 
-use crate::claim::{Ask, Claim, Request};
-use crate::facts::{Class, Device, DeviceId, Place};
+use crate::claim::{Claim, DeviceAlternative, DeviceRequest};
+use crate::facts::{Device, DeviceClassFacts, DeviceId, NodeAvailability};
 
-/// Most alternatives of a request.
+/// The API's limit of alternatives per request.
 const CHOICES_MAX: i64 = 8;
-/// The field that stands for a node's name.
+/// The node selector field of the node name.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// What a search gives to a claim.
+/// The allocation of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// As the status says it.
+    /// The value of `status.allocation`.
     pub tree: Tree,
-    /// What that means.
-    pub held: Held,
-    /// How good the choices are that were made where there were several.
-    pub choices: i64,
+    pub devices: AllocatedDevices,
+    /// Score of the chosen alternatives: earlier ones are higher.
+    pub alternative_score: i64,
 }
 
-/// The devices of a claim that nobody else may have, and from where they can be used.
+/// The devices that a claim holds exclusively, and the nodes on which they are available.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Held {
-    /// The devices.
+pub struct AllocatedDevices {
     pub devices: Vec<DeviceId>,
     /// The nodes; `None` for all.
-    pub reach: Option<Terms>,
+    pub node_selector: Option<NodeSelector>,
 }
 
-/// Reads `status.allocation`.
 #[must_use]
-pub fn held(allocation: &Tree) -> Held {
+pub fn allocated_devices(allocation: &Tree) -> AllocatedDevices {
     let results = allocation.items_at(path::RESULTS).iter();
     let own = results.filter(|it| {
         it.bool_at(device_result::ADMIN) != Some(true) && it.str_at(device_result::SHARE).is_empty()
@@ -44,20 +41,23 @@ pub fn held(allocation: &Tree) -> Held {
         pool: it.text_at(device_result::POOL),
         device: it.text_at(device_result::DEVICE),
     };
-    Held { devices: own.map(id).collect(), reach: allocation.at(path::TERMS).map(Terms::of) }
+    AllocatedDevices {
+        devices: own.map(id).collect(),
+        node_selector: allocation.at(path::TERMS).map(NodeSelector::of),
+    }
 }
 
-/// One device for one thing asked for.
-pub(crate) struct Given<'a> {
-    pub(crate) ask: &'a Ask,
+/// A device allocated for an alternative.
+pub(crate) struct DeviceResult<'a> {
+    pub(crate) ask: &'a DeviceAlternative,
     pub(crate) device: &'a Device,
 }
 
-/// The allocation of a claim. `chosen` has one entry per request: what was chosen for it, and its class.
+/// Builds the allocation of a claim. `chosen` has the chosen alternative and its class per request.
 pub(crate) fn allocation(
     claim: &Claim,
-    given: &[Given<'_>],
-    chosen: &[(&Ask, &Class)],
+    given: &[DeviceResult<'_>],
+    chosen: &[(&DeviceAlternative, &DeviceClassFacts)],
     node: &Text,
 ) -> Allocation {
     let results = Tree::list(given.iter().map(result));
@@ -65,15 +65,16 @@ pub(crate) fn allocation(
     let whole = Tree::empty_map().with(path::RESULTS, results);
     let whole = if config.is_empty() { whole } else { whole.with(path::CONFIG, Tree::list(config)) };
     let tree = whole.with_option(path::NODE_SELECTOR, node_selector(given, node));
-    let place = |(request, (ask, _)): (&Request, &(&Ask, &Class))| {
-        let at = request.asks.iter().position(|it| it.name == ask.name).filter(|_| request.is_list())?;
+    let place = |(request, (ask, _)): (&DeviceRequest, &(&DeviceAlternative, &DeviceClassFacts))| {
+        let at =
+            request.alternatives.iter().position(|it| it.name == ask.name).filter(|_| request.is_list())?;
         Some(CHOICES_MAX - i64::try_from(at).unwrap_or(CHOICES_MAX))
     };
     let choices = claim.requests.iter().zip(chosen).filter_map(place).sum();
-    Allocation { held: held(&tree), tree, choices }
+    Allocation { devices: allocated_devices(&tree), tree, alternative_score: choices }
 }
 
-fn result(given: &Given<'_>) -> Tree {
+fn result(given: &DeviceResult<'_>) -> Tree {
     let id = &given.device.id;
     let tree = Tree::empty_map()
         .with(device_result::REQUEST, &given.ask.name)
@@ -84,9 +85,9 @@ fn result(given: &Given<'_>) -> Tree {
     tree.with_option(device_result::TOLERATIONS, given.ask.tolerations_tree.clone())
 }
 
-/// Settings: those of each class once, then the claim's own that concern what was chosen.
-fn config(claim: &Claim, chosen: &[(&Ask, &Class)]) -> Vec<Tree> {
-    let names = |class: &Class| -> Vec<Text> {
+/// Driver configuration: that of each class once, then that of the claim for the chosen alternatives.
+fn config(claim: &Claim, chosen: &[(&DeviceAlternative, &DeviceClassFacts)]) -> Vec<Tree> {
+    let names = |class: &DeviceClassFacts| -> Vec<Text> {
         chosen.iter().filter(|(_, it)| it.name == class.name).map(|(ask, _)| ask.name.clone()).collect()
     };
     let mut all: Vec<(&str, Vec<Text>, Tree)> = Vec::new();
@@ -117,19 +118,24 @@ fn config(claim: &Claim, chosen: &[(&Ask, &Class)]) -> Vec<Tree> {
     all.into_iter().map(made).collect()
 }
 
-fn speaks_of(named: &[Text], claim: &Claim, chosen: &[(&Ask, &Class)], at: usize) -> bool {
+fn speaks_of(
+    named: &[Text],
+    claim: &Claim,
+    chosen: &[(&DeviceAlternative, &DeviceClassFacts)],
+    at: usize,
+) -> bool {
     named.contains(&claim.requests[at].name) || named.contains(&chosen[at].0.name)
 }
 
-/// From where the devices can be used: from the node when one of them is bound to it, else where all can be.
-fn node_selector(given: &[Given<'_>], node: &Text) -> Option<Tree> {
+/// The node selector of the allocation: the node if a device is local to it, else the intersection of the selectors.
+fn node_selector(given: &[DeviceResult<'_>], node: &Text) -> Option<Tree> {
     let (mut fields, mut expressions): (Vec<Tree>, Vec<Tree>) = (Vec::new(), Vec::new());
     for one in given {
-        if one.device.binds || matches!(one.device.place, Place::Node(_)) {
+        if one.device.binds_to_node || matches!(one.device.availability, NodeAvailability::Node(_)) {
             let only = tree!({"key": NODE_NAME_FIELD, "operator": "In", "values": [node]});
             return Some(tree!({"nodeSelectorTerms": [{"matchFields": [only]}]}));
         }
-        if let Place::Some(_, selector) = &one.device.place
+        if let NodeAvailability::Some(_, selector) = &one.device.availability
             && let [term] = selector.items_at(&["nodeSelectorTerms"])
         {
             add_new(&mut fields, term.items_at(node_term::FIELDS));

@@ -1,4 +1,4 @@
-//! What a claim asks for.
+//! The device requests of a ResourceClaim.
 
 use muster_api::meta;
 use muster_api::paths::{device_ask as ask_path, device_constraint, device_request, resource_claim as path};
@@ -7,111 +7,100 @@ use muster_tree::{Text, Tree};
 
 use crate::facts;
 
-/// What a claim asks for.
+/// The parsed spec of a ResourceClaim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Namespace and name, as messages say it.
-    pub called: String,
-    /// Requests, in order.
-    pub requests: Vec<Request>,
-    /// What must hold between devices.
+    /// `namespace/name`, for messages.
+    pub display_name: String,
+    pub requests: Vec<DeviceRequest>,
     pub constraints: Vec<Constraint>,
-    /// Settings for drivers.
     pub config: Vec<Tree>,
 }
 
-/// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Name.
+pub struct DeviceRequest {
     pub name: Text,
-    /// What it asks for: the first of these that can be had.
-    pub asks: Vec<Ask>,
+    /// The alternatives in order of preference; one for `exactly`.
+    pub alternatives: Vec<DeviceAlternative>,
 }
 
-/// One thing to ask for.
+/// `exactly`, or one entry of `firstAvailable`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// The name of the request, with that of the alternative behind a slash.
+pub struct DeviceAlternative {
+    /// `request` or `request/subrequest`, as it is written into the allocation.
     pub name: Text,
-    /// Name without that of the request.
+    /// The name without that of the request, for messages.
     pub short: Text,
-    /// Class.
     pub class: Text,
-    /// Expressions.
     pub selectors: Vec<Text>,
-    /// How many devices; `None` for all there are.
+    /// The number of devices; `None` for `allocationMode: All`.
     pub count: Option<i64>,
-    /// Whether it does not matter who else has them.
+    /// `adminAccess`: devices allocated to other claims are eligible.
     pub admin: bool,
-    /// Taints that do not matter.
     pub tolerations: Vec<Toleration>,
-    /// The same, as they were written.
+    /// The tolerations as written, to copy them into the allocation.
     pub tolerations_tree: Option<Tree>,
-    /// Capacities they must have at least.
     pub capacities: Vec<(Text, Text)>,
 }
 
-/// What must hold between the devices of some requests.
+/// A constraint between the devices of some requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
-    /// Of these requests; all when empty.
+    /// The requests it applies to; empty for all.
     pub requests: Vec<Text>,
-    /// About this attribute.
     pub attribute: Text,
-    /// All differ, rather than all are the same.
+    /// `distinctAttribute` instead of `matchAttribute`.
     pub distinct: bool,
 }
 
 impl Claim {
-    /// Reads a `ResourceClaim`.
     #[must_use]
     pub fn of(tree: &Tree) -> Claim {
         Claim {
-            called: format!("{}/{}", meta::namespace(tree), meta::name(tree)),
-            requests: tree.items_at(path::REQUESTS).iter().map(Request::of).collect(),
+            display_name: format!("{}/{}", meta::namespace(tree), meta::name(tree)),
+            requests: tree.items_at(path::REQUESTS).iter().map(DeviceRequest::of).collect(),
             constraints: tree.items_at(path::CONSTRAINTS).iter().map(Constraint::of).collect(),
             config: tree.items_at(path::CONFIG).to_vec(),
         }
     }
 
-    /// All that may be asked for.
-    pub fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.requests.iter().flat_map(|request| &request.asks)
+    /// All alternatives of all requests.
+    pub fn alternatives(&self) -> impl Iterator<Item = &DeviceAlternative> {
+        self.requests.iter().flat_map(|request| &request.alternatives)
     }
 }
 
-impl Request {
-    fn of(tree: &Tree) -> Request {
+impl DeviceRequest {
+    fn of(tree: &Tree) -> DeviceRequest {
         let name = tree.text_at(device_request::NAME);
         let asks = match tree.at(device_request::EXACTLY) {
-            Some(one) => vec![Ask::of(one, name.clone(), name.clone())],
+            Some(one) => vec![DeviceAlternative::of(one, name.clone(), name.clone())],
             None => {
                 let each = tree.items_at(device_request::FIRST).iter().map(|one| {
                     let short = one.text_at(device_request::NAME);
-                    Ask::of(one, format!("{name}/{short}").into(), short)
+                    DeviceAlternative::of(one, format!("{name}/{short}").into(), short)
                 });
                 each.collect()
             }
         };
-        Request { name, asks }
+        DeviceRequest { name, alternatives: asks }
     }
 
-    /// Whether it lists alternatives.
+    /// Whether it is a `firstAvailable` request.
     #[must_use]
     pub fn is_list(&self) -> bool {
-        self.asks.first().is_some_and(|ask| ask.name != self.name)
+        self.alternatives.first().is_some_and(|ask| ask.name != self.name)
     }
 }
 
-impl Ask {
-    fn of(tree: &Tree, name: Text, short: Text) -> Ask {
+impl DeviceAlternative {
+    fn of(tree: &Tree, name: Text, short: Text) -> DeviceAlternative {
         let tolerations = tree.items_at(ask_path::TOLERATIONS);
         let amount = |(name, value): &(Text, Tree)| {
             (name.clone(), value.as_text().cloned().unwrap_or_else(|| value.to_json().into()))
         };
         let all = tree.str_at(ask_path::MODE) == "All";
-        Ask {
+        DeviceAlternative {
             name,
             short,
             class: tree.text_at(ask_path::CLASS),
@@ -137,9 +126,9 @@ impl Constraint {
         }
     }
 
-    /// Whether it speaks of a request, or of this alternative of it.
+    /// Whether it applies to a request or to this alternative.
     #[must_use]
-    pub fn concerns(&self, request: &Request, ask: &Ask) -> bool {
+    pub fn concerns(&self, request: &DeviceRequest, ask: &DeviceAlternative) -> bool {
         self.requests.is_empty() || self.requests.contains(&request.name) || self.requests.contains(&ask.name)
     }
 }

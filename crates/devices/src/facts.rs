@@ -1,28 +1,25 @@
-//! Slices, devices and classes, as searching looks at them.
+//! ResourceSlices, devices and DeviceClasses as the allocator parses them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use muster_api::meta;
 use muster_api::node::{self, NodeFacts, Taint};
-use muster_api::node_terms::Terms;
+use muster_api::node_selector::NodeSelector;
 use muster_api::paths::{device as path, device_class, device_selector, resource_slice as slice_path};
 use muster_schema::rules::Datum;
 use muster_tree::{Text, Tree};
 
-use crate::numbers::Number;
+use crate::device_table::DeviceIndex;
 
 /// The terms of a node selector.
 const TERMS: &[&str] = &["nodeSelectorTerms"];
 
-/// A device by driver, pool and name.
+/// Driver, pool and name of a device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
-    /// Driver.
     pub driver: Text,
-    /// Pool.
     pub pool: Text,
-    /// Name.
     pub device: Text,
 }
 
@@ -32,92 +29,86 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A pool by driver and name.
+/// Driver and name of a resource pool.
 pub type PoolId = (Text, Text);
 
-/// From where devices can be used.
+/// The nodes on which devices are available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// From this node.
+pub enum NodeAvailability {
     Node(Text),
-    /// From the nodes of these terms; the selector as it was written.
-    Some(Terms, Tree),
-    /// From every node.
+    /// `nodeSelector`: parsed terms, and the selector as written.
+    Some(NodeSelector, Tree),
     All,
-    /// Each device says it itself.
+    /// The API field `perDeviceNodeSelection`.
     PerDevice,
-    /// Nothing that we understand.
+    /// None of the known fields is set: available on no node.
     Unknown,
 }
 
-impl Place {
-    /// Whether it is within reach of a node.
+impl NodeAvailability {
+    /// Whether the devices are available on a node.
     #[must_use]
     pub fn reaches(&self, node: &NodeFacts) -> bool {
         match self {
-            Place::Node(name) => *name == node.name,
-            Place::Some(terms, _) => terms.matches(node),
-            Place::All => true,
-            Place::PerDevice | Place::Unknown => false,
+            NodeAvailability::Node(name) => *name == node.name,
+            NodeAvailability::Some(terms, _) => terms.matches(node),
+            NodeAvailability::All => true,
+            NodeAvailability::PerDevice | NodeAvailability::Unknown => false,
         }
     }
 
-    fn of(node: Text, selector: Option<&Tree>, all: bool) -> Place {
+    fn of(node: Text, selector: Option<&Tree>, all: bool) -> NodeAvailability {
         match (node.is_empty(), selector) {
-            (false, _) => Place::Node(node),
-            _ if all => Place::All,
-            (_, Some(tree)) => Place::Some(tree.at(TERMS).map(Terms::of).unwrap_or_default(), tree.clone()),
-            _ => Place::Unknown,
+            (false, _) => NodeAvailability::Node(node),
+            _ if all => NodeAvailability::All,
+            (_, Some(tree)) => {
+                NodeAvailability::Some(tree.at(TERMS).map(NodeSelector::of).unwrap_or_default(), tree.clone())
+            }
+            _ => NodeAvailability::Unknown,
         }
     }
 }
 
-/// A device.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its number while it is known.
-    pub number: Number,
-    /// What it is called.
+    pub number: DeviceIndex,
     pub id: DeviceId,
-    /// What it is, by domain and name; a name without a domain has the driver's.
+    /// Attributes by domain and name; a name without a domain has that of the driver.
     pub attributes: Vec<(Text, Text, Datum)>,
-    /// How much it has, likewise.
+    /// Capacities by domain and name.
     pub capacity: Vec<(Text, Text, Text)>,
-    /// Taints that matter.
     pub taints: Vec<Taint>,
-    /// From where it can be used.
-    pub place: Place,
-    /// Whether an allocation of it holds for one node only.
-    pub binds: bool,
-    /// Whether it is of a sort that we cannot give.
-    pub strange: bool,
+    /// The nodes it is available on.
+    pub availability: NodeAvailability,
+    /// `bindsToNode`: its allocation is restricted to the selected node.
+    pub binds_to_node: bool,
+    /// It uses counters, binding conditions or multiple allocations, which are not implemented.
+    pub unsupported: bool,
 }
 
-/// A slice.
 #[derive(Debug)]
-pub struct Slice {
-    /// Its pool.
+pub struct SliceFacts {
     pub pool: PoolId,
-    /// The generation of the pool.
+    /// The API field `pool.generation`.
     pub generation: i64,
-    /// How many slices the pool has in this generation.
+    /// The API field `pool.resourceSliceCount`.
     pub count: i64,
-    /// From where its devices can be used.
-    pub place: Place,
-    /// Its devices.
+    /// The nodes its devices are available on.
+    pub place: NodeAvailability,
     pub devices: Vec<Arc<Device>>,
 }
 
-impl Slice {
-    /// Reads a `ResourceSlice`; `number` gives devices their numbers.
-    pub fn of(tree: &Tree, mut number: impl FnMut(&DeviceId) -> Number) -> Slice {
+impl SliceFacts {
+    /// Parses a ResourceSlice; `number` assigns device indexes.
+    pub fn of(tree: &Tree, mut number: impl FnMut(&DeviceId) -> DeviceIndex) -> SliceFacts {
         let spec = tree.get("spec").unwrap_or(&Tree::Null);
+        // Device names are unique within driver and pool only.
         let pool = (spec.text_at(slice_path::DRIVER), spec.text_at(slice_path::POOL));
         let place = if spec.bool_at(slice_path::PER_DEVICE) == Some(true) {
-            Place::PerDevice
+            NodeAvailability::PerDevice
         } else {
             let all = spec.bool_at(slice_path::ALL_NODES) == Some(true);
-            Place::of(spec.text_at(slice_path::NODE_NAME), spec.at(slice_path::NODE_SELECTOR), all)
+            NodeAvailability::of(spec.text_at(slice_path::NODE_NAME), spec.at(slice_path::NODE_SELECTOR), all)
         };
         let devices = spec.items_at(slice_path::DEVICES).iter();
         let devices = devices.map(|tree| {
@@ -125,7 +116,7 @@ impl Slice {
             let id = DeviceId { driver: pool.0.clone(), pool: pool.1.clone(), device };
             Arc::new(Device::of(tree, number(&id), id, &place))
         });
-        Slice {
+        SliceFacts {
             generation: spec.int_at(slice_path::GENERATION).unwrap_or(0),
             count: spec.int_at(slice_path::COUNT).unwrap_or(0),
             devices: devices.collect(),
@@ -134,18 +125,20 @@ impl Slice {
         }
     }
 
-    /// Whether some of its devices are within reach of a node.
+    /// Whether any of its devices is available on a node.
     #[must_use]
     pub fn reaches(&self, node: &NodeFacts) -> bool {
         match &self.place {
-            Place::PerDevice => self.devices.iter().any(|device| device.place.reaches(node)),
+            NodeAvailability::PerDevice => {
+                self.devices.iter().any(|device| device.availability.reaches(node))
+            }
             place => place.reaches(node),
         }
     }
 }
 
 impl Device {
-    fn of(tree: &Tree, number: Number, id: DeviceId, slice: &Place) -> Device {
+    fn of(tree: &Tree, number: DeviceIndex, id: DeviceId, slice: &NodeAvailability) -> Device {
         let named = |name: &Text| match name.split_once('/') {
             Some((domain, name)) => (Text::from(domain), Text::from(name)),
             None => (id.driver.clone(), name.clone()),
@@ -159,9 +152,9 @@ impl Device {
             let amount = value.get("value")?;
             Some((domain, name, amount.as_text().cloned().unwrap_or_else(|| amount.to_json().into())))
         };
-        let place = if *slice == Place::PerDevice {
+        let place = if *slice == NodeAvailability::PerDevice {
             let all = tree.bool_at(path::ALL_NODES) == Some(true);
-            Place::of(tree.text_at(path::NODE_NAME), tree.at(path::NODE_SELECTOR), all)
+            NodeAvailability::of(tree.text_at(path::NODE_NAME), tree.at(path::NODE_SELECTOR), all)
         } else {
             slice.clone()
         };
@@ -171,16 +164,16 @@ impl Device {
             attributes: tree.entries_at(path::ATTRIBUTES).iter().filter_map(attribute).collect(),
             capacity: tree.entries_at(path::CAPACITY).iter().filter_map(amount).collect(),
             taints: tree.items_at(path::TAINTS).iter().filter_map(node::read_taint).collect(),
-            place,
-            binds: tree.bool_at(path::BINDS) == Some(true),
-            strange: many(path::COUNTERS)
+            availability: place,
+            binds_to_node: tree.bool_at(path::BINDS) == Some(true),
+            unsupported: many(path::COUNTERS)
                 || many(path::BINDING)
                 || tree.bool_at(path::MULTIPLE) == Some(true),
             id,
         }
     }
 
-    /// An attribute by its full name.
+    /// An attribute by its qualified name.
     #[must_use]
     pub fn attribute(&self, full: &str) -> Option<&Datum> {
         let (domain, name) = full.split_once('/')?;
@@ -188,7 +181,7 @@ impl Device {
         found.map(|(_, _, value)| value)
     }
 
-    /// A capacity by the name that a request gives it.
+    /// A capacity by the name used in a request.
     #[must_use]
     pub fn capacity(&self, name: &str) -> Option<&Text> {
         let (domain, name) = name.split_once('/').unwrap_or((self.id.driver.as_str(), name));
@@ -207,23 +200,19 @@ fn read_attribute(value: &Tree) -> Option<Datum> {
     }
 }
 
-/// A class of devices.
+/// The parsed fields of a DeviceClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Class {
-    /// Name.
+pub struct DeviceClassFacts {
     pub name: Text,
-    /// Its expressions.
     pub selectors: Vec<Text>,
-    /// Settings for drivers.
     pub config: Vec<Tree>,
 }
 
-impl Class {
-    /// Reads a `DeviceClass`.
+impl DeviceClassFacts {
     #[must_use]
-    pub fn of(tree: &Tree) -> Class {
+    pub fn of(tree: &Tree) -> DeviceClassFacts {
         let spec = tree.get("spec").unwrap_or(&Tree::Null);
-        Class {
+        DeviceClassFacts {
             name: meta::name(tree),
             selectors: selectors(spec.items_at(device_class::SELECTORS)),
             config: spec.items_at(device_class::CONFIG).to_vec(),
@@ -231,7 +220,7 @@ impl Class {
     }
 }
 
-/// The expressions of a list of selectors.
+/// The CEL expressions of a list of selectors.
 pub(crate) fn selectors(list: &[Tree]) -> Vec<Text> {
     list.iter().map(|it| it.text_at(device_selector::EXPRESSION)).collect()
 }

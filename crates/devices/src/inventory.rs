@@ -1,9 +1,9 @@
-//! The devices there are, by pool, and which of them are within reach of a node.
+//! All devices by resource pool, and which of them are available on a node.
 //!
 //! # Invariants
 //!
-//! - Of a pool only the newest generation counts, and nothing is given of it unless all its slices are there.
-//! - What a node reaches is worked out once, and anew when a slice that matters to it changes.
+//! - Only the newest generation of a pool counts, and only if all its ResourceSlices are observed.
+//! - The pools of a node are cached until a slice that concerns the node changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,69 +13,66 @@ use muster_api::node::NodeFacts;
 use muster_tree::{Text, Tree};
 
 use crate::allocation::Allocation;
+use crate::allocator::{AllocationError, Search};
+use crate::cel::Expressions;
 use crate::claim::Claim;
-use crate::facts::{Class, Device, DeviceId, Place, PoolId, Slice};
-use crate::numbers::{Number, Numbers};
-use crate::search::{Search, Trouble};
-use crate::select::Expressions;
+use crate::device_table::{DeviceIndex, Numbers};
+use crate::facts::{Device, DeviceClassFacts, DeviceId, NodeAvailability, PoolId, SliceFacts};
 
-/// Nodes whose reach is remembered before all of it is forgotten.
+/// Cached node views above which the cache is cleared.
 const VIEWS_MAX: usize = 100_000;
 
-/// What a node reaches of a pool.
+/// The devices of a pool that are available on a node.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ResourcePool {
     pub(crate) id: PoolId,
-    pub(crate) state: State,
+    pub(crate) state: PoolState,
     pub(crate) devices: Vec<Arc<Device>>,
 }
 
-/// Whether something can be given of a pool.
+/// Whether devices of a pool can be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum PoolState {
     Ready,
-    /// Slices are missing.
     Incomplete,
-    /// Two devices have one name.
+    /// Two devices have the same name.
     Invalid,
 }
 
-/// What a node reaches.
+/// The pools available on a node.
 #[derive(Debug)]
-struct View {
+struct NodeView {
     epoch: u64,
     labels: Vec<(Text, Text)>,
-    pools: Vec<Pool>,
+    pools: Vec<ResourcePool>,
 }
 
-/// All devices and classes.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    slices: BTreeMap<Text, Slice>,
+    slices: BTreeMap<Text, SliceFacts>,
     on_node: BTreeMap<Text, BTreeSet<Text>>,
-    /// Slices for several nodes.
+    /// Slices that are not local to one node.
     shared: BTreeSet<Text>,
     pools: BTreeMap<PoolId, BTreeSet<Text>>,
-    classes: BTreeMap<Text, Class>,
+    classes: BTreeMap<Text, DeviceClassFacts>,
     numbers: Numbers,
     expressions: Expressions,
-    views: HashMap<Text, Arc<View>>,
+    views: HashMap<Text, Arc<NodeView>>,
     epoch: u64,
 }
 
 impl Inventory {
-    /// A slice is there, or changed.
-    pub fn slice(&mut self, tree: &Tree) {
+    pub fn update_slice(&mut self, tree: &Tree) {
         let name = meta::name(tree);
         let numbers = &mut self.numbers;
-        let slice = Slice::of(tree, |id| numbers.hire(id));
+        let slice = SliceFacts::of(tree, |id| numbers.hire(id));
         slice.devices.iter().for_each(|device| numbers.forget(device.number));
         self.remove(&name);
         match &slice.place {
-            Place::Node(node) => {
+            NodeAvailability::Node(node) => {
                 self.on_node.entry(node.clone()).or_default().insert(name.clone());
             }
-            Place::Unknown => {}
+            NodeAvailability::Unknown => {}
             _ => {
                 self.shared.insert(name.clone());
             }
@@ -86,8 +83,7 @@ impl Inventory {
         self.outdate(&pool);
     }
 
-    /// A slice is gone.
-    pub fn slice_gone(&mut self, name: &Text) {
+    pub fn delete_slice(&mut self, name: &Text) {
         self.remove(name);
     }
 
@@ -97,43 +93,42 @@ impl Inventory {
         let slice = self.slices.remove(name).expect("just looked at");
         slice.devices.iter().for_each(|device| self.numbers.release(device.number));
         self.shared.remove(name);
-        if let Place::Node(node) = &slice.place {
+        if let NodeAvailability::Node(node) = &slice.place {
             drop_from(&mut self.on_node, node, name);
         }
         drop_from(&mut self.pools, &pool, name);
     }
 
-    /// Forgets the reach of the nodes that a pool matters to.
+    /// Invalidates the views of the nodes that a pool concerns.
     fn outdate(&mut self, pool: &PoolId) {
         let names = self.pools.get(pool).into_iter().flatten();
         let mut places = names.filter_map(|name| Some(&self.slices.get(name)?.place));
         match places.next() {
-            // Most pools are one node's.
-            Some(Place::Node(node)) if places.all(|it| matches!(it, Place::Node(other) if other == node)) => {
+            // Most pools are local to one node: only its view is invalidated, not those of all nodes.
+            Some(NodeAvailability::Node(node))
+                if places.all(|it| matches!(it, NodeAvailability::Node(other) if other == node)) =>
+            {
                 self.views.remove(node);
             }
             _ => self.epoch += 1,
         }
     }
 
-    /// A class is there, or changed.
-    pub fn class(&mut self, class: Class) {
+    pub fn update_class(&mut self, class: DeviceClassFacts) {
         self.classes.insert(class.name.clone(), class);
     }
 
-    /// A class is gone.
-    pub fn class_gone(&mut self, name: &Text) {
+    pub fn delete_class(&mut self, name: &Text) {
         self.classes.remove(name);
     }
 
-    /// Whether there is such a class.
     #[must_use]
     pub fn has_class(&self, name: &Text) -> bool {
         self.classes.contains_key(name)
     }
 
-    /// A claim holds these devices; what to give back later.
-    pub fn take(&mut self, devices: &[DeviceId]) -> Vec<Number> {
+    /// Marks devices as held by a claim; returns what [`Inventory::release`] needs.
+    pub fn hold(&mut self, devices: &[DeviceId]) -> Vec<DeviceIndex> {
         let hold = |id: &DeviceId| {
             let number = self.numbers.hire(id);
             self.numbers.hold(number, 1);
@@ -142,42 +137,46 @@ impl Inventory {
         devices.iter().map(hold).collect()
     }
 
-    /// A claim holds these devices no longer.
-    pub fn give_back(&mut self, numbers: &[Number]) {
+    /// Releases devices held by a claim.
+    pub fn release(&mut self, numbers: &[DeviceIndex]) {
         for number in numbers {
             self.numbers.hold(*number, -1);
             self.numbers.release(*number);
         }
     }
 
-    /// How many claims hold a device.
+    /// The number of claims that hold a device.
     #[must_use]
     pub fn holders(&self, id: &DeviceId) -> u32 {
         self.numbers.holders(id)
     }
 
-    /// How many devices are held.
+    /// The number of held devices.
     #[must_use]
     pub fn held(&self) -> usize {
         self.numbers.held()
     }
 
-    /// Devices for claims on a node: one allocation for each.
+    /// Allocates claims on a node: one allocation per claim.
     ///
     /// # Errors
-    /// There is none, or something is wrong with the claims, classes or slices.
-    pub fn find(&mut self, node: &NodeFacts, claims: &[&Claim]) -> Result<Vec<Allocation>, Trouble> {
+    /// No free devices match, or a claim, class or pool is invalid.
+    pub fn allocate(
+        &mut self,
+        node: &NodeFacts,
+        claims: &[&Claim],
+    ) -> Result<Vec<Allocation>, AllocationError> {
         let view = self.view(node);
         let Inventory { classes, numbers, expressions, .. } = self;
         Search::new(&view.pools, claims, classes, numbers, expressions)?.run(node)
     }
 
-    /// Whether a node reaches any device.
+    /// Whether any device is available on a node.
     pub fn reaches(&mut self, node: &NodeFacts) -> bool {
         !self.view(node).pools.is_empty()
     }
 
-    fn view(&mut self, node: &NodeFacts) -> Arc<View> {
+    fn view(&mut self, node: &NodeFacts) -> Arc<NodeView> {
         if let Some(view) = self.views.get(&node.name)
             && view.epoch == self.epoch
             && (self.shared.is_empty() || view.labels == node.labels)
@@ -185,7 +184,7 @@ impl Inventory {
             return view.clone();
         }
         let pools = self.gather(node);
-        let view = Arc::new(View { epoch: self.epoch, labels: node.labels.clone(), pools });
+        let view = Arc::new(NodeView { epoch: self.epoch, labels: node.labels.clone(), pools });
         if self.views.len() >= VIEWS_MAX {
             self.views.clear();
         }
@@ -193,11 +192,11 @@ impl Inventory {
         view
     }
 
-    /// The pools that a node reaches, by driver and name.
-    fn gather(&self, node: &NodeFacts) -> Vec<Pool> {
+    /// The pools available on a node, by driver and name.
+    fn gather(&self, node: &NodeFacts) -> Vec<ResourcePool> {
         let own = self.on_node.get(&node.name).into_iter().flatten();
         let names: BTreeSet<&Text> = own.chain(&self.shared).collect();
-        let mut found: BTreeMap<&PoolId, Vec<&Slice>> = BTreeMap::new();
+        let mut found: BTreeMap<&PoolId, Vec<&SliceFacts>> = BTreeMap::new();
         for name in names {
             let slice = &self.slices[name];
             if !slice.reaches(node) {
@@ -215,28 +214,29 @@ impl Inventory {
         found.into_iter().filter_map(|(id, slices)| self.pool(id, &slices, node)).collect()
     }
 
-    fn pool(&self, id: &PoolId, slices: &[&Slice], node: &NodeFacts) -> Option<Pool> {
+    fn pool(&self, id: &PoolId, slices: &[&SliceFacts], node: &NodeFacts) -> Option<ResourcePool> {
         let (generation, count) = (slices[0].generation, slices[0].count);
         let mut have = slices.len();
+        // Some slices of the generation may be for other nodes only: count all of the pool before calling it incomplete.
         if as_count(have) != count {
             let all = self.pools.get(id).into_iter().flatten().map(|name| &self.slices[name]);
             let generations: Vec<i64> = all.map(|it| it.generation).collect();
-            // The newer generation has nothing for this node.
+            // A newer generation of the pool has no device for this node.
             if generations.iter().any(|it| *it > generation) {
                 return None;
             }
             have = generations.iter().filter(|it| **it == generation).count();
         }
         if as_count(have) != count {
-            return Some(Pool { id: id.clone(), state: State::Incomplete, devices: Vec::new() });
+            return Some(ResourcePool { id: id.clone(), state: PoolState::Incomplete, devices: Vec::new() });
         }
         let all: Vec<&Arc<Device>> = slices.iter().flat_map(|slice| &slice.devices).collect();
         let names: BTreeSet<&Text> = all.iter().map(|device| &device.id.device).collect();
         if names.len() != all.len() {
-            return Some(Pool { id: id.clone(), state: State::Invalid, devices: Vec::new() });
+            return Some(ResourcePool { id: id.clone(), state: PoolState::Invalid, devices: Vec::new() });
         }
-        let within = all.into_iter().filter(|device| device.place.reaches(node)).cloned();
-        Some(Pool { id: id.clone(), state: State::Ready, devices: within.collect() })
+        let within = all.into_iter().filter(|device| device.availability.reaches(node)).cloned();
+        Some(ResourcePool { id: id.clone(), state: PoolState::Ready, devices: within.collect() })
     }
 }
 

@@ -1,31 +1,32 @@
-//! Which devices a claim can have on which node.
+//! The structured-parameters allocator of Dynamic Resource Allocation (DRA): which devices a ResourceClaim gets on a node.
 //!
-//! [`Inventory`] is fed slices and classes as they change, and told which devices are taken. [`Inventory::find`]
-//! searches devices for claims on one node, in the order of the real allocator: pools, slices and devices by name,
-//! claims and requests as they stand, the first whole solution.
+//! [`Inventory`] receives ResourceSlices and DeviceClasses as they change, and which devices are allocated.
+//! [`Inventory::allocate`] allocates claims on one node in the order of the upstream allocator: pools, slices and devices
+//! by name, claims and requests as listed, the first complete solution.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Same feed, same answer. A search takes at most [`STEPS_MAX`] steps, whatever the clock says.
-//! - A device that is taken is not given again, except to administrators.
-//! - Expressions are compiled once, and asked once per device.
+//! - Deterministic: the same objects give the same allocation. An allocation takes at most [`STEPS_MAX`] steps,
+//!   independent of the clock.
+//! - An allocated device is not allocated again, except for requests with `adminAccess`.
+//! - A CEL selector is compiled once and evaluated once per device.
 //!
 //! # Deliberately absent
 //!
-//! Devices that share counters, that several claims may have, or whose binding somebody else must allow: they are
-//! passed over. Who holds what and since when: that is the scheduler's book.
+//! Partitionable devices (shared counters), devices with `allowMultipleAllocations`, and binding conditions: such devices
+//! are skipped. The assume cache of claims is in the scheduler.
 
 mod allocation;
+mod allocator;
+mod cel;
 mod claim;
+mod device_table;
 mod facts;
 mod inventory;
-mod numbers;
-mod search;
-mod select;
 
-pub use allocation::{Allocation, Held, held};
-pub use claim::{Ask, Claim, Constraint, Request};
-pub use facts::{Class, Device, DeviceId, Place, PoolId, Slice};
+pub use allocation::{AllocatedDevices, Allocation, allocated_devices};
+pub use allocator::{AllocationError, RESULTS_MAX, STEPS_MAX};
+pub use claim::{Claim, Constraint, DeviceAlternative, DeviceRequest};
+pub use device_table::DeviceIndex;
+pub use facts::{Device, DeviceClassFacts, DeviceId, NodeAvailability, PoolId, SliceFacts};
 pub use inventory::Inventory;
-pub use numbers::Number;
-pub use search::{RESULTS_MAX, STEPS_MAX, Trouble};

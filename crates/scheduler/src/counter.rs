@@ -1,4 +1,4 @@
-//! One counter: what it counts, and how many there are in each domain.
+//! A counter: the number of matching pods per topology domain.
 
 use std::collections::HashMap;
 
@@ -6,97 +6,91 @@ use muster_api::node::NodeFacts;
 use muster_tree::Text;
 
 use crate::label;
-use crate::site::Site;
-use crate::table::Row;
-use crate::term::{Spread, Term};
+use crate::node_affinity::NodeRequirements;
+use crate::node_table::NodeRow;
+use crate::pod_affinity::{PodAffinityTerm, TopologySpreadConstraint};
 
-/// A counter, by number.
 pub type CounterId = u32;
 
-/// The domain of a node that lacks the label.
+/// The domain of a node without the topology key.
 const NOWHERE: u32 = u32::MAX;
 
 /// What a counter counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Spec {
-    /// Pods that all of the terms ask for, by this label.
-    Asked(Vec<Term>, Text),
-    /// Pods that carry a term: how much they like the pods it asks for near; 0 for not at all.
-    Carried(Term, i64),
-    /// Pods that a rule of spreading counts, on nodes that have all labels and suit the pod.
-    Spread(Spread, Site, Vec<Text>),
+pub enum CounterSpec {
+    /// Pods that match all of these terms, by this topology key.
+    Matching(Vec<PodAffinityTerm>, Text),
+    /// Placed pods that have this term, with its weight; 0 is required anti-affinity.
+    PodsWithTerm(PodAffinityTerm, i64),
+    /// Pods that a spread constraint counts, on nodes with all topology keys that the inclusion policies admit.
+    Spread(TopologySpreadConstraint, NodeRequirements, Vec<Text>),
 }
 
-/// One counter.
 #[derive(Debug)]
 pub struct Counter {
-    /// What it counts.
-    pub spec: Spec,
-    /// How many classes use it.
+    pub spec: CounterSpec,
     pub users: u32,
-    /// The number of its label.
+    /// Index of its topology key.
     pub key: usize,
-    /// By domain.
     pub counts: Vec<i32>,
-    /// Over all domains.
     pub total: i64,
-    /// For spreading: which nodes count, and how many of them each domain has.
+    /// For spread constraints: the eligible nodes, and how many of them each domain has.
     pub among: Option<(Vec<bool>, Vec<u32>)>,
 }
 
-/// The domains of one node label.
+/// The domains of one topology key.
 #[derive(Debug, Default)]
-pub struct Key {
-    /// The label.
+pub struct TopologyKey {
     pub name: Text,
     domain_of: Vec<u32>,
     domains: HashMap<Text, u32>,
-    /// By number of domain.
+    /// Label values by domain.
     pub values: Vec<Text>,
 }
 
-impl Spec {
-    /// The label it goes by.
+impl CounterSpec {
     pub fn key(&self) -> &Text {
         match self {
-            Spec::Asked(_, key) => key,
-            Spec::Carried(term, _) => &term.key,
-            Spec::Spread(rule, ..) => &rule.key,
+            CounterSpec::Matching(_, key) => key,
+            CounterSpec::PodsWithTerm(term, _) => &term.key,
+            CounterSpec::Spread(rule, ..) => &rule.key,
         }
     }
 
-    /// The labels of pods it looks at.
+    /// The pod label keys that its selectors use.
     pub fn label_keys(&self) -> Vec<Text> {
         match self {
-            Spec::Asked(terms, _) => terms.iter().flat_map(|term| term.selector.keys()).cloned().collect(),
-            Spec::Carried(term, _) => term.selector.keys().cloned().collect(),
-            Spec::Spread(rule, ..) => rule.selector.keys().cloned().collect(),
+            CounterSpec::Matching(terms, _) => {
+                terms.iter().flat_map(|term| term.selector.keys()).cloned().collect()
+            }
+            CounterSpec::PodsWithTerm(term, _) => term.selector.keys().cloned().collect(),
+            CounterSpec::Spread(rule, ..) => rule.selector.keys().cloned().collect(),
         }
     }
 
     /// Whether labels of namespaces matter.
     pub fn looks_at_namespaces(&self) -> bool {
         match self {
-            Spec::Asked(terms, _) => terms.iter().any(Term::looks_at_namespaces),
-            Spec::Carried(term, _) => term.looks_at_namespaces(),
-            Spec::Spread(..) => false,
+            CounterSpec::Matching(terms, _) => terms.iter().any(PodAffinityTerm::looks_at_namespaces),
+            CounterSpec::PodsWithTerm(term, _) => term.looks_at_namespaces(),
+            CounterSpec::Spread(..) => false,
         }
     }
 }
 
-impl Key {
-    /// A label whose domains are not known yet.
-    pub fn new(name: &Text) -> Key {
-        Key { name: name.clone(), ..Key::default() }
+impl TopologyKey {
+    /// A topology key without domains.
+    pub fn new(name: &Text) -> TopologyKey {
+        TopologyKey { name: name.clone(), ..TopologyKey::default() }
     }
 
     /// The domain of a node.
-    pub fn domain(&self, row: Row) -> Option<u32> {
+    pub fn domain(&self, row: NodeRow) -> Option<u32> {
         self.domain_of.get(row as usize).copied().filter(|domain| *domain != NOWHERE)
     }
 
-    /// Finds the domain of a node anew.
-    pub fn place(&mut self, row: Row, facts: Option<&NodeFacts>) {
+    /// Updates the domain of a node.
+    pub fn place(&mut self, row: NodeRow, facts: Option<&NodeFacts>) {
         let at = row as usize;
         if self.domain_of.len() <= at {
             self.domain_of.resize(at + 1, NOWHERE);
@@ -115,8 +109,8 @@ impl Key {
 }
 
 impl Counter {
-    /// One pod more on a node, or one less.
-    pub fn bump(&mut self, key: &Key, row: Row, sign: i32) {
+    /// Adds or removes one pod on a node.
+    pub fn bump(&mut self, key: &TopologyKey, row: NodeRow, sign: i32) {
         let Some(domain) = key.domain(row) else { return };
         if self.among.as_ref().is_some_and(|(included, _)| !included[row as usize]) {
             return;
@@ -125,14 +119,20 @@ impl Counter {
         self.total += i64::from(sign);
     }
 
-    /// Decides whether a node counts, which was in the domain `former` so far.
-    pub fn include(&mut self, key: &Key, row: Row, former: Option<u32>, facts: Option<&NodeFacts>) {
-        let Spec::Spread(rule, site, keys) = &self.spec else { return };
+    /// Updates whether a node is eligible; `former` is the domain it was in.
+    pub fn include(
+        &mut self,
+        key: &TopologyKey,
+        row: NodeRow,
+        former: Option<u32>,
+        facts: Option<&NodeFacts>,
+    ) {
+        let CounterSpec::Spread(rule, site, keys) = &self.spec else { return };
         let Some((included, present)) = &mut self.among else { return };
         let suits = facts.is_some_and(|facts| {
             keys.iter().all(|key| label::find(&facts.labels, key).is_some())
                 && (!rule.honor_affinity || site.matches(facts))
-                && (!rule.honor_taints || site.accepts_taints(facts))
+                && (!rule.honor_taints || site.tolerates_taints(facts))
         });
         let at = row as usize;
         if included.len() <= at {

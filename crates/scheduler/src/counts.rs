@@ -1,69 +1,68 @@
-//! How many pods of which sort are where: counts per term and domain, kept up to date pod by pod.
+//! Pods per affinity term and topology domain, updated pod by pod.
 //!
-//! A *counter* answers one question ("pods with these labels, by zone"); a *sort* is all that counters can see of
-//! a pod: its namespace, whether it is on its way out, and those of its labels that some selector names. Which
-//! counters count a sort is found once per sort.
+//! A *counter* holds one count per domain ("pods with these labels, by zone"). A *label profile* is all that counters
+//! can see of a pod: its namespace, whether it is terminating, and the labels that some selector uses. The counters
+//! that match a profile are computed once per profile.
 //!
 //! # Invariants
 //!
-//! - Counting is symmetric: what is added for a pod on a node is what is taken away.
-//! - A node's labels change only while none of its pods are counted.
+//! - Counting is symmetric: removing a pod subtracts exactly what adding it added.
+//! - The labels of a node change only while none of its pods is counted.
 
 use std::collections::{BTreeSet, HashMap};
 
 use muster_api::node::NodeFacts;
 use muster_tree::Text;
 
-use crate::counter::{Counter, Key};
-pub use crate::counter::{CounterId, Spec};
+use crate::counter::{Counter, TopologyKey};
+pub use crate::counter::{CounterId, CounterSpec};
 use crate::label::Labels;
-use crate::table::Row;
-use crate::term::Term;
+use crate::node_table::NodeRow;
+use crate::pod_affinity::PodAffinityTerm;
 
-/// A sort of pods.
-pub type SortId = u32;
+/// Index of a label profile.
+pub type LabelProfileId = u32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-struct Traits {
+struct ProfileKey {
     namespace: Text,
     labels: Labels,
     leaving: bool,
 }
 
 #[derive(Debug, Default)]
-struct Sort {
-    traits: Traits,
+struct LabelProfile {
+    traits: ProfileKey,
     users: u32,
     counted_by: Vec<CounterId>,
-    /// Counters of terms that ask for it.
+    /// Counters of the terms of placed pods that select it.
     asked_by: Vec<CounterId>,
 }
 
-/// All counters and sorts.
 #[derive(Debug, Default)]
-pub struct Counts {
-    keys: Vec<Key>,
+pub struct TopologyCounts {
+    keys: Vec<TopologyKey>,
     counters: Vec<Option<Counter>>,
     free_counters: Vec<CounterId>,
-    known: HashMap<Spec, CounterId>,
-    sorts: Vec<Sort>,
-    free_sorts: Vec<SortId>,
-    sort_of: HashMap<Traits, SortId>,
-    /// Labels that some selector names.
+    known: HashMap<CounterSpec, CounterId>,
+    sorts: Vec<LabelProfile>,
+    free_sorts: Vec<LabelProfileId>,
+    sort_of: HashMap<ProfileKey, LabelProfileId>,
+    /// Pod label keys that some selector uses.
     named: BTreeSet<Text>,
     namespaces: HashMap<Text, Labels>,
 }
 
-impl Counts {
-    /// Sets the labels of a namespace; whether sorts have to be found anew.
+impl TopologyCounts {
+    /// Sets the labels of a namespace; whether profiles must be matched again.
     pub fn set_namespace(&mut self, name: &Text, labels: Labels) -> bool {
         let changed = self.namespaces.get(name) != Some(&labels);
         self.namespaces.insert(name.clone(), labels);
         changed && self.counters.iter().flatten().any(|counter| counter.spec.looks_at_namespaces())
     }
 
-    /// Names the labels a spec looks at; whether any is new, so that pods have to be sorted anew.
-    pub fn name_labels(&mut self, spec: &Spec) -> bool {
+    /// Tracks the label keys of a counter; whether any is new, so that every pod needs a new profile.
+    pub fn track_labels(&mut self, spec: &CounterSpec) -> bool {
         let before = self.named.len();
         spec.label_keys().into_iter().for_each(|key| {
             self.named.insert(key);
@@ -71,41 +70,40 @@ impl Counts {
         self.named.len() > before
     }
 
-    /// The sort of a pod, with one user more.
-    pub fn sort(&mut self, namespace: &Text, labels: &Labels, leaving: bool) -> SortId {
+    /// The profile of a pod, with one more user.
+    pub fn acquire_profile(&mut self, namespace: &Text, labels: &Labels, leaving: bool) -> LabelProfileId {
         let labels = labels.iter().filter(|(key, _)| self.named.contains(key)).cloned().collect();
-        let traits = Traits { namespace: namespace.clone(), labels, leaving };
+        let traits = ProfileKey { namespace: namespace.clone(), labels, leaving };
         if let Some(id) = self.sort_of.get(&traits) {
             self.sorts[*id as usize].users += 1;
             return *id;
         }
-        let mut sort = Sort { traits: traits.clone(), users: 1, ..Sort::default() };
+        let mut sort = LabelProfile { traits: traits.clone(), users: 1, ..LabelProfile::default() };
         for (id, counter) in (0..).zip(&self.counters) {
             if let Some(counter) = counter {
                 self.join(&mut sort, id, counter);
             }
         }
         let id = self.free_sorts.pop().unwrap_or_else(|| {
-            self.sorts.push(Sort::default());
-            SortId::try_from(self.sorts.len() - 1).expect("fewer sorts than 2^32")
+            self.sorts.push(LabelProfile::default());
+            LabelProfileId::try_from(self.sorts.len() - 1).expect("fewer sorts than 2^32")
         });
         self.sorts[id as usize] = sort;
         self.sort_of.insert(traits, id);
         id
     }
 
-    /// Gives a sort back.
-    pub fn release_sort(&mut self, id: SortId) {
+    pub fn release_profile(&mut self, id: LabelProfileId) {
         let sort = &mut self.sorts[id as usize];
         sort.users -= 1;
         if sort.users == 0 {
             self.sort_of.remove(&sort.traits);
-            *sort = Sort::default();
+            *sort = LabelProfile::default();
             self.free_sorts.push(id);
         }
     }
 
-    /// Finds anew which counters count which sort. No pod may be counted while this happens.
+    /// Matches all counters with all profiles again. No pod may be counted meanwhile.
     pub fn join_all(&mut self) {
         for at in 0..self.sorts.len() {
             let mut sort = std::mem::take(&mut self.sorts[at]);
@@ -122,20 +120,21 @@ impl Counts {
         }
     }
 
-    /// The counter of a spec, with one user more. `nodes` are all rows, `placed` all pods that are counted.
+    /// The counter of a spec, with one more user. `nodes` are all rows, `placed` are all counted pods.
     pub fn counter<'a>(
         &mut self,
-        spec: &Spec,
-        nodes: impl Iterator<Item = (Row, Option<&'a NodeFacts>)> + Clone,
-        placed: impl Iterator<Item = (Row, SortId)>,
+        spec: &CounterSpec,
+        nodes: impl Iterator<Item = (NodeRow, Option<&'a NodeFacts>)> + Clone,
+        placed: impl Iterator<Item = (NodeRow, LabelProfileId)>,
     ) -> CounterId {
+        // Equal terms of different classes share one counter.
         if let Some(id) = self.known.get(spec) {
             self.counters[*id as usize].as_mut().expect("a known counter exists").users += 1;
             return *id;
         }
         let key = self.key(spec.key(), nodes.clone());
         let mut counter = Counter {
-            among: matches!(spec, Spec::Spread(..)).then(Default::default),
+            among: matches!(spec, CounterSpec::Spread(..)).then(Default::default),
             spec: spec.clone(),
             users: 1,
             key,
@@ -164,7 +163,6 @@ impl Counts {
         id
     }
 
-    /// Gives a counter back.
     pub fn release_counter(&mut self, id: CounterId) {
         let counter = self.counters[id as usize].as_mut().expect("a counter in use exists");
         counter.users -= 1;
@@ -179,8 +177,8 @@ impl Counts {
         }
     }
 
-    /// A node came, changed or went. None of its pods may be counted while this happens.
-    pub fn set_node(&mut self, row: Row, facts: Option<&NodeFacts>) {
+    /// A Node was added, updated or deleted. None of its pods may be counted meanwhile.
+    pub fn set_node(&mut self, row: NodeRow, facts: Option<&NodeFacts>) {
         let former: Vec<Option<u32>> = self.keys.iter().map(|key| key.domain(row)).collect();
         for key in &mut self.keys {
             key.place(row, facts);
@@ -191,81 +189,78 @@ impl Counts {
         }
     }
 
-    /// A pod of this sort that carries these terms is on a node (`sign` 1), or no longer (-1).
-    pub fn count(&mut self, row: Row, sort: SortId, carried: &[CounterId], sign: i32) {
-        let Counts { sorts, counters, keys, .. } = self;
+    /// Adds (`sign` 1) or removes (-1) a pod with this profile and these terms.
+    pub fn count(&mut self, row: NodeRow, sort: LabelProfileId, carried: &[CounterId], sign: i32) {
+        let TopologyCounts { sorts, counters, keys, .. } = self;
         for id in sorts[sort as usize].counted_by.iter().chain(carried) {
             let counter = counters[*id as usize].as_mut().expect("a counter in use exists");
             counter.bump(&keys[counter.key], row, sign);
         }
     }
 
-    /// The counters that count a sort.
-    pub fn counted_by(&self, sort: SortId) -> &[CounterId] {
+    pub fn counted_by(&self, sort: LabelProfileId) -> &[CounterId] {
         &self.sorts[sort as usize].counted_by
     }
 
-    /// Whether a counter counts a sort.
-    pub fn counts_sort(&self, id: CounterId, sort: SortId) -> bool {
+    pub fn counts_profile(&self, id: CounterId, sort: LabelProfileId) -> bool {
         self.sorts[sort as usize].counted_by.contains(&id)
     }
 
-    /// The counters of terms that ask for a sort and that some pod carries, with how much they like it.
-    pub fn asked_by(&self, sort: SortId) -> impl Iterator<Item = (CounterId, i64)> + '_ {
+    /// The terms of placed pods that select a profile, with their weight.
+    pub fn matching_terms(&self, sort: LabelProfileId) -> impl Iterator<Item = (CounterId, i64)> + '_ {
         self.sorts[sort as usize].asked_by.iter().filter_map(|id| {
             let counter = self.counters[*id as usize].as_ref()?;
-            let Spec::Carried(_, likes) = counter.spec else { return None };
+            let CounterSpec::PodsWithTerm(_, likes) = counter.spec else { return None };
             (counter.total > 0).then_some((*id, likes))
         })
     }
 
-    /// The counters of terms that forbid a sort, whether some pod carries them or not.
-    pub fn may_forbid(&self, sort: SortId) -> impl Iterator<Item = CounterId> + '_ {
-        self.sorts[sort as usize].asked_by.iter().copied().filter(|id| self.forbids(*id))
+    /// The required anti-affinity terms that select a profile, whether a placed pod has them or not.
+    pub fn anti_affinity_terms(&self, sort: LabelProfileId) -> impl Iterator<Item = CounterId> + '_ {
+        self.sorts[sort as usize].asked_by.iter().copied().filter(|id| self.is_anti_affinity(*id))
     }
 
-    /// Whether a counter is of a term that forbids pods.
-    pub fn forbids(&self, id: CounterId) -> bool {
-        matches!(self.counters[id as usize], Some(Counter { spec: Spec::Carried(_, 0), .. }))
+    /// Whether a counter is of a required anti-affinity term.
+    pub fn is_anti_affinity(&self, id: CounterId) -> bool {
+        matches!(self.counters[id as usize], Some(Counter { spec: CounterSpec::PodsWithTerm(_, 0), .. }))
     }
 
-    /// Whether a rule of spreading sees a pod of this sort itself.
-    pub fn spread_sees(&self, id: CounterId, sort: SortId) -> bool {
-        let Some(Counter { spec: Spec::Spread(rule, ..), .. }) = &self.counters[id as usize] else {
+    /// Whether a spread constraint selects the incoming pod itself (`selfMatch`).
+    pub fn counts_itself(&self, id: CounterId, sort: LabelProfileId) -> bool {
+        let Some(Counter { spec: CounterSpec::Spread(rule, ..), .. }) = &self.counters[id as usize] else {
             return false;
         };
-        rule.selector.selects_labels(&self.sorts[sort as usize].traits.labels)
+        rule.selector.matches_labels(&self.sorts[sort as usize].traits.labels)
     }
 
-    /// How many are in the domain of a node; `None` when the node has none.
-    pub fn at(&self, id: CounterId, row: Row) -> Option<i32> {
+    /// The count in the domain of a node; `None` if the node lacks the topology key.
+    pub fn at(&self, id: CounterId, row: NodeRow) -> Option<i32> {
         let counter = self.of(id);
         let domain = self.keys[counter.key].domain(row)?;
         Some(counter.counts[domain as usize])
     }
 
-    /// The domain of a node.
-    pub fn domain(&self, id: CounterId, row: Row) -> Option<u32> {
+    pub fn domain(&self, id: CounterId, row: NodeRow) -> Option<u32> {
         self.keys[self.of(id).key].domain(row)
     }
 
-    /// How many there are in all domains.
     pub fn total(&self, id: CounterId) -> i64 {
         self.of(id).total
     }
 
-    /// The smallest count of a domain with nodes that count, and how many such domains there are.
+    /// The minimum count over the domains with eligible nodes, and the number of those domains.
     pub fn smallest(&self, id: CounterId) -> (i32, i64) {
         let counter = self.of(id);
         let Some((_, present)) = &counter.among else { return (0, 0) };
+        // A domain without eligible nodes must not pull the minimum to 0.
         let live =
             counter.counts.iter().zip(present).filter(|(_, nodes)| **nodes > 0).map(|(count, _)| *count);
         let (smallest, domains) = live.fold((i32::MAX, 0), |(min, n), count| (min.min(count), n + 1));
         (if domains == 0 { 0 } else { smallest }, domains)
     }
 
-    /// Everything that is not zero, for comparing.
-    pub fn picture(&self) -> Vec<String> {
+    /// All counts that are not zero, for comparison in tests.
+    pub fn dump(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for counter in self.counters.iter().flatten() {
             let values = &self.keys[counter.key].values;
@@ -284,20 +279,20 @@ impl Counts {
         self.counters[id as usize].as_ref().expect("a counter in use exists")
     }
 
-    fn join(&self, sort: &mut Sort, id: CounterId, counter: &Counter) {
+    fn join(&self, sort: &mut LabelProfile, id: CounterId, counter: &Counter) {
         let empty = Labels::new();
         let traits = &sort.traits;
         let home = self.namespaces.get(&traits.namespace).unwrap_or(&empty);
-        let asks = |term: &Term| term.asks_for(&traits.namespace, home, &traits.labels);
+        let asks = |term: &PodAffinityTerm| term.selects(&traits.namespace, home, &traits.labels);
         let list = match &counter.spec {
-            Spec::Asked(terms, _) if terms.iter().all(asks) => &mut sort.counted_by,
-            Spec::Carried(term, _) if asks(term) => &mut sort.asked_by,
-            // A selector that asks for nothing counts nobody.
-            Spec::Spread(rule, ..)
+            CounterSpec::Matching(terms, _) if terms.iter().all(asks) => &mut sort.counted_by,
+            CounterSpec::PodsWithTerm(term, _) if asks(term) => &mut sort.asked_by,
+            // A constraint with an empty selector counts no pod.
+            CounterSpec::Spread(rule, ..)
                 if !traits.leaving
                     && rule.namespace == traits.namespace
                     && !rule.selector.is_everything()
-                    && rule.selector.selects_labels(&traits.labels) =>
+                    && rule.selector.matches_labels(&traits.labels) =>
             {
                 &mut sort.counted_by
             }
@@ -306,11 +301,15 @@ impl Counts {
         list.push(id);
     }
 
-    fn key<'a>(&mut self, name: &Text, nodes: impl Iterator<Item = (Row, Option<&'a NodeFacts>)>) -> usize {
+    fn key<'a>(
+        &mut self,
+        name: &Text,
+        nodes: impl Iterator<Item = (NodeRow, Option<&'a NodeFacts>)>,
+    ) -> usize {
         if let Some(at) = self.keys.iter().position(|key| key.name == *name) {
             return at;
         }
-        let mut key = Key::new(name);
+        let mut key = TopologyKey::new(name);
         nodes.for_each(|(row, facts)| key.place(row, facts));
         self.keys.push(key);
         self.keys.len() - 1

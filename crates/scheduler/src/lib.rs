@@ -1,46 +1,46 @@
-//! Decides which pods go to which nodes.
+//! Pod scheduling: filter, score, preempt and assume, for single pods and for pod groups (gangs).
 //!
-//! [`Scheduler`] is fed nodes, pods, namespaces, budgets and groups as they change and asked for decisions. It is
-//! the only book-keeper of what is taken: a decision is taken into account at once, before anybody has carried it
-//! out.
+//! [`Scheduler`] receives Nodes, Pods, Namespaces, PodDisruptionBudgets and PodGroups as they change and returns
+//! decisions. It owns the scheduler cache: a decision is assumed at once, before the binding is written.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Same feed, same decisions. Order is priority, then age, then who came first.
-//! - One queue entry is one group, or a pod alone. So many pods of a group as it needs are placed, or none; what a
-//!   failed try took is given back in reverse.
-//! - Every refusal says why, node by node, and waits for a change that may cure it. Nothing polls.
+//! - Deterministic: the same events give the same decisions. Queue order is priority, then creation time, then arrival.
+//! - One queue entry is one pod group or one single pod. A group gets at least `minCount` nodes or none; a failed
+//!   scheduling attempt is undone in reverse order.
+//! - Every unschedulable decision carries a reason per node, and the entry is requeued by a cluster event that its
+//!   queueing hints name. Nothing polls.
 //!
 //! # Deliberately absent
 //!
-//! Images. Sampling of nodes.
+//! The `ImageLocality` plugin, and node sampling (`percentageOfNodesToScore`): every node is scored.
 
-mod asker;
-mod choose;
-mod class;
+mod cache;
+mod claiming_pod;
 mod counter;
 mod counts;
-mod demand;
 pub mod devices;
-mod feed;
+mod equivalence_class;
+mod event_handlers;
+mod filters;
 mod gang;
 mod inspect;
 mod label;
+mod node_affinity;
+mod node_classes;
+mod node_table;
 mod packing;
 mod pod;
-mod preempt;
+mod pod_affinity;
+mod preemption;
 mod queue;
+mod queueing_hints;
 mod reason;
 mod request;
+mod requirements;
 mod score;
-mod site;
-mod table;
-mod term;
-mod twins;
+mod select_node;
 pub mod volumes;
-mod wake;
-mod world;
-mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -48,404 +48,417 @@ use std::time::Duration;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree};
 
-pub use choose::Stats;
-pub use demand::Demand;
 pub use gang::{
-    Disruption, Group, GroupCounts, GroupOutcome, GroupVerdict, Held, Policy, RefusedMember, Standing,
-    Waiting,
+    DisruptionMode, GroupCounts, GroupOutcome, GroupReadiness, GroupSpec, GroupStatus, HoldReason,
+    MissingReference, SchedulingPolicy, UnschedulableMember,
 };
 pub use label::{Labels, read as read_labels};
 pub use packing::Packing;
 pub use pod::{Budget, GroupKey, Pod, PodKey};
-pub use queue::Lengths;
-pub use reason::{Cures, Preemption, Reason, Refused, Tally};
+pub use queue::QueueLengths;
+pub use reason::{FitError, PreemptionResult, QueueingHints, Reason, ReasonCounts};
+pub use requirements::SchedulingRequirements;
+pub use select_node::Stats;
 
-use crate::class::Remembered;
-use crate::gang::TeamId;
-use crate::queue::{EntryId, Queue};
-use crate::table::Row;
-use crate::world::{PodId, World};
+use crate::cache::{PodId, SchedulerCache};
+use crate::equivalence_class::CachedFitError;
+use crate::gang::GroupId;
+use crate::node_table::NodeRow;
+use crate::queue::{EntryId, SchedulingQueue};
 
-/// A decision about one group, or a pod alone.
+/// The result of one scheduling cycle, for one pod group or one single pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// Which group; the pod's own key when it is alone.
+pub struct SchedulingDecision {
+    /// The pod group; the pod's own key for a single pod.
     pub group: GroupKey,
-    /// What was decided.
-    pub outcome: Outcome,
+    pub outcome: SchedulingOutcome,
 }
 
-/// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// This pod has a node.
-    Placed(Vec<(PodKey, Text)>),
-    /// It has none.
-    Refused {
-        /// The pod.
+pub enum SchedulingOutcome {
+    /// A single pod is assumed on this node and can be bound.
+    Scheduled(Vec<(PodKey, Text)>),
+    Unschedulable {
         pods: Vec<PodKey>,
-        /// Why.
-        why: Refused,
-        /// Pods to evict so that it can have one later.
-        evict: Vec<PodKey>,
-        /// The node on which room is being made; `None` when there is none.
+        error: FitError,
+        victims: Vec<PodKey>,
+        /// The value for `status.nominatedNodeName`.
         nominated: Option<Text>,
-        /// Others whose nomination for that node ends.
-        outranked: Vec<PodKey>,
+        /// Pods of lower priority that lose their nomination for that node.
+        nominations_cleared: Vec<PodKey>,
     },
-    /// About a group of several.
+    /// The outcome of a pod group.
     Group(Box<GroupOutcome>),
 }
 
-/// What has to be so before a pod may be bound.
+/// A write that must succeed before the pod is bound (kube-scheduler's `PreBind`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Errand {
-    /// About a volume.
-    Volume(volumes::Errand),
-    /// About a device.
-    Device(devices::Errand),
+pub enum PreBindTask {
+    Volume(volumes::VolumeBindTask),
+    Device(devices::ClaimBindTask),
 }
 
-/// The scheduler.
 #[derive(Debug, Default)]
 pub struct Scheduler {
-    world: World,
+    cache: SchedulerCache,
     index: HashMap<PodKey, PodId>,
     free_pods: Vec<PodId>,
-    queue: Queue,
-    /// Held groups with members that do not know yet.
-    talk: BTreeSet<TeamId>,
-    /// Held groups whose members will be told, with the time, which they know as well.
-    hushed: BTreeSet<(Time, TeamId)>,
-    /// How long a group is held before its members are told.
-    patience: Duration,
-    /// When the time of groups is over that were tried and are not bound, which they know as well.
-    deadlines: BTreeSet<(Time, TeamId)>,
+    queue: SchedulingQueue,
+    /// Held groups with members whose `PodScheduled` condition is not reported yet.
+    unreported: BTreeSet<GroupId>,
+    /// Held groups by the time at which the condition of their members is due; mirrors `tell_at` of the group.
+    report_times: BTreeSet<(Time, GroupId)>,
+    /// How long a group is held before the condition of its members is reported.
+    report_delay: Duration,
+    /// Scheduling deadlines of attempted groups that are not fully bound; mirrors `late_at` of the group.
+    deadlines: BTreeSet<(Time, GroupId)>,
     budgets: BTreeMap<PodKey, Budget>,
-    /// Rows whose facts changed since somebody was woken.
-    changed: Vec<Row>,
+    /// Rows whose Node changed since the last requeue.
+    changed: Vec<NodeRow>,
     stats: Stats,
 }
 
 impl Scheduler {
-    /// A scheduler that fills nodes up by these resources.
+    /// Returns a scheduler with this bin-packing strategy.
     #[must_use]
     pub fn packing(packing: Packing) -> Scheduler {
         let mut scheduler = Scheduler::default();
-        scheduler.world.packing = packing;
+        scheduler.cache.packing = packing;
         scheduler
     }
 
-    /// The same, but members of a group that is held are told only after a while: most groups are held for a moment,
-    /// until their last pod is there, and nobody has use for those words.
+    /// Delays the condition of held group members: most groups are held only until their last pod is created, and a
+    /// status update per pod for that moment would be wasted.
     #[must_use]
-    pub fn patient(mut self, patience: Duration) -> Scheduler {
-        self.patience = patience;
+    pub fn report_held_after(mut self, patience: Duration) -> Scheduler {
+        self.report_delay = patience;
         self
     }
 
-    /// Decides about up to `max` groups, the most urgent first. Those that are held hear of it before anything else.
-    pub fn decide(&mut self, max: usize, now: Time) -> Vec<Decision> {
+    /// Runs up to `max` scheduling cycles in queue order. Expired deadlines and held groups are reported first.
+    pub fn schedule(&mut self, max: usize, now: Time) -> Vec<SchedulingDecision> {
         let mut decisions = Vec::new();
         while decisions.len() < max {
-            if let Some(team) = self.next_late(now) {
-                decisions.extend(self.out_of_time(team, now));
+            // Deadlines and held groups first: they need no scheduling cycle, and a long queue must not delay their conditions.
+            if let Some(team) = self.next_expired(now) {
+                decisions.extend(self.deadline_exceeded(team, now));
                 continue;
             }
-            if let Some(team) = self.next_to_tell(now) {
-                decisions.extend(self.say_held(team));
+            if let Some(team) = self.next_unreported(now) {
+                decisions.extend(self.report_held(team));
                 continue;
             }
             let Some(id) = self.queue.pop(now) else { break };
-            decisions.extend(self.cycle(id));
-            self.wake();
+            decisions.extend(self.schedule_one(id));
+            self.requeue_unschedulable();
         }
         decisions
     }
 
-    /// Whether somebody waits for a decision.
+    /// Whether an entry is in the active or backoff queue, or a held group must be reported.
     #[must_use]
-    pub fn has_waiting(&self) -> bool {
-        self.queue.has_waiting() || !self.talk.is_empty()
+    pub fn has_pending(&self) -> bool {
+        self.queue.has_waiting() || !self.unreported.is_empty()
     }
 
-    /// When to ask for decisions again if nothing changes.
+    /// When [`Scheduler::schedule`] must run again if no event arrives.
     #[must_use]
-    pub fn wake_at(&self) -> Option<Time> {
-        let of_groups = [self.deadlines.first(), self.hushed.first()].into_iter().flatten();
-        self.queue.wake_at().into_iter().chain(of_groups.map(|(at, _)| *at)).min()
+    pub fn requeue_at(&self) -> Option<Time> {
+        let of_groups = [self.deadlines.first(), self.report_times.first()].into_iter().flatten();
+        self.queue.requeue_at().into_iter().chain(of_groups.map(|(at, _)| *at)).min()
     }
 
-    /// How many pods wait where in the queue.
+    /// The number of pods in each sub-queue.
     #[must_use]
-    pub fn queue_lengths(&self) -> Lengths {
+    pub fn queue_lengths(&self) -> QueueLengths {
         self.queue.lengths()
     }
 
-    /// How many nodes there are.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        self.world.table.len()
+        self.cache.table.len()
     }
 
-    /// How placing went so far.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// The node we mean a pod to have, or that it has.
+    /// The node that a pod is assumed on or bound to.
     #[must_use]
     pub fn node_of(&self, key: &PodKey) -> Option<&Text> {
-        let pod = self.world.pod(*self.index.get(key)?);
-        pod.on.map(|row| self.world.table.name(row))
+        let pod = self.cache.pod(*self.index.get(key)?);
+        pod.on.map(|row| self.cache.table.name(row))
     }
 
-    /// The node on which room is being made for a pod.
+    /// The node that a pod is nominated for.
     #[must_use]
     pub fn nominated(&self, key: &PodKey) -> Option<&Text> {
-        let pod = self.world.pod(*self.index.get(key)?);
-        pod.nominated.map(|row| self.world.table.name(row))
+        let pod = self.cache.pod(*self.index.get(key)?);
+        pod.nominated.map(|row| self.cache.table.name(row))
     }
 
-    /// Claims of which we do not know whether devices were given to them, and that no pod waits for any more.
+    /// ResourceClaims with an indeterminate allocation write that no pod waits for: the controller must read them back.
     #[must_use]
-    pub fn doubtful_claims(&self) -> Vec<devices::ClaimKey> {
-        self.world.devices.doubtful().cloned().collect()
+    pub fn indeterminate_claims(&self) -> Vec<devices::ClaimKey> {
+        self.cache.devices.indeterminate().cloned().collect()
     }
 
-    /// What has to be so before a pod may be bound to the node it shall have.
+    /// The writes that must succeed before the pod is bound to its assumed node.
     #[must_use]
-    pub fn errands(&self, key: &PodKey) -> Vec<Errand> {
+    pub fn prebind_tasks(&self, key: &PodKey) -> Vec<PreBindTask> {
         let Some(id) = self.index.get(key).copied() else { return Vec::new() };
-        let pod = self.world.pod(id);
-        if !pod.claims() {
+        let pod = self.cache.pod(id);
+        if !pod.has_claims() {
             return Vec::new();
         }
-        let volumes = self.world.volumes.errands(&pod.asks_volumes(id)).into_iter().map(Errand::Volume);
-        let devices = self.world.devices.errands(&pod.asks_devices(id)).into_iter().map(Errand::Device);
+        let volumes =
+            self.cache.volumes.prebind_tasks(&pod.volume_claims(id)).into_iter().map(PreBindTask::Volume);
+        let devices =
+            self.cache.devices.prebind_tasks(&pod.device_claims(id)).into_iter().map(PreBindTask::Device);
         volumes.chain(devices).collect()
     }
 
-    /// One try to place a group; `None` when it is not ready.
-    fn cycle(&mut self, id: EntryId) -> Option<Decision> {
+    /// One scheduling cycle; `None` if the entry did not pass `PreEnqueue`.
+    fn schedule_one(&mut self, id: EntryId) -> Option<SchedulingDecision> {
         if self.queue.entry(id).team.is_some() {
-            return self.group_cycle(id);
+            return self.schedule_group(id);
         }
         let key = self.queue.entry(id).key.clone();
         let pod = *self.queue.entry(id).members.first()?;
-        if self.gate(pod) {
+        if self.fails_pre_enqueue(pod) {
             self.wait_for_claims(id);
             return None;
         }
-        if let Some(why) = self.remembered(pod) {
+        if let Some(why) = self.cached_fit_error(pod) {
             self.stats.repeated += 1;
-            return Some(self.refuse(id, key, &[pod], why, Vec::new(), Vec::new()));
+            return Some(self.unschedulable(id, key, &[pod], why, Vec::new(), Vec::new()));
         }
-        let Some(row) = self.world.choose(pod, &mut self.stats) else {
-            return Some(self.refuse_one(id, key, pod));
+        let Some(row) = self.cache.select_node(pod, &mut self.stats) else {
+            return Some(self.post_filter(id, key, pod));
         };
         self.assume(pod, row);
-        self.dismiss(id);
-        let node = self.world.table.name(row).clone();
-        Some(Decision { group: key.clone(), outcome: Outcome::Placed(vec![(key, node)]) })
+        self.remove_entry(id);
+        let node = self.cache.table.name(row).clone();
+        Some(SchedulingDecision {
+            group: key.clone(),
+            outcome: SchedulingOutcome::Scheduled(vec![(key, node)]),
+        })
     }
 
-    /// Whether a pod is not even looked at: claims of it are not there.
-    fn gate(&mut self, id: PodId) -> bool {
-        let World { pods, devices, .. } = &mut self.world;
+    /// Whether `PreEnqueue` rejects a pod because one of its ResourceClaims is missing or terminating.
+    fn fails_pre_enqueue(&mut self, id: PodId) -> bool {
+        let SchedulerCache { pods, devices, .. } = &mut self.cache;
         let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
-        !pod.devices.is_empty() && devices.gate(&pod.asks_devices(id))
+        !pod.devices.is_empty() && devices.pre_enqueue(&pod.device_claims(id))
     }
 
-    /// Nothing is said of an entry with a pod that is not even looked at; claims that come wake it.
+    /// Parks an entry rejected by `PreEnqueue` without a decision; an event for one of its claims requeues it.
     fn wait_for_claims(&mut self, id: EntryId) {
-        self.queue.park_apart(id, Cures { claims: true, ..Cures::default() }, None);
-        self.world.watched = true;
+        self.queue.add_unschedulable_apart(
+            id,
+            QueueingHints { claims: true, ..QueueingHints::default() },
+            None,
+        );
+        self.cache.has_unschedulable = true;
     }
 
     fn forget_claims(&mut self, id: PodId) {
-        let World { pods, devices, .. } = &mut self.world;
+        let SchedulerCache { pods, devices, .. } = &mut self.cache;
         let pod = pods[id as usize].as_ref().expect("a numbered pod exists");
         if !pod.devices.is_empty() {
-            devices.forget(&pod.asks_devices(id));
+            devices.remove_pending(&pod.device_claims(id));
         }
     }
 
-    /// A claim of a refused pod whose devices keep it from some nodes and are of no use to anybody.
+    /// A ResourceClaim of an unschedulable pod that no pod uses and whose allocation excludes some nodes: kube-scheduler's
+    /// `PostFilter` deallocates it.
     #[must_use]
-    pub fn useless_claim(&self, key: &PodKey) -> Option<devices::ClaimKey> {
+    pub fn deallocatable_claim(&self, key: &PodKey) -> Option<devices::ClaimKey> {
         let id = self.index.get(key).copied()?;
-        let pod = self.world.pod(id);
+        let pod = self.cache.pod(id);
         if pod.devices.is_empty() || pod.on.is_some() {
             return None;
         }
-        let table = &self.world.table;
-        let rows = || (0..table.rows()).filter_map(|at| table.facts(Row::try_from(at).ok()?));
-        self.world.devices.useless(&pod.asks_devices(id), |terms| rows().all(|node| terms.matches(node)))
+        let table = &self.cache.table;
+        let rows = || (0..table.rows()).filter_map(|at| table.facts(NodeRow::try_from(at).ok()?));
+        self.cache
+            .devices
+            .deallocatable(&pod.device_claims(id), |terms| rows().all(|node| terms.matches(node)))
     }
 
-    /// The pods on nodes of ours that use a claim.
+    /// The pods that this scheduler placed and that use a ResourceClaim.
     #[must_use]
-    pub fn users_of_claim(&self, claim: &devices::ClaimKey) -> Vec<PodKey> {
-        self.world.devices.users(claim)
+    pub fn pods_using_claim(&self, claim: &devices::ClaimKey) -> Vec<PodKey> {
+        self.cache.devices.users(claim)
     }
 
-    /// The refusal that a pod like this one got, if nothing changed since.
-    fn remembered(&self, id: PodId) -> Option<Refused> {
-        let pod = self.world.pod(id);
-        let shape = self.shape(id)?;
-        let it = self.world.class(pod.class).remembered.as_ref()?;
+    /// The fit error of an equal pod, if the cache is unchanged since.
+    fn cached_fit_error(&self, id: PodId) -> Option<FitError> {
+        let pod = self.cache.pod(id);
+        let shape = self.claim_specs(id)?;
+        let it = self.cache.class(pod.class).fit_error.as_ref()?;
         let same =
-            it.at == self.world.changes && it.sort == pod.sort && it.rank == (pod.priority, pod.preempts);
+            it.at == self.cache.changes && it.sort == pod.profile && it.rank == (pod.priority, pod.preempts);
         let same = same && it.shape == shape;
         same.then(|| it.refused.clone())
     }
 
-    fn refuse_one(&mut self, id: EntryId, key: GroupKey, pod: PodId) -> Decision {
+    fn post_filter(&mut self, id: EntryId, key: GroupKey, pod: PodId) -> SchedulingDecision {
         self.stats.diagnoses += 1;
-        let found = self.world.diagnose(pod);
+        let found = self.cache.diagnose(pod);
         let budgets: Vec<&Budget> = self.budgets.values().collect();
-        let (preemption, plan) = if found.tally.nodes == 0 || found.tally.broken.is_some() {
-            (Preemption::Untried, None)
-        } else if self.world.is_held_early(pod) {
-            (Preemption::NotFound, None)
+        // No preemption without nodes or after a plugin error: evicting pods would not help, and the result is not reliable.
+        let (preemption, plan) = if found.tally.nodes == 0 || found.tally.error.is_some() {
+            (PreemptionResult::NotAttempted, None)
+        } else if self.cache.fails_before_devices(pod) {
+            (PreemptionResult::NotFound, None)
         } else {
-            self.world.preempt(pod, &found, &budgets)
+            self.cache.preempt(pod, &found, &budgets)
         };
-        let why = Refused { tally: found.tally, preemption };
+        let why = FitError { reasons: found.tally, preemption };
         let Some(plan) = plan else {
-            if matches!(why.preemption, Preemption::Useless(_) | Preemption::NotFound) {
+            // As kube-scheduler: the nomination is cleared when preemption cannot help, and kept while victims terminate.
+            if matches!(why.preemption, PreemptionResult::NotHelpful(_) | PreemptionResult::NotFound) {
                 self.nominate(pod, None);
             }
-            self.remember(pod, &why);
-            return self.refuse(id, key, &[pod], why, Vec::new(), Vec::new());
+            self.cache_fit_error(pod, &why);
+            return self.unschedulable(id, key, &[pod], why, Vec::new(), Vec::new());
         };
-        let outranked = self.outrank(pod, plan.row);
+        let outranked = self.clear_lower_nominations(pod, plan.row);
         self.nominate(pod, Some(plan.row));
         for victim in &plan.victims {
-            self.world.pod_mut(*victim).evicted = true;
+            // Marked at once, so that the next cycle counts the victim as terminating before its deletion is observed.
+            self.cache.pod_mut(*victim).evicted = true;
         }
-        self.refuse(id, key, &[pod], why, plan.victims, outranked)
+        self.unschedulable(id, key, &[pod], why, plan.victims, outranked)
     }
 
-    fn remember(&mut self, id: PodId, why: &Refused) {
-        let pod = self.world.pod(id);
-        let Some(shape) = self.shape(id) else { return };
-        // Such words name the claim.
-        if why.tally.broken.is_some() {
+    fn cache_fit_error(&mut self, id: PodId, why: &FitError) {
+        let pod = self.cache.pod(id);
+        let Some(shape) = self.claim_specs(id) else { return };
+        // The error names the ResourceClaim, so it is not valid for another pod.
+        if why.reasons.error.is_some() {
             return;
         }
-        let (class, sort, rank) = (pod.class, pod.sort, (pod.priority, pod.preempts));
-        let at = self.world.changes;
+        let (class, sort, rank) = (pod.class, pod.profile, (pod.priority, pod.preempts));
+        let at = self.cache.changes;
         let refused = why.clone();
-        self.world.class_mut(class).0.remembered = Some(Remembered { at, sort, rank, shape, refused });
+        self.cache.class_mut(class).0.fit_error = Some(CachedFitError { at, sort, rank, shape, refused });
     }
 
-    /// What a pod asks for beyond its class; `None` when its refusal is its own business.
-    fn shape(&self, id: PodId) -> Option<Vec<Tree>> {
-        let pod = self.world.pod(id);
+    /// What distinguishes a pod from its equivalence class; `None` if its fit error cannot be shared.
+    fn claim_specs(&self, id: PodId) -> Option<Vec<Tree>> {
+        let pod = self.cache.pod(id);
+        // Nominations and volumes are individual: two such pods may fail for different reasons.
         if pod.nominated.is_some() || !pod.volumes.is_empty() {
             return None;
         }
         if pod.devices.is_empty() {
             Some(Vec::new())
         } else {
-            self.world.devices.shape(&pod.asks_devices(id))
+            self.cache.devices.claim_specs(&pod.device_claims(id))
         }
     }
 
-    /// Less important pods lose their nomination for a node.
-    fn outrank(&mut self, id: PodId, row: Row) -> Vec<PodId> {
-        let priority = self.world.pod(id).priority;
-        let all = self.world.nominated.get(&row).cloned().unwrap_or_default();
+    /// Clears the nomination of pods with a lower priority for this node, as kube-scheduler does after preemption.
+    fn clear_lower_nominations(&mut self, id: PodId, row: NodeRow) -> Vec<PodId> {
+        let priority = self.cache.pod(id).priority;
+        let all = self.cache.nominated.get(&row).cloned().unwrap_or_default();
         let below: Vec<PodId> =
-            all.into_iter().filter(|it| self.world.pod(*it).priority < priority).collect();
+            all.into_iter().filter(|it| self.cache.pod(*it).priority < priority).collect();
         below.iter().for_each(|other| self.nominate(*other, None));
         below
     }
 
-    fn refuse(
+    fn unschedulable(
         &mut self,
         id: EntryId,
         group: GroupKey,
         pods: &[PodId],
-        why: Refused,
+        why: FitError,
         evict: Vec<PodId>,
         outranked: Vec<PodId>,
-    ) -> Decision {
-        self.park(id, pods[0], why.tally.cures());
-        self.world.watched = true;
-        let names = |pods: Vec<PodId>| pods.into_iter().map(|it| self.world.pod(it).key.clone()).collect();
-        let nominated = self.world.pod(pods[0]).nominated.map(|row| self.world.table.name(row).clone());
+    ) -> SchedulingDecision {
+        self.park(id, pods[0], why.reasons.cures());
+        self.cache.has_unschedulable = true;
+        let names = |pods: Vec<PodId>| pods.into_iter().map(|it| self.cache.pod(it).key.clone()).collect();
+        let nominated = self.cache.pod(pods[0]).nominated.map(|row| self.cache.table.name(row).clone());
         let (evict, outranked) = (names(evict), names(outranked));
-        let outcome = Outcome::Refused { pods: names(pods.to_vec()), why, evict, nominated, outranked };
-        Decision { group, outcome }
+        let outcome = SchedulingOutcome::Unschedulable {
+            pods: names(pods.to_vec()),
+            error: why,
+            victims: evict,
+            nominated,
+            nominations_cleared: outranked,
+        };
+        SchedulingDecision { group, outcome }
     }
 
-    /// A refused entry waits. One that is not like others of its class must not stand before them.
-    fn park(&mut self, id: EntryId, first: PodId, cures: Cures) {
-        let pod = self.world.pod(first);
-        let (class, claims) = (pod.class, pod.claims() && cures.claims);
+    /// Moves an entry to the unschedulable pods. An entry with claims is kept apart: it must not block its class.
+    fn park(&mut self, id: EntryId, first: PodId, cures: QueueingHints) {
+        let pod = self.cache.pod(first);
+        let (class, claims) = (pod.class, pod.has_claims() && cures.claims);
         if claims {
-            self.queue.park_apart(id, cures, None);
-            // The room for which it was woken may do for another.
-            self.queue.wake(class, 1);
+            self.queue.add_unschedulable_apart(id, cures, None);
+            // The free resources that requeued this entry may fit the next pod of the class.
+            self.queue.requeue_class(class, 1);
         } else {
-            self.queue.park(id, class, cures);
+            self.queue.add_unschedulable(id, class, cures);
         }
     }
 
-    fn assume(&mut self, pod: PodId, row: Row) {
-        self.world.put(pod, row);
-        self.settle(pod);
+    fn assume(&mut self, pod: PodId, row: NodeRow) {
+        self.cache.add_to_node(pod, row);
+        self.clear_queue_state(pod);
     }
 
-    /// A placed pod waits for nothing any more.
-    fn settle(&mut self, pod: PodId) {
+    /// Clears the queue state of a pod that has a node.
+    fn clear_queue_state(&mut self, pod: PodId) {
         self.nominate(pod, None);
         self.forget_claims(pod);
-        self.world.change(pod, |pod| {
+        self.cache.change(pod, |pod| {
             pod.bound = false;
             pod.entry = None;
-            pod.said = Text::new();
+            pod.reported_message = Text::new();
         });
     }
 
-    /// Ends an entry whose pods are all placed.
-    fn dismiss(&mut self, id: EntryId) {
+    /// Removes an entry whose pods all have a node.
+    fn remove_entry(&mut self, id: EntryId) {
         if let Some(team) = self.queue.entry(id).team {
-            let team = self.world.teams.of_mut(team);
+            let team = self.cache.groups.of_mut(team);
             team.entry = None;
             team.held = None;
             team.held_since = None;
-            team.unsaid.clear();
+            team.unreported.clear();
         }
         self.queue.remove(id);
     }
 
-    /// Sets or ends the nomination of a pod.
-    fn nominate(&mut self, id: PodId, row: Option<Row>) {
-        let old = std::mem::replace(&mut self.world.pod_mut(id).nominated, row);
+    /// Sets or clears the nominated node of a pod.
+    fn nominate(&mut self, id: PodId, row: Option<NodeRow>) {
+        let old = std::mem::replace(&mut self.cache.pod_mut(id).nominated, row);
         if old == row {
             return;
         }
         if let Some(old) = old {
-            let list = self.world.nominated.get_mut(&old).expect("a nominated pod is on a list");
+            let list = self.cache.nominated.get_mut(&old).expect("a nominated pod is on a list");
             list.retain(|other| *other != id);
             if list.is_empty() {
-                self.world.nominated.remove(&old);
+                self.cache.nominated.remove(&old);
             }
-            self.world.freed.push(old);
-            // A group that waited for this room has to look for other.
-            let pod = self.world.pod(id);
-            if let Some(entry) = pod.entry.filter(|_| pod.team.is_some() && row.is_none()) {
-                self.queue.wake_parked(entry);
+            self.cache.freed_rows.push(old);
+            // The group lost the nomination it waited for and must preempt elsewhere.
+            let pod = self.cache.pod(id);
+            if let Some(entry) = pod.entry.filter(|_| pod.group.is_some() && row.is_none()) {
+                self.queue.requeue(entry);
             }
         }
         if let Some(row) = row {
-            self.world.nominated.entry(row).or_default().push(id);
+            self.cache.nominated.entry(row).or_default().push(id);
         }
-        self.world.changes += 1;
+        self.cache.changes += 1;
     }
 }

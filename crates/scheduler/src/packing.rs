@@ -1,14 +1,14 @@
-//! Which resources nodes are filled up by, instead of being kept equally free.
+//! Bin packing: which resources are scored by `MostAllocated` instead of `LeastAllocated`.
 
-/// What pods are packed by: those who ask for it go to the fullest node that does.
+/// The resources by which pods are packed onto the fullest feasible node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// Scarce things of somebody's own making, such as GPUs, so that whole nodes stay free for those who need many.
+    /// Extended resources such as GPUs, so that whole nodes stay free for pods that need all of them.
     #[default]
     Devices,
-    /// Everything, so that as few nodes as possible are in use.
+    /// Every resource except `pods`, so that as few nodes as possible are used.
     Everything,
-    /// Nothing, as kube-scheduler does unless told otherwise.
+    /// None, as kube-scheduler's default profile.
     Nothing,
 }
 
@@ -24,7 +24,7 @@ impl Packing {
     }
 }
 
-/// Whether a resource is of somebody's own making, such as a GPU.
+/// Whether a resource is an extended resource.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }

@@ -1,91 +1,84 @@
-//! What the scheduler is told of pods and budgets.
+//! Pods and PodDisruptionBudgets as the scheduler parses them.
 
+use muster_api::consts::{conditions, reasons};
 use muster_api::paths::{budget, condition as condition_path, pod as path};
-use muster_api::pod::Phase;
+use muster_api::pod::PodPhase;
 use muster_api::time::Time;
-use muster_api::words::{conditions, reasons};
 use muster_api::{condition, meta, pod};
 use muster_tree::{Text, Tree};
 
-use crate::demand::Demand;
-use crate::label::{self, Labels, Selector};
+use crate::label::{self, LabelSelector, Labels};
+use crate::requirements::SchedulingRequirements;
 use crate::{devices, volumes};
 
-/// A pod by namespace and name.
+/// Namespace and name of a pod.
 pub type PodKey = (Text, Text);
-/// A group of pods: the pod's own key for a single pod.
+/// Namespace and name of a pod group; the pod's own key for a single pod.
 pub type GroupKey = PodKey;
 
-/// What the scheduler is told of a pod.
+/// The parsed fields of a Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Namespace and name.
     pub key: PodKey,
-    /// Labels.
     pub labels: Labels,
-    /// Its node; empty when it has none.
+    /// `spec.nodeName`; empty while unbound.
     pub node: Text,
-    /// Whether it holds nothing any more.
-    pub ended: bool,
-    /// Whether somebody deleted it.
+    /// The phase is terminal: it holds no resources.
+    pub terminal: bool,
+    /// It has a `deletionTimestamp`.
     pub deleting: bool,
-    /// Whether it wants a node from us, now: ours, not gated, not deleted.
-    pub wants: bool,
-    /// Priority.
+    /// It is this scheduler's, without scheduling gates and not deleted.
+    pub schedulable: bool,
     pub priority: i64,
-    /// Whether it may have others evicted.
+    /// `preemptionPolicy` is not `Never`.
     pub preempts: bool,
-    /// Whether it is being evicted to make room.
+    /// It is a preemption victim (`DisruptionTarget` with reason `PreemptionByScheduler`).
     pub evicted: bool,
-    /// The node that is being cleared for it; empty when none is.
+    /// `status.nominatedNodeName`; empty for none.
     pub nominated: Text,
-    /// Age.
     pub created: Time,
-    /// When it began to run.
+    /// The API field `status.startTime`.
     pub started: Option<Time>,
-    /// The group it is placed with; `None` when it is alone.
+    /// Its pod group; `None` for a single pod.
     pub group: Option<GroupKey>,
-    /// Whether it has scheduling gates.
+    /// `spec.schedulingGates` is not empty.
     pub gated: bool,
-    /// Why this member must not be queued, and with it its group.
-    pub hold: Option<Text>,
-    /// The scheduler it asks for.
+    /// Why `PreEnqueue` rejects it, and with it its group.
+    pub pre_enqueue_error: Option<Text>,
+    /// The API field `spec.schedulerName`.
     pub scheduler: Text,
-    /// What it wants of volumes.
-    pub volumes: volumes::Wants,
-    /// What it wants of devices.
-    pub devices: devices::Wants,
-    /// What placement looks at.
-    pub demand: Demand,
+    pub volumes: volumes::PodVolumeClaims,
+    pub devices: devices::PodResourceClaims,
+    pub requirements: SchedulingRequirements,
 }
 
 impl Pod {
-    /// Reads a Pod that one of `schedulers` is to place.
+    /// Parses a Pod; `schedulers` are the scheduler names that this instance serves.
     #[must_use]
     pub fn of(tree: &Tree, schedulers: &[&str]) -> Pod {
         let key = (meta::namespace(tree), meta::name(tree));
         let labels = pod::labels_of(tree).map(|tree| label::read(tree.entries())).unwrap_or_default();
         let ours = schedulers.contains(&tree.str_at(path::SCHEDULER));
         let gated = !tree.items_at(path::GATES).is_empty();
-        let deleting = meta::deleting(tree).is_some();
+        let deleting = meta::deletion_timestamp(tree).is_some();
         Pod {
             node: tree.text_at(path::NODE_NAME),
-            ended: Phase::of(tree.str_at(path::PHASE)).ended(),
+            terminal: PodPhase::of(tree.str_at(path::PHASE)).is_terminal(),
             deleting,
-            wants: ours && !gated && !deleting,
+            schedulable: ours && !gated && !deleting,
             priority: tree.int_at(path::PRIORITY).unwrap_or(0),
             preempts: tree.str_at(path::PREEMPTION_POLICY) != "Never",
             evicted: deleting && is_evicted(tree),
             nominated: tree.text_at(path::NOMINATED),
-            created: meta::created(tree).unwrap_or_default(),
+            created: meta::creation_timestamp(tree).unwrap_or_default(),
             started: Time::of(tree.at(path::START_TIME)),
             group: None,
             gated,
-            hold: None,
+            pre_enqueue_error: None,
             scheduler: tree.text_at(path::SCHEDULER),
-            volumes: volumes::Wants::of(tree),
-            devices: devices::Wants::of(tree),
-            demand: Demand::of(tree, &key.0, &labels),
+            volumes: volumes::PodVolumeClaims::of(tree),
+            devices: devices::PodResourceClaims::of(tree),
+            requirements: SchedulingRequirements::of(tree, &key.0, &labels),
             key,
             labels,
         }
@@ -100,41 +93,40 @@ fn is_evicted(tree: &Tree) -> bool {
     })
 }
 
-/// What the scheduler is told of a disruption budget.
+/// The parsed fields of a PodDisruptionBudget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     namespace: Text,
-    selector: Selector,
+    selector: LabelSelector,
     allowed: i64,
     disrupted: Vec<Text>,
 }
 
 impl Budget {
-    /// Reads a `PodDisruptionBudget`.
     #[must_use]
     pub fn of(tree: &Tree) -> Budget {
         let disrupted = tree.entries_at(budget::DISRUPTED).iter();
         Budget {
             namespace: meta::namespace(tree),
-            selector: Selector::of(tree.at(budget::SELECTOR)),
+            selector: LabelSelector::of(tree.at(budget::SELECTOR)),
             allowed: tree.int_at(budget::ALLOWED).unwrap_or(0),
             disrupted: disrupted.map(|(name, _)| name.clone()).collect(),
         }
     }
 
-    /// How many pods may go now.
+    /// The API field `status.disruptionsAllowed`.
     #[must_use]
     pub fn allowed(&self) -> i64 {
         self.allowed
     }
 
-    /// Whether it protects a pod that is not on its way out already.
+    /// Whether it selects a pod that is not in `status.disruptedPods`.
     #[must_use]
     pub fn protects(&self, key: &PodKey, labels: &Labels) -> bool {
         self.namespace == key.0
             && !labels.is_empty()
             && !self.selector.is_everything()
-            && self.selector.selects_labels(labels)
+            && self.selector.matches_labels(labels)
             && !self.disrupted.contains(&key.1)
     }
 }

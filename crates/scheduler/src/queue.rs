@@ -1,10 +1,10 @@
-//! Who is next: groups that wait for a decision, and those that wait for a change that may help.
+//! The scheduling queue: active, backoff and unschedulable entries, as kube-scheduler's `PriorityQueue`.
 //!
 //! # Invariants
 //!
-//! - An entry is in exactly one place ([`Spot`]).
-//! - Nobody is looked at because time went by, except after an error. A refused group waits for the change that may
-//!   help it; when that came too soon after the refusal, others go first (back-off).
+//! - An entry is in exactly one sub-queue ([`QueuePosition`]).
+//! - No entry is retried because time passes, except after an error. An unschedulable entry waits for a cluster event
+//!   that its hints name; if the event arrives within the backoff, entries without backoff are scheduled first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,148 +12,138 @@ use std::time::Duration;
 
 use muster_api::time::Time;
 
-use crate::class::ClassId;
-use crate::gang::TeamId;
+use crate::cache::PodId;
+use crate::equivalence_class::ClassId;
+use crate::gang::GroupId;
 use crate::pod::GroupKey;
-use crate::reason::Cures;
-use crate::world::PodId;
+use crate::reason::QueueingHints;
 
-/// The first back-off.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
-/// The longest.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// A queue entry.
 pub type EntryId = u32;
 
-/// The most urgent first, then the oldest, then who came first.
-type Order = (Reverse<i64>, Time, u64, EntryId);
+/// Priority, then creation time, then arrival.
+type QueueOrder = (Reverse<i64>, Time, u64, EntryId);
 
-/// Where an entry is.
+/// The sub-queue of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spot {
-    /// In no list: being decided about, or held.
-    Out,
-    /// Waits for a decision.
+pub enum QueuePosition {
+    /// In no sub-queue: its cycle is running, or its group is held.
+    Detached,
+    /// Ready for a scheduling cycle.
     Active,
-    /// Waits for a decision, but was refused a moment ago.
+    /// Ready, but scheduled after the active entries until its backoff expires.
     Backoff,
-    /// Something went wrong; waits for its time.
+    /// A binding or eviction failed; retried after its backoff.
     Error,
-    /// Refused; waits with others of its class.
-    Parked(ClassId),
-    /// Refused, and not like others of its class: a group of several, or a pod that wants volumes or devices.
-    ParkedApart,
+    /// Unschedulable, together with the entries of its equivalence class.
+    Unschedulable(ClassId),
+    /// Unschedulable, with hints of its own: a group, or a pod with claims.
+    UnschedulableApart,
 }
 
-/// How many pods without a node are where in the queue.
+/// The number of pending pods per sub-queue (metric `pending_pods`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lengths {
-    /// They wait for a decision.
+pub struct QueueLengths {
+    /// In the active queue.
     pub active: usize,
-    /// They wait for a decision, but were refused a moment ago, or wait for their time after an error.
+    /// In backoff after an unschedulable cycle or an error.
     pub backoff: usize,
-    /// They wait for a change that may help.
-    pub parked: usize,
-    /// They wait for the rest of their group, or for what it refers to.
+    /// Unschedulable until a cluster event requeues them.
+    pub unschedulable: usize,
+    /// Rejected by `PreEnqueue` with their group.
     pub held: usize,
 }
 
-/// A group that wants nodes.
+/// A pending pod group or single pod.
 #[derive(Debug)]
-pub struct Entry {
-    /// Its name.
+pub struct QueuedEntry {
     pub key: GroupKey,
-    /// Pods without a node.
     pub members: Vec<PodId>,
-    /// The group, unless it is a pod alone.
-    pub team: Option<TeamId>,
-    /// What may help it, when it is parked apart.
-    cures: Cures,
-    /// How much room would help it, when that can be said.
-    lack: Option<Lack>,
+    /// The group; `None` for a single pod.
+    pub team: Option<GroupId>,
+    /// Its queueing hints while it is unschedulable apart.
+    hints: QueueingHints,
+    /// How many pods must fit before it is requeued, if that is known.
+    shortage: Option<Shortage>,
     priority: i64,
     created: Time,
     came: u64,
     attempts: u32,
     ready_at: Time,
-    spot: Spot,
+    spot: QueuePosition,
 }
 
-/// A group of equal pods that only lacks room: so many more have to fit before another look is worth it.
+/// Missing resources of a group of equal pods: it is requeued only when this many more pods fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lack {
+pub struct Shortage {
     /// Pods of this class.
     pub class: ClassId,
-    /// So many.
     pub pods: usize,
     /// What counts as room.
-    pub counts: Counted,
+    pub counts: CapacityKind,
 }
 
-/// What counts as room to a group that waits.
+/// Which resources count as available for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
-    /// What is free, and what those hold that are less important than this: they can be evicted.
+pub enum CapacityKind {
+    /// Free resources and those of pods with a lower priority, which can be preempted.
     Above(i64),
-    /// What is free where no room is being made: it waits for room of its own.
+    /// Free resources on nodes without nominated pods: the group has its own victims elsewhere.
     Free,
 }
 
-/// Entries of one class that wait for the same changes.
+/// Unschedulable entries of one equivalence class.
 #[derive(Debug, Default)]
-pub struct Parked {
-    /// What may help.
-    pub cures: Cures,
-    entries: BTreeSet<Order>,
+pub struct UnschedulableClass {
+    pub cures: QueueingHints,
+    entries: BTreeSet<QueueOrder>,
 }
 
-/// The queue.
 #[derive(Debug, Default)]
-pub struct Queue {
-    entries: Vec<Option<Entry>>,
+pub struct SchedulingQueue {
+    entries: Vec<Option<QueuedEntry>>,
     free: Vec<EntryId>,
-    active: BTreeSet<Order>,
+    active: BTreeSet<QueueOrder>,
     backoff: BTreeSet<(Time, EntryId)>,
     errors: BTreeSet<(Time, EntryId)>,
-    parked: BTreeMap<ClassId, Parked>,
-    apart: BTreeSet<Order>,
-    /// How many entries there ever were.
+    parked: BTreeMap<ClassId, UnschedulableClass>,
+    apart: BTreeSet<QueueOrder>,
+    /// Entries added so far.
     came: u64,
     now: Time,
 }
 
-impl Queue {
-    /// The time of the decisions that are being made.
+impl SchedulingQueue {
+    /// The time of the running scheduling cycle.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// An entry that exists.
-    pub fn entry(&self, id: EntryId) -> &Entry {
+    pub fn entry(&self, id: EntryId) -> &QueuedEntry {
         self.entries[id as usize].as_ref().expect("a numbered entry exists")
     }
 
-    /// An entry that exists.
-    pub fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
+    pub fn entry_mut(&mut self, id: EntryId) -> &mut QueuedEntry {
         self.entries[id as usize].as_mut().expect("a numbered entry exists")
     }
 
-    /// A new entry, in no list.
-    pub fn add(&mut self, key: GroupKey, team: Option<TeamId>, priority: i64, created: Time) -> EntryId {
+    /// Adds an entry in no sub-queue.
+    pub fn add(&mut self, key: GroupKey, team: Option<GroupId>, priority: i64, created: Time) -> EntryId {
         self.came += 1;
-        let entry = Entry {
+        let entry = QueuedEntry {
             key,
             members: Vec::new(),
             team,
-            cures: Cures::default(),
-            lack: None,
+            hints: QueueingHints::default(),
+            shortage: None,
             priority,
             created,
             came: self.came,
             attempts: 0,
             ready_at: Time::default(),
-            spot: Spot::Out,
+            spot: QueuePosition::Detached,
         };
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
@@ -163,26 +153,24 @@ impl Queue {
         id
     }
 
-    /// Forgets an entry; the class it was woken from when it was not decided about.
     pub fn remove(&mut self, id: EntryId) {
         self.leave(id);
         self.entries[id as usize] = None;
         self.free.push(id);
     }
 
-    /// One more belongs to an entry: the most urgent and the oldest count.
+    /// A member joined: the entry has the highest priority and the earliest creation time of its members.
     pub fn join(&mut self, id: EntryId, priority: i64, created: Time) {
         let entry = self.entry(id);
         let (priority, created) = (entry.priority.max(priority), entry.created.min(created));
         self.set_order(id, priority, created);
     }
 
-    /// How old an entry is.
     pub fn age(&self, id: EntryId) -> Time {
         self.entry(id).created
     }
 
-    /// Changes what the order goes by.
+    /// Changes priority and creation time; a pending entry becomes active.
     pub fn set_order(&mut self, id: EntryId, priority: i64, created: Time) {
         let spot = self.entry(id).spot;
         let (old, older) = (self.entry(id).priority, self.entry(id).created);
@@ -194,84 +182,84 @@ impl Queue {
         entry.priority = priority;
         entry.created = created;
         match spot {
-            Spot::Out => {}
-            Spot::Error => self.enter(id, Spot::Error),
-            _ => self.enter(id, Spot::Active),
+            QueuePosition::Detached => {}
+            QueuePosition::Error => self.enter(id, QueuePosition::Error),
+            _ => self.enter(id, QueuePosition::Active),
         }
     }
 
-    /// Puts an entry up for decision.
+    /// Moves an entry to the active queue.
     pub fn activate(&mut self, id: EntryId) {
         self.leave(id);
-        self.enter(id, Spot::Active);
+        self.enter(id, QueuePosition::Active);
     }
 
-    /// Where an entry is.
-    pub fn spot(&self, id: EntryId) -> Spot {
+    /// The sub-queue of an entry.
+    pub fn position(&self, id: EntryId) -> QueuePosition {
         self.entry(id).spot
     }
 
-    /// Takes an entry out of its list.
+    /// Removes an entry from its sub-queue.
     pub fn leave(&mut self, id: EntryId) {
         let order = self.order(id);
         let entry = self.entries[id as usize].as_mut().expect("a numbered entry exists");
         let ready_at = entry.ready_at;
-        match std::mem::replace(&mut entry.spot, Spot::Out) {
-            Spot::Out => {}
-            Spot::Active => {
+        match std::mem::replace(&mut entry.spot, QueuePosition::Detached) {
+            QueuePosition::Detached => {}
+            QueuePosition::Active => {
                 self.active.remove(&order);
             }
-            Spot::Backoff => {
+            QueuePosition::Backoff => {
                 self.backoff.remove(&(ready_at, id));
             }
-            Spot::Error => {
+            QueuePosition::Error => {
                 self.errors.remove(&(ready_at, id));
             }
-            Spot::Parked(class) => {
+            QueuePosition::Unschedulable(class) => {
                 let parked = self.parked.get_mut(&class).expect("a parked entry has a list");
                 parked.entries.remove(&order);
                 if parked.entries.is_empty() {
                     self.parked.remove(&class);
                 }
             }
-            Spot::ParkedApart => {
+            QueuePosition::UnschedulableApart => {
                 self.apart.remove(&order);
             }
         }
     }
 
-    fn enter(&mut self, id: EntryId, spot: Spot) {
+    fn enter(&mut self, id: EntryId, spot: QueuePosition) {
         let order = self.order(id);
         let entry = self.entries[id as usize].as_mut().expect("a numbered entry exists");
-        debug_assert_eq!(entry.spot, Spot::Out, "an entry is in one list");
+        debug_assert_eq!(entry.spot, QueuePosition::Detached, "an entry is in one list");
         entry.spot = spot;
         let ready_at = entry.ready_at;
         match spot {
-            Spot::Out => {}
-            Spot::Active => {
+            QueuePosition::Detached => {}
+            QueuePosition::Active => {
                 self.active.insert(order);
             }
-            Spot::Backoff => {
+            QueuePosition::Backoff => {
                 self.backoff.insert((ready_at, id));
             }
-            Spot::Error => {
+            QueuePosition::Error => {
                 self.errors.insert((ready_at, id));
             }
-            Spot::Parked(class) => {
+            QueuePosition::Unschedulable(class) => {
                 self.parked.entry(class).or_default().entries.insert(order);
             }
-            Spot::ParkedApart => {
+            QueuePosition::UnschedulableApart => {
                 self.apart.insert(order);
             }
         }
     }
 
-    fn order(&self, id: EntryId) -> Order {
+    fn order(&self, id: EntryId) -> QueueOrder {
         let entry = self.entry(id);
         (Reverse(entry.priority), entry.created, entry.came, id)
     }
 
-    /// The next entry to decide about. While others are fresher, those in back-off wait.
+    /// The next entry to schedule. Entries in backoff follow when no other is active.
     pub fn pop(&mut self, now: Time) -> Option<EntryId> {
         self.now = now;
         while let Some((at, id)) = self.errors.first().copied().filter(|(at, _)| *at <= now) {
@@ -282,121 +270,125 @@ impl Queue {
             self.activate(id);
         }
         let next = self.active.first().map(|order| order.3);
+        // An idle scheduler takes entries out of backoff early (kube-scheduler's SchedulerPopFromBackoffQ).
         let next = next.or_else(|| self.backoff.first().map(|(_, id)| *id))?;
         self.leave(next);
         Some(next)
     }
 
-    /// A refused pod waits with others of its class for what may help.
-    pub fn park(&mut self, id: EntryId, class: ClassId, cures: Cures) {
-        self.set_back(id);
-        self.enter(id, Spot::Parked(class));
+    /// Parks an unschedulable pod with the entries of its class.
+    pub fn add_unschedulable(&mut self, id: EntryId, class: ClassId, cures: QueueingHints) {
+        self.start_backoff(id);
+        self.enter(id, QueuePosition::Unschedulable(class));
         let parked = self.parked.get_mut(&class).expect("just parked");
         parked.cures = parked.cures.or(cures);
     }
 
-    /// A refused entry waits by itself for what may help.
-    pub fn park_apart(&mut self, id: EntryId, cures: Cures, lack: Option<Lack>) {
-        self.set_back(id);
+    /// Parks an unschedulable entry with hints of its own.
+    pub fn add_unschedulable_apart(&mut self, id: EntryId, cures: QueueingHints, lack: Option<Shortage>) {
+        self.start_backoff(id);
         let entry = self.entry_mut(id);
-        entry.cures = cures;
-        entry.lack = lack;
-        self.enter(id, Spot::ParkedApart);
+        entry.hints = cures;
+        entry.shortage = lack;
+        self.enter(id, QueuePosition::UnschedulableApart);
     }
 
-    /// An entry that met an error, for the so many-th time, is looked at again after a while.
-    pub fn delay(&mut self, id: EntryId, now: Time, failures: u32) {
+    /// Retries an entry after the backoff for its n-th failure.
+    pub fn retry_with_backoff(&mut self, id: EntryId, now: Time, failures: u32) {
         self.now = self.now.max(now);
         self.leave(id);
         let entry = self.entry_mut(id);
         entry.attempts = entry.attempts.max(failures.saturating_sub(1));
-        self.set_back(id);
-        self.enter(id, Spot::Error);
+        self.start_backoff(id);
+        self.enter(id, QueuePosition::Error);
     }
 
-    fn set_back(&mut self, id: EntryId) {
+    fn start_backoff(&mut self, id: EntryId) {
         let now = self.now;
         let entry = self.entry_mut(id);
+        // Doubles per attempt: 1, 2, 4, 8, 10 seconds, as kube-scheduler's podInitialBackoff and podMaxBackoff.
         let wait = BACKOFF_FIRST.saturating_mul(1 << entry.attempts.min(8)).min(BACKOFF_MAX);
         entry.attempts += 1;
         entry.ready_at = now + wait;
     }
 
-    /// The classes of parked entries, with what may help them.
-    pub fn parked(&self) -> Vec<(ClassId, Cures)> {
+    /// The unschedulable classes with their hints.
+    pub fn parked(&self) -> Vec<(ClassId, QueueingHints)> {
         self.parked.iter().map(|(class, parked)| (*class, parked.cures)).collect()
     }
 
-    /// Whether anything is parked.
     pub fn has_parked(&self) -> bool {
         !self.parked.is_empty() || !self.apart.is_empty()
     }
 
-    /// Wakes up to `max` parked entries of a class, the most urgent first.
-    pub fn wake(&mut self, class: ClassId, max: usize) {
+    /// Requeues up to `max` unschedulable entries of a class, in queue order.
+    pub fn requeue_class(&mut self, class: ClassId, max: usize) {
         let Some(parked) = self.parked.get(&class) else { return };
         let ids: Vec<EntryId> = parked.entries.iter().take(max).map(|order| order.3).collect();
-        ids.into_iter().for_each(|id| self.rouse(id));
+        ids.into_iter().for_each(|id| self.move_to_active_or_backoff(id));
     }
 
-    /// Wakes whoever is parked apart and may be helped by one of these changes. `room` tells for how many more there is
-    /// room where something changed.
-    pub fn wake_apart(&mut self, changes: Cures, mut room: impl FnMut(&Lack) -> usize) {
+    /// Requeues entries with hints of their own that match an event. `room` returns how many more pods fit where
+    /// something changed.
+    pub fn requeue_apart(&mut self, changes: QueueingHints, mut room: impl FnMut(&Shortage) -> usize) {
         let ids: Vec<EntryId> = self.apart.iter().map(|order| order.3).collect();
         for id in ids {
             let entry = self.entries[id as usize].as_mut().expect("a parked entry exists");
-            let helped = entry.cures.shares(changes)
-                && entry.lack.as_mut().is_none_or(|lack| {
+            let helped = entry.hints.intersects(changes)
+                && entry.shortage.as_mut().is_none_or(|lack| {
+                    // Capacity freed by several events adds up until the group fits.
                     lack.pods = lack.pods.saturating_sub(room(lack));
                     lack.pods == 0
                 });
             if helped {
-                self.rouse(id);
+                self.move_to_active_or_backoff(id);
             }
         }
     }
 
-    /// Wakes an entry if it is parked.
-    pub fn wake_parked(&mut self, id: EntryId) {
-        if matches!(self.entry(id).spot, Spot::Parked(_) | Spot::ParkedApart) {
-            self.rouse(id);
+    /// Requeues an entry if it is unschedulable.
+    pub fn requeue(&mut self, id: EntryId) {
+        if matches!(self.entry(id).spot, QueuePosition::Unschedulable(_) | QueuePosition::UnschedulableApart)
+        {
+            self.move_to_active_or_backoff(id);
         }
     }
 
-    fn rouse(&mut self, id: EntryId) {
+    fn move_to_active_or_backoff(&mut self, id: EntryId) {
         self.leave(id);
+        // The event may help, but the entry failed less than its backoff ago.
         let early = self.entry(id).ready_at > self.now;
-        self.enter(id, if early { Spot::Backoff } else { Spot::Active });
+        self.enter(id, if early { QueuePosition::Backoff } else { QueuePosition::Active });
     }
 
-    /// Puts an entry that was decided about straight back, with the age it had.
+    /// Returns an entry to the active queue after a successful cycle, without backoff and with its old order.
     pub fn put_back(&mut self, id: EntryId) {
         self.entry_mut(id).attempts = 0;
-        self.enter(id, Spot::Active);
+        self.enter(id, QueuePosition::Active);
     }
 
-    /// Whether somebody waits for a decision now.
     pub fn has_waiting(&self) -> bool {
         !self.active.is_empty() || !self.backoff.is_empty()
     }
 
-    /// How many pods wait where.
-    pub fn lengths(&self) -> Lengths {
-        let mut lengths = Lengths::default();
+    pub fn lengths(&self) -> QueueLengths {
+        let mut lengths = QueueLengths::default();
         for entry in self.entries.iter().flatten() {
             let place = match entry.spot {
-                Spot::Out => &mut lengths.held,
-                Spot::Active => &mut lengths.active,
-                Spot::Backoff | Spot::Error => &mut lengths.backoff,
-                Spot::Parked(_) | Spot::ParkedApart => &mut lengths.parked,
+                QueuePosition::Detached => &mut lengths.held,
+                QueuePosition::Active => &mut lengths.active,
+                QueuePosition::Backoff | QueuePosition::Error => &mut lengths.backoff,
+                QueuePosition::Unschedulable(_) | QueuePosition::UnschedulableApart => {
+                    &mut lengths.unschedulable
+                }
             };
             *place += entry.members.len();
         }
         lengths
     }
 
-    /// When the first one that met an error is to be looked at.
-    pub fn wake_at(&self) -> Option<Time> {
+    /// When the first entry with an error is retried.
+    pub fn requeue_at(&self) -> Option<Time> {
         self.errors.first().map(|(at, _)| *at)
     }
 }

@@ -1,64 +1,62 @@
-//! Why a pod found no node, and what may change that.
+//! Why a pod is unschedulable, in kube-scheduler's messages, and the queueing hints that follow from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use muster_api::words::reasons;
+use muster_api::consts::reasons;
 use muster_tree::Text;
 
-/// Why one node was not taken.
+/// Why a node is not feasible.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The pod's affinity names other nodes.
+    /// Required node affinity lists other nodes by `metadata.name`.
     NotNamed,
-    /// It is cordoned.
     Unschedulable,
-    /// It has a taint that the pod does not tolerate.
+    /// It has an untolerated taint.
     UntoleratedTaint,
-    /// It does not match the pod's selector or required affinity.
+    /// It does not match the node selector or required node affinity.
     Affinity,
-    /// A port of the host is taken.
+    /// A host port is in use.
     Ports,
-    /// It holds as many pods as it may.
+    /// The resource `pods` is exhausted.
     TooManyPods,
-    /// It has too little left of a resource.
+    /// A resource is insufficient.
     Insufficient(Text),
-    /// Spreading would be too uneven.
+    /// `maxSkew` of a topology spread constraint would be exceeded.
     Spread,
-    /// It lacks the label that spreading goes by.
+    /// It lacks the topology key of a spread constraint.
     SpreadLabel,
-    /// Pods that must be near are not.
+    /// Required pod affinity is not satisfied.
     PodAffinity,
-    /// Pods that must not be near are.
+    /// Required pod anti-affinity is violated.
     AntiAffinity,
-    /// Pods there do not want this one near.
+    /// The required anti-affinity of a placed pod is violated.
     ExistingAntiAffinity,
-    /// Volumes or devices, in the words of their book.
+    /// The message of a volume or device plugin.
     Claims(Text),
-    /// Preemption: nothing that could be evicted would help.
+    /// Preemption: no eviction would help.
     NotHelpful,
-    /// Preemption: nobody there may be evicted.
+    /// Preemption: no pod of lower priority on the node.
     NoVictims,
 }
 
-/// What may cure a refusal.
+/// The cluster events that may make an unschedulable entry schedulable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cures {
-    /// A node comes, or its labels, taints or cordon change.
+pub struct QueueingHints {
+    /// A Node is added, or its labels, taints or cordon change.
     pub node: bool,
-    /// A node has more room.
+    /// Resources of a node become free.
     pub room: bool,
-    /// Other pods come, go or change labels.
+    /// Other pods are added or deleted, or their labels change.
     pub pods: bool,
     /// Volumes, devices or claims to them change.
     pub claims: bool,
 }
 
-impl Cures {
-    /// Either of both.
+impl QueueingHints {
     #[must_use]
-    pub fn or(self, other: Cures) -> Cures {
-        Cures {
+    pub fn or(self, other: QueueingHints) -> QueueingHints {
+        QueueingHints {
             node: self.node || other.node,
             room: self.room || other.room,
             pods: self.pods || other.pods,
@@ -67,13 +65,12 @@ impl Cures {
     }
 }
 
-impl Cures {
-    /// Everything.
-    pub const ANY: Cures = Cures { node: true, room: true, pods: true, claims: true };
+impl QueueingHints {
+    pub const ANY: QueueingHints = QueueingHints { node: true, room: true, pods: true, claims: true };
 
-    /// Whether one is in both.
+    /// Whether any event is in both.
     #[must_use]
-    pub fn shares(self, other: Cures) -> bool {
+    pub fn intersects(self, other: QueueingHints) -> bool {
         (self.node && other.node)
             || (self.room && other.room)
             || (self.pods && other.pods)
@@ -82,15 +79,15 @@ impl Cures {
 }
 
 impl Reason {
-    /// What may cure it.
+    /// The events that may resolve it.
     #[must_use]
-    pub fn cures(&self) -> Cures {
+    pub fn queueing_hints(&self) -> QueueingHints {
         let room = matches!(self, Reason::Ports | Reason::TooManyPods | Reason::Insufficient(_));
         let pods = matches!(
             self,
             Reason::Spread | Reason::PodAffinity | Reason::AntiAffinity | Reason::ExistingAntiAffinity
         );
-        Cures { node: true, room, pods, claims: matches!(self, Reason::Claims(_)) }
+        QueueingHints { node: true, room, pods, claims: matches!(self, Reason::Claims(_)) }
     }
 }
 
@@ -119,40 +116,43 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How many nodes fell to which reason. A node may fall to several.
+/// The number of nodes per reason. A node may have several reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many nodes there are.
+pub struct ReasonCounts {
+    /// The number of all nodes.
     pub nodes: usize,
-    /// How many fell to each reason.
+    /// The number of nodes by reason.
     pub counts: BTreeMap<Reason, usize>,
-    /// What is wrong with the pod whatever the node, instead of the counts.
-    pub whole: Option<Text>,
-    /// Why no answer could be found, instead of everything else.
-    pub broken: Option<Text>,
+    /// The `PreFilter` failure, which replaces the counts.
+    pub pre_filter: Option<Text>,
+    /// The error of a plugin, which replaces everything else.
+    pub error: Option<Text>,
 }
 
-impl Tally {
-    /// Counts one node more.
+impl ReasonCounts {
     pub fn add(&mut self, reason: Reason) {
         *self.counts.entry(reason).or_default() += 1;
     }
 
-    /// What may cure it.
+    /// The events that may resolve it.
     #[must_use]
-    pub fn cures(&self) -> Cures {
-        let all = self.counts.keys().map(Reason::cures);
+    pub fn cures(&self) -> QueueingHints {
+        let all = self.counts.keys().map(Reason::queueing_hints);
         all.fold(
-            Cures { node: true, claims: self.whole.is_some() || self.broken.is_some(), ..Cures::default() },
-            Cures::or,
+            QueueingHints {
+                node: true,
+                claims: self.pre_filter.is_some() || self.error.is_some(),
+                ..QueueingHints::default()
+            },
+            QueueingHints::or,
         )
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for ReasonCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0/{} nodes are available:", self.nodes)?;
-        if let Some(words) = &self.whole {
+        if let Some(words) = &self.pre_filter {
             return write!(f, " {words}.");
         }
         let mut words: Vec<String> =
@@ -162,65 +162,62 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Why no node was taken.
+/// Why a pod is unschedulable, as kube-scheduler's `FitError`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Node by node.
-    pub tally: Tally,
-    /// What came of preemption.
-    pub preemption: Preemption,
+pub struct FitError {
+    pub reasons: ReasonCounts,
+    pub preemption: PreemptionResult,
 }
 
-/// What came of trying to make room.
+/// The result of preemption (`PostFilter`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Preemption {
+pub enum PreemptionResult {
     /// It was not tried.
     #[default]
-    Untried,
-    /// It could not be: what keeps the pod from every node was found before devices were looked at, and then the real
-    /// one does not find what it knows of them.
+    NotAttempted,
+    /// `PreFilter` failed before `DynamicResources` stored its cycle state: kube-scheduler's `PostFilter` then misses that
+    /// state, and its error ends the message with "not found".
     NotFound,
-    /// The pod must not preempt.
+    /// `preemptionPolicy` is `Never`.
     Never,
-    /// Victims of an earlier try are still on their way out.
-    UnderWay,
-    /// It does not help.
-    Useless(Tally),
-    /// Room will be made.
+    /// Victims of an earlier preemption still terminate.
+    InProgress,
+    NotHelpful(ReasonCounts),
     Found {
-        /// On this node.
         node: Text,
-        /// How many pods go.
+        /// The number of victims.
         victims: usize,
     },
 }
 
-impl Refused {
-    /// The reason for the condition.
+impl FitError {
+    /// The reason of the `PodScheduled` condition.
     #[must_use]
     pub fn reason(&self) -> &'static str {
-        if self.tally.broken.is_some() { reasons::SCHEDULER_ERROR } else { reasons::UNSCHEDULABLE }
+        if self.reasons.error.is_some() { reasons::SCHEDULER_ERROR } else { reasons::UNSCHEDULABLE }
     }
 
-    /// The sentence for the condition and the event.
+    /// The message of the condition and the event.
     #[must_use]
     pub fn message(&self) -> String {
-        if let Some(why) = &self.tally.broken {
+        if let Some(why) = &self.reasons.error {
             return format!("running \"DynamicResources\" filter plugin: {why}");
         }
-        if self.tally.nodes == 0 {
+        if self.reasons.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
-        let tally = &self.tally;
+        let tally = &self.reasons;
         match &self.preemption {
-            Preemption::Untried => tally.to_string(),
-            Preemption::NotFound => format!("{tally} not found"),
-            Preemption::Never => format!("{tally} preemption: not eligible due to preemptionPolicy=Never."),
-            Preemption::UnderWay => {
+            PreemptionResult::NotAttempted => tally.to_string(),
+            PreemptionResult::NotFound => format!("{tally} not found"),
+            PreemptionResult::Never => {
+                format!("{tally} preemption: not eligible due to preemptionPolicy=Never.")
+            }
+            PreemptionResult::InProgress => {
                 format!("{tally} preemption: not eligible due to a terminating pod on the nominated node.")
             }
-            Preemption::Useless(why) => format!("{tally} preemption: {why}"),
-            Preemption::Found { node, victims } => {
+            PreemptionResult::NotHelpful(why) => format!("{tally} preemption: {why}"),
+            PreemptionResult::Found { node, victims } => {
                 format!(
                     "{tally} preemption: found a potential placement for pod on node {node}, preempting {victims} victims"
                 )

@@ -1,56 +1,55 @@
-//! How good a node is for a pod: whole numbers from 0 to 100 per aspect, weighted and summed.
+//! Score plugins: integers from 0 to 100 per plugin, weighted as in kube-scheduler's default profile.
 
-use crate::class::Class;
-use crate::table::{CPU, MEMORY, Row, Table};
+use crate::equivalence_class::EquivalenceClass;
+use crate::node_table::{CPU, MEMORY, NodeRow, NodeTable};
 
-/// The best an aspect can be.
+/// The same as kube-scheduler's `MaxNodeScore`.
 pub const BEST: i64 = 100;
-/// Weight of soft taints.
+/// Weight of the plugin `TaintToleration`.
 const TAINTS: i64 = 3;
-/// Weight of preferred node affinity.
+/// Weight of the plugin `NodeAffinity`.
 const PREFERENCE: i64 = 2;
-/// Weight of preferred pod affinity.
-pub const COMPANY: i64 = 2;
-/// Weight of spreading.
+/// Weight of the plugin `InterPodAffinity`.
+pub const INTER_POD_AFFINITY: i64 = 2;
 pub const SPREAD: i64 = 2;
-/// Weight of the choices of devices.
-pub const CHOICES: i64 = 2;
+/// Weight of `DynamicResources`: earlier `firstAvailable` alternatives are better.
+pub const DYNAMIC_RESOURCES: i64 = 2;
 
-/// So many pods weigh less than one point.
+/// The number of pods on a node breaks ties only: fewer pods than this never outweigh one point.
 const PODS_PER_POINT: i64 = 1 << 20;
 
-/// What the node itself gives: soft taints not tolerated, weights of matching preferences.
+/// Scores of the node-only plugins before normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Raw {
-    /// Soft taints that are not tolerated.
+pub struct RawScore {
+    /// Number of untolerated `PreferNoSchedule` taints.
     pub taints: i64,
-    /// Weights of the preferences that match.
+    /// Sum of the weights of matching preferences.
     pub preference: i64,
 }
 
-impl Raw {
-    /// The larger of each.
+impl RawScore {
+    /// The maximum per field.
     #[must_use]
-    pub fn max(self, other: Raw) -> Raw {
-        Raw { taints: self.taints.max(other.taints), preference: self.preference.max(other.preference) }
+    pub fn max(self, other: RawScore) -> RawScore {
+        RawScore { taints: self.taints.max(other.taints), preference: self.preference.max(other.preference) }
     }
 
-    /// The weighted score, measured against the largest there is.
+    /// The weighted score, normalised by the maximum over all nodes.
     #[must_use]
-    pub fn score(self, top: Raw) -> i64 {
+    pub fn score(self, top: RawScore) -> i64 {
         let taints = if top.taints == 0 { BEST } else { BEST - BEST * self.taints / top.taints };
         let preference = if top.preference == 0 { 0 } else { BEST * self.preference / top.preference };
         TAINTS * taints + PREFERENCE * preference
     }
 }
 
-/// Of nodes with equal scores the one with fewer pods is better.
-pub fn among_equals(score: i64, table: &Table, row: Row) -> i64 {
+/// Breaks ties: of nodes with equal scores the one with fewer pods wins.
+pub fn among_equals(score: i64, table: &NodeTable, row: NodeRow) -> i64 {
     score * PODS_PER_POINT - i64::try_from(table.pods(row).len()).unwrap_or(0).min(PODS_PER_POINT - 1)
 }
 
-/// How well the pod's amounts suit the node: its fullness, and how balanced its use stays.
-pub fn amounts(table: &Table, row: Row, class: &Class) -> i64 {
+/// `NodeResourcesFit` plus `NodeResourcesBalancedAllocation`.
+pub fn amounts(table: &NodeTable, row: NodeRow, class: &EquivalenceClass) -> i64 {
     let fullness = if class.packed.is_empty() {
         least_allocated(table, row, class)
     } else {
@@ -59,14 +58,14 @@ pub fn amounts(table: &Table, row: Row, class: &Class) -> i64 {
     fullness + if class.balances { balanced(table, row, class) } else { 0 }
 }
 
-/// The emptier, the better.
-fn least_allocated(table: &Table, row: Row, class: &Class) -> i64 {
+/// `LeastAllocated`: the mean of the free shares of CPU and memory.
+fn least_allocated(table: &NodeTable, row: NodeRow, class: &EquivalenceClass) -> i64 {
     let taken = table.scored(row);
     let (mut sum, mut parts) = (0, 0);
     for resource in [CPU, MEMORY] {
         let all = table.allocatable(row, resource);
         if all != 0 {
-            let asked = taken[resource] + class.asks.scored[resource];
+            let asked = taken[resource] + class.requests.scored[resource];
             sum += if asked > all { 0 } else { part(all - asked, all) };
             parts += 1;
         }
@@ -74,8 +73,8 @@ fn least_allocated(table: &Table, row: Row, class: &Class) -> i64 {
     if parts == 0 { 0 } else { sum / parts }
 }
 
-/// The fuller, the better: scarce devices are packed, so that whole nodes stay free for those who need many.
-fn most_allocated(table: &Table, row: Row, class: &Class) -> i64 {
+/// `MostAllocated`: scarce devices are bin-packed, so that whole nodes stay free for pods that need all of them.
+fn most_allocated(table: &NodeTable, row: NodeRow, class: &EquivalenceClass) -> i64 {
     let (mut sum, mut parts) = (0, 0);
     for (resource, amount) in &class.packed {
         let all = table.allocatable(row, *resource);
@@ -91,15 +90,15 @@ fn part(some: i64, all: i64) -> i64 {
     some.checked_mul(BEST).map_or_else(|| some / (all / BEST).max(1), |product| product / all)
 }
 
-/// Whether the node's use of CPU and memory gets more balanced (above 75) or less.
-fn balanced(table: &Table, row: Row, class: &Class) -> i64 {
-    let after = balance(table, row, [class.asked(CPU), class.asked(MEMORY)]);
+/// `BalancedAllocation`: above 75 if the shares of CPU and memory come closer to each other, below if they diverge.
+fn balanced(table: &NodeTable, row: NodeRow, class: &EquivalenceClass) -> i64 {
+    let after = balance(table, row, [class.requested(CPU), class.requested(MEMORY)]);
     let before = balance(table, row, [0, 0]);
     BEST / 2 + (BEST / 2 + after - before) / 2
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "fractions of one")]
-fn balance(table: &Table, row: Row, more: [i64; 2]) -> i64 {
+fn balance(table: &NodeTable, row: NodeRow, more: [i64; 2]) -> i64 {
     let fraction = |resource: usize| {
         let all = table.allocatable(row, resource);
         let asked = table.used(row, resource) + more[resource];

@@ -1,4 +1,4 @@
-//! The scheduler from outside: placement cases as data, the life of the queue, and laws that hold whatever happens.
+//! Black-box tests of the scheduler: placement cases as data, the scheduling queue, and invariants under random events.
 
 mod build;
 mod cases;

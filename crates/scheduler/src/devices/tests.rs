@@ -1,10 +1,10 @@
-//! The laws of the book: whatever comes in whatever order, no device has two holders, and undoing leaves nothing.
+//! Invariants of the plugin: with events in any order no device has two holders, and a rollback leaves no trace.
 
 use std::collections::BTreeMap;
 
-use muster_api::node::{NodeFacts, simulated};
-use muster_api::port::Object;
-use muster_devices::{DeviceId, held};
+use muster_api::client::ApiObject;
+use muster_api::node::{NodeFacts, simulated_node};
+use muster_devices::{DeviceId, allocated_devices};
 use muster_tree::{Text, Tree, tree};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ enum Op {
     Arrive(usize),
     /// A claim is given back.
     Free(usize),
-    /// A claim is deleted, and made anew.
+    /// A claim is deleted and created again.
     Anew(usize),
     Gone(usize),
 }
@@ -44,19 +44,19 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 struct Bench {
-    book: Devices,
+    book: DynamicResources,
     /// What the server holds.
-    server: BTreeMap<usize, Object>,
+    server: BTreeMap<usize, ApiObject>,
     /// Allocations under way, with the revision they mean.
     under_way: BTreeMap<usize, (Tree, u64)>,
     on: BTreeMap<usize, usize>,
     revision: u64,
     keys: Vec<PodKey>,
-    wants: Vec<Wants>,
+    wants: Vec<PodResourceClaims>,
 }
 
 fn node(n: usize) -> NodeFacts {
-    NodeFacts::of(&simulated(&format!("n{n}").into(), &tree!({})))
+    NodeFacts::of(&simulated_node(&format!("n{n}").into(), &tree!({})))
 }
 
 fn key(claim: usize) -> ClaimKey {
@@ -65,17 +65,18 @@ fn key(claim: usize) -> ClaimKey {
 
 impl Bench {
     fn new() -> Bench {
-        let mut book = Devices::default();
+        let mut book = DynamicResources::default();
         for n in 0..NODES {
             let devices = (0..DEVICES).map(|d| tree!({"name": format!("d{d}")}));
             let name = format!("n{n}");
-            book.slice(&tree!({"metadata": {"name": &name}, "spec": {"driver": "x", "nodeName": &name,
+            book.update_slice(&tree!({"metadata": {"name": &name}, "spec": {"driver": "x", "nodeName": &name,
                 "pool": {"name": &name, "generation": 1, "resourceSliceCount": 1}, "devices": Tree::list(devices)}}));
         }
-        book.class(&tree!({"metadata": {"name": "gpu"}, "spec": {}}));
+        book.update_class(&tree!({"metadata": {"name": "gpu"}, "spec": {}}));
         // Pods share claims: pod n wants the claims n and n + 1.
-        let want = |n: usize| Want::Claim { name: key(n % CLAIMS).1, owned: false };
-        let wants = |n: usize| Wants { uid: format!("u{n}").into(), claims: vec![want(n), want(n + 1)] };
+        let want = |n: usize| ResourceClaimRef::Claim { name: key(n % CLAIMS).1, owned: false };
+        let wants =
+            |n: usize| PodResourceClaims { uid: format!("u{n}").into(), claims: vec![want(n), want(n + 1)] };
         let mut bench = Bench {
             book,
             server: BTreeMap::new(),
@@ -100,16 +101,20 @@ impl Bench {
 
     fn write(&mut self, claim: usize, tree: Tree) {
         self.revision += 1;
-        let object = Object { tree, revision: self.revision };
+        let object = ApiObject { tree, revision: self.revision };
         self.server.insert(claim, object.clone());
-        self.book.claim(&object);
+        self.book.update_claim(&object);
     }
 
-    fn ask<T>(&mut self, pod: usize, question: impl FnOnce(&mut Devices, &Asker<'_>) -> T) -> T {
-        let asker = Asker {
+    fn ask<T>(
+        &mut self,
+        pod: usize,
+        question: impl FnOnce(&mut DynamicResources, &DeviceClaimingPod<'_>) -> T,
+    ) -> T {
+        let asker = DeviceClaimingPod {
             id: u32::try_from(pod).unwrap(),
             key: &self.keys[pod],
-            wants: &self.wants[pod],
+            claims: &self.wants[pod],
             bound: false,
         };
         question(&mut self.book, &asker)
@@ -120,9 +125,9 @@ impl Bench {
             Op::Put(pod, at) if !self.on.contains_key(pod) => {
                 let node = node(*at);
                 let fits = self.ask(*pod, |book, asker| {
-                    let fits = book.hold(asker).is_none() && book.wrong(asker, &node).is_none();
+                    let fits = book.pre_filter_error(asker).is_none() && book.filter(asker, &node).is_none();
                     if fits {
-                        book.put(asker, &node.name, Some(&node));
+                        book.assume(asker, &node.name, Some(&node));
                     }
                     fits
                 });
@@ -131,7 +136,7 @@ impl Bench {
                 }
             }
             Op::Take(pod) if self.on.remove(pod).is_some() => {
-                self.ask(*pod, Devices::take);
+                self.ask(*pod, DynamicResources::forget);
             }
             Op::Send(claim) => self.send(*claim),
             Op::Arrive(claim) => {
@@ -151,7 +156,7 @@ impl Bench {
             Op::Anew(claim) => self.make(*claim),
             Op::Gone(claim) => {
                 self.server.remove(claim);
-                self.book.claim_gone(&key(*claim));
+                self.book.delete_claim(&key(*claim));
             }
             _ => {}
         }
@@ -160,12 +165,12 @@ impl Bench {
 
     fn send(&mut self, claim: usize) {
         for pod in self.on.keys().copied().collect::<Vec<_>>() {
-            for errand in self.ask(pod, |book, asker| book.errands(asker)) {
+            for errand in self.ask(pod, |book, asker| book.prebind_tasks(asker)) {
                 if errand.claim == key(claim)
-                    && let Does::Give(allocation) = errand.does
+                    && let ClaimAction::Allocate(allocation) = errand.action
                 {
                     let revision = self.server[&claim].revision;
-                    self.book.sent(&errand.claim, revision);
+                    self.book.allocation_sent(&errand.claim, revision);
                     self.under_way.insert(claim, (allocation, revision));
                 }
             }
@@ -176,7 +181,7 @@ impl Bench {
     fn check(&self) {
         let mut holders: BTreeMap<DeviceId, Text> = BTreeMap::new();
         let mut hold = |claim: &Text, allocation: &Tree| {
-            for device in held(allocation).devices {
+            for device in allocated_devices(allocation).devices {
                 let before = holders.insert(device.clone(), claim.clone());
                 assert!(before.is_none_or(|it| it == *claim), "{device} has two holders");
                 assert_eq!(self.book.inventory.holders(&device), 1, "{device}");
@@ -211,7 +216,7 @@ proptest! {
         (0..PODS).for_each(|pod| bench.play(&Op::Take(pod)));
         (0..CLAIMS).for_each(|claim| bench.play(&Op::Gone(claim)));
         prop_assert_eq!(bench.book.held(), 0);
-        prop_assert!(bench.book.claims.is_empty() && bench.book.spots.is_empty());
+        prop_assert!(bench.book.claims.is_empty() && bench.book.nodes.is_empty());
     }
 
     #[test]

@@ -1,67 +1,64 @@
-//! One try to place a group: as many members as it needs, or none.
+//! The scheduling cycle of a pod group: at least `minCount` members get nodes, or none does.
 //!
-//! What a try takes is given back in reverse when it fails, and nobody hears of it: the world is the one it was
-//! before, down to the count of its changes.
+//! A failed attempt is rolled back in reverse order and leaves no event: the cache is as before, including its change
+//! count, so cached fit errors stay valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::time::Time;
 use muster_tree::Text;
 
-use super::order::KindOfPod;
-use super::refuse::{Failure, Room};
-use super::{Group, GroupOutcome, GroupVerdict, TeamId};
-use crate::choose::{Diagnosis, Stats};
+use super::order::MemberKind;
+use super::unschedulable::{GroupFailure, GroupPreemption};
+use super::{GroupId, GroupOutcome, GroupSpec, GroupStatus};
+use crate::cache::{PodId, SchedulerCache};
+use crate::node_table::{CPU, MEMORY, NodeRow};
 use crate::queue::EntryId;
-use crate::reason::Cures;
-use crate::table::{CPU, MEMORY, Row};
-use crate::world::{PodId, World};
-use crate::{Decision, Outcome, Scheduler};
+use crate::reason::QueueingHints;
+use crate::select_node::{Diagnosis, Stats};
+use crate::{Scheduler, SchedulingDecision, SchedulingOutcome};
 
-/// What a cycle is about.
+/// A scheduling cycle of a group.
 #[derive(Debug)]
-pub struct Task {
-    /// The group.
-    pub team: TeamId,
+pub struct GroupCycle {
+    pub team: GroupId,
     /// Its entry in the queue.
     pub entry: EntryId,
-    /// Members that wait, in the order in which they are placed.
+    /// Pending members in scheduling order.
     pub members: Vec<PodId>,
-    /// So many have to be on nodes.
+    /// The API field `minCount`.
     pub min: usize,
-    /// So many are.
     pub scheduled: usize,
     /// Priority of the group.
     pub priority: i64,
-    /// Whether it may have others evicted.
+    /// `preemptionPolicy` is not `Never`.
     pub preempts: bool,
-    /// The node label whose value all members must share.
+    /// The topology key whose value all members must share.
     pub topology: Option<Text>,
-    /// When its time is over.
     pub late_at: Option<Time>,
 }
 
-impl Task {
-    /// So many have to be placed this time.
+impl GroupCycle {
+    /// Members that this cycle must schedule, at least.
     pub fn need(&self) -> usize {
         self.min.saturating_sub(self.scheduled).max(1)
     }
 }
 
-/// What came of placing members one by one.
+/// The result of scheduling members one by one.
 #[derive(Debug, Default)]
-pub struct Try {
-    /// Those that have nodes.
-    pub placed: Vec<(PodId, Row)>,
-    /// Those that found none.
+pub struct PlacementAttempt {
+    /// Members with their nodes.
+    pub placed: Vec<(PodId, NodeRow)>,
+    /// Members without a feasible node.
     pub failed: Vec<PodId>,
-    /// How many were not looked at any more.
+    /// Members that were not tried any more.
     pub rest: usize,
 }
 
-/// What nobody must hear of when a try is undone.
+/// Recorded changes of the cache that a rollback discards.
 #[derive(Debug, Clone, Copy)]
-pub struct Marks {
+pub struct Checkpoint {
     freed: usize,
     moved: usize,
     claims_moved: bool,
@@ -69,14 +66,14 @@ pub struct Marks {
 }
 
 impl Scheduler {
-    /// One try to place a group; `None` when it is held after all.
-    pub(crate) fn group_cycle(&mut self, id: EntryId) -> Option<Decision> {
+    /// One scheduling cycle of a group; `None` if the group is held.
+    pub(crate) fn schedule_group(&mut self, id: EntryId) -> Option<SchedulingDecision> {
         let team_id = self.queue.entry(id).team?;
-        let team = self.world.teams.of(team_id);
+        let team = self.cache.groups.of(team_id);
         let group = team.group().filter(|_| team.held.is_none())?.clone();
-        let members = self.world.in_order(&self.queue.entry(id).members);
-        // All are asked: each is told when its claims come.
-        let gated = members.iter().filter(|pod| self.gate(**pod)).count();
+        let members = self.cache.in_order(&self.queue.entry(id).members);
+        // Every member is checked, so that each one is registered for events of its claims.
+        let gated = members.iter().filter(|pod| self.fails_pre_enqueue(**pod)).count();
         if gated > 0 {
             self.wait_for_claims(id);
             return None;
@@ -84,39 +81,39 @@ impl Scheduler {
         self.stats.groups += 1;
         let task = match self.task(id, team_id, &group, members) {
             Ok(task) => task,
-            Err((members, words)) => return Some(self.break_off(id, &members, &words)),
+            Err((members, words)) => return Some(self.group_invalid(id, &members, &words)),
         };
-        if let Some(words) = self.world.can_never_fit(&task) {
-            return Some(self.refuse_for_ever(&task, &words));
+        if let Some(words) = self.cache.can_never_fit(&task) {
+            return Some(self.group_never_fits(&task, &words));
         }
         if let Some((failure, room)) = self.remembered_group(&task) {
             self.stats.repeated += 1;
-            return Some(self.refuse_group(&task, &failure, &room));
+            return Some(self.group_unschedulable(&task, &failure, &room));
         }
-        match self.world.place(&task, &mut self.stats) {
-            Ok(placed) => Some(self.keep(&task, &placed)),
-            Err(failure) => Some(self.look_for_room(&task, &failure)),
+        match self.cache.place_group(&task, &mut self.stats) {
+            Ok(placed) => Some(self.commit(&task, &placed)),
+            Err(failure) => Some(self.post_filter_group(&task, &failure)),
         }
     }
 
-    /// What is to be done, or which rule of groups the members break.
+    /// The cycle of a group, or the rule that its members violate.
     fn task(
         &mut self,
         entry: EntryId,
-        team: TeamId,
-        group: &Group,
+        team: GroupId,
+        group: &GroupSpec,
         members: Vec<PodId>,
-    ) -> Result<Task, (Vec<PodId>, String)> {
-        let (priority, preempts) = match self.world.agree(team, group) {
+    ) -> Result<GroupCycle, (Vec<PodId>, String)> {
+        let (priority, preempts) = match self.cache.validate_members(team, group) {
             Ok(rank) => rank,
             Err(words) => return Err((members, words)),
         };
         let now = self.queue.now();
-        let known = self.world.teams.of_mut(team);
-        // Once enough are bound there is nothing to be late for.
+        let known = self.cache.groups.of_mut(team);
+        // The deadline does not apply once `minCount` members are bound.
         let whole = known.counts().assigned >= group.policy.min();
-        let since = if whole { now } else { *known.tried.get_or_insert(now) };
-        Ok(Task {
+        let since = if whole { now } else { *known.first_attempt.get_or_insert(now) };
+        Ok(GroupCycle {
             team,
             entry,
             members,
@@ -129,74 +126,75 @@ impl Scheduler {
         })
     }
 
-    /// Keeps what a try took: enough members have nodes.
-    pub(crate) fn keep(&mut self, task: &Task, placed: &[(PodId, Row)]) -> Decision {
-        let names = |(pod, row): &(PodId, Row)| {
-            (self.world.pod(*pod).key.clone(), self.world.table.name(*row).clone())
+    /// Assumes the members of a successful attempt.
+    pub(crate) fn commit(&mut self, task: &GroupCycle, placed: &[(PodId, NodeRow)]) -> SchedulingDecision {
+        let names = |(pod, row): &(PodId, NodeRow)| {
+            (self.cache.pod(*pod).key.clone(), self.cache.table.name(*row).clone())
         };
         let outcome = GroupOutcome {
-            verdict: GroupVerdict::Placed,
-            placed: placed.iter().map(names).collect(),
-            refused: Vec::new(),
-            evict: Vec::new(),
-            evict_groups: Vec::new(),
-            outranked: Vec::new(),
+            status: GroupStatus::Placed,
+            scheduled: placed.iter().map(names).collect(),
+            unschedulable: Vec::new(),
+            victims: Vec::new(),
+            victim_groups: Vec::new(),
+            nominations_cleared: Vec::new(),
         };
-        let group = self.world.teams.of(task.team).key.clone();
-        placed.iter().for_each(|(pod, _)| self.settle(*pod));
+        let group = self.cache.groups.of(task.team).key.clone();
+        placed.iter().for_each(|(pod, _)| self.clear_queue_state(*pod));
         let mut left = task.members.clone();
-        left.retain(|pod| self.world.pod(*pod).on.is_none());
+        left.retain(|pod| self.cache.pod(*pod).on.is_none());
         if left.is_empty() {
-            self.dismiss(task.entry);
+            self.remove_entry(task.entry);
         } else {
             self.queue.entry_mut(task.entry).members = left;
+            // Members beyond `minCount` are tried again at once, after entries of higher priority.
             self.queue.put_back(task.entry);
         }
         self.watch_deadline(task.team);
-        Decision { group, outcome: Outcome::Group(Box::new(outcome)) }
+        SchedulingDecision { group, outcome: SchedulingOutcome::Group(Box::new(outcome)) }
     }
 
-    /// Nobody finds a node: looks for room that can be made.
-    fn look_for_room(&mut self, task: &Task, failure: &Failure) -> Decision {
-        if failure.broken().is_some() || self.world.table.len() == 0 {
-            return self.refuse_group(task, failure, &Room::Untried);
+    /// Too few members have nodes (`PostFilter`): tries preemption.
+    fn post_filter_group(&mut self, task: &GroupCycle, failure: &GroupFailure) -> SchedulingDecision {
+        if failure.broken().is_some() || self.cache.table.len() == 0 {
+            return self.group_unschedulable(task, failure, &GroupPreemption::Untried);
         }
         if !task.preempts {
             self.end_nominations(task);
-            return self.refuse_group(task, failure, &Room::Never);
+            return self.group_unschedulable(task, failure, &GroupPreemption::Never);
         }
-        if self.room_under_way(task.entry) {
-            return self.refuse_group(task, failure, &Room::UnderWay);
+        if self.preemption_in_progress(task.entry) {
+            return self.group_unschedulable(task, failure, &GroupPreemption::UnderWay);
         }
         if self.end_nominations(task) {
-            // What was kept free for one member may have been in the way of another.
-            return match self.world.place(task, &mut self.stats) {
-                Ok(placed) => self.keep(task, &placed),
-                Err(failure) => self.make_room(task, &failure),
+            // Resources reserved by the nomination of one member may be what another member needs.
+            return match self.cache.place_group(task, &mut self.stats) {
+                Ok(placed) => self.commit(task, &placed),
+                Err(failure) => self.preempt_for_group(task, &failure),
             };
         }
-        self.make_room(task, failure)
+        self.preempt_for_group(task, failure)
     }
 
-    /// Ends the nominations of all members; whether there were any.
-    fn end_nominations(&mut self, task: &Task) -> bool {
+    /// Clears the nominations of all members; whether there were any.
+    fn end_nominations(&mut self, task: &GroupCycle) -> bool {
         let mut any = false;
         for pod in &task.members {
-            any |= self.world.pod(*pod).nominated.is_some();
+            any |= self.cache.pod(*pod).nominated.is_some();
             self.nominate(*pod, None);
         }
         if any {
-            // Before it is parked: what it gives up is news for others only.
-            self.wake();
+            // Before the group is parked: the freed nodes must requeue other entries, not this one.
+            self.requeue_unschedulable();
         }
         any
     }
 }
 
-impl World {
-    /// Priority of a group and whether it preempts, or which rule its members break. Those on nodes count, too.
-    fn agree(&self, team: TeamId, group: &Group) -> Result<(i64, bool), String> {
-        let members = || self.teams.of(team).members.iter().map(|id| self.pod(*id));
+impl SchedulerCache {
+    /// Priority and preemption policy of a group, or the rule that its members violate. Placed members count, too.
+    fn validate_members(&self, team: GroupId, group: &GroupSpec) -> Result<(i64, bool), String> {
+        let members = || self.groups.of(team).members.iter().map(|id| self.pod(*id));
         let counted = || members().filter(|pod| !(pod.deleting && pod.on.is_none()));
         let waiting = counted().find(|pod| pod.entry.is_some()).expect("an entry has members");
         let priority = group.priority.unwrap_or(waiting.priority);
@@ -237,47 +235,56 @@ impl World {
         Ok((priority, preempts))
     }
 
-    /// Finds nodes for as many as a group needs, and takes them; or says why not, and takes nothing.
-    pub fn place(&mut self, task: &Task, stats: &mut Stats) -> Result<Vec<(PodId, Row)>, Failure> {
+    /// Finds nodes for the members that a group needs and assumes them; on failure nothing is assumed.
+    pub fn place_group(
+        &mut self,
+        task: &GroupCycle,
+        stats: &mut Stats,
+    ) -> Result<Vec<(PodId, NodeRow)>, GroupFailure> {
         match &task.topology {
             None => self.place_members(task, stats),
             Some(label) => self.place_in_a_domain(task, label, stats),
         }
     }
 
-    /// The same, on whatever nodes are to be looked at.
-    pub fn place_members(&mut self, task: &Task, stats: &mut Stats) -> Result<Vec<(PodId, Row)>, Failure> {
-        let marks = self.mark();
+    /// The same within the current node scope.
+    pub fn place_members(
+        &mut self,
+        task: &GroupCycle,
+        stats: &mut Stats,
+    ) -> Result<Vec<(PodId, NodeRow)>, GroupFailure> {
+        let marks = self.checkpoint();
         let first = self.attempt(&task.members, task.need(), stats);
         if first.placed.len() >= task.need() {
             return Ok(first.placed);
         }
         let mut failure = self.explain(task, &first, stats);
-        self.undo(&first.placed, marks);
-        // Who finds no node on its own is not helped by another order.
+        self.roll_back(&first.placed, marks);
+        // A single member without a feasible node is not helped by another order.
         let orders = if task.need() > 1 { self.other_orders(&task.members) } else { Vec::new() };
         for order in orders {
             let again = self.attempt(&order, task.need(), stats);
             if again.placed.len() >= task.need() {
                 return Ok(again.placed);
             }
-            self.undo(&again.placed, marks);
-            // In another order others fail, for reasons that nobody asked for.
-            failure.cures = Cures { claims: failure.cures.claims, ..Cures::ANY };
+            self.roll_back(&again.placed, marks);
+            // In another order other members fail, whose reasons are not diagnosed: any event may help.
+            failure.cures = QueueingHints { claims: failure.cures.claims, ..QueueingHints::ANY };
         }
         Err(failure)
     }
 
-    /// Places members one by one, until so many as are needed cannot be had any more.
-    fn attempt(&mut self, members: &[PodId], need: usize, stats: &mut Stats) -> Try {
-        let mut result = Try::default();
-        let mut hopeless: BTreeSet<KindOfPod> = BTreeSet::new();
+    /// Schedules members one by one until `need` cannot be reached any more.
+    fn attempt(&mut self, members: &[PodId], need: usize, stats: &mut Stats) -> PlacementAttempt {
+        let mut result = PlacementAttempt::default();
+        let mut hopeless: BTreeSet<MemberKind> = BTreeSet::new();
         for (at, id) in members.iter().enumerate() {
             let kind = self.kind_of(*id);
+            // An equal member failed in this attempt: filtering all nodes again would give the same result.
             let known = self.pod(*id).nominated.is_none() && hopeless.contains(&kind);
-            match if known { None } else { self.choose(*id, stats) } {
+            match if known { None } else { self.select_node(*id, stats) } {
                 Some(row) => {
-                    self.put(*id, row);
+                    self.add_to_node(*id, row);
                     result.placed.push((*id, row));
                 }
                 None => {
@@ -288,6 +295,7 @@ impl World {
                 }
             }
             result.rest = members.len() - at - 1;
+            // `minCount` cannot be reached any more.
             if result.placed.len() + result.rest < need {
                 break;
             }
@@ -295,24 +303,24 @@ impl World {
         result
     }
 
-    /// Whether a pod that found no node speaks for all of its kind, whatever is placed after it: rules of other pods
-    /// forbid ever more.
+    /// Whether a failed pod proves that all members of its kind fail in this attempt. That does not hold with pod affinity
+    /// (a member placed later may satisfy it) or with claims of its own.
     fn fails_for_all(&self, id: PodId) -> bool {
-        !self.pod(id).claims() && !self.class(self.pod(id).class).looks_at_pods()
+        !self.pod(id).has_claims() && !self.class(self.pod(id).class).depends_on_pods()
     }
 
-    /// Why members found no nodes, each kind looked at once, with those that found some in mind. Of too many kinds the
-    /// last are not looked at: they hear what their group hears, and whatever changes may help them.
-    fn explain(&mut self, task: &Task, result: &Try, stats: &mut Stats) -> Failure {
+    /// Why members have no feasible node, one diagnosis per kind, with the scheduled members assumed. Beyond the limit of
+    /// kinds a member reports the message of its group and is requeued by any event.
+    fn explain(&mut self, task: &GroupCycle, result: &PlacementAttempt, stats: &mut Stats) -> GroupFailure {
         let mut found: Vec<Diagnosis> = Vec::new();
-        let mut known: BTreeMap<(KindOfPod, Option<PodId>), usize> = BTreeMap::new();
-        let mut first: BTreeMap<KindOfPod, usize> = BTreeMap::new();
+        let mut known: BTreeMap<(MemberKind, Option<PodId>), usize> = BTreeMap::new();
+        let mut first: BTreeMap<MemberKind, usize> = BTreeMap::new();
         let mut why: Vec<(PodId, usize)> = Vec::new();
         for id in &result.failed {
             let kind = self.kind_of(*id);
-            let own = self.pod(*id).claims().then_some(*id);
+            let own = self.pod(*id).has_claims().then_some(*id);
             let same = known.get(&(kind, own)).copied();
-            // Claims have words of their own, but not without end.
+            // Members with claims get a diagnosis of their own, up to the limit.
             let same = same.or_else(|| first.get(&kind).copied().filter(|_| found.len() >= DIAGNOSES_MAX));
             if same.is_none() && found.len() >= KINDS_MAX {
                 continue;
@@ -328,12 +336,12 @@ impl World {
         }
         let all = why.len() == result.failed.len();
         let cures = found.iter().fold(NODES, |sum, it| sum.or(it.tally.cures()));
-        Failure {
+        GroupFailure {
             placed: result.placed.len(),
             rest: result.rest,
             reach: result.placed.len(),
             resolvable: !all || found.iter().any(|it| !it.resolvable.is_empty()),
-            cures: if all { cures } else { Cures::ANY },
+            cures: if all { cures } else { QueueingHints::ANY },
             tallies: found.into_iter().map(|it| it.tally).collect(),
             why,
             instead: None,
@@ -341,36 +349,36 @@ impl World {
         }
     }
 
-    /// What is to be left as it is when a try is undone.
-    pub fn mark(&self) -> Marks {
-        Marks {
-            freed: self.freed.len(),
-            moved: self.moved.len(),
-            claims_moved: self.claims_moved,
+    /// The state that a rollback restores.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            freed: self.freed_rows.len(),
+            moved: self.changed_counters.len(),
+            claims_moved: self.claims_changed,
             changes: self.changes,
         }
     }
 
-    /// Gives back what a try took, in reverse; nobody is woken by it.
-    pub fn undo(&mut self, placed: &[(PodId, Row)], marks: Marks) {
-        placed.iter().rev().for_each(|(pod, _)| self.take(*pod));
-        self.freed.truncate(marks.freed);
-        self.moved.truncate(marks.moved);
-        self.claims_moved = marks.claims_moved;
+    /// Rolls back an attempt in reverse order without requeueing any entry.
+    pub fn roll_back(&mut self, placed: &[(PodId, NodeRow)], marks: Checkpoint) {
+        placed.iter().rev().for_each(|(pod, _)| self.remove_from_node(*pod));
+        self.freed_rows.truncate(marks.freed);
+        self.changed_counters.truncate(marks.moved);
+        self.claims_changed = marks.claims_moved;
         self.changes = marks.changes;
     }
 
-    /// Whether all nodes together, empty, have too little for a group; the words that say so.
-    fn can_never_fit(&self, task: &Task) -> Option<String> {
+    /// The message for a group that does not fit even if all nodes were empty.
+    fn can_never_fit(&self, task: &GroupCycle) -> Option<String> {
         if self.table.len() == 0 || task.scheduled >= task.min {
             return None;
         }
         let need = task.need();
         let kinds = self.kinds(&task.members);
-        let mut least: Vec<(usize, i64)> = self.class(kinds.first()?.0).asks.amounts.clone();
+        let mut least: Vec<(usize, i64)> = self.class(kinds.first()?.0).requests.amounts.clone();
         for (class, _) in &kinds[1..] {
             least.iter_mut().for_each(|(resource, amount)| {
-                *amount = (*amount).min(self.class(*class).asked(*resource));
+                *amount = (*amount).min(self.class(*class).requested(*resource));
             });
         }
         let asked = |amount: i64| i128::from(amount) * i128::try_from(need).unwrap_or(i128::MAX >> 64);
@@ -386,20 +394,20 @@ impl World {
     }
 }
 
-/// What may always help.
-const NODES: Cures = Cures { node: true, room: false, pods: false, claims: false };
+/// The hints of every group: a new or changed Node.
+const NODES: QueueingHints = QueueingHints { node: true, room: false, pods: false, claims: false };
 
-/// Diagnoses of one cycle, at most, before those of one class are taken for each other.
+/// Diagnoses per cycle above which members with claims share the diagnosis of their kind.
 const DIAGNOSES_MAX: usize = 16;
 
-/// Diagnoses of one cycle, at most, of whatever kinds.
+/// Diagnoses per cycle, at most.
 const KINDS_MAX: usize = 64;
 
 fn preemption_policy(preempts: bool) -> &'static str {
     if preempts { "PreemptLowerPriority" } else { "Never" }
 }
 
-/// An amount as people write it.
+/// An amount with its unit, for messages.
 fn readable(resource: usize, amount: i128) -> String {
     match resource {
         CPU if amount % 1000 == 0 => (amount / 1000).to_string(),

@@ -1,68 +1,67 @@
-//! Groups whose members must all be in one domain: nodes that share the value of a label.
+//! Groups with a topology constraint: all members in one domain, that is, on nodes with the same value of a label.
 //!
-//! Every domain is tried as if there were no other nodes. Of those that do, the one is taken where most members find
-//! a place and that is the fullest; among equals the first by name. Where members are already, the others must go.
+//! Every domain is tried as if there were no other nodes. The domain where most members fit wins, then the fullest, then
+//! the first by name. If members are placed already, only their domain is tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_tree::Text;
 
-use super::TeamId;
-use super::cycle::Task;
-use super::refuse::Failure;
-use crate::choose::Stats;
+use super::GroupId;
+use super::cycle::GroupCycle;
+use super::unschedulable::GroupFailure;
+use crate::cache::{PodId, SchedulerCache};
 use crate::label;
-use crate::reason::Cures;
-use crate::table::{CPU, MEMORY, Row};
-use crate::world::{PodId, World};
+use crate::node_table::{CPU, MEMORY, NodeRow};
+use crate::reason::QueueingHints;
+use crate::select_node::Stats;
 
-/// The only nodes that are looked at.
+/// The nodes that filter and score are restricted to.
 #[derive(Debug)]
-pub struct Fence {
-    /// No other fence has it.
+pub struct NodeScope {
+    /// Unique per scope: a cached ranking is valid for one scope only.
     pub number: u64,
-    /// The nodes.
-    pub rows: Vec<Row>,
+    pub rows: Vec<NodeRow>,
     inside: Vec<bool>,
 }
 
-impl Fence {
-    /// Whether a node is looked at.
-    pub fn has(&self, row: Row) -> bool {
+impl NodeScope {
+    pub fn has(&self, row: NodeRow) -> bool {
         self.inside.get(row as usize) == Some(&true)
     }
 }
 
-impl World {
-    /// Whether a node is looked at at all.
-    pub fn is_inside(&self, row: Row) -> bool {
-        self.fence.as_ref().is_none_or(|fence| fence.has(row))
+impl SchedulerCache {
+    /// Whether a node is in the current scope.
+    pub fn in_scope(&self, row: NodeRow) -> bool {
+        self.scope.as_ref().is_none_or(|fence| fence.has(row))
     }
 
-    /// The values of a label that members of a group on nodes have.
-    pub fn domains_of(&self, team: TeamId, key: &Text) -> BTreeSet<Text> {
-        let rows = self.teams.of(team).members.iter().filter_map(|id| self.pod(*id).on);
+    /// The domains that the placed members of a group are in.
+    pub fn domains_of(&self, team: GroupId, key: &Text) -> BTreeSet<Text> {
+        let rows = self.groups.of(team).members.iter().filter_map(|id| self.pod(*id).on);
         rows.filter_map(|row| label::find(&self.table.facts(row)?.labels, key).cloned()).collect()
     }
 
-    /// Finds nodes in one domain for as many as a group needs, and takes them.
+    /// Finds nodes in one domain for the members that a group needs and assumes them.
     pub fn place_in_a_domain(
         &mut self,
-        task: &Task,
+        task: &GroupCycle,
         key: &Text,
         stats: &mut Stats,
-    ) -> Result<Vec<(PodId, Row)>, Failure> {
+    ) -> Result<Vec<(PodId, NodeRow)>, GroupFailure> {
         let domains = self.domains(task, key);
         let many = domains.len();
-        let (mut best, mut first): (Option<(i64, Text)>, Option<Failure>) = (None, None);
-        let mut cures = Cures { node: true, ..Cures::default() };
+        let (mut best, mut first): (Option<(i64, Text)>, Option<GroupFailure>) = (None, None);
+        let mut cures = QueueingHints { node: true, ..QueueingHints::default() };
         for (name, rows) in &domains {
-            let marks = self.mark();
-            self.put_up_fence(rows.clone());
+            let marks = self.checkpoint();
+            self.set_scope(rows.clone());
             match self.place_members(task, stats) {
                 Ok(placed) => {
                     let score = self.domain_score(rows, placed.len(), task.members.len());
-                    self.undo(&placed, marks);
+                    // Each domain is tried on the unchanged cache; the winner is placed again below.
+                    self.roll_back(&placed, marks);
                     if best.as_ref().is_none_or(|(top, _)| score > *top) {
                         best = Some((score, name.clone()));
                     }
@@ -72,15 +71,16 @@ impl World {
                     first = first.or(Some(failure));
                 }
             }
-            self.fence = None;
+            self.scope = None;
         }
         if let Some((_, name)) = best {
-            self.put_up_fence(domains[&name].clone());
+            self.set_scope(domains[&name].clone());
             let placed = self.place_members(task, stats);
-            self.fence = None;
+            self.scope = None;
             return placed;
         }
-        let mut failure = first.unwrap_or_else(|| Failure { need: task.need(), ..Failure::default() });
+        let mut failure =
+            first.unwrap_or_else(|| GroupFailure { need: task.need(), ..GroupFailure::default() });
         failure.cures = cures;
         let status = if many == 0 { format!("no node has the label {key}") } else { failure.words(task) };
         failure.instead =
@@ -88,10 +88,10 @@ impl World {
         Err(failure)
     }
 
-    /// The domains that may be tried, with their nodes.
-    fn domains(&self, task: &Task, key: &Text) -> BTreeMap<Text, Vec<Row>> {
+    /// The domains to try, with their nodes.
+    fn domains(&self, task: &GroupCycle, key: &Text) -> BTreeMap<Text, Vec<NodeRow>> {
         let forced = self.domains_of(task.team, key);
-        let mut domains: BTreeMap<Text, Vec<Row>> = BTreeMap::new();
+        let mut domains: BTreeMap<Text, Vec<NodeRow>> = BTreeMap::new();
         for row in self.table.nodes() {
             let value = self.table.facts(row).and_then(|facts| label::find(&facts.labels, key));
             if let Some(value) = value.filter(|value| forced.is_empty() || forced.contains(*value)) {
@@ -101,17 +101,17 @@ impl World {
         domains
     }
 
-    fn put_up_fence(&mut self, rows: Vec<Row>) {
+    fn set_scope(&mut self, rows: Vec<NodeRow>) {
         let mut inside = vec![false; self.table.rows()];
         rows.iter().for_each(|row| inside[*row as usize] = true);
-        self.fences += 1;
-        self.fence = Some(Fence { number: self.fences, rows, inside });
+        self.scopes_created += 1;
+        self.scope = Some(NodeScope { number: self.scopes_created, rows, inside });
     }
 
-    /// How good a domain is with the members on it: how many they are, and how full it is, each up to 100.
-    fn domain_score(&self, rows: &[Row], placed: usize, members: usize) -> i64 {
+    /// Score of a domain: share of the members scheduled and utilisation, each up to 100.
+    fn domain_score(&self, rows: &[NodeRow], placed: usize, members: usize) -> i64 {
         let full = |resource: usize| {
-            let sum = |of: &dyn Fn(Row) -> i64| rows.iter().map(|row| i128::from(of(*row))).sum::<i128>();
+            let sum = |of: &dyn Fn(NodeRow) -> i64| rows.iter().map(|row| i128::from(of(*row))).sum::<i128>();
             let all = sum(&|row| self.table.allocatable(row, resource)).max(1);
             (sum(&|row| self.table.used(row, resource)) * 100 / all).clamp(0, 100)
         };

@@ -1,203 +1,184 @@
-//! Groups of pods that are placed together: what is told of them, and what is decided.
+//! Gang scheduling of pod groups.
 //!
-//! A group is one entry of the queue. It is looked at when its policy is known, enough members are there and none of
-//! them is gated; until then it is *held*, which costs nothing. One cycle decides about all members that wait: as
-//! many as the group needs get nodes, or none does.
+//! A group is one entry of the scheduling queue. It is *held* until its scheduling policy is known, enough pods exist
+//! and no pod has scheduling gates. One cycle schedules all pending members: at least `minCount` or none.
 //!
 //! # Invariants
 //!
-//! - Nothing is taken while a group waits, save nominations for room that is being made for it.
-//! - An entry that is in a list of the queue belongs to a group that is not held.
+//! - A pending group holds no resources, except nominations after preemption.
+//! - An entry in a sub-queue belongs to a group that is not held.
 //!
 //! # Deliberately absent
 //!
-//! Groups of groups. Reserving nodes for large groups that wait: smaller ones go first if they fit.
+//! Groups of groups. Reservation of nodes for large pending groups: smaller entries are scheduled first if they fit.
 
 mod cycle;
 mod domain;
-mod gate;
+mod group_cache;
 mod order;
-mod refuse;
-mod room;
-mod team;
-mod units;
+mod preemption;
+mod quorum;
+mod unschedulable;
+mod victims;
 
 use std::time::Duration;
 
 use muster_tree::Text;
 
-pub use domain::Fence;
-pub use refuse::Memory;
-pub use team::{State, TeamId, Teams};
-pub use units::Unit;
+pub use domain::NodeScope;
+pub use group_cache::{GroupCache, GroupId, MemberState};
+pub use unschedulable::CachedGroupFailure;
+pub use victims::PreemptionUnit;
 
 use crate::pod::{GroupKey, PodKey};
 
-/// How many members have to be placed together.
+/// The scheduling policy of a pod group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// Each for itself.
+pub enum SchedulingPolicy {
     Basic,
-    /// So many, or none.
-    Gang {
-        /// So many.
-        min: usize,
-    },
+    Gang { min: usize },
 }
 
-impl Policy {
-    /// So many have to be on nodes before any may be bound.
+impl SchedulingPolicy {
+    /// Members that must be scheduled before any is bound.
     #[must_use]
     pub fn min(self) -> usize {
         match self {
-            Policy::Basic => 1,
-            Policy::Gang { min } => min.max(1),
+            SchedulingPolicy::Basic => 1,
+            SchedulingPolicy::Gang { min } => min.max(1),
         }
     }
 }
 
-/// What goes when a member has to make room.
+/// What is evicted if a member is a preemption victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Disruption {
-    /// That pod.
+pub enum DisruptionMode {
     #[default]
     Single,
-    /// The whole group.
     All,
 }
 
-/// What the scheduler is told of a group.
+/// The spec of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// How many members have to be placed together.
-    pub policy: Policy,
-    /// Priority of the group itself; `None`: that of its pods, which must agree.
+pub struct GroupSpec {
+    /// The scheduling policy of a pod group.
+    pub policy: SchedulingPolicy,
+    /// Priority of the group; `None` uses that of its pods, which must be equal.
     pub priority: Option<i64>,
-    /// Whether it may have others evicted; `None`: what its pods say, which must agree.
+    /// Whether it may preempt; `None` uses the `preemptionPolicy` of its pods, which must be equal.
     pub preempts: Option<bool>,
-    /// What goes when a member has to make room.
-    pub disruption: Disruption,
-    /// The node label whose value all members must share.
+    /// What is evicted if a member is a preemption victim.
+    pub disruption: DisruptionMode,
+    /// The topology key whose value all members must share.
     pub topology: Option<Text>,
-    /// How long after the first attempt it is too late.
+    /// Time from the first scheduling attempt to the deadline.
     pub deadline: Option<Duration>,
 }
 
-impl Group {
-    /// A group of which so many are placed, or none is; everything else as usual.
+impl GroupSpec {
+    /// A group with this policy and defaults for everything else.
     #[must_use]
-    pub fn of(policy: Policy) -> Group {
-        Group {
+    pub fn of(policy: SchedulingPolicy) -> GroupSpec {
+        GroupSpec {
             policy,
             priority: None,
             preempts: None,
-            disruption: Disruption::Single,
+            disruption: DisruptionMode::Single,
             topology: None,
             deadline: None,
         }
     }
 }
 
-/// Whether a group can be looked at.
+/// Whether a group can be scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// It can.
-    Ready(Group),
-    /// Something it refers to is missing or contradicts itself.
+pub enum GroupReadiness {
+    Ready(GroupSpec),
+    /// A referenced object is missing or inconsistent.
     Waiting {
-        /// Which reference.
-        why: Waiting,
-        /// What its pods are told.
+        why: MissingReference,
+        /// The message of the condition of its pods.
         words: Text,
     },
 }
 
-/// Which reference of a group is missing.
+/// The missing reference of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// The group object.
+pub enum MissingReference {
     Group,
-    /// Its Workload, or the template in it.
+    /// The Workload, or its pod group template.
     Workload,
 }
 
-/// How many pods of a group are where.
+/// The number of pods of a group by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupCounts {
-    /// All that have not ended.
+    /// All that are not terminal.
     pub all: usize,
-    /// On nodes, as the server says.
     pub assigned: usize,
-    /// Meant to go to nodes.
+    /// Assumed, not bound yet.
     pub assumed: usize,
-    /// Without a node.
     pub waiting: usize,
 }
 
-/// What was decided about a group of several.
+/// The outcome of the cycle of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOutcome {
-    /// In short.
-    pub verdict: GroupVerdict,
-    /// Members that have nodes now, to be bound together.
-    pub placed: Vec<(PodKey, Text)>,
-    /// Members that have none, each with its words. Those that a success left over are looked at again at once and
-    /// hear then.
-    pub refused: Vec<RefusedMember>,
-    /// Pods to evict so that it can have nodes later.
-    pub evict: Vec<PodKey>,
-    /// Groups that are evicted as a whole; their pods are in `evict`.
-    pub evict_groups: Vec<GroupKey>,
-    /// Others whose nomination ends.
-    pub outranked: Vec<PodKey>,
+    pub status: GroupStatus,
+    /// Members assumed in this cycle, to be bound together.
+    pub scheduled: Vec<(PodKey, Text)>,
+    /// Unschedulable members with their conditions. Members left over by a success are retried at once and report then.
+    pub unschedulable: Vec<UnschedulableMember>,
+    pub victims: Vec<PodKey>,
+    /// Groups that are evicted as a whole; their pods are among the victims.
+    pub victim_groups: Vec<GroupKey>,
+    /// Pods of other entries that lose their nomination.
+    pub nominations_cleared: Vec<PodKey>,
 }
 
-/// A member without a node.
+/// The `PodScheduled` condition of an unschedulable member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedMember {
-    /// Which.
+pub struct UnschedulableMember {
     pub pod: PodKey,
-    /// The reason for its condition.
     pub reason: &'static str,
-    /// The sentence for its condition.
     pub message: String,
-    /// The node on which room is being made for it.
+    /// The value for `status.nominatedNodeName`.
     pub nominated: Option<Text>,
 }
 
-/// What was decided, in short.
+/// The result of the cycle of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GroupVerdict {
-    /// Enough are on nodes, and at least one came this time.
+pub enum GroupStatus {
+    /// `minCount` is reached, and at least one member was assumed in this cycle.
     Placed,
-    /// It was not looked at.
-    Held(Held),
-    /// There is no place for it, in its own words.
+    /// It did not pass `PreEnqueue`.
+    Held(HoldReason),
+    /// Too few members fit; the message of the group.
     Unschedulable(String),
-    /// Its members break a rule of groups.
+    /// Its members violate a rule of groups, or a plugin failed.
     Error(String),
-    /// There is no place for it, and its time is over.
-    Late(String),
+    /// Too few members were scheduled before the deadline.
+    DeadlineExceeded(String),
 }
 
-/// Why a group was not looked at.
+/// Why a group is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// Too few pods have come.
+pub enum HoldReason {
+    /// Fewer than `minCount` pods exist.
     Pods,
-    /// The group object is missing.
+    /// The PodGroup is missing.
     Group,
-    /// The Workload, or the template in it, is missing.
+    /// The Workload, or its pod group template, is missing.
     Workload,
-    /// A member is gated.
+    /// A member has scheduling gates or fails `PreEnqueue`.
     Gated,
 }
 
-impl From<Waiting> for Held {
-    fn from(waiting: Waiting) -> Held {
+impl From<MissingReference> for HoldReason {
+    fn from(waiting: MissingReference) -> HoldReason {
         match waiting {
-            Waiting::Group => Held::Group,
-            Waiting::Workload => Held::Workload,
+            MissingReference::Group => HoldReason::Group,
+            MissingReference::Workload => HoldReason::Workload,
         }
     }
 }

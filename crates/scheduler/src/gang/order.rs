@@ -1,27 +1,26 @@
-//! In which order the members of a group are placed.
+//! The order in which the members of a group are scheduled.
 //!
-//! Equal members follow each other, the oldest first: one ranking of the nodes serves them all. Where members differ,
-//! the order decides whether all find a place; two more are tried before a group is refused: the greediest first,
-//! and those that need others near last.
+//! Equal members follow each other, the oldest first, so that one node ranking serves them all. If members differ, the
+//! order decides whether all of them fit: before a group fails, largest requests first and dependents last are tried.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::class::ClassId;
-use crate::counts::SortId;
-use crate::world::{PodId, World};
+use crate::cache::{PodId, SchedulerCache};
+use crate::counts::LabelProfileId;
+use crate::equivalence_class::ClassId;
 
-/// Members of one kind are interchangeable, claims aside. The sort is left out where other pods mean nothing to them.
-pub type KindOfPod = (ClassId, Option<SortId>);
+/// Members of one kind are interchangeable, claims aside. The label profile is `None` if no term concerns them.
+pub type MemberKind = (ClassId, Option<LabelProfileId>);
 
-impl World {
-    /// What makes members interchangeable right now: labels do where a rule of the class or of some pod looks at them.
-    pub fn kind_of(&self, id: PodId) -> KindOfPod {
+impl SchedulerCache {
+    /// The kind of a member. Labels count only if a term of its class or of a placed pod selects by them.
+    pub fn kind_of(&self, id: PodId) -> MemberKind {
         let pod = self.pod(id);
-        (pod.class, self.looks_at_pods(id).then_some(pod.sort))
+        (pod.class, self.depends_on_pods(id).then_some(pod.profile))
     }
 
-    /// Members in the order of their age, equal ones together.
+    /// Members by creation time, equal ones together.
     pub fn in_order(&self, pods: &[PodId]) -> Vec<PodId> {
         let mut pods = pods.to_vec();
         pods.sort_by(|a, b| {
@@ -30,19 +29,19 @@ impl World {
         });
         let kinds = self.kinds(&pods);
         if kinds.len() > 1 {
-            let places: BTreeMap<KindOfPod, usize> = kinds.into_iter().zip(0..).collect();
+            let places: BTreeMap<MemberKind, usize> = kinds.into_iter().zip(0..).collect();
             pods.sort_by_cached_key(|id| places[&self.kind_of(*id)]);
         }
         pods
     }
 
-    /// The kinds of members, in the order of their first.
-    pub fn kinds(&self, pods: &[PodId]) -> Vec<KindOfPod> {
-        let mut known: BTreeSet<KindOfPod> = BTreeSet::new();
+    /// The kinds of members in the order of their first member.
+    pub fn kinds(&self, pods: &[PodId]) -> Vec<MemberKind> {
+        let mut known: BTreeSet<MemberKind> = BTreeSet::new();
         pods.iter().map(|pod| self.kind_of(*pod)).filter(|kind| known.insert(*kind)).collect()
     }
 
-    /// Other orders worth a try when the usual one failed.
+    /// Orders to try after the default order failed.
     pub fn other_orders(&self, usual: &[PodId]) -> Vec<Vec<PodId>> {
         if self.kinds(usual).len() < 2 {
             return Vec::new();
@@ -60,19 +59,19 @@ impl World {
         orders
     }
 
-    /// The largest part of what all nodes have that a pod asks for, in millionths.
+    /// The dominant share of a pod in all nodes, in millionths.
     fn greed(&self, id: PodId) -> i128 {
-        let asks = &self.class(self.pod(id).class).asks.amounts;
+        let asks = &self.class(self.pod(id).class).requests.amounts;
         let part = |(resource, amount): &(usize, i64)| {
             i128::from(*amount) * 1_000_000 / self.table.total(*resource).max(1)
         };
         asks.iter().map(part).max().unwrap_or(0)
     }
 
-    /// Whether a pod needs others near, and does not do itself.
+    /// Whether a pod requires affinity to pods other than itself.
     fn depends(&self, id: PodId) -> bool {
         let pod = self.pod(id);
         let class = self.class(pod.class);
-        class.near.iter().any(|counter| !self.counts.counts_sort(*counter, pod.sort))
+        class.affinity.iter().any(|counter| !self.counts.counts_profile(*counter, pod.profile))
     }
 }

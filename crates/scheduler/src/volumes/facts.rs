@@ -1,61 +1,57 @@
-//! What matters of claims, volumes and storage classes, read once when they change.
+//! PersistentVolumeClaims, PersistentVolumes and StorageClasses, parsed once per change.
 
+use muster_api::client::Uid;
+use muster_api::consts::{labels, storage};
 use muster_api::node::{NodeFacts, amount};
-use muster_api::node_terms::Terms;
+use muster_api::node_selector::NodeSelector;
 use muster_api::paths::{claim, expression, storage_class, topology, volume};
-use muster_api::port::Uid;
-use muster_api::selector::Selector;
-use muster_api::words::{labels, storage};
+use muster_api::selector::LabelSelector;
 use muster_api::{meta, pod};
 use muster_tree::{Text, Tree, literal};
 
 use crate::label::{self, Labels};
 
-/// A claim by namespace and name.
+/// Namespace and name of a PersistentVolumeClaim.
 pub type ClaimKey = (Text, Text);
 
-/// The resource that volumes have and claims ask for.
 const STORAGE: &str = "storage";
-/// The mode of volumes that do not say.
+/// The default of `spec.volumeMode`.
 const FILESYSTEM: Text = literal!("Filesystem");
-/// What stands between several zones in one label.
+/// Separates several zones in one label value.
 const ZONES: &str = "__";
 
-/// What matters of a claim.
+/// The parsed fields of a PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimFacts {
-    /// Namespace and name.
     pub key: ClaimKey,
-    /// UID.
     pub uid: Uid,
-    /// Class; empty for none, `None` when it says nothing.
+    /// `storageClassName`: empty disables dynamic provisioning, `None` is unset.
     pub class: Option<Text>,
-    /// How it is to be used.
+    /// The API field `accessModes`.
     pub modes: Vec<Text>,
-    /// How much it asks for.
+    /// Requested storage in bytes.
     pub size: i64,
-    /// Which volumes will do; `None` when all do.
-    pub selector: Option<Selector>,
-    /// File system or block device.
+    /// Selects volumes; `None` selects all.
+    pub selector: Option<LabelSelector>,
+    /// The API field `volumeMode`.
     pub mode: Text,
-    /// Class of attributes; empty for none.
+    /// `volumeAttributesClassName`; empty for none.
     pub attributes: Text,
-    /// Its volume; empty when it has none yet.
+    /// `volumeName`; empty while unbound.
     pub volume: Text,
-    /// Whether its binding is complete.
+    /// The annotation `pv.kubernetes.io/bind-completed` is set.
     pub complete: bool,
-    /// The node on which its volume shall be made; empty for none.
+    /// The selected node for provisioning; empty for none.
     pub node: Text,
-    /// Whether it lost its volume.
+    /// The phase is `Lost`: its volume was deleted.
     pub lost: bool,
-    /// Whether it is being deleted.
+    /// It has a `deletionTimestamp`.
     pub deleting: bool,
-    /// The pod that it was made for.
+    /// UID of its controller: the pod of an ephemeral volume.
     pub owner: Option<Uid>,
 }
 
 impl ClaimFacts {
-    /// Reads a claim.
     #[must_use]
     pub fn of(tree: &Tree) -> ClaimFacts {
         ClaimFacts {
@@ -64,83 +60,79 @@ impl ClaimFacts {
             class: old_class(tree).or_else(|| tree.at(claim::CLASS)?.as_text().cloned()),
             modes: label::texts(tree.items_at(claim::MODES)),
             size: size(tree.at(claim::REQUESTS)),
-            selector: tree.at(claim::SELECTOR).filter(|it| it.is_map()).map(|it| Selector::of(Some(it))),
+            selector: tree.at(claim::SELECTOR).filter(|it| it.is_map()).map(|it| LabelSelector::of(Some(it))),
             mode: mode(tree.text_at(claim::MODE)),
             attributes: tree.text_at(claim::ATTRIBUTES),
             volume: tree.text_at(claim::VOLUME),
             complete: meta::annotation(tree, storage::BIND_COMPLETED).is_some(),
             node: meta::annotation(tree, storage::SELECTED_NODE).map(Text::from).unwrap_or_default(),
             lost: tree.str_at(claim::PHASE) == "Lost",
-            deleting: meta::deleting(tree).is_some(),
-            owner: meta::controller(tree).map(|owner| owner.uid),
+            deleting: meta::deletion_timestamp(tree).is_some(),
+            owner: meta::controller_of(tree).map(|owner| owner.uid),
         }
     }
 
-    /// Its class; empty for none.
+    /// Its storage class; empty for none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.class.as_deref().unwrap_or_default()
     }
 
-    /// Whether it has its volume for good.
+    /// Whether it is fully bound.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.complete && !self.volume.is_empty()
     }
 
-    /// Whether only one pod may use it.
+    /// Whether its access mode is `ReadWriteOncePod`.
     #[must_use]
     pub fn is_for_one_pod(&self) -> bool {
         self.modes.iter().any(|mode| mode == storage::ONE_POD)
     }
 }
 
-/// Which claim a volume is for.
+/// `claimRef` of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reserved {
-    /// The claim.
+pub struct ReservedClaim {
     pub key: ClaimKey,
-    /// Its UID; empty when any claim of the name will do.
+    /// The UID; empty if any claim of this name matches.
     pub uid: Uid,
 }
 
-/// What matters of a volume.
+/// The parsed fields of a PersistentVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeFacts {
-    /// Name.
     pub name: Text,
-    /// Class; empty for none.
+    /// `storageClassName`; empty for none.
     pub class: Text,
-    /// How it may be used.
+    /// The API field `accessModes`.
     pub modes: Vec<Text>,
-    /// How much it holds.
+    /// Storage capacity in bytes.
     pub size: i64,
-    /// The claim it is for.
-    pub reserved: Option<Reserved>,
-    /// Whether it is free and known to be.
+    /// The API field `claimRef`.
+    pub reserved: Option<ReservedClaim>,
+    /// The phase is `Available`: not bound.
     pub available: bool,
-    /// File system or block device.
+    /// The API field `volumeMode`.
     pub mode: Text,
-    /// Class of attributes; empty for none.
+    /// `volumeAttributesClassName`; empty for none.
     pub attributes: Text,
-    /// Labels.
     pub labels: Labels,
-    /// Whether it is being deleted.
+    /// It has a `deletionTimestamp`.
     pub deleting: bool,
-    /// Driver and the driver's name of it.
+    /// CSI driver and volume handle.
     pub attached: Option<(Text, Text)>,
-    /// Labels of a zone or region, with the values that will do.
+    /// Zone and region labels with the accepted values.
     zones: Vec<(Text, Vec<Text>)>,
-    /// From where it can be reached; `None` when from everywhere.
-    affinity: Option<Terms>,
+    /// Required node affinity; `None` matches every node.
+    affinity: Option<NodeSelector>,
 }
 
 impl VolumeFacts {
-    /// Reads a volume.
     #[must_use]
     pub fn of(tree: &Tree) -> VolumeFacts {
         let labels = pod::labels_of(tree).map(|it| label::read(it.entries())).unwrap_or_default();
-        let reserved = |_: &Tree| Reserved {
+        let reserved = |_: &Tree| ReservedClaim {
             key: (tree.text_at(volume::CLAIM_NAMESPACE), tree.text_at(volume::CLAIM_NAME)),
             uid: tree.text_at(volume::CLAIM_UID),
         };
@@ -154,28 +146,28 @@ impl VolumeFacts {
             available: tree.str_at(volume::PHASE) == "Available",
             mode: mode(tree.text_at(volume::MODE)),
             attributes: tree.text_at(volume::ATTRIBUTES),
-            deleting: meta::deleting(tree).is_some(),
+            deleting: meta::deletion_timestamp(tree).is_some(),
             attached: (!driver.is_empty()).then(|| (driver, tree.text_at(volume::HANDLE))),
             zones: zones(&labels),
-            affinity: tree.at(volume::AFFINITY).map(Terms::of),
+            affinity: tree.at(volume::AFFINITY).map(NodeSelector::of),
             labels,
         }
     }
 
-    /// Whether it is meant for this claim.
+    /// Whether its `claimRef` names this claim.
     #[must_use]
     pub fn is_for(&self, claim: &ClaimFacts) -> bool {
-        let same = |it: &Reserved| it.key == claim.key && (it.uid.is_empty() || it.uid == claim.uid);
+        let same = |it: &ReservedClaim| it.key == claim.key && (it.uid.is_empty() || it.uid == claim.uid);
         self.reserved.as_ref().is_some_and(same)
     }
 
-    /// Whether it can be reached from a node.
+    /// Whether a node matches its node affinity.
     #[must_use]
     pub fn reaches(&self, node: &NodeFacts) -> bool {
         self.affinity.as_ref().is_none_or(|terms| terms.matches(node))
     }
 
-    /// Whether the zone it is in is that of a node, as far as the node says where it is.
+    /// Whether its zone labels match a node; a node without zone labels matches.
     #[must_use]
     pub fn is_in_zone(&self, node: &NodeFacts) -> bool {
         let find = |key: &str| label::find(&node.labels, key);
@@ -188,7 +180,7 @@ impl VolumeFacts {
     }
 }
 
-/// Labels that say where a node or volume is.
+/// Zone and region labels, beta ones included.
 const ZONE_LABELS: [&str; 4] = [labels::OLD_ZONE, labels::OLD_REGION, labels::ZONE, labels::REGION];
 
 fn zones(all: &Labels) -> Vec<(Text, Vec<Text>)> {
@@ -204,26 +196,23 @@ fn newer(key: &str) -> &str {
     }
 }
 
-/// What matters of a storage class.
+/// The parsed fields of a StorageClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassFacts {
-    /// Name.
+pub struct StorageClassFacts {
     pub name: Text,
-    /// Whether claims wait for their first pod.
+    /// The API field `volumeBindingMode: WaitForFirstConsumer`.
     pub waits: bool,
-    /// Who makes volumes.
     pub provisioner: Text,
-    /// Where volumes can be made: any of these terms, each a list of labels with the values that will do.
+    /// `allowedTopologies`: any term must match; a term lists label keys with accepted values.
     topologies: Vec<Vec<(Text, Vec<Text>)>>,
 }
 
-impl ClassFacts {
-    /// Reads a class.
+impl StorageClassFacts {
     #[must_use]
-    pub fn of(tree: &Tree) -> ClassFacts {
+    pub fn of(tree: &Tree) -> StorageClassFacts {
         let wanted = |it: &Tree| (it.text_at(expression::KEY), label::texts(it.items_at(expression::VALUES)));
         let term = |it: &Tree| it.items_at(topology::EXPRESSIONS).iter().map(wanted).collect();
-        ClassFacts {
+        StorageClassFacts {
             name: meta::name(tree),
             waits: tree.str_at(storage_class::BINDING) == "WaitForFirstConsumer",
             provisioner: tree.text_at(storage_class::PROVISIONER),
@@ -231,13 +220,13 @@ impl ClassFacts {
         }
     }
 
-    /// Whether volumes are made at all.
+    /// Whether it has a dynamic provisioner.
     #[must_use]
     pub fn provisions(&self) -> bool {
         !self.provisioner.is_empty() && self.provisioner != storage::NO_PROVISIONER
     }
 
-    /// Whether a volume can be made for pods on a node.
+    /// Whether a volume can be provisioned for a pod on a node.
     #[must_use]
     pub fn provisions_for(&self, node: &NodeFacts) -> bool {
         let holds = |(key, values): &(Text, Vec<Text>)| {

@@ -1,113 +1,106 @@
-//! The book of volumes: who has which, and who may have which where.
+//! The volume plugins: `VolumeBinding`, `VolumeRestrictions`, `NodeVolumeLimits` and `VolumeZone`.
 //!
-//! A pod that is put on a node takes for each claim without a volume either a free volume or the promise that one is
-//! made there. Both count at once, before anybody has written anything: the next pod finds them taken.
+//! When a pod is assumed, each unbound claim is assumed bound to an available PersistentVolume or assumed to be
+//! provisioned for the node (the assume cache of the PV binder). Both count at once, before any write: the next pod
+//! cannot get the same volume.
 //!
 //! # Invariants
 //!
-//! - [`Volumes::take`] undoes [`Volumes::put`] exactly: a cycle that fails is undone in reverse.
-//! - A volume is promised to one claim at most, and a claim is promised one volume or one node.
-//! - Pods that share a claim share what it is promised.
+//! - [`VolumeBinder::forget`] undoes [`VolumeBinder::assume`] exactly: a failed cycle is rolled back in reverse.
+//! - A volume is assumed for at most one claim, and a claim is assumed on one volume or one node.
+//! - Pods that share a claim share its assumed binding.
 //!
 //! # Deliberately absent
 //!
-//! Disks that pods name without a claim, and capacities that drivers publish: nobody here has either.
+//! In-line volumes without a claim, and `CSIStorageCapacity`.
 
 mod facts;
-mod find;
-mod fit;
-mod shelf;
-mod wants;
+mod filter;
+mod matching;
+mod pod_claims;
+mod pv_index;
 
 use std::collections::BTreeMap;
 
 use muster_api::node::NodeFacts;
 use muster_tree::Text;
 
-use crate::asker::Asker as AnyAsker;
+use crate::cache::PodId;
+use crate::claiming_pod::ClaimingPod as AnyAsker;
 use crate::pod::PodKey;
-use crate::world::PodId;
 
-pub use facts::{ClaimFacts, ClaimKey, ClassFacts, Reserved, VolumeFacts};
-pub use fit::{From, best, has_modes};
-pub use shelf::Shelf;
-pub use wants::{Wants, Wrong};
+pub use facts::{ClaimFacts, ClaimKey, ReservedClaim, StorageClassFacts, VolumeFacts};
+pub use matching::{VolumeSearch, find_matching_volume, has_access_modes};
+pub use pod_claims::{PodVolumeClaims, VolumeFilterFailure};
+pub use pv_index::PvIndex;
 
-/// A pod that asks for volumes.
-pub type Asker<'a> = AnyAsker<'a, Wants>;
+pub type VolumeClaimingPod<'a> = AnyAsker<'a, PodVolumeClaims>;
 
-/// What has to be so before a pod may be bound.
+/// A write of `PreBind` about a PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Errand {
-    /// The volume is given to the claim.
-    Bind {
-        /// The claim.
-        claim: ClaimKey,
-        /// The volume.
-        volume: Text,
-    },
-    /// A volume is made for the claim.
+pub enum VolumeBindTask {
+    /// Set `claimRef` of the volume and wait for the PV controller to bind the claim.
+    Bind { claim: ClaimKey, volume: Text },
+    /// Set the selected node of the claim and wait for the provisioner.
     Provision {
-        /// The claim.
         claim: ClaimKey,
-        /// For pods on this node.
+        /// The value of the annotation `volume.kubernetes.io/selected-node`.
         node: Text,
     },
-    /// What was promised cannot be had any more.
-    Hopeless,
+    /// The assumed binding is no longer possible: the pod must be scheduled again.
+    Infeasible,
 }
 
-/// What a claim is promised.
+/// The assumed binding of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Promise {
-    /// This volume.
+enum AssumedBinding {
     Volume(Text),
-    /// A volume that is made for this node.
-    Made(Text),
+    /// A volume provisioned for this node.
+    Provision(Text),
 }
 
-/// A promise, and the pods that rely on it.
+/// An assumed binding with the pods that rely on it.
 #[derive(Debug)]
-struct Promised {
-    what: Promise,
+struct AssumedClaim {
+    what: AssumedBinding,
     pods: Vec<PodKey>,
-    /// Whoever was to make the volume gave up.
+    /// The provisioner removed the selected node: it cannot provision there.
     failed: bool,
 }
 
-/// A pod that is where it is.
+/// An assumed or bound pod.
 #[derive(Debug)]
-struct Placed {
+struct PlacedPod {
     node: Text,
-    /// Claims that it relies on a promise for.
+    /// Its claims with an assumed binding.
     promised: Vec<ClaimKey>,
-    /// Whether it cannot have what it wants there.
+    /// No binding was possible when it was assumed.
     hopeless: bool,
 }
 
-/// The book.
 #[derive(Debug, Default)]
-pub struct Volumes {
+pub struct VolumeBinder {
     claims: BTreeMap<ClaimKey, ClaimFacts>,
-    volumes: Shelf,
-    classes: BTreeMap<Text, ClassFacts>,
-    /// How many volumes of a driver a node may have, by node and driver.
+    volumes: PvIndex,
+    classes: BTreeMap<Text, StorageClassFacts>,
+    /// Maximum number of volumes by node and driver (`CSINode`).
     limits: BTreeMap<Text, BTreeMap<Text, i64>>,
-    placed: BTreeMap<PodId, Placed>,
-    /// How many pods use a claim, by node: only of placed pods.
+    placed: BTreeMap<PodId, PlacedPod>,
+    /// Number of placed pods per claim and node.
     users: BTreeMap<ClaimKey, BTreeMap<Text, i32>>,
-    promises: BTreeMap<ClaimKey, Promised>,
-    /// Volumes that are promised.
+    promises: BTreeMap<ClaimKey, AssumedClaim>,
+    /// Assumed volumes with their claim.
     taken: BTreeMap<Text, ClaimKey>,
 }
 
-impl Volumes {
-    /// A claim is there or changed (`None`: is gone); whether that may help anybody.
-    pub fn claim(&mut self, key: &ClaimKey, facts: Option<ClaimFacts>) -> bool {
+impl VolumeBinder {
+    /// Sets a claim (`None` deletes it); whether a pod may become schedulable.
+    pub fn update_claim(&mut self, key: &ClaimKey, facts: Option<ClaimFacts>) -> bool {
         let before = self.claims.get(key);
         if before == facts.as_ref() {
             return false;
         }
+        // The provisioner clears the selected node to report that it cannot provision there: the pod must be rescheduled.
         let given_up = before.is_some_and(|it| !it.node.is_empty())
             && facts.as_ref().is_none_or(|it| it.node.is_empty() && !it.is_bound());
         if given_up && let Some(promised) = self.promises.get_mut(key) {
@@ -116,8 +109,8 @@ impl Volumes {
         replace(&mut self.claims, key, facts)
     }
 
-    /// A volume is there or changed (`None`: is gone); whether that may help anybody.
-    pub fn volume(&mut self, name: &Text, facts: Option<VolumeFacts>) -> bool {
+    /// Sets a volume (`None` deletes it); whether a pod may become schedulable.
+    pub fn update_volume(&mut self, name: &Text, facts: Option<VolumeFacts>) -> bool {
         let there = facts.is_some();
         let same = self.volumes.get(name) == facts.as_ref();
         if !same {
@@ -126,53 +119,53 @@ impl Volumes {
         there && !same
     }
 
-    /// A storage class is there or changed (`None`: is gone); whether that may help anybody.
-    pub fn class(&mut self, name: &Text, facts: Option<ClassFacts>) -> bool {
+    /// Sets a StorageClass (`None` deletes it); whether a pod may become schedulable.
+    pub fn update_class(&mut self, name: &Text, facts: Option<StorageClassFacts>) -> bool {
         replace(&mut self.classes, name, facts)
     }
 
-    /// How many volumes of which driver a node may have; whether that may help anybody.
-    pub fn limits(&mut self, node: &Text, limits: Option<BTreeMap<Text, i64>>) -> bool {
+    /// Sets the volume limits of a node; whether a pod may become schedulable.
+    pub fn update_limits(&mut self, node: &Text, limits: Option<BTreeMap<Text, i64>>) -> bool {
         replace(&mut self.limits, node, limits)
     }
 
-    /// The pods that rely on what a claim is promised.
+    /// The pods that rely on the assumed binding of a claim.
     #[must_use]
-    pub fn waiting_for(&self, claim: &ClaimKey) -> &[PodKey] {
+    pub fn pods_relying_on(&self, claim: &ClaimKey) -> &[PodKey] {
         self.promises.get(claim).map(|it| it.pods.as_slice()).unwrap_or_default()
     }
 
-    /// The claim that a volume is promised to.
+    /// The claim that a volume is assumed for.
     #[must_use]
-    pub fn promised_to(&self, volume: &Text) -> Option<&ClaimKey> {
+    pub fn assumed_for(&self, volume: &Text) -> Option<&ClaimKey> {
         self.taken.get(volume)
     }
 
-    /// The pod is taken to be on the node of this name; its facts are known when we chose it.
-    pub fn put(&mut self, asker: &Asker<'_>, node: &Text, facts: Option<&NodeFacts>) {
-        if asker.wants.is_empty() {
+    /// Assumes a pod on a node. `facts` is `None` if the Node was not observed.
+    pub fn assume(&mut self, asker: &VolumeClaimingPod<'_>, node: &Text, facts: Option<&NodeFacts>) {
+        if asker.claims.is_empty() {
             return;
         }
         let chosen = facts.filter(|_| !asker.bound);
-        let found = chosen.map_or(Ok(Vec::new()), |facts| self.promises_for(asker, facts));
-        // Whoever was put there before something changed is looked at again before it is bound.
+        let found = chosen.map_or(Ok(Vec::new()), |facts| self.find_bindings(asker, facts));
+        // Volumes may have changed since the node was filtered. `PreBind` reports such a pod as infeasible.
         let hopeless = found.is_err();
         let found = found.unwrap_or_default();
         let promised = found.iter().map(|(claim, _)| claim.clone()).collect();
         for (claim, what) in found {
-            if let Promise::Volume(volume) = &what {
+            if let AssumedBinding::Volume(volume) = &what {
                 self.taken.insert(volume.clone(), claim.clone());
             }
             let entry = self.promises.entry(claim);
-            let entry = entry.or_insert_with(|| Promised { what, pods: Vec::new(), failed: false });
+            let entry = entry.or_insert_with(|| AssumedClaim { what, pods: Vec::new(), failed: false });
             entry.pods.push(asker.key.clone());
         }
-        self.placed.insert(asker.id, Placed { node: node.clone(), promised, hopeless });
+        self.placed.insert(asker.id, PlacedPod { node: node.clone(), promised, hopeless });
         self.count(asker, node, 1);
     }
 
-    /// The reverse of [`Volumes::put`].
-    pub fn take(&mut self, asker: &Asker<'_>) {
+    /// Undoes [`VolumeBinder::assume`].
+    pub fn forget(&mut self, asker: &VolumeClaimingPod<'_>) {
         let Some(placed) = self.placed.remove(&asker.id) else { return };
         self.count(asker, &placed.node, -1);
         for claim in placed.promised {
@@ -180,7 +173,7 @@ impl Volumes {
             let at = promised.pods.iter().rposition(|pod| pod == asker.key);
             promised.pods.remove(at.expect("a pod that relies on a promise is on its list"));
             if promised.pods.is_empty() {
-                if let Promise::Volume(volume) = &promised.what {
+                if let AssumedBinding::Volume(volume) = &promised.what {
                     self.taken.remove(volume);
                 }
                 self.promises.remove(&claim);
@@ -188,37 +181,43 @@ impl Volumes {
         }
     }
 
-    /// As if the pod were there (`sign` 1) or not (-1), while it is tried who might make room.
-    pub fn pretend(&mut self, asker: &Asker<'_>, sign: i32) {
+    /// Adds (`sign` 1) or removes (-1) a pod in a preemption dry run.
+    pub fn simulate(&mut self, asker: &VolumeClaimingPod<'_>, sign: i32) {
         let node = self.placed.get(&asker.id).map(|it| it.node.clone()).unwrap_or_default();
         self.count(asker, &node, sign);
     }
 
     /// What has to be so before the pod may be bound.
     #[must_use]
-    pub fn errands(&self, asker: &Asker<'_>) -> Vec<Errand> {
+    pub fn prebind_tasks(&self, asker: &VolumeClaimingPod<'_>) -> Vec<VolumeBindTask> {
         let Some(placed) = self.placed.get(&asker.id) else { return Vec::new() };
         if placed.hopeless {
-            return vec![Errand::Hopeless];
+            return vec![VolumeBindTask::Infeasible];
         }
-        placed.promised.iter().filter_map(|claim| self.errand(claim)).collect()
+        placed.promised.iter().filter_map(|claim| self.prebind_task(claim)).collect()
     }
 
-    fn errand(&self, key: &ClaimKey) -> Option<Errand> {
+    fn prebind_task(&self, key: &ClaimKey) -> Option<VolumeBindTask> {
         let promised = self.promises.get(key)?;
         let Some(claim) = self.claims.get(key).filter(|it| !it.deleting && !promised.failed) else {
-            return Some(Errand::Hopeless);
+            return Some(VolumeBindTask::Infeasible);
         };
         match &promised.what {
-            Promise::Volume(volume) if claim.is_bound() && claim.volume != *volume => Some(Errand::Hopeless),
+            AssumedBinding::Volume(volume) if claim.is_bound() && claim.volume != *volume => {
+                Some(VolumeBindTask::Infeasible)
+            }
             _ if claim.is_bound() => None,
-            Promise::Volume(volume) => Some(Errand::Bind { claim: key.clone(), volume: volume.clone() }),
-            Promise::Made(node) => Some(Errand::Provision { claim: key.clone(), node: node.clone() }),
+            AssumedBinding::Volume(volume) => {
+                Some(VolumeBindTask::Bind { claim: key.clone(), volume: volume.clone() })
+            }
+            AssumedBinding::Provision(node) => {
+                Some(VolumeBindTask::Provision { claim: key.clone(), node: node.clone() })
+            }
         }
     }
 
-    fn count(&mut self, asker: &Asker<'_>, node: &Text, sign: i32) {
-        for want in &asker.wants.claims {
+    fn count(&mut self, asker: &VolumeClaimingPod<'_>, node: &Text, sign: i32) {
+        for want in &asker.claims.claims {
             let key = (asker.key.0.clone(), want.claim.clone());
             let nodes = self.users.entry(key.clone()).or_default();
             let count = nodes.entry(node.clone()).or_default();
@@ -233,7 +232,7 @@ impl Volumes {
     }
 }
 
-/// Puts a fact in the place of another; whether it is another one. What goes helps nobody.
+/// Replaces an object; whether a new state was set. A deletion makes no pod schedulable.
 fn replace<K: Ord + Clone, T: PartialEq>(all: &mut BTreeMap<K, T>, name: &K, new: Option<T>) -> bool {
     if all.get(name) == new.as_ref() {
         return false;

@@ -1,19 +1,19 @@
-//! What is promised is taken at once, shared by those who share a claim, and given back whole.
+//! An assumed binding counts at once, is shared by the pods of a claim, and is released as a whole.
 
-use muster_api::node::{NodeFacts, simulated};
+use muster_api::node::{NodeFacts, simulated_node};
 use muster_tree::{Tree, tree};
 
 use super::*;
 
 fn node(name: &str) -> NodeFacts {
-    NodeFacts::of(&simulated(&name.into(), &tree!({"cpu": "1"})))
+    NodeFacts::of(&simulated_node(&name.into(), &tree!({"cpu": "1"})))
 }
 
-fn pod(name: &str, claims: &[&str]) -> (PodKey, Wants) {
+fn pod(name: &str, claims: &[&str]) -> (PodKey, PodVolumeClaims) {
     let volumes =
         claims.iter().map(|claim| tree!({"name": *claim, "persistentVolumeClaim": {"claimName": *claim}}));
     let tree = tree!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": {"volumes": Tree::list(volumes)}});
-    (("ns".into(), name.into()), Wants::of(&tree))
+    (("ns".into(), name.into()), PodVolumeClaims::of(&tree))
 }
 
 fn claim(name: &str, change: &Tree) -> (ClaimKey, Option<ClaimFacts>) {
@@ -22,18 +22,18 @@ fn claim(name: &str, change: &Tree) -> (ClaimKey, Option<ClaimFacts>) {
     (("ns".into(), name.into()), Some(ClaimFacts::of(&tree.merge(change))))
 }
 
-fn book(provisioner: &str, volumes: &[&str]) -> Volumes {
-    let mut book = Volumes::default();
+fn book(provisioner: &str, volumes: &[&str]) -> VolumeBinder {
+    let mut book = VolumeBinder::default();
     let class = tree!({"metadata": {"name": "late"}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"});
-    book.class(&"late".into(), Some(ClassFacts::of(&class)));
+    book.update_class(&"late".into(), Some(StorageClassFacts::of(&class)));
     for name in volumes {
         let volume = tree!({"metadata": {"name": *name}, "status": {"phase": "Available"},
             "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}});
-        book.volume(&Text::from(*name), Some(VolumeFacts::of(&volume)));
+        book.update_volume(&Text::from(*name), Some(VolumeFacts::of(&volume)));
     }
     for name in ["one", "two"] {
         let (key, facts) = claim(name, &tree!({}));
-        book.claim(&key, facts);
+        book.update_claim(&key, facts);
     }
     book
 }
@@ -43,31 +43,35 @@ fn two_claims_never_get_one_volume() {
     let mut book = book("kubernetes.io/no-provisioner", &["v"]);
     let (a, b) = (pod("a", &["one"]), pod("b", &["two"]));
     let (a, b) = (
-        Asker { id: 0, key: &a.0, wants: &a.1, bound: false },
-        Asker { id: 1, key: &b.0, wants: &b.1, bound: false },
+        VolumeClaimingPod { id: 0, key: &a.0, claims: &a.1, bound: false },
+        VolumeClaimingPod { id: 1, key: &b.0, claims: &b.1, bound: false },
     );
     let here = node("n");
-    assert_eq!(book.wrong(&a, &here), None);
-    book.put(&a, &here.name, Some(&here));
-    assert_eq!(book.wrong(&b, &here), Some(Wrong::Nothing), "it is taken before anybody wrote anything");
-    let want = Errand::Bind { claim: ("ns".into(), "one".into()), volume: "v".into() };
-    assert_eq!(book.errands(&a), [want]);
-    book.take(&a);
-    assert_eq!(book.wrong(&b, &here), None, "given back");
+    assert_eq!(book.filter(&a, &here), None);
+    book.assume(&a, &here.name, Some(&here));
+    assert_eq!(
+        book.filter(&b, &here),
+        Some(VolumeFilterFailure::Nothing),
+        "it is taken before anybody wrote anything"
+    );
+    let want = VolumeBindTask::Bind { claim: ("ns".into(), "one".into()), volume: "v".into() };
+    assert_eq!(book.prebind_tasks(&a), [want]);
+    book.forget(&a);
+    assert_eq!(book.filter(&b, &here), None, "given back");
     assert!(book.promises.is_empty() && book.taken.is_empty() && book.users.is_empty(), "{book:?}");
 }
 
 #[test]
 fn two_claims_of_one_pod_get_two_volumes() {
     let (key, wants) = pod("a", &["one", "two"]);
-    let asker = Asker { id: 0, key: &key, wants: &wants, bound: false };
+    let asker = VolumeClaimingPod { id: 0, key: &key, claims: &wants, bound: false };
     let here = node("n");
     let mut short = book("kubernetes.io/no-provisioner", &["v"]);
-    assert_eq!(short.wrong(&asker, &here), Some(Wrong::Nothing));
+    assert_eq!(short.filter(&asker, &here), Some(VolumeFilterFailure::Nothing));
     let mut enough = book("kubernetes.io/no-provisioner", &["v", "w"]);
-    assert_eq!(enough.wrong(&asker, &here), None);
-    enough.put(&asker, &here.name, Some(&here));
-    assert_eq!(enough.errands(&asker).len(), 2);
+    assert_eq!(enough.filter(&asker, &here), None);
+    enough.assume(&asker, &here.name, Some(&here));
+    assert_eq!(enough.prebind_tasks(&asker).len(), 2);
 }
 
 #[test]
@@ -75,17 +79,17 @@ fn pods_that_share_a_claim_go_where_its_volume_is_made() {
     let mut book = book("x", &[]);
     let (a, b) = (pod("a", &["one"]), pod("b", &["one"]));
     let (a, b) = (
-        Asker { id: 0, key: &a.0, wants: &a.1, bound: false },
-        Asker { id: 1, key: &b.0, wants: &b.1, bound: false },
+        VolumeClaimingPod { id: 0, key: &a.0, claims: &a.1, bound: false },
+        VolumeClaimingPod { id: 1, key: &b.0, claims: &b.1, bound: false },
     );
     let (here, there) = (node("n"), node("m"));
-    book.put(&a, &here.name, Some(&here));
-    assert_eq!(book.wrong(&b, &there), Some(Wrong::Nothing));
-    assert_eq!(book.wrong(&b, &here), None);
-    book.put(&b, &here.name, Some(&here));
-    book.take(&a);
-    assert_eq!(book.waiting_for(&("ns".into(), "one".into())), [("ns".into(), "b".into())]);
-    book.take(&b);
+    book.assume(&a, &here.name, Some(&here));
+    assert_eq!(book.filter(&b, &there), Some(VolumeFilterFailure::Nothing));
+    assert_eq!(book.filter(&b, &here), None);
+    book.assume(&b, &here.name, Some(&here));
+    book.forget(&a);
+    assert_eq!(book.pods_relying_on(&("ns".into(), "one".into())), [("ns".into(), "b".into())]);
+    book.forget(&b);
     assert!(book.promises.is_empty());
 }
 
@@ -93,41 +97,41 @@ fn pods_that_share_a_claim_go_where_its_volume_is_made() {
 fn errands_end_when_the_claim_is_bound_and_fail_when_its_maker_gives_up() {
     let mut book = book("x", &[]);
     let (key, wants) = pod("a", &["one"]);
-    let asker = Asker { id: 0, key: &key, wants: &wants, bound: false };
+    let asker = VolumeClaimingPod { id: 0, key: &key, claims: &wants, bound: false };
     let here = node("n");
-    book.put(&asker, &here.name, Some(&here));
-    let asked = Errand::Provision { claim: ("ns".into(), "one".into()), node: "n".into() };
-    assert_eq!(book.errands(&asker), std::slice::from_ref(&asked));
+    book.assume(&asker, &here.name, Some(&here));
+    let asked = VolumeBindTask::Provision { claim: ("ns".into(), "one".into()), node: "n".into() };
+    assert_eq!(book.prebind_tasks(&asker), std::slice::from_ref(&asked));
     let annotated = |keys: Tree| tree!({"metadata": {"annotations": keys}});
     let selected = annotated(tree!({"volume.kubernetes.io/selected-node": "n"}));
     let (key, facts) = claim("one", &selected);
-    assert!(book.claim(&key, facts), "written by us");
-    assert_eq!(book.errands(&asker), [asked], "still to be waited for");
+    assert!(book.update_claim(&key, facts), "written by us");
+    assert_eq!(book.prebind_tasks(&asker), [asked], "still to be waited for");
     let bound = selected.merge(&annotated(tree!({"pv.kubernetes.io/bind-completed": "yes"})));
     let (key, facts) = claim("one", &bound.merge(&tree!({"spec": {"volumeName": "v"}})));
-    book.claim(&key, facts);
-    assert_eq!(book.errands(&asker), []);
+    book.update_claim(&key, facts);
+    assert_eq!(book.prebind_tasks(&asker), []);
     let (key, facts) = claim("one", &selected);
-    book.claim(&key, facts);
+    book.update_claim(&key, facts);
     let (key, facts) = claim("one", &tree!({}));
-    book.claim(&key, facts);
-    assert_eq!(book.errands(&asker), [Errand::Hopeless], "the node was taken back");
+    book.update_claim(&key, facts);
+    assert_eq!(book.prebind_tasks(&asker), [VolumeBindTask::Infeasible], "the node was taken back");
 }
 
 #[test]
 fn no_more_volumes_of_a_driver_than_a_node_may_have() {
     let mut book = book("x", &[]);
-    book.limits(&"n".into(), Some([("x".into(), 1)].into()));
+    book.update_limits(&"n".into(), Some([("x".into(), 1)].into()));
     let (a, b) = (pod("a", &["one"]), pod("b", &["two"]));
     let (a, b) = (
-        Asker { id: 0, key: &a.0, wants: &a.1, bound: false },
-        Asker { id: 1, key: &b.0, wants: &b.1, bound: false },
+        VolumeClaimingPod { id: 0, key: &a.0, claims: &a.1, bound: false },
+        VolumeClaimingPod { id: 1, key: &b.0, claims: &b.1, bound: false },
     );
     let (here, there) = (node("n"), node("m"));
-    book.put(&a, &here.name, Some(&here));
-    assert_eq!(book.wrong(&b, &here), Some(Wrong::TooMany));
-    assert_eq!(book.wrong(&b, &there), None, "no limit is known there");
-    book.pretend(&a, -1);
-    assert_eq!(book.wrong(&b, &here), None, "without the other one there is room");
-    book.pretend(&a, 1);
+    book.assume(&a, &here.name, Some(&here));
+    assert_eq!(book.filter(&b, &here), Some(VolumeFilterFailure::TooMany));
+    assert_eq!(book.filter(&b, &there), None, "no limit is known there");
+    book.simulate(&a, -1);
+    assert_eq!(book.filter(&b, &here), None, "without the other one there is room");
+    book.simulate(&a, 1);
 }

@@ -1,4 +1,4 @@
-//! Slices, classes and claims from few words.
+//! Slices, classes and claims from short descriptions.
 //!
 //! A slice is `{node, nodes, all, each, driver, pool, generation, of, devices}`: for one `node`, for the `nodes` of a
 //! label, for `all`, or as `each` device says; `of` is how many slices the pool has. Devices are their number, or a list
@@ -6,31 +6,29 @@
 //! A class is its expressions. A claim is `{asks, constraints, given, reserved, deleted, owner}`, where asks are
 //! requests as they are written, or one exact request without its name (`gpu`) and class (`gpu`) when it is a map.
 
-use muster_api::port::Object;
-use muster_scheduler::devices::Does;
-use muster_scheduler::{Errand, Scheduler};
+use muster_api::client::ApiObject;
+use muster_scheduler::devices::ClaimAction;
+use muster_scheduler::{PreBindTask, Scheduler};
 use muster_tree::{Text, Tree, tree};
 
-/// The usual driver.
 const DRIVER: &str = "gpu.example.com";
 
-/// Tells the scheduler of the devices, classes and claims of a case.
+/// Feeds the devices, classes and claims of a case to the scheduler.
 pub fn feed(scheduler: &mut Scheduler, case: &Tree) {
     for (n, words) in case.items_at(&["slices"]).iter().enumerate() {
         let slice = slice(&format!("s{n}"), words);
-        scheduler.devices(|book| book.slice(&slice));
+        scheduler.update_devices(|book| book.update_slice(&slice));
     }
     for (name, words) in case.entries_at(&["classes"]) {
         let class = class(name, words);
-        scheduler.devices(|book| book.class(&class));
+        scheduler.update_devices(|book| book.update_class(&class));
     }
     for (name, words) in case.entries_at(&["claims"]) {
         let claim = claim(name, words);
-        scheduler.devices(|book| book.claim(&claim));
+        scheduler.update_devices(|book| book.update_claim(&claim));
     }
 }
 
-/// A `ResourceSlice`.
 pub fn slice(name: &str, words: &Tree) -> Tree {
     let or = |key: &str, usual: &str| words.get(key).and_then(Tree::as_str).unwrap_or(usual).to_owned();
     let node = words.get("node").cloned().unwrap_or_default();
@@ -74,15 +72,13 @@ fn device(words: &Tree) -> Tree {
         "nodeName": words.get("node").cloned().unwrap_or_default()})
 }
 
-/// A `DeviceClass`.
 pub fn class(name: &str, words: &Tree) -> Tree {
     let expression = |it: &Tree| tree!({"cel": {"expression": it.clone()}});
     let selectors = Tree::list(words.items().iter().map(expression));
     tree!({"metadata": {"name": name}, "spec": {"selectors": selectors}})
 }
 
-/// A `ResourceClaim`.
-pub fn claim(name: &str, words: &Tree) -> Object {
+pub fn claim(name: &str, words: &Tree) -> ApiObject {
     let asks = match words.get("asks") {
         Some(list @ Tree::List(_)) => list.clone(),
         other => {
@@ -103,7 +99,7 @@ pub fn claim(name: &str, words: &Tree) -> Object {
         "spec": {"devices": {"requests": asks, "constraints": words.get("constraints").cloned().unwrap_or_default()}},
         "status": {"reservedFor": Tree::list(reserved)}});
     let given = words.get("given").map(|it| tree!({"status": {"allocation": allocation(it)}}));
-    Object { tree: given.map_or(tree.clone(), |it| tree.merge(&it)), revision: 1 }
+    ApiObject { tree: given.map_or(tree.clone(), |it| tree.merge(&it)), revision: 1 }
 }
 
 /// `{node, devices}`: devices of the usual driver in the pool of the node.
@@ -123,10 +119,10 @@ fn allocation(words: &Tree) -> Tree {
 /// What the claims of a placed pod are to be given: `request:pool/device`, claim by claim.
 pub fn given(scheduler: &Scheduler, pod: &str) -> String {
     let mut claims = Vec::new();
-    for errand in scheduler.errands(&("ns".into(), pod.into())) {
-        let Errand::Device(errand) = errand else { continue };
-        claims.push(match errand.does {
-            Does::Give(tree) => {
+    for errand in scheduler.prebind_tasks(&("ns".into(), pod.into())) {
+        let PreBindTask::Device(errand) = errand else { continue };
+        claims.push(match errand.action {
+            ClaimAction::Allocate(tree) => {
                 let results = tree.items_at(&["devices", "results"]).iter();
                 let one = |it: &Tree| {
                     let text = |key: &str| it.text_at(&[key]);
@@ -134,8 +130,8 @@ pub fn given(scheduler: &Scheduler, pod: &str) -> String {
                 };
                 results.map(one).collect::<Vec<_>>().join(" ")
             }
-            Does::Reserve => "reserved".to_owned(),
-            Does::Lost => "lost".to_owned(),
+            ClaimAction::Reserve => "reserved".to_owned(),
+            ClaimAction::Stale => "lost".to_owned(),
         });
     }
     claims.join(", ")

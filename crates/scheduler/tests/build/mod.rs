@@ -1,4 +1,4 @@
-//! Nodes and pods from few words.
+//! Nodes and pods from short descriptions.
 //!
 //! A node is `{labels, taints, unschedulable, has}`; it has 4 CPUs, 8Gi of memory and 10 pods unless `has` says
 //! otherwise. A pod is `{name, namespace, labels, priority, asks, spec, …}`: `asks` are the requests of its
@@ -8,7 +8,7 @@
 
 pub mod devices;
 
-use muster_api::node::{NodeFacts, simulated};
+use muster_api::node::{NodeFacts, simulated_node};
 use muster_api::time::Time;
 use muster_scheduler::Pod;
 use muster_tree::{Text, Tree, tree};
@@ -26,7 +26,7 @@ pub fn node(name: &str, words: &Tree) -> NodeFacts {
     let cordon = words.get("unschedulable").cloned().unwrap_or_default();
     let spec = tree!({"taints": taints, "unschedulable": cordon});
     let change = tree!({"metadata": {"labels": labels}, "spec": spec});
-    NodeFacts::of(&simulated(&name.into(), &has).merge(&change))
+    NodeFacts::of(&simulated_node(&name.into(), &has).merge(&change))
 }
 
 /// A pod as a manifest.

@@ -1,22 +1,22 @@
 //! Placement cases as data: the files beside this one, one document per theme, one case per list item.
 //!
-//! A case has `nodes` (by name), `placed` (pods by node), `pods` (decided about in this order) and `wants`, one per
+//! A case has `nodes` (by name), `placed` (pods by node), `pods` (scheduled in this order) and `wants`, one per
 //! pod: a node, a list of nodes any of which will do, or the message of the refusal. `says` is its sentence.
-//! `evicts` names the victims of the last refusal. `rest` stands for the usual end of a message when nobody can be
-//! evicted: `{useless: n, nobody: m}`. `slices`, `classes` and `claims` are about devices; `gives` says per pod which
+//! `evicts` names the victims of the last decision. `rest` is the end of the message if preemption finds no victims:
+//! `{useless: n, nobody: m}`. `slices`, `classes` and `claims` are about devices; `gives` lists per pod which
 //! devices its claims get. `storage` is what volumes there are, `packing` what nodes are filled up by.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use muster_api::time::Time;
-use muster_scheduler::{Budget, Decision, Outcome, Packing, Scheduler};
+use muster_scheduler::{Budget, Packing, Scheduler, SchedulingDecision, SchedulingOutcome};
 use muster_tree::{Text, Tree};
 
 use crate::build::{devices, node, on, pod};
 use crate::storage;
 
-/// Fewer cases than this, and somebody lost a file.
+/// With fewer cases than this a file is missing.
 const CASES_MIN: usize = 150;
 
 #[test]
@@ -58,38 +58,39 @@ fn scheduler(case: &Tree) -> Scheduler {
             .iter()
             .map(|(k, v)| (k.clone(), v.as_text().cloned().expect("labels are texts")))
             .collect();
-        scheduler.namespace(name, &labels);
+        scheduler.update_namespace(name, &labels);
     }
     for (name, words) in case.entries_at(&["nodes"]) {
-        scheduler.node(node(name, words));
+        scheduler.update_node(node(name, words));
     }
     devices::feed(&mut scheduler, case);
     for (n, words) in case.items_at(&["budgets"]).iter().enumerate() {
         let budget = words.with(&["metadata", "namespace"], "ns");
-        scheduler.budget(&("ns".into(), format!("b{n}").into()), Budget::of(&budget));
+        scheduler.update_budget(&("ns".into(), format!("b{n}").into()), Budget::of(&budget));
     }
     storage::feed(&mut scheduler, case);
     for (name, pods) in case.entries_at(&["placed"]) {
         for (n, words) in pods.items().iter().enumerate() {
-            scheduler.pod(&on(pod(&format!("{name}-{n}"), words, 0), name));
+            scheduler.update_pod(&on(pod(&format!("{name}-{n}"), words, 0), name));
         }
     }
     scheduler
 }
 
-/// What became of each pod; each is decided about before the next one comes.
+/// The outcome of each pod; each is scheduled before the next one is created.
 fn play(case: &Tree) -> Vec<String> {
     let mut scheduler = scheduler(case);
     let mut found = Vec::new();
     let overfull = scheduler.overfull();
     for (n, words) in case.items_at(&["pods"]).iter().enumerate() {
-        scheduler.pod(&pod(&format!("p{n}"), words, 1));
-        let decisions = scheduler.decide(100, Time(1_000_000));
+        scheduler.update_pod(&pod(&format!("p{n}"), words, 1));
+        let decisions = scheduler.schedule(100, Time(1_000_000));
         found.extend(decisions.iter().map(spoken));
         if case.get("gives").is_some() {
             found.push(devices::given(&scheduler, &format!("p{n}")));
         }
-        if let Some(Outcome::Refused { evict, .. }) = decisions.last().map(|it| &it.outcome)
+        if let Some(SchedulingOutcome::Unschedulable { victims: evict, .. }) =
+            decisions.last().map(|it| &it.outcome)
             && case.get("evicts").is_some()
         {
             let names: Vec<&str> = evict.iter().map(|(_, name)| name.as_str()).collect();
@@ -100,11 +101,13 @@ fn play(case: &Tree) -> Vec<String> {
     found
 }
 
-fn spoken(decision: &Decision) -> String {
+fn spoken(decision: &SchedulingDecision) -> String {
     match &decision.outcome {
-        Outcome::Placed(pods) => pods.iter().map(|(_, node)| node.as_str()).collect::<Vec<_>>().join(","),
-        Outcome::Refused { why, .. } => why.message(),
-        Outcome::Group(outcome) => format!("{:?}", outcome.verdict),
+        SchedulingOutcome::Scheduled(pods) => {
+            pods.iter().map(|(_, node)| node.as_str()).collect::<Vec<_>>().join(",")
+        }
+        SchedulingOutcome::Unschedulable { error: why, .. } => why.message(),
+        SchedulingOutcome::Group(outcome) => format!("{:?}", outcome.status),
     }
 }
 

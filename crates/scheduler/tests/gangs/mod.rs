@@ -1,30 +1,30 @@
-//! The life of groups as data: the files beside this one, one story per list item.
+//! Pod group scenarios as data: the files beside this one, one scenario per list item.
 //!
 //! A story has `nodes` and `placed` as placement cases do, `groups` (by name), `budgets`, and `steps`, played in this
 //! order. `says` is its sentence, `patience` for how many seconds groups are held in silence. A pod is in the group that its `group` names.
 //!
 //! | step | what happens |
 //! |---|---|
-//! | `pods: {x: {…}}` | these pods come or change; each is a second younger than the one before |
-//! | `same: {n: 3, name: w, pod: {…}}` | pods `w0`, `w1`, `w2` come |
+//! | `pods: {x: {…}}` | pods are created or updated; each is created a second after the one before |
+//! | `same: {n: 3, name: w, pod: {…}}` | pods `w0`, `w1`, `w2` are created |
 //! | `groups: {g: {…}}` | these groups come or change: `min` or `basic`, `priority`, `never`, `all`, `topology`, `deadline`, `waits` (for `group` or `workload`) |
-//! | `group_gone: g` | it goes |
-//! | `nodes: {a: {…}}`, `node_gone: a` | nodes come, change or go |
-//! | `bind: all`, `bind: [x]` | pods are bound where they were placed |
-//! | `gone`, `ended`, `deleted: [x]` | pods go, end, or are on their way out |
-//! | `evicted: [x]` | pods are gone that had to make room |
-//! | `retry: {g: [x]}` | members could not be bound |
-//! | `spared: [x]` | victims stay after all |
-//! | `wait: 5` | so many seconds go by |
-//! | `decide: […]` | decisions are made: one line each |
+//! | `group_gone: g` | the group is deleted |
+//! | `nodes: {a: {…}}`, `node_gone: a` | nodes are added, updated or deleted |
+//! | `bind: all`, `bind: [x]` | assumed pods are bound |
+//! | `gone`, `ended`, `deleted: [x]` | pods are removed, terminate, or get a `deletionTimestamp` |
+//! | `evicted: [x]` | preemption victims are removed |
+//! | `retry: {g: [x]}` | the binding of members failed |
+//! | `spared: [x]` | the eviction of victims failed |
+//! | `wait: 5` | seconds pass |
+//! | `decide: […]` | scheduling cycles run: one decision per line |
 //! | `counts: {g: 3/1/0/2}` | all, assigned, assumed and waiting pods of groups |
-//! | `told: {x: …}` | what pods were last told |
-//! | `nominated: {x: a}` | for whom room is being made, where |
-//! | `quiet: true` | nobody waits for a decision |
-//! | `idle: true` | nor for a time |
+//! | `told: {x: …}` | the last reported message of pods |
+//! | `nominated: {x: a}` | the nominated node of pods |
+//! | `quiet: true` | no entry is active or in backoff |
+//! | `idle: true` | and no timer is pending |
 //!
 //! Lines: `g placed x→a y→b`, `g held pods: x y`, `g refused: …`, `g error: …`, `g late: …`; ` evicts x y` and
-//! ` groups h` follow when somebody has to go, ` outranks z` when a nomination ends. Of a pod alone: `x→a`, `x refused`.
+//! ` groups h` list the victims, ` outranks z` the cleared nominations. A single pod: `x→a`, `x refused`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,15 +32,15 @@ use std::time::Duration;
 
 use muster_api::time::Time;
 use muster_scheduler::{
-    Budget, Decision, Disruption, Group, GroupOutcome, GroupVerdict, Held, Outcome, Pod, PodKey, Policy,
-    Scheduler, Standing, Waiting,
+    Budget, DisruptionMode, GroupOutcome, GroupReadiness, GroupSpec, GroupStatus, HoldReason,
+    MissingReference, Pod, PodKey, Scheduler, SchedulingDecision, SchedulingOutcome, SchedulingPolicy,
 };
 use muster_tree::{Text, Tree, tree};
 
 use crate::build::{devices, node, on, pod};
 use crate::storage;
 
-/// Fewer stories than this, and somebody lost a file.
+/// With fewer stories than this a file is missing.
 const STORIES_MIN: usize = 90;
 
 pub fn key(name: &str) -> PodKey {
@@ -77,10 +77,10 @@ fn full(nodes: usize, cpus: usize) -> (Scheduler, Vec<PodKey>) {
     let mut pods = Vec::new();
     for n in 0..nodes {
         let name = format!("n{n:03}");
-        scheduler.node(node(&name, &tree!({"has": {"cpu": cpus.to_string(), "pods": "110"}})));
+        scheduler.update_node(node(&name, &tree!({"has": {"cpu": cpus.to_string(), "pods": "110"}})));
         for m in 0..cpus {
             let low = on(pod(&format!("low-{n:03}-{m}"), &tree!({"asks": {"cpu": "1"}}), 1), &name);
-            scheduler.pod(&low);
+            scheduler.update_pod(&low);
             pods.push(low.key);
         }
     }
@@ -88,15 +88,18 @@ fn full(nodes: usize, cpus: usize) -> (Scheduler, Vec<PodKey>) {
 }
 
 fn gang(scheduler: &mut Scheduler, name: &str, size: usize, words: &Tree) {
-    scheduler.group(&key(name), Standing::Ready(Group::of(Policy::Gang { min: size })));
+    scheduler
+        .update_group(&key(name), GroupReadiness::Ready(GroupSpec::of(SchedulingPolicy::Gang { min: size })));
     for n in 0..size {
         let member = pod(&format!("{name}-{n:04}"), words, 2);
-        scheduler.pod(&Pod { group: Some(key(name)), ..member });
+        scheduler.update_pod(&Pod { group: Some(key(name)), ..member });
     }
 }
 
-fn group(decisions: &[Decision]) -> &GroupOutcome {
-    let [Decision { outcome: Outcome::Group(outcome), .. }] = decisions else { panic!("{decisions:?}") };
+fn group(decisions: &[SchedulingDecision]) -> &GroupOutcome {
+    let [SchedulingDecision { outcome: SchedulingOutcome::Group(outcome), .. }] = decisions else {
+        panic!("{decisions:?}")
+    };
     outcome
 }
 
@@ -104,10 +107,10 @@ fn group(decisions: &[Decision]) -> &GroupOutcome {
 fn a_gang_of_equal_pods_ranks_the_nodes_once() {
     let mut scheduler = Scheduler::default();
     for n in 0..500 {
-        scheduler.node(node(&format!("n{n:03}"), &tree!({})));
+        scheduler.update_node(node(&format!("n{n:03}"), &tree!({})));
     }
     gang(&mut scheduler, "g", 1000, &tree!({"asks": {"cpu": "1"}}));
-    let placed = group(&scheduler.decide(9, Time(1))).placed.len();
+    let placed = group(&scheduler.schedule(9, Time(1))).scheduled.len();
     let stats = scheduler.stats();
     assert_eq!((placed, stats.fast, stats.scans, stats.diagnoses), (1000, 1000, 0, 0));
     assert!(stats.rankings < 10, "{stats:?}");
@@ -119,11 +122,11 @@ fn refused_gangs_of_one_kind_are_worked_out_once() {
     for n in 0..50 {
         gang(&mut scheduler, &format!("g{n:02}"), 3 + n % 2, &tree!({"asks": {"cpu": "1"}}));
     }
-    let decisions = scheduler.decide(100, Time(1));
+    let decisions = scheduler.schedule(100, Time(1));
     let mut words: BTreeSet<String> = BTreeSet::new();
     for decision in &decisions {
         let outcome = group(std::slice::from_ref(decision));
-        words.extend(outcome.refused.iter().map(|it| it.message.clone()));
+        words.extend(outcome.unschedulable.iter().map(|it| it.message.clone()));
     }
     let stats = scheduler.stats();
     assert_eq!((decisions.len(), stats.diagnoses, stats.repeated), (50, 1, 49));
@@ -142,36 +145,36 @@ fn refused_gangs_of_one_kind_are_worked_out_once() {
 #[test]
 fn of_a_hundred_kinds_not_all_are_worked_out_but_all_hear_something() {
     let (mut scheduler, _) = full(20, 4);
-    scheduler.group(&key("g"), Standing::Ready(Group::of(Policy::Basic)));
+    scheduler.update_group(&key("g"), GroupReadiness::Ready(GroupSpec::of(SchedulingPolicy::Basic)));
     for n in 0..100 {
         let member = pod(&format!("g-{n:02}"), &tree!({"asks": {"cpu": format!("{}m", 1000 + n)}}), 2);
-        scheduler.pod(&Pod { group: Some(key("g")), ..member });
+        scheduler.update_pod(&Pod { group: Some(key("g")), ..member });
     }
-    let decisions = scheduler.decide(9, Time(1));
-    let refused = &group(&decisions).refused;
+    let decisions = scheduler.schedule(9, Time(1));
+    let refused = &group(&decisions).unschedulable;
     let own = refused.iter().filter(|it| it.message.starts_with("0/20 nodes are available")).count();
     let told = refused.iter().filter(|it| !it.message.is_empty()).count();
     assert_eq!((scheduler.stats().diagnoses, own, told), (64, 64, 100));
-    scheduler.pod_gone(&key("low-000-0"));
-    let decisions = scheduler.decide(1, Time(2));
-    assert_eq!(group(&decisions).placed.len(), 1, "room wakes it");
+    scheduler.delete_pod(&key("low-000-0"));
+    let decisions = scheduler.schedule(1, Time(2));
+    assert_eq!(group(&decisions).scheduled.len(), 1, "room wakes it");
 }
 
 #[test]
 fn a_gang_has_a_thousand_pods_evicted_in_one_stroke_and_is_placed_in_another() {
     let (mut scheduler, mut low) = full(100, 10);
     gang(&mut scheduler, "g", 100, &tree!({"asks": {"cpu": "10"}, "priority": 5}));
-    let decisions = scheduler.decide(9, Time(1));
-    let mut evicted = group(&decisions).evict.clone();
+    let decisions = scheduler.schedule(9, Time(1));
+    let mut evicted = group(&decisions).victims.clone();
     evicted.sort();
     low.sort();
     assert_eq!(evicted, low);
     let (mut placed, mut looks) = (0, 0);
     for victim in &evicted {
-        scheduler.pod_gone(victim);
-        let decisions = scheduler.decide(9, Time(1));
+        scheduler.delete_pod(victim);
+        let decisions = scheduler.schedule(9, Time(1));
         looks += decisions.len();
-        placed += decisions.iter().map(|it| group(std::slice::from_ref(it)).placed.len()).sum::<usize>();
+        placed += decisions.iter().map(|it| group(std::slice::from_ref(it)).scheduled.len()).sum::<usize>();
     }
     assert_eq!((placed, looks), (100, 1), "it looks again when all have gone");
     assert_eq!(scheduler.overfull(), []);
@@ -192,13 +195,13 @@ fn a_large_gang_is_not_put_beside_pods_that_rules_forbid() {
         let size = 460;
         for n in 0..size {
             let name = format!("n{n:03}");
-            scheduler.node(node(&name, &tree!({"labels": {"kubernetes.io/hostname": name.as_str()}})));
-            scheduler.pod(&on(pod(&format!("low-{n:03}"), &low, 1), &name));
+            scheduler.update_node(node(&name, &tree!({"labels": {"kubernetes.io/hostname": name.as_str()}})));
+            scheduler.update_pod(&on(pod(&format!("low-{n:03}"), &low, 1), &name));
         }
         gang(&mut scheduler, "g", size, &member.with(&["priority"], 5));
-        let decisions = scheduler.decide(9, Time(1));
+        let decisions = scheduler.schedule(9, Time(1));
         let outcome = group(&decisions);
-        assert_eq!((outcome.placed.len(), outcome.evict.len()), (0, size), "{says}");
+        assert_eq!((outcome.scheduled.len(), outcome.victims.len()), (0, size), "{says}");
     }
 }
 
@@ -214,7 +217,7 @@ struct Stage {
 fn play(story: &Tree) -> Result<(), String> {
     let patience = seconds(story.get("patience").unwrap_or(&Tree::Null));
     let mut stage = Stage {
-        scheduler: Scheduler::default().patient(patience),
+        scheduler: Scheduler::default().report_held_after(patience),
         now: Time(1_000_000_000),
         second: 0,
         pods: BTreeMap::new(),
@@ -222,13 +225,13 @@ fn play(story: &Tree) -> Result<(), String> {
         nominated: BTreeMap::new(),
     };
     for (name, words) in story.entries_at(&["nodes"]) {
-        stage.scheduler.node(node(name, words));
+        stage.scheduler.update_node(node(name, words));
     }
     devices::feed(&mut stage.scheduler, story);
     storage::feed(&mut stage.scheduler, story);
     for (n, words) in story.items_at(&["budgets"]).iter().enumerate() {
         let budget = words.with(&["metadata", "namespace"], "ns");
-        stage.scheduler.budget(&key(&format!("b{n}")), Budget::of(&budget));
+        stage.scheduler.update_budget(&key(&format!("b{n}")), Budget::of(&budget));
     }
     stage.groups(story.get("groups").unwrap_or(&Tree::Null));
     for (node, pods) in story.entries_at(&["placed"]) {
@@ -269,26 +272,30 @@ impl Stage {
                 }
             }
             "groups" => self.groups(words),
-            "group_gone" => names(words).iter().for_each(|name| self.scheduler.group_gone(&key(name))),
-            "nodes" => words.entries().iter().for_each(|(name, it)| self.scheduler.node(node(name, it))),
-            "node_gone" => names(words).iter().for_each(|name| self.scheduler.node_gone(name)),
+            "group_gone" => names(words).iter().for_each(|name| self.scheduler.delete_group(&key(name))),
+            "nodes" => {
+                words.entries().iter().for_each(|(name, it)| self.scheduler.update_node(node(name, it)));
+            }
+            "node_gone" => names(words).iter().for_each(|name| self.scheduler.delete_node(name)),
             "bind" => self.bind(&names(words)),
-            "gone" => names(words).iter().for_each(|name| self.scheduler.pod_gone(&key(name))),
-            "ended" => self.change(&names(words), |pod| pod.ended = true),
-            "deleted" => self.change(&names(words), |pod| (pod.deleting, pod.wants) = (true, false)),
+            "gone" => names(words).iter().for_each(|name| self.scheduler.delete_pod(&key(name))),
+            "ended" => self.change(&names(words), |pod| pod.terminal = true),
+            "deleted" => self.change(&names(words), |pod| (pod.deleting, pod.schedulable) = (true, false)),
             "evicted" => {
                 self.change(&names(words), |pod| {
-                    (pod.deleting, pod.evicted, pod.wants) = (true, true, false);
+                    (pod.deleting, pod.evicted, pod.schedulable) = (true, true, false);
                 });
-                names(words).iter().for_each(|name| self.scheduler.pod_gone(&key(name)));
+                names(words).iter().for_each(|name| self.scheduler.delete_pod(&key(name)));
             }
             "retry" => {
                 for (group, pods) in words.entries() {
                     let pods: Vec<PodKey> = names(pods).iter().map(|name| key(name)).collect();
-                    self.scheduler.retry_group(&key(group), &pods, self.now);
+                    self.scheduler.group_binding_failed(&key(group), &pods, self.now);
                 }
             }
-            "spared" => names(words).iter().for_each(|name| self.scheduler.spared(&key(name), self.now)),
+            "spared" => {
+                names(words).iter().for_each(|name| self.scheduler.eviction_failed(&key(name), self.now));
+            }
             "wait" => self.now = self.now + seconds(words),
             "decide" => return self.decide(words),
             "counts" => {
@@ -311,25 +318,25 @@ impl Stage {
                     same(&self.nominated.get(name), &wanted)?;
                 }
             }
-            "quiet" => same(&self.scheduler.has_waiting(), &false)?,
-            "idle" => same(&self.scheduler.wake_at(), &None)?,
+            "quiet" => same(&self.scheduler.has_pending(), &false)?,
+            "idle" => same(&self.scheduler.requeue_at(), &None)?,
             other => panic!("no such step: {other}"),
         }
         Ok(())
     }
 
-    /// A pod comes, or changes, or is on a node from the first.
+    /// A pod is created or updated; it may be bound from the start.
     fn come(&mut self, name: &str, words: &Tree, node: Option<&str>) {
         self.second += 1;
         let known = self.pods.get(name).map(|known| known.created);
         let mut fresh = pod(name, words, words.int_at(&["second"]).unwrap_or(self.second));
         fresh.created = known.unwrap_or(fresh.created);
         fresh.group = words.get("group").and_then(Tree::as_str).map(key);
-        fresh.hold = words.get("hold").and_then(Tree::as_text).cloned();
+        fresh.pre_enqueue_error = words.get("hold").and_then(Tree::as_text).cloned();
         fresh.started = words.int_at(&["started"]).map(|second| Time(second * 1_000_000));
         let node = node.or(words.get("on").and_then(Tree::as_str));
         let fresh = node.map_or_else(|| fresh.clone(), |node| on(fresh.clone(), node));
-        self.scheduler.pod(&fresh);
+        self.scheduler.update_pod(&fresh);
         self.pods.insert(fresh.key.1.clone(), fresh);
     }
 
@@ -340,7 +347,7 @@ impl Stage {
             pod.node = if pod.node.is_empty() { Text::new() } else { node.unwrap_or_default() };
             change(pod);
             let pod = pod.clone();
-            self.scheduler.pod(&pod);
+            self.scheduler.update_pod(&pod);
         }
     }
 
@@ -351,33 +358,33 @@ impl Stage {
                 && let Some(node) = self.scheduler.node_of(&pod.key).cloned()
             {
                 pod.node = node.clone();
-                assert!(self.scheduler.confirm(&pod.key, &node));
-                self.scheduler.pod(pod);
+                assert!(self.scheduler.confirm_bound(&pod.key, &node));
+                self.scheduler.update_pod(pod);
             }
         }
     }
 
     fn groups(&mut self, words: &Tree) {
         for (name, words) in words.entries() {
-            self.scheduler.group(&key(name), standing(words));
+            self.scheduler.update_group(&key(name), standing(words));
         }
     }
 
     fn decide(&mut self, wanted: &Tree) -> Result<(), String> {
         let overfull = self.scheduler.overfull();
-        let decisions = self.scheduler.decide(100, self.now);
+        let decisions = self.scheduler.schedule(100, self.now);
         let found: Vec<String> = decisions.iter().map(|decision| self.hear(decision)).collect();
         let wanted: Vec<String> = names(wanted).iter().map(ToString::to_string).collect();
         same(&self.scheduler.overfull(), &overfull)?;
         same(&found, &wanted)
     }
 
-    /// A decision as a line; what pods are told is taken down.
-    fn hear(&mut self, decision: &Decision) -> String {
+    /// A decision as a line; the conditions of pods are recorded.
+    fn hear(&mut self, decision: &SchedulingDecision) -> String {
         let name = &decision.group.1;
         match &decision.outcome {
-            Outcome::Placed(pods) => pairs(pods),
-            Outcome::Refused { why, evict, nominated, .. } => {
+            SchedulingOutcome::Scheduled(pods) => pairs(pods),
+            SchedulingOutcome::Unschedulable { error: why, victims: evict, nominated, .. } => {
                 self.told.insert(name.clone(), why.message());
                 if let Some(node) = nominated {
                     self.nominated.insert(name.clone(), node.clone());
@@ -386,14 +393,14 @@ impl Stage {
                     if evict.is_empty() { String::new() } else { format!(" evicts {}", list(evict)) };
                 format!("{name} refused{evicts}")
             }
-            Outcome::Group(outcome) => self.hear_group(name, outcome),
+            SchedulingOutcome::Group(outcome) => self.hear_group(name, outcome),
         }
     }
 
     fn hear_group(&mut self, name: &Text, outcome: &GroupOutcome) -> String {
-        for it in &outcome.refused {
+        for it in &outcome.unschedulable {
             self.told.insert(it.pod.1.clone(), it.message.clone());
-            let wanted = if matches!(outcome.verdict, GroupVerdict::Error(_)) {
+            let wanted = if matches!(outcome.status, GroupStatus::Error(_)) {
                 "SchedulerError"
             } else {
                 "Unschedulable"
@@ -404,28 +411,30 @@ impl Stage {
                 None => self.nominated.remove(&it.pod.1),
             };
         }
-        for ((_, pod), _) in &outcome.placed {
+        for ((_, pod), _) in &outcome.scheduled {
             self.nominated.remove(pod);
         }
-        let refused: Vec<PodKey> = outcome.refused.iter().map(|it| it.pod.clone()).collect();
-        let mut line = match &outcome.verdict {
-            GroupVerdict::Placed => format!("{name} placed {}", pairs(&outcome.placed)),
-            GroupVerdict::Held(why) => {
+        let refused: Vec<PodKey> = outcome.unschedulable.iter().map(|it| it.pod.clone()).collect();
+        let mut line = match &outcome.status {
+            GroupStatus::Placed => format!("{name} placed {}", pairs(&outcome.scheduled)),
+            GroupStatus::Held(why) => {
                 let why = match why {
-                    Held::Pods => "pods",
-                    Held::Group => "group",
-                    Held::Workload => "workload",
-                    Held::Gated => "gated",
+                    HoldReason::Pods => "pods",
+                    HoldReason::Group => "group",
+                    HoldReason::Workload => "workload",
+                    HoldReason::Gated => "gated",
                 };
                 format!("{name} held {why}: {}", list(&refused))
             }
-            GroupVerdict::Unschedulable(words) => format!("{name} refused: {words}"),
-            GroupVerdict::Error(words) => format!("{name} error: {words}"),
-            GroupVerdict::Late(words) => format!("{name} late: {words}"),
+            GroupStatus::Unschedulable(words) => format!("{name} refused: {words}"),
+            GroupStatus::Error(words) => format!("{name} error: {words}"),
+            GroupStatus::DeadlineExceeded(words) => format!("{name} late: {words}"),
         };
-        for (what, keys) in
-            [("evicts", &outcome.evict), ("groups", &outcome.evict_groups), ("outranks", &outcome.outranked)]
-        {
+        for (what, keys) in [
+            ("evicts", &outcome.victims),
+            ("groups", &outcome.victim_groups),
+            ("outranks", &outcome.nominations_cleared),
+        ] {
             if !keys.is_empty() {
                 line = format!("{line} {what} {}", list(keys));
             }
@@ -446,17 +455,21 @@ fn list(keys: &[PodKey]) -> String {
     all.join(" ")
 }
 
-fn standing(words: &Tree) -> Standing {
+fn standing(words: &Tree) -> GroupReadiness {
     if let Some(why) = words.get("waits").and_then(Tree::as_str) {
-        let why = if why == "group" { Waiting::Group } else { Waiting::Workload };
-        return Standing::Waiting { why, words: words.text_at(&["words"]) };
+        let why = if why == "group" { MissingReference::Group } else { MissingReference::Workload };
+        return GroupReadiness::Waiting { why, words: words.text_at(&["words"]) };
     }
     let min = words.int_at(&["min"]).map(|min| usize::try_from(min).expect("a count"));
-    Standing::Ready(Group {
-        policy: min.map_or(Policy::Basic, |min| Policy::Gang { min }),
+    GroupReadiness::Ready(GroupSpec {
+        policy: min.map_or(SchedulingPolicy::Basic, |min| SchedulingPolicy::Gang { min }),
         priority: words.int_at(&["priority"]),
         preempts: words.bool_at(&["never"]).map(|never| !never),
-        disruption: if words.bool_at(&["all"]) == Some(true) { Disruption::All } else { Disruption::Single },
+        disruption: if words.bool_at(&["all"]) == Some(true) {
+            DisruptionMode::All
+        } else {
+            DisruptionMode::Single
+        },
         topology: words.get("topology").and_then(Tree::as_text).cloned(),
         deadline: words.get("deadline").map(seconds),
     })

@@ -1,10 +1,11 @@
-//! Laws of groups: whole or not at all, counts as if found afresh, a refusal leaves nothing, nobody starves.
+//! Invariants of groups: all or nothing, counts equal a recount, a failed cycle leaves no trace, no group starves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::time::Time;
 use muster_scheduler::{
-    Decision, Disruption, Group, GroupKey, GroupVerdict, Outcome, Pod, PodKey, Policy, Scheduler, Standing,
+    DisruptionMode, GroupKey, GroupReadiness, GroupSpec, GroupStatus, Pod, PodKey, Scheduler,
+    SchedulingDecision, SchedulingOutcome, SchedulingPolicy,
 };
 use muster_tree::{Text, Tree, tree};
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use crate::build::{node, on, pod};
 use crate::gangs::key;
 
-/// So often everybody is asked before a gang that fits counts as starved.
+/// Rounds after which a gang that fits counts as starved.
 const ROUNDS_MAX: usize = 300;
 
 /// A group in few numbers.
@@ -42,12 +43,13 @@ fn wish() -> impl Strategy<Value = Wish> {
 }
 
 impl Wish {
-    fn standing(&self) -> Standing {
-        let policy = self.min.map_or(Policy::Basic, |min| Policy::Gang { min: min.into() });
-        Standing::Ready(Group {
-            disruption: if self.all { Disruption::All } else { Disruption::Single },
+    fn standing(&self) -> GroupReadiness {
+        let policy =
+            self.min.map_or(SchedulingPolicy::Basic, |min| SchedulingPolicy::Gang { min: min.into() });
+        GroupReadiness::Ready(GroupSpec {
+            disruption: if self.all { DisruptionMode::All } else { DisruptionMode::Single },
             topology: self.zone.then(|| "zone".into()),
-            ..Group::of(policy)
+            ..GroupSpec::of(policy)
         })
     }
 
@@ -73,20 +75,22 @@ fn zoned(n: u8) -> Tree {
 
 fn with_nodes(nodes: u8) -> Scheduler {
     let mut scheduler = Scheduler::default();
-    (0..nodes).for_each(|n| scheduler.node(node(&format!("n{n}"), &zoned(n))));
+    (0..nodes).for_each(|n| scheduler.update_node(node(&format!("n{n}"), &zoned(n))));
     scheduler
 }
 
-/// Whether a group finds nodes when there is nobody else.
+/// Whether a group fits into the empty cluster.
 fn fits_alone(wish: &Wish, nodes: u8) -> bool {
     let mut scheduler = with_nodes(nodes);
-    scheduler.group(&group_key(0), wish.standing());
-    (0..wish.size).for_each(|n| scheduler.pod(&wish.member(0, n)));
-    let decisions = scheduler.decide(100, Time(1));
-    decisions.iter().any(|it| matches!(&it.outcome, Outcome::Group(it) if it.verdict == GroupVerdict::Placed))
+    scheduler.update_group(&group_key(0), wish.standing());
+    (0..wish.size).for_each(|n| scheduler.update_pod(&wish.member(0, n)));
+    let decisions = scheduler.schedule(100, Time(1));
+    decisions
+        .iter()
+        .any(|it| matches!(&it.outcome, SchedulingOutcome::Group(it) if it.status == GroupStatus::Placed))
 }
 
-/// A cluster in which whatever is decided happens.
+/// A cluster in which every decision is carried out.
 struct World {
     scheduler: Scheduler,
     wishes: Vec<Wish>,
@@ -105,46 +109,46 @@ impl World {
     }
 
     fn tell(&mut self, pod: Pod) {
-        self.scheduler.pod(&pod);
+        self.scheduler.update_pod(&pod);
         self.pods.insert(pod.key.clone(), pod);
     }
 
     fn arrive(&mut self, group: usize) {
         let wish = self.wishes[group].clone();
-        self.scheduler.group(&group_key(group), wish.standing());
+        self.scheduler.update_group(&group_key(group), wish.standing());
         (0..wish.size).for_each(|n| self.tell(wish.member(group, n)));
     }
 
     /// One decision at a time, each checked against what was before.
     fn decide(&mut self) {
-        while self.scheduler.has_waiting() {
-            let before = self.scheduler.picture();
-            let decisions = self.scheduler.decide(1, self.now);
+        while self.scheduler.has_pending() {
+            let before = self.scheduler.dump();
+            let decisions = self.scheduler.schedule(1, self.now);
             let Some(decision) = decisions.first() else { break };
             assert_eq!(self.scheduler.overfull(), [], "never over capacity");
             self.heed(decision, &before);
         }
     }
 
-    fn heed(&mut self, decision: &Decision, before: &[String]) {
-        let Outcome::Group(outcome) = &decision.outcome else { panic!("{decision:?}") };
+    fn heed(&mut self, decision: &SchedulingDecision, before: &[String]) {
+        let SchedulingOutcome::Group(outcome) = &decision.outcome else { panic!("{decision:?}") };
         let group: usize = decision.group.1[1..].parse().expect("a group by number");
         let counts = self.scheduler.group_counts(&decision.group);
-        if outcome.verdict == GroupVerdict::Placed {
+        if outcome.status == GroupStatus::Placed {
             let scheduled = counts.assigned + counts.assumed;
             assert!(scheduled >= self.wishes[group].min(), "whole or not at all: {decision:?}");
-            assert!(!outcome.placed.is_empty());
+            assert!(!outcome.scheduled.is_empty());
             self.served.retain(|other| *other != group);
             self.served.push(group);
-            for (pod, node) in &outcome.placed {
-                assert!(self.scheduler.confirm(pod, node));
+            for (pod, node) in &outcome.scheduled {
+                assert!(self.scheduler.confirm_bound(pod, node));
                 let bound = on(self.pods[pod].clone(), node);
                 self.tell(bound);
             }
         } else {
-            assert_eq!(self.scheduler.picture(), before, "a refusal leaves nothing: {decision:?}");
+            assert_eq!(self.scheduler.dump(), before, "a refusal leaves nothing: {decision:?}");
         }
-        self.victims.extend(outcome.evict.iter().cloned());
+        self.victims.extend(outcome.victims.iter().cloned());
         self.check_zone(group);
     }
 
@@ -159,12 +163,17 @@ impl World {
         }
     }
 
-    /// Victims go; whoever made them makes them again.
+    /// Victims are deleted, and their controllers create them again.
     fn evict(&mut self) {
         for victim in std::mem::take(&mut self.victims) {
             let Some(pod) = self.pods.remove(&victim) else { continue };
-            self.scheduler.pod(&Pod { deleting: true, evicted: true, wants: false, ..pod.clone() });
-            self.scheduler.pod_gone(&victim);
+            self.scheduler.update_pod(&Pod {
+                deleting: true,
+                evicted: true,
+                schedulable: false,
+                ..pod.clone()
+            });
+            self.scheduler.delete_pod(&victim);
             self.tell(Pod { node: Text::new(), ..pod });
         }
     }
@@ -187,17 +196,17 @@ impl World {
             .collect();
         for pod in pods {
             self.pods.remove(&pod);
-            self.scheduler.pod_gone(&pod);
+            self.scheduler.delete_pod(&pod);
         }
-        self.scheduler.group_gone(&group_key(group));
+        self.scheduler.delete_group(&group_key(group));
     }
 
     fn lose_node(&mut self, n: u8) {
         let name = Text::from(format!("n{n}"));
-        self.scheduler.node_gone(&name);
+        self.scheduler.delete_node(&name);
         let lost: Vec<Pod> = self.pods.values().filter(|pod| pod.node == name).cloned().collect();
         for pod in lost {
-            self.scheduler.pod_gone(&pod.key);
+            self.scheduler.delete_pod(&pod.key);
             self.tell(Pod { node: Text::new(), ..pod });
         }
     }
@@ -205,16 +214,16 @@ impl World {
     /// What is kept equals what is found afresh.
     fn check_afresh(&self, nodes: &BTreeSet<u8>) {
         let mut fresh = Scheduler::default();
-        nodes.iter().for_each(|n| fresh.node(node(&format!("n{n}"), &zoned(*n))));
+        nodes.iter().for_each(|n| fresh.update_node(node(&format!("n{n}"), &zoned(*n))));
         for (group, wish) in self.wishes.iter().enumerate() {
-            fresh.group(&group_key(group), wish.standing());
+            fresh.update_group(&group_key(group), wish.standing());
         }
-        self.pods.values().for_each(|pod| fresh.pod(pod));
+        self.pods.values().for_each(|pod| fresh.update_pod(pod));
         for group in 0..self.wishes.len() {
             let key = group_key(group);
             assert_eq!(self.scheduler.group_counts(&key), fresh.group_counts(&key), "{key:?}");
         }
-        assert_eq!(self.scheduler.picture(), fresh.picture());
+        assert_eq!(self.scheduler.dump(), fresh.dump());
     }
 }
 
@@ -241,7 +250,7 @@ proptest! {
             world.decide();
             world.check_afresh(&there);
             there.insert(n);
-            world.scheduler.node(node(&format!("n{n}"), &zoned(n)));
+            world.scheduler.update_node(node(&format!("n{n}"), &zoned(n)));
         }
         let fitting: BTreeSet<usize> =
             (0..world.wishes.len()).filter(|group| fits_alone(&world.wishes[*group], nodes)).collect();
@@ -254,7 +263,7 @@ proptest! {
             done.extend(&world.served);
             world.finish_one();
             world.now = world.now + std::time::Duration::from_secs(20);
-            if world.served.is_empty() && !world.scheduler.has_waiting() {
+            if world.served.is_empty() && !world.scheduler.has_pending() {
                 break;
             }
         }

@@ -5,7 +5,7 @@ mod gangs;
 use std::collections::BTreeMap;
 
 use muster_api::time::Time;
-use muster_scheduler::{Group, Pod, Policy, Scheduler, Standing};
+use muster_scheduler::{GroupReadiness, GroupSpec, Pod, Scheduler, SchedulingPolicy};
 use muster_tree::{Tree, tree};
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All have the same amounts: a node that is told anew never shrinks.
+/// All nodes have the same allocatable: an updated node never shrinks.
 fn node_shape(shape: u8) -> Tree {
     match shape {
         0 => tree!({"labels": {"zone": "x"}}),
@@ -87,11 +87,11 @@ impl Model {
         match step {
             Step::Node(name, shape) => {
                 self.nodes.insert(*name, *shape);
-                self.scheduler.node(node(&format!("n{name}"), &node_shape(*shape)));
+                self.scheduler.update_node(node(&format!("n{name}"), &node_shape(*shape)));
             }
             Step::NodeGone(name) => {
                 self.nodes.remove(name);
-                self.scheduler.node_gone(&format!("n{name}").into());
+                self.scheduler.delete_node(&format!("n{name}").into());
             }
             Step::Pod(name, shape) => {
                 let fresh = pod(&format!("p{name}"), &pod_shape(*shape), i64::from(*name));
@@ -107,21 +107,21 @@ impl Model {
             }
             Step::Leave(name) => {
                 if let Some(pod) = self.pods.get(name).cloned() {
-                    self.tell(*name, Pod { deleting: true, wants: false, ..pod });
+                    self.tell(*name, Pod { deleting: true, schedulable: false, ..pod });
                 }
             }
             Step::Gone(name) => {
                 if let Some(pod) = self.pods.remove(name) {
-                    self.scheduler.pod_gone(&pod.key);
+                    self.scheduler.delete_pod(&pod.key);
                 }
             }
             Step::Fail(name) => {
                 if let Some(pod) = self.pods.get(name) {
-                    self.scheduler.retry(&pod.key, Time(1));
+                    self.scheduler.binding_failed(&pod.key, Time(1));
                 }
             }
             Step::Decide(max) => {
-                self.scheduler.decide(usize::from(*max), Time(1));
+                self.scheduler.schedule(usize::from(*max), Time(1));
             }
             Step::Namespace(red) => {
                 self.red = *red == 1;
@@ -131,33 +131,33 @@ impl Model {
     }
 
     fn tell(&mut self, name: u8, pod: Pod) {
-        self.scheduler.pod(&pod);
+        self.scheduler.update_pod(&pod);
         self.pods.insert(name, pod);
     }
 
     fn tell_namespace(&mut self, other: Option<&mut Scheduler>) {
         let labels = vec![("team".into(), if self.red { "red".into() } else { "blue".into() })];
-        other.unwrap_or(&mut self.scheduler).namespace(&"ns".into(), &labels);
+        other.unwrap_or(&mut self.scheduler).update_namespace(&"ns".into(), &labels);
     }
 
-    /// A scheduler that is told the same, all at once.
+    /// A scheduler that receives the same objects at once.
     fn afresh(&mut self) -> Scheduler {
         let mut fresh = Scheduler::default();
         self.tell_namespace(Some(&mut fresh));
         for pod in self.pods.values() {
             let node = self.scheduler.node_of(&pod.key).cloned().unwrap_or_default();
-            fresh.pod(&on(pod.clone(), &node));
+            fresh.update_pod(&on(pod.clone(), &node));
         }
         for (name, shape) in &self.nodes {
-            fresh.node(node(&format!("n{name}"), &node_shape(*shape)));
+            fresh.update_node(node(&format!("n{name}"), &node_shape(*shape)));
         }
         fresh
     }
 
     fn check(&mut self) {
         assert_eq!(self.scheduler.overfull(), [], "never over capacity");
-        let kept = self.scheduler.picture();
-        for line in self.afresh().picture() {
+        let kept = self.scheduler.dump();
+        for line in self.afresh().dump() {
             assert!(kept.contains(&line), "found afresh, but not kept:\n{line}\nkept:\n{}", kept.join("\n"));
         }
     }
@@ -183,21 +183,21 @@ proptest! {
     ) {
         let mut model = Model::default();
         steps.iter().for_each(|step| model.take(step));
-        model.scheduler.decide(1000, Time(1));
+        model.scheduler.schedule(1000, Time(1));
         let key = ("ns".into(), "gang".into());
         // One more than there are: it cannot be had.
-        let policy = Policy::Gang { min: shapes.len() + 1 };
-        model.scheduler.group(&key, Standing::Ready(Group::of(policy)));
+        let policy = SchedulingPolicy::Gang { min: shapes.len() + 1 };
+        model.scheduler.update_group(&key, GroupReadiness::Ready(GroupSpec::of(policy)));
         for (n, shape) in shapes.iter().enumerate() {
             let member = pod(&format!("m{n}"), &pod_shape(*shape), 99);
-            model.scheduler.pod(&Pod { group: Some(key.clone()), ..member });
+            model.scheduler.update_pod(&Pod { group: Some(key.clone()), ..member });
         }
         let impossible = tree!({"asks": {"cpu": "99"}});
-        let lines = |scheduler: &Scheduler| scheduler.picture();
-        model.scheduler.pod(&Pod { group: Some(key.clone()), ..pod("huge", &impossible, 99) });
-        model.scheduler.decide(0, Time(1));
+        let lines = |scheduler: &Scheduler| scheduler.dump();
+        model.scheduler.update_pod(&Pod { group: Some(key.clone()), ..pod("huge", &impossible, 99) });
+        model.scheduler.schedule(0, Time(1));
         let before = lines(&model.scheduler);
-        model.scheduler.decide(1000, Time(1));
+        model.scheduler.schedule(1000, Time(1));
         prop_assert_eq!(lines(&model.scheduler), before);
     }
 }

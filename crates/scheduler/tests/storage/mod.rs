@@ -1,4 +1,4 @@
-//! Storage from few words.
+//! Storage objects from short descriptions.
 //!
 //! The `storage` of a case has `classes`, `volumes`, `claims` and `limits`. A class is `{waits, provisioner, zones}`, a volume `{size, class, modes, for, on, labels, phase}` (`on` is the only
 //! node that reaches it), a claim `{size, class, modes, volume, node, selector, phase, deleted, owner}`; all are of the class
@@ -6,28 +6,28 @@
 //! `mounts` and wants claims made for its volumes named by `ephemeral`.
 
 use muster_scheduler::Scheduler;
-use muster_scheduler::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
+use muster_scheduler::volumes::{ClaimFacts, StorageClassFacts, VolumeFacts};
 use muster_tree::{Tree, tree};
 
-/// Tells the scheduler of the storage of a case.
+/// Feeds the storage objects of a case to the scheduler.
 pub fn feed(scheduler: &mut Scheduler, case: &Tree) {
     for (name, words) in case.entries_at(&["storage", "classes"]) {
-        let facts = ClassFacts::of(&class(words).with(&["metadata", "name"], name));
-        scheduler.volumes(|book| book.class(name, Some(facts)));
+        let facts = StorageClassFacts::of(&class(words).with(&["metadata", "name"], name));
+        scheduler.update_volumes(|book| book.update_class(name, Some(facts)));
     }
     for (name, words) in case.entries_at(&["storage", "volumes"]) {
         let facts = VolumeFacts::of(&volume(words).with(&["metadata", "name"], name));
-        scheduler.volumes(|book| book.volume(name, Some(facts)));
+        scheduler.update_volumes(|book| book.update_volume(name, Some(facts)));
     }
     for (name, words) in case.entries_at(&["storage", "claims"]) {
         let facts = ClaimFacts::of(&claim(words).merge(&tree!({"metadata": {"name": name, "uid": name}})));
-        scheduler.volumes(|book| book.claim(&("ns".into(), name.clone()), Some(facts)));
+        scheduler.update_volumes(|book| book.update_claim(&("ns".into(), name.clone()), Some(facts)));
     }
     for (node, words) in case.entries_at(&["storage", "limits"]) {
         let limits =
             words.entries().iter().map(|(driver, count)| (driver.clone(), count.as_int().expect("a number")));
         let limits = limits.collect();
-        scheduler.volumes(|book| book.limits(node, Some(limits)));
+        scheduler.update_volumes(|book| book.update_limits(node, Some(limits)));
     }
 }
 

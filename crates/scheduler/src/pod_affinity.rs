@@ -1,59 +1,54 @@
-//! What a pod asks of other pods: affinity, anti-affinity, spreading.
+//! Requirements of a pod on other pods: pod affinity, anti-affinity and topology spread constraints.
 
 use muster_api::paths::{pod, pod_preference, pod_term, spread};
 use muster_tree::{Text, Tree};
 
-use crate::label::{self, Labels, Selector};
+use crate::label::{self, LabelSelector, Labels};
 
-/// Pods that some other pod wants near, or not near.
+/// A pod affinity or anti-affinity term.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Term {
+pub struct PodAffinityTerm {
     namespaces: Vec<Text>,
-    namespace_selector: Option<Selector>,
-    /// Which pods.
-    pub selector: Selector,
-    /// Near: the same value of this node label.
+    namespace_selector: Option<LabelSelector>,
+    pub selector: LabelSelector,
+    /// The API field `topologyKey`.
     pub key: Text,
 }
 
-/// One rule of spreading.
+/// A topology spread constraint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Spread {
-    /// Largest difference.
+pub struct TopologySpreadConstraint {
     pub skew: i64,
-    /// Over the values of this node label.
+    /// The API field `topologyKey`.
     pub key: Text,
-    /// Which pods count.
-    pub selector: Selector,
-    /// Of this namespace.
+    pub selector: LabelSelector,
     pub namespace: Text,
-    /// With fewer domains the smallest count is taken to be none.
+    /// With fewer eligible domains the global minimum counts as 0.
     pub min_domains: i64,
-    /// Only nodes count that the pod's affinity matches.
+    /// The API field `nodeAffinityPolicy: Honor`.
     pub honor_affinity: bool,
-    /// Only nodes count whose taints the pod tolerates.
+    /// The API field `nodeTaintsPolicy: Honor`.
     pub honor_taints: bool,
 }
 
-/// What a pod asks of other pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Company {
-    /// Pods matching all of these must be near.
-    pub near: Vec<Term>,
-    /// Pods matching any of these must not be near.
-    pub far: Vec<Term>,
-    /// Better near (above zero) or better not.
-    pub likes: Vec<(i64, Term)>,
-    /// Spreading that must be.
-    pub hard: Vec<Spread>,
-    /// Spreading that would be nice.
-    pub soft: Vec<Spread>,
+pub struct PodRequirements {
+    /// Required affinity: all terms must match.
+    pub affinity: Vec<PodAffinityTerm>,
+    /// Required anti-affinity: no term may match.
+    pub anti_affinity: Vec<PodAffinityTerm>,
+    /// Preferred affinity with its weight; anti-affinity has a negative weight.
+    pub preferred: Vec<(i64, PodAffinityTerm)>,
+    /// `DoNotSchedule`.
+    pub hard: Vec<TopologySpreadConstraint>,
+    /// `ScheduleAnyway`.
+    pub soft: Vec<TopologySpreadConstraint>,
 }
 
-impl Term {
-    /// Whether it asks for a pod of this namespace with these labels.
+impl PodAffinityTerm {
+    /// Whether the term selects a pod with this namespace and these labels.
     #[must_use]
-    pub fn asks_for(
+    pub fn selects(
         &self,
         namespace: &Text,
         namespace_labels: &[(Text, Text)],
@@ -61,21 +56,19 @@ impl Term {
     ) -> bool {
         let home = self.namespaces.contains(namespace);
         let home =
-            home || self.namespace_selector.as_ref().is_some_and(|it| it.selects_labels(namespace_labels));
-        home && self.selector.selects_labels(labels)
+            home || self.namespace_selector.as_ref().is_some_and(|it| it.matches_labels(namespace_labels));
+        home && self.selector.matches_labels(labels)
     }
 
-    /// Whether labels of namespaces matter.
     #[must_use]
     pub fn looks_at_namespaces(&self) -> bool {
         self.namespace_selector.is_some()
     }
 }
 
-impl Company {
-    /// Reads a Pod.
+impl PodRequirements {
     #[must_use]
-    pub fn of(tree: &Tree, namespace: &Text, labels: &Labels) -> Company {
+    pub fn of(tree: &Tree, namespace: &Text, labels: &Labels) -> PodRequirements {
         let terms = |path| tree.items_at(path).iter().map(|it| read_term(it, namespace, labels)).collect();
         let likes = |path, sign: i64| {
             let read = move |item: &Tree| {
@@ -89,18 +82,18 @@ impl Company {
             let rules = tree.items_at(pod::SPREAD).iter().filter(|it| it.str_at(spread::WHEN) == when);
             rules.map(|it| read_spread(it, namespace, labels)).collect()
         };
-        Company {
-            near: terms(pod::POD_AFFINITY),
-            far: terms(pod::ANTI_AFFINITY),
-            likes: likes(pod::POD_PREFERENCES, 1).chain(likes(pod::ANTI_PREFERENCES, -1)).collect(),
+        PodRequirements {
+            affinity: terms(pod::POD_AFFINITY),
+            anti_affinity: terms(pod::ANTI_AFFINITY),
+            preferred: likes(pod::POD_PREFERENCES, 1).chain(likes(pod::ANTI_PREFERENCES, -1)).collect(),
             hard: spreads("DoNotSchedule"),
             soft: spreads("ScheduleAnyway"),
         }
     }
 }
 
-fn read_term(tree: &Tree, namespace: &Text, labels: &Labels) -> Term {
-    let mut selector = Selector::of(tree.at(pod_term::SELECTOR));
+fn read_term(tree: &Tree, namespace: &Text, labels: &Labels) -> PodAffinityTerm {
+    let mut selector = LabelSelector::of(tree.at(pod_term::SELECTOR));
     add_keys(&mut selector, tree.items_at(pod_term::MATCH_KEYS), labels, true);
     add_keys(&mut selector, tree.items_at(pod_term::MISMATCH_KEYS), labels, false);
     let mut namespaces = label::texts(tree.items_at(pod_term::NAMESPACES));
@@ -108,14 +101,14 @@ fn read_term(tree: &Tree, namespace: &Text, labels: &Labels) -> Term {
     if namespaces.is_empty() && namespace_selector.is_none() {
         namespaces.push(namespace.clone());
     }
-    let namespace_selector = namespace_selector.map(|tree| Selector::of(Some(tree)));
-    Term { namespaces, namespace_selector, selector, key: tree.text_at(pod_term::TOPOLOGY_KEY) }
+    let namespace_selector = namespace_selector.map(|tree| LabelSelector::of(Some(tree)));
+    PodAffinityTerm { namespaces, namespace_selector, selector, key: tree.text_at(pod_term::TOPOLOGY_KEY) }
 }
 
-fn read_spread(tree: &Tree, namespace: &Text, labels: &Labels) -> Spread {
-    let mut selector = Selector::of(tree.at(spread::SELECTOR));
+fn read_spread(tree: &Tree, namespace: &Text, labels: &Labels) -> TopologySpreadConstraint {
+    let mut selector = LabelSelector::of(tree.at(spread::SELECTOR));
     add_keys(&mut selector, tree.items_at(spread::MATCH_KEYS), labels, true);
-    Spread {
+    TopologySpreadConstraint {
         skew: tree.int_at(spread::MAX_SKEW).unwrap_or(1),
         key: tree.text_at(spread::TOPOLOGY_KEY),
         selector,
@@ -126,8 +119,8 @@ fn read_spread(tree: &Tree, namespace: &Text, labels: &Labels) -> Spread {
     }
 }
 
-/// Keys that the pod does not have are left out.
-fn add_keys(selector: &mut Selector, keys: &[Tree], labels: &Labels, same: bool) {
+/// `matchLabelKeys` and `mismatchLabelKeys`: keys that the pod does not have are ignored.
+fn add_keys(selector: &mut LabelSelector, keys: &[Tree], labels: &Labels, same: bool) {
     for key in keys.iter().filter_map(Tree::as_text) {
         if let Some(value) = label::find(labels, key) {
             selector.add(key, value, same);

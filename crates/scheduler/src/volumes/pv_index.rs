@@ -1,4 +1,4 @@
-//! Volumes by what claims look for: those that are meant for a claim, and free ones by class.
+//! PersistentVolumes indexed by `claimRef` and by storage class, so that matching a claim does not scan all volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,22 @@ use muster_tree::Text;
 
 use super::facts::{ClaimFacts, ClaimKey, VolumeFacts};
 
-/// All volumes there are.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct PvIndex {
     all: BTreeMap<Text, VolumeFacts>,
-    /// Those that are nobody's, by class.
+    /// Volumes without `claimRef`, by storage class.
     open: BTreeMap<Text, BTreeSet<Text>>,
-    /// Those that are meant for a claim.
+    /// Volumes with `claimRef`, by claim.
     meant: BTreeMap<ClaimKey, BTreeSet<Text>>,
 }
 
-impl Shelf {
-    /// The volume of a name.
+impl PvIndex {
     #[must_use]
     pub fn get(&self, name: &Text) -> Option<&VolumeFacts> {
         self.all.get(name)
     }
 
-    /// Puts a volume in the place of the former one of its name (`None`: it is gone), which is returned.
+    /// Replaces a volume (`None` deletes it) and returns the old one.
     pub fn put(&mut self, name: &Text, facts: Option<VolumeFacts>) -> Option<VolumeFacts> {
         let old = self.all.remove(name);
         match &old {
@@ -44,15 +42,15 @@ impl Shelf {
         old
     }
 
-    /// The volumes that are meant for a claim.
-    pub fn meant_for(&self, claim: &ClaimKey) -> impl Iterator<Item = &Text> {
+    /// The volumes whose `claimRef` names a claim.
+    pub fn reserved_for(&self, claim: &ClaimKey) -> impl Iterator<Item = &Text> {
         self.meant.get(claim).into_iter().flatten()
     }
 
-    /// The volumes that may serve a claim: those that are meant for it, and those of its class that are nobody's.
+    /// The volumes that may match a claim: reserved ones first, then unreserved ones of its class.
     pub fn candidates(&self, claim: &ClaimFacts) -> impl Iterator<Item = &VolumeFacts> {
         let open = self.open.get(claim.class()).into_iter().flatten();
-        self.meant_for(&claim.key).chain(open).filter_map(|name| self.all.get(name))
+        self.reserved_for(&claim.key).chain(open).filter_map(|name| self.all.get(name))
     }
 }
 
@@ -78,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_finds_what_is_meant_for_it_and_what_is_free_of_its_class() {
-        let mut shelf = Shelf::default();
+    fn a_claim_finds_reserved_volumes_and_available_ones_of_its_class() {
+        let mut shelf = PvIndex::default();
         let for_c = tree!({"storageClassName": "other", "claimRef": {"namespace": "ns", "name": "c"}});
         let for_d = tree!({"storageClassName": "x", "claimRef": {"namespace": "ns", "name": "d"}});
         let of = |class: &str| tree!({"storageClassName": class});
@@ -89,7 +87,7 @@ mod tests {
         let claim = ClaimFacts::of(
             &tree!({"metadata": {"namespace": "ns", "name": "c"}, "spec": {"storageClassName": "x"}}),
         );
-        let found = |shelf: &Shelf| shelf.candidates(&claim).map(|it| it.name.clone()).collect::<Vec<_>>();
+        let found = |shelf: &PvIndex| shelf.candidates(&claim).map(|it| it.name.clone()).collect::<Vec<_>>();
         assert_eq!(found(&shelf), ["mine", "a"]);
         shelf.put(&"a".into(), Some(volume("a", &for_d)));
         assert_eq!(found(&shelf), ["mine"], "it was given to another");

@@ -1,87 +1,85 @@
-//! Nodes as rows of dense arrays.
+//! The node table: one row per Node in dense arrays, so that filter and score touch little memory.
 //!
 //! # Invariants
 //!
-//! - `used` is what the pods on a row's list ask for. It may exceed `allocatable`: a node may shrink.
-//! - A row without facts is a place that pods name but nobody told us of: nothing is put there, and its pods are
-//!   charged so that the node, when it comes, is as full as it is.
-//! - A row's stamp changes whenever something about it changes, and the change log names the row.
+//! - `used` is the sum of the requests of the pods on a row. It may exceed `allocatable`: a Node may shrink.
+//! - A row without facts is a node name that pods are bound to but whose Node was not observed. No pod is scheduled
+//!   there; its pods are charged so that the Node is as full as it is once it is observed.
+//! - The stamp of a row changes with every change of the row, and the change log records the row.
 
 use std::collections::HashMap;
 
 use muster_api::node::NodeFacts;
 use muster_tree::{Text, literal};
 
-use crate::request::{Port, Request};
+use crate::request::{HostPort, PodRequests};
 
-/// A node, as the number of its row.
-pub type Row = u32;
+/// Index of a node in the table.
+pub type NodeRow = u32;
 
-/// Number of the resource `cpu`.
+/// Index of the resource `cpu`; amounts are thousandths.
 pub const CPU: usize = 0;
-/// Number of the resource `memory`.
+/// Index of the resource `memory`, in bytes.
 pub const MEMORY: usize = 1;
-/// Number of the resource `pods`.
+/// Index of the resource `pods`.
 pub const PODS: usize = 2;
 
-/// Entries the change log keeps per node, at most; who lags further behind starts anew.
+/// Entries of the change log per node, at most. A reader that lags further behind rebuilds its ranking.
 const LOG_PER_NODE_MAX: usize = 4;
-/// Entries it keeps in any case.
+/// Entries of the change log that are kept in a small cluster.
 const LOG_MIN: usize = 4096;
 
-/// What a class of pods takes, by number of resource.
+/// The requests of an equivalence class, by resource index.
 #[derive(Debug, Clone, Default)]
-pub struct Asks {
-    /// Resource and amount.
+pub struct IndexedRequests {
     pub amounts: Vec<(usize, i64)>,
-    /// CPU and memory as scores see them.
+    /// CPU and memory for scoring: containers without requests count with defaults.
     pub scored: [i64; 2],
     /// Ports of the host.
-    pub ports: Vec<Port>,
+    pub ports: Vec<HostPort>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum RowKind {
     NoNode,
     Node,
     PlainNode,
 }
 
-/// All nodes.
 #[derive(Debug)]
-pub struct Table {
-    index: HashMap<Text, Row>,
+pub struct NodeTable {
+    index: HashMap<Text, NodeRow>,
     names: Vec<Text>,
     facts: Vec<Option<NodeFacts>>,
-    /// Whether a row is a node, and one without taints or cordon: looked at far more often than the facts.
-    looks: Vec<Look>,
+    /// Whether a row is a Node, and whether it has taints or a cordon: read far more often than the facts.
+    row_kinds: Vec<RowKind>,
     resources: Vec<Text>,
-    /// What all nodes have, by resource.
+    /// Allocatable of all nodes, by resource.
     totals: Vec<i128>,
     /// By row and resource.
     allocatable: Vec<i64>,
     used: Vec<i64>,
     scored: Vec<[i64; 2]>,
-    ports: Vec<Vec<Port>>,
+    ports: Vec<Vec<HostPort>>,
     pods: Vec<Vec<u32>>,
     stamps: Vec<u32>,
-    /// Where in the change log a row stands last.
+    /// Position of the last change of a row in the change log.
     touched: Vec<u64>,
-    /// Changes with the facts only.
+    /// Changes with the Node only, not with its pods.
     facts_stamps: Vec<u32>,
-    free_rows: Vec<Row>,
+    free_rows: Vec<NodeRow>,
     live: usize,
-    log: Vec<Row>,
+    log: Vec<NodeRow>,
     log_start: u64,
 }
 
-impl Default for Table {
+impl Default for NodeTable {
     fn default() -> Self {
-        Table {
+        NodeTable {
             index: HashMap::new(),
             names: Vec::new(),
             facts: Vec::new(),
-            looks: Vec::new(),
+            row_kinds: Vec::new(),
             resources: vec![literal!("cpu"), literal!("memory"), literal!("pods")],
             totals: vec![0; 3],
             allocatable: Vec::new(),
@@ -100,34 +98,31 @@ impl Default for Table {
     }
 }
 
-impl Table {
-    /// How many nodes there are.
+impl NodeTable {
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// One more than the highest row.
     pub fn rows(&self) -> usize {
         self.facts.len()
     }
 
-    /// The rows of nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = Row> + '_ {
-        (0..).zip(&self.looks).filter(|(_, look)| **look != Look::NoNode).map(|(row, _)| row)
+    /// The rows of observed Nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeRow> + '_ {
+        (0..).zip(&self.row_kinds).filter(|(_, look)| **look != RowKind::NoNode).map(|(row, _)| row)
     }
 
-    /// Whether a row is a node.
-    pub fn is_node(&self, row: Row) -> bool {
-        self.looks[row as usize] != Look::NoNode
+    pub fn is_node(&self, row: NodeRow) -> bool {
+        self.row_kinds[row as usize] != RowKind::NoNode
     }
 
-    /// Whether a row is a node without taints or cordon.
-    pub fn is_plain(&self, row: Row) -> bool {
-        self.looks[row as usize] == Look::PlainNode
+    /// Whether a row is a Node without taints and not cordoned.
+    pub fn is_plain(&self, row: NodeRow) -> bool {
+        self.row_kinds[row as usize] == RowKind::PlainNode
     }
 
-    /// The row of a name, made if need be.
-    pub fn row(&mut self, name: &Text) -> Row {
+    /// The row of a node name, added if it is new.
+    pub fn row(&mut self, name: &Text) -> NodeRow {
         if let Some(row) = self.index.get(name) {
             return *row;
         }
@@ -137,43 +132,38 @@ impl Table {
         row
     }
 
-    /// The row of a node that is there.
-    pub fn find(&self, name: &str) -> Option<Row> {
+    /// The row of an observed Node.
+    pub fn find(&self, name: &str) -> Option<NodeRow> {
         self.index.get(name).copied().filter(|row| self.facts(*row).is_some())
     }
 
-    /// The name of a row.
-    pub fn name(&self, row: Row) -> &Text {
+    pub fn name(&self, row: NodeRow) -> &Text {
         &self.names[row as usize]
     }
 
-    /// What is known of a node.
-    pub fn facts(&self, row: Row) -> Option<&NodeFacts> {
+    pub fn facts(&self, row: NodeRow) -> Option<&NodeFacts> {
         self.facts[row as usize].as_ref()
     }
 
-    /// The pods on a node.
-    pub fn pods(&self, row: Row) -> &[u32] {
+    pub fn pods(&self, row: NodeRow) -> &[u32] {
         &self.pods[row as usize]
     }
 
-    /// Changes with every change of the row.
-    pub fn stamp(&self, row: Row) -> u32 {
+    pub fn stamp(&self, row: NodeRow) -> u32 {
         self.stamps[row as usize]
     }
 
-    /// Whether a row is as it was when the change log ended there.
-    pub fn is_as_at(&self, row: Row, log_end: u64) -> bool {
+    /// Whether a row is unchanged since the change log ended at `log_end`.
+    pub fn is_as_at(&self, row: NodeRow, log_end: u64) -> bool {
         self.touched[row as usize] < log_end
     }
 
-    /// Changes with the facts of the row.
-    pub fn facts_stamp(&self, row: Row) -> u32 {
+    pub fn facts_stamp(&self, row: NodeRow) -> u32 {
         self.facts_stamps[row as usize]
     }
 
-    /// Sets or forgets what is known of a node.
-    pub fn set_facts(&mut self, row: Row, facts: Option<NodeFacts>) {
+    /// Sets a Node; `None` deletes it.
+    pub fn set_facts(&mut self, row: NodeRow, facts: Option<NodeFacts>) {
         let at = row as usize;
         self.live = self.live + usize::from(facts.is_some()) - usize::from(self.facts[at].is_some());
         let amounts = facts.as_ref().map(|facts| facts.allocatable.clone()).unwrap_or_default();
@@ -188,18 +178,18 @@ impl Table {
             self.totals[resource] += i128::from(amount) - i128::from(cells[resource]);
             cells[resource] = amount;
         }
-        self.looks[at] = match &facts {
-            None => Look::NoNode,
-            Some(facts) if facts.unschedulable || !facts.taints.is_empty() => Look::Node,
-            Some(_) => Look::PlainNode,
+        self.row_kinds[at] = match &facts {
+            None => RowKind::NoNode,
+            Some(facts) if facts.unschedulable || !facts.taints.is_empty() => RowKind::Node,
+            Some(_) => RowKind::PlainNode,
         };
         self.facts[at] = facts;
         self.facts_stamps[at] = self.facts_stamps[at].wrapping_add(1);
         self.touch(row);
     }
 
-    /// Forgets a row that nobody needs.
-    pub fn sweep(&mut self, row: Row) {
+    /// Frees a row without a Node and without pods.
+    pub fn release_row(&mut self, row: NodeRow) {
         let at = row as usize;
         if self.facts[at].is_none()
             && self.pods[at].is_empty()
@@ -210,32 +200,31 @@ impl Table {
         }
     }
 
-    /// What a request takes, by number of resource, the pod itself included.
-    pub fn asks(&mut self, request: &Request) -> Asks {
+    /// Requests by resource index, with one of `pods`.
+    pub fn index_requests(&mut self, request: &PodRequests) -> IndexedRequests {
         let amounts = request.amounts.iter().map(|(name, amount)| (self.resource(name), *amount));
         let mut amounts: Vec<(usize, i64)> = amounts.collect();
         amounts.push((PODS, 1));
-        Asks { amounts, scored: request.scored, ports: request.ports.clone() }
+        IndexedRequests { amounts, scored: request.scored, ports: request.ports.clone() }
     }
 
-    /// Puts a pod on a row's list and charges it.
-    pub fn put(&mut self, row: Row, pod: u32, asks: &Asks) {
+    pub fn add_pod(&mut self, row: NodeRow, pod: u32, asks: &IndexedRequests) {
         self.pods[row as usize].push(pod);
         self.charge(row, asks, 1);
         self.touch(row);
     }
 
-    /// Takes a pod from a row's list and frees what it took.
-    pub fn take_away(&mut self, row: Row, pod: u32, asks: &Asks) {
+    pub fn remove_pod(&mut self, row: NodeRow, pod: u32, asks: &IndexedRequests) {
         let list = &mut self.pods[row as usize];
+        // From the end: a rollback removes the pod that was added last.
         let at = list.iter().rposition(|known| *known == pod).expect("a pod is where it was put");
         list.swap_remove(at);
         self.charge(row, asks, -1);
         self.touch(row);
     }
 
-    /// Charges without anybody being told: for looking whether something would fit.
-    pub fn charge(&mut self, row: Row, asks: &Asks, sign: i64) {
+    /// Charges requests without a change log entry, for dry runs.
+    pub fn charge(&mut self, row: NodeRow, asks: &IndexedRequests, sign: i64) {
         let at = row as usize;
         let width = self.resources.len();
         for (resource, amount) in &asks.amounts {
@@ -254,24 +243,21 @@ impl Table {
         }
     }
 
-    /// Whether all amounts and ports are there.
-    pub fn fits(&self, row: Row, asks: &Asks) -> bool {
+    pub fn fits(&self, row: NodeRow, asks: &IndexedRequests) -> bool {
         self.has_amounts(row, asks) && !self.ports_collide(row, asks)
     }
 
-    /// Whether all amounts are there.
-    pub fn has_amounts(&self, row: Row, asks: &Asks) -> bool {
+    pub fn has_amounts(&self, row: NodeRow, asks: &IndexedRequests) -> bool {
         !asks.amounts.iter().any(|(resource, amount)| self.left(row, *resource) < *amount)
     }
 
-    /// How many more pods that ask for this would fit, by amounts alone.
-    pub fn room(&self, row: Row, asks: &Asks) -> i64 {
+    /// How many more pods with these requests fit, host ports aside.
+    pub fn capacity(&self, row: NodeRow, asks: &IndexedRequests) -> i64 {
         let each = asks.amounts.iter().map(|(resource, amount)| self.left(row, *resource) / *amount);
         each.min().unwrap_or(0).max(0)
     }
 
-    /// Whether a port is taken.
-    pub fn ports_collide(&self, row: Row, asks: &Asks) -> bool {
+    pub fn ports_collide(&self, row: NodeRow, asks: &IndexedRequests) -> bool {
         if asks.ports.is_empty() {
             return false;
         }
@@ -279,56 +265,51 @@ impl Table {
         asks.ports.iter().any(|port| taken.iter().any(|other| other.collides(port)))
     }
 
-    /// What is left of a resource.
-    pub fn left(&self, row: Row, resource: usize) -> i64 {
+    /// Free amount of a resource; below zero if the node is overcommitted.
+    pub fn left(&self, row: NodeRow, resource: usize) -> i64 {
         self.allocatable(row, resource) - self.used(row, resource)
     }
 
-    /// What a node has of a resource.
-    pub fn allocatable(&self, row: Row, resource: usize) -> i64 {
+    pub fn allocatable(&self, row: NodeRow, resource: usize) -> i64 {
         self.allocatable[row as usize * self.resources.len() + resource]
     }
 
-    /// What all nodes have of a resource.
     pub fn total(&self, resource: usize) -> i128 {
         self.totals[resource]
     }
 
-    /// What the pods on a node ask for.
-    pub fn used(&self, row: Row, resource: usize) -> i64 {
+    pub fn used(&self, row: NodeRow, resource: usize) -> i64 {
         self.used[row as usize * self.resources.len() + resource]
     }
 
-    /// CPU and memory of a node's pods as scores see them.
-    pub fn scored(&self, row: Row) -> [i64; 2] {
+    pub fn scored(&self, row: NodeRow) -> [i64; 2] {
         self.scored[row as usize]
     }
 
-    /// The name of a resource.
     pub fn resource_name(&self, resource: usize) -> &Text {
         &self.resources[resource]
     }
 
-    /// All resources by number.
     pub fn resources(&self) -> &[Text] {
         &self.resources
     }
 
-    /// Where the change log ends.
     pub fn log_end(&self) -> u64 {
         self.log_start + self.log.len() as u64
     }
 
-    /// The rows changed since `from`; `None` when the log does not reach back so far.
-    pub fn changed_since(&self, from: u64) -> Option<&[Row]> {
+    /// The rows changed since `from`; `None` if the log was truncated past it.
+    pub fn changed_since(&self, from: u64) -> Option<&[NodeRow]> {
         let start = usize::try_from(from.checked_sub(self.log_start)?).ok()?;
         self.log.get(start..)
     }
 
-    /// Notes that a row changed.
-    pub fn touch(&mut self, row: Row) {
+    /// Records that a row changed.
+    pub fn touch(&mut self, row: NodeRow) {
+        // A reused row keeps counting: a stale heap entry of the old node must not match.
         self.stamps[row as usize] = self.stamps[row as usize].wrapping_add(1);
         if self.log.len() >= LOG_MIN.max(LOG_PER_NODE_MAX * self.facts.len()) {
+            // Readers that are further behind than the remaining half rebuild their ranking.
             let half = self.log.len() / 2;
             self.log.drain(..half);
             self.log_start += half as u64;
@@ -337,18 +318,17 @@ impl Table {
         self.log.push(row);
     }
 
-    /// The taken ports of a node, sorted.
-    pub fn taken_ports(&self, row: Row) -> Vec<Port> {
+    pub fn taken_ports(&self, row: NodeRow) -> Vec<HostPort> {
         let mut ports = self.ports[row as usize].clone();
         ports.sort();
         ports
     }
 
-    fn grow(&mut self) -> Row {
-        let row = Row::try_from(self.facts.len()).expect("fewer nodes than 2^32");
+    fn grow(&mut self) -> NodeRow {
+        let row = NodeRow::try_from(self.facts.len()).expect("fewer nodes than 2^32");
         self.names.push(Text::new());
         self.facts.push(None);
-        self.looks.push(Look::NoNode);
+        self.row_kinds.push(RowKind::NoNode);
         let width = self.resources.len();
         self.allocatable.resize(self.allocatable.len() + width, 0);
         self.used.resize(self.used.len() + width, 0);
@@ -361,7 +341,7 @@ impl Table {
         row
     }
 
-    /// The number of a resource; a new one widens all rows.
+    /// The index of a resource; a new resource widens all rows.
     fn resource(&mut self, name: &Text) -> usize {
         if let Some(at) = self.resources.iter().position(|known| known == name) {
             return at;
@@ -370,6 +350,7 @@ impl Table {
         self.resources.push(name.clone());
         self.totals.push(0);
         for cells in [&mut self.allocatable, &mut self.used] {
+            // Rare: resource names are few and appear once.
             let wider = cells.chunks(old).flat_map(|row| row.iter().copied().chain([0]));
             *cells = wider.collect();
         }

@@ -1,9 +1,9 @@
-//! The search: one device after another, going back where it ends nowhere, until all claims have what they ask for.
+//! The allocator: depth-first search with backtracking until all requests of all claims are satisfied.
 //!
 //! # Invariants
 //!
-//! - The order is the real allocator's, so that both give the same devices.
-//! - Whatever is given is taken back before another way is tried.
+//! - The order is that of the upstream allocator, so that both allocate the same devices.
+//! - A device is deallocated before another branch is tried.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,77 +13,78 @@ use muster_api::quantity;
 use muster_schema::rules::Datum;
 use muster_tree::Text;
 
-use crate::allocation::{self, Allocation, Given};
-use crate::claim::{Ask, Claim};
-use crate::facts::{Class, Device};
-use crate::inventory::{Pool, State};
-use crate::numbers::Numbers;
-use crate::select::Expressions;
+use crate::allocation::{self, Allocation, DeviceResult};
+use crate::cel::Expressions;
+use crate::claim::{Claim, DeviceAlternative};
+use crate::device_table::Numbers;
+use crate::facts::{Device, DeviceClassFacts};
+use crate::inventory::{PoolState, ResourcePool};
 
-/// Most devices of one claim.
+/// The API's limit of devices per claim (`AllocationResultsMaxSize`).
 pub const RESULTS_MAX: usize = 32;
-/// Most devices that one search looks at, each time counted.
+/// Steps of one allocation, at most; upstream has a timeout instead.
 pub const STEPS_MAX: u32 = 200_000;
 
-/// Why nothing was found.
+/// Why an allocation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// There are no such devices, or not enough of them.
+pub enum AllocationError {
+    /// Too few free devices match.
     Nothing,
-    /// Nothing, and some pools were not looked at because they contradict themselves.
+    /// Too few free devices match, and invalid pools were skipped.
     Invalid,
-    /// Something is wrong with the claims, classes or slices, in words.
+    /// A claim, class or pool is invalid; the message.
     Broken(String),
 }
 
-/// Why the search turns back at once.
+/// Why a branch is abandoned.
 enum Stop {
-    /// More devices than a claim may have.
+    /// The limit of devices per claim is exceeded.
     TooMany,
     Broken(String),
 }
 
-type Tried = Result<bool, Stop>;
+type BranchResult = Result<bool, Stop>;
 
-/// One thing asked for, worked out for this node.
-struct Worked<'a> {
-    class: &'a Class,
+/// An alternative, prepared for this node.
+struct RequestData<'a> {
+    class: &'a DeviceClassFacts,
     wanted: usize,
-    /// The devices, where all are asked for.
+    /// The matching devices for `allocationMode: All`.
     all: Vec<usize>,
 }
 
-/// One search on one node.
+/// One allocation on one node.
 pub(crate) struct Search<'a> {
-    pools: &'a [Pool],
+    pools: &'a [ResourcePool],
     devices: Vec<&'a Arc<Device>>,
     claims: &'a [&'a Claim],
-    classes: &'a BTreeMap<Text, Class>,
+    classes: &'a BTreeMap<Text, DeviceClassFacts>,
     numbers: &'a mut Numbers,
     expressions: &'a mut Expressions,
-    /// How many devices nobody holds, from each one on.
+    /// Number of free devices from each position on: a bound that ends hopeless branches early.
     free_from: Vec<usize>,
     /// By claim, request and alternative.
-    worked: Vec<Vec<Vec<Worked<'a>>>>,
-    /// Which alternative was chosen, by claim and request.
+    worked: Vec<Vec<Vec<RequestData<'a>>>>,
+    /// The chosen alternative by claim and request.
     chosen: Vec<Vec<usize>>,
-    /// Devices given so far with the alternative they are for, by claim.
+    /// Allocated devices by claim, each with its request and alternative.
     given: Vec<Vec<(usize, usize, usize)>>,
-    /// Values that constraints have seen, by claim and constraint.
+    /// Attribute values of the allocated devices, by claim and constraint.
     values: Vec<Vec<Vec<&'a Datum>>>,
     steps: u32,
 }
 
 impl<'a> Search<'a> {
-    /// Works out what the claims ask for.
+    /// Prepares the requests of the claims.
     pub(crate) fn new(
-        pools: &'a [Pool],
+        pools: &'a [ResourcePool],
         claims: &'a [&'a Claim],
-        classes: &'a BTreeMap<Text, Class>,
+        classes: &'a BTreeMap<Text, DeviceClassFacts>,
         numbers: &'a mut Numbers,
         expressions: &'a mut Expressions,
-    ) -> Result<Search<'a>, Trouble> {
-        let ready = pools.iter().filter(|pool| pool.state == State::Ready);
+    ) -> Result<Search<'a>, AllocationError> {
+        // Devices of incomplete or invalid pools are not candidates; the pool state decides the error if nothing matches.
+        let ready = pools.iter().filter(|pool| pool.state == PoolState::Ready);
         let devices: Vec<&Arc<Device>> = ready.flat_map(|pool| &pool.devices).collect();
         let mut search = Search {
             free_from: free_from(&devices, numbers),
@@ -100,25 +101,25 @@ impl<'a> Search<'a> {
             steps: 0,
         };
         for claim in claims {
-            let worked = search.work_out(claim).map_err(Trouble::Broken)?;
+            let worked = search.request_data(claim).map_err(AllocationError::Broken)?;
             search.worked.push(worked);
         }
         Ok(search)
     }
 
-    fn work_out(&mut self, claim: &'a Claim) -> Result<Vec<Vec<Worked<'a>>>, String> {
+    fn request_data(&mut self, claim: &'a Claim) -> Result<Vec<Vec<RequestData<'a>>>, String> {
         let mut all = Vec::new();
         let mut sum: usize = 0;
         for request in &claim.requests {
             let mut asks = Vec::new();
-            for ask in &request.asks {
-                asks.push(self.work_out_one(claim, ask)?);
+            for ask in &request.alternatives {
+                asks.push(self.alternative_data(claim, ask)?);
             }
             let least = asks.iter().map(|it| it.wanted).min().unwrap_or(0);
             if least > RESULTS_MAX - sum {
                 return Err(format!(
                     "claim {}, request {}: adding {least} devices exceeds the claim limit of {RESULTS_MAX}, with {sum} already accounted for",
-                    claim.called, request.name
+                    claim.display_name, request.name
                 ));
             }
             sum += least;
@@ -127,20 +128,24 @@ impl<'a> Search<'a> {
         Ok(all)
     }
 
-    fn work_out_one(&mut self, claim: &Claim, ask: &Ask) -> Result<Worked<'a>, String> {
-        let about = || format!("claim {}, request {}", claim.called, ask.short);
+    fn alternative_data(
+        &mut self,
+        claim: &Claim,
+        ask: &DeviceAlternative,
+    ) -> Result<RequestData<'a>, String> {
+        let about = || format!("claim {}, request {}", claim.display_name, ask.short);
         let Some(class) = self.classes.get(&ask.class) else {
             return Err(format!("{}: could not retrieve device class {}: not found", about(), ask.class));
         };
         if let Some(count) = ask.count {
             let wanted = usize::try_from(count).unwrap_or(0);
-            return Ok(Worked { class, wanted, all: Vec::new() });
+            return Ok(RequestData { class, wanted, all: Vec::new() });
         }
         for pool in self.pools {
             let state = match pool.state {
-                State::Ready => continue,
-                State::Incomplete => "being updated",
-                State::Invalid => "invalid",
+                PoolState::Ready => continue,
+                PoolState::Incomplete => "being updated",
+                PoolState::Invalid => "invalid",
             };
             let (driver, name) = &pool.id;
             return Err(format!(
@@ -154,30 +159,33 @@ impl<'a> Search<'a> {
                 all.push(at);
             }
         }
-        Ok(Worked { class, wanted: all.len(), all })
+        Ok(RequestData { class, wanted: all.len(), all })
     }
 
-    /// Searches.
-    pub(crate) fn run(mut self, node: &NodeFacts) -> Result<Vec<Allocation>, Trouble> {
+    pub(crate) fn run(mut self, node: &NodeFacts) -> Result<Vec<Allocation>, AllocationError> {
         match self.request(0, 0) {
             Ok(true) => Ok(self.result(node)),
-            Err(Stop::Broken(why)) if why.is_empty() => {
-                Err(Trouble::Broken(format!("node {}: timed out trying to allocate devices", node.name)))
+            Err(Stop::Broken(why)) if why.is_empty() => Err(AllocationError::Broken(format!(
+                "node {}: timed out trying to allocate devices",
+                node.name
+            ))),
+            Err(Stop::Broken(why)) => Err(AllocationError::Broken(why)),
+            _ if self.pools.iter().any(|pool| pool.state == PoolState::Invalid) => {
+                Err(AllocationError::Invalid)
             }
-            Err(Stop::Broken(why)) => Err(Trouble::Broken(why)),
-            _ if self.pools.iter().any(|pool| pool.state == State::Invalid) => Err(Trouble::Invalid),
-            _ => Err(Trouble::Nothing),
+            _ => Err(AllocationError::Nothing),
         }
     }
 
     fn result(&self, node: &NodeFacts) -> Vec<Allocation> {
         let one = |(c, claim): (usize, &&Claim)| {
-            let ask = |r: usize, a: usize| &claim.requests[r].asks[a];
-            let given =
-                self.given[c].iter().map(|(r, a, at)| Given { ask: ask(*r, *a), device: self.devices[*at] });
-            let given: Vec<Given<'_>> = given.collect();
+            let ask = |r: usize, a: usize| &claim.requests[r].alternatives[a];
+            let given = self.given[c]
+                .iter()
+                .map(|(r, a, at)| DeviceResult { ask: ask(*r, *a), device: self.devices[*at] });
+            let given: Vec<DeviceResult<'_>> = given.collect();
             let chosen = self.chosen[c].iter().enumerate();
-            let chosen: Vec<(&Ask, &Class)> =
+            let chosen: Vec<(&DeviceAlternative, &DeviceClassFacts)> =
                 chosen.map(|(r, a)| (ask(r, *a), self.worked[c][r][*a].class)).collect();
             allocation::allocation(claim, &given, &chosen, &node.name)
         };
@@ -189,19 +197,19 @@ impl<'a> Search<'a> {
         if self.steps > STEPS_MAX { Err(Stop::Broken(String::new())) } else { Ok(()) }
     }
 
-    /// Everything from this request on.
-    fn request(&mut self, c: usize, r: usize) -> Tried {
+    /// Allocates this request and all that follow.
+    fn request(&mut self, c: usize, r: usize) -> BranchResult {
         self.step()?;
         let Some(claim) = self.claims.get(c) else { return Ok(true) };
         if r >= claim.requests.len() {
             return match self.request(c + 1, 0) {
-                // Another way through the claims before may leave it an alternative with fewer devices.
+                // With other alternatives in the claims before, this claim may fit into the limit.
                 Err(Stop::TooMany) => Ok(false),
                 other => other,
             };
         }
         let mut always_too_many = true;
-        for a in 0..claim.requests[r].asks.len() {
+        for a in 0..claim.requests[r].alternatives.len() {
             self.chosen[c][r] = a;
             match self.devices(c, r, a, 0, 0) {
                 Err(Stop::TooMany) => {}
@@ -212,10 +220,11 @@ impl<'a> Search<'a> {
         if always_too_many { Err(Stop::TooMany) } else { Ok(false) }
     }
 
-    /// The devices of one thing asked for from the `nth` on, and everything behind it.
-    fn devices(&mut self, c: usize, r: usize, a: usize, nth: usize, start: usize) -> Tried {
+    /// Allocates the devices of an alternative from the `nth` on, and all requests that follow.
+    fn devices(&mut self, c: usize, r: usize, a: usize, nth: usize, start: usize) -> BranchResult {
         let worked = &self.worked[c][r][a];
-        let all = self.claims[c].requests[r].asks[a].count.is_none();
+        let all = self.claims[c].requests[r].alternatives[a].count.is_none();
+        // Upstream: `All` without any matching device is no allocation.
         if all && worked.all.is_empty() {
             return Ok(false);
         }
@@ -230,17 +239,17 @@ impl<'a> Search<'a> {
             if !self.give(c, r, a, at, true)? {
                 return Ok(false);
             }
-            return self.go_on(c, r, a, nth, 0);
+            return self.allocate_next(c, r, a, nth, 0);
         }
-        let (wanted, admin) = (worked.wanted - nth, self.claims[c].requests[r].asks[a].admin);
+        let (wanted, admin) = (worked.wanted - nth, self.claims[c].requests[r].alternatives[a].admin);
         for at in start..self.devices.len() {
             self.step()?;
             if !admin && self.free_from[at] < wanted {
                 break;
             }
-            if self.may_have(c, r, a, at)?
+            if self.is_eligible(c, r, a, at)?
                 && self.give(c, r, a, at, false)?
-                && self.go_on(c, r, a, nth, at + 1)?
+                && self.allocate_next(c, r, a, nth, at + 1)?
             {
                 return Ok(true);
             }
@@ -248,18 +257,18 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// The next device; takes the one before back when that leads nowhere.
-    fn go_on(&mut self, c: usize, r: usize, a: usize, nth: usize, start: usize) -> Tried {
+    /// Allocates the next device; on failure the previous one is deallocated.
+    fn allocate_next(&mut self, c: usize, r: usize, a: usize, nth: usize, start: usize) -> BranchResult {
         let done = self.devices(c, r, a, nth + 1, start);
         if !matches!(done, Ok(true)) {
-            self.take_back(c);
+            self.deallocate(c);
         }
         done
     }
 
-    fn may_have(&mut self, c: usize, r: usize, a: usize, at: usize) -> Tried {
+    fn is_eligible(&mut self, c: usize, r: usize, a: usize, at: usize) -> BranchResult {
         let claim = self.claims[c];
-        let ask = &claim.requests[r].asks[a];
+        let ask = &claim.requests[r].alternatives[a];
         if !self.is_free(c, ask, at) {
             return Ok(false);
         }
@@ -267,8 +276,8 @@ impl<'a> Search<'a> {
         self.selects(claim, class, ask, at).map_err(Stop::Broken)
     }
 
-    /// Administrators mind only their own claim.
-    fn is_free(&self, c: usize, ask: &Ask, at: usize) -> bool {
+    /// Whether a device is free for an alternative. With `adminAccess` only the own claim counts.
+    fn is_free(&self, c: usize, ask: &DeviceAlternative, at: usize) -> bool {
         let mine = |given: &[(usize, usize, usize)]| given.iter().any(|(_, _, it)| *it == at);
         if ask.admin {
             return !mine(&self.given[c]);
@@ -276,10 +285,16 @@ impl<'a> Search<'a> {
         !self.numbers.is_held(self.devices[at].number) && !self.given.iter().any(|it| mine(it))
     }
 
-    /// Whether a device is what is asked for, whoever has it.
-    fn selects(&mut self, claim: &Claim, class: &Class, ask: &Ask, at: usize) -> Result<bool, String> {
+    /// Whether a device matches class, selectors and capacities.
+    fn selects(
+        &mut self,
+        claim: &Claim,
+        class: &DeviceClassFacts,
+        ask: &DeviceAlternative,
+        at: usize,
+    ) -> Result<bool, String> {
         let device: &Device = self.devices[at];
-        if device.strange {
+        if device.unsupported {
             return Ok(false);
         }
         let id = &device.id;
@@ -291,21 +306,22 @@ impl<'a> Search<'a> {
         }
         for (n, source) in ask.selectors.iter().enumerate() {
             let said = self.expressions.selects(source, device, self.numbers);
-            if !said.map_err(|why| place(&format!("claim {}", claim.called), n, id, &why))? {
+            if !said.map_err(|why| place(&format!("claim {}", claim.display_name), n, id, &why))? {
                 return Ok(false);
             }
         }
         Ok(has_capacities(device, ask))
     }
 
-    /// Gives a device, unless a taint or a constraint forbids it. One that must be had and breaks a constraint says
-    /// that the claim contradicts itself.
-    fn give(&mut self, c: usize, r: usize, a: usize, at: usize, must: bool) -> Tried {
+    /// Allocates a device unless a taint or a constraint forbids it. With `must` (`allocationMode: All`) a violated
+    /// constraint is an error of the claim.
+    fn give(&mut self, c: usize, r: usize, a: usize, at: usize, must: bool) -> BranchResult {
         let claim = self.claims[c];
-        let ask = &claim.requests[r].asks[a];
+        let ask = &claim.requests[r].alternatives[a];
         let device: &'a Device = self.devices[at];
+        // Taints are checked here, not in the selectors: tolerations differ per request, selector results are cached per device.
         let untolerated = device.taints.iter().any(|taint| {
-            taint.effect != muster_api::node::Effect::PreferNoSchedule
+            taint.effect != muster_api::node::TaintEffect::PreferNoSchedule
                 && !ask.tolerations.iter().any(|it| it.tolerates(taint))
         });
         if !self.is_free(c, ask, at) || untolerated {
@@ -324,11 +340,11 @@ impl<'a> Search<'a> {
                 self.values[c][n].push(value);
                 continue;
             }
-            self.forget_values(c, r, a, n);
+            self.remove_values(c, r, a, n);
             if must {
                 return Err(Stop::Broken(format!(
                     "claim {}, request {}: cannot add device {} because a claim constraint would not be satisfied",
-                    claim.called, ask.short, device.id
+                    claim.display_name, ask.short, device.id
                 )));
             }
             return Ok(false);
@@ -337,17 +353,17 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    fn take_back(&mut self, c: usize) {
+    fn deallocate(&mut self, c: usize) {
         let (r, a, _) = self.given[c].pop().expect("what is taken back was given");
-        self.forget_values(c, r, a, usize::MAX);
+        self.remove_values(c, r, a, usize::MAX);
     }
 
-    /// Forgets the last value of the constraints before the `end`th.
-    fn forget_values(&mut self, c: usize, r: usize, a: usize, end: usize) {
+    /// Removes the last value of the constraints before the `end`th.
+    fn remove_values(&mut self, c: usize, r: usize, a: usize, end: usize) {
         let request = &self.claims[c].requests[r];
         let all = self.claims[c].constraints.iter().zip(&mut self.values[c]).take(end);
         for (constraint, seen) in all {
-            if constraint.concerns(request, &request.asks[a]) {
+            if constraint.concerns(request, &request.alternatives[a]) {
                 seen.pop();
             }
         }
@@ -372,7 +388,7 @@ fn place(whose: &str, n: usize, id: &crate::facts::DeviceId, why: &str) -> Strin
     format!("{whose}: selector #{n} on device {id}: {why}")
 }
 
-fn has_capacities(device: &Device, ask: &Ask) -> bool {
+fn has_capacities(device: &Device, ask: &DeviceAlternative) -> bool {
     ask.capacities.iter().all(|(name, wanted)| {
         let has = device.capacity(name).and_then(|it| quantity::milli(it));
         has.zip(quantity::milli(wanted)).is_some_and(|(has, wanted)| has >= wanted)

@@ -1,68 +1,67 @@
-//! What goes together when room is made: a pod alone, or a whole group that says so.
+//! Preemption units: a single pod, or all pods of a group with `disruptionMode: PodGroup`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use muster_api::time::Time;
 
-use super::TeamId;
+use super::GroupId;
+use crate::cache::{PodId, SchedulerCache};
 use crate::pod::Budget;
-use crate::world::{PodId, World};
 
-/// Pods that go together.
+/// Pods that are evicted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
-    /// All of them, on whatever nodes.
+pub struct PreemptionUnit {
+    /// All of them, on any node.
     pub pods: Vec<PodId>,
-    /// The group, when it goes as a whole.
-    pub team: Option<TeamId>,
-    /// How important it is.
+    /// The group, if it is evicted as a whole.
+    pub team: Option<GroupId>,
     pub priority: i64,
-    /// Whether it violates a budget when it goes, all others gone as well.
+    /// Whether its eviction violates a PodDisruptionBudget, after the eviction of all units before it.
     pub violates: bool,
 }
 
-impl World {
-    /// How important a pod is to those who look for victims: as its group says, if that says anything.
+impl SchedulerCache {
+    /// The priority of a pod as a victim: that of its group if the group has one.
     pub fn rank(&self, id: PodId) -> i64 {
         let pod = self.pod(id);
-        let own = pod.team.and_then(|team| self.teams.of(team).group()?.priority);
+        let own = pod.group.and_then(|team| self.groups.of(team).group()?.priority);
         own.unwrap_or(pod.priority)
     }
 
-    /// The group that goes as a whole when a pod goes.
-    pub fn whole(&self, id: PodId) -> Option<TeamId> {
-        self.pod(id).team.filter(|team| self.teams.of(*team).goes_whole())
+    /// The group that is evicted as a whole with a pod.
+    pub fn disrupted_group(&self, id: PodId) -> Option<GroupId> {
+        self.pod(id).group.filter(|team| self.groups.of(*team).disrupted_as_group())
     }
 
-    /// The pods of a group that are on nodes.
-    pub fn on_nodes(&self, team: TeamId) -> Vec<PodId> {
-        let members = self.teams.of(team).members.iter().copied();
+    /// The placed pods of a group.
+    pub fn on_nodes(&self, team: GroupId) -> Vec<PodId> {
+        let members = self.groups.of(team).members.iter().copied();
         members.filter(|id| self.pod(*id).on.is_some()).collect()
     }
 
-    /// Whether anybody on a node is less important than this.
-    pub fn anybody_below(&self, priority: i64) -> bool {
+    /// Whether any placed pod has a lower priority.
+    pub fn has_lower_priority(&self, priority: i64) -> bool {
         self.placed.range(..priority).next().is_some()
     }
 
-    /// All units that are less important than this, the most important first.
-    pub fn units_below(&self, priority: i64, budgets: &[&Budget]) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
-        let mut seen: BTreeSet<TeamId> = BTreeSet::new();
+    /// All units below this priority, the highest priority first.
+    pub fn units_below(&self, priority: i64, budgets: &[&Budget]) -> Vec<PreemptionUnit> {
+        let mut units: Vec<PreemptionUnit> = Vec::new();
+        let mut seen: BTreeSet<GroupId> = BTreeSet::new();
         for (id, pod) in (0..).zip(&self.pods) {
             let here = pod.as_ref().and_then(|pod| pod.on).is_some_and(|row| self.table.is_node(row));
             if !here || self.rank(id) >= priority {
                 continue;
             }
-            let team = self.whole(id);
+            let team = self.disrupted_group(id);
             if team.is_some_and(|team| !seen.insert(team)) {
                 continue;
             }
             let pods = team.map_or_else(|| vec![id], |team| self.on_nodes(team));
             let rank = pods.iter().map(|id| self.rank(*id)).max().unwrap_or_default();
             if rank < priority {
-                units.push(Unit { pods, team, priority: rank, violates: false });
+                units.push(PreemptionUnit { pods, team, priority: rank, violates: false });
             }
         }
         units.sort_by_cached_key(|unit| self.importance_of(unit));
@@ -70,8 +69,11 @@ impl World {
         units
     }
 
-    /// Sorts the most important first; whoever is on the way out is least important.
-    fn importance_of(&self, unit: &Unit) -> (bool, Reverse<i64>, bool, Reverse<usize>, Time, PodId) {
+    /// Sort key: highest priority first, groups before pods, the longest running first; terminating units last.
+    fn importance_of(
+        &self,
+        unit: &PreemptionUnit,
+    ) -> (bool, Reverse<i64>, bool, Reverse<usize>, Time, PodId) {
         let leaving = unit.pods.iter().all(|id| self.pod(*id).evicted || self.pod(*id).deleting);
         let start = unit.pods.iter().map(|id| self.pod(*id).started.unwrap_or(Time(i64::MAX))).min();
         let alone = unit.team.is_none();
@@ -79,7 +81,7 @@ impl World {
         (leaving, Reverse(unit.priority), alone, Reverse(unit.pods.len()), start.unwrap_or_default(), first)
     }
 
-    fn mark_violations(&self, units: &mut [Unit], budgets: &[&Budget]) {
+    fn mark_violations(&self, units: &mut [PreemptionUnit], budgets: &[&Budget]) {
         if budgets.is_empty() {
             return;
         }
@@ -91,7 +93,7 @@ impl World {
         }
     }
 
-    /// Takes a pod off what budgets allow; whether one of them does not.
+    /// Subtracts a pod from the allowed disruptions; whether a budget is exceeded.
     pub fn violates(&self, id: PodId, budgets: &[&Budget], left: &mut [i64]) -> bool {
         let pod = self.pod(id);
         for (budget, left) in budgets.iter().zip(left) {

@@ -1,51 +1,47 @@
-//! Nodes that are alike in all that a pod without wishes looks at: what they have, what is taken, how many pods they
-//! run.
+//! Node classes: nodes with equal allocatable, equal usage and the same number of pods.
 //!
-//! A class that is new looks at one node of each sort instead of at all nodes: most nodes of a cluster are alike, and
-//! those that are not are no more than the pods that made them different. Where hardly any two are alike, all nodes are
-//! looked at as ever, and nobody keeps account of sorts.
+//! A new equivalence class of unconstrained pods scores one node per node class instead of every node: most nodes of a
+//! cluster are equal, and at most as many differ as there are pods on them. If hardly any two nodes are equal, no
+//! classes are kept and every node is scored.
 //!
 //! # Invariants
 //!
-//! - Each plain node (no taints, no cordon) is in one sort, and those of a sort have equal cells; each other node is by
-//!   itself.
-//! - What is told is as of the end of the change log: [`Twins::catch_up`] comes first.
+//! - Each plain node (no taints, not cordoned) is in exactly one class, and the nodes of a class have equal cells. Every
+//!   other node is scored by itself.
+//! - Classes are as of the end of the change log: call [`NodeClasses::catch_up`] first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::table::{Row, Table};
+use crate::node_table::{NodeRow, NodeTable};
 
-/// Nodes per sort, below which looking at sorts costs more than it saves.
+/// Nodes per class below which classes cost more than they save.
 const ROWS_PER_SORT_MIN: usize = 4;
-/// Changes per node until it is looked again whether there are sorts.
+/// Changes per node until classes are tried again.
 const CHANGES_PER_ROW: usize = 8;
 
-/// What makes two nodes alike.
+/// Number of pods, scored usage, then allocatable and used per resource.
 type Cells = Arc<[i64]>;
 
-/// All sorts of plain nodes.
 #[derive(Debug, Default)]
-pub struct Twins {
-    sorts: BTreeMap<Cells, Sort>,
-    /// Nodes with taints or a cordon.
-    others: BTreeSet<Row>,
-    /// The sort of each row.
+pub struct NodeClasses {
+    sorts: BTreeMap<Cells, NodeClass>,
+    /// Nodes with taints or cordoned.
+    others: BTreeSet<NodeRow>,
     of: Vec<Option<Cells>>,
-    /// How far the change log was read.
     read: Option<u64>,
-    /// How many resources the cells were made with.
+    /// Number of resources in the cells.
     width: usize,
-    /// Until the change log has come this far, hardly any two are alike.
+    /// No classes are built before the change log reaches this position.
     idle_until: u64,
 }
 
-/// The rows of a sort, ascending. Rankings share them as they were.
-pub type Sort = Arc<Vec<Row>>;
+/// The rows of a class, ascending. Rankings keep the list as it was when they were built.
+pub type NodeClass = Arc<Vec<NodeRow>>;
 
-impl Twins {
-    /// Looks at what changed since the last time; whether there are sorts worth looking at.
-    pub fn catch_up(&mut self, table: &Table) -> bool {
+impl NodeClasses {
+    /// Applies the change log; whether classes are worth using.
+    pub fn catch_up(&mut self, table: &NodeTable) -> bool {
         let end = table.log_end();
         if end < self.idle_until {
             return false;
@@ -60,26 +56,26 @@ impl Twins {
         let pays = pays(self.sorts.len(), table);
         if !pays {
             let pause = u64::try_from(table.rows() * CHANGES_PER_ROW).unwrap_or(u64::MAX);
-            *self = Twins { idle_until: end.saturating_add(pause), ..Twins::default() };
+            // Frees the memory, and pauses for some changes per node: the nodes may become equal again.
+            *self = NodeClasses { idle_until: end.saturating_add(pause), ..NodeClasses::default() };
         }
         pays
     }
 
-    /// The sorts.
-    pub fn sorts(&self) -> impl Iterator<Item = &Sort> {
+    pub fn classes(&self) -> impl Iterator<Item = &NodeClass> {
         self.sorts.values()
     }
 
-    /// The nodes that are in none.
-    pub fn others(&self) -> impl Iterator<Item = Row> {
+    /// The nodes outside all classes.
+    pub fn others(&self) -> impl Iterator<Item = NodeRow> {
         self.others.iter().copied()
     }
 
-    /// Sorts all rows; no further than there are too many sorts to be worth it.
-    fn rebuild(&mut self, table: &Table) {
+    /// Classifies all rows; stops as soon as there are too many classes.
+    fn rebuild(&mut self, table: &NodeTable) {
         self.width = table.resources().len();
         self.of = Vec::with_capacity(table.rows());
-        let mut sorts: BTreeMap<Cells, Vec<Row>> = BTreeMap::new();
+        let mut sorts: BTreeMap<Cells, Vec<NodeRow>> = BTreeMap::new();
         for row in (0..).take(table.rows()) {
             let cells = cells(table, row);
             if let Some(cells) = &cells {
@@ -94,7 +90,7 @@ impl Twins {
         self.sorts = sorts.into_iter().map(|(cells, rows)| (cells, Arc::new(rows))).collect();
     }
 
-    fn move_row(&mut self, table: &Table, row: Row) {
+    fn move_row(&mut self, table: &NodeTable, row: NodeRow) {
         let at = row as usize;
         if self.of.len() <= at {
             self.of.resize(at + 1, None);
@@ -119,7 +115,7 @@ impl Twins {
         }
     }
 
-    fn leave(&mut self, cells: &Cells, row: Row) {
+    fn leave(&mut self, cells: &Cells, row: NodeRow) {
         let Some(sort) = self.sorts.get_mut(cells) else { return };
         if sort.len() == 1 {
             self.sorts.remove(cells);
@@ -132,13 +128,12 @@ impl Twins {
     }
 }
 
-/// Whether so few sorts are worth looking at.
-fn pays(sorts: usize, table: &Table) -> bool {
+fn pays(sorts: usize, table: &NodeTable) -> bool {
     sorts * ROWS_PER_SORT_MIN <= table.rows() + ROWS_PER_SORT_MIN
 }
 
-/// The cells of a plain node.
-fn cells(table: &Table, row: Row) -> Option<Cells> {
+/// The cells of a plain node; `None` for any other row.
+fn cells(table: &NodeTable, row: NodeRow) -> Option<Cells> {
     if !table.is_plain(row) {
         return None;
     }
@@ -154,7 +149,7 @@ mod tests {
     use muster_tree::tree;
 
     use super::*;
-    use crate::table::Asks;
+    use crate::node_table::IndexedRequests;
 
     fn node(name: &str, cpu: &str) -> NodeFacts {
         NodeFacts::of(
@@ -162,11 +157,11 @@ mod tests {
         )
     }
 
-    fn sorts(twins: &mut Twins, table: &Table) -> Vec<Vec<Row>> {
+    fn sorts(twins: &mut NodeClasses, table: &NodeTable) -> Vec<Vec<NodeRow>> {
         assert!(twins.catch_up(table));
-        let mut sorts: Vec<Vec<Row>> = twins.sorts().map(|rows| rows.to_vec()).collect();
+        let mut sorts: Vec<Vec<NodeRow>> = twins.classes().map(|rows| rows.to_vec()).collect();
         sorts.sort();
-        let mut anew = Twins::default();
+        let mut anew = NodeClasses::default();
         assert!(anew.catch_up(table));
         assert_eq!(
             (&anew.sorts, &anew.others),
@@ -177,8 +172,8 @@ mod tests {
     }
 
     /// Two nodes of one size and many of another.
-    fn table() -> Table {
-        let mut table = Table::default();
+    fn table() -> NodeTable {
+        let mut table = NodeTable::default();
         for n in 0..12 {
             let name = format!("n{n}");
             let row = table.row(&name.as_str().into());
@@ -187,20 +182,20 @@ mod tests {
         table
     }
 
-    fn asks(cpu: i64) -> Asks {
-        Asks { amounts: vec![(0, cpu), (2, 1)], scored: [cpu, 0], ports: Vec::new() }
+    fn asks(cpu: i64) -> IndexedRequests {
+        IndexedRequests { amounts: vec![(0, cpu), (2, 1)], scored: [cpu, 0], ports: Vec::new() }
     }
 
     #[test]
-    fn rows_are_sorted_by_what_they_have_and_what_is_taken() {
-        let (mut table, mut twins) = (table(), Twins::default());
-        let rest = || (2..11).collect::<Vec<Row>>();
+    fn rows_are_classified_by_allocatable_and_usage() {
+        let (mut table, mut twins) = (table(), NodeClasses::default());
+        let rest = || (2..11).collect::<Vec<NodeRow>>();
         assert_eq!(sorts(&mut twins, &table), [vec![0, 1], (2..12).collect()]);
-        table.put(11, 7, &asks(1000));
+        table.add_pod(11, 7, &asks(1000));
         assert_eq!(sorts(&mut twins, &table), [vec![0, 1], rest(), vec![11]]);
-        table.put(2, 8, &asks(1000));
+        table.add_pod(2, 8, &asks(1000));
         assert_eq!(sorts(&mut twins, &table), [vec![0, 1], vec![2, 11], (3..11).collect()]);
-        table.take_away(2, 8, &asks(1000));
+        table.remove_pod(2, 8, &asks(1000));
         assert_eq!(sorts(&mut twins, &table), [vec![0, 1], rest(), vec![11]]);
         let cordoned = NodeFacts { unschedulable: true, ..node("n0", "8") };
         table.set_facts(0, Some(cordoned));
@@ -211,21 +206,21 @@ mod tests {
     }
 
     #[test]
-    fn nobody_keeps_account_where_hardly_two_are_alike() {
-        let (mut table, mut twins) = (table(), Twins::default());
+    fn no_classes_are_kept_if_hardly_two_nodes_are_equal() {
+        let (mut table, mut twins) = (table(), NodeClasses::default());
         for row in 2..12 {
-            table.put(row, row, &asks(100 * i64::from(row)));
+            table.add_pod(row, row, &asks(100 * i64::from(row)));
         }
         assert!(!twins.catch_up(&table));
         assert!(twins.sorts.is_empty() && twins.of.is_empty(), "nothing is kept");
         for row in 2..12 {
-            table.take_away(row, row, &asks(100 * i64::from(row)));
+            table.remove_pod(row, row, &asks(100 * i64::from(row)));
         }
         assert!(!twins.catch_up(&table), "it is not looked again at once");
         for _ in 0..CHANGES_PER_ROW {
             (0..12).for_each(|row| table.touch(row));
         }
         assert!(twins.catch_up(&table));
-        assert_eq!(twins.sorts().count(), 2);
+        assert_eq!(twins.classes().count(), 2);
     }
 }

@@ -1,21 +1,19 @@
-//! What expressions say of devices: compiled once, asked once per device.
+//! CEL device selectors: compiled once, evaluated once per device.
 
 use std::collections::{BTreeMap, HashMap};
 
 use muster_schema::rules::{Datum, Expression};
 use muster_tree::Text;
 
+use crate::device_table::{Numbers, Verdict};
 use crate::facts::Device;
-use crate::numbers::{Numbers, Verdict};
 
-/// The name by which expressions speak of a device.
 const DEVICE: &str = "device";
-/// Expressions kept before all are forgotten.
+/// Compiled expressions above which the cache is cleared.
 const EXPRESSIONS_MAX: usize = 4_096;
-/// What follows a complaint about a missing attribute.
+/// Upstream's hint after a "no such key" error.
 const HINT: &str = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields";
 
-/// Compiled expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Expressions {
     index: HashMap<Text, u32>,
@@ -23,7 +21,6 @@ pub(crate) struct Expressions {
 }
 
 impl Expressions {
-    /// Whether an expression selects a device.
     pub(crate) fn selects(
         &mut self,
         source: &Text,
@@ -72,7 +69,7 @@ fn ask(expression: &Expression, device: &Device) -> Verdict {
     }
 }
 
-/// A device as an expression sees it. A domain that it looks up and that the device lacks is empty, not absent.
+/// The value of the CEL variable. A domain that the expression indexes and the device lacks is an empty map, as upstream.
 fn datum(expression: &Expression, device: &Device) -> Datum {
     type Domains = BTreeMap<Text, Vec<(Text, Datum)>>;
     let asked = || -> Domains { expression.indexed().iter().map(|it| (it.clone(), Vec::new())).collect() };

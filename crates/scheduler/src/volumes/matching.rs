@@ -1,42 +1,42 @@
-//! Which volume a claim gets: what is meant for it, or the smallest that will do.
+//! Matches claims with volumes: the reserved volume, or the smallest available one.
 
 use muster_api::node::NodeFacts;
 
 use super::facts::{ClaimFacts, VolumeFacts};
 
-/// From where a volume is looked for.
+/// The caller of the match: the PV controller or the scheduler.
 #[derive(Debug, Clone, Copy)]
-pub enum From<'a> {
-    /// By the binder, for any node. Claims that wait for a pod only get what is meant for them.
+pub enum VolumeSearch<'a> {
+    /// The PV controller, for any node. A claim with `WaitForFirstConsumer` only gets a volume reserved for it.
     Anywhere {
-        /// Whether the claim waits for its first pod.
+        /// The claim has `WaitForFirstConsumer`.
         waits: bool,
     },
-    /// By the scheduler, for a pod on this node.
+    /// The scheduler, for a pod on this node.
     Node(&'a NodeFacts),
 }
 
-/// The best volume for a claim: the one that is meant for it, else the smallest free one.
+/// The volume for a claim: the one whose `claimRef` names it, else the smallest available one.
 #[must_use]
-pub fn best<'a>(
+pub fn find_matching_volume<'a>(
     claim: &ClaimFacts,
     volumes: impl Iterator<Item = &'a VolumeFacts>,
-    from: From<'_>,
+    from: VolumeSearch<'_>,
 ) -> Option<&'a VolumeFacts> {
     let mut smallest: Option<&VolumeFacts> = None;
     for volume in volumes.filter(|it| will_do(claim, it)) {
         if volume.is_for(claim) {
             match from {
-                // Meant for it, but out of reach: no other will do either.
-                From::Node(node) => return volume.reaches(node).then_some(volume),
-                From::Anywhere { .. } if has_modes(claim, volume) => return Some(volume),
-                From::Anywhere { .. } => continue,
+                // A reserved volume that the node cannot use excludes all others.
+                VolumeSearch::Node(node) => return volume.reaches(node).then_some(volume),
+                VolumeSearch::Anywhere { .. } if has_access_modes(claim, volume) => return Some(volume),
+                VolumeSearch::Anywhere { .. } => continue,
             }
         }
         let order = |it: &VolumeFacts| match from {
-            // The fewest ways of use beyond those asked for, then the smallest.
-            From::Anywhere { .. } => (it.modes.len(), it.size),
-            From::Node(_) => (0, it.size),
+            // The fewest access modes, then the smallest.
+            VolumeSearch::Anywhere { .. } => (it.modes.len(), it.size),
+            VolumeSearch::Node(_) => (0, it.size),
         };
         if is_free(claim, volume, from) && smallest.is_none_or(|best| order(volume) < order(best)) {
             smallest = Some(volume);
@@ -45,7 +45,7 @@ pub fn best<'a>(
     smallest
 }
 
-/// What even a volume must have that is meant for the claim.
+/// What even a reserved volume must satisfy.
 fn will_do(claim: &ClaimFacts, volume: &VolumeFacts) -> bool {
     (volume.reserved.is_none() || volume.is_for(claim))
         && volume.size >= claim.size
@@ -54,21 +54,21 @@ fn will_do(claim: &ClaimFacts, volume: &VolumeFacts) -> bool {
         && !volume.deleting
 }
 
-fn is_free(claim: &ClaimFacts, volume: &VolumeFacts, from: From<'_>) -> bool {
+fn is_free(claim: &ClaimFacts, volume: &VolumeFacts, from: VolumeSearch<'_>) -> bool {
     let reached = match from {
-        From::Anywhere { waits } => !waits,
-        From::Node(node) => volume.reaches(node),
+        VolumeSearch::Anywhere { waits } => !waits,
+        VolumeSearch::Node(node) => volume.reaches(node),
     };
     reached
         && volume.available
         && volume.class == claim.class()
-        && claim.selector.as_ref().is_none_or(|selector| selector.selects_labels(&volume.labels))
-        && has_modes(claim, volume)
+        && claim.selector.as_ref().is_none_or(|selector| selector.matches_labels(&volume.labels))
+        && has_access_modes(claim, volume)
 }
 
-/// Whether a volume can be used in all the ways that a claim asks for.
+/// Whether a volume has all access modes of a claim.
 #[must_use]
-pub fn has_modes(claim: &ClaimFacts, volume: &VolumeFacts) -> bool {
+pub fn has_access_modes(claim: &ClaimFacts, volume: &VolumeFacts) -> bool {
     claim.modes.iter().all(|mode| volume.modes.contains(mode))
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_best_volume() {
-        let node = muster_api::node::simulated(&"n".into(), &tree!({"cpu": "1"}));
+        let node = muster_api::node::simulated_node(&"n".into(), &tree!({"cpu": "1"}));
         let node = NodeFacts::of(&node);
         let elsewhere = tree!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["m"]}]}]}}}});
@@ -102,7 +102,7 @@ mod tests {
         let others = tree!({"spec": {"claimRef": {"namespace": "ns", "name": "other"}}});
         let was_mine = tree!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "old"}}});
         let no = tree!({});
-        // What it says, volumes (name, size, change), change of the claim, from a node, what is found.
+        // Name of the case, volumes (name, size, patch), patch of the claim, for a node, expected volume.
         type Case<'a> = (&'a str, Vec<(&'a str, &'a str, &'a Tree)>, Tree, bool, &'a str);
         let cases: Vec<Case<'_>> = vec![
             (
@@ -163,23 +163,25 @@ mod tests {
         for (says, volumes, change, from_node, want) in cases {
             let volumes: Vec<VolumeFacts> =
                 volumes.iter().map(|(name, size, change)| volume(name, size, change)).collect();
-            let from = if from_node { From::Node(&node) } else { From::Anywhere { waits: false } };
-            let found =
-                best(&claim(&change), volumes.iter(), from).map(|it| it.name.as_str()).unwrap_or_default();
+            let from =
+                if from_node { VolumeSearch::Node(&node) } else { VolumeSearch::Anywhere { waits: false } };
+            let found = find_matching_volume(&claim(&change), volumes.iter(), from)
+                .map(|it| it.name.as_str())
+                .unwrap_or_default();
             assert_eq!(found, want, "{says}");
         }
     }
 
     #[test]
-    fn a_claim_that_waits_for_a_pod_gets_only_what_is_meant_for_it() {
+    fn a_wait_for_first_consumer_claim_only_gets_a_reserved_volume() {
         let free = volume("a", "3Gi", &tree!({}));
         let mine = volume(
             "b",
             "3Gi",
             &tree!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "u"}}}),
         );
-        let waits = From::Anywhere { waits: true };
-        assert_eq!(best(&claim(&tree!({})), [&free].into_iter(), waits), None);
-        assert_eq!(best(&claim(&tree!({})), [&free, &mine].into_iter(), waits), Some(&mine));
+        let waits = VolumeSearch::Anywhere { waits: true };
+        assert_eq!(find_matching_volume(&claim(&tree!({})), [&free].into_iter(), waits), None);
+        assert_eq!(find_matching_volume(&claim(&tree!({})), [&free, &mine].into_iter(), waits), Some(&mine));
     }
 }
