@@ -1,15 +1,16 @@
-//! TrainJobs: what is accepted, the JobSets that they become, and how they live and end.
+//! Kubeflow TrainJobs (KEP-2170): CRDs and admission, the JobSet that a TrainJob and its runtime are built into, and the
+//! TrainJob controller.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Everything here is a function of what is passed in: no clock, no waiting, no chance.
+//! - Every function is pure: no clock, no waiting, no randomness of its own.
 //!
 //! # Deliberately absent
 //!
-//! Who performs what is decided: calls are made elsewhere.
+//! Requests: the controllers and webhooks that call this crate send them.
 
 pub mod build;
-pub mod keys;
+pub mod controller;
 pub mod kinds;
-pub mod life;
-pub mod rights;
+pub mod rbac;
+pub mod ssh_keys;

@@ -1,4 +1,4 @@
-//! Tables of cases and sequences, one module for each part.
+//! Tables of cases and scenarios, one module per part.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,22 +1,22 @@
-//! The last steps: initializers, what the trainer runs, numbers of pods, and the JobSet as it is applied.
+//! The last build steps: initializers, the trainer's overrides, pod counts, and the JobSet as it is applied.
 
+use muster_api::consts::jobset as words;
 use muster_api::paths::{container, jobset as path, meta, replicated_job as job};
 use muster_api::train::Ancestor;
+use muster_api::train::consts::env;
 use muster_api::train::paths::{initializer, train_job, trainer};
-use muster_api::train::words::env;
-use muster_api::words::jobset as words;
 use muster_tree::{Tree, tree};
 
-use super::draft::{Draft, Run, Set};
+use super::jobset_builder::{JobSetBuilder, PodSetBuilder, TrainerCommand};
 use super::lists::{appended, variable, with_env};
 
-/// The JobSet, with nothing in it that others own.
-pub(super) fn build(draft: &mut Draft<'_>) -> Tree {
+/// The JobSet, with only the fields that we own.
+pub(super) fn build(draft: &mut JobSetBuilder<'_>) -> Tree {
     for set in &mut draft.sets {
         initialize(set, draft.job);
     }
     run(draft);
-    // Last, so that it wins over whatever a framework says.
+    // Last: the TrainJob's variables override those of a framework.
     let env = draft.env();
     draft.change_trainers(|container| with_env(container, env));
     let jobs = draft.sets.iter().map(sized);
@@ -32,13 +32,13 @@ pub(super) fn build(draft: &mut Draft<'_>) -> Tree {
         .with(path::SUSPEND, draft.facts.suspend)
 }
 
-/// The pods of a Job, all of which have to succeed.
-fn sized(set: &Set) -> Tree {
+/// Sets parallelism and completions: every pod of the Job has to succeed.
+fn sized(set: &PodSetBuilder) -> Tree {
     set.job.with(job::PARALLELISM, set.count).with(job::COMPLETIONS, set.count)
 }
 
-/// What an initializer fetches.
-fn initialize(set: &mut Set, train_job: &Tree) {
+/// Configures an initializer from `spec.initializer`.
+fn initialize(set: &mut PodSetBuilder, train_job: &Tree) {
     let (step, place) = match set.step {
         Some(step @ Ancestor::Dataset) => (step, train_job::DATASET),
         Some(step @ Ancestor::Model) => (step, train_job::MODEL),
@@ -56,8 +56,8 @@ fn initialize(set: &mut Set, train_job: &Tree) {
     });
 }
 
-/// What the trainer runs. An empty list is something that is said, too.
-fn run(draft: &mut Draft<'_>) {
+/// Applies the trainer's image, command and arguments. An empty list is a value, too.
+fn run(draft: &mut JobSetBuilder<'_>) {
     let Some(said) = draft.trainer() else { return };
     let (image, command, args) = (
         (trainer::IMAGE, container::IMAGE),
@@ -65,9 +65,9 @@ fn run(draft: &mut Draft<'_>) {
         (trainer::ARGS, container::ARGS),
     );
     let places = match draft.run {
-        Run::AsSaid => vec![image, command, args],
-        Run::Command => vec![image, args],
-        Run::CommandAlone => vec![image],
+        TrainerCommand::FromTrainJob => vec![image, command, args],
+        TrainerCommand::Command => vec![image, args],
+        TrainerCommand::FromPolicyWithoutArgs => vec![image],
     };
     draft.change_trainer(|it| {
         places.iter().fold(it.clone(), |it, (from, to)| match said.at(from) {

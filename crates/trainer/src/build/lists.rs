@@ -1,27 +1,27 @@
-//! Lists whose items are told apart by a key: an item takes the place of its namesake, or comes last.
+//! Lists with merge keys: an item replaces the one with the same key, or is appended.
 
+use muster_api::consts::labels;
 use muster_api::paths::{container, container_claim, container_port, env, mount, pod, pod_volume};
-use muster_api::words::labels;
 use muster_tree::{Tree, tree};
 
-/// A variable with a value.
+/// An environment variable with a value.
 pub(super) fn variable(name: &str, value: impl Into<Tree>) -> Tree {
     tree!({"name": name}).with(env::VALUE, value)
 }
 
-/// A variable that tells a pod its place in its Job. The field is named and nothing else: a version beside it would
-/// differ from what servers keep.
+/// An environment variable with the pod's completion index, by the downward API. `apiVersion` is left out: it would differ
+/// from what API servers default.
 pub(super) fn rank(name: &str) -> Tree {
     let field = format!("metadata.annotations['{}']", labels::COMPLETION_INDEX);
     tree!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}})
 }
 
-/// A container with these variables.
+/// Upserts environment variables by name.
 pub(super) fn with_env(container: &Tree, items: &[Tree]) -> Tree {
     upserted(container, container::ENV, items, |a, b| has_same(a, b, env::NAME))
 }
 
-/// A container that listens there.
+/// Upserts a container port by its number.
 pub(super) fn with_port(container: &Tree, number: i64) -> Tree {
     let item = Tree::empty_map().with(container_port::PORT, number);
     upserted(container, container::PORTS, &[item], |a, b| {
@@ -29,22 +29,22 @@ pub(super) fn with_port(container: &Tree, number: i64) -> Tree {
     })
 }
 
-/// A container with these volumes mounted; of two at one place the new one counts.
+/// Upserts volume mounts; of two at one path the new one wins.
 pub(super) fn with_mounts(container: &Tree, items: &[Tree]) -> Tree {
     upserted(container, container::MOUNTS, items, |a, b| has_same(a, b, mount::PATH))
 }
 
-/// A container with these claims to devices.
+/// Upserts resource claims by name.
 pub(super) fn with_claims(container: &Tree, items: &[Tree]) -> Tree {
     upserted(container, container::CLAIMS, items, |a, b| has_same(a, b, container_claim::NAME))
 }
 
-/// A pod with these volumes.
+/// Upserts volumes of a pod by name.
 pub(super) fn with_volumes(pods: &Tree, items: &[Tree]) -> Tree {
     upserted(pods, pod::VOLUMES, items, |a, b| has_same(a, b, pod_volume::NAME))
 }
 
-/// A tree with one more item in a list.
+/// Appends an item to a list.
 pub(super) fn appended(owner: &Tree, path: &[&str], item: Tree) -> Tree {
     owner.with(path, Tree::list(owner.items_at(path).iter().cloned().chain([item])))
 }

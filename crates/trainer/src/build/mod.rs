@@ -1,26 +1,27 @@
-//! The JobSet, and what stands beside it, that a TrainJob and its runtime yield.
+//! Builds the JobSet, and the objects beside it, of a TrainJob and its runtime.
 //!
-//! The runtime's template is patched ([`merged`]), told of its framework ([`policy`]), grouped, and finished with what
-//! the TrainJob says itself. Queues ask the same function for the pods of a TrainJob that does not run yet.
+//! The runtimePatches are merged into the template of the runtime ([`merge_runtime_patches`]); then the ML policy
+//! ([`policy`]), the pod group policy, progress reporting and the fields of the TrainJob apply. Queueing calls the
+//! same function for the pod sets of a suspended TrainJob.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - [`build`] is pure: what it is asked is all it knows, keys and certificates included, and the same question has the
-//!   same answer, down to the order of lists.
-//! - What comes out is what we own and nothing else: it is applied as it is. Whatever pods need comes before the JobSet.
-//! - Steps have one order: patches, frameworks, groups, reporting, initializers, what the trainer says. Where two say
-//!   the same thing, the later one counts.
+//! - [`build`] is pure: SSH keys and certificates are inputs, and equal input gives equal output, down to the order
+//!   of lists.
+//! - The result contains only fields that we own: it is applied as it is. Objects that pods need come before the JobSet.
+//! - The order is fixed: runtimePatches, ML policy, pod group policy, progress reporting, initializers,
+//!   `spec.trainer`. If two of them set the same field, the later one wins.
 //!
 //! # Deliberately absent
 //!
-//! What is refused (that is admission's, which asks here what patches come to), and who applies what when.
+//! Validation, see [`crate::kinds::admission`]; which objects are applied and when, see [`crate::controller`].
 
-pub mod change;
-mod draft;
-mod groups;
+pub mod immutability;
 mod jobset;
+mod jobset_builder;
 mod lists;
 mod patches;
+mod pod_groups;
 mod pod_sets;
 pub mod policy;
 mod progress;
@@ -28,130 +29,104 @@ mod resources;
 
 use std::fmt;
 
-use muster_api::gang::Gangs;
-use muster_api::port::Uid;
+use muster_api::client::Uid;
+use muster_api::gang::GangSupport;
 use muster_api::queue::PodSet;
 use muster_tree::{Text, Tree};
 
-pub use patches::{merged, unknown_job};
+pub use patches::{merge_runtime_patches, unknown_job};
 pub use policy::KeyPair;
 pub use progress::Reporting;
 
-use draft::Draft;
+use jobset_builder::JobSetBuilder;
 
-/// Everything that a JobSet is made of.
+/// The input of a build.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// The TrainJob.
+pub struct BuildRequest<'a> {
     pub job: &'a Tree,
-    /// Its runtime, as the TrainJob first found it.
+    /// Its runtime, from the snapshot that was taken when the TrainJob was first reconciled.
     pub runtime: &'a Tree,
-    /// New keys for MPI; none where the Secret is there already, which never changes.
+    /// New SSH keys for MPI; `None` where the Secret exists, which never changes.
     pub keys: Option<KeyPair<'a>>,
-    /// How gangs are spelled here; none where nobody knows them.
-    pub gangs: Option<Gangs>,
-    /// The UID of the Workload, once it is there.
+    /// The gang API of the cluster, if any.
+    pub gangs: Option<GangSupport>,
+    /// The UID of the native Workload, once it exists.
     pub workload_uid: Option<&'a Uid>,
-    /// Where training tells of itself; none where it does not.
+    /// The progress endpoint, if it is enabled.
     pub reporting: Option<Reporting<'a>>,
 }
 
-impl<'a> Asked<'a> {
-    /// With nothing around the two.
+impl<'a> BuildRequest<'a> {
+    /// A request with the optional parts unset.
     #[must_use]
-    pub fn new(job: &'a Tree, runtime: &'a Tree) -> Asked<'a> {
-        Asked { job, runtime, keys: None, gangs: None, workload_uid: None, reporting: None }
+    pub fn new(job: &'a Tree, runtime: &'a Tree) -> BuildRequest<'a> {
+        BuildRequest { job, runtime, keys: None, gangs: None, workload_uid: None, reporting: None }
     }
 }
 
-/// What a TrainJob is made into, in the order in which it is applied: the JobSet comes last, so that what its pods need
-/// is there before them.
+/// The objects of a TrainJob, in the order in which they are applied: the JobSet is the last, so that what its pods mount
+/// exists before them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Built {
-    /// The objects, each with apiVersion, kind, name, namespace and owner.
+pub struct BuiltObjects {
+    /// Each with apiVersion, kind, name, namespace and owner reference.
     pub objects: Vec<Tree>,
 }
 
-impl Built {
-    /// The JobSet.
+impl BuiltObjects {
     #[must_use]
     pub fn jobset(&self) -> Option<&Tree> {
         self.objects.last()
     }
 
-    /// What it asks of a queue.
+    /// Its pod sets for quota.
     #[must_use]
     pub fn pod_sets(&self) -> Vec<PodSet> {
         self.jobset().map(pod_sets::of).unwrap_or_default()
     }
 }
 
-/// Why nothing can be built. The words are what its event says.
+/// Why a runtime or its patches cannot be built. The message is that of an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// A patch contradicts itself or the template.
+pub enum RuntimeError {
+    /// A patch conflicts with itself or the template.
     #[error("runtime patch of {manager} for replicated job {job}: {why}")]
-    Patch {
-        /// Who patches.
-        manager: Text,
-        /// What.
-        job: Text,
-        /// What is wrong.
-        why: String,
-    },
-    /// A patch is for something that is not there.
+    Patch { manager: Text, job: Text, why: String },
+    /// A patch names a replicatedJob that the runtime does not have.
     #[error(
         "runtime patch of {manager} must not have replicated job that doesn't exist in the runtime: {job}"
     )]
-    UnknownJob {
-        /// Who patches.
-        manager: Text,
-        /// What.
-        job: Text,
-    },
-    /// A runtime tells a container that is not there.
+    UnknownJob { manager: Text, job: Text },
+    /// `envInjection` names a container that does not exist.
     #[error("envInjection target podSet {job} container {container} not found")]
-    NoTarget {
-        /// Of which replicatedJob.
-        job: Text,
-        /// Which one.
-        container: Text,
-    },
-    /// The runtime's name speaks of no model.
+    NoTarget { job: Text, container: Text },
+    /// The runtime's name contains no pretrained model.
     #[error(
         "runtime {runtime} must have a supported pretrained model in its name, as in torchtune-llama3.2-1b"
     )]
-    NoModel {
-        /// The runtime.
-        runtime: Text,
-    },
-    /// Another MPI than we know.
+    NoModel { runtime: Text },
+    /// An MPI implementation other than OpenMPI.
     #[error("MPI implementation {name} isn't supported, only OpenMPI is")]
-    Implementation {
-        /// Which.
-        name: Text,
-    },
-    /// Flux needs to know how many nodes there are.
+    Implementation { name: Text },
+    /// The Flux policy needs `numNodes`.
     #[error("spec.trainer.numNodes is required by a Flux runtime")]
     NoNodes,
-    /// The runtime wants gangs, and nobody here knows any.
+    /// The runtime asks for a Workload, and the cluster has no gang API.
     #[error("the runtime's podGroupPolicy asks for a Workload, and Workloads are not served here")]
     NoGangs,
 }
 
-/// Why nothing can be made of a TrainJob, in words that fit an event after a colon.
+/// Why the objects of a TrainJob cannot be built, as a message that fits an event after a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError(pub String);
 
 impl BuildError {
-    /// With these words.
     pub fn new(words: impl Into<String>) -> BuildError {
         BuildError(words.into())
     }
 }
 
-impl From<Error> for BuildError {
-    fn from(error: Error) -> BuildError {
+impl From<RuntimeError> for BuildError {
+    fn from(error: RuntimeError) -> BuildError {
         BuildError(error.to_string())
     }
 }
@@ -164,20 +139,22 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// What a TrainJob becomes.
+/// Builds the objects of a TrainJob.
 ///
 /// # Errors
-/// The runtime or the patches cannot be followed; trying again helps only when one of them changes.
-pub fn build(asked: &Asked<'_>) -> Result<Built, Error> {
-    let mut draft = Draft::of(asked.job, asked.runtime)?;
+/// The runtime or a patch is invalid; a retry helps only after one of them changed.
+pub fn build(asked: &BuildRequest<'_>) -> Result<BuiltObjects, RuntimeError> {
+    let mut draft = JobSetBuilder::of(asked.job, asked.runtime)?;
     policy::enforce(&mut draft)?;
     policy::build(&mut draft, asked);
-    groups::build(&mut draft, asked)?;
+    // After the policies: groups count the pods that they set.
+    pod_groups::build(&mut draft, asked)?;
     if let Some(to) = asked.reporting {
         progress::build(&mut draft, to);
     }
     let jobset = jobset::build(&mut draft);
     let mut objects = draft.beside;
+    // The JobSet is last: its pods mount the objects before it.
     objects.push(jobset);
-    Ok(Built { objects })
+    Ok(BuiltObjects { objects })
 }

@@ -1,7 +1,7 @@
-//! A runtime's template with the patches of a TrainJob merged into it, in the order of their list.
+//! Merges the `runtimePatches` of a TrainJob into its runtime's template, in list order.
 //!
-//! Jobs and pods are merged as strategic merge patches, by the rules that the schema table has for Jobs: lists by their
-//! keys, maps by theirs, the rest as a whole. Of metadata only labels and annotations count.
+//! Job and pod templates are merged as strategic merge patches by the schema of Job: lists by their merge keys, maps
+//! by key, everything else is replaced. Of metadata only labels and annotations are patched.
 
 use std::sync::OnceLock;
 
@@ -12,14 +12,14 @@ use muster_schema::patch::PatchError;
 use muster_schema::{strategic, table};
 use muster_tree::{Text, Tree};
 
-use super::Error;
+use super::RuntimeError;
 
-/// The JobSet of this runtime, patched: labels, annotations and spec, with its replicatedJobs in the order of the
-/// runtime. What is said of replicatedJobs that are not there has no effect.
+/// The patched JobSet template: labels, annotations and spec, with the replicatedJobs in the order of the runtime. Patches
+/// of replicatedJobs that do not exist have no effect.
 ///
 /// # Errors
-/// A patch contradicts itself or the template.
-pub fn merged(train_job: &Tree, runtime: &Tree) -> Result<Tree, Error> {
+/// A patch conflicts with itself or the template.
+pub fn merge_runtime_patches(train_job: &Tree, runtime: &Tree) -> Result<Tree, RuntimeError> {
     let maps =
         [runtime_path::TEMPLATE_LABELS, runtime_path::TEMPLATE_ANNOTATIONS, runtime_path::TEMPLATE_SPEC];
     let [mut labels, mut annotations, spec] =
@@ -29,7 +29,7 @@ pub fn merged(train_job: &Tree, runtime: &Tree) -> Result<Tree, Error> {
         labels = over(&labels, patch.at(patch_path::LABELS));
         annotations = over(&annotations, patch.at(patch_path::ANNOTATIONS));
         for change in patch.items_at(patch_path::JOBS) {
-            change_job(&mut jobs, change).map_err(|why| Error::Patch {
+            change_job(&mut jobs, change).map_err(|why| RuntimeError::Patch {
                 manager: patch.text_at(patch_path::MANAGER),
                 job: change.text_at(patch_job::NAME),
                 why: why.to_string(),
@@ -44,7 +44,7 @@ pub fn merged(train_job: &Tree, runtime: &Tree) -> Result<Tree, Error> {
         .with(jobset::JOBS, Tree::list(jobs)))
 }
 
-/// The first replicatedJob that a patch names and the runtime does not have: who patches it, and its name.
+/// The first patch of a replicatedJob that the runtime does not have: the manager and the name.
 #[must_use]
 pub fn unknown_job(train_job: &Tree, runtime: &Tree) -> Option<(Text, Text)> {
     let is_known = |name: &str| {
@@ -64,6 +64,7 @@ fn over(old: &Tree, new: Option<&Tree>) -> Tree {
 fn change_job(jobs: &mut [Tree], change: &Tree) -> Result<(), PatchError> {
     let name = change.str_at(patch_job::NAME);
     let Some(job) = jobs.iter_mut().find(|it| it.str_at(replicated_job::NAME) == name) else {
+        // Unknown names are an error of `unknown_job`, which the builder calls first.
         return Ok(());
     };
     let template = job.at(replicated_job::TEMPLATE).cloned().unwrap_or_else(Tree::empty_map);
@@ -73,7 +74,7 @@ fn change_job(jobs: &mut [Tree], change: &Tree) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// What of a change has an effect, as a patch of the template of a Job.
+/// The fields of a patch that apply, as a patch of the Job template.
 fn effective(change: &Tree) -> Tree {
     let places = [
         patch_job::JOB_LABELS,
@@ -89,7 +90,7 @@ fn effective(change: &Tree) -> Tree {
     said.at(replicated_job::TEMPLATE).cloned().unwrap_or_else(Tree::empty_map)
 }
 
-/// Where the schema of CronJobs has what replicatedJobs have in `template`.
+/// The schema path of a Job template, which is that of `template` in a replicatedJob.
 const TEMPLATE_IN_SCHEMA: &[&str] = &["spec", "jobTemplate"];
 
 fn template_schema() -> &'static SchemaRef {

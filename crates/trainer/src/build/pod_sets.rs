@@ -1,4 +1,4 @@
-//! What a TrainJob asks of a queue: the pods of the JobSet that it becomes.
+//! The pod sets of a TrainJob for its Workload, from the JobSet that it is built into.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use muster_schema::node::SchemaRef;
 use muster_schema::{structure, table};
 use muster_tree::{Text, Tree};
 
-/// One set for each replicatedJob, with templates as a server would fill them in.
+/// One pod set per replicatedJob, with the template as an API server would default it.
 #[must_use]
 pub(super) fn of(jobset: &Tree) -> Vec<PodSet> {
     let jobs = JobSetFacts::of(jobset).jobs;
@@ -19,7 +19,7 @@ pub(super) fn of(jobset: &Tree) -> Vec<PodSet> {
 fn set(of: &ReplicatedJob, tree: &Tree) -> PodSet {
     let empty = Tree::empty_map();
     PodSet {
-        // Sets are called like DNS labels.
+        // Pod set names are DNS labels.
         name: Text::from(of.name.to_lowercase()),
         template: filled(tree.at(replicated_job::POD_TEMPLATE).unwrap_or(&empty)),
         count: of.replicas.saturating_mul(of.pods()),
@@ -28,7 +28,7 @@ fn set(of: &ReplicatedJob, tree: &Tree) -> PodSet {
     }
 }
 
-/// JobSets fill in first that pods are started again.
+/// Defaults a pod template; JobSets default `restartPolicy` before the API server does.
 fn filled(template: &Tree) -> Tree {
     static SCHEMA: OnceLock<SchemaRef> = OnceLock::new();
     let jobs = SCHEMA.get_or_init(|| table::builtin().root("batch", "v1", "Job").expect("Jobs are built in"));

@@ -1,28 +1,28 @@
-//! What pods need to tell how far training is: where to, as whom, and whom to trust.
+//! Progress reporting: gives training pods the URL of the progress endpoint, a bound token and the CA bundle.
 
 use std::slice;
 
 use muster_api::paths::pod;
 use muster_api::train::Ancestor;
+use muster_api::train::consts::API_VERSION;
+use muster_api::train::generated::progress as words;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::train::made::progress as words;
-use muster_api::train::words::API_VERSION;
 use muster_tree::{Tree, tree};
 
-use super::draft::Draft;
+use super::jobset_builder::JobSetBuilder;
 use super::lists::{variable, with_env, with_mounts, with_volumes};
 
-/// Where training tells of itself.
+/// The progress endpoint of this control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reporting<'a> {
-    /// Scheme, host and port.
+    /// Scheme, host and port, without a path.
     pub server: &'a str,
-    /// The authority of that server, in PEM.
+    /// Its CA bundle, PEM.
     pub ca: &'a str,
 }
 
-/// Gives all containers of the pods that train what they need.
-pub(super) fn build(draft: &mut Draft<'_>, to: Reporting<'_>) {
+/// Adds environment variables and the projected volume to all containers of the trainer pods.
+pub(super) fn build(draft: &mut JobSetBuilder<'_>, to: Reporting<'_>) {
     let (namespace, name) = (draft.facts.namespace.clone(), draft.facts.name.clone());
     let status = format!("{API_VERSION}/namespaces/{namespace}/{}/{name}/status", TRAIN_JOBS.plural);
     let authority = draft.named(words::CA_SUFFIX);
@@ -33,6 +33,7 @@ pub(super) fn build(draft: &mut Draft<'_>, to: Reporting<'_>) {
         variable(words::TOKEN, file(words::TOKEN_FILE)),
     ];
     let mount = tree!({"name": words::VOLUME, "mountPath": words::DIR, "readOnly": true});
+    // The audience is the path of this status: the token is valid for no other TrainJob, nor for the API server.
     let volume = tree!({"name": words::VOLUME, "projected": {"sources": [
         {"serviceAccountToken": {"audience": status, "expirationSeconds": words::TOKEN_SECS, "path": words::TOKEN_FILE}},
         {"configMap": {"name": authority.as_str(), "items": [{"key": words::CA_FILE, "path": words::CA_FILE}]}}]}});

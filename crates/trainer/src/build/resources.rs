@@ -1,4 +1,4 @@
-//! What nodes need: what a TrainJob says over what its runtime says.
+//! `resourcesPerNode`: the TrainJob's resources merged over those of the runtime.
 
 use muster_api::node::amount;
 use muster_api::paths::container;
@@ -8,10 +8,10 @@ use muster_tree::{Text, Tree};
 
 use super::lists::with_claims;
 
-/// Where a container says what it needs.
+/// Path of a container's resource requirements.
 const RESOURCES: &[&str] = &["resources"];
 
-/// A container that needs this, too: amounts go over its own one by one, claims by their names.
+/// Merges requirements into a container: quantities by resource name, claims by claim name.
 pub(super) fn with_resources(container: &Tree, more: &Tree) -> Tree {
     let amounts = [(container::REQUESTS, "requests"), (container::LIMITS, "limits")];
     let container = amounts.iter().fold(container.clone(), |container, (path, key)| {
@@ -28,7 +28,7 @@ fn over(old: Option<&Tree>, new: &Tree) -> Tree {
     old.map_or_else(|| new.clone(), |old| old.merge(&new))
 }
 
-/// Clients may send numbers, with fractions even; JobSets take text.
+/// A quantity as text: clients may send numbers, even with fractions; JobSets accept text only.
 fn quantity(name: &Text, value: &Tree) -> Tree {
     match (value, amount(name, value)) {
         (Tree::Int(_) | Tree::Float(_), Some(amount)) => amount_text(name, amount).into(),
@@ -36,13 +36,13 @@ fn quantity(name: &Text, value: &Tree) -> Tree {
     }
 }
 
-/// GPUs of a container; 0 for none.
+/// The number of GPUs of a container.
 pub(super) fn gpus(container: &Tree) -> u32 {
     let count = container.at(RESOURCES).and_then(gpu_count).unwrap_or(0);
     u32::try_from(count).unwrap_or(0)
 }
 
-/// Processors of a container, rounded up: what it asks for, else what it is limited to, and at least one.
+/// CPUs of a container, rounded up: its request, else its limit, and at least one.
 pub(super) fn cpus(container: &Tree) -> u32 {
     let said =
         [container::REQUESTS, container::LIMITS].into_iter().find_map(|path| container.at(path)?.get("cpu"));

@@ -1,12 +1,12 @@
-//! The kinds of training: their definitions, what is filled in and refused, and the runtimes that are shipped.
+//! The kinds of Trainer: CRDs, admission, and the bundled runtimes.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What a definition's schema or its rules refuse is not refused a second time here.
+//! - Admission does not repeat what the schema or a CEL rule of a CRD rejects.
 
 pub mod admission;
-mod definitions;
+pub mod bundled_runtimes;
+mod crd_sources;
 mod fields;
-pub mod shipped;
 
-pub use definitions::{definitions, sources};
+pub use crd_sources::{crds, sources};

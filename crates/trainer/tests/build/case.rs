@@ -1,14 +1,14 @@
-//! Reading cases.
+//! Parses the cases of a table.
 //!
-//! A case names a runtime of `runtimes.yaml` and says what differs: `with` is merged over the runtime, `node` over the
-//! container that trains, `pod` over its pods. `trainer`, `initializer`, `patches` and `spec` make the TrainJob `tj` in
-//! namespace `ns`. `keys`, `gangs` and `reporting` are what stands around it.
+//! A case names a runtime of `runtimes.yaml` and its differences: `with` is merged over the runtime, `node` over the
+//! trainer container, `pod` over its pod template. `trainer`, `initializer`, `patches` and `spec` make the TrainJob
+//! `tj` in namespace `ns`. `keys`, `gangs` and `reporting` are the other inputs of the build.
 
 use std::sync::OnceLock;
 
-use muster_api::gang::{Form, Gangs, Mark};
-use muster_api::port::Uid;
-use muster_trainer::build::{self, Asked, Built, Error, KeyPair, Reporting};
+use muster_api::client::Uid;
+use muster_api::gang::{GangApi, GangSupport, GroupMarker};
+use muster_trainer::build::{self, BuildRequest, BuiltObjects, KeyPair, Reporting, RuntimeError};
 use muster_tree::{Tree, tree};
 
 /// The cases of a table.
@@ -18,16 +18,16 @@ pub fn cases(text: &str) -> Vec<Tree> {
     all.items().to_vec()
 }
 
-/// What a case says of itself.
+/// The fields of a case.
 pub fn says(case: &Tree) -> &str {
     case.str_at(&["says"])
 }
 
-/// What is built in a case.
-pub fn build(case: &Tree) -> Result<Built, Error> {
+/// Builds the objects of a case.
+pub fn build(case: &Tree) -> Result<BuiltObjects, RuntimeError> {
     let (job, runtime) = (train_job(case), runtime(case));
     let workload_uid = case.get("workloadUid").and_then(Tree::as_text);
-    build::build(&Asked {
+    build::build(&BuildRequest {
         job: &job,
         runtime: &runtime,
         keys: case.get("keys").map(|_| KeyPair { private: "private", public: "public" }),
@@ -39,16 +39,19 @@ pub fn build(case: &Tree) -> Result<Built, Error> {
     })
 }
 
-fn gangs(words: &str) -> Option<Gangs> {
+fn gangs(words: &str) -> Option<GangSupport> {
     let (form, mark) = words.split_once(' ').unwrap_or((words, "field"));
     let form = match form {
-        "proposal" => Form::Proposal,
-        "released" => Form::Released,
-        "legacy" => Form::Legacy,
-        "own" => Form::Own,
+        "proposal" => GangApi::Proposal,
+        "released" => GangApi::Released,
+        "legacy" => GangApi::Legacy,
+        "own" => GangApi::Own,
         _ => return None,
     };
-    Some(Gangs { form, mark: if mark == "annotations" { Mark::Annotations } else { Mark::Field } })
+    Some(GangSupport {
+        api: form,
+        marker: if mark == "annotations" { GroupMarker::Annotations } else { GroupMarker::Field },
+    })
 }
 
 /// The TrainJob of a case.
@@ -78,7 +81,7 @@ pub fn runtime(case: &Tree) -> Tree {
     runtime.with(&jobs, list.map_items(|_, job| changed(case, job)))
 }
 
-/// The replicatedJob that trains, changed as the case says.
+/// The replicatedJob of the trainer step, with the changes of the case.
 fn changed(case: &Tree, job: &Tree) -> Tree {
     let step = job.at(&["template", "metadata", "labels"]).and_then(|it| it.get(STEP)).and_then(Tree::as_str);
     if step != Some("trainer") {

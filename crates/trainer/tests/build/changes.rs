@@ -1,11 +1,11 @@
-//! What may become of a JobSet that is there already.
+//! Which changes of an existing JobSet are immutable.
 
-use muster_trainer::build::{Asked, build, change};
+use muster_trainer::build::{BuildRequest, build, immutability};
 use muster_tree::{Tree, tree};
 
 use super::case;
 
-/// The JobSet of `rich` with this patch of its pods.
+/// The JobSet of the runtime `rich`, with this patch of its pods.
 fn patched(pods: &Tree) -> Tree {
     let patch = tree!({"manager": "a.io/a", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [
         {"name": "node", "template": {"spec": {"template": pods}}}]}}}});
@@ -14,7 +14,7 @@ fn patched(pods: &Tree) -> Tree {
     built.jobset().unwrap().clone()
 }
 
-/// As a server keeps it: with what it fills in.
+/// As an API server stores it, with its defaults.
 fn stored(jobset: &Tree) -> Tree {
     let jobs = jobset.at(&["spec", "replicatedJobs"]).unwrap().map_items(|_, job| {
         job.with(&["groupName"], "default")
@@ -34,7 +34,7 @@ fn where_pods_run_may_change_and_what_they_are_may_not() {
         tree!({"spec": {"tolerations": [{"operator": "Exists"}]}}),
         tree!({"spec": {"schedulingGates": [{"name": "a.io/b"}]}}),
     ] {
-        assert!(change::refused(&live, &patched(&pods)).is_empty(), "{pods}");
+        assert!(immutability::immutable_changes(&live, &patched(&pods)).is_empty(), "{pods}");
     }
     for pods in [
         tree!({"spec": {"serviceAccountName": "sa"}}),
@@ -44,13 +44,19 @@ fn where_pods_run_may_change_and_what_they_are_may_not() {
         tree!({"spec": {"affinity": {"podAffinity": {"x": []}}}}),
         tree!({"spec": {"containers": [{"name": "side", "env": [{"name": "A", "value": "1"}]}]}}),
     ] {
-        assert_eq!(change::refused(&live, &patched(&pods)), ["node"], "{pods}");
+        assert_eq!(immutability::immutable_changes(&live, &patched(&pods)), ["node"], "{pods}");
     }
-    // What was there before the JobSet was made is part of it.
+    // A field that the live JobSet already has is no change.
     let with_account = tree!({"spec": {"serviceAccountName": "sa"}});
-    assert!(change::refused(&stored(&patched(&with_account)), &patched(&with_account)).is_empty());
+    assert!(
+        immutability::immutable_changes(&stored(&patched(&with_account)), &patched(&with_account)).is_empty()
+    );
     let fewer = live.with(&["spec", "replicatedJobs"], tree!([]));
-    assert_eq!(change::refused(&fewer, &patched(&tree!({}))).len(), 3, "no replicatedJob comes later");
+    assert_eq!(
+        immutability::immutable_changes(&fewer, &patched(&tree!({}))).len(),
+        3,
+        "no replicatedJob comes later"
+    );
 }
 
 #[test]
@@ -59,6 +65,10 @@ fn what_is_kept_of_a_runtime_as_text_builds_the_same() {
         let case = tree!({"runtime": name, "trainer": {"numNodes": 2}});
         let (job, runtime) = (case::train_job(&case), case::runtime(&case));
         let kept = Tree::parse_yaml(&runtime.to_yaml()).unwrap();
-        assert_eq!(build(&Asked::new(&job, &kept)), build(&Asked::new(&job, &runtime)), "{name}");
+        assert_eq!(
+            build(&BuildRequest::new(&job, &kept)),
+            build(&BuildRequest::new(&job, &runtime)),
+            "{name}"
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! Looking at what was built.
+//! Compares the built objects with those that a case wants.
 //!
-//! What is wanted has a place and a value. Places: `jobset PATH`, `JOB/job PATH` (a replicatedJob), `JOB/pod PATH` (the
-//! template of its pods), `JOB/CONTAINER PATH`, `Kind/name PATH` (an object beside the JobSet), `objects` (all, in
-//! order), `sets` and `set/NAME PATH` (what a queue is asked for, and the template of it) and `exactly` (whole objects). Variables are written `NAME=value`, with
-//! `<index>` for the place of a pod in its Job. What is wanted to be `null` is not there.
+//! A want has a path and a value. Paths: `jobset PATH`, `JOB/job PATH` (a replicatedJob), `JOB/pod PATH` (its pod
+//! template), `JOB/CONTAINER PATH`, `Kind/name PATH` (an object beside the JobSet), `objects` (all, in order), `sets`
+//! and `set/NAME PATH` (the pod sets for queueing, and their templates) and `exactly` (whole objects). Variables are
+//! written `NAME=value`, with `<index>` for the completion index. A value of `null` means that the field is absent.
 
 use muster_schema::{structure, table};
-use muster_trainer::build::Built;
+use muster_trainer::build::BuiltObjects;
 use muster_tree::{Tree, tree};
 
-/// Every object has all that applying needs, and nothing that is not ours.
-pub fn is_complete(built: &Built) {
+/// Every object has what an apply needs, and no field that we do not own.
+pub fn is_complete(built: &BuiltObjects) {
     let owner = tree!([{"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "tj", "uid": "u1",
         "controller": true, "blockOwnerDeletion": true}]);
     for object in &built.objects {
@@ -28,8 +28,8 @@ pub fn is_complete(built: &Built) {
     fits_the_schema(built);
 }
 
-/// No field is misspelt, and none is of the wrong type.
-fn fits_the_schema(built: &Built) {
+/// No field is misspelled, and none has the wrong type.
+fn fits_the_schema(built: &BuiltObjects) {
     let (jobset, beside) = built.objects.split_last().unwrap();
     for object in beside.iter().filter(|it| it.str_at(&["apiVersion"]) == "v1") {
         fits("", "v1", object.str_at(&["kind"]), &[], object);
@@ -53,8 +53,8 @@ fn has_null(tree: &Tree) -> bool {
     tree.is_null() || below.into_iter().any(has_null)
 }
 
-/// Where what was built is not what the case wants.
-pub fn differences(case: &Tree, built: &Built) -> Vec<String> {
+/// The differences between the built objects and those that the case wants.
+pub fn differences(case: &Tree, built: &BuiltObjects) -> Vec<String> {
     let wanted = case.entries_at(&["want"]);
     assert!(!wanted.is_empty(), "a case wants something");
     let one = |place: &str, want: &Tree| {
@@ -64,7 +64,7 @@ pub fn differences(case: &Tree, built: &Built) -> Vec<String> {
     wanted.iter().filter_map(|(place, want)| one(place, want)).collect()
 }
 
-fn at(place: &str, built: &Built) -> Tree {
+fn at(place: &str, built: &BuiltObjects) -> Tree {
     let jobset = built.jobset().unwrap();
     match place {
         "objects" => return Tree::list(built.objects.iter().map(called)),
@@ -126,7 +126,7 @@ fn variables(list: &Tree) -> Tree {
     }))
 }
 
-fn sets(built: &Built) -> Tree {
+fn sets(built: &BuiltObjects) -> Tree {
     let one = |set: &muster_api::queue::PodSet| format!("{} {}", set.name, set.count);
     Tree::list(built.pod_sets().iter().map(one).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! What TrainJobs become: tables of TrainJobs and runtimes, and of what is made of them.
+//! The objects that TrainJobs and runtimes build, as tables.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -10,7 +10,7 @@ mod scripts;
 use case::{cases, says};
 use muster_trainer::build::BuildError;
 
-/// Plays the cases of a table, and tells of all that went wrong.
+/// Runs the cases of a table, and reports all failures.
 fn play(table: &str) {
     let mut wrong = Vec::new();
     for case in cases(table) {

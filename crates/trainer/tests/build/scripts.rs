@@ -1,10 +1,10 @@
-//! The scripts of Flux: what is filled into them, and that a shell reads them.
+//! The scripts of Flux: their placeholders, and that a shell parses them.
 
 use muster_tree::{Tree, tree};
 
 use super::case;
 
-/// One script of a case.
+/// A script that a case builds.
 fn script(case: &Tree, name: &str) -> String {
     let built = case::build(case).unwrap();
     let scripts = built.objects.iter().find(|it| it.str_at(&["metadata", "name"]) == "tj-flux-entrypoint");

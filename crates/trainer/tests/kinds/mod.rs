@@ -1,4 +1,4 @@
-//! What is kept, filled in and refused of TrainJobs and runtimes, told as tables.
+//! Admission of TrainJobs and runtimes, as tables: what is stored, mutated and rejected.
 
 mod server;
 mod shipped;
@@ -8,7 +8,7 @@ mod words;
 use muster_tree::Tree;
 use server::Server;
 
-/// The least number of cases; a table that is not read any more would go unnoticed.
+/// The minimum number of cases: a table that is no longer read would go unnoticed.
 const CASES_MIN: usize = 120;
 
 const TABLES: &[&str] = &[LIFE, FIELDS, PATCHES, RUNTIMES, POLICIES, REFERENCES];
@@ -19,8 +19,7 @@ const RUNTIMES: &str = include_str!("runtimes.yaml");
 const POLICIES: &str = include_str!("policies.yaml");
 const REFERENCES: &str = include_str!("references.yaml");
 
-/// Plays a table. Each line that is wanted stands in the line that is told, in order; what is `stored` is part of what
-/// would be kept.
+/// Runs a table. Each wanted line is part of the actual line, in order; `stored` is part of the stored object.
 fn play(text: &str) {
     let mut wrong = Vec::new();
     for case in Tree::parse_yaml(text).unwrap().items() {
@@ -42,7 +41,7 @@ fn play(text: &str) {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whether all that is wanted is there; `null` wants nothing there.
+/// Whether `want` is part of the object; `null` means that the field is absent.
 fn holds(there: &Tree, wanted: &Tree) -> bool {
     match wanted {
         Tree::Map(_) => wanted.entries().iter().all(|(key, below)| match there.get(key) {

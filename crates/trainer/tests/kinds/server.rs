@@ -1,4 +1,4 @@
-//! A server in small: what it does to one write, in the order of the real one.
+//! A minimal API server: one write, with schema, admission and storage in the order of the real one.
 
 use std::sync::OnceLock;
 
@@ -8,21 +8,23 @@ use muster_api::train::RuntimeKind;
 use muster_schema::node::SchemaRef;
 use muster_schema::rules::Rules;
 use muster_schema::{crd, structure, validate};
-use muster_trainer::kinds::admission::{self, Asked, Live, Question, webhook};
-use muster_trainer::kinds::{definitions, shipped};
+use muster_trainer::kinds::admission::{
+    self, TrainingLister, TrainingReview, TrainingWebhookType, webhook_name,
+};
+use muster_trainer::kinds::{bundled_runtimes, crds};
 use muster_tree::{Text, Tree, tree};
 
-/// When all writes happen.
+/// The time of all writes.
 const NOW: &str = "2026-01-01T00:10:00Z";
 
-/// A kind as it is served.
+/// A kind with its compiled CRD.
 pub struct Served {
     word: String,
     pub schema: SchemaRef,
     rules: Rules,
 }
 
-/// The kind of this word.
+/// The kind with this name.
 pub fn served(word: &str) -> &'static Served {
     static ALL: OnceLock<Vec<Served>> = OnceLock::new();
     let read = |definition: &Tree| {
@@ -31,19 +33,19 @@ pub fn served(word: &str) -> &'static Served {
         let rules = Rules::compile(&schema).unwrap();
         Served { word: definition.str_at(&["spec", "names", "kind"]).to_owned(), schema, rules }
     };
-    let all = ALL.get_or_init(|| definitions().iter().map(read).collect());
+    let all = ALL.get_or_init(|| crds().iter().map(read).collect());
     all.iter().find(|it| it.word == word).unwrap()
 }
 
-/// What is answered to a write.
+/// The response to a write.
 pub struct Answered {
-    /// The code and what is told with it, then warnings.
+    /// The code and the message, then the warnings.
     pub lines: Vec<String>,
-    /// The object as it is kept, or would have been.
+    /// The object as it is stored, or would be if it was accepted.
     pub stored: Tree,
 }
 
-/// Everything that is there.
+/// The stored objects of the server.
 pub struct Server {
     objects: Vec<Tree>,
 }
@@ -51,9 +53,9 @@ pub struct Server {
 const FIXTURES: &str = include_str!("there.yaml");
 
 impl Server {
-    /// With the shipped runtimes, the usual ones of tables and what a case adds, without what it says is `gone`.
+    /// With the bundled runtimes, those that the tables share and those of the case, without the ones in `gone`.
     pub fn of(case: &Tree) -> Server {
-        let mut objects = shipped::shipped("");
+        let mut objects = bundled_runtimes::bundled_runtimes("");
         objects.extend(Tree::parse_yaml(FIXTURES).unwrap().items().iter().cloned());
         objects.extend(case.items_at(&["there"]).iter().cloned());
         let gone: Vec<&str> = case.items_at(&["gone"]).iter().filter_map(Tree::as_str).collect();
@@ -61,7 +63,7 @@ impl Server {
         Server { objects }
     }
 
-    /// Writes the object of a case: `object` is a patch to the usual one, or to what `old` makes of that.
+    /// Writes the object of a case: `object` is a patch of the default one, or of the result of `old`.
     pub fn write(&self, case: &Tree) -> Answered {
         let kind = case.get("kind").and_then(Tree::as_str).unwrap_or("TrainJob");
         let usual = usual(kind);
@@ -72,7 +74,7 @@ impl Server {
         self.judge(kind, &object, old.as_ref())
     }
 
-    /// Fills in and judges an object.
+    /// Mutates and validates an object.
     pub fn judge(&self, kind: &str, object: &Tree, old: Option<&Tree>) -> Answered {
         let Served { schema, rules, .. } = served(kind);
         let mut unknown = Vec::new();
@@ -80,7 +82,7 @@ impl Server {
         let defaulted = structure::default(schema.view(), &pruned);
         let namespace = Text::from("ns");
         let now = Time::parse(NOW).unwrap();
-        let asked = |object| Asked { namespace: &namespace, object, old, live: self, now };
+        let asked = |object| TrainingReview { namespace: &namespace, object, old, live: self, now };
         let filled = admission::mutate(kind, &asked(&defaulted)).changed;
         let stored = structure::default(schema.view(), &filled.unwrap_or_else(|| defaulted.clone()));
         let mut problems = validate::validate(schema.view(), &stored, old);
@@ -97,7 +99,7 @@ impl Server {
 
     fn find(&self, kind: &str, namespace: &str, name: &str) -> Option<Tree> {
         let is = |it: &&Tree| {
-            meta::kind_word(it) == kind && meta::name(it) == name && meta::namespace(it) == namespace
+            meta::kind_name(it) == kind && meta::name(it) == name && meta::namespace(it) == namespace
         };
         self.objects.iter().find(is).cloned()
     }
@@ -107,7 +109,7 @@ fn judged(answer: admission::Answer, kind: &str, old: Option<&Tree>) -> Vec<Stri
     assert!(answer.problems.is_empty(), "a webhook has no way to say 422");
     let first = match answer.refused {
         Some(why) => {
-            let who = webhook(Question::Judge, kind);
+            let who = webhook_name(TrainingWebhookType::Validating, kind);
             format!("403 admission webhook {who:?} denied the request: {why}")
         }
         None if old.is_some() => "200".to_owned(),
@@ -116,7 +118,7 @@ fn judged(answer: admission::Answer, kind: &str, old: Option<&Tree>) -> Vec<Stri
     [first].into_iter().chain(answer.warnings.into_iter().map(|it| format!("warning: {it}"))).collect()
 }
 
-/// The usual object of a kind, from which cases differ.
+/// The default object of a kind, which cases patch.
 fn usual(kind: &str) -> Tree {
     let api_version = "trainer.kubeflow.org/v1alpha1";
     if kind == "TrainJob" {
@@ -130,7 +132,7 @@ fn usual(kind: &str) -> Tree {
         "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}}}})
 }
 
-impl Live for Server {
+impl TrainingLister for Server {
     fn runtime(&self, kind: RuntimeKind, namespace: &str, name: &str) -> Result<Option<Tree>, String> {
         let namespace = if kind == RuntimeKind::Cluster { "" } else { namespace };
         Ok(self.find(kind.word(), namespace, name))

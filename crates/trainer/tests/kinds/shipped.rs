@@ -1,7 +1,9 @@
-//! The shipped runtimes pass our own admission, and so do TrainJobs of them.
+//! The bundled runtimes pass our own admission, and so do TrainJobs that reference them.
 
-use muster_trainer::build::{Asked, build};
-use muster_trainer::kinds::shipped::{LOCAL, images, public, shipped, split_registry};
+use muster_trainer::build::{BuildRequest, build};
+use muster_trainer::kinds::bundled_runtimes::{
+    LOCAL_RUNTIME, bundled_runtimes, images, split_registry, version_config_map,
+};
 use muster_tree::{Tree, tree};
 
 use super::server::Server;
@@ -9,7 +11,7 @@ use super::server::Server;
 #[test]
 fn every_shipped_runtime_is_kept_as_it_is() {
     let server = Server::of(&Tree::empty_map());
-    let all = shipped("");
+    let all = bundled_runtimes("");
     assert_eq!(all.len(), 10);
     for runtime in &all {
         let name = runtime.str_at(&["metadata", "name"]);
@@ -21,21 +23,21 @@ fn every_shipped_runtime_is_kept_as_it_is() {
         let job = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
             "metadata": {"name": "train", "namespace": "ns"}, "spec": {"runtimeRef": {"name": name}}});
         assert_eq!(server.judge("TrainJob", &job, None).lines, ["201"], "{name}");
-        let built = build(&Asked::new(&job, &answer.stored)).unwrap();
+        let built = build(&BuildRequest::new(&job, &answer.stored)).unwrap();
         assert_eq!(built.jobset().map(|it| it.str_at(&["kind"])), Some("JobSet"), "{name}");
     }
 }
 
-/// A rank that restarts alone keeps the others waiting for as long as its back-off lasts.
+/// A rank that restarts alone blocks the others for its whole backoff.
 #[test]
 fn a_rank_that_fails_ends_the_whole() {
-    for runtime in shipped("") {
+    for runtime in bundled_runtimes("") {
         let name = runtime.str_at(&["metadata", "name"]);
         for job in runtime.items_at(&["spec", "template", "spec", "replicatedJobs"]) {
             let limit = job.int_at(&["template", "spec", "backoffLimit"]);
             let restarts = job.str_at(&["template", "spec", "template", "spec", "restartPolicy"]);
             let (want, step) = match job.str_at(&["name"]) {
-                // A download may be tried again: nothing waits for it but what comes after it.
+                // A download may be retried: only the steps after it wait.
                 step @ ("dataset-initializer" | "model-initializer") => ((None, ""), step),
                 step => ((Some(0), "Never"), step),
             };
@@ -68,7 +70,7 @@ fn images_are_those_that_trainer_publishes() {
 
 #[test]
 fn torchtune_meets_on_its_own_node() {
-    let all = shipped("");
+    let all = bundled_runtimes("");
     let tune = all.iter().filter(|it| it.str_at(&["metadata", "name"]).starts_with("torchtune-"));
     let commands: Vec<String> = tune
         .map(|runtime| {
@@ -98,7 +100,7 @@ fn a_registry_is_told_from_a_folder() {
 
 #[test]
 fn a_mirror_takes_the_place_of_registries() {
-    let text = Tree::list(shipped("mirror.example")).to_json();
+    let text = Tree::list(bundled_runtimes("mirror.example")).to_json();
     for image in images() {
         let rest = split_registry(&image).1;
         assert!(text.contains(&format!("\"mirror.example/{rest}\"")), "{image}");
@@ -113,11 +115,11 @@ fn images_come_from_a_registry_but_for_what_has_none() {
         let pods = job.at(&["template", "spec", "template", "spec"]).unwrap();
         pods.items_at(&["containers"])[0].str_at(&["image"]).to_owned()
     };
-    let all = shipped("images.example");
+    let all = bundled_runtimes("images.example");
     assert!(all.iter().all(|it| {
-        let local = it.str_at(&["metadata", "name"]) == LOCAL;
+        let local = it.str_at(&["metadata", "name"]) == LOCAL_RUNTIME;
         image(it).starts_with("images.example/") != local
     }));
-    let told = public("kubeflow-system", "2.3.0");
+    let told = version_config_map("kubeflow-system", "2.3.0");
     assert_eq!(told.str_at(&["data", "kubeflow_trainer_version"]), "2.3.0");
 }

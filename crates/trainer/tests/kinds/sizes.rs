@@ -1,4 +1,4 @@
-//! What is as long as it may be, and what is longer.
+//! Values at the maximum size, and beyond it.
 
 use muster_tree::{Tree, tree};
 

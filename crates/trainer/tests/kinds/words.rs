@@ -1,13 +1,13 @@
-//! Every path and builder of training against the definitions: a misspelt field cannot pass.
+//! Checks every path and builder of the Trainer API against the CRDs: a misspelled field fails.
 
 use muster_api::paths::{self as core_paths, replicated_job};
 use muster_api::time::Time;
 use muster_api::train::kinds::{self, Scope};
-use muster_api::train::{TrainJobFacts, paths, progress_body};
+use muster_api::train::{TrainJobFacts, paths, progress_apply};
 use muster_schema::node::View;
 use muster_schema::structure;
-use muster_trainer::kinds::{definitions, sources};
-use muster_trainer::life::{DeadlineClock, Picture, Step, plan};
+use muster_trainer::controller::{DeadlineClock, TrainJobSnapshot, TrainJobStep, reconcile};
+use muster_trainer::kinds::{crds, sources};
 use muster_tree::{Tree, tree};
 
 use super::server::served;
@@ -44,7 +44,7 @@ fn a_runtime_holds_a_whole_jobset() {
 
 #[test]
 fn every_kind_is_defined_where_it_lives() {
-    let all = definitions();
+    let all = crds();
     for (kind, word, scope) in kinds::all() {
         let name = format!("{}.{}", kind.plural, kind.group);
         let found = all.iter().find(|it| it.str_at(&["metadata", "name"]) == name).unwrap();
@@ -78,8 +78,8 @@ fn both_fields_are_optional_numbers() {
 /// Shows: 2899-59.
 #[test]
 fn definitions_use_nothing_that_older_servers_lack() {
-    // Rules about an absent old value, and lists of fields to select by, came later.
-    for definition in definitions() {
+    // Rules with optional old values, and selectable fields, are newer than Kubernetes 1.29.
+    for definition in crds() {
         let text = definition.to_json();
         for word in ["optionalOldSelf", "selectableFields"] {
             assert!(!text.contains(word), "{word}");
@@ -95,24 +95,24 @@ fn what_is_written_has_no_unknown_field() {
         tree!({"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0});
     let ended = tree!({"type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:01Z"});
-    let owner = muster_api::train::owner(&TrainJobFacts::of(&job));
+    let owner = muster_api::train::owner_reference(&TrainJobFacts::of(&job));
     let set = tree!({"metadata": {"name": "a", "uid": "s", "ownerReferences": [owner]},
         "status": {"conditions": [ended], "replicatedJobsStatus": [replicated]}});
-    let picture = Picture {
+    let picture = TrainJobSnapshot {
         job: &job,
         jobset: Some(&set),
         made: None,
         around: &NothingThere,
         clock: DeadlineClock::Auto,
     };
-    let steps = plan(&picture, Time::parse("2026-01-01T00:00:02Z").unwrap());
+    let steps = reconcile(&picture, Time::parse("2026-01-01T00:00:02Z").unwrap());
     let written = steps.iter().find_map(|step| match step {
-        Step::Write(patch) => Some(job.merge(patch)),
+        TrainJobStep::UpdateStatus(patch) => Some(job.merge(patch)),
         _ => None,
     });
     let told = tree!({"progressPercentage": 1, "estimatedRemainingSeconds": 2, "lastUpdatedTime": "2026-01-01T00:00:01Z",
         "metrics": [{"name": "loss", "value": "1"}]});
-    for tree in [written.unwrap(), progress_body(&"ns".into(), &"a".into(), &told)] {
+    for tree in [written.unwrap(), progress_apply(&"ns".into(), &"a".into(), &told)] {
         let view = served("TrainJob").schema.view();
         let mut unknown = Vec::new();
         let _ = structure::prune(view, &tree, &mut unknown);

@@ -1,22 +1,22 @@
-//! Conditions, counts and steps as lines of text, and back.
+//! Conditions, replicatedJob statuses and steps as lines of text, and back.
 
-use muster_api::event::Severity;
+use muster_api::event::EventType;
 use muster_api::time::Time;
 use muster_api::train::{JobsStatus, TrainJobStatus};
-use muster_trainer::life::{Note, Step};
+use muster_trainer::controller::{TrainJobEvent, TrainJobStep};
 use muster_tree::{Tree, tree};
 
-/// When all stories begin.
+/// The start of all scenarios.
 const START: &str = "2026-01-01T00:00:00Z";
 
-/// So many seconds after the start.
+/// This many seconds after the start.
 pub fn at(secs: f64) -> Time {
     let start = Time::parse(START).expect("a time");
     #[allow(clippy::cast_possible_truncation, reason = "stories are shorter than that")]
     Time(start.0 + (secs * 1_000_000.0) as i64)
 }
 
-/// How it is written in lines.
+/// A time as it is written in lines.
 pub fn stamp(time: Time) -> String {
     format!("@{}", (time.0 - at(0.0).0) / 1_000_000)
 }
@@ -32,7 +32,7 @@ pub fn condition(line: &str) -> Tree {
         "lastTransitionTime": at(since).to_seconds_text()})
 }
 
-/// `node 1 0 0 1 0` as a count: ready, succeeded, failed, active, suspended.
+/// `node 1 0 0 1 0` as a `jobsStatus`: ready, succeeded, failed, active, suspended.
 pub fn job(line: &str) -> Tree {
     let mut words = line.split_whitespace();
     let name = words.next().expect("a name");
@@ -41,7 +41,7 @@ pub fn job(line: &str) -> Tree {
     Tree::map(counts).with(&["name"], name)
 }
 
-/// What differs between two statuses.
+/// The difference between two statuses.
 pub fn changes(old: &TrainJobStatus, new: &TrainJobStatus) -> Vec<String> {
     let fresh = new.conditions.iter().filter(|it| !old.conditions.contains(it));
     let mut lines: Vec<String> = fresh.map(condition_line).collect();
@@ -62,22 +62,22 @@ fn condition_line(it: &Tree) -> String {
     format!("{kind}={status} {reason} {since} \"{message}\"")
 }
 
-pub fn note(it: &Note) -> String {
-    let severity = match it.severity {
-        Severity::Normal => "normal",
-        Severity::Warning => "warning",
+pub fn note(it: &TrainJobEvent) -> String {
+    let severity = match it.event_type {
+        EventType::Normal => "normal",
+        EventType::Warning => "warning",
     };
     format!("{severity} {} \"{}\"", it.reason, it.message)
 }
 
-/// What a step would do, when it is not done.
-pub fn refused(step: &Step) -> String {
+/// The line of a rejected step.
+pub fn refused(step: &TrainJobStep) -> String {
     let what = match step {
-        Step::Write(_) => "write",
-        Step::DeleteJobSet(_) => "delete jobset",
-        Step::DeleteJob { .. } => "delete job",
-        Step::Apply(_) => "apply",
-        Step::Note(_) | Step::LookAgain(_) | Step::Retry => "nothing",
+        TrainJobStep::UpdateStatus(_) => "write",
+        TrainJobStep::DeleteJobSet(_) => "delete jobset",
+        TrainJobStep::DeleteTrainJob { .. } => "delete job",
+        TrainJobStep::Apply(_) => "apply",
+        TrainJobStep::Event(_) | TrainJobStep::RequeueAt(_) | TrainJobStep::Retry => "nothing",
     };
     format!("refused {what}")
 }

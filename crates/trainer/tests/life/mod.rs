@@ -1,4 +1,4 @@
-//! The life of TrainJobs, told as tables: what is there, what happens, and each line that follows from it.
+//! The TrainJob controller, as tables: the objects, what changes, and the resulting lines.
 
 mod lines;
 mod stories;
@@ -24,14 +24,14 @@ const OBJECTS: &str = include_str!("objects.yaml");
 const SUSPEND: &str = include_str!("suspend.yaml");
 const TTL: &str = include_str!("ttl.yaml");
 
-/// The least number of steps; a table that is not read any more would go unnoticed.
+/// The minimum number of steps: a table that is no longer read would go unnoticed.
 const STEPS_MIN: usize = 90;
 
 fn cases(text: &str) -> Vec<Tree> {
     Tree::parse_yaml(text).expect("a table is YAML").items().to_vec()
 }
 
-/// A case is a step of its own, or has several.
+/// A case is a single step, or a sequence of steps.
 fn steps(case: &Tree) -> Vec<Tree> {
     match case.at(&["steps"]) {
         Some(steps) => steps.items().to_vec(),
@@ -95,8 +95,8 @@ fn time_to_live() {
     play(TTL);
 }
 
-/// Whoever dies after any write, having done nothing that follows it, leaves the same objects as one who did not: all
-/// that is counted stands in them.
+/// A controller that crashes after any write, before the next step, leaves the same objects as one that does not: the
+/// objects are the only state that counts.
 #[test]
 fn a_crash_after_any_write_changes_nothing_that_is_kept() {
     for (table, text) in TABLES {
@@ -111,7 +111,7 @@ fn a_crash_after_any_write_changes_nothing_that_is_kept() {
     }
 }
 
-/// A steady world writes nothing: whatever was told is not told again.
+/// A converged cluster writes nothing, and emits no event again.
 #[test]
 fn what_is_told_is_told_once() {
     for (table, text) in TABLES {

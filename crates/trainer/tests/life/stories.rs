@@ -1,19 +1,19 @@
-//! Whole lives: nobody but the wake-ups drives them, and whoever keeps time may die in between.
+//! Whole lifecycles that only requeues drive; the controller may restart between any two.
 
+use muster_api::client::DeletionPropagation;
 use muster_api::meta;
-use muster_api::port::Cascade;
 use muster_api::time::Time;
 use muster_api::train::TrainJobFacts;
-use muster_trainer::build::{Asked, build};
-use muster_trainer::kinds::shipped::shipped;
-use muster_trainer::life::{DeadlineClock, Made, Picture, Step, plan};
+use muster_trainer::build::{BuildRequest, build};
+use muster_trainer::controller::{DeadlineClock, DesiredObjects, TrainJobSnapshot, TrainJobStep, reconcile};
+use muster_trainer::kinds::bundled_runtimes::bundled_runtimes;
 use muster_tree::{Tree, tree};
 
 use super::world::{Crash, World};
 use super::{NothingThere, lines};
 
-/// Plays a life by its wake-ups alone: each is the only one, and is kept to the second. `fresh` forgets everything but
-/// the objects at each.
+/// Runs a lifecycle by its requeues alone: there is never more than one, and it is exact to the second. With `fresh`
+/// the controller forgets everything but the objects at each of them.
 fn lived(case: &Tree, fresh: bool) -> (Vec<String>, World) {
     let mut world = World::of(case);
     let mut told = Vec::new();
@@ -64,7 +64,8 @@ fn whatever_is_overdue_when_somebody_looks_again_happens_at_once() {
     let told =
         |world: &mut World, at: i64| world.play(&tree!({"at": at, "do": {"restart": true}}), Crash::Never);
     assert_eq!(told(&mut world, 5), ["again @100"]);
-    // Nobody looks for a day: the deadline is met late, and the time to live starts then, for both are told by objects.
+    // No reconciliation for a day: the deadline is enforced late, and the TTL counts from then, since both follow
+    // from the objects.
     assert_eq!(told(&mut world, 86_400).last().map(String::as_str), Some("again @86410"));
     assert_eq!(told(&mut world, 100_000).last().map(String::as_str), Some("delete job due @86410"));
 }
@@ -97,19 +98,19 @@ fn a_job_goes_after_its_jobset_and_before_all_else() {
             "status": {"conditions": (Tree::list(conditions)), "replicatedJobsStatus": [counts]}})
     };
     for (says, jobset, want) in [
-        ("its JobSet is gone", None, Cascade::Background),
-        ("its JobSet completed", Some(set("Completed", 0)), Cascade::Foreground),
-        ("its JobSet failed", Some(set("Failed", 0)), Cascade::Foreground),
-        ("its JobSet failed and still has a Job", Some(set("Failed", 1)), Cascade::Foreground),
-        ("its JobSet runs", Some(set("", 1)), Cascade::Foreground),
-        ("its JobSet is told of nothing yet", Some(set("", 0)), Cascade::Foreground),
+        ("its JobSet is gone", None, DeletionPropagation::Background),
+        ("its JobSet completed", Some(set("Completed", 0)), DeletionPropagation::Foreground),
+        ("its JobSet failed", Some(set("Failed", 0)), DeletionPropagation::Foreground),
+        ("its JobSet failed and still has a Job", Some(set("Failed", 1)), DeletionPropagation::Foreground),
+        ("its JobSet runs", Some(set("", 1)), DeletionPropagation::Foreground),
+        ("its JobSet is told of nothing yet", Some(set("", 0)), DeletionPropagation::Foreground),
     ] {
         let around = &NothingThere;
         let clock = DeadlineClock::Auto;
-        let picture = Picture { job: &job, jobset: jobset.as_ref(), made: None, around, clock };
-        let steps = plan(&picture, lines::at(60.0));
+        let picture = TrainJobSnapshot { job: &job, jobset: jobset.as_ref(), made: None, around, clock };
+        let steps = reconcile(&picture, lines::at(60.0));
         let deleted = steps.iter().find_map(|it| match it {
-            Step::DeleteJob { cascade, .. } => Some(*cascade),
+            TrainJobStep::DeleteTrainJob { cascade, .. } => Some(*cascade),
             _ => None,
         });
         assert_eq!(deleted, Some(want), "{says}");
@@ -133,15 +134,16 @@ fn what_is_built_of_a_runtime_is_applied_and_built_again_of_what_was_kept() {
     let job = tree!({"metadata": {"name": "train", "namespace": "ns", "uid": "u"},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2}}});
     let facts = TrainJobFacts::of(&job);
-    let all = shipped("");
+    let all = bundled_runtimes("");
     let make = |kept: Option<&Tree>, runtime: Option<&Tree>| {
-        Made::of(&facts, kept, runtime, |runtime| Ok(build(&Asked::new(&job, runtime))?))
+        DesiredObjects::of(&facts, kept, runtime, |runtime| Ok(build(&BuildRequest::new(&job, runtime))?))
     };
     let made = make(None, all.first());
     let clock = DeadlineClock::Auto;
-    let picture = Picture { job: &job, jobset: None, made: Some(&made), around: &NothingThere, clock };
-    let applied = plan(&picture, lines::at(0.0)).into_iter().map(|step| match step {
-        Step::Apply(object) => meta::kind_word(&object),
+    let picture =
+        TrainJobSnapshot { job: &job, jobset: None, made: Some(&made), around: &NothingThere, clock };
+    let applied = reconcile(&picture, lines::at(0.0)).into_iter().map(|step| match step {
+        TrainJobStep::Apply(object) => meta::kind_name(&object),
         other => panic!("{other:?}"),
     });
     assert_eq!(applied.collect::<Vec<_>>(), ["ConfigMap", "JobSet"]);

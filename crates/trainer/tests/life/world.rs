@@ -1,36 +1,38 @@
-//! One TrainJob and what is made for it: plans are made and done until nothing is left to do.
+//! A simulated cluster with one TrainJob: reconciles and carries out the steps until none is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::meta;
 use muster_api::time::Time;
-use muster_api::train::{TrainJobFacts, owner, snapshot_name};
-use muster_trainer::build::{BuildError, Built};
-use muster_trainer::life::{Around, DeadlineClock, Made, Picture, Step, plan, wants_objects};
+use muster_api::train::{TrainJobFacts, owner_reference, snapshot_name};
+use muster_trainer::build::{BuildError, BuiltObjects};
+use muster_trainer::controller::{
+    ChildLister, DeadlineClock, DesiredObjects, TrainJobSnapshot, TrainJobStep, reconcile, wants_objects,
+};
 use muster_tree::{Text, Tree, tree};
 
 use super::lines;
 
-/// More passes than any TrainJob needs until nothing is left to do.
+/// Maximum number of reconciliations: more than any TrainJob needs to converge.
 const PASSES_MAX: usize = 16;
 
-/// When the controller dies.
+/// When the controller crashes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
     Never,
-    /// What follows a write is not done, and memory is lost.
+    /// The steps after a write are lost, and so is the memory of the controller.
     AfterEachWrite,
 }
 
-/// A place in which there is nothing.
+/// A cluster without any object.
 pub struct NothingThere;
 
-impl Around for NothingThere {
+impl ChildLister for NothingThere {
     fn existing(&self, _: &Tree) -> Option<Tree> {
         None
     }
 
-    fn applied(&self, _: &Tree) -> Option<Tree> {
+    fn last_applied(&self, _: &Tree) -> Option<Tree> {
         None
     }
 }
@@ -38,45 +40,45 @@ impl Around for NothingThere {
 type Place = (Text, Text);
 
 fn place(object: &Tree) -> Place {
-    (meta::kind_word(object), meta::name(object))
+    (meta::kind_name(object), meta::name(object))
 }
 
 pub struct World {
     pub job: Option<Tree>,
-    /// All others, by kind and name.
+    /// All other objects, by kind and name.
     objects: BTreeMap<Place, Tree>,
-    /// What was applied last.
+    /// The objects as last applied.
     applied: BTreeMap<Place, Tree>,
     runtime: Option<Tree>,
     clock: DeadlineClock,
     pub now: Time,
-    /// Kinds that are built beside the JobSet.
+    /// Kinds of the objects that are built beside the JobSet.
     extra: Vec<Text>,
-    /// Why nothing can be built.
+    /// The error of the build, if it fails.
     build: Option<String>,
-    /// Whose steps are refused.
+    /// The step that is rejected, in the form of its line.
     refuse: Text,
-    /// How often something was written.
+    /// The number of writes so far.
     pub writes: u64,
-    /// JobSets made so far.
+    /// The number of JobSets created so far.
     sets: u32,
     lines: Vec<String>,
     told: BTreeSet<String>,
     pub again: Option<Time>,
 }
 
-impl Around for World {
+impl ChildLister for World {
     fn existing(&self, object: &Tree) -> Option<Tree> {
         self.objects.get(&place(object)).cloned()
     }
 
-    fn applied(&self, object: &Tree) -> Option<Tree> {
+    fn last_applied(&self, object: &Tree) -> Option<Tree> {
         self.applied.get(&place(object)).cloned()
     }
 }
 
 impl World {
-    /// The world of a case: a TrainJob whose JobSet runs, unless it is said otherwise.
+    /// The cluster of a case: a TrainJob with a running JobSet, unless the case differs.
     pub fn of(case: &Tree) -> World {
         let base = tree!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
             "metadata": {"name": "train", "namespace": "ns", "uid": "u", "creationTimestamp": lines::at(0.0).to_seconds_text()},
@@ -102,7 +104,7 @@ impl World {
         world.change("job", case.get("job").unwrap_or(&Tree::empty_map()));
         if case.get("new").is_none() {
             let job = world.facts().unwrap();
-            let made = Made::of(&job, None, world.runtime.as_ref(), |it| world.built(it)).unwrap();
+            let made = DesiredObjects::of(&job, None, world.runtime.as_ref(), |it| world.built(it)).unwrap();
             made.snapshot.iter().chain(&made.built.objects).for_each(|it| world.apply(it));
         }
         world.writes = 0;
@@ -112,7 +114,7 @@ impl World {
         world
     }
 
-    /// Lets something happen, and plans until nothing is left to do.
+    /// Applies a change, and reconciles until no step is left.
     pub fn play(&mut self, step: &Tree, crash: Crash) -> Vec<String> {
         self.lines.clear();
         self.told.clear();
@@ -178,36 +180,35 @@ impl World {
         self.job.as_ref().map(TrainJobFacts::of)
     }
 
-    /// What is kept of it all, by which two worlds are compared.
+    /// The stored objects, to compare two clusters.
     pub fn kept(&self) -> (Option<Tree>, BTreeMap<Place, Tree>) {
         (self.job.clone(), self.objects.clone())
     }
 
-    /// What a runtime becomes here: a JobSet that tells how many nodes and which patches there are.
-    fn built(&self, runtime: &Tree) -> Result<Built, BuildError> {
+    /// A stub of the build: a JobSet that records the number of nodes and the patches.
+    fn built(&self, runtime: &Tree) -> Result<BuiltObjects, BuildError> {
         if let Some(why) = &self.build {
             return Err(BuildError::new(why.as_str()));
         }
         let job = self.facts().unwrap();
         let labels = self.job.as_ref().unwrap().items_at(&["spec", "runtimePatches"]);
         let labels = labels.iter().map(|it| (it.text_at(&["manager"]), Tree::from("patched")));
-        let metadata =
-            tree!({"name": &job.name, "namespace": &job.namespace, "ownerReferences": [(owner(&job))]});
+        let metadata = tree!({"name": &job.name, "namespace": &job.namespace, "ownerReferences": [(owner_reference(&job))]});
         let beside = |kind: &Text| tree!({"kind": kind, "metadata": metadata.clone(), "spec": {"suspend": job.suspend}});
         let set = tree!({"kind": "JobSet", "metadata": metadata.with(&["labels"], Tree::map(labels)),
             "spec": {"suspend": job.suspend, "nodes": runtime.at(&["spec", "mlPolicy", "numNodes"]).cloned().unwrap_or_default()}});
-        Ok(Built { objects: self.extra.iter().map(beside).chain([set]).collect() })
+        Ok(BuiltObjects { objects: self.extra.iter().map(beside).chain([set]).collect() })
     }
 
-    /// Plans until nothing is left to do.
+    /// Reconciles until no step is left.
     pub fn settle(&mut self, crash: Crash) {
         for _ in 0..PASSES_MAX {
             let steps = self.plan();
             self.again = steps.iter().find_map(|step| match step {
-                Step::LookAgain(at) => Some(*at),
+                TrainJobStep::RequeueAt(at) => Some(*at),
                 _ => None,
             });
-            let retries = steps.contains(&Step::Retry);
+            let retries = steps.contains(&TrainJobStep::Retry);
             let before = self.writes;
             let refused = self.perform(steps, crash);
             if self.writes == before || refused || self.job.is_none() {
@@ -219,18 +220,21 @@ impl World {
         panic!("it never rests: {:#?}", self.lines);
     }
 
-    fn plan(&self) -> Vec<Step> {
+    fn plan(&self) -> Vec<TrainJobStep> {
         let Some(job) = &self.job else { return Vec::new() };
         let facts = TrainJobFacts::of(job);
         let kept = self.objects.get(&(Text::from("ConfigMap"), snapshot_name("train")));
-        let make = || Made::of(&facts, kept, self.runtime.as_ref(), |runtime| self.built(runtime));
+        let make = || DesiredObjects::of(&facts, kept, self.runtime.as_ref(), |runtime| self.built(runtime));
         let made = wants_objects(&facts).then(make);
         let jobset = self.objects.get(&(Text::from("JobSet"), Text::from("train")));
-        plan(&Picture { job, jobset, made: made.as_ref(), around: self, clock: self.clock }, self.now)
+        reconcile(
+            &TrainJobSnapshot { job, jobset, made: made.as_ref(), around: self, clock: self.clock },
+            self.now,
+        )
     }
 
-    /// Does the steps; whether one was refused.
-    fn perform(&mut self, steps: Vec<Step>, crash: Crash) -> bool {
+    /// Carries out the steps; returns whether one was rejected.
+    fn perform(&mut self, steps: Vec<TrainJobStep>, crash: Crash) -> bool {
         for step in steps {
             let before = self.writes;
             if !self.refuse.is_empty() && lines::refused(&step) == format!("refused {}", self.refuse) {
@@ -246,23 +250,23 @@ impl World {
         false
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: TrainJobStep) {
         match step {
-            // A complaint is told in each pass; once is enough here.
-            Step::Note(note) => {
+            // Every reconciliation emits this event again; the first is enough here.
+            TrainJobStep::Event(note) => {
                 let line = lines::note(&note);
                 if self.told.insert(line.clone()) {
                     self.lines.push(line);
                 }
             }
-            Step::Write(patch) => {
+            TrainJobStep::UpdateStatus(patch) => {
                 let old = self.facts().unwrap().status;
                 self.change("job", &patch);
                 let new = self.facts().unwrap().status;
                 self.lines.extend(lines::changes(&old, &new));
                 self.writes += 1;
             }
-            Step::DeleteJobSet(uid) => {
+            TrainJobStep::DeleteJobSet(uid) => {
                 let key = (Text::from("JobSet"), Text::from("train"));
                 let set = self.objects.get_mut(&key).unwrap();
                 assert_eq!(meta::uid(set), uid);
@@ -274,9 +278,9 @@ impl World {
                     self.objects.remove(&key);
                 }
             }
-            Step::DeleteJob { due, .. } => self.delete(due),
-            Step::Apply(object) => self.apply(&object),
-            Step::LookAgain(_) | Step::Retry => {}
+            TrainJobStep::DeleteTrainJob { due, .. } => self.delete(due),
+            TrainJobStep::Apply(object) => self.apply(&object),
+            TrainJobStep::RequeueAt(_) | TrainJobStep::Retry => {}
         }
     }
 
@@ -290,7 +294,7 @@ impl World {
     fn apply(&mut self, object: &Tree) {
         let key = place(object);
         let new = match self.objects.get(&key) {
-            // What was applied before and is left out now goes: labels alone can, here.
+            // Fields that were applied before and are absent now are removed; here only labels can be.
             Some(there) => there.without(&["metadata", "labels"]).merge(object),
             None if key.0 == "JobSet" => {
                 self.sets += 1;

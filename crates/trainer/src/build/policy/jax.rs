@@ -1,12 +1,12 @@
-//! JAX: how many processes there are, which one a pod is, and where the first one is.
+//! The JAX policy: number of processes, process id and coordinator address as environment variables.
 
+use muster_api::train::consts::{TRAINER_PORT, env};
 use muster_api::train::paths::runtime as runtime_path;
-use muster_api::train::words::{TRAINER_PORT, env};
 
-use crate::build::draft::Draft;
+use crate::build::jobset_builder::JobSetBuilder;
 use crate::build::lists::{rank, variable, with_env, with_port};
 
-pub(super) fn enforce(draft: &mut Draft<'_>) {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) {
     if draft.runtime.at(runtime_path::JAX).is_none() {
         return;
     }

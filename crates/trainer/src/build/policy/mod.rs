@@ -1,7 +1,7 @@
-//! How the pods of a TrainJob find each other: one file for each framework.
+//! ML policies: rendezvous of the training processes, one module per framework.
 //!
-//! All run in one order, each where the runtime has its policy. A TrainJob that says nothing of a trainer gets nothing
-//! put into that container.
+//! They run in one order, each where the runtime has its policy. A TrainJob without `spec.trainer` gets no environment
+//! variables in the trainer's container.
 
 mod flux;
 mod jax;
@@ -14,11 +14,11 @@ mod xgboost;
 pub use mpi::KeyPair;
 pub use torch::Procs;
 
-use super::draft::Draft;
-use super::{Asked, Error};
+use super::jobset_builder::JobSetBuilder;
+use super::{BuildRequest, RuntimeError};
 
-/// Puts into the draft what its frameworks need.
-pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
+/// Applies the runtime's policies.
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) -> Result<(), RuntimeError> {
     torch::enforce(draft)?;
     mpi::enforce(draft)?;
     jax::enforce(draft);
@@ -28,8 +28,8 @@ pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes what has to be there before the pods. Numbers of pods are settled.
-pub(super) fn build(draft: &mut Draft<'_>, asked: &Asked<'_>) {
+/// Creates the objects that the pods mount; pod counts must be final.
+pub(super) fn build(draft: &mut JobSetBuilder<'_>, asked: &BuildRequest<'_>) {
     mpi::build(draft, asked.keys);
     flux::build(draft);
 }

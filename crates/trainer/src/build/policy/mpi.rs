@@ -1,25 +1,24 @@
-//! MPI: a launcher that reaches all nodes by ssh, the keys for that, and a file with the nodes.
+//! The MPI policy: a launcher that reaches all nodes by SSH, its keys, and the hostfile.
 
 use std::slice;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use muster_api::train::made::mpi as words;
+use muster_api::train::consts::{env, names};
+use muster_api::train::generated::mpi as words;
 use muster_api::train::paths::runtime as runtime_path;
-use muster_api::train::words::{env, names};
 use muster_tree::{Tree, tree};
 
-use crate::build::Error;
-use crate::build::draft::{Draft, count_at};
+use crate::build::RuntimeError;
+use crate::build::jobset_builder::{JobSetBuilder, count_at};
 use crate::build::lists::{variable, with_env, with_mounts};
 use crate::build::resources::gpus;
 
-/// The keys by which the launcher reaches the nodes. Whoever makes them has chance; nothing here has.
+/// SSH keys of the launcher. The caller generates them: this crate has no randomness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPair<'a> {
-    /// The private key, in PEM.
     pub private: &'a str,
-    /// The public key, as a line of authorized keys.
+    /// The public key, as an `authorized_keys` line.
     pub public: &'a str,
 }
 
@@ -28,13 +27,13 @@ const GROUP_READS: i64 = 0o640;
 const ALL_READ: i64 = 0o644;
 const ALL_ONLY_READ: i64 = 0o444;
 
-pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) -> Result<(), RuntimeError> {
     if draft.runtime.at(runtime_path::MPI).is_none() {
         return Ok(());
     }
     match draft.runtime.text_at(runtime_path::MPI_IMPLEMENTATION) {
         known if known.is_empty() || known == words::OPEN_MPI => {}
-        other => return Err(Error::Implementation { name: other }),
+        other => return Err(RuntimeError::Implementation { name: other }),
     }
     resize(draft);
     let (ssh, hostfile) = (ssh_volume(draft), hostfile_volume(draft));
@@ -53,13 +52,14 @@ pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
     if let Some(launcher) = draft.set(names::LAUNCHER) {
         launcher.add_volumes(&[ssh, hostfile]);
         let mounts = [ssh_mount, hostfile_mount];
+        // The container of the launcher has the name `node`, too.
         launcher.change_container(names::NODE, |it| with_env(&with_mounts(it, &mounts), &told));
     }
     Ok(())
 }
 
-/// The launcher is one of the nodes, or comes on top.
-fn resize(draft: &mut Draft<'_>) {
+/// Applies `numNodes`; with `runLauncherAsNode` the launcher is one of them.
+fn resize(draft: &mut JobSetBuilder<'_>) {
     let Some(nodes) = draft.nodes() else { return };
     let workers = if launcher_is_node(draft.runtime) { nodes.saturating_sub(1).max(1) } else { nodes };
     if let Some(set) = draft.set(names::NODE) {
@@ -71,8 +71,8 @@ fn launcher_is_node(runtime: &Tree) -> bool {
     runtime.bool_at(runtime_path::MPI_LAUNCHER_AS_NODE) == Some(true)
 }
 
-/// Processes of each node: one is what runtimes say that leave it to the GPUs.
-fn slots(draft: &Draft<'_>) -> u32 {
+/// Slots per node: `numProcPerNode`, else that of the policy, where the default 1 means one per GPU.
+fn slots(draft: &JobSetBuilder<'_>) -> u32 {
     if let Some(said) = draft.procs() {
         return said;
     }
@@ -89,7 +89,7 @@ fn ssh_path(runtime: &Tree) -> &str {
     }
 }
 
-fn ssh_volume(draft: &Draft<'_>) -> Tree {
+fn ssh_volume(draft: &JobSetBuilder<'_>) -> Tree {
     let file = |key: &str, path: &str, mode: i64| tree!({"key": key, "path": path, "mode": mode});
     let items = [
         file(words::PRIVATE_KEY, "id_rsa", GROUP_READS),
@@ -100,7 +100,7 @@ fn ssh_volume(draft: &Draft<'_>) -> Tree {
         "defaultMode": OWNER_READS, "items": Tree::list(items)}})
 }
 
-fn hostfile_volume(draft: &Draft<'_>) -> Tree {
+fn hostfile_volume(draft: &JobSetBuilder<'_>) -> Tree {
     tree!({"name": words::HOSTFILE_VOLUME, "configMap": {"name": draft.named(words::HOSTFILE_SUFFIX),
         "items": [{"key": words::HOSTFILE, "path": words::HOSTFILE, "mode": ALL_ONLY_READ}]}})
 }
@@ -109,8 +109,8 @@ fn mount(volume: &str, path: &str) -> Tree {
     tree!({"name": volume, "mountPath": path})
 }
 
-/// The Secret, unless there is one already, and the file with the nodes.
-pub(super) fn build(draft: &mut Draft<'_>, keys: Option<KeyPair<'_>>) {
+/// Creates the Secret, unless it exists, and the ConfigMap of the hostfile.
+pub(super) fn build(draft: &mut JobSetBuilder<'_>, keys: Option<KeyPair<'_>>) {
     if draft.runtime.at(runtime_path::MPI).is_none() {
         return;
     }
@@ -120,17 +120,18 @@ pub(super) fn build(draft: &mut Draft<'_>, keys: Option<KeyPair<'_>>) {
     draft.beside.push(hostfile);
 }
 
-fn ssh_secret(draft: &Draft<'_>, keys: KeyPair<'_>) -> Tree {
+fn ssh_secret(draft: &JobSetBuilder<'_>, keys: KeyPair<'_>) -> Tree {
     let data = [(words::PRIVATE_KEY, keys.private), (words::PUBLIC_KEY, keys.public)];
     let data = Tree::map(data.map(|(key, text)| (key, STANDARD.encode(text))));
     draft
         .object("v1", "Secret", &draft.named(words::SSH_SUFFIX))
         .with(&["type"], words::SSH_TYPE)
+        // New keys would not match those in running pods.
         .with(&["immutable"], true)
         .with(&["data"], data)
 }
 
-fn hostfile(draft: &Draft<'_>) -> Tree {
+fn hostfile(draft: &JobSetBuilder<'_>) -> Tree {
     let is_node =
         |name: &str| name == names::NODE || (name == names::LAUNCHER && launcher_is_node(draft.runtime));
     let (slots, subdomain) = (slots(draft), draft.subdomain());

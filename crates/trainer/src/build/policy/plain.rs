@@ -1,12 +1,13 @@
-//! No framework, or one that leaves these to us: how many nodes, and the variables of the TrainJob.
+//! Runtimes without a policy of their own for it: number of nodes and the TrainJob's environment variables.
 
 use muster_api::train::paths::runtime as runtime_path;
 
-use crate::build::draft::Draft;
+use crate::build::jobset_builder::JobSetBuilder;
 use crate::build::lists::with_env;
 
-pub(super) fn enforce(draft: &mut Draft<'_>) {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) {
     let others = [runtime_path::TORCH, runtime_path::MPI, runtime_path::JAX];
+    // These policies set both themselves.
     if others.iter().any(|path| draft.runtime.at(path).is_some()) {
         return;
     }

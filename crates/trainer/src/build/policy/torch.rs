@@ -1,26 +1,25 @@
-//! PyTorch: how many nodes and processes there are, which node a pod is, and where the first one is.
+//! The PyTorch policy: nodes, processes per node, node rank and master address in torchrun's `PET_*` variables.
 
+use muster_api::train::consts::{TRAINER_PORT, env};
 use muster_api::train::paths::{env_target, runtime as runtime_path, trainer};
-use muster_api::train::words::{TRAINER_PORT, env};
 use muster_tree::{Text, Tree};
 
 use super::torchtune;
-use crate::build::Error;
-use crate::build::draft::{Draft, Run};
+use crate::build::RuntimeError;
+use crate::build::jobset_builder::{JobSetBuilder, TrainerCommand};
 use crate::build::lists::{rank, variable, with_env, with_port};
 use crate::build::resources::{cpus, gpus};
 
-/// How many processes a node has.
+/// Processes per node, `--nproc-per-node` of torchrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Procs {
-    /// So many.
     Number(u32),
-    /// As many as there are GPUs, which PyTorch finds out.
+    /// One per GPU, which torchrun determines.
     Auto,
 }
 
 impl Procs {
-    /// What the TrainJob says, or what the container that trains can bear.
+    /// `numProcPerNode` of the TrainJob, else one per GPU, else one per CPU of the container.
     #[must_use]
     pub fn of(said: Option<u32>, container: Option<&Tree>) -> Procs {
         match (said, container) {
@@ -41,7 +40,7 @@ impl std::fmt::Display for Procs {
     }
 }
 
-pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) -> Result<(), RuntimeError> {
     if draft.runtime.at(runtime_path::TORCH).is_none() {
         return Ok(());
     }
@@ -57,21 +56,21 @@ pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
     ];
     tell_targets(draft, &told)?;
     let Some(said) = draft.trainer() else { return Ok(()) };
-    let is_tuned = torchtune::is_meant(said);
-    // torchtune has its own way of naming the first node.
+    let is_tuned = torchtune::is_requested(said);
+    // torchtune passes the master address as an argument.
     let told = if is_tuned { &told[..3] } else { &told[..] };
     let (env, port) = (draft.env(), i64::from(TRAINER_PORT));
     draft.change_trainer(|container| with_port(&with_env(&with_env(container, env), told), port));
     if is_tuned {
         let command = torchtune::command(draft, nodes, procs)?;
         draft.change_trainer(|container| container.with(trainer::COMMAND, command.clone()));
-        draft.run = Run::Command;
+        draft.run = TrainerCommand::Command;
     }
     Ok(())
 }
 
-/// Tells containers beside the one that trains, where the runtime wants that.
-fn tell_targets(draft: &mut Draft<'_>, told: &[Tree]) -> Result<(), Error> {
+/// Adds the variables to the containers that `envInjection` targets.
+fn tell_targets(draft: &mut JobSetBuilder<'_>, told: &[Tree]) -> Result<(), RuntimeError> {
     for target in draft.runtime.items_at(runtime_path::TORCH_TARGETS) {
         let job = target.text_at(env_target::JOB);
         for container in target.items_at(env_target::CONTAINERS).iter().filter_map(Tree::as_text) {
@@ -81,10 +80,19 @@ fn tell_targets(draft: &mut Draft<'_>, told: &[Tree]) -> Result<(), Error> {
     Ok(())
 }
 
-fn tell_target(draft: &mut Draft<'_>, job: &Text, container: &Text, told: &[Tree]) -> Result<(), Error> {
+fn tell_target(
+    draft: &mut JobSetBuilder<'_>,
+    job: &Text,
+    container: &Text,
+    told: &[Tree],
+) -> Result<(), RuntimeError> {
     let is_told = draft.set(job).is_some_and(|set| {
         set.change_container(container, |it| with_env(it, told))
             || set.change_init_container(container, |it| with_env(it, told))
     });
-    if is_told { Ok(()) } else { Err(Error::NoTarget { job: job.clone(), container: container.clone() }) }
+    if is_told {
+        Ok(())
+    } else {
+        Err(RuntimeError::NoTarget { job: job.clone(), container: container.clone() })
+    }
 }

@@ -1,30 +1,29 @@
-//! torchtune: which recipe tunes which model, told by the runtime's name, the devices and the arguments.
+//! torchtune: selects recipe and configuration by the runtime's name, the devices and the arguments.
 //!
-//! Admission asks the same functions about what it refuses.
+//! Admission validates with the same functions.
 
 use muster_api::paths::container;
-use muster_api::train::made::torchtune as words;
+use muster_api::train::generated::torchtune as words;
 use muster_api::train::paths::trainer;
 use muster_tree::{Text, Tree};
 
 use super::torch::Procs;
-use crate::build::Error;
-use crate::build::draft::Draft;
+use crate::build::RuntimeError;
+use crate::build::jobset_builder::JobSetBuilder;
 use crate::build::resources::gpus;
 
-/// What is trained of a model.
+/// The fine-tuning method, by the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// All of it.
     Full,
-    /// A small addition to it.
+    /// Low-rank adapters beside the frozen weights.
     Lora,
-    /// The same, beside a model whose numbers are kept short.
+    /// Low-rank adapters beside quantized weights.
     Qlora,
 }
 
 impl Mode {
-    /// What arguments ask for.
+    /// The method that the arguments select.
     #[must_use]
     pub fn of(args: &[Tree]) -> Mode {
         let words = || args.iter().filter_map(Tree::as_str);
@@ -39,19 +38,17 @@ impl Mode {
     }
 }
 
-/// On how much it is trained.
+/// The scale of a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// One device.
     Device,
-    /// The devices of one node.
+    /// All devices of one node.
     Node,
-    /// Several nodes.
     Nodes,
 }
 
 impl Scale {
-    /// For so many nodes, with so many processes and GPUs each.
+    /// For this number of nodes, and processes and GPUs per node.
     #[must_use]
     pub fn of(nodes: u32, procs: Procs, gpus: u32) -> Scale {
         match nodes {
@@ -62,14 +59,14 @@ impl Scale {
     }
 }
 
-/// Whether a trainer asks for torchtune: by this very command.
+/// Whether a trainer uses torchtune: its command is exactly torchtune's entry point.
 #[must_use]
-pub fn is_meant(said: &Tree) -> bool {
+pub fn is_requested(said: &Tree) -> bool {
     let command = said.items_at(trainer::COMMAND).iter().map(Tree::as_str);
     command.eq(words::ENTRYPOINT.into_iter().map(Some))
 }
 
-/// The model that a runtime's name speaks of: `torchtune-llama3.2-1b` is for `llama3_2/1B`.
+/// The model in a runtime's name: `torchtune-llama3.2-1b` is for `llama3_2/1B`.
 #[must_use]
 pub fn model(runtime: &str) -> Option<Text> {
     let parts: Vec<&str> = runtime.split('-').collect();
@@ -77,7 +74,7 @@ pub fn model(runtime: &str) -> Option<Text> {
     Some(Text::from(format!("{}/{}", family.replace('.', "_"), size.to_uppercase())))
 }
 
-/// The recipe, and what the name of its configuration ends with. Several nodes train all of a model or nothing.
+/// The recipe, and the suffix of its configuration. Multi-node recipes support full fine-tuning only.
 #[must_use]
 pub fn recipe(mode: Mode, scale: Scale) -> (&'static str, &'static str) {
     match (scale, mode) {
@@ -91,17 +88,17 @@ pub fn recipe(mode: Mode, scale: Scale) -> (&'static str, &'static str) {
     }
 }
 
-/// What is said of a word of the form `key=value` that the runtime decides.
+/// The key of a `key=value` argument that the runtime manages.
 #[must_use]
 pub fn managed_key(word: &str) -> Option<&'static str> {
     let key = word.split_once('=').map_or(word, |(key, _)| key);
     words::MANAGED.into_iter().find(|managed| *managed == key)
 }
 
-/// The whole command; arguments stay those of the TrainJob.
-pub(super) fn command(draft: &Draft<'_>, nodes: u32, procs: Procs) -> Result<Tree, Error> {
+/// The whole command; the arguments remain those of the TrainJob.
+pub(super) fn command(draft: &JobSetBuilder<'_>, nodes: u32, procs: Procs) -> Result<Tree, RuntimeError> {
     let runtime = &draft.facts.runtime.name;
-    let model = model(runtime).ok_or_else(|| Error::NoModel { runtime: runtime.clone() })?;
+    let model = model(runtime).ok_or_else(|| RuntimeError::NoModel { runtime: runtime.clone() })?;
     let gpus = draft.trainer_container().map_or(0, gpus);
     let args = draft.trainer().map(|it| it.items_at(trainer::ARGS)).unwrap_or_default();
     let (recipe, suffix) = recipe(Mode::of(args), Scale::of(nodes, procs, gpus));
@@ -112,6 +109,7 @@ pub(super) fn command(draft: &Draft<'_>, nodes: u32, procs: Procs) -> Result<Tre
     let meeting_point =
         (nodes > 1 || meets).then(|| format!("{}={}", words::MEETING_POINT, draft.head_with_port()));
     let own = draft.trainer_container().map(|it| it.items_at(container::COMMAND)).unwrap_or_default();
+    // Managed keys come from the runtime alone: admission rejects them in the arguments of a TrainJob.
     let managed = own.iter().filter(|word| word.as_str().is_some_and(|word| managed_key(word).is_some()));
     let mut all: Vec<Tree> = words::ENTRYPOINT.into_iter().map(Tree::from).collect();
     all.extend(meeting_point.map(Tree::from));

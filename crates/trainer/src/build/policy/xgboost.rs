@@ -1,13 +1,13 @@
-//! XGBoost: where the tracker is, which worker a pod is, and how many there are.
+//! The XGBoost policy: tracker address, worker id and number of workers.
 
+use muster_api::train::consts::{TRAINER_PORT, env};
 use muster_api::train::paths::runtime as runtime_path;
-use muster_api::train::words::{TRAINER_PORT, env};
 
-use crate::build::draft::Draft;
+use crate::build::jobset_builder::JobSetBuilder;
 use crate::build::lists::{rank, variable, with_env, with_port};
 use crate::build::resources::gpus;
 
-pub(super) fn enforce(draft: &mut Draft<'_>) {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) {
     if draft.runtime.at(runtime_path::XGBOOST).is_none() {
         return;
     }
@@ -17,7 +17,7 @@ pub(super) fn enforce(draft: &mut Draft<'_>) {
     else {
         return;
     };
-    // A worker has a GPU for itself.
+    // One worker per GPU; a node without GPUs is one worker.
     let workers = u64::from(set.count) * u64::from(gpus(container).max(1));
     let told = [
         variable(env::DMLC_TRACKER_URI, draft.head()),

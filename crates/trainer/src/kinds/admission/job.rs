@@ -1,27 +1,27 @@
-//! What TrainJobs may say.
+//! Validates TrainJobs.
 
 use muster_api::meta;
+use muster_api::train::consts::messages;
 use muster_api::train::paths::train_job as path;
-use muster_api::train::words::messages;
 use muster_api::train::{RuntimeKind, RuntimeRef, TrainJobFacts, snapshot_name};
 use muster_schema::admission::aggregate;
 use muster_schema::error::FieldError;
 use muster_schema::quantities;
 use muster_tree::Tree;
 
+use super::review::TrainJobReview;
 use super::runtime::is_deprecated;
-use super::sight::Sight;
-use super::{Answer, Asked, jobset, policies, tune};
-use crate::life::snapshot;
+use super::{Answer, TrainingReview, jobset, policies, torchtune};
+use crate::controller::snapshot;
 
-/// Whoever stays for a shorter time may be gone before anybody looks.
+/// A TrainJob with a shorter TTL may be deleted before a client reads its result: the response has a warning.
 const TTL_SHORT_SECS: u32 = 60;
 const PER_NODE: &str = "spec.trainer.resourcesPerNode";
 
-pub(super) fn check(asked: &Asked<'_>) -> Answer {
+pub(super) fn check(asked: &TrainingReview<'_>) -> Answer {
     let reference = RuntimeRef::of(asked.object);
     let mut warnings = short_life(asked);
-    let Some(kind) = reference.known() else {
+    let Some(kind) = reference.runtime_kind() else {
         let words = messages::unsupported_runtime(&reference.kind, &reference.group);
         return Answer { refused: Some(words), warnings, ..Answer::default() };
     };
@@ -34,7 +34,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
                     reference.name.as_str()
                 ));
             }
-            findings(&Sight {
+            findings(&TrainJobReview {
                 namespace: asked.namespace,
                 job: asked.object,
                 old: asked.old,
@@ -47,21 +47,22 @@ pub(super) fn check(asked: &Asked<'_>) -> Answer {
     Answer { refused: aggregate(&problems), warnings, ..Answer::default() }
 }
 
-/// All rules, none of which keeps the others from being heard.
-fn findings(sight: &Sight<'_>) -> Vec<FieldError> {
+/// The problems that all rules find.
+fn findings(sight: &TrainJobReview<'_>) -> Vec<FieldError> {
     let mut problems = Vec::new();
     jobset::check(sight, &mut problems);
     policies::check(sight, &mut problems);
-    tune::check(sight, &mut problems);
+    torchtune::check(sight, &mut problems);
     let per_node =
         |job: &Tree| quantities::of_requirements(PER_NODE, job.at(&["spec", "trainer", "resourcesPerNode"]));
+    // Problems that the stored object has already do not reject an update.
     let before = sight.old.map(per_node).unwrap_or_default();
     problems.extend(quantities::added(per_node(sight.job), &before));
     problems
 }
 
-/// A new TrainJob that vanishes soon after its end.
-fn short_life(asked: &Asked<'_>) -> Vec<String> {
+/// The warning about a short TTL, for new TrainJobs only.
+fn short_life(asked: &TrainingReview<'_>) -> Vec<String> {
     let ttl = TrainJobFacts::of(asked.object).ttl_secs.filter(|_| asked.old.is_none());
     let short = ttl.filter(|secs| *secs < TTL_SHORT_SECS);
     let warn = |secs: u32| {
@@ -73,9 +74,13 @@ fn short_life(asked: &Asked<'_>) -> Vec<String> {
     short.map(warn).into_iter().collect()
 }
 
-/// The runtime; where it is gone, a TrainJob that is there already is judged by the one it was made of.
-fn runtime(asked: &Asked<'_>, kind: RuntimeKind, reference: &RuntimeRef) -> Result<Tree, FieldError> {
-    // The capital letter is what clients know.
+/// The runtime. If it was deleted, an existing TrainJob is validated against its snapshot.
+fn runtime(
+    asked: &TrainingReview<'_>,
+    kind: RuntimeKind,
+    reference: &RuntimeRef,
+) -> Result<Tree, FieldError> {
+    // Clients know this spelling of the path, with the capital letter.
     let at = match kind {
         RuntimeKind::Namespaced => "spec.runtimeRef",
         RuntimeKind::Cluster => "spec.RuntimeRef",
@@ -85,6 +90,7 @@ fn runtime(asked: &Asked<'_>, kind: RuntimeKind, reference: &RuntimeRef) -> Resu
     if let Some(found) = found {
         return Ok(found);
     }
+    // A TrainJob must be suspendable after its runtime was deleted.
     if let Some(old) = asked.old {
         let name = snapshot_name(&meta::name(old));
         let kept = asked.live.config_map(asked.namespace, &name).map_err(unknown)?;

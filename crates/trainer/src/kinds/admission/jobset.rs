@@ -1,22 +1,22 @@
-//! What TrainJobs ask of the JobSet in their runtime.
+//! Validates initializers and runtimePatches against the JobSet template of the runtime.
 
 use muster_api::jobset::JobSetStatus;
 use muster_api::meta;
 use muster_api::paths::{jobset, pod};
+use muster_api::train::consts::names;
 use muster_api::train::paths::{patch, patch_container, patch_job, train_job};
-use muster_api::train::words::names;
 use muster_schema::error::FieldError;
 use muster_schema::names::manager;
 use muster_tree::Tree;
 
 use super::Problems;
-use super::sight::{Sight, containers, has_container};
+use super::review::{TrainJobReview, containers, has_container};
 
 const PATCHES: &str = "spec.runtimePatches";
-/// Containers whose variables are the TrainJob's own business.
+/// Containers with an environment that is set by fields of the TrainJob, and not by patches.
 const OWN: [&str; 3] = [names::NODE, names::DATASET_INITIALIZER, names::MODEL_INITIALIZER];
 
-pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
+pub(super) fn check(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     let steps =
         [(train_job::DATASET, names::DATASET_INITIALIZER), (train_job::MODEL, names::MODEL_INITIALIZER)];
     for (path, name) in steps {
@@ -36,8 +36,9 @@ pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-/// What is to be fetched needs a job of that name, with its container, which mounts where it is fetched to.
-fn initializer(sight: &Sight<'_>, name: &str, problems: &mut Problems) {
+/// An initializer requires a replicatedJob of this name with a container of this name, which mounts the volume that
+/// it fetches to.
+fn initializer(sight: &TrainJobReview<'_>, name: &str, problems: &mut Problems) {
     let mut wrong = |why: String| problems.push(FieldError::invalid("spec.runtimeRef", sight.shown(), why));
     let volume = names::INITIALIZER_VOLUME;
     let Some(job) = sight.named(name) else {
@@ -52,8 +53,8 @@ fn initializer(sight: &Sight<'_>, name: &str, problems: &mut Problems) {
     }
 }
 
-/// Patches change what the runtime has, and leave alone what the TrainJob has fields for.
-fn patched(sight: &Sight<'_>, job: &Tree, path: &str, problems: &mut Problems) {
+/// Patches may change what the runtime has, but no environment that the TrainJob has a field for.
+fn patched(sight: &TrainJobReview<'_>, job: &Tree, path: &str, problems: &mut Problems) {
     let name = job.text_at(patch_job::NAME);
     let Some(own) = sight.named(&name) else {
         let why = "must not have replicated job that doesn't exist in the runtime";
@@ -84,8 +85,8 @@ fn patched(sight: &Sight<'_>, job: &Tree, path: &str, problems: &mut Problems) {
     }
 }
 
-/// Patches change while nothing runs.
-fn changed(sight: &Sight<'_>, old: &Tree, problems: &mut Problems) {
+/// runtimePatches may change while the TrainJob is suspended and no pod is active.
+fn changed(sight: &TrainJobReview<'_>, old: &Tree, problems: &mut Problems) {
     let patches = |job: &Tree| job.at(train_job::PATCHES).cloned().filter(|it| !it.items().is_empty());
     if patches(old) == patches(sight.job) {
         return;
@@ -102,6 +103,7 @@ fn changed(sight: &Sight<'_>, old: &Tree, problems: &mut Problems) {
         Ok(None) => {}
         Ok(Some(set)) => {
             let status = JobSetStatus::of(set.at(jobset::STATUS).unwrap_or(&Tree::Null));
+            // Suspending takes time: pods of the former template may still run.
             for job in status.jobs.iter().filter(|it| it.active > 0) {
                 let why = format!(
                     "replicated job {} is still active: patches change when its pods are gone",

@@ -1,105 +1,103 @@
-//! What is filled in and refused when TrainJobs and runtimes are written.
+//! Mutating and validating admission of TrainJobs and runtimes.
 //!
-//! The same functions answer in process and as webhooks of a cluster.
+//! The embedded API server and the admission webhooks call the same functions.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What the definitions refuse is not said again: they were asked before.
-//! - All that is wrong is told at once; a refusal here is a webhook's (403), never a schema's (422).
-//! - An object that is being deleted is never held up.
+//! - What the CRD schemas reject is not checked again: they run first.
+//! - All problems are reported at once; a rejection has the code of a webhook (403), not that of a schema (422).
+//! - An object that is being deleted is never rejected.
 //!
 //! # Deliberately absent
 //!
-//! Merging patches into runtimes. Whatever is asked about a patched runtime can be told from both side by side.
+//! Merging runtimePatches into runtimes: every rule can be checked on the runtime and the patches side by side.
 
 mod job;
 mod jobset;
+mod patch_times;
 mod policies;
+mod review;
 mod runtime;
-mod sight;
-mod times;
-mod tune;
+mod torchtune;
 
 use muster_api::meta;
 use muster_api::time::Time;
 use muster_api::train::RuntimeKind;
-use muster_api::train::words::TRAIN_JOB;
+use muster_api::train::consts::TRAIN_JOB;
 pub use muster_schema::admission::Answer;
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
-/// Objects that admission may look at. The errors are words for the client.
-pub trait Live {
-    /// A runtime; the namespace counts for runtimes of namespaces only.
+/// Reads the objects that admission depends on. The errors are messages for the client.
+pub trait TrainingLister {
+    /// A runtime by name; the namespace is ignored for a ClusterTrainingRuntime.
     ///
     /// # Errors
-    /// It cannot be told whether there is one.
+    /// The read failed: the request is rejected with an internal error.
     fn runtime(&self, kind: RuntimeKind, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
 
-    /// A ConfigMap.
+    /// A ConfigMap by name.
     ///
     /// # Errors
-    /// It cannot be told whether there is one.
+    /// The read failed: the request is rejected with an internal error.
     fn config_map(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
 
-    /// A JobSet.
+    /// A JobSet by name.
     ///
     /// # Errors
-    /// It cannot be told whether there is one.
+    /// The read failed: the request is rejected with an internal error.
     fn jobset(&self, namespace: &str, name: &str) -> Result<Option<Tree>, String>;
 
-    /// Whether there is this class of priority.
+    /// Whether a PriorityClass exists.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The read failed: the request is rejected with an internal error.
     fn has_priority_class(&self, name: &str) -> Result<bool, String>;
 }
 
-/// What is asked about a write.
+/// An admission request, and what validation reads.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
-    /// Namespace of the request: objects need not carry it.
+pub struct TrainingReview<'a> {
+    /// The namespace of the request: objects need not have it.
     pub namespace: &'a Text,
-    /// The object as it would be.
+    /// The object as it would be stored.
     pub object: &'a Tree,
-    /// The object as it is; absent on create.
+    /// The stored object; `None` on create.
     pub old: Option<&'a Tree>,
-    /// Other objects.
-    pub live: &'a dyn Live,
-    /// The instant of the question.
+    pub live: &'a dyn TrainingLister,
+    /// The time of the request.
     pub now: Time,
 }
 
-/// The webhook that says so in a cluster, by the word of the kind.
+/// The name of the admission webhook for this kind.
 #[must_use]
-pub fn webhook(question: Question, kind: &str) -> String {
+pub fn webhook_name(question: TrainingWebhookType, kind: &str) -> String {
     let who = match question {
-        Question::FillIn => "defaulter",
-        Question::Judge => "validator",
+        TrainingWebhookType::Mutating => "defaulter",
+        TrainingWebhookType::Validating => "validator",
     };
     format!("{who}.{}.trainer.kubeflow.org", kind.to_lowercase())
 }
 
-/// What can be asked.
+/// The type of an admission webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// What is missing.
-    FillIn,
-    /// Whether it may be kept.
-    Judge,
+pub enum TrainingWebhookType {
+    Mutating,
+    Validating,
 }
 
-/// Fills in what an object of this kind (its word) has to have before it is kept.
+/// Mutates an object of this kind (its word) before it is stored.
 #[must_use]
-pub fn mutate(kind: &str, asked: &Asked<'_>) -> Answer {
-    let changed = (kind == TRAIN_JOB).then(|| times::filled_in(asked)).flatten();
+pub fn mutate(kind: &str, asked: &TrainingReview<'_>) -> Answer {
+    let changed = (kind == TRAIN_JOB).then(|| patch_times::filled_in(asked)).flatten();
     Answer { changed, ..Answer::default() }
 }
 
-/// Whether an object of this kind (its word) may be kept.
+/// Validates an object of this kind (its word).
 #[must_use]
-pub fn validate(kind: &str, asked: &Asked<'_>) -> Answer {
-    if meta::deleting(asked.object).is_some() {
+pub fn validate(kind: &str, asked: &TrainingReview<'_>) -> Answer {
+    // Rejecting the removal of a finalizer would block the deletion for ever.
+    if meta::deletion_timestamp(asked.object).is_some() {
         return Answer::default();
     }
     match RuntimeKind::of(kind) {

@@ -1,19 +1,19 @@
-//! What the policies of runtimes ask of TrainJobs.
+//! Validates TrainJobs against the ML and pod group policies of their runtimes.
 
 use muster_api::paths::{container, pod, replicated_job};
+use muster_api::train::consts::{env, labels, names};
 use muster_api::train::paths::{env_target, runtime, trainer};
-use muster_api::train::words::{env, labels, names};
 use muster_schema::error::FieldError;
 use muster_tree::{Text, Tree};
 
 use super::Problems;
-use super::sight::{Sight, containers, has_container};
+use super::review::{TrainJobReview, containers, has_container};
 
 const ENV: &str = "spec.trainer.env";
-/// Classes of priority that every cluster has.
+/// PriorityClasses that exist in every cluster.
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
+pub(super) fn check(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     let has = |path: &[&str]| sight.runtime.at(path).is_some_and(Tree::is_map);
     if has(runtime::TORCH) {
         torch_targets(sight, problems);
@@ -38,8 +38,8 @@ pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-/// Variables that are written for what trains cannot be the user's as well.
-fn reserved(sight: &Sight<'_>, names: &[&str], problems: &mut Problems) {
+/// The policy sets these environment variables of the trainer: a TrainJob must not set them as well.
+fn reserved(sight: &TrainJobReview<'_>, names: &[&str], problems: &mut Problems) {
     let mut taken: Vec<Text> = sight.env().into_iter().filter(|it| names.contains(&it.as_str())).collect();
     taken.sort();
     if !taken.is_empty() {
@@ -48,8 +48,8 @@ fn reserved(sight: &Sight<'_>, names: &[&str], problems: &mut Problems) {
     }
 }
 
-/// Whoever else is told how to find the others must be there.
-fn torch_targets(sight: &Sight<'_>, problems: &mut Problems) {
+/// Containers that `envInjection` targets must exist.
+fn torch_targets(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     for target in sight.runtime.items_at(runtime::TORCH_TARGETS) {
         let job = target.text_at(env_target::JOB);
         for name in target.items_at(env_target::CONTAINERS).iter().filter_map(Tree::as_str) {
@@ -64,8 +64,8 @@ fn torch_targets(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-/// A launcher that trains needs other nodes beside it as soon as there are two.
-fn launcher(sight: &Sight<'_>, problems: &mut Problems) {
+/// With two or more nodes a launcher that runs as a node requires other nodes beside it.
+fn launcher(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     let Some(nodes) = sight.trainer(trainer::NODES).and_then(Tree::as_int).filter(|n| *n >= 2) else {
         return;
     };
@@ -78,7 +78,7 @@ fn launcher(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-fn flux(sight: &Sight<'_>, problems: &mut Problems) {
+fn flux(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     let all = sight.named(names::NODE).map(|job| containers(job, pod::INIT_CONTAINERS)).unwrap_or_default();
     if all.iter().any(|it| it.str_at(container::NAME) == names::FLUX_INSTALLER) {
         let why = "InitContainer 'flux-installer' is reserved for the flux policy";
@@ -86,7 +86,7 @@ fn flux(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-fn volcano(sight: &Sight<'_>, problems: &mut Problems) {
+fn volcano(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     if sight.annotation(labels::VOLCANO_QUEUE) == Some("") {
         let path = format!("metadata.annotations[{}]", labels::VOLCANO_QUEUE);
         problems.push(FieldError::invalid(path, "", "Volcano queue name must not be empty"));

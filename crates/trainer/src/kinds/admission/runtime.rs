@@ -1,19 +1,19 @@
-//! What runtimes may say.
+//! Validates runtimes.
 
 use muster_api::meta;
 use muster_api::paths::{container, pod, replicated_job};
+use muster_api::train::consts::labels;
 use muster_api::train::paths::runtime as path;
-use muster_api::train::words::labels;
 use muster_api::train::{Ancestor, RuntimeKind};
 use muster_schema::admission::aggregate;
 use muster_schema::error::FieldError;
 use muster_schema::quantities;
 use muster_tree::Tree;
 
-use super::{Answer, Asked, Problems};
+use super::{Answer, Problems, TrainingReview};
 
-/// Changes of a namespace's runtime pass unseen, as they always did; those of the cluster's do not.
-pub(super) fn check(kind: RuntimeKind, asked: &Asked<'_>) -> Answer {
+/// Updates of a TrainingRuntime are not validated, as in Trainer; those of a ClusterTrainingRuntime are.
+pub(super) fn check(kind: RuntimeKind, asked: &TrainingReview<'_>) -> Answer {
     let is_new = asked.old.is_none();
     let skipped = meta::label(asked.object, labels::VALIDATION) == Some(labels::DISABLED);
     if skipped || (kind == RuntimeKind::Namespaced && !is_new) {
@@ -31,12 +31,13 @@ pub(super) fn check(kind: RuntimeKind, asked: &Asked<'_>) -> Answer {
     for (at, job) in asked.object.items_at(path::JOBS).iter().enumerate() {
         step(at, job, &mut problems);
     }
+    // Problems that the stored object has already do not reject an update.
     let before = asked.old.map(unreadable).unwrap_or_default();
     problems.extend(quantities::added(unreadable(asked.object), &before));
     Answer { refused: aggregate(&problems), warnings, ..Answer::default() }
 }
 
-/// What pods of it would ask for that is no quantity.
+/// Resources in its pod templates that are not quantities.
 fn unreadable(runtime: &Tree) -> Problems {
     let jobs = runtime.items_at(path::JOBS).iter().enumerate();
     jobs.flat_map(|(at, job)| {
@@ -46,12 +47,12 @@ fn unreadable(runtime: &Tree) -> Problems {
     .collect()
 }
 
-/// Whether a runtime will go.
+/// Whether the runtime is labeled as deprecated.
 pub(super) fn is_deprecated(runtime: &Tree) -> bool {
     meta::label(runtime, labels::SUPPORT) == Some(labels::DEPRECATED)
 }
 
-/// A step of training is one Job, and has the container that does its work.
+/// A step of a TrainJob is one Job, and has the container of that step.
 fn step(at: usize, job: &Tree, problems: &mut Problems) {
     let Some(ancestor) = Ancestor::of(job) else { return };
     let path = format!("spec.template.spec.replicatedJobs[{at}]");

@@ -1,51 +1,50 @@
-//! Every field of every kind.
+//! The fields of the Trainer CRDs.
 
 mod job;
 mod patch;
 mod runtime;
 mod status;
 
-use muster_api::definition::{Part, keyed, kubernetes, object, text};
+use muster_api::crd_schema::{FieldSchema, kubernetes, map_list, object, string};
 
 pub(super) use job::train_job;
 pub(super) use runtime::runtime;
 
-/// Variables of one container.
+/// Maximum number of environment variables of a container.
 const ENV_MAX: i64 = 128;
-/// The longest name.
 const NAME_MAX: i64 = 253;
 
 const SAME: &str = "self == oldSelf";
 const IMMUTABLE: &str = "field is immutable";
 
-/// A whole object without its spec.
-fn bare() -> Part {
+/// The root of a CRD schema, without spec and status.
+fn bare() -> FieldSchema {
     object([
-        ("apiVersion", text().about("The group and version of this object.")),
-        ("kind", text().about("The kind of this object.")),
+        ("apiVersion", string().description("The group and version of this object.")),
+        ("kind", string().description("The kind of this object.")),
         ("metadata", object([])),
     ])
 }
 
-/// Once set, it stays as it is.
-fn fixed(part: Part) -> Part {
+/// A field that is immutable once it is set.
+fn fixed(part: FieldSchema) -> FieldSchema {
     part.rule(SAME, IMMUTABLE)
 }
 
-fn name() -> Part {
-    text().length(1, NAME_MAX)
+fn name() -> FieldSchema {
+    string().length(1, NAME_MAX)
 }
 
-fn env() -> Part {
-    keyed("name", core("EnvVar")).max_items(ENV_MAX)
+fn env() -> FieldSchema {
+    map_list("name", core("EnvVar")).max_items(ENV_MAX)
 }
 
-/// A type of the core group.
-fn core(name: &str) -> Part {
+/// A reference to a type of the core API group.
+fn core(name: &str) -> FieldSchema {
     kubernetes(&format!("io.k8s.api.core.v1.{name}"))
 }
 
-/// What templates say of themselves.
-fn metadata() -> Part {
+/// The metadata of a template.
+fn metadata() -> FieldSchema {
     kubernetes("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }

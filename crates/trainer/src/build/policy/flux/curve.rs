@@ -1,12 +1,12 @@
-//! The certificate by which brokers of Flux know each other.
+//! The CURVE certificate that authenticates Flux brokers to each other.
 //!
-//! The secret key is a digest of the TrainJob's UID, and the public one follows from it (X25519, RFC 7748), so that
-//! building twice gives the same certificate. It keeps brokers of different TrainJobs apart; it is no secret from
-//! whoever may read the TrainJob.
+//! The secret key is the SHA-256 digest of the UID of the TrainJob, and the public key follows from it (X25519, RFC
+//! 7748): every build gives the same certificate. It separates the brokers of different TrainJobs. It is not
+//! confidential: a client that can read the TrainJob can derive it.
 
 use sha2::{Digest, Sha256};
 
-/// The certificate as a text.
+/// The certificate in the text format of ZeroMQ.
 pub(super) fn certificate(name: &str, uid: &str) -> String {
     let secret: [u8; 32] = Sha256::digest(uid).into();
     let public = public_key(&secret);
@@ -18,11 +18,11 @@ pub(super) fn certificate(name: &str, uid: &str) -> String {
     )
 }
 
-/// The digits of Z85.
+/// The 85 digits of Z85.
 const DIGITS: &[u8; 85] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
-/// Four bytes become five digits.
+/// Encodes Z85: four bytes become five digits.
 fn z85(bytes: &[u8; 32]) -> String {
     let digits = |four: &[u8]| {
         let number = four.iter().fold(0_u32, |number, byte| (number << 8) | u32::from(*byte));
@@ -31,19 +31,21 @@ fn z85(bytes: &[u8; 32]) -> String {
     bytes.chunks_exact(4).flat_map(digits).collect()
 }
 
-/// The point that a secret key leads to.
+/// The public key of a secret key.
 fn public_key(secret: &[u8; 32]) -> [u8; 32] {
     let mut base = [0; 32];
     base[0] = 9;
     multiply(secret, &base)
 }
 
-/// The ladder of RFC 7748: `scalar` times the point with this coordinate.
+/// The Montgomery ladder of RFC 7748: scalar multiplication of the point with this u-coordinate.
 fn multiply(scalar: &[u8; 32], point: &[u8; 32]) -> [u8; 32] {
     let mut scalar = *scalar;
+    // RFC 7748 clamps scalars: a multiple of 8, with bit 254 as the highest.
     scalar[0] &= 248;
     scalar[31] = (scalar[31] & 127) | 64;
     let mut point = *point;
+    // The unused top bit of a coordinate is masked (RFC 7748, section 5).
     point[31] &= 127;
     let start = Field::of(&point);
     let (mut near, mut far) = ((Field::ONE, Field::ZERO), (start, Field::ONE));
@@ -60,7 +62,7 @@ fn multiply(scalar: &[u8; 32], point: &[u8; 32]) -> [u8; 32] {
     near.0.times(near.1.inverse()).bytes()
 }
 
-/// Doubles `near` and adds both, which differ by the point at the start.
+/// One ladder step: doubles `near`, and adds both points, which differ by the start point.
 fn step(near: (Field, Field), far: (Field, Field), start: Field) -> ((Field, Field), (Field, Field)) {
     const A24: Field = Field([121_665, 0, 0, 0]);
     let (sum, difference) = (near.0.plus(near.1), near.0.minus(near.1));
@@ -75,7 +77,7 @@ fn step(near: (Field, Field), far: (Field, Field), start: Field) -> ((Field, Fie
     )
 }
 
-/// A number modulo 2²⁵⁵ - 19: four words, the lowest first, less than 2²⁵⁶.
+/// A field element modulo 2²⁵⁵ - 19: four little-endian words, not fully reduced (less than 2²⁵⁶).
 #[derive(Clone, Copy)]
 struct Field([u64; 4]);
 
@@ -125,7 +127,7 @@ impl Field {
         Field(low).folded(carry)
     }
 
-    /// What stands above 2²⁵⁶ comes in again below.
+    /// Folds the part above 2²⁵⁶ back in.
     fn folded(self, mut above: u64) -> Field {
         let mut words = self.0;
         while above > 0 {
@@ -135,8 +137,9 @@ impl Field {
         Field(words)
     }
 
-    /// To the power of 2²⁵⁵ - 21.
+    /// The inverse, by Fermat: the power 2²⁵⁵ - 21.
     fn inverse(self) -> Field {
+        // The exponent has all bits set from bit 5 on; these are the lower ones.
         const LOW_BITS: u32 = 0b01011;
         (0..255_u32).rev().fold(Field::ONE, |power, at| {
             let squared = power.times(power);
@@ -180,7 +183,7 @@ fn subtracted(a: [u64; 4], b: [u64; 4]) -> ([u64; 4], bool) {
     (rest, borrowed)
 }
 
-/// `a * b + c + d` as a low and a high word: it always fits.
+/// `a * b + c + d` as a low and a high word; it never overflows 128 bits.
 #[expect(clippy::cast_possible_truncation, reason = "each word for itself is wanted")]
 fn multiplied(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
     let all = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn keys_have_forty_digits() {
-        // From the specification of Z85: 86 4F D2 6F B5 59 F7 5B is "HelloWorld".
+        // From the Z85 specification: 86 4F D2 6F B5 59 F7 5B is "HelloWorld".
         let mut said = [0; 32];
         said[..8].copy_from_slice(&[0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B]);
         let digits = z85(&said);

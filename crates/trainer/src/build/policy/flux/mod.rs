@@ -1,34 +1,34 @@
-//! Flux: a broker in every pod, put there before the pod's own containers run; the first one runs the command.
+//! The Flux policy: an init container installs a broker into every pod; the first pod's broker runs the command.
 
 mod curve;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_api::paths::{container, env as variable, pod};
-use muster_api::train::made::flux as words;
+use muster_api::train::consts::names;
+use muster_api::train::generated::flux as words;
 use muster_api::train::paths::{runtime as runtime_path, trainer};
-use muster_api::train::words::names;
 use muster_tree::{Tree, tree};
 
-use crate::build::Error;
-use crate::build::draft::{Draft, Run, count_at};
+use crate::build::RuntimeError;
+use crate::build::jobset_builder::{JobSetBuilder, TrainerCommand, count_at};
 use crate::build::lists::{appended, with_mounts};
 use crate::build::resources::gpus;
 
-/// Puts Flux and its configuration into place.
+/// Installs Flux and its configuration.
 const INIT: &str = include_str!("init.sh");
-/// Runs a broker, and the command in the first pod.
+/// Starts a broker, and the command in the first pod.
 const ENTRYPOINT: &str = include_str!("entrypoint.sh");
 
 const OWNER_READS: i64 = 0o400;
 const ALL_RUN: i64 = 0o755;
 
-pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
+pub(super) fn enforce(draft: &mut JobSetBuilder<'_>) -> Result<(), RuntimeError> {
     if draft.runtime.at(runtime_path::FLUX).is_none() {
         return Ok(());
     }
     if draft.nodes().is_none() {
-        return Err(Error::NoNodes);
+        return Err(RuntimeError::NoNodes);
     }
     let scripts = draft.named(words::SCRIPTS_SUFFIX);
     let (volumes, mounts) = (volumes(draft, &scripts), mounts(&scripts));
@@ -39,15 +39,16 @@ pub(super) fn enforce(draft: &mut Draft<'_>) -> Result<(), Error> {
         set.change_pods(|pods| appended(pods, pod::INIT_CONTAINERS, installer));
         set.change_container(names::NODE, |it| {
             let command = [interpreter(words::ENTRYPOINT), vec![original(&said, it).into()]].concat();
+            // The entrypoint takes the whole command line as its argument: `args` would follow it a second time.
             let wrapped = it.without(container::ARGS).with(container::COMMAND, Tree::list(command));
             with_mounts(&wrapped, &mounts)
         });
     }
-    draft.run = Run::CommandAlone;
+    draft.run = TrainerCommand::FromPolicyWithoutArgs;
     Ok(())
 }
 
-/// What would have run, in one line.
+/// The original command and arguments, as one line for the broker.
 fn original(said: &Tree, container: &Tree) -> String {
     let places = [(trainer::COMMAND, container::COMMAND), (trainer::ARGS, container::ARGS)];
     let words = places.iter().flat_map(|(said_at, at)| match said.at(said_at) {
@@ -61,8 +62,8 @@ fn interpreter(script: &str) -> Vec<Tree> {
     vec!["/bin/bash".into(), format!("{}/{script}", words::SCRIPTS_DIR).into()]
 }
 
-/// A setting: what the TrainJob says in a variable, else what the runtime says in one, else what is usual.
-fn setting(draft: &Draft<'_>, name: &str) -> String {
+/// A setting from an environment variable of the TrainJob, else of the runtime, else the default.
+fn setting(draft: &JobSetBuilder<'_>, name: &str) -> String {
     let of_runtime = draft.trainer_container().map(|it| it.items_at(container::ENV)).unwrap_or_default();
     let said = of_runtime.iter().chain(draft.env()).filter(|it| it.str_at(variable::NAME) == name);
     let said = said.rev().find_map(|it| it.at(variable::VALUE)?.as_str());
@@ -76,7 +77,7 @@ fn installer(image: &str, scripts: &str) -> Tree {
         "volumeMounts": Tree::list(mounts)})
 }
 
-fn volumes(draft: &Draft<'_>, scripts: &str) -> [Tree; 5] {
+fn volumes(draft: &JobSetBuilder<'_>, scripts: &str) -> [Tree; 5] {
     [
         tree!({"name": words::SOFTWARE_VOLUME, "emptyDir": {}}),
         tree!({"name": words::FLUX_VOLUME, "emptyDir": {}}),
@@ -105,8 +106,8 @@ fn read_only(volume: &str, path: &str) -> Tree {
     mount(volume, path).with(&["readOnly"], true)
 }
 
-/// The scripts and the certificate.
-pub(super) fn build(draft: &mut Draft<'_>) {
+/// Creates the ConfigMap of the scripts and the Secret of the certificate.
+pub(super) fn build(draft: &mut JobSetBuilder<'_>) {
     if draft.runtime.at(runtime_path::FLUX).is_none() {
         return;
     }
@@ -121,8 +122,8 @@ pub(super) fn build(draft: &mut Draft<'_>) {
     draft.beside.extend([scripts, secret]);
 }
 
-/// A script with its `@PLACES@` filled in.
-fn filled(script: &str, draft: &Draft<'_>) -> String {
+/// Fills the `@PLACES@` of a script.
+fn filled(script: &str, draft: &JobSetBuilder<'_>) -> String {
     let nodes = draft.nodes().unwrap_or(1).max(1);
     let tasks =
         draft.procs().or_else(|| count_at(draft.runtime, runtime_path::FLUX_PROCS)).unwrap_or(1).max(1);

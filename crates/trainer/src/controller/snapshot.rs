@@ -1,33 +1,32 @@
-//! The runtime of a TrainJob as it found it: later changes of the runtime do not reach it.
+//! The runtime snapshot of a TrainJob, in a ConfigMap: later changes of the runtime do not affect the TrainJob.
 
 use muster_api::meta;
 use muster_api::paths::meta as meta_path;
-use muster_api::train::words::{API_VERSION, GROUP, SNAPSHOT_KEY};
+use muster_api::train::consts::{API_VERSION, GROUP, SNAPSHOT_KEY};
 use muster_api::train::{self, TrainJobFacts};
 use muster_tree::{Tree, tree};
 
 use crate::build::BuildError;
 
-/// Of which runtime a TrainJob is made.
+/// The runtime that a TrainJob is built from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
-    /// The runtime.
+pub struct RuntimeSource {
     pub runtime: Tree,
-    /// The ConfigMap that is to keep it, where there is none yet.
+    /// The ConfigMap to create, if it does not exist yet.
     pub snapshot: Option<Tree>,
 }
 
-/// Of which runtime a TrainJob is made: the one it kept, else the one there is.
+/// The runtime to build from: the one in the snapshot, else the current one.
 ///
 /// # Errors
-/// What it kept cannot be used, or there is none; the words are for an event.
+/// The snapshot is invalid, or the runtime does not exist; the text is for an event.
 pub fn find(
     job: &TrainJobFacts,
     snapshot: Option<&Tree>,
     runtime: Option<&Tree>,
-) -> Result<Source, BuildError> {
+) -> Result<RuntimeSource, BuildError> {
     if let Some(kept) = snapshot {
-        return Ok(Source { runtime: read(job, kept)?, snapshot: None });
+        return Ok(RuntimeSource { runtime: read(job, kept)?, snapshot: None });
     }
     let Some(runtime) = runtime else {
         let words = format!("{} {:?} not found", job.runtime.kind, job.runtime.name.as_str());
@@ -35,17 +34,18 @@ pub fn find(
     };
     let runtime = kept(job, runtime);
     let snapshot = train::snapshot(job, &runtime);
-    Ok(Source { runtime, snapshot: Some(snapshot) })
+    Ok(RuntimeSource { runtime, snapshot: Some(snapshot) })
 }
 
-/// The runtime in a ConfigMap.
+/// Reads the runtime in a snapshot.
 ///
 /// # Errors
-/// It is not this TrainJob's, or holds no runtime, or another one.
+/// Another object owns the ConfigMap, or it contains no runtime or a different one.
 pub fn read(job: &TrainJobFacts, snapshot: &Tree) -> Result<Tree, BuildError> {
     let name = meta::name(snapshot);
     let wrong = |words: String| Err(BuildError(format!("runtime snapshot {:?} {words}", name.as_str())));
-    if meta::controller(snapshot).is_none_or(|owner| owner.uid != job.uid) {
+    // A tenant can create a ConfigMap of this name first: its content must not become the runtime.
+    if meta::controller_of(snapshot).is_none_or(|owner| owner.uid != job.uid) {
         return wrong("is owned by another object".to_owned());
     }
     let Some(text) = snapshot.at(&["data", SNAPSHOT_KEY]).and_then(Tree::as_str) else {
@@ -60,14 +60,15 @@ pub fn read(job: &TrainJobFacts, snapshot: &Tree) -> Result<Tree, BuildError> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let asked = &job.runtime;
     let same =
-        meta::kind_word(&runtime) == asked.kind && group == asked.group && meta::name(&runtime) == asked.name;
+        meta::kind_name(&runtime) == asked.kind && group == asked.group && meta::name(&runtime) == asked.name;
     if same { Ok(runtime) } else { wrong("refers to the wrong runtime".to_owned()) }
 }
 
-/// Annotation in which kubectl keeps all that was applied: the object twice.
+/// The annotation of kubectl with the whole applied object: it would double the size of a snapshot.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What is kept of a runtime: what it is, not what became of it.
+/// The part of a runtime that is snapshotted: name, labels, annotations and spec, without the metadata that API
+/// servers set.
 fn kept(job: &TrainJobFacts, runtime: &Tree) -> Tree {
     let part = |path: &[&str]| runtime.at(path).cloned().filter(|it| !it.is_empty());
     debug_assert_eq!(job.runtime.group, GROUP, "other runtimes are not made into anything");

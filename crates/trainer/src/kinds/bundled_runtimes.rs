@@ -1,4 +1,4 @@
-//! The runtimes that are shipped, as data.
+//! The bundled runtimes, from a YAML file.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -8,27 +8,28 @@ use muster_api::train::paths::runtime as path;
 use muster_tree::{Tree, tree};
 
 const TEXT: &str = include_str!("shipped.yaml");
-/// The one for processes of this machine, whose image is none.
-pub const LOCAL: &str = "local-process";
-/// The one that needs LeaderWorkerSets and [`CACHE_ACCOUNT`], and is installed only on request, as Trainer's data cache is.
-pub const WITH_CACHE: &str = "torch-distributed-with-cache";
-/// The ServiceAccount of its initializer, and the ClusterRole of that.
+/// The runtime for local processes; it has no image.
+pub const LOCAL_RUNTIME: &str = "local-process";
+/// The runtime with a data cache: it needs LeaderWorkerSet and [`CACHE_ACCOUNT`], and is installed on request only,
+/// as in Trainer.
+pub const DATA_CACHE_RUNTIME: &str = "torch-distributed-with-cache";
+/// The ServiceAccount of its initializer, and the name of the ClusterRole for it.
 pub const CACHE_ACCOUNT: &str = "kubeflow-trainer-cache-initializer";
-/// The variable that names the image of the cache.
+/// The environment variable with the image of the cache.
 const CACHE_IMAGE: &str = "CACHE_IMAGE";
 
-/// The ConfigMap that tells clients which version this is.
-pub const PUBLIC: &str = "kubeflow-trainer-public";
-/// The version of Trainer that clients may take this for.
+/// The ConfigMap from which clients read the version.
+pub const VERSION_CONFIG_MAP: &str = "kubeflow-trainer-public";
+/// The version of Trainer that clients see.
 pub const VERSION: &str = "2.3.0";
 
-/// The shipped runtimes. `mirror` takes the place of the registry of every image; when it is empty images come from
-/// where Trainer publishes them.
+/// The bundled runtimes. `mirror` replaces the registry of every image; if it is empty, images come from the
+/// registries of Trainer.
 ///
 /// # Panics
 /// Never: the file is part of the build and a test reads it.
 #[must_use]
-pub fn shipped(mirror: &str) -> Vec<Tree> {
+pub fn bundled_runtimes(mirror: &str) -> Vec<Tree> {
     static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
     let parse = || Tree::parse_yaml_documents(TEXT).expect("runtimes are YAML");
     let all = TREES.get_or_init(parse).iter();
@@ -38,11 +39,11 @@ pub fn shipped(mirror: &str) -> Vec<Tree> {
     all.map(|it| with_images(it, &mut |image| format!("{mirror}/{}", split_registry(image).1))).collect()
 }
 
-/// Every image of the shipped runtimes, as it is published.
+/// All images of the bundled runtimes, in the registries of Trainer.
 #[must_use]
 pub fn images() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for runtime in shipped("") {
+    for runtime in bundled_runtimes("") {
         with_images(&runtime, &mut |image| {
             all.insert(image.to_owned());
             image.to_owned()
@@ -51,8 +52,8 @@ pub fn images() -> BTreeSet<String> {
     all
 }
 
-/// The registry of an image, if it names one, and the rest. As in every container runtime the first part is a registry
-/// when it has a dot or a port, or is `localhost`.
+/// The registry of an image, if it has one, and the rest. As in every container runtime, the first part is a registry
+/// if it has a dot or a port, or is `localhost`.
 #[must_use]
 pub fn split_registry(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
@@ -61,17 +62,17 @@ pub fn split_registry(image: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// That ConfigMap.
 #[must_use]
-pub fn public(namespace: &str, version: &str) -> Tree {
+pub fn version_config_map(namespace: &str, version: &str) -> Tree {
     tree!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": PUBLIC, "namespace": namespace},
+        "metadata": {"name": VERSION_CONFIG_MAP, "namespace": namespace},
         "data": {"kubeflow_trainer_version": version}})
 }
 
-/// A runtime with other images: those of its containers, and the one that a variable names. The local one has none.
+/// The runtime with other images: those of its containers, and the one in [`CACHE_IMAGE`]. The local runtime has
+/// none.
 fn with_images(runtime: &Tree, change: &mut dyn FnMut(&str) -> String) -> Tree {
-    if runtime.str_at(&["metadata", "name"]) == LOCAL {
+    if runtime.str_at(&["metadata", "name"]) == LOCAL_RUNTIME {
         return runtime.clone();
     }
     let containers = [replicated_job::POD_TEMPLATE, pod::CONTAINERS].concat();

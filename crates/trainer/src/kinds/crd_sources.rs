@@ -1,61 +1,61 @@
-//! The definitions: what a server must know to serve the kinds of training.
+//! The CRDs of Trainer.
 //!
-//! The fields are said once, in `fields`; `cargo xtask crds` puts the fields of types of Kubernetes in place and writes
-//! `crds/*.json`, which is what is installed.
+//! Fields are defined once, in `fields`; `cargo xtask crds` inlines the schemas of Kubernetes types and writes
+//! `crds/*.json`, which are installed.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The files are what [`sources`] says: a test of `codegen` makes them anew and compares.
-//! - Schemas and rules use nothing that Kubernetes 1.29 lacks.
+//! - The files match [`sources`]: a test of `codegen` generates them again and compares.
+//! - Schemas and CEL rules use no feature that Kubernetes 1.29 lacks.
 
 use std::sync::OnceLock;
 
-use muster_api::definition::Definition;
+use muster_api::crd_schema::CrdSource;
+use muster_api::train::consts::{CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, TRAINING_RUNTIME};
 use muster_api::train::kinds::{self, Scope};
-use muster_api::train::words::{CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, TRAINING_RUNTIME};
 use muster_tree::Tree;
 
 use super::fields;
 
-/// Heading, type and path of what `kubectl get` shows.
+/// Heading, type and JSONPath of a printer column.
 type Column = (&'static str, &'static str, &'static str);
 
 const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
-/// The first condition that holds: a job that was resumed is not shown as suspended.
+/// The first condition that is true: a resumed TrainJob is not shown as suspended.
 const STATE: Column = ("State", "string", r#".status.conditions[?(@.status=="True")].type"#);
 
-/// The texts, in the order of [`kinds::all`].
+/// The files, in the order of [`kinds::all`].
 const TEXTS: [&str; 3] = [
     include_str!("crds/trainjobs.json"),
     include_str!("crds/trainingruntimes.json"),
     include_str!("crds/clustertrainingruntimes.json"),
 ];
 
-/// All definitions, ready to be installed.
+/// All CRDs, ready to be installed.
 ///
 /// # Panics
 /// Never: the files are part of the build and a test reads them.
 #[must_use]
-pub fn definitions() -> Vec<Tree> {
+pub fn crds() -> Vec<Tree> {
     static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
     let parse = |text: &str| Tree::parse(text.as_bytes()).expect("definitions are JSON");
     TREES.get_or_init(|| TEXTS.into_iter().map(parse).collect()).clone()
 }
 
-/// All definitions with types of Kubernetes still named instead of spelled out, with their files.
+/// All CRDs by file name, with references to Kubernetes types that are not inlined yet.
 #[must_use]
 pub fn sources() -> Vec<(String, Tree)> {
-    let job = Definition {
+    let job = CrdSource {
         kind: &kinds::TRAIN_JOBS,
-        word: TRAIN_JOB,
+        kind_name: TRAIN_JOB,
         singular: "trainjob",
         has_status: true,
         columns: &[STATE, AGE],
         fields: fields::train_job(),
     };
-    let runtime = |kind, word, singular| Definition {
+    let runtime = |kind, word, singular| CrdSource {
         kind,
-        word,
+        kind_name: word,
         singular,
         has_status: false,
         columns: &[AGE],
@@ -68,10 +68,10 @@ pub fn sources() -> Vec<(String, Tree)> {
     all.into()
 }
 
-/// A definition, living where the kinds say.
-fn scoped(definition: &Definition) -> Tree {
+/// The CRD, with the scope of its kind.
+fn scoped(definition: &CrdSource) -> Tree {
     let is_cluster = kinds::all().iter().any(|it| it.0 == definition.kind && it.2 == Scope::Cluster);
-    let source = definition.source();
+    let source = definition.to_crd();
     if is_cluster { source.with(&["spec", "scope"], "Cluster") } else { source }
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn schemas_and_their_rules_compile() {
-        for definition in definitions() {
+        for definition in crds() {
             let name = definition.str_at(&["metadata", "name"]);
             for version in definition.items_at(&["spec", "versions"]) {
                 let schema = version.at(&["schema", "openAPIV3Schema"]).unwrap();
@@ -102,7 +102,7 @@ mod tests {
             let versions = Tree::list(versions.map(|it| it.without_key("schema")));
             tree.with(&["spec", "versions"], versions)
         };
-        for (definition, (file, source)) in definitions().iter().zip(sources()) {
+        for (definition, (file, source)) in crds().iter().zip(sources()) {
             assert_eq!(plain(definition), plain(&source), "{file}");
         }
     }

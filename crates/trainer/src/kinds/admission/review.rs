@@ -1,29 +1,26 @@
-//! A TrainJob beside its runtime: what a rule can ask of both together.
+//! A TrainJob and its runtime, as the rules read them.
 
 use muster_api::paths::{container, mount, pod, replicated_job};
 use muster_api::train::paths::{patch, patch_container, patch_job, runtime, train_job, trainer};
 use muster_api::train::{Ancestor, RuntimeRef, gpu_count};
 use muster_tree::{Text, Tree};
 
-use super::Live;
+use super::TrainingLister;
 
-/// What rules look at.
-pub(super) struct Sight<'a> {
-    /// Namespace of the TrainJob.
+/// The input of the rules.
+pub(super) struct TrainJobReview<'a> {
+    /// The namespace of the request.
     pub namespace: &'a Text,
-    /// The TrainJob as it would be.
+    /// The TrainJob as it would be stored.
     pub job: &'a Tree,
-    /// As it is.
     pub old: Option<&'a Tree>,
-    /// Which runtime it names.
+    /// Its reference to the runtime.
     pub reference: &'a RuntimeRef,
-    /// Its runtime.
     pub runtime: &'a Tree,
-    /// Other objects.
-    pub live: &'a dyn Live,
+    pub live: &'a dyn TrainingLister,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> TrainJobReview<'a> {
     /// The replicatedJobs of the runtime.
     pub fn jobs(&self) -> &'a [Tree] {
         self.runtime.items_at(runtime::JOBS)
@@ -34,17 +31,16 @@ impl<'a> Sight<'a> {
         self.jobs().iter().find(|job| job.str_at(replicated_job::NAME) == name)
     }
 
-    /// What others change.
     pub fn patches(&self) -> &'a [Tree] {
         self.job.items_at(train_job::PATCHES)
     }
 
-    /// The runtime's reference as messages show it.
+    /// The value of `spec.runtimeRef`, for messages.
     pub fn shown(&self) -> Tree {
         self.job.at(train_job::RUNTIME).cloned().unwrap_or_default()
     }
 
-    /// Whether a container of a job, patched or not, mounts a volume.
+    /// Whether a container of a replicatedJob mounts a volume, in the runtime or by a patch.
     pub fn mounts(&self, job: &str, name: &str, volume: &str) -> bool {
         let own = self.named(job).map(|it| containers(it, pod::CONTAINERS)).unwrap_or_default();
         let own = own.iter().filter(|it| it.str_at(container::NAME) == name);
@@ -57,31 +53,31 @@ impl<'a> Sight<'a> {
         own.chain(patched).any(|it| it.str_at(mount::NAME) == volume)
     }
 
-    /// An annotation of the JobSet, patched or not: the last one counts.
+    /// An annotation of the JobSet: that of the last patch with it, else that of the runtime.
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
         let patches = self.patches().iter().rev().filter_map(|it| it.at(patch::ANNOTATIONS));
         let mut all = patches.chain(self.runtime.at(runtime::TEMPLATE_ANNOTATIONS));
         all.find_map(|it| it.get(key)).and_then(Tree::as_str)
     }
 
-    /// Names of variables that the TrainJob sets for what trains.
+    /// Names of the variables in `spec.trainer.env`.
     pub fn env(&self) -> Vec<Text> {
         let all = self.trainer(trainer::ENV).map(Tree::items).unwrap_or_default();
         all.iter().map(|it| it.text_at(&["name"])).collect()
     }
 
-    /// What the TrainJob says of what trains.
+    /// A field of `spec.trainer`, if it is set.
     pub fn trainer(&self, path: &[&str]) -> Option<&'a Tree> {
         self.job.at(train_job::TRAINER)?.at(path).filter(|it| !it.is_null())
     }
 
-    /// How many nodes train.
+    /// The number of nodes: that of the TrainJob, else that of the runtime, else one.
     pub fn nodes(&self) -> i64 {
         let own = self.trainer(trainer::NODES).and_then(Tree::as_int);
         own.or_else(|| self.runtime.int_at(runtime::NODES)).unwrap_or(1)
     }
 
-    /// How many GPUs each node has, with what the TrainJob asks for merged into what the runtime gives.
+    /// GPUs per node, with `resourcesPerNode` merged over the resources of the runtime.
     pub fn gpus(&self) -> Option<i64> {
         let step = self.jobs().iter().find(|job| Ancestor::of(job) == Some(Ancestor::Trainer))?;
         let wanted = Ancestor::Trainer.container();
@@ -97,12 +93,12 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// Containers of a replicatedJob's pods.
+/// The containers, or init containers, in the pod template of a replicatedJob.
 pub(super) fn containers<'a>(job: &'a Tree, path: &[&str]) -> &'a [Tree] {
     job.at(replicated_job::POD_TEMPLATE).map(|it| it.items_at(path)).unwrap_or_default()
 }
 
-/// Whether a replicatedJob has a container of this name, among those that come first or the others.
+/// Whether a replicatedJob has a container or init container of this name.
 pub(super) fn has_container(job: &Tree, name: &str) -> bool {
     let all = containers(job, pod::CONTAINERS).iter().chain(containers(job, pod::INIT_CONTAINERS));
     all.into_iter().any(|it| it.str_at(container::NAME) == name)

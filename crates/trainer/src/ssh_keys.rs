@@ -1,8 +1,8 @@
-//! Keys by which the launcher of MPI reaches its nodes, in the two forms that ssh reads.
+//! SSH keys by which the MPI launcher reaches its nodes: ECDSA P-521 in PEM (RFC 5915) and as an `authorized_keys` line.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A function of the chance that is passed in, and of nothing else.
+//! - A pure function of the entropy that is passed in.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,57 +11,58 @@ use p521::elliptic_curve::sec1::ToSec1Point;
 
 use crate::build::KeyPair;
 
-/// How many bytes of chance a pair is made of: as many as a number of the curve has.
-pub const CHANCE: usize = 66;
-/// The curve has 521 bits: of the first byte one counts.
+/// Bytes of entropy for a pair: the size of a scalar of the curve.
+pub const ENTROPY_BYTES: usize = 66;
+/// P-521 scalars have 521 bits: one bit of the first byte.
 const FIRST_BITS: u8 = 1;
 
-/// A private key and its public key.
+/// A key pair in the formats of ssh.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Keys {
+pub struct SshKeys {
     private: String,
     public: String,
 }
 
-impl Keys {
-    /// The pair that comes of this chance.
+impl SshKeys {
+    /// Derives the pair from entropy.
     #[must_use]
-    pub fn of(chance: [u8; CHANCE]) -> Keys {
+    pub fn of(chance: [u8; ENTROPY_BYTES]) -> SshKeys {
         let secret = secret(chance);
         let point = secret.public_key().to_sec1_point(false);
-        Keys { private: pem(&private(&secret.to_bytes(), point.as_bytes())), public: line(point.as_bytes()) }
+        SshKeys {
+            private: pem(&private(&secret.to_bytes(), point.as_bytes())),
+            public: line(point.as_bytes()),
+        }
     }
 
-    /// As builders take them.
     #[must_use]
     pub fn pair(&self) -> KeyPair<'_> {
         KeyPair { private: &self.private, public: &self.public }
     }
 }
 
-/// The number that is the private key: not zero, and below the order of the curve.
-fn secret(mut chance: [u8; CHANCE]) -> SecretKey {
+/// The private scalar: not zero, and below the order of the curve.
+fn secret(mut chance: [u8; ENTROPY_BYTES]) -> SecretKey {
     chance[0] &= FIRST_BITS;
     SecretKey::from_slice(&chance).unwrap_or_else(|_| {
-        // Zero, or beyond the order: both are less likely than a wrong machine, and half of the range is inside.
+        // Zero or beyond the order, which is less likely than a hardware fault; clearing one byte keeps it in range.
         chance[0] = 0;
-        chance[CHANCE - 1] |= 1;
+        chance[ENTROPY_BYTES - 1] |= 1;
         SecretKey::from_slice(&chance).expect("a number of 520 bits is below the order")
     })
 }
 
-/// Tags of the binary form.
+/// DER tags, and the `version` field.
 const SEQUENCE: u8 = 0x30;
 const OCTETS: u8 = 0x04;
 const BITS: u8 = 0x03;
 const CURVE: u8 = 0xa0;
 const PUBLIC: u8 = 0xa1;
-/// The number one.
 const VERSION: [u8; 3] = [0x02, 0x01, 0x01];
-/// The name of the curve, 1.3.132.0.35.
+/// DER of the curve's OID, 1.3.132.0.35.
 const NAME: [u8; 7] = [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
 
-/// A private key as RFC 5915 has it: with its curve and its public key, which ssh asks for.
+/// An RFC 5915 private key with its curve and public key, which ssh requires.
 fn private(secret: &[u8], point: &[u8]) -> Vec<u8> {
     let bits = [&[0_u8][..], point].concat();
     let parts = [
@@ -73,7 +74,7 @@ fn private(secret: &[u8], point: &[u8]) -> Vec<u8> {
     tagged(SEQUENCE, &parts.concat())
 }
 
-/// A tag, the length and what is in it; nothing here is longer than 255 bytes.
+/// A DER element; no content here is longer than 255 bytes.
 fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u8::try_from(content.len()).expect("parts of such a key are short");
     let long = [tag, 0x81, length];
@@ -81,7 +82,7 @@ fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     [head, content.to_vec()].concat()
 }
 
-/// Characters of a line.
+/// Line length of PEM.
 const LINE: usize = 64;
 
 fn pem(bytes: &[u8]) -> String {
@@ -91,7 +92,7 @@ fn pem(bytes: &[u8]) -> String {
     format!("-----BEGIN EC PRIVATE KEY-----\n{lines}-----END EC PRIVATE KEY-----\n")
 }
 
-/// A line of authorized keys: each part with its length before it.
+/// An `authorized_keys` line: each part is preceded by its length.
 fn line(point: &[u8]) -> String {
     const KIND: &str = "ecdsa-sha2-nistp521";
     let parts = [KIND.as_bytes(), b"nistp521", point];
@@ -116,10 +117,10 @@ mod tests {
 
     #[test]
     fn one_is_the_base_point_of_the_curve() {
-        let mut one = [0; CHANCE];
-        one[CHANCE - 1] = 1;
-        let keys = Keys::of(one);
-        // What the standard says of the curve: the first bytes of the base point.
+        let mut one = [0; ENTROPY_BYTES];
+        one[ENTROPY_BYTES - 1] = 1;
+        let keys = SshKeys::of(one);
+        // The first bytes of the base point of P-521.
         let blob = bytes(keys.pair().public.split(' ').nth(1).unwrap().trim());
         let point = &blob[blob.len() - 133..];
         assert_eq!(point[..6], [0x04, 0x00, 0xc6, 0x85, 0x8e, 0x06]);
@@ -136,12 +137,12 @@ mod tests {
 
     #[test]
     fn any_chance_makes_a_pair_and_another_one_another() {
-        let all = [[0; CHANCE], [0xff; CHANCE], [7; CHANCE]].map(Keys::of);
+        let all = [[0; ENTROPY_BYTES], [0xff; ENTROPY_BYTES], [7; ENTROPY_BYTES]].map(SshKeys::of);
         assert!(all[0] != all[1] && all[1] != all[2]);
         for keys in &all {
             assert_eq!(body(keys.pair().private).len(), 223);
             assert!(keys.pair().private.lines().all(|line| line.len() <= LINE));
         }
-        assert!(Keys::of([7; CHANCE]) == all[2], "the same chance, the same pair");
+        assert!(SshKeys::of([7; ENTROPY_BYTES]) == all[2], "the same chance, the same pair");
     }
 }

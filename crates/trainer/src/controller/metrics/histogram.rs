@@ -1,53 +1,49 @@
-//! How many of something took how long.
+//! Histograms of durations, with fixed buckets.
 
 use std::time::Duration;
 
-/// Which bounds there are.
+/// The buckets of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bounds {
-    /// For what is to be done within seconds: the objective, 30 s, is one of them.
+pub enum HistogramBuckets {
+    /// Up to minutes; the objective of 30 s is one of the bounds.
     Latency,
-    /// For what takes minutes.
+    /// Seconds to one hour.
     Waiting,
-    /// For what takes milliseconds.
+    /// Milliseconds to five seconds.
     Work,
 }
 
-impl Bounds {
-    /// The bounds, in milliseconds.
+impl HistogramBuckets {
+    /// The inclusive upper bounds, in milliseconds.
     #[must_use]
     pub fn millis(self) -> &'static [u64] {
         match self {
-            Bounds::Latency => {
+            HistogramBuckets::Latency => {
                 &[50, 100, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000]
             }
-            Bounds::Waiting => {
+            HistogramBuckets::Waiting => {
                 &[1000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000]
             }
-            Bounds::Work => &[1, 5, 10, 25, 50, 100, 250, 500, 1000, 5000],
+            HistogramBuckets::Work => &[1, 5, 10, 25, 50, 100, 250, 500, 1000, 5000],
         }
     }
 }
 
-/// How many took how long.
+/// A histogram of durations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spans {
-    /// Which bounds.
-    pub bounds: Bounds,
-    /// How many were up to each bound and longer than the one before; the last has no bound.
+pub struct TrainJobHistogram {
+    pub bounds: HistogramBuckets,
+    /// Observations per bucket, not cumulative; the last bucket has no upper bound.
     pub counts: Vec<u64>,
-    /// All together.
     pub sum: Duration,
 }
 
-impl Spans {
-    /// None yet.
+impl TrainJobHistogram {
     #[must_use]
-    pub fn new(bounds: Bounds) -> Spans {
-        Spans { bounds, counts: vec![0; bounds.millis().len() + 1], sum: Duration::ZERO }
+    pub fn new(bounds: HistogramBuckets) -> TrainJobHistogram {
+        TrainJobHistogram { bounds, counts: vec![0; bounds.millis().len() + 1], sum: Duration::ZERO }
     }
 
-    /// Counts one more.
     pub fn add(&mut self, took: Duration) {
         let bounds = self.bounds.millis();
         let at = bounds.iter().position(|bound| took <= Duration::from_millis(*bound));
@@ -55,7 +51,7 @@ impl Spans {
         self.sum = self.sum.saturating_add(took);
     }
 
-    /// How many there are.
+    /// The number of observations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -1,16 +1,16 @@
-//! What may become of a JobSet that is there already.
+//! Which fields of an existing JobSet a rebuilt one may change.
 
 use muster_api::paths::{jobset, meta, pod, replicated_job as job};
 use muster_tree::{Text, Tree};
 
-/// What of the pods may change while nothing runs.
+/// Pod template fields that are mutable while the JobSet is suspended.
 const FREE: [&[&str]; 5] =
     [meta::LABELS, meta::ANNOTATIONS, pod::NODE_SELECTOR, pod::TOLERATIONS, pod::GATES];
 
-/// The replicatedJobs in which the JobSet that was built wants what a JobSet that is there may never become, suspended
-/// or not: applying it will be refused. What servers fill in beside what is wanted does not count.
+/// The replicatedJobs of `wanted` that differ from `live` in immutable fields: applying them would be rejected, suspended or
+/// not. Fields that the API server defaults beside the wanted ones do not count.
 #[must_use]
-pub fn refused(live: &Tree, wanted: &Tree) -> Vec<Text> {
+pub fn immutable_changes(live: &Tree, wanted: &Tree) -> Vec<Text> {
     let fixed = |it: &Tree| {
         let pods = it.at(job::POD_TEMPLATE).cloned().unwrap_or_else(Tree::empty_map);
         it.with(job::POD_TEMPLATE, FREE.iter().fold(pods, |pods, path| pods.without(path)))
@@ -24,7 +24,7 @@ pub fn refused(live: &Tree, wanted: &Tree) -> Vec<Text> {
     wanted.filter(is_refused).map(|it| it.text_at(job::NAME)).collect()
 }
 
-/// Whether a tree says all that is wanted, and maybe more in its maps.
+/// Whether `live` contains every wanted field; its maps may have more.
 fn says(live: &Tree, wanted: &Tree) -> bool {
     match (live, wanted) {
         (Tree::Map(_), Tree::Map(_)) => wanted.entries().iter().all(|(key, value)| match live.get(key) {

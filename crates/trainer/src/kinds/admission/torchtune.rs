@@ -1,24 +1,24 @@
-//! What torchtune can do with a TrainJob.
+//! Validates TrainJobs that run torchtune.
 
-use muster_api::train::made::torchtune::{LLAMA3_2_1B, LLAMA3_2_3B, LLAMA3_3_70B, MODELS, QWEN2_5_1_5B};
+use muster_api::train::generated::torchtune::{LLAMA3_2_1B, LLAMA3_2_3B, LLAMA3_3_70B, MODELS, QWEN2_5_1_5B};
 use muster_api::train::paths::{runtime, train_job, trainer};
 use muster_schema::error::FieldError;
 use muster_tree::Tree;
 
 use super::Problems;
-use super::sight::Sight;
-use crate::build::policy::torchtune::{Mode, is_meant, managed_key, model};
+use super::review::TrainJobReview;
+use crate::build::policy::torchtune::{Mode, is_requested, managed_key, model};
 
-/// The only model that several nodes can tune.
+/// The only model with a multi-node recipe.
 const MULTI_NODE: &str = LLAMA3_3_70B;
-/// The one that has no quantised form.
+/// The model without QLoRA recipes.
 const UNQUANTIZED: &str = QWEN2_5_1_5B;
-/// Those whose quantised form runs on one device.
+/// Models with a QLoRA recipe for a single device only.
 const ONE_DEVICE_QUANTIZED: [&str; 2] = [LLAMA3_2_1B, LLAMA3_2_3B];
 
-pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
+pub(super) fn check(sight: &TrainJobReview<'_>, problems: &mut Problems) {
     let is_torch = sight.runtime.at(runtime::TORCH).is_some_and(Tree::is_map);
-    if !is_torch || !sight.job.at(train_job::TRAINER).is_some_and(is_meant) {
+    if !is_torch || !sight.job.at(train_job::TRAINER).is_some_and(is_requested) {
         return;
     }
     let args = sight.trainer(trainer::ARGS).map(Tree::items).unwrap_or_default();
@@ -43,8 +43,8 @@ pub(super) fn check(sight: &Sight<'_>, problems: &mut Problems) {
     }
 }
 
-/// What a model can do.
-fn tuned(sight: &Sight<'_>, model: &str, mode: Mode, problems: &mut Problems) {
+/// Validates the scale and the method for this model.
+fn tuned(sight: &TrainJobReview<'_>, model: &str, mode: Mode, problems: &mut Problems) {
     let nodes = sight.nodes();
     if nodes > 1 && model != MULTI_NODE {
         let why = format!("must be 1 for the model {model}");

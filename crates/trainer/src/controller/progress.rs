@@ -1,91 +1,88 @@
-//! What training tells of itself: whose a report is, who may send it, how it is read, and what is written of it.
+//! Progress reports of training pods: the request path, authorization, the body, and the apply to
+//! `status.trainerStatus`.
 //!
-//! In the order of a request: [`Subject::of`] its path, [`Subject::may`] with what a server says of its token, [`read`],
-//! then what came of the write ([`kept`]).
+//! In the order of a request: [`ProgressTarget::of`] parses its path, [`ProgressTarget::authorize`] checks the user
+//! of its token, [`read`] parses the body, and [`reply`] maps the result of the apply to a response.
 //!
 //! # Deliberately absent
 //!
-//! Whose tokens are good, and whether there is such a TrainJob: the server is asked.
+//! Authentication, which is a TokenReview, and the existence of the TrainJob: the API server checks both.
 
-use muster_api::port::Refusal;
+use muster_api::client::ApiError;
+use muster_api::train::consts::API_VERSION;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::train::progress_body;
-use muster_api::train::words::API_VERSION;
+use muster_api::train::progress_apply;
 use muster_tree::{Text, Tree, tree};
 
-/// The reason of a report that is too long.
+/// The `reason` in the Status for a report that is too large.
 pub const TOO_LARGE: &str = "RequestEntityTooLarge";
-/// The longest report, in bytes.
+/// The maximum size of a report, in bytes.
 pub const BYTES_MAX: usize = 65_536;
 
-/// A report that was read.
+/// A parsed progress report.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// What is answered when it is kept: what was read.
+pub struct ProgressReport {
+    /// The response body if the apply succeeds: the fields that were parsed.
     pub echo: Tree,
-    /// What is applied to the status as [`muster_api::train::words::STATUS_MANAGER`], forced; none when nothing was told.
+    /// Server-side applied to the status with force, by [`muster_api::train::consts::STATUS_MANAGER`]; `None` if the
+    /// report is empty.
     pub apply: Option<Tree>,
 }
 
-/// The TrainJob that a report is about.
+/// The TrainJob that a report belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    /// Where it is.
+pub struct ProgressTarget {
     pub namespace: Text,
-    /// What it is called.
     pub name: Text,
 }
 
-impl Subject {
-    /// The one of this path; none when nothing is reported there.
+impl ProgressTarget {
+    /// Parses a request path; `None` if it is not the status of a TrainJob.
     #[must_use]
-    pub fn of(path: &str) -> Option<Subject> {
+    pub fn of(path: &str) -> Option<ProgressTarget> {
         let below = path.strip_prefix("/apis/")?.strip_prefix(API_VERSION)?;
         match below.split('/').collect::<Vec<_>>()[..] {
             ["", "namespaces", namespace, plural, name, "status"]
                 if *plural == TRAIN_JOBS.plural && !namespace.is_empty() && !name.is_empty() =>
             {
-                Some(Subject { namespace: namespace.into(), name: name.into() })
+                Some(ProgressTarget { namespace: namespace.into(), name: name.into() })
             }
             _ => None,
         }
     }
 
-    /// For whom a token must be made to report of it.
+    /// The audience that tokens for its reports must have.
     #[must_use]
     pub fn audience(&self) -> String {
         audience(&self.namespace, &self.name)
     }
 
-    /// Whether this user may report: the one whom a server knows by a token for this audience, if it knows one.
+    /// Authorizes the user that a TokenReview for this audience returned, if it returned one.
     ///
     /// # Errors
-    /// Nobody is known, or one of another namespace.
-    pub fn may(&self, user: Option<&str>) -> Result<(), Refused> {
+    /// The token is not authenticated, or its user is no service account of the namespace of the TrainJob.
+    pub fn authorize(&self, user: Option<&str>) -> Result<(), ProgressError> {
         let at = user.and_then(|it| it.strip_prefix(ACCOUNT)?.split_once(':'));
+        // Any service account of the namespace may report: the audience limits the token to this TrainJob.
         if at.is_some_and(|(namespace, _)| namespace == self.namespace.as_str()) {
             return Ok(());
         }
-        Err(Refused { code: 403, reason: "Forbidden", message: "Forbidden".to_owned() })
+        Err(ProgressError { code: 403, reason: "Forbidden", message: "Forbidden".to_owned() })
     }
 }
 
-/// How the names of service accounts begin; a namespace follows, and a name.
+/// The prefix of user names of service accounts; the namespace and the name follow.
 const ACCOUNT: &str = "system:serviceaccount:";
 
-/// Why a report is not kept.
+/// Why a report is rejected, as an HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The code.
+pub struct ProgressError {
     pub code: u16,
-    /// The reason.
     pub reason: &'static str,
-    /// In words.
     pub message: String,
 }
 
-impl Refused {
-    /// The answer's body.
+impl ProgressError {
     #[must_use]
     pub fn body(&self) -> Tree {
         tree!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -93,46 +90,47 @@ impl Refused {
     }
 }
 
-/// Reads the report of a TrainJob.
+/// Parses a progress report of a TrainJob.
 ///
 /// # Errors
-/// It is too long or cannot be understood.
-pub fn read(namespace: &Text, name: &Text, body: &[u8]) -> Result<Report, Refused> {
+/// It is too large, or malformed.
+pub fn read(namespace: &Text, name: &Text, body: &[u8]) -> Result<ProgressReport, ProgressError> {
+    // Before parsing: the size bounds memory and time that a pod can make this server spend.
     if body.len() > BYTES_MAX {
         let message = format!("the report has more than {BYTES_MAX} bytes");
-        return Err(Refused { code: 413, reason: TOO_LARGE, message });
+        return Err(ProgressError { code: 413, reason: TOO_LARGE, message });
     }
     let read = Tree::parse(body).ok().filter(Tree::is_map);
     let Some(read) = read else {
-        return Err(Refused { code: 422, reason: "Invalid", message: "Invalid payload".to_owned() });
+        return Err(ProgressError { code: 422, reason: "Invalid", message: "Invalid payload".to_owned() });
     };
     let told = read.get("trainerStatus").filter(|it| !it.is_null());
-    let apply = told.map(|told| progress_body(namespace, name, told));
+    let apply = told.map(|told| progress_apply(namespace, name, told));
     let echo = told.map_or_else(Tree::empty_map, |told| tree!({"trainerStatus": told}));
-    Ok(Report { echo, apply })
+    Ok(ProgressReport { echo, apply })
 }
 
-/// The answer, after a report was applied or refused.
+/// The response after the apply succeeded or failed.
 ///
 /// # Errors
-/// It was refused, in the words of the server.
-pub fn kept(report: &Report, applied: Result<(), Refusal>) -> Result<Tree, Refused> {
+/// The apply failed; the message is that of the API server.
+pub fn reply(report: &ProgressReport, applied: Result<(), ApiError>) -> Result<Tree, ProgressError> {
     let Err(refusal) = applied else { return Ok(report.echo.clone()) };
     let (code, reason) = match &refusal {
-        Refusal::NotFound(_) => {
+        ApiError::NotFound(_) => {
             let message = "Train job not found".to_owned();
-            return Err(Refused { code: 404, reason: "NotFound", message });
+            return Err(ProgressError { code: 404, reason: "NotFound", message });
         }
-        Refusal::Invalid(_) => (422, "Invalid"),
-        Refusal::Forbidden(_) => (403, "Forbidden"),
-        Refusal::Conflict(_) | Refusal::AlreadyExists(_) => (409, "Conflict"),
-        Refusal::Busy { .. } => (503, "ServiceUnavailable"),
-        Refusal::Unknown(_) => (500, "InternalError"),
+        ApiError::Invalid(_) => (422, "Invalid"),
+        ApiError::Forbidden(_) => (403, "Forbidden"),
+        ApiError::Conflict(_) | ApiError::AlreadyExists(_) => (409, "Conflict"),
+        ApiError::TooManyRequests { .. } => (503, "ServiceUnavailable"),
+        ApiError::Indeterminate(_) => (500, "InternalError"),
     };
-    Err(Refused { code, reason, message: refusal.words() })
+    Err(ProgressError { code, reason, message: refusal.message() })
 }
 
-/// For whom a token must be made to report of a TrainJob.
+/// The audience that tokens for progress reports of a TrainJob must have.
 #[must_use]
 pub fn audience(namespace: &str, name: &str) -> String {
     format!("trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs/{name}/status")
@@ -142,7 +140,7 @@ pub fn audience(namespace: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<Report, Refused> {
+    fn read(body: &str) -> Result<ProgressReport, ProgressError> {
         super::read(&"ns".into(), &"a".into(), body.as_bytes())
     }
 
@@ -162,25 +160,25 @@ mod tests {
     #[test]
     fn a_report_of_nothing_writes_nothing() {
         for body in ["{}", r#"{"other": 1}"#, r#"{"trainerStatus": null}"#] {
-            assert_eq!(read(body), Ok(Report { echo: Tree::empty_map(), apply: None }), "{body}");
+            assert_eq!(read(body), Ok(ProgressReport { echo: Tree::empty_map(), apply: None }), "{body}");
         }
     }
 
     #[test]
     fn paths_say_whose_report_it_is() {
-        let subject = Subject { namespace: "n".into(), name: "j".into() };
+        let subject = ProgressTarget { namespace: "n".into(), name: "j".into() };
         let path = format!("/apis/{}", subject.audience());
-        assert_eq!(Subject::of(&path), Some(subject));
+        assert_eq!(ProgressTarget::of(&path), Some(subject));
         for other in ["/apis/trainer.kubeflow.org/v1alpha1/namespaces/n/trainjobs/j", "/", "/apis/x/y"] {
-            assert_eq!(Subject::of(other), None, "{other}");
-            assert_eq!(Subject::of(&format!("{path}/more")), None);
+            assert_eq!(ProgressTarget::of(other), None, "{other}");
+            assert_eq!(ProgressTarget::of(&format!("{path}/more")), None);
         }
-        assert_eq!(Subject::of(&path.replace("/n/", "//")), None, "no namespace");
+        assert_eq!(ProgressTarget::of(&path.replace("/n/", "//")), None, "no namespace");
     }
 
     #[test]
     fn accounts_report_of_their_own_namespace() {
-        let subject = Subject { namespace: "n".into(), name: "j".into() };
+        let subject = ProgressTarget { namespace: "n".into(), name: "j".into() };
         for (user, may) in [
             (Some("system:serviceaccount:n:default"), true),
             (Some("system:serviceaccount:other:default"), false),
@@ -188,21 +186,21 @@ mod tests {
             (Some("muster-admin"), false),
             (None, false),
         ] {
-            assert_eq!(subject.may(user).is_ok(), may, "{user:?}");
+            assert_eq!(subject.authorize(user).is_ok(), may, "{user:?}");
         }
-        assert_eq!(subject.may(None).unwrap_err().code, 403);
+        assert_eq!(subject.authorize(None).unwrap_err().code, 403);
     }
 
     #[test]
     fn what_the_server_says_of_a_report_is_passed_on() {
         let report = read(r#"{"trainerStatus": {}}"#).unwrap();
-        assert_eq!(kept(&report, Ok(())), Ok(report.echo.clone()));
+        assert_eq!(reply(&report, Ok(())), Ok(report.echo.clone()));
         for (refusal, code, message) in [
-            (Refusal::NotFound("trainjobs \"a\" not found".to_owned()), 404, "Train job not found"),
-            (Refusal::Invalid("TrainJob \"a\" is invalid".to_owned()), 422, "TrainJob \"a\" is invalid"),
-            (Refusal::Unknown("lost".to_owned()), 500, "lost"),
+            (ApiError::NotFound("trainjobs \"a\" not found".to_owned()), 404, "Train job not found"),
+            (ApiError::Invalid("TrainJob \"a\" is invalid".to_owned()), 422, "TrainJob \"a\" is invalid"),
+            (ApiError::Indeterminate("lost".to_owned()), 500, "lost"),
         ] {
-            let refused = kept(&report, Err(refusal)).unwrap_err();
+            let refused = reply(&report, Err(refusal)).unwrap_err();
             assert_eq!((refused.code, refused.message.as_str()), (code, message));
         }
     }
